@@ -1,0 +1,83 @@
+# `make` lists the targets. Each makes the environment it needs, in .venv, when it is missing.
+
+VENV := .venv
+BUILDIFIER := npx --yes @bazel/buildifier@8.2.1
+PIP_INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
+IN_VENV := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
+
+# A stamp stands for a finished installation, so that an interrupted one is taken up again.
+INSTALLED := $(VENV)/.installed
+INSTALLED_TEST := $(VENV)/.installed-test
+INSTALLED_LINT := $(VENV)/.installed-lint
+
+# The first of these that is Python 3.11 to 3.13 makes the environment; PYTHON=... names another.
+PYTHON ?= python3 python3.13 python3.12 python3.11
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test bench lint format lock clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1|/p' $(MAKEFILE_LIST) | \
+	    while IFS='|' read -r target what; do printf 'make %-7s %s\n' "$$target" "$$what"; done
+
+demo: $(INSTALLED) ## train, score, average, export and serve a toy translation model (CPU, < 8 min)
+	@$(IN_VENV) examples/demo.sh
+
+test: $(INSTALLED_TEST) ## run the tests
+	@$(VENV)/bin/python -m pytest -q
+
+bench: $(INSTALLED_TEST) ## run the long measurements behind the README's figures
+	@$(IN_VENV) benchmarks/run.sh
+
+lint: $(INSTALLED_LINT) ## check Python with ruff, and BUILD files with buildifier (needs npm)
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(BUILDIFIER) -mode=check -lint=warn BUILD MODULE.bazel
+
+format: $(INSTALLED_LINT) ## rewrite Python and BUILD files as `make lint` wants them (needs npm)
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+	$(BUILDIFIER) -mode=fix -lint=fix BUILD MODULE.bazel
+
+lock: $(INSTALLED) ## pin for Bazel, in requirements_lock.txt, what pip chooses today
+	$(PIP_INSTALL) --dry-run --ignore-installed --report - '.[test]' | $(VENV)/bin/python -c \
+	    'import json, sys; \
+	    found = [entry["metadata"] for entry in json.load(sys.stdin)["install"]]; \
+	    names = {entry["name"]: entry["version"] for entry in found}; \
+	    del names["t2t-keras"]; \
+	    print(*(f"{name}=={names[name]}" for name in sorted(names, key=str.lower)), sep="\n")' \
+	    > requirements_lock.txt
+
+clean: ## remove the environment, caches and builds
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(INSTALLED): setup.py
+	@[ -x $(VENV)/bin/pip ] || { \
+	    python=; \
+	    for candidate in $(PYTHON); do \
+	        "$$candidate" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
+	            2>/dev/null && python="$$candidate" && break; \
+	    done; \
+	    [ -n "$$python" ] || { \
+	        echo "None of '$(PYTHON)' is Python 3.11 to 3.13. Install one, or name it:" \
+	            "make PYTHON=/path/to/python3.12" >&2; \
+	        exit 2; \
+	    }; \
+	    echo "Making the environment $(VENV) with $$("$$python" --version) ..."; \
+	    "$$python" -m venv $(VENV); \
+	}
+	@echo "Installing the package and TensorFlow into $(VENV) (about a minute) ..."
+	@$(PIP_INSTALL) --editable .
+	@touch $@
+
+$(INSTALLED_TEST): $(INSTALLED)
+	@echo "Installing what the tests need into $(VENV) ..."
+	@$(PIP_INSTALL) --editable '.[test]'
+	@touch $@
+
+$(INSTALLED_LINT): $(INSTALLED)
+	@echo "Installing the linters into $(VENV) ..."
+	@$(PIP_INSTALL) --editable '.[lint]'
+	@touch $@

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# The main job from end to end on a CPU: data, training, score, average, export, serving.
+# Every line below is a command that you can run on your own text as well.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+runs=${1:-runs/demo}
+problem=translate_ende_toy
+rm -rf "$runs"
+
+say() { printf '\n== %s\n' "$*"; }
+
+say "1. Data: an EN-DE grammar makes 80,000 sentence pairs; none of the test set is among them."
+t2t-datagen --problem=$problem --data_dir="$runs/data" --num_workers=2
+
+say "2. Training, a checkpoint every 15 seconds."
+t2t-trainer --problem=$problem --data_dir="$runs/data" --output_dir="$runs/model" \
+    --hparams_set=transformer_tiny --hparams="batch_tokens=2048,dropout=0.0,warmup_steps=400" \
+    --train_steps=1200 --local_eval_frequency=300 --save_checkpoints_secs=15
+
+say "3. The mean of the last 5 checkpoints (section 6.1 of the paper)."
+t2t-avg-all --model_dir="$runs/model" --output_dir="$runs/averaged" --n=5
+
+say "4. The test set, translated with beam 4 and scored."
+t2t-decoder --output_dir="$runs/averaged" --eval_use_test_set \
+    --decode_to_file="$runs/test.translations.txt"
+
+say "A dozen of its translations, each above its reference:"
+paste -d '\n' "$runs/test.translations.txt" "$runs/data/$problem/test.target.txt" |
+    sed 'n;s/^/    /' | head -24
+
+say "5. Export: a SavedModel that takes text and gives text."
+t2t-exporter --output_dir="$runs/averaged" --export_dir="$runs/export"
+
+say "6. A fresh process with TensorFlow and TensorFlow Text only translates a sentence."
+python examples/translate_with_savedmodel.py "$runs"/export/*/ \
+    "The clever student buys two red books because she likes to read."

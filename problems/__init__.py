@@ -1,0 +1,1 @@
+"""The registered problems, one file a family."""

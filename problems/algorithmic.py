@@ -1,0 +1,108 @@
+"""The lineage's tasks on binary digits: small, exact, and quick to learn or to fail.
+
+Lengths, sizes and distributions are tensor2tensor's; a line is the digits, as in "0110". The dev
+set has sequences up to ten times as long as training: with `dev_length=40` it measures what was
+learned, without it whether that holds for greater lengths.
+"""
+
+import dataclasses
+import random
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from t2t_keras.data.problem import Problem
+from t2t_keras.registry import register_problem
+from t2t_keras.settings import setting
+
+
+@dataclasses.dataclass(frozen=True)
+class _Algorithmic(Problem):
+    """Pairs from a seeded generator; the vocabulary is the characters."""
+
+    vocab_size: int = 16
+    vocab_kind: str = "char"
+    vocab_file: str = ""
+    train_length: int = setting(40, "longest training input, in digits", minimum=3)
+    dev_length: int = setting(400, "longest dev input, in digits", minimum=3)
+    train_size: int = setting(100_000, "training pairs", minimum=1)
+    dev_size: int = setting(10_000, "dev pairs", minimum=1)
+    seed: int = setting(0, "seed of the pairs", minimum=0)
+
+    splits: ClassVar[tuple[str, ...]] = ("train", "dev")
+
+    def examples(self, split: str) -> Iterator[tuple[str, str]]:
+        """Yields the pairs of a split, the same for the same settings."""
+        size = self.train_size if split == "train" else self.dev_size
+        longest = self.train_length if split == "train" else self.dev_length
+        generator = random.Random(f"{type(self).__name__} {split} {self.seed}")
+        for _ in range(size):
+            yield self.pair(generator, longest)
+
+    def pair(self, generator: random.Random, longest: int) -> tuple[str, str]:
+        """Draws an input of at most `longest` characters and its output."""
+        raise NotImplementedError
+
+    @property
+    def tokenize(self) -> str:
+        """A digit is a token."""
+        return "char"
+
+    def score(self, hypotheses: Sequence[str], references: Sequence[str]):
+        """Returns BLEU over digits; its report also gives the share of exact outputs."""
+        score = super().score(hypotheses, references)
+        exact = sum(map(str.__eq__, hypotheses, references))
+        share = 100 * exact / len(references)
+        line = f"exact = {share:.2f} ({exact:,} of {len(references):,})"
+        return dataclasses.replace(score, report=f"{line}\n{score.report}")
+
+
+def _binary(generator: random.Random, longest: int) -> str:
+    """Draws a length from 1 to `longest`, then so many binary digits."""
+    length = generator.randint(1, longest)
+    return f"{generator.getrandbits(length):0{length}b}"
+
+
+@register_problem
+@dataclasses.dataclass(frozen=True)
+class AlgorithmicIdentityBinary40(_Algorithmic):
+    """Copies binary digits: train up to 40 of them, dev up to 400."""
+
+    def pair(self, generator: random.Random, longest: int) -> tuple[str, str]:
+        """Draws digits and gives them twice."""
+        digits = _binary(generator, longest)
+        return digits, digits
+
+
+@register_problem
+@dataclasses.dataclass(frozen=True)
+class AlgorithmicReverseBinary40(_Algorithmic):
+    """Reverses binary digits: train up to 40 of them, dev up to 400."""
+
+    def pair(self, generator: random.Random, longest: int) -> tuple[str, str]:
+        """Draws digits and gives them forwards and backwards."""
+        digits = _binary(generator, longest)
+        return digits, digits[::-1]
+
+
+@register_problem
+@dataclasses.dataclass(frozen=True)
+class AlgorithmicAdditionBinary40(_Algorithmic):
+    """Adds two binary numbers, lowest digit first: "011+1" -> "111"; train up to 40 characters."""
+
+    def pair(self, generator: random.Random, longest: int) -> tuple[str, str]:
+        """Draws two numbers and gives their sum, without leading zeros."""
+        first_length = generator.randint(1, longest // 2)
+        second_length = generator.randint(1, longest - first_length - 1)
+        numbers = [_number(generator, length) for length in (first_length, second_length)]
+        return "+".join(map(_lowest_first, numbers)), _lowest_first(sum(numbers))
+
+
+def _number(generator: random.Random, length: int) -> int:
+    """Draws a number of exactly `length` binary digits; one digit may also be 0."""
+    if length == 1:
+        return generator.getrandbits(1)
+    return 1 << (length - 1) | generator.getrandbits(length - 1)
+
+
+def _lowest_first(number: int) -> str:
+    return f"{number:b}"[::-1]

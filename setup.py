@@ -1,0 +1,63 @@
+"""Packaging. `problems/` and `hparams/` come along as t2t_keras.problems and t2t_keras.hparams."""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+ROOT = Path(__file__).parent
+COMMANDS = ("t2t-datagen", "t2t-trainer", "t2t-decoder", "t2t-bleu", "t2t-avg-all", "t2t-exporter")
+
+
+def version() -> str:
+    """Returns `__version__` of the package without importing it."""
+    source = (ROOT / "t2t_keras" / "__init__.py").read_text(encoding="utf-8")
+    return re.search(r'^__version__ = "(.+)"$', source, flags=re.MULTILINE)[1]
+
+
+setup(
+    name="t2t-keras",
+    version=version(),
+    description='The Transformer of "Attention Is All You Need" in TensorFlow and Keras 3',
+    long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    author="The t2t_keras Authors",
+    license_expression="Apache-2.0",
+    license_files=["LICENSE"],
+    classifiers=[
+        "Intended Audience :: Science/Research",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+    ],
+    # Follows the symlinks t2t_keras/problems and t2t_keras/hparams; the directories that they
+    # point to must not be installed at the top level, hence the explicit `include`.
+    packages=find_packages(include=["t2t_keras", "t2t_keras.*"]),
+    python_requires=">=3.11,<3.14",
+    install_requires=[
+        "absl-py>=2.1,<3",
+        "keras>=3.15,<4",
+        "numpy>=2.0,<3",
+        "sacrebleu>=2.5,<3",
+        "sentencepiece>=0.2.1,<0.3",
+        "tensorflow>=2.21,<2.22",
+        "tensorflow-text>=2.21,<2.22",
+        "tqdm>=4.66,<5",
+    ],
+    extras_require={
+        "test": [
+            "jax>=0.10,<0.11",
+            "keras-nlp>=0.32,<0.33",
+            "pytest>=9,<10",
+            # The packaging test builds the wheel with it, without a network.
+            "setuptools>=77",
+        ],
+        "lint": ["pre-commit>=4,<5", "ruff==0.17.5"],
+    },
+    entry_points={
+        "console_scripts": [
+            f"{command}=t2t_keras.bin.{command.replace('-', '_')}:run" for command in COMMANDS
+        ]
+    },
+)

@@ -1,0 +1,42 @@
+"""Files that are either complete or not there."""
+
+import contextlib
+import hashlib
+import os
+from pathlib import Path
+
+from t2t_keras.errors import UserError
+
+TEMPORARY_SUFFIX = ".partial"
+
+
+def write_atomically(path: Path, content: bytes) -> dict[str, int | str]:
+    """Writes a file under a temporary name, syncs it, then renames it into place.
+
+    Returns:
+      Its record for a manifest: {"size": bytes, "sha256": hex}.
+
+    Raises:
+      UserError: the file cannot be written, as on a full disk; nothing of it is left.
+    """
+    temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise UserError(
+            f"{path} cannot be written: {error.strerror} ({len(content):,} bytes). Make room or "
+            f"give another directory, then run the same command again."
+        ) from error
+    return {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def sha256_of(path: Path) -> str:
+    """Returns the SHA-256 of a file, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

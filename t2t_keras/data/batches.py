@@ -1,0 +1,179 @@
+"""Token batches of pairs of similar length (section 5.1), as a pure function of (seed, epoch).
+
+A step's examples depend on the seed and the step alone, not on how many replicas there are or how
+much each holds at once: a run's position in the data is its step number.
+"""
+
+import dataclasses
+import itertools
+
+import numpy as np
+
+from t2t_keras.errors import UserError
+
+# Lengths that batches are padded to where every new shape would be compiled anew.
+_FIXED_LENGTHS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
+
+
+class TokenBatches:
+    """The examples of every optimizer step.
+
+    Each epoch holds every example once: a random order is sorted by length (the longer side's;
+    equal lengths stay in random order), cut where the next pair would exceed `batch_tokens` on
+    either side, and the batches are put in random order.
+
+    Args:
+      lengths: [examples, 2] tokens of source and target, EOS counted.
+      batch_tokens: most source and most target tokens of a step, padding not counted.
+      max_length: pairs with a longer side are left out; `left_out` counts them.
+      seed: of the order.
+
+    Raises:
+      UserError: no example is left, or one alone exceeds `batch_tokens`.
+    """
+
+    def __init__(self, lengths: np.ndarray, batch_tokens: int, max_length: int, seed: int):
+        longest = lengths.max(axis=1) if len(lengths) else np.zeros(0, np.int32)
+        self._kept = np.flatnonzero(longest <= max_length)
+        self.left_out = len(lengths) - len(self._kept)
+        if not len(self._kept):
+            raise UserError(
+                f"None of the {len(lengths)} training pairs has at most max_length={max_length} "
+                f"tokens a side. Raise max_length."
+            )
+        if longest[self._kept].max() > batch_tokens:
+            raise UserError(
+                f"A pair has {longest[self._kept].max()} tokens on a side, more than batch_tokens="
+                f"{batch_tokens}. Raise batch_tokens or lower max_length."
+            )
+        self._lengths = lengths
+        self._batch_tokens = batch_tokens
+        self._seed = seed
+        self._first_steps = [0]  # the first step of each epoch planned so far, and of the next
+        self._planned: tuple[int, list[np.ndarray]] = (-1, [])
+
+    def epoch(self, epoch: int) -> list[np.ndarray]:
+        """Returns the example numbers of each batch of an epoch, in the order of training."""
+        if self._planned[0] != epoch:
+            random = np.random.default_rng([self._seed, epoch])
+            order = random.permutation(self._kept)
+            longest = self._lengths[order].max(axis=1).astype(np.uint16)
+            batches = self._cut(order[np.argsort(longest, kind="stable")])
+            self._planned = epoch, [batches[i] for i in random.permutation(len(batches))]
+        return self._planned[1]
+
+    def at(self, step: int) -> np.ndarray:
+        """Returns the example numbers of the batch of a step, counted from 0 over all epochs."""
+        return self.epoch(self.epoch_of(step))[step - self._first_steps[self.epoch_of(step)]]
+
+    def epoch_of(self, step: int) -> int:
+        """Returns the epoch, counted from 0, that a step belongs to."""
+        while step >= self._first_steps[-1]:
+            epoch = len(self._first_steps) - 1
+            self._first_steps.append(self._first_steps[-1] + len(self.epoch(epoch)))
+        return int(np.searchsorted(self._first_steps, step, side="right")) - 1
+
+    def fill(self) -> tuple[float, float]:
+        """Returns the average source and target tokens of a step as shares of `batch_tokens`."""
+        source, target = self._lengths[self._kept].sum(axis=0, dtype=np.int64)
+        capacity = len(self.epoch(0)) * self._batch_tokens
+        return float(source / capacity), float(target / capacity)
+
+    def _cut(self, order: np.ndarray) -> list[np.ndarray]:
+        totals = np.cumsum(self._lengths[order], axis=0, dtype=np.int64)
+        start, before, batches = 0, np.zeros(2, np.int64), []
+        while start < len(order):
+            ends = [
+                np.searchsorted(totals[:, side], before[side] + self._batch_tokens, side="right")
+                for side in (0, 1)
+            ]
+            end = int(min(ends))
+            batches.append(order[start:end])
+            start, before = end, totals[end - 1]
+        return batches
+
+
+def split_batch(
+    lengths: np.ndarray, indices: np.ndarray, microbatch_tokens: int, replicas: int
+) -> list[list[np.ndarray]]:
+    """Splits one step's examples into what each replica holds at once.
+
+    Args:
+      lengths: [examples, 2] tokens of all examples.
+      indices: the step's examples.
+      microbatch_tokens: most tokens a side, padding counted, of one part.
+      replicas: number of replicas.
+
+    Returns:
+      For each microbatch, for each replica, example numbers of similar length; they can be none,
+      where there are fewer examples than parts.
+    """
+    longest = lengths[indices].max(axis=1)
+    order = np.argsort(longest, kind="stable")
+    indices, longest = indices[order], longest[order]
+    rounds = 1
+    while True:
+        parts = _even_parts(longest, rounds * replicas)
+        if all(
+            end == start or (end - start) * longest[end - 1] <= microbatch_tokens
+            for start, end in parts
+        ):
+            break
+        rounds += 1
+    # Neighbours in length run at the same time, so that no replica waits for a longer one.
+    return [
+        [indices[slice(*parts[turn * replicas + replica])] for replica in range(replicas)]
+        for turn in range(rounds)
+    ]
+
+
+def _even_parts(longest: np.ndarray, count: int) -> list[tuple[int, int]]:
+    """Cuts sorted lengths into `count` runs of about equally many tokens."""
+    totals = np.cumsum(longest, dtype=np.int64)
+    goals = totals[-1] * np.arange(1, count) / count
+    # To the nearest boundary: the last run must not collect every remainder.
+    cuts = np.searchsorted(totals - longest / 2, goals)
+    bounds = [0, *np.maximum.accumulate(cuts).tolist(), len(longest)]
+    return list(itertools.pairwise(bounds))
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenArrays:
+    """What one replica holds at once: ids padded with 0, int32 [rows, length]."""
+
+    source: np.ndarray
+    target: np.ndarray
+
+    @property
+    def target_tokens(self) -> int:
+        """Target tokens that are not padding."""
+        return int(np.count_nonzero(self.target))
+
+
+def token_arrays(store, indices: np.ndarray, fixed_tokens: int = 0) -> TokenArrays:
+    """Reads and pads examples.
+
+    Args:
+      store: an `ExampleStore`.
+      indices: example numbers; where there are none, one row of padding stands for them.
+      fixed_tokens: 0, or a number of tokens a side; then lengths are rounded up to one of a few
+        and rows filled up to `fixed_tokens` / length, so that few shapes occur.
+
+    Returns:
+      The arrays.
+    """
+    if not len(indices):
+        empty = np.zeros((1, 1), np.int32)
+        arrays = TokenArrays(empty, empty)
+    else:
+        arrays = TokenArrays(store.padded(indices, "source"), store.padded(indices, "target"))
+    if not fixed_tokens:
+        return arrays
+    longest = max(arrays.source.shape[1], arrays.target.shape[1])
+    length = next((fixed for fixed in _FIXED_LENGTHS if fixed >= longest), longest)
+    rows = max(len(arrays.source), fixed_tokens // length)
+    return TokenArrays(*(_grown(side, rows, length) for side in (arrays.source, arrays.target)))
+
+
+def _grown(ids: np.ndarray, rows: int, length: int) -> np.ndarray:
+    return np.pad(ids, [(0, rows - ids.shape[0]), (0, length - ids.shape[1])])

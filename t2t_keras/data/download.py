@@ -1,0 +1,112 @@
+"""Source files: taken from --tmp_dir as they are, or downloaded there and checked."""
+
+import errno
+import gzip
+import http.client
+import shutil
+import urllib.error
+import urllib.request
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+
+import tqdm
+
+from t2t_keras.data.atomic_file import TEMPORARY_SUFFIX, sha256_of
+from t2t_keras.data.problem import SourceFile
+from t2t_keras.errors import UserError
+
+_TIMEOUT_SECONDS = 20
+_BLOCK_BYTES = 1 << 20
+_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.ENOTDIR)
+
+
+def fetch(files: Iterable[SourceFile], tmp_dir: Path) -> dict[str, Path]:
+    """Returns the path of each file by its name; downloads those that are not in `tmp_dir`.
+
+    A file that is there already is used as it is. A downloaded one is checked against its size and
+    SHA-256 and gets its name only when it is whole and right.
+
+    Raises:
+      UserError: files that cannot be had, all of them listed with where to put them; or a download
+        that is not what was expected.
+    """
+    files = list(dict.fromkeys(files))
+    tmp_dir = Path(tmp_dir)
+    missing = [file for file in files if not (tmp_dir / file.name).exists()]
+    if any(not file.url for file in missing):
+        raise _missing_error(missing, tmp_dir, "no address is known for all of them")
+    for number, file in enumerate(missing):
+        try:
+            tmp_dir.mkdir(parents=True, exist_ok=True)
+            _download(file, tmp_dir / file.name)
+        except (OSError, http.client.HTTPException, EOFError, zlib.error) as error:
+            if isinstance(error, urllib.error.HTTPError):
+                error.close()  # It holds the connection.
+            if getattr(error, "errno", None) in _DISK_ERRORS:
+                raise UserError(
+                    f"{tmp_dir / file.name} cannot be written: {error.strerror}. Make room or give "
+                    f"another --tmp_dir, then run the same command again."
+                ) from error
+            reason = f"{file.url} cannot be downloaded ({error})"
+            raise _missing_error(missing[number:], tmp_dir, reason) from error
+    return {file.name: tmp_dir / file.name for file in files}
+
+
+def _missing_error(missing: list[SourceFile], tmp_dir: Path, reason: str) -> UserError:
+    lines = [f"Source files are missing in {tmp_dir}: {reason}. Put these there by hand:"]
+    for file in missing:
+        facts = [file.url or "your own file"]
+        if _is_packed(file):
+            facts.append("unpacked")
+        if file.size is not None:
+            facts.append(f"{file.size:,} bytes")
+        if file.sha256:
+            facts.append(f"sha256 {file.sha256}")
+        lines.append(f"  {file.name}  ({', '.join(facts)})")
+    return UserError("\n".join(lines))
+
+
+def _download(file: SourceFile, path: Path) -> None:
+    temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
+    try:
+        _copy(file, temporary)
+        _check(file, temporary)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _copy(file: SourceFile, path: Path) -> None:
+    with urllib.request.urlopen(file.url, timeout=_TIMEOUT_SECONDS) as response:
+        length = response.headers.get("Content-Length")
+        total = int(length) if length else None
+        with (
+            tqdm.tqdm.wrapattr(
+                response, "read", total=total, desc=file.name, disable=None
+            ) as received,
+            path.open("wb") as output,
+        ):
+            content = gzip.GzipFile(fileobj=received) if _is_packed(file) else received
+            shutil.copyfileobj(content, output, _BLOCK_BYTES)
+    # A connection that breaks off looks like the end of the file; gzip notices by itself.
+    if not _is_packed(file) and total not in (None, path.stat().st_size):
+        raise EOFError(f"{path.stat().st_size:,} of {total:,} bytes came")
+
+
+def _is_packed(file: SourceFile) -> bool:
+    return file.url.endswith(".gz") and not file.name.endswith(".gz")
+
+
+def _check(file: SourceFile, path: Path) -> None:
+    size = path.stat().st_size
+    if file.size is not None and size != file.size:
+        came, expected = f"{size:,} bytes", f"{file.size:,} bytes"
+    elif file.sha256 and (checksum := sha256_of(path)) != file.sha256:
+        came, expected = f"sha256 {checksum}", f"sha256 {file.sha256}"
+    else:
+        return
+    raise UserError(
+        f"{file.url} is not the expected file: {came} came, {expected} expected. If the new one is "
+        f"right, put it into --tmp_dir as {file.name} by hand; files there are used as they are."
+    )

@@ -1,0 +1,121 @@
+"""`Problem`: what is translated, where the text comes from, and how it is scored."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from t2t_keras.data.tokenizer import VOCABULARY_KINDS
+from t2t_keras.settings import setting
+
+
+@dataclasses.dataclass(frozen=True)
+class SourceFile:
+    """A text file, one sentence a line, that must stand in --tmp_dir.
+
+    Attributes:
+      name: its file name there.
+      url: where to download it, "" if it must be put there by hand. An address that ends in ".gz"
+        is unpacked, unless the name ends so too.
+      size: bytes of the file as it stands in --tmp_dir, None if not known.
+      sha256: checksum of the same in hex, "" if not known.
+    """
+
+    name: str
+    url: str = ""
+    size: int | None = None
+    sha256: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class ParallelFiles:
+    """Two files of which line N of one is the translation of line N of the other."""
+
+    source: SourceFile
+    target: SourceFile
+
+    def swapped(self) -> "ParallelFiles":
+        """Returns the pair with source and target exchanged."""
+        return ParallelFiles(source=self.target, target=self.source)
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """Base of all problems; `registry.register_problem` gives a subclass its name.
+
+    A subclass overrides either `files` (text in files) or `examples` (text that it makes), and
+    states what differs below. A field made by `setting` can be changed with --problem_config; one
+    with a plain default is fixed.
+    """
+
+    source_language: str = setting("", "language code of the source, e.g. en")
+    target_language: str = setting("", "language code of the target, e.g. de")
+    vocab_size: int = setting(8000, "ids of the shared vocabulary (section 5.1)", minimum=4)
+    vocab_kind: str = setting(
+        "bpe", "how the vocabulary is learned (section 5.1: bpe)", choices=VOCABULARY_KINDS
+    )
+    vocab_file: str = setting(
+        "", "a SentencePiece .model to use instead of learning one, as for fine-tuning"
+    )
+    vocab_lines: int = setting(
+        5_000_000,
+        "most training lines a side, evenly spread, that the vocabulary is learned from",
+        minimum=1,
+    )
+    max_pair_length: int = setting(
+        512,
+        "training pairs with a side of more tokens, EOS included, are left out and counted",
+        minimum=2,
+    )
+    name: str = ""
+    reverse: bool = False
+
+    # The splits that `examples` makes; problems with files have those that `files` returns.
+    splits: ClassVar[tuple[str, ...]] = ("train", "dev", "test")
+
+    def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles]]:
+        """Returns the files of each split ("train", "dev" and, where there is one, "test").
+
+        Source and target are those of the problem without `_rev`. The default, no files, says that
+        `examples` makes the text.
+
+        Args:
+          tmp_dir: where the files stand, for problems that look which ones do.
+        """
+        return {}
+
+    def examples(self, split: str) -> Iterator[tuple[str, str]]:
+        """Yields the (source, target) lines of a split, the same at every call."""
+        raise NotImplementedError(f"{type(self).__name__} overrides neither files nor examples.")
+
+    def resolved(self, tmp_dir: Path) -> "Problem":
+        """Returns the problem with settings that depend on the files in `tmp_dir` decided."""
+        return self
+
+    def undecided(self) -> tuple[str, ...]:
+        """Returns the names of settings that `resolved` has yet to decide."""
+        return ()
+
+    @property
+    def tokenize(self) -> str:
+        """Tokenisation of sacreBLEU for this text; "none" where the text is tokenised."""
+        return "13a"
+
+    def languages(self) -> tuple[str, str]:
+        """Returns (source, target) language, swapped by `_rev`."""
+        pair = (self.source_language, self.target_language)
+        return pair[::-1] if self.reverse else pair
+
+    def config(self) -> dict[str, Any]:
+        """Returns the value of every setting, by name."""
+        return {
+            field.name: getattr(self, field.name)
+            for field in dataclasses.fields(self)
+            if "meaning" in field.metadata
+        }
+
+    def score(self, hypotheses: Sequence[str], references: Sequence[str]):
+        """Returns the BLEU score of translations of the dev or test set."""
+        from t2t_keras.evaluation.bleu import bleu
+
+        return bleu(hypotheses, references, tokenize=self.tokenize)

@@ -1,0 +1,69 @@
+r"""Lines of text files, as parallel text needs them.
+
+A line ends at "\n" and nowhere else: Python's `str.splitlines` also splits at U+2028, U+0085 and
+the like, which occur inside real sentences and would shift every later pair.
+"""
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+from t2t_keras.errors import UserError
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def read_lines(path: Path, offset: int = 0, count: int | None = None) -> Iterator[bytes]:
+    r"""Yields lines without their "\n" or "\r\n"; a byte order mark at the start is dropped.
+
+    Args:
+      path: the file.
+      offset: byte position of the first line, as `line_offsets` gives it.
+      count: number of lines; None is all.
+    """
+    with Path(path).open("rb") as file:
+        file.seek(offset)
+        for number, line in enumerate(itertools.islice(file, count)):
+            if number == 0 and offset == 0:
+                line = line.removeprefix(_BYTE_ORDER_MARK)
+            yield line.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def line_offsets(path: Path, every: int) -> tuple[int, list[int]]:
+    """Returns the number of lines, and the byte position of lines 0, every, 2 * every, ...
+
+    Raises:
+      UserError: the file cannot be read.
+    """
+    offsets = []
+    position = count = 0
+    try:
+        with Path(path).open("rb") as file:
+            for line in file:
+                if count % every == 0:
+                    offsets.append(position)
+                position += len(line)
+                count += 1
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}.") from error
+    return count, offsets
+
+
+def read_text(path: Path) -> list[str]:
+    """Returns the lines of a UTF-8 file.
+
+    Raises:
+      UserError: the file cannot be read, or a line is not UTF-8 (it is named).
+    """
+    lines = []
+    try:
+        for line in read_lines(path):
+            lines.append(line.decode("utf-8"))
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{path}:{len(lines) + 1} is not UTF-8 (byte {error.start + 1} of the line is "
+            f"0x{error.object[error.start]:02x}). Convert the file to UTF-8."
+        ) from error
+    return lines

@@ -1,0 +1,236 @@
+"""Text <-> ids: a SentencePiece vocabulary shared by source and target."""
+
+import hashlib
+import io
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import sentencepiece
+
+from t2t_keras.errors import UserError
+
+PADDING_ID = 0
+EOS_ID = 1
+UNKNOWN_ID = 2
+
+VOCABULARY_KINDS = ("bpe", "unigram", "char")
+
+# Characters beyond this share of the text are spelled in UTF-8 bytes: a stray line in another
+# script must not fill the vocabulary with characters seen once.
+_CHARACTER_COVERAGE = 0.99995
+# Unigram training adds up sums by thread, so the number of threads is part of the result.
+_TRAINING_THREADS = 16
+
+
+class Tokenizer:
+    """A SentencePiece vocabulary: padding 0, end of sentence 1, unknown 2, no begin of sentence.
+
+    Text is neither normalised nor stripped, and characters outside the vocabulary are spelled in
+    bytes, so `decode(encode(lines)) == lines` ("char" vocabularies have no bytes: there an unknown
+    character becomes id 2). The one exception is U+2581, SentencePiece's own sign for a space,
+    which comes back as a space.
+
+    Args:
+      model_bytes: a serialised SentencePiece model, as `.model` files hold it.
+      origin: where the bytes came from, for errors.
+
+    Raises:
+      UserError: not a SentencePiece model, or its special ids are others.
+    """
+
+    def __init__(self, model_bytes: bytes, origin: str = "the vocabulary"):
+        self.model_bytes = bytes(model_bytes)
+        self._processor = sentencepiece.SentencePieceProcessor()
+        try:
+            self._processor.LoadFromSerializedProto(self.model_bytes)
+        except RuntimeError as error:
+            raise UserError(
+                f"{origin} is not a SentencePiece model ({len(self.model_bytes)} bytes came). "
+                f"Give a .model file that SentencePiece or t2t-datagen wrote."
+            ) from error
+        _check_special_ids(self._processor, origin)
+
+    def __reduce__(self):
+        return Tokenizer, (self.model_bytes,)
+
+    @classmethod
+    def train(cls, lines: Iterable[str], vocab_size: int, kind: str = "bpe") -> "Tokenizer":
+        """Learns a vocabulary; the same lines give the same bytes.
+
+        Args:
+          lines: the text, both languages together.
+          vocab_size: number of pieces, the three special ids and (but for "char") the 256 bytes
+            among them. For "char" it is an upper bound.
+          kind: "bpe" (byte-pair encoding, section 5.1), "unigram" or "char".
+
+        Raises:
+          UserError: no text, or a size that this text cannot give; says which sizes it can.
+        """
+        if kind not in VOCABULARY_KINDS:
+            raise UserError(
+                f"The kind of vocabulary is one of {', '.join(VOCABULARY_KINDS)}; '{kind}' came."
+            )
+        model = io.BytesIO()
+        failures: list[BaseException] = []
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=_remember_failure(lines, failures),
+                model_writer=model,
+                model_type=kind,
+                vocab_size=vocab_size,
+                # A character vocabulary has as many pieces as the text has characters.
+                hard_vocab_limit=kind != "char",
+                pad_id=PADDING_ID,
+                eos_id=EOS_ID,
+                unk_id=UNKNOWN_ID,
+                bos_id=-1,
+                normalization_rule_name="identity",
+                remove_extra_whitespaces=False,
+                # Makes a word the same piece at the start of a line as inside it.
+                add_dummy_prefix=kind != "char",
+                byte_fallback=kind != "char",
+                character_coverage=1.0 if kind == "char" else _CHARACTER_COVERAGE,
+                # SentencePiece leaves out longer lines without a word.
+                max_sentence_length=1 << 30,
+                num_threads=_TRAINING_THREADS,
+                minloglevel=2,
+            )
+        except RuntimeError as error:
+            if failures:
+                raise failures[0] from None
+            raise _training_error(str(error), vocab_size, kind) from error
+        model_bytes = model.getvalue()
+        return cls(_with_exact_scores(model_bytes) if kind == "unigram" else model_bytes)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Tokenizer":
+        """Reads a `.model` file.
+
+        Raises:
+          UserError: it cannot be read, is no SentencePiece model, or has other special ids.
+        """
+        try:
+            model_bytes = Path(path).read_bytes()
+        except OSError as error:
+            raise UserError(
+                f"The vocabulary {path} cannot be read: {error.strerror}. "
+                f"Give the path of a SentencePiece .model file."
+            ) from error
+        return cls(model_bytes, origin=f"The vocabulary {path}")
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of ids, special ones included."""
+        return self._processor.get_piece_size()
+
+    @property
+    def checksum(self) -> str:
+        """SHA-256 of the model, in hex."""
+        return hashlib.sha256(self.model_bytes).hexdigest()
+
+    def encode(self, lines: Sequence[str]) -> list[np.ndarray]:
+        """Returns one int32 [length] array of ids a line, each with EOS at its end."""
+        encoded = self._processor.encode(list(lines), add_eos=True, num_threads=1)
+        return [np.array(ids, np.int32) for ids in encoded]
+
+    def decode(self, sequences: Iterable[Sequence[int]]) -> list[str]:
+        """Returns the text of each sequence of ids, up to its first EOS; padding is ignored.
+
+        Args:
+          sequences: an int [rows, length] array, or arrays or lists of any lengths.
+
+        Raises:
+          UserError: an id that the vocabulary does not have.
+        """
+        return [self._processor.decode(self._until_eos(ids)) for ids in sequences]
+
+    def graph_tokenizer(self):
+        """Returns the `tensorflow_text.SentencepieceTokenizer` that gives the same ids in a graph.
+
+        `tokenize` appends EOS and gives int32. Unlike `decode`, its `detokenize` drops spaces at
+        the start of a line.
+        """
+        import tensorflow as tf
+        import tensorflow_text
+
+        return tensorflow_text.SentencepieceTokenizer(
+            model=self.model_bytes, out_type=tf.int32, add_eos=True
+        )
+
+    def _until_eos(self, ids: Sequence[int]) -> list[int]:
+        ids = self._checked(ids)
+        if EOS_ID in ids:
+            ids = ids[: ids.index(EOS_ID)]
+        return [i for i in ids if i != PADDING_ID]
+
+    def _checked(self, ids: Iterable[int]) -> list[int]:
+        ids = [int(i) for i in ids]
+        for i in ids:
+            if not 0 <= i < self.vocab_size:
+                raise UserError(
+                    f"The id {i} is not in the vocabulary, which has ids 0 to "
+                    f"{self.vocab_size - 1}. Was this made with another vocabulary?"
+                )
+        return ids
+
+
+def _remember_failure(lines: Iterable[str], failures: list[BaseException]) -> Iterator[str]:
+    """Passes lines on; keeps what they raise, which SentencePiece would turn into text."""
+    try:
+        yield from lines
+    except BaseException as failure:
+        failures.append(failure)
+        raise
+
+
+def _with_exact_scores(model_bytes: bytes) -> bytes:
+    """Rounds the scores of a unigram model to multiples of 2^-10.
+
+    "0" + "00" and "00" + "0" are equally likely. Which one wins depends on how a program rounds its
+    float32 sums, and the sentencepiece library and TensorFlow Text do that differently. Sums of
+    multiples of 2^-10 are not rounded at all, so both take the first.
+    """
+    from sentencepiece import sentencepiece_model_pb2
+
+    model = sentencepiece_model_pb2.ModelProto.FromString(model_bytes)
+    for piece in model.pieces:
+        piece.score = round(piece.score * 1024) / 1024
+    return model.SerializeToString(deterministic=True)
+
+
+def _training_error(message: str, vocab_size: int, kind: str) -> UserError:
+    if largest := re.search(r"set it to a value <= (\d+)", message):
+        return UserError(
+            f"vocab_size={vocab_size} is more than this text gives: the largest {kind} vocabulary "
+            f"is {largest[1]}. Set vocab_size={largest[1]} or less, or give more text."
+        )
+    if smallest := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
+        return UserError(
+            f"vocab_size={vocab_size} is too small: the characters of this text, the bytes and the "
+            f"special ids alone are {smallest[1]}. Set vocab_size above {smallest[1]}."
+        )
+    if "sentences_.empty()" in message:
+        return UserError("There is no text to learn a vocabulary from: every line is empty.")
+    return UserError(
+        f"SentencePiece cannot learn a {kind} vocabulary of {vocab_size} from this text: {message}"
+    )
+
+
+def _check_special_ids(processor: sentencepiece.SentencePieceProcessor, origin: str) -> None:
+    found = {
+        "padding": (processor.pad_id(), PADDING_ID),
+        "end of sentence": (processor.eos_id(), EOS_ID),
+        "unknown": (processor.unk_id(), UNKNOWN_ID),
+    }
+    wrong = [
+        f"{role} is {'missing' if came < 0 else came} (expected {expected})"
+        for role, (came, expected) in found.items()
+        if came != expected
+    ]
+    if wrong:
+        raise UserError(
+            f"{origin} has other special ids: {', '.join(wrong)}. Train it with --pad_id=0 "
+            f"--eos_id=1 --unk_id=2 --bos_id=-1, or let t2t-datagen learn one."
+        )

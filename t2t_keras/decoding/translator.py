@@ -1,0 +1,176 @@
+"""`Translator`: lines of text in, translations out."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tqdm import tqdm
+
+from t2t_keras import settings
+from t2t_keras.data.tokenizer import EOS_ID, PADDING_ID, Tokenizer
+from t2t_keras.decoding.beam_search import Hypotheses, beam_search
+from t2t_keras.errors import UserError
+from t2t_keras.settings import setting
+
+
+@dataclasses.dataclass(frozen=True)
+class DecodeConfig:
+    """How to translate; the defaults are the paper's (section 6.1)."""
+
+    beam_size: int = setting(4, "hypotheses that each step keeps; 1 = greedy", minimum=1)
+    alpha: float = setting(
+        0.6, "length penalty ((5 + length) / 6)^alpha; larger gives longer output", minimum=0.0
+    )
+    extra_length: int = setting(
+        50, "an output has at most this many tokens more than its input", minimum=0
+    )
+    batch_tokens: int = setting(
+        4096,
+        "most source tokens, padding counted, that are translated at once; a longer sentence is "
+        "translated alone",
+        minimum=1,
+    )
+
+
+# tensor2tensor's names, for users who come from there.
+_LINEAGE_NAMES = {"batch_size": "batch_tokens"}
+
+
+def decode_config(changes: str | Mapping[str, Any] = "") -> DecodeConfig:
+    """Returns the paper's settings with some changed ("name=value,..." or a mapping).
+
+    Raises:
+      UserError: an unknown name, a wrong type or a value out of range.
+    """
+    return settings.override(
+        DecodeConfig(), changes, what="decoding setting", renamed=_LINEAGE_NAMES
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Translation:
+    """One translated line.
+
+    Attributes:
+      text: the translation.
+      score: log-probability / length penalty (0 is certain); 0 for a blank line.
+    """
+
+    text: str
+    score: float
+
+
+class Translator:
+    """Translates lines of text with a model and its vocabulary.
+
+    The model's weights are read anew at every call, so one translator can follow a training.
+
+    Args:
+      model: a `Transformer`, or what has its `encode`, `start_cache` and `decode_step`.
+      tokenizer: the vocabulary that it was trained with.
+      config: how to translate.
+
+    Example:
+      >>> Translator.from_run("runs/base").translate(["A man sleeps."])
+      [Translation(text='Ein Mann schläft.', score=-0.31)]
+    """
+
+    def __init__(self, model, tokenizer: Tokenizer, config: DecodeConfig | None = None):
+        self.model = model
+        self.tokenizer = tokenizer
+        self.config = config or DecodeConfig()
+        # One graph for all shapes.
+        self.search = tf.function(
+            self._search, input_signature=[tf.TensorSpec([None, None], tf.int32)]
+        )
+
+    def translate(self, lines: Sequence[str], show_progress: bool = False) -> list[Translation]:
+        """Translates each line; a blank line gives a blank line.
+
+        Args:
+          lines: the source text.
+          show_progress: whether a progress line is shown where standard error is a terminal.
+
+        Returns:
+          One `Translation` a line, in the order of `lines`.
+
+        Raises:
+          UserError: the model computes something that is not a number.
+        """
+        translations = [Translation("", 0.0)] * len(lines)
+        numbers = [number for number, line in enumerate(lines) if line.strip()]
+        sources = dict(
+            zip(numbers, self.tokenizer.encode([lines[i] for i in numbers]), strict=True)
+        )
+        with tqdm(
+            total=len(numbers),
+            desc="translating",
+            unit=" sentences",
+            leave=False,
+            disable=None if show_progress else True,
+        ) as progress:
+            for batch in _batches(sources, self.config.batch_tokens):
+                for number, translation in zip(
+                    batch, self._translate_batch([sources[i] for i in batch]), strict=True
+                ):
+                    translations[number] = translation
+                progress.update(len(batch))
+        return translations
+
+    def _translate_batch(self, sources: Sequence[np.ndarray]) -> list[Translation]:
+        padded = np.full([len(sources), max(map(len, sources))], PADDING_ID, np.int32)
+        for row, source in zip(padded, sources, strict=True):
+            row[: len(source)] = source
+        ids, scores = self.search(padded)
+        scores = scores.numpy()[:, 0]
+        if not np.isfinite(scores).all():
+            raise UserError(
+                "The model gives no probabilities (NaN or infinite): its weights are damaged, or "
+                "its training had diverged. Use another checkpoint."
+            )
+        texts = self.tokenizer.decode(ids.numpy()[:, 0])
+        return [Translation(text, float(score)) for text, score in zip(texts, scores, strict=True)]
+
+    def _search(self, source: tf.Tensor) -> Hypotheses:
+        """Translates ids.
+
+        Args:
+          source: int32 [B, S], each row with its end of sentence, then padding.
+
+        Returns:
+          The best hypothesis of each: ids int32 [B, 1, L], scores float32 [B, 1].
+        """
+        model, beam_size = self.model, self.config.beam_size
+        memory, memory_mask = model.encode(source, training=False)
+        # What is computed once for a sentence stands once for each of its hypotheses.
+        cache = tf.nest.map_structure(
+            lambda tensor: tf.repeat(tensor, beam_size, axis=0),
+            model.start_cache(memory, memory_mask),
+        )
+
+        def step(previous_ids, index, own):
+            logits, extended = model.decode_step(previous_ids, index, {**cache, "self": own})
+            return logits, extended["self"]
+
+        return beam_search(
+            step,
+            cache["self"],
+            max_lengths=tf.math.count_nonzero(source != PADDING_ID, axis=1, dtype=tf.int32)
+            + self.config.extra_length,
+            beam_size=beam_size,
+            alpha=self.config.alpha,
+            eos_id=EOS_ID,
+            padding_id=PADDING_ID,
+        )
+
+
+def _batches(sources: Mapping[int, np.ndarray], batch_tokens: int) -> Iterator[list[int]]:
+    """Yields keys of sources of similar length, the longest first: memory is tested at once."""
+    longest_first = sorted(sources, key=lambda number: -len(sources[number]))
+    start = 0
+    while start < len(longest_first):
+        rows = max(1, batch_tokens // len(sources[longest_first[start]]))
+        yield longest_first[start : start + rows]
+        start += rows

@@ -1,0 +1,80 @@
+"""BLEU and chrF by sacrebleu, each with the signature that makes it comparable."""
+
+import dataclasses
+from collections.abc import Sequence
+
+from sacrebleu.metrics import BLEU, CHRF
+
+from t2t_keras.errors import UserError, nearest
+
+# Those that need neither a further package nor a download.
+TOKENIZATIONS = ("13a", "char", "intl", "none", "zh")
+
+
+@dataclasses.dataclass(frozen=True)
+class TranslationScore:
+    """How well hypotheses match references; all scores are 0 .. 100.
+
+    Attributes:
+      bleu: corpus BLEU.
+      bleu_signature: what it was computed with, in sacrebleu's words.
+      chrf: corpus chrF2.
+      chrf_signature: what it was computed with, in sacrebleu's words.
+      report: a line each, with signature, n-gram precisions and brevity penalty; also `str()`.
+    """
+
+    bleu: float
+    bleu_signature: str
+    chrf: float
+    chrf_signature: str
+    report: str
+
+    def __str__(self) -> str:
+        return self.report
+
+
+def bleu(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    tokenize: str = "13a",
+    lowercase: bool = False,
+) -> TranslationScore:
+    """Scores translations against one reference each.
+
+    Args:
+      hypotheses: the translations, plain text.
+      references: line N is the reference of hypothesis N.
+      tokenize: sacrebleu's tokenisation for BLEU: "13a" (default), "intl", "zh", "char", or "none"
+        for text that is tokenised already. chrF needs none.
+      lowercase: whether case is ignored, in both scores.
+
+    Raises:
+      UserError: no lines, a different number of them, or an unknown tokenisation.
+    """
+    if tokenize not in TOKENIZATIONS:
+        raise UserError(
+            f"There is no tokenisation '{tokenize}'.{nearest(tokenize, TOKENIZATIONS)} "
+            f"There are: {', '.join(TOKENIZATIONS)}."
+        )
+    if len(hypotheses) != len(references):
+        raise UserError(
+            f"{len(hypotheses)} translations cannot be scored against {len(references)} "
+            f"references: line N of one must belong to line N of the other."
+        )
+    if not hypotheses:
+        raise UserError("There are no lines to score.")
+    metrics = BLEU(tokenize=tokenize, lowercase=lowercase), CHRF(lowercase=lowercase)
+    bleu_score, chrf_score = (
+        metric.corpus_score(list(hypotheses), [list(references)]) for metric in metrics
+    )
+    # sacrebleu completes a signature while it scores, so it is asked for afterwards.
+    bleu_signature, chrf_signature = (str(metric.get_signature()) for metric in metrics)
+    return TranslationScore(
+        bleu=bleu_score.score,
+        bleu_signature=bleu_signature,
+        chrf=chrf_score.score,
+        chrf_signature=chrf_signature,
+        report=bleu_score.format(width=2, signature=bleu_signature)
+        + "\n"
+        + chrf_score.format(width=2, signature=chrf_signature),
+    )

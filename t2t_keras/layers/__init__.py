@@ -1,0 +1,20 @@
+"""Keras layers of the Transformer, usable alone in any Keras model."""
+
+from t2t_keras.layers.attention import MultiHeadAttention
+from t2t_keras.layers.embedding import SharedEmbedding
+from t2t_keras.layers.feed_forward import FeedForward
+from t2t_keras.layers.position import SinusoidalPositions
+from t2t_keras.layers.residual import Residual
+from t2t_keras.layers.stacks import DecoderLayer, EncoderLayer
+from t2t_keras.layers.symbol_dropout import SymbolDropout
+
+__all__ = [
+    "DecoderLayer",
+    "EncoderLayer",
+    "FeedForward",
+    "MultiHeadAttention",
+    "Residual",
+    "SharedEmbedding",
+    "SinusoidalPositions",
+    "SymbolDropout",
+]

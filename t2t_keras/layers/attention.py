@@ -1,0 +1,196 @@
+"""Multi-head attention (sections 3.2.1 and 3.2.2)."""
+
+import keras
+from keras import ops
+
+# Stands for the paper's -inf: its exponential is exactly 0 in float32, and a row without any legal
+# key stays finite.
+_ILLEGAL = -1e9
+
+
+def scaled_dot_product_attention(query, key, value, mask=None, dropout=None, training=None):
+    """softmax(Q K^T / sqrt(d_k)) V (section 3.2.1, equation 1).
+
+    The softmax is computed in float32. A query without any legal key gets zeros.
+
+    Args:
+      query: [batch, query length, heads, d_k].
+      key: [batch, key length, heads, d_k].
+      value: [batch, key length, heads, d_v].
+      mask: boolean, broadcastable to [batch, heads, query length, key length]; True = legal.
+      dropout: a layer applied to the attention weights, or None.
+      training: whether `dropout` acts.
+
+    Returns:
+      [batch, query length, heads, d_v], and the weights [batch, heads, query length, key length].
+    """
+    scores = ops.einsum("bqhd,bkhd->bhqk", query * key.shape[-1] ** -0.5, key)
+    scores = ops.cast(scores, "float32")
+    if mask is None:
+        weights = ops.softmax(scores, axis=-1)
+    else:
+        weights = ops.softmax(ops.where(mask, scores, _ILLEGAL), axis=-1)
+        weights = ops.where(mask, weights, 0.0)
+    weights = ops.cast(weights, value.dtype)
+    if dropout is not None:
+        weights = dropout(weights, training=training)
+    return ops.einsum("bhqk,bkhd->bqhd", weights, value), weights
+
+
+@keras.saving.register_keras_serializable(package="t2t_keras")
+class MultiHeadAttention(keras.layers.Layer):
+    """Concat(head_1, ..., head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
+
+    Section 3.2.2. The projections have no biases, and h·d_k need not equal d_model.
+
+    Args:
+      num_heads: h.
+      d_k: width of each head's queries and keys.
+      d_v: width of each head's values; default d_k.
+      dropout: share of attention weights dropped (0 in the paper).
+
+    Call arguments:
+      query: [batch, query length, d_model].
+      value: [batch, key length, width] that keys and values are made from; default `query`
+        (self-attention).
+      mask: boolean, True = legal; [batch, key length], or [batch, query length, key length].
+        Default: the Keras mask of `value`.
+      causal: whether position i may attend to positions up to i only (section 3.2.3). Needs a
+        query and a value of the same length.
+      training: whether dropout acts.
+
+    Returns:
+      [batch, query length, d_model].
+
+    Example:
+      >>> x = keras.random.normal((2, 5, 512))
+      >>> MultiHeadAttention(num_heads=8, d_k=64)(x, causal=True).shape
+      (2, 5, 512)
+    """
+
+    def __init__(self, num_heads, d_k, d_v=None, dropout=0.0, **kwargs):
+        super().__init__(**kwargs)
+        self.num_heads = num_heads
+        self.d_k = d_k
+        self.d_v = d_v or d_k
+        self.supports_masking = True
+        self.attention_dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
+
+    def build(self, query_shape, value_shape=None):
+        """Makes W^Q, W^K, W^V (each for all heads side by side) and W^O."""
+        d_model, width = query_shape[-1], (value_shape or query_shape)[-1]
+        keys, values = self.num_heads * self.d_k, self.num_heads * self.d_v
+        self.query_projection = self._add_projection("query", d_model, keys)
+        self.key_projection = self._add_projection("key", width, keys)
+        self.value_projection = self._add_projection("value", width, values)
+        self.output_projection = self._add_projection("output", values, d_model)
+
+    def _add_projection(self, name, width_in, width_out):
+        return self.add_weight(
+            name=name, shape=(width_in, width_out), initializer="glorot_uniform"
+        )
+
+    def call(
+        self,
+        query,
+        value=None,
+        mask=None,
+        query_mask=None,
+        value_mask=None,
+        causal=False,
+        training=None,
+    ):
+        """See the class."""
+        if mask is None:
+            mask = value_mask
+        keys_and_values = self.keys_and_values(query if value is None else value)
+        mask = attention_mask(mask, ops.shape(query)[1] if causal else None)
+        return self.attend(query, keys_and_values, mask, training=training)
+
+    def keys_and_values(self, x):
+        """Projects what is attended to.
+
+        Args:
+          x: [batch, key length, width].
+
+        Returns:
+          {"key": [batch, key length, heads, d_k], "value": [batch, key length, heads, d_v]}; in
+          decoding these are computed once for each position and kept.
+        """
+        return {
+            "key": self._split_heads(self._project(x, self.key_projection), self.d_k),
+            "value": self._split_heads(self._project(x, self.value_projection), self.d_v),
+        }
+
+    def attend(self, query, keys_and_values, mask=None, training=None):
+        """Attends from `query` [batch, query length, d_model] to projected keys and values.
+
+        Args:
+          query: [batch, query length, d_model].
+          keys_and_values: as `keys_and_values` returns them.
+          mask: boolean, broadcastable to [batch, heads, query length, key length]; True = legal.
+          training: whether dropout acts.
+
+        Returns:
+          [batch, query length, d_model].
+        """
+        query = self._split_heads(self._project(query, self.query_projection), self.d_k)
+        heads, _ = scaled_dot_product_attention(
+            query,
+            keys_and_values["key"],
+            keys_and_values["value"],
+            mask,
+            self.attention_dropout,
+            training,
+        )
+        concatenated = ops.reshape(
+            heads, (ops.shape(heads)[0], ops.shape(heads)[1], self.num_heads * self.d_v)
+        )
+        return self._project(concatenated, self.output_projection)
+
+    def _project(self, x, weights):
+        # Keras casts weights by itself only inside `__call__`; decoding calls the parts.
+        return ops.matmul(x, ops.cast(weights, x.dtype))
+
+    def _split_heads(self, x, width):
+        batch, length, _ = ops.shape(x)
+        return ops.reshape(x, (batch, length, self.num_heads, width))
+
+    def compute_mask(self, query, previous_mask=None):
+        """Positions keep the mask of the query."""
+        return previous_mask
+
+    def compute_output_shape(self, query_shape, value_shape=None):
+        """The shape of the query."""
+        return query_shape
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "d_k": self.d_k,
+            "d_v": self.d_v,
+            "dropout": self.attention_dropout.rate,
+        }
+
+
+def attention_mask(mask=None, causal_length=None):
+    """Returns which keys each query may attend to, broadcastable over heads; None = all.
+
+    Args:
+      mask: boolean [batch, key length] or [batch, query length, key length], or None.
+      causal_length: the number of positions, each of which may see itself and those before it
+        (section 3.2.3); None = no such limit.
+
+    Returns:
+      Boolean, broadcastable to [batch, heads, query length, key length], or None.
+    """
+    if mask is not None:
+        mask = ops.cast(mask, "bool")
+        mask = mask[:, None, None, :] if len(mask.shape) == 2 else mask[:, None, :, :]
+    if causal_length is None:
+        return mask
+    position = ops.arange(causal_length)
+    causal = (position[None, :] <= position[:, None])[None, None]
+    return causal if mask is None else ops.logical_and(mask, causal)

@@ -1,0 +1,61 @@
+"""One matrix for source embedding, target embedding and pre-softmax projection (section 3.4)."""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="t2t_keras")
+class SharedEmbedding(keras.layers.Layer):
+    """Embeds ids, multiplied by sqrt(d_model), and projects states to logits with the same matrix.
+
+    Section 3.4; initialised with N(0, d_model^-0.5) as in the lineage, so that embeddings enter the
+    model with unit variance and logits leave it with unit variance.
+
+    Args:
+      vocab_size: number of ids.
+      d_model: width.
+
+    Call arguments:
+      ids: integers [batch, length]; 0 is padding, and masked for the layers that follow.
+
+    Returns:
+      [batch, length, d_model].
+    """
+
+    def __init__(self, vocab_size, d_model, **kwargs):
+        super().__init__(**kwargs)
+        self.vocab_size = vocab_size
+        self.d_model = d_model
+
+    def build(self, input_shape=None):
+        """Makes the matrix [vocab_size, d_model]."""
+        self.matrix = self.add_weight(
+            name="matrix",
+            shape=(self.vocab_size, self.d_model),
+            initializer=keras.initializers.RandomNormal(stddev=self.d_model**-0.5),
+        )
+
+    def call(self, ids):
+        """See the class."""
+        return ops.take(self.matrix, ids, axis=0) * self.d_model**0.5
+
+    def logits(self, x):
+        """Projects [..., d_model] to float32 logits [..., vocab_size]."""
+        matrix = ops.cast(self.matrix, x.dtype)
+        return ops.cast(ops.matmul(x, ops.transpose(matrix)), "float32")
+
+    def compute_mask(self, ids, previous_mask=None):
+        """Id 0 is padding."""
+        return ops.not_equal(ids, 0)
+
+    def compute_output_shape(self, input_shape):
+        """Adds the width."""
+        return (*input_shape, self.d_model)
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        return {
+            **super().get_config(),
+            "vocab_size": self.vocab_size,
+            "d_model": self.d_model,
+        }

@@ -1,0 +1,48 @@
+"""Residual connection, dropout and layer normalisation around a sub-layer (sections 3.1, 5.4)."""
+
+import keras
+
+
+@keras.saving.register_keras_serializable(package="t2t_keras")
+class Residual(keras.layers.Layer):
+    """LayerNorm(x + Dropout(Sublayer(x))) (section 3.1; dropout: section 5.4).
+
+    Args:
+      dropout: share of the sub-layer's output dropped.
+
+    Call arguments:
+      x: [..., d_model], what went into the sub-layer.
+      sublayer_output: [..., d_model], what came out of it.
+      training: whether dropout acts.
+
+    Returns:
+      [..., d_model].
+    """
+
+    def __init__(self, dropout=0.0, **kwargs):
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        self.dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
+        self.norm = keras.layers.LayerNormalization(
+            epsilon=1e-6, dtype=self.dtype_policy, name="norm"
+        )
+
+    def build(self, x_shape, sublayer_output_shape=None):
+        """Makes the scale and the offset of the layer normalisation."""
+        self.norm.build(x_shape)
+
+    def call(self, x, sublayer_output, training=None):
+        """See the class."""
+        return self.norm(x + self.dropout(sublayer_output, training=training))
+
+    def compute_mask(self, x, previous_mask=None):
+        """Positions keep their mask."""
+        return previous_mask
+
+    def compute_output_shape(self, x_shape, sublayer_output_shape=None):
+        """The shape of the input."""
+        return x_shape
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        return {**super().get_config(), "dropout": self.dropout.rate}

@@ -1,0 +1,154 @@
+"""One layer of the encoder and one of the decoder (section 3.1)."""
+
+import keras
+from keras import ops
+
+from t2t_keras.layers.attention import MultiHeadAttention
+from t2t_keras.layers.feed_forward import FeedForward
+from t2t_keras.layers.residual import Residual
+
+
+class _TransformerLayer(keras.layers.Layer):
+    """What the two kinds of layers share: their arguments and how their parts are made."""
+
+    def __init__(
+        self, num_heads, d_k, d_ff, d_v=None, dropout=0.0, attention_dropout=0.0, **kwargs
+    ):
+        super().__init__(**kwargs)
+        self.config = dict(
+            num_heads=num_heads,
+            d_k=d_k,
+            d_ff=d_ff,
+            d_v=d_v or d_k,
+            dropout=dropout,
+            attention_dropout=attention_dropout,
+        )
+        self.supports_masking = True
+
+    def _attention(self, name):
+        return MultiHeadAttention(
+            self.config["num_heads"],
+            self.config["d_k"],
+            self.config["d_v"],
+            dropout=self.config["attention_dropout"],
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def _feed_forward(self):
+        return FeedForward(self.config["d_ff"], dtype=self.dtype_policy, name="feed_forward")
+
+    def _residual(self, name):
+        return Residual(self.config["dropout"], dtype=self.dtype_policy, name=name)
+
+    def compute_mask(self, x, previous_mask=None):
+        """Positions keep their mask."""
+        return previous_mask
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        return {**super().get_config(), **self.config}
+
+
+@keras.saving.register_keras_serializable(package="t2t_keras")
+class EncoderLayer(_TransformerLayer):
+    """Self-attention, then feed-forward, each in a residual with layer normalisation.
+
+    Section 3.1.
+
+    Args:
+      num_heads: h.
+      d_k: width of each head's queries and keys.
+      d_ff: inner width of the feed-forward sub-layer.
+      d_v: width of each head's values; default d_k.
+      dropout: share of each sub-layer's output dropped.
+      attention_dropout: share of attention weights dropped.
+
+    Call arguments:
+      x: [batch, length, d_model].
+      mask: boolean [batch, length], True = a token (default: the Keras mask of x).
+      training: whether dropout acts.
+
+    Returns:
+      [batch, length, d_model].
+    """
+
+    def build(self, x_shape):
+        """Makes the two sub-layers."""
+        self.self_attention = self._attention("self_attention")
+        self.feed_forward = self._feed_forward()
+        self.residual_1 = self._residual("residual_1")
+        self.residual_2 = self._residual("residual_2")
+        for part in (self.self_attention, self.feed_forward, self.residual_1, self.residual_2):
+            part.build(x_shape)
+
+    def call(self, x, mask=None, training=None):
+        """See the class."""
+        attended = self.self_attention(x, mask=mask, training=training)
+        x = self.residual_1(x, attended, training=training)
+        return self.residual_2(x, self.feed_forward(x), training=training)
+
+    def compute_output_shape(self, x_shape):
+        """The shape of the input."""
+        return x_shape
+
+
+@keras.saving.register_keras_serializable(package="t2t_keras")
+class DecoderLayer(_TransformerLayer):
+    """Causal self-attention, attention to the encoder's output, then feed-forward.
+
+    Section 3.1; each sub-layer in a residual with layer normalisation. Arguments as `EncoderLayer`.
+
+    Call arguments:
+      x: [batch, target length, d_model].
+      memory: the encoder's output [batch, source length, d_model].
+      memory_mask: boolean [batch, source length], True = a token (default: memory's Keras mask).
+      training: whether dropout acts.
+
+    Returns:
+      [batch, target length, d_model].
+    """
+
+    def build(self, x_shape, memory_shape):
+        """Makes the three sub-layers."""
+        self.self_attention = self._attention("self_attention")
+        self.memory_attention = self._attention("memory_attention")
+        self.feed_forward = self._feed_forward()
+        self.residual_1 = self._residual("residual_1")
+        self.residual_2 = self._residual("residual_2")
+        self.residual_3 = self._residual("residual_3")
+        self.self_attention.build(x_shape)
+        self.memory_attention.build(x_shape, memory_shape)
+        self.feed_forward.build(x_shape)
+        for residual in (self.residual_1, self.residual_2, self.residual_3):
+            residual.build(x_shape)
+
+    def call(self, x, memory, memory_mask=None, training=None):
+        """See the class."""
+        attended = self.self_attention(x, causal=True, training=training)
+        x = self.residual_1(x, attended, training=training)
+        attended = self.memory_attention(x, memory, mask=memory_mask, training=training)
+        x = self.residual_2(x, attended, training=training)
+        return self.residual_3(x, self.feed_forward(x), training=training)
+
+    def step(self, x, past, memory, memory_mask):
+        """Computes one more position from the kept keys and values of those before it.
+
+        Args:
+          x: [batch, 1, d_model].
+          past: {"key", "value"} of the positions before, each [batch, t, heads, width].
+          memory: {"key", "value"} of the encoder's output.
+          memory_mask: boolean [batch, 1, 1, source length].
+
+        Returns:
+          [batch, 1, d_model], and `past` with one more position.
+        """
+        new = self.self_attention.keys_and_values(x)
+        past = {name: ops.concatenate([past[name], new[name]], axis=1) for name in new}
+        x = self.residual_1(x, self.self_attention.attend(x, past))
+        x = self.residual_2(x, self.memory_attention.attend(x, memory, memory_mask))
+        return self.residual_3(x, self.feed_forward(x)), past
+
+    def compute_output_shape(self, x_shape, memory_shape):
+        """The shape of x."""
+        return x_shape

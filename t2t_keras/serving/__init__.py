@@ -1,0 +1,1 @@
+"""Models that take text and give text, as TensorFlow Serving loads them."""

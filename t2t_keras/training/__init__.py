@@ -1,0 +1,1 @@
+"""Loss, schedule, optimizer steps, checkpoints and the training loop."""

@@ -1,0 +1,184 @@
+"""Checkpoints: written whole or not at all, pruned, restored past a damaged one, averaged."""
+
+import contextlib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from t2t_keras.errors import UserError
+
+_NAME = "model.ckpt"
+_READ_ERRORS = (tf.errors.OpError, AssertionError, ValueError, RuntimeError, OSError)
+
+
+class Checkpoints:
+    """The checkpoints of a run, as `tf.train.latest_checkpoint` finds them.
+
+    Args:
+      directory: where they stand.
+      state: what they hold, as arguments of `tf.train.Checkpoint`.
+      keep: how many are kept.
+    """
+
+    def __init__(self, directory: str | Path, state: dict[str, object], keep: int):
+        self._directory = Path(directory)
+        self._checkpoint = tf.train.Checkpoint(**state)
+        self._keep = keep
+        self._manager = None
+
+    def restore_newest(self) -> str | None:
+        """Restores the newest checkpoint that is whole; names the damaged ones on the way.
+
+        Returns:
+          Its path prefix, or None where there is no checkpoint.
+
+        Raises:
+          UserError: there are checkpoints, but none can be read.
+        """
+        paths = checkpoint_paths(self._directory)
+        whole = list(paths)
+        while whole:
+            try:
+                self._checkpoint.restore(whole[-1]).assert_existing_objects_matched()
+                break
+            except _READ_ERRORS as error:
+                print(f"The checkpoint {whole[-1]} is damaged: {_first_line(error)}")
+                _set_aside(Path(whole.pop()))
+        if paths and not whole:
+            raise UserError(
+                f"None of the {len(paths)} checkpoints in {self._directory} can be read. Give a "
+                f"new --output_dir."
+            )
+        if not whole:
+            return None
+        tf.train.update_checkpoint_state(
+            str(self._directory),
+            whole[-1],
+            all_model_checkpoint_paths=whole,
+            all_model_checkpoint_timestamps=[
+                Path(f"{path}.index").stat().st_mtime for path in whole
+            ],
+            last_preserved_timestamp=0.0,
+        )
+        return whole[-1]
+
+    def save(self, step: int) -> str:
+        """Writes the state under its step number and deletes the oldest ones.
+
+        Returns:
+          The checkpoint's path prefix.
+
+        Raises:
+          UserError: it cannot be written, as on a full disk; those before it stay good.
+        """
+        path = self._directory / f"{_NAME}-{step}"
+        if self._manager is None:
+            self._manager = tf.train.CheckpointManager(
+                self._checkpoint, str(self._directory), self._keep, checkpoint_name=_NAME
+            )
+        try:
+            return self._manager.save(checkpoint_number=step)
+        except (tf.errors.OpError, OSError) as error:
+            remove_partial(path)
+            last = self._manager.latest_checkpoint
+            raise UserError(
+                f"The checkpoint {path} cannot be written: {_first_line(error)} Make room, then "
+                f"run the same command again: it continues from {last or 'the beginning'}."
+            ) from error
+
+
+def checkpoint_paths(directory: str | Path) -> list[str]:
+    """Returns the path prefixes of the checkpoints in a directory, by step, newest last."""
+    found = {}
+    for index in Path(directory).glob(f"{_NAME}-*.index"):
+        match = re.fullmatch(rf"{re.escape(_NAME)}-(\d+)", index.stem)
+        if match:
+            found[int(match[1])] = str(index.with_suffix(""))
+    return [found[step] for step in sorted(found)]
+
+
+def step_of(path: str) -> int:
+    """Returns the step number in a checkpoint's path prefix."""
+    return int(str(path).rsplit("-", 1)[1])
+
+
+def newest_checkpoint(directory: str | Path) -> str:
+    """Returns the path prefix of a run's newest checkpoint.
+
+    Raises:
+      UserError: there is none.
+    """
+    path = tf.train.latest_checkpoint(str(directory))
+    if path is None:
+        raise UserError(f"There is no checkpoint in {directory}. Train first: t2t-trainer.")
+    return path
+
+
+def load_weights(model: keras.Model, path: str | Path) -> None:
+    """Restores the weights of a model, and nothing else, from a checkpoint.
+
+    Args:
+      model: with its weights made.
+      path: a checkpoint's path prefix, such as `run/model.ckpt-1000`.
+
+    Raises:
+      UserError: there is no such checkpoint (those that are there are named), it is damaged, or
+        it belongs to a model of other hyperparameters.
+    """
+    path = str(path).removesuffix(".index")
+    if not Path(f"{path}.index").exists():
+        there = ", ".join(Path(each).name for each in checkpoint_paths(Path(path).parent))
+        raise UserError(f"There is no checkpoint {path}. In its directory: {there or 'none'}.")
+    try:
+        status = tf.train.Checkpoint(model=model).restore(path)
+        status.assert_existing_objects_matched().expect_partial()
+    except _READ_ERRORS as error:
+        raise UserError(
+            f"The checkpoint {path} is damaged, or of a model with other hyperparameters: "
+            f"{_first_line(error)}"
+        ) from error
+
+
+def average_checkpoints(model: keras.Model, paths: Sequence[str], output_dir: str | Path) -> str:
+    """Writes the mean of several checkpoints' weights (section 6.1).
+
+    Args:
+      model: any model of the checkpoints' shapes; it ends with the mean.
+      paths: their path prefixes, the newest last.
+      output_dir: where the mean is written, under the newest one's step number.
+
+    Returns:
+      The path prefix of the mean.
+
+    Raises:
+      UserError: a checkpoint cannot be read, or the mean cannot be written.
+    """
+    sums = [np.zeros(weight.shape, np.float64) for weight in model.trainable_variables]
+    for path in paths:
+        load_weights(model, path)
+        for total, weight in zip(sums, model.trainable_variables, strict=True):
+            total += weight.numpy()
+    for total, weight in zip(sums, model.trainable_variables, strict=True):
+        weight.assign((total / len(paths)).astype(np.float32))
+    return Checkpoints(output_dir, {"model": model}, keep=1).save(step_of(paths[-1]))
+
+
+def remove_partial(path: Path) -> None:
+    """Deletes what an interrupted write has left of a checkpoint."""
+    for left in path.parent.glob(f"{path.name}.*"):
+        with contextlib.suppress(OSError):
+            left.unlink()
+
+
+def _set_aside(path: Path) -> None:
+    """Renames a damaged checkpoint, so that its step can be written again."""
+    for file in path.parent.glob(f"{path.name}.*"):
+        file.rename(file.with_name(f"damaged.{file.name}"))
+
+
+def _first_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"

@@ -1,0 +1,111 @@
+"""Evaluation on the dev set while training, and the best weights so far."""
+
+import json
+from pathlib import Path
+
+from t2t_keras.data.atomic_file import write_atomically
+from t2t_keras.data.batches import TokenBatches, split_batch, token_arrays
+from t2t_keras.data.generated import Generated
+from t2t_keras.training.checkpoints import Checkpoints
+from t2t_keras.training.progress import Totals
+from t2t_keras.training.run_record import RunRecord
+
+_HISTORY = "evaluations.json"
+BEST = "best"
+
+
+class Evaluator:
+    """Measures the dev set and keeps the weights with the lowest dev loss.
+
+    Args:
+      step: a `TensorFlowStep`.
+      record: what the run uses.
+      generated: its data.
+      output_dir: the run's; the best weights go to `best/` in it.
+      eval_steps: most batches to evaluate; 0 = the whole dev set.
+      with_bleu: whether dev set BLEU is computed as well.
+    """
+
+    def __init__(
+        self,
+        step,
+        record: RunRecord,
+        generated: Generated,
+        output_dir: str | Path,
+        eval_steps: int = 0,
+        with_bleu: bool = False,
+    ):
+        self._step, self._record, self._generated = step, record, generated
+        self._output_dir = Path(output_dir)
+        self._store = generated.store("dev")
+        hparams = record.hparams
+        # Nothing is learned from these batches: their order does not matter, their size may be
+        # what fits.
+        self._batches = TokenBatches(
+            self._store.lengths,
+            hparams.microbatch_tokens * step.num_replicas,
+            min(hparams.max_length, hparams.microbatch_tokens),
+            seed=0,
+        )
+        self._eval_steps = eval_steps
+        self._with_bleu = with_bleu
+        self._translator = None
+        self.left_out = self._batches.left_out
+
+    def evaluate(self, step: int) -> dict[str, float]:
+        """Returns scalars of the dev set at this step, and records them.
+
+        Returns:
+          {"loss": unsmoothed cross-entropy a token, "perplexity", "accuracy", and "bleu" where
+          asked for}.
+        """
+        totals = Totals()
+        batches = self._batches.epoch(0)
+        for batch in batches[: self._eval_steps or len(batches)]:
+            for part in split_batch(
+                self._store.lengths,
+                batch,
+                self._record.hparams.microbatch_tokens,
+                self._step.num_replicas,
+            ):
+                totals.add(
+                    self._step.evaluate([token_arrays(self._store, each) for each in part])
+                )
+        scalars = totals.scalars()
+        if self._with_bleu:
+            scalars["bleu"] = self._bleu()
+        self._remember(step, scalars)
+        return scalars
+
+    def best_step(self) -> int:
+        """Returns the step of the lowest dev loss so far, or -1."""
+        history = self._history()
+        return min(history, key=lambda entry: entry["loss"])["step"] if history else -1
+
+    def _bleu(self) -> float:
+        if self._translator is None:
+            from t2t_keras.decoding.translator import Translator
+
+            self._translator = Translator(self._step.model, self._record.tokenizer)
+        sources, references = self._generated.text("dev")
+        translations = self._translator.translate(sources)
+        score = self._record.problem.score([each.text for each in translations], references)
+        return score.bleu
+
+    def _remember(self, step: int, scalars: dict[str, float]) -> None:
+        # A run that continues from an earlier checkpoint evaluates the later steps again.
+        history = [entry for entry in self._history() if entry["step"] < step]
+        history.append({"step": step, **scalars})
+        text = "".join(json.dumps(entry) + "\n" for entry in history)
+        best = min(history, key=lambda entry: entry["loss"])
+        if best["step"] == step:
+            directory = self._output_dir / BEST
+            self._record.save(directory)
+            Checkpoints(directory, {"model": self._step.model}, keep=1).save(step)
+        write_atomically(self._output_dir / _HISTORY, text.encode("utf-8"))
+
+    def _history(self) -> list[dict[str, float]]:
+        path = self._output_dir / _HISTORY
+        if not path.exists():
+            return []
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

@@ -1,0 +1,267 @@
+"""One optimizer step on TensorFlow, over all replicas of a `tf.distribute` strategy.
+
+What surrounds it (`training.trainer`) hands over NumPy arrays and gets numbers back.
+"""
+
+from collections.abc import Callable, Sequence
+
+import keras
+import tensorflow as tf
+
+from t2t_keras.data.batches import TokenArrays
+from t2t_keras.hyperparameters import HParams
+from t2t_keras.training.adam import Adam
+from t2t_keras.training.dropout_seeds import dropout_seeds
+from t2t_keras.training.losses import token_sums
+from t2t_keras.training.schedules import TransformerSchedule
+
+_IDS = tf.TensorSpec([None, None], tf.int32)
+_FLOAT = tf.TensorSpec([], tf.float32)
+
+# float16 needs the loss scaled up, so that small gradients do not vanish: doubled after so many
+# good steps, halved (and the step skipped) when a gradient overflows.
+_FIRST_LOSS_SCALE = 2.0**15
+_STEPS_TO_DOUBLE = 2000
+
+
+class TensorFlowStep:
+    """A model, its optimizer, and the compiled functions that train and evaluate it.
+
+    The loss is summed over the real target tokens of all replicas and microbatches and divided by
+    their number, so an update does not depend on how a step is split.
+
+    Args:
+      make_model: returns the model with its weights made; called within the strategy.
+      hparams: the hyperparameters.
+      strategy: a synchronous strategy, such as `tf.distribute.MirroredStrategy`.
+      seed: of initial weights and dropout.
+      xla: whether the forward and backward pass is compiled by XLA, once for each shape.
+
+    Attributes:
+      model: the model.
+      num_replicas: the number of replicas.
+      schedule: the learning rate as a function of the step.
+    """
+
+    def __init__(
+        self,
+        make_model: Callable[[], keras.Model],
+        hparams: HParams,
+        strategy: tf.distribute.Strategy,
+        seed: int,
+        xla: bool = False,
+    ):
+        keras.utils.set_random_seed(seed)
+        self._strategy = strategy
+        self._hparams, self._seed = hparams, seed
+        self.num_replicas = strategy.num_replicas_in_sync
+        self.schedule = TransformerSchedule(
+            hparams.d_model, hparams.warmup_steps, hparams.learning_rate
+        )
+        with self._strategy.scope():
+            self.model = make_model()
+            self.optimizer = Adam(
+                self.schedule, hparams.adam_beta1, hparams.adam_beta2, hparams.adam_epsilon
+            )
+            self.optimizer.build(self.model.trainable_variables)
+            self.loss_scale = tf.Variable(_FIRST_LOSS_SCALE, trainable=False)
+            self.good_steps = tf.Variable(0, trainable=False)
+        self._scales_loss = hparams.compute_dtype == "float16"
+        self._weights = [weight.value for weight in self.model.trainable_variables]
+        self._seed_states = self.model.non_trainable_variables
+        self._accumulators = None
+        self._gradients = tf.function(self._replica_gradients, jit_compile=xla or None)
+        self._compile()
+
+    def _compile(self) -> None:
+        sides = [_IDS] * self.num_replicas
+        seeds = [tf.TensorSpec([len(self._seed_states), 2], tf.int64)] * self.num_replicas
+        inputs = [sides, sides, seeds, _FLOAT]
+        measure = tf.TensorSpec([], tf.bool)
+        self._update = tf.function(self._one_update, input_signature=[*inputs, measure])
+        self._accumulate = tf.function(self._one_accumulation, input_signature=inputs)
+        self._apply = tf.function(self._apply_accumulated, input_signature=[measure])
+        self._evaluate = tf.function(self._one_evaluation, input_signature=[sides, sides])
+
+    def state(self) -> dict[str, object]:
+        """Returns what a checkpoint holds, as arguments of `tf.train.Checkpoint`."""
+        state = {"model": self.model, "optimizer": self.optimizer}
+        if self._scales_loss:
+            state |= {"loss_scale": self.loss_scale, "good_steps": self.good_steps}
+        return state
+
+    def steps_done(self) -> int:
+        """Returns the number of updates so far."""
+        return int(self.optimizer.iterations.numpy())
+
+    def update(
+        self, step: int, parts: Sequence[Sequence[TokenArrays]], measure_gradient: bool = False
+    ) -> dict[str, tf.Tensor]:
+        """Does one optimizer step.
+
+        Args:
+          step: its number, from 0.
+          parts: for each microbatch, for each replica, its examples.
+          measure_gradient: whether the gradient's norm is wanted.
+
+        Returns:
+          Scalar tensors: the sums of `token_sums` over the step, and "gradient_norm" (0 where it
+          was not computed).
+        """
+        tokens = sum(part.target_tokens for microbatch in parts for part in microbatch)
+        inputs = [
+            [*self._inputs(step, number, microbatch), float(max(tokens, 1))]
+            for number, microbatch in enumerate(parts)
+        ]
+        if len(inputs) == 1:
+            return self._update(*inputs[0], measure_gradient)
+        if self._accumulators is None:
+            self._make_accumulators()
+        sums = [self._accumulate(*each) for each in inputs]
+        totals = {name: tf.add_n([part[name] for part in sums]) for name in sums[0]}
+        return {**totals, "gradient_norm": self._apply(measure_gradient)}
+
+    def evaluate(self, microbatch: Sequence[TokenArrays]) -> dict[str, float]:
+        """Returns the sums of `token_sums` without dropout, over one part for each replica."""
+        sources = [part.source for part in microbatch]
+        sums = self._evaluate(sources, [part.target for part in microbatch])
+        return {name: float(value) for name, value in sums.items()}
+
+    def weights_are_finite(self) -> bool:
+        """Returns whether no weight is NaN or infinite."""
+        return bool(
+            tf.reduce_all([tf.reduce_all(tf.math.is_finite(weight)) for weight in self._weights])
+        )
+
+    def _inputs(self, step: int, number: int, microbatch: Sequence[TokenArrays]) -> list:
+        seeds = [
+            dropout_seeds(
+                self._seed, step, number * self.num_replicas + replica, len(self._seed_states)
+            )
+            for replica in range(self.num_replicas)
+        ]
+        sources = [part.source for part in microbatch]
+        return [sources, [part.target for part in microbatch], seeds]
+
+    def _make_accumulators(self) -> None:
+        with self._strategy.scope():
+            self._accumulators = [
+                tf.Variable(
+                    tf.zeros(weight.shape),
+                    trainable=False,
+                    synchronization=tf.VariableSynchronization.ON_READ,
+                    aggregation=tf.VariableAggregation.SUM,
+                )
+                for weight in self._weights
+            ]
+
+    def _per_replica(self, values: Sequence[tf.Tensor]):
+        return self._strategy.experimental_distribute_values_from_function(
+            lambda context: values[context.replica_id_in_sync_group]
+        )
+
+    # What follows runs as graphs; methods named _replica_... run once in each replica.
+
+    def _one_update(self, sources, targets, seeds, tokens, measure):
+        def replica_update(source, target, seeds):
+            gradients, sums = self._gradients(source, target, seeds, tokens)
+            return self._replica_total(sums), self._replica_apply(gradients, measure)
+
+        inputs = tuple(self._per_replica(values) for values in (sources, targets, seeds))
+        sums, norm = self._strategy.run(replica_update, inputs)
+        return {**self._first(sums), "gradient_norm": self._finish(norm)}
+
+    def _one_accumulation(self, sources, targets, seeds, tokens):
+        def replica_accumulation(source, target, seeds):
+            gradients, sums = self._gradients(source, target, seeds, tokens)
+            for accumulator, gradient in zip(self._accumulators, gradients, strict=True):
+                accumulator.assign_add(gradient)
+            return self._replica_total(sums)
+
+        inputs = tuple(self._per_replica(values) for values in (sources, targets, seeds))
+        return self._first(self._strategy.run(replica_accumulation, inputs))
+
+    def _apply_accumulated(self, measure):
+        def replica_apply():
+            gradients = [accumulator.read_value() for accumulator in self._accumulators]
+            norm = self._replica_apply(gradients, measure)
+            for accumulator in self._accumulators:
+                accumulator.assign(tf.zeros(accumulator.shape))
+            return norm
+
+        return self._finish(self._strategy.run(replica_apply))
+
+    def _one_evaluation(self, sources, targets):
+        def replica_evaluation(source, target):
+            logits = self.model({"source": source, "target": target}, training=False)
+            return self._replica_total(token_sums(logits, target))
+
+        inputs = self._per_replica(sources), self._per_replica(targets)
+        return self._first(self._strategy.run(replica_evaluation, inputs))
+
+    def _replica_gradients(self, source, target, seeds, tokens):
+        """Returns dense gradients of this part's share of the loss, and its sums."""
+        states = zip(self._seed_states, tf.unstack(seeds), strict=True)
+        with keras.StatelessScope(state_mapping=list(states)), tf.GradientTape() as tape:
+            logits = self.model({"source": source, "target": target}, training=True)
+            sums = token_sums(logits, target, self._hparams.label_smoothing)
+            loss = sums["loss"] / tokens
+            if self._scales_loss:
+                loss = loss * self.loss_scale
+        gradients = tape.gradient(loss, self._weights)
+        # Keras's and TensorFlow's Adam are both wrong about repeated rows of sparse gradients.
+        return [tf.convert_to_tensor(gradient) for gradient in gradients], sums
+
+    def _replica_total(self, sums):
+        if self.num_replicas == 1:
+            return sums
+        return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, sums)
+
+    def _replica_apply(self, gradients, measure):
+        """Sums gradients over replicas, clips the sum and updates; returns the sum's norm."""
+        if self.num_replicas > 1:
+            context = tf.distribute.get_replica_context()
+            gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
+        if self._scales_loss:
+            gradients = [gradient / self.loss_scale for gradient in gradients]
+        clip = self._hparams.clip_norm
+        if clip or self._scales_loss:
+            norm = tf.linalg.global_norm(gradients)
+        else:
+            norm = tf.cond(measure, lambda: tf.linalg.global_norm(gradients), lambda: 0.0)
+        if clip:
+            gradients = [gradient * tf.minimum(1.0, clip / norm) for gradient in gradients]
+        if self._scales_loss:
+            tf.cond(
+                tf.math.is_finite(norm),
+                lambda: self._replica_adam(gradients),
+                lambda: None,
+            )
+        else:
+            self._replica_adam(gradients)
+        return norm
+
+    def _replica_adam(self, gradients) -> None:
+        # Every replica has the same sum and updates its own copy: no further exchange.
+        learning_rate = self.schedule(self.optimizer.iterations.value)
+        for gradient, weight in zip(gradients, self._weights, strict=True):
+            self.optimizer.update_step(gradient, weight, learning_rate)
+
+    def _finish(self, norm):
+        """Counts the step and adapts the loss scale, once for all replicas."""
+        norm = self._first(norm)
+        self.optimizer.iterations.assign_add(1)
+        if self._scales_loss:
+            good = tf.where(tf.math.is_finite(norm), self.good_steps + 1, 0)
+            grown = tf.where(good >= _STEPS_TO_DOUBLE, self.loss_scale * 2.0, self.loss_scale)
+            self.loss_scale.assign(
+                tf.where(good > 0, grown, tf.maximum(self.loss_scale / 2.0, 1.0))
+            )
+            self.good_steps.assign(good % _STEPS_TO_DOUBLE)
+        return norm
+
+    def _first(self, values):
+        """One replica's copy of what is the same on all."""
+        return tf.nest.map_structure(
+            lambda value: self._strategy.experimental_local_results(value)[0], values
+        )

@@ -1,0 +1,315 @@
+"""`train`: the loop around the optimizer steps: data, progress, evaluation, checkpoints, faults."""
+
+import concurrent.futures
+import dataclasses
+import itertools
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_keras.data.batches import TokenArrays, TokenBatches, split_batch, token_arrays
+from t2t_keras.data.generated import Generated
+from t2t_keras.errors import UserError
+from t2t_keras.training.checkpoints import Checkpoints, load_weights, newest_checkpoint
+from t2t_keras.training.evaluation import Evaluator
+from t2t_keras.training.graceful_stop import GracefulStop
+from t2t_keras.training.progress import Progress, Totals
+from t2t_keras.training.run_record import RunRecord
+from t2t_keras.training.tensorflow_step import TensorFlowStep
+
+SCHEDULES = ("train", "evaluate", "train_and_evaluate")
+# Steps between two points of the TensorBoard curves.
+_LOG_STEPS = 100
+# Steps whose arrays are read and padded while earlier ones are computed.
+_STEPS_AHEAD = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainOptions:
+    """How a run is watched and kept; nothing here changes what a step computes.
+
+    Attributes:
+      save_checkpoints_secs: seconds between two checkpoints (section 6.1: 10 minutes).
+      keep_checkpoint_max: checkpoints kept.
+      local_eval_frequency: steps between two evaluations on the dev set.
+      eval_steps: most batches of an evaluation; 0 = the whole dev set.
+      eval_bleu: whether dev set BLEU is computed as well.
+      eval_early_stopping_steps: the run ends when the dev loss has not fallen for so many steps;
+        0 = never.
+      schedule: one of `SCHEDULES`.
+      warm_start_from: a run's directory, or a checkpoint, whose weights a new run starts from.
+      xla: whether the forward and backward pass is compiled by XLA for a few fixed shapes.
+    """
+
+    save_checkpoints_secs: float = 600
+    keep_checkpoint_max: int = 20
+    local_eval_frequency: int = 1000
+    eval_steps: int = 0
+    eval_bleu: bool = False
+    eval_early_stopping_steps: int = 0
+    schedule: str = "train_and_evaluate"
+    warm_start_from: str = ""
+    xla: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainResult:
+    """How a run ended.
+
+    Attributes:
+      step: optimizer steps done since the beginning of the run.
+      checkpoint: the newest checkpoint's path prefix.
+      evaluation: the last scalars of the dev set, {} where there was no evaluation.
+      signal: number of the signal that ended the run early, or 0.
+    """
+
+    step: int
+    checkpoint: str
+    evaluation: dict[str, float]
+    signal: int = 0
+
+
+def train(
+    record: RunRecord,
+    generated: Generated,
+    output_dir: str | Path,
+    strategy: tf.distribute.Strategy,
+    options: TrainOptions = TrainOptions(),
+) -> TrainResult:
+    """Trains a model, or goes on with a run as if it had never stopped.
+
+    Args:
+      record: what the run uses.
+      generated: its data.
+      output_dir: where checkpoints, logs and the record go, or are.
+      strategy: one replica on each of its devices.
+      options: how it is watched and kept.
+
+    Returns:
+      How it ended.
+
+    Raises:
+      UserError: `output_dir` holds a run that used something else, the loss is NaN, a checkpoint
+        cannot be read or written.
+    """
+    if options.schedule not in SCHEDULES:
+        raise UserError(f"--schedule is one of {', '.join(SCHEDULES)}; {options.schedule} came.")
+    _check_record(record, output_dir)
+    step = TensorFlowStep(
+        record.make_model, record.hparams, strategy, record.random_seed, options.xla
+    )
+    checkpoints = Checkpoints(output_dir, step.state(), options.keep_checkpoint_max)
+    restored = checkpoints.restore_newest()
+    if restored:
+        print(f"Continuing from {restored}.")
+    elif options.warm_start_from:
+        load_weights(step.model, _checkpoint_of(options.warm_start_from))
+        print(f"Starting from the weights of {options.warm_start_from}.")
+    evaluator = None
+    if options.schedule != "train":
+        evaluator = Evaluator(
+            step, record, generated, output_dir, options.eval_steps, options.eval_bleu
+        )
+    if options.schedule == "evaluate":
+        if not restored:
+            newest_checkpoint(output_dir)
+        scalars = evaluator.evaluate(step.steps_done())
+        print(_evaluation_line(step.steps_done(), scalars))
+        return TrainResult(step.steps_done(), restored, scalars)
+    record.save(output_dir)
+    run = _Run(record, generated.store("train"), output_dir, step, checkpoints, evaluator, options)
+    return run.loop()
+
+
+class _Run:
+    """The loop of one process of a run."""
+
+    def __init__(self, record, store, output_dir, step, checkpoints, evaluator, options):
+        self._hparams = record.hparams
+        self._store = store
+        self._step = step
+        self._checkpoints = checkpoints
+        self._evaluator = evaluator
+        self._options = options
+        self._batches = TokenBatches(
+            store.lengths, self._hparams.batch_tokens, self._hparams.max_length, record.random_seed
+        )
+        self._first = step.steps_done()
+        self._last = max(self._hparams.train_steps, self._first)
+        self._progress = Progress(output_dir, self._first, self._last)
+        self._totals = Totals()
+        self._done = self._first
+        self._saved = self._first if self._first else -1
+        self._saved_path = tf.train.latest_checkpoint(str(output_dir)) or ""
+        self._saved_at = time.monotonic()
+        self._evaluation: dict[str, float] = {}
+        self._evaluated = -1
+
+    def loop(self) -> TrainResult:
+        """Trains until the last step, an early stop or a signal."""
+        self._describe()
+        with GracefulStop() as stop:
+            try:
+                pending = None
+                for number, parts in self._steps_ahead():
+                    measure = (number + 1) % _LOG_STEPS == 0
+                    sums = self._step.update(number, parts, measure)
+                    # Looked at while the next step runs, so that a device never waits for it.
+                    self._finish(pending)
+                    pending = number, sums
+                    if measure or self._is_due(number + 1) or stop.number:
+                        self._finish(pending)
+                        pending = None
+                    if stop.number or (self._is_due(number + 1) and not self._pause()):
+                        break
+                self._finish(pending)
+                if not stop.number and self._evaluator and self._evaluated != self._done:
+                    self._evaluate()
+                self._save()
+            finally:
+                self._progress.close()
+        if stop.number:
+            print(
+                f"Stopped by {stop.signal_name} after step {self._done}; saved {self._saved_path}. "
+                f"The same command continues from there."
+            )
+        return TrainResult(self._done, self._saved_path, self._evaluation, stop.number)
+
+    def _describe(self) -> None:
+        source, target = self._batches.fill()
+        left_out = {"training": self._batches.left_out}
+        if self._evaluator:
+            left_out["dev"] = self._evaluator.left_out
+        weights = sum(int(np.prod(w.shape)) for w in self._step.model.trainable_variables)
+        print(
+            f"{weights:,} weights, {self._step.num_replicas} replicas, steps {self._first:,} to "
+            f"{self._last:,}, {len(self._store):,} training pairs; a step holds on average "
+            f"{source:.1%} (source) and {target:.1%} (target) of "
+            f"batch_tokens={self._hparams.batch_tokens:,}.",
+            flush=True,
+        )
+        for split, count in left_out.items():
+            if count:
+                print(
+                    f"{count:,} {split} pairs are left out: longer than "
+                    f"max_length={self._hparams.max_length}.",
+                    flush=True,
+                )
+
+    def _arrays(self, number: int) -> list[list[TokenArrays]]:
+        fixed = self._hparams.microbatch_tokens if self._options.xla else 0
+        split = split_batch(
+            self._store.lengths,
+            self._batches.at(number),
+            self._hparams.microbatch_tokens,
+            self._step.num_replicas,
+        )
+        return [[token_arrays(self._store, part, fixed) for part in each] for each in split]
+
+    def _steps_ahead(self) -> Iterator[tuple[int, list[list[TokenArrays]]]]:
+        """Yields step numbers with their arrays, which a thread prepares ahead of time."""
+        numbers = iter(range(self._first, self._last))
+        with concurrent.futures.ThreadPoolExecutor(1) as thread:
+            waiting = [
+                (number, thread.submit(self._arrays, number))
+                for number in itertools.islice(numbers, _STEPS_AHEAD)
+            ]
+            while waiting:
+                number, arrays = waiting.pop(0)
+                following = next(numbers, None)
+                if following is not None:
+                    waiting.append((following, thread.submit(self._arrays, following)))
+                yield number, arrays.result()
+
+    def _finish(self, pending) -> None:
+        """Reads the numbers of a step that was started, and stops the run where they are NaN."""
+        if pending is None:
+            return
+        number, sums = pending[0], {name: float(value) for name, value in pending[1].items()}
+        if not np.isfinite(sums["loss"]):
+            raise UserError(
+                f"The loss is {sums['loss']} at step {number + 1}. The last good checkpoint is "
+                f"{self._saved_path or 'none'}. Try a lower learning_rate, more warmup_steps or "
+                f"clip_norm=1.0 in a new --output_dir."
+            )
+        norm = sums.pop("gradient_norm")
+        self._totals.add(sums)
+        self._done = number + 1
+        learning_rate = float(self._step.schedule(number))
+        speed = self._totals.tokens_per_second()
+        self._progress.step(sums["loss"] / max(sums["tokens"], 1), learning_rate, speed)
+        if self._done % _LOG_STEPS == 0:
+            scalars = self._totals.scalars()
+            scalars |= {"learning_rate": learning_rate, "gradient_norm": norm}
+            self._progress.write("train", self._done, {**scalars, "tokens_per_second": speed})
+            self._totals.clear()
+
+    def _is_due(self, done: int) -> bool:
+        """Whether a checkpoint or an evaluation is due after so many steps."""
+        every = self._options.local_eval_frequency
+        evaluation = self._evaluator is not None and every > 0 and done % every == 0
+        late = time.monotonic() - self._saved_at >= self._options.save_checkpoints_secs
+        return evaluation or late or self._evaluated == done
+
+    def _pause(self) -> bool:
+        """Evaluates and saves what is due; returns whether training goes on."""
+        every = self._options.local_eval_frequency
+        patience = self._options.eval_early_stopping_steps
+        if time.monotonic() - self._saved_at >= self._options.save_checkpoints_secs:
+            self._save()
+        if self._evaluator and every > 0 and self._done % every == 0:
+            self._evaluate()
+            best = self._evaluator.best_step()
+            if patience and self._done - best >= patience:
+                self._progress.say(
+                    f"The dev loss has not fallen since step {best}: ending early "
+                    f"(eval_early_stopping_steps={patience})."
+                )
+                return False
+        return True
+
+    def _evaluate(self) -> None:
+        started = time.monotonic()
+        self._evaluation = self._evaluator.evaluate(self._done)
+        self._evaluated = self._done
+        self._progress.write("eval", self._done, self._evaluation)
+        seconds = time.monotonic() - started
+        self._progress.say(f"{_evaluation_line(self._done, self._evaluation)} ({seconds:.0f} s)")
+        self._totals.clear()
+
+    def _save(self) -> None:
+        if self._saved == self._done:
+            return
+        if not self._step.weights_are_finite():
+            raise UserError(
+                f"A weight is NaN or infinite after step {self._done}. The last good checkpoint "
+                f"is {self._saved_path or 'none'}. Try a lower learning_rate or clip_norm=1.0 in "
+                f"a new --output_dir."
+            )
+        self._saved_path = self._checkpoints.save(self._done)
+        self._saved, self._saved_at = self._done, time.monotonic()
+
+
+def _check_record(record: RunRecord, output_dir: str | Path) -> None:
+    if not RunRecord.exists(output_dir):
+        return
+    differences = RunRecord.load(output_dir).differences(record)
+    if differences:
+        raise UserError(
+            f"--output_dir={output_dir} holds a run that used something else:\n  "
+            + "\n  ".join(differences)
+            + f"\nGive what it used (or leave those flags out) to continue it; or give a new "
+            f"--output_dir with --warm_start_from={output_dir} to start from its weights."
+        )
+
+
+def _checkpoint_of(path: str) -> str:
+    return newest_checkpoint(path) if Path(path).is_dir() else path
+
+
+def _evaluation_line(step: int, scalars: dict[str, float]) -> str:
+    values = ", ".join(f"{name} {value:.4g}" for name, value in scalars.items())
+    return f"Dev set at step {step:,}: {values}"

@@ -1,0 +1,33 @@
+"""What every test shares: the checkout under test, quiet logs, and the data beside the checkout."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# This checkout is what is tested, here and in the processes that tests start, whatever else is
+# installed; and it is set before anything imports TensorFlow or Keras, which read these once.
+sys.path.insert(0, str(ROOT))
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+)
+os.environ["KERAS_BACKEND"] = "tensorflow"
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The checkout under test."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real text that lies beside a checkout, never inside it."""
+    folder = ROOT.parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip(f"needs real text in {folder}")
+    return folder

@@ -1,0 +1,156 @@
+"""Decoding with the real model: what the cache computes is what the whole model computes."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_keras.decoding.translator import DecodeConfig, Translator, decode_config
+from t2t_keras.errors import UserError
+from t2t_keras.models.transformer import Transformer
+
+EOS = 1
+LINES = [
+    "the small dog sleeps",
+    "a man",
+    "",
+    "the woman sees the small dog and the red tree",
+    "   ",
+    "der kleine Hund schläft im Haus",
+    "\u3000",
+    "dog dog dog",
+]
+
+
+@pytest.fixture(scope="module")
+def log_probs_of(model):
+    """log_probs_of(source, target): float64 [target length, V], the whole model, no cache."""
+
+    @tf.function(input_signature=[tf.TensorSpec([1, None], tf.int32)] * 2)
+    def logits(source, target):
+        return model({"source": source, "target": target}, training=False)
+
+    def log_probs_of(source, target):
+        found = logits(np.array([source], np.int32), np.array([target], np.int32))[0]
+        return tf.nn.log_softmax(found.numpy().astype(np.float64)).numpy()
+
+    return log_probs_of
+
+
+def found_by(translator, sources):
+    """[(ids with the end, score), ...] of the best hypotheses."""
+    ids, scores = translator.search(sources)
+    return [
+        (tuple(found[found != 0].tolist()), score)
+        for [found], [score] in zip(ids.numpy(), scores.numpy(), strict=True)
+    ]
+
+
+@pytest.fixture(scope="module")
+def sources(tokenizer, padded):
+    return padded(tokenizer.encode([line for line in LINES if line.strip()]))
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_cached_scores_are_the_whole_models(model, tokenizer, sources, log_probs_of, beam_size):
+    translator = Translator(model, tokenizer, DecodeConfig(beam_size=beam_size, extra_length=8))
+    lengths = set()
+    for source, (ids, score) in zip(sources, found_by(translator, sources), strict=True):
+        source = source[source != 0]
+        log_probs = log_probs_of(source, ids)
+        expected = log_probs[np.arange(len(ids)), ids].sum() / ((5 + len(ids)) / 6) ** 0.6
+        assert score == pytest.approx(expected, abs=1e-4)
+        assert ids.index(EOS) == len(ids) - 1 < len(source) + 8
+        lengths.add(len(ids) - len(source))
+    assert len(lengths) > 2, "the outputs should end in different places"
+
+
+def test_beam_search_over_the_whole_model(
+    model, tokenizer, sources, log_probs_of, plain_beam_search
+):
+    translator = Translator(model, tokenizer, DecodeConfig(beam_size=3, alpha=1.0, extra_length=2))
+    for source, (ids, score) in zip(sources, found_by(translator, sources), strict=True):
+        source = source[source != 0]
+        expected_ids, expected_score = plain_beam_search(
+            lambda prefix, source=source: log_probs_of(source, [*prefix, EOS])[-1],
+            max_length=len(source) + 2,
+            alpha=1.0,
+            beam_size=3,
+        )[0]
+        assert ids == expected_ids
+        assert score == pytest.approx(expected_score, abs=1e-4)
+
+
+def test_beam_of_one_is_greedy(model, tokenizer, sources, log_probs_of):
+    translator = Translator(model, tokenizer, DecodeConfig(beam_size=1, extra_length=5))
+    for source, (ids, _) in zip(sources, found_by(translator, sources), strict=True):
+        source = source[source != 0]
+        expected = ()
+        while expected[-1:] != (EOS,) and len(expected) < len(source) + 4:
+            following = log_probs_of(source, [*expected, EOS])[-1]
+            expected += (1 + int(np.argmax(following[1:])),)
+        assert ids == (expected if expected[-1] == EOS else (*expected, EOS))
+
+
+def test_batch_equals_single(model, tokenizer):
+    together = Translator(model, tokenizer, DecodeConfig(extra_length=8))
+    alone = Translator(model, tokenizer, DecodeConfig(extra_length=8, batch_tokens=1))
+    batched = together.translate(LINES)
+    for line, translation, single in zip(LINES, batched, alone.translate(LINES), strict=True):
+        assert translation.text == single.text
+        assert translation.score == pytest.approx(single.score, abs=1e-5)
+        assert together.translate([line])[0].text == translation.text
+    assert batched == together.translate(LINES), "the same call gives the same, bit for bit"
+
+
+def test_order_and_blank_lines(model, tokenizer):
+    translator = Translator(model, tokenizer, DecodeConfig(beam_size=2, extra_length=4))
+    translations = translator.translate(LINES)
+    for line, translation in zip(LINES, translations, strict=True):
+        assert (translation.text, translation.score) == ("", 0.0) or line.strip()
+    backwards = translator.translate(LINES[::-1])
+    assert [t.text for t in backwards[::-1]] == [t.text for t in translations]
+    assert len({t.text for t in translations}) > 4
+    assert translator.translate([]) == []
+    assert translator.translate(["", " "]) == translator.translate(["\t", "\u00a0"])
+
+
+def test_one_graph_for_all_shapes_and_new_weights(tokenizer):
+    keras.utils.set_random_seed(1)
+    model = Transformer(tokenizer.vocab_size, num_layers=1, d_model=16, d_ff=16, num_heads=2)
+    model.build()
+    translator = Translator(model, tokenizer, DecodeConfig(beam_size=2, extra_length=1))
+    before = translator.translate(LINES[:2])
+    model.embedding.matrix.assign(-model.embedding.matrix.numpy())
+    after = translator.translate(LINES)
+    assert after[0] != before[0]
+    assert translator.search.experimental_get_tracing_count() == 1
+
+
+def test_weights_that_are_no_numbers(tokenizer):
+    model = Transformer(tokenizer.vocab_size, num_layers=1, d_model=16, d_ff=16, num_heads=2)
+    model.build()
+    model.embedding.matrix.assign(np.full(model.embedding.matrix.shape, np.nan))
+    with pytest.raises(UserError, match="its weights are damaged"):
+        Translator(model, tokenizer).translate(["a man"])
+
+
+def test_decode_config():
+    assert decode_config() == DecodeConfig(beam_size=4, alpha=0.6, extra_length=50)
+    changed = decode_config("beam_size=1, alpha=0,extra_length=3,batch_tokens=1e4")
+    assert changed == DecodeConfig(beam_size=1, alpha=0.0, extra_length=3, batch_tokens=10_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("beam=4", "no decoding setting 'beam'.* 'beam_size'"),
+        ("beam_size=0", "at least 1; 0 came"),
+        ("alpha=-1", "at least 0.0; -1.0 came"),
+        ("alpha=nan", "takes a number"),
+        ("batch_size=32", "called 'batch_tokens' here"),
+    ],
+)
+def test_decode_config_refuses(text, message):
+    with pytest.raises(UserError, match=message):
+        decode_config(text)

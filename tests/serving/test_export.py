@@ -1,0 +1,165 @@
+"""The SavedModel does what `Translator` does, and needs neither this package nor Keras."""
+
+import re
+import subprocess
+import sys
+import unicodedata
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_keras.data.tokenizer import Tokenizer
+from t2t_keras.decoding.translator import DecodeConfig, Translator
+from t2t_keras.errors import UserError
+from t2t_keras.models.transformer import Transformer
+from t2t_keras.serving import export as export_module
+from t2t_keras.serving.export import export
+
+LINES = [
+    "The small dog sleeps.",
+    "",
+    "Der kleine Hund schläft im Haus, während die Katze frisst.",
+    "  two spaces first",
+    " \t ",
+    "一只猫 🐈 sits",
+    "\u3000\u00a0",
+    "e\u0301 \x01 control",
+]
+
+BLOCKED = """
+import runpy, sys
+for name in ("t2t_keras", "keras", "keras_hub", "keras_nlp", "sentencepiece", "sacrebleu"):
+    sys.modules[name] = None
+script, *sys.argv[1:] = sys.argv[1:]
+runpy.run_path(script, run_name="__main__")
+"""
+
+
+def small_translator(tokenizer, **config):
+    """Random weights: its output has pieces of all kinds in all places."""
+    keras.utils.set_random_seed(3)
+    model = Transformer(tokenizer.vocab_size, num_layers=1, d_model=16, d_ff=16, num_heads=2)
+    model.build()
+    model.embedding.matrix.assign(3.0 * model.embedding.matrix.numpy())
+    return Translator(model, tokenizer, DecodeConfig(**config))
+
+
+@pytest.fixture(scope="module")
+def translator():
+    tokenizer = Tokenizer.train([line for line in LINES if line.strip()] * 20, vocab_size=330)
+    return small_translator(tokenizer, beam_size=3, extra_length=3)
+
+
+@pytest.fixture(scope="module")
+def exported(translator, tmp_path_factory):
+    return export(translator, tmp_path_factory.mktemp("export"))
+
+
+@pytest.fixture(scope="module")
+def serve(exported):
+    signature = tf.saved_model.load(str(exported)).signatures["serving_default"]
+
+    def serve(lines):
+        result = signature(text=tf.constant(lines, tf.string))
+        return [text.decode() for text in result["translation"].numpy()], result["score"].numpy()
+
+    serve.signature = signature
+    return serve
+
+
+def test_equals_in_process(translator, serve):
+    expected = translator.translate(LINES)
+    texts, scores = serve(LINES)
+    assert texts == [translation.text for translation in expected]
+    np.testing.assert_allclose(scores, [t.score for t in expected], atol=1e-5)
+    assert len({text for text in texts if text}) >= 4
+
+
+def test_equals_in_process_on_real_text(shared_data, tmp_path):
+    lines = (shared_data / "multi30k" / "val.en").read_text("utf-8").split("\n")[:300]
+    translator = small_translator(Tokenizer.train(lines, 1000), beam_size=2, extra_length=2)
+    loaded = tf.saved_model.load(str(export(translator, tmp_path)))
+    result = loaded.signatures["serving_default"](text=tf.constant(lines))
+    expected = [translation.text for translation in translator.translate(lines)]
+    assert [text.decode() for text in result["translation"].numpy()] == expected
+
+
+def test_signature(serve):
+    _, inputs = serve.signature.structured_input_signature
+    assert inputs == {"text": tf.TensorSpec([None], tf.string, name="text")}
+    assert serve.signature.structured_outputs == {
+        "translation": tf.TensorSpec([None], tf.string, name="translation"),
+        "score": tf.TensorSpec([None], tf.float32, name="score"),
+    }
+
+
+def test_batches_without_text(serve):
+    assert serve([])[0] == []
+    texts, scores = serve(["", " "])
+    assert texts == ["", ""]
+    assert scores.tolist() == [0.0, 0.0]
+
+
+def test_blank_is_what_python_calls_blank():
+    characters = [chr(i) for i in range(sys.maxunicode + 1) if unicodedata.category(chr(i)) != "Cs"]
+    found = tf.strings.regex_full_match(tf.constant(characters), export_module._BLANK).numpy()
+    expected = [not character.strip() for character in characters]
+    assert found.tolist() == expected
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "char"])
+def test_detokenizer_is_the_tokenizers(kind):
+    """Random ids: spaces, bytes that are no UTF-8, and the unknown id, in all places."""
+    text = [line for line in LINES if line.strip()] * 20
+    tokenizer = Tokenizer.train(text, vocab_size=330, kind=kind)
+    space = [
+        i
+        for i, piece in enumerate(tokenizer.pieces(range(tokenizer.vocab_size)))
+        if piece.startswith("\u2581")
+    ]
+    random = np.random.default_rng(0)
+    ids = random.integers(2, tokenizer.vocab_size, [2000, 8])
+    ids[::2, :2] = random.choice(space, [1000, 2])
+    ids[np.arange(2000), random.integers(0, 8, 2000)] = 1
+    detokenize = export_module._detokenizer(tokenizer, tokenizer.graph_tokenizer())
+    ended = np.where(np.cumsum(ids == 1, axis=1) > 0, 1, ids)
+    found = detokenize(tf.constant(ended, tf.int32)).numpy()
+    assert [text.decode() for text in found] == tokenizer.decode(ids)
+
+
+def test_example_script_needs_only_tensorflow(root, translator, exported):
+    script = root / "examples" / "translate_with_savedmodel.py"
+    assert not re.search("t2t|keras", script.read_text("utf-8"))
+    sentences = [LINES[0], LINES[2]]
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCKED, script, exported, *sentences],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    for sentence, translation in zip(sentences, translator.translate(sentences), strict=True):
+        assert f"{sentence}\n  -> {translation.text}  ({translation.score:.3f})" in done.stdout
+
+
+def test_versions_are_complete_and_rise(translator, tmp_path, monkeypatch):
+    first, second = export(translator, tmp_path), export(translator, tmp_path)
+    assert int(first.name) < int(second.name)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [first.name, second.name]
+
+    def interrupted(module, path, signatures):
+        (tmp_path / path).mkdir()
+        raise tf.errors.ResourceExhaustedError(None, None, "No space left on device")
+
+    monkeypatch.setattr(tf.saved_model, "save", interrupted)
+    with pytest.raises(UserError, match=r"cannot be written to .*No space left"):
+        export(translator, tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [first.name, second.name]
+
+
+def test_export_dir_that_is_a_file(translator, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot be written to"):
+        export(translator, tmp_path / "file")

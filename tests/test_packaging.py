@@ -1,0 +1,135 @@
+"""The wheel holds `problems/` and `hparams/` as parts of the package, and nothing else on top."""
+
+import importlib.metadata
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+COMMANDS = {
+    "t2t-avg-all",
+    "t2t-bleu",
+    "t2t-datagen",
+    "t2t-decoder",
+    "t2t-exporter",
+    "t2t-trainer",
+}
+LINKS = ["problems", "hparams"]
+
+
+def run_outside(folder, *command):
+    """Runs a command where neither the checkout nor an installed copy of it can be imported."""
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.run(
+        [str(part) for part in command],
+        cwd=folder,
+        env=clean,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def wheel(root, tmp_path_factory):
+    # Built from a copy: a build leaves folders behind, and would pick up those of earlier builds.
+    checkout = tmp_path_factory.mktemp("checkout") / "t2t_keras"
+    ignore = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "dist")
+    checkout.mkdir()
+    for entry in ["t2t_keras", "problems", "hparams", "tests"]:
+        shutil.copytree(root / entry, checkout / entry, symlinks=True, ignore=ignore)
+    for entry in ["setup.py", "pyproject.toml", "README.md", "LICENSE"]:
+        shutil.copy(root / entry, checkout)
+    folder = tmp_path_factory.mktemp("wheel")
+    pip_wheel = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
+    built = run_outside(checkout, *pip_wheel, "--wheel-dir", folder, ".")
+    assert built.returncode == 0, built.stderr
+    (made,) = folder.glob("*.whl")
+    return made
+
+
+@pytest.fixture(scope="module")
+def environment(wheel, tmp_path_factory):
+    """A clean virtual environment that holds the wheel alone, without its dependencies."""
+    folder = tmp_path_factory.mktemp("clean") / "environment"
+    made = run_outside(folder.parent, sys.executable, "-m", "venv", "--without-pip", folder)
+    assert made.returncode == 0, made.stderr
+    pip = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python"]
+    done = run_outside(folder, *pip, "install", "--no-deps", "--no-index", wheel)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_the_links_are_relative_and_lead_to_the_top_of_the_checkout(root, link):
+    path = root / "t2t_keras" / link
+    assert path.is_symlink()
+    assert path.readlink() == Path("..") / link
+    assert path.resolve() == root / link
+    assert (path / "__init__.py").is_file()
+
+
+def test_the_wheel_holds_the_package_and_nothing_else_on_top(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        top = {name.split("/")[0] for name in archive.namelist()}
+    version = wheel.name.split("-")[1]
+    assert top == {"t2t_keras", f"t2t_keras-{version}.dist-info"}
+
+
+def test_the_wheel_holds_every_module_of_the_checkout(root, wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {name for name in archive.namelist() if name.endswith(".py")}
+    top = [root / "t2t_keras", *(root / "t2t_keras" / link for link in LINKS)]
+    modules = {str(file.relative_to(root)) for folder in top for file in folder.rglob("*.py")}
+    assert packed == modules
+
+
+def test_problems_and_hparams_import_from_the_installed_wheel(environment):
+    # The dependencies come from this environment, appended without reading the .pth files that
+    # an editable install of the checkout works by.
+    dependencies = importlib.metadata.distribution("numpy").locate_file("")
+    code = """
+import importlib.util, json, pkgutil, sys
+found = {}
+on_top = [name for name in ("problems", "hparams", "tests") if importlib.util.find_spec(name)]
+sys.path.append(sys.argv[1])
+for name in ("t2t_keras.problems", "t2t_keras.hparams"):
+    package = importlib.import_module(name)
+    for module in pkgutil.iter_modules(package.__path__, f"{name}."):
+        found[module.name] = importlib.import_module(module.name).__file__
+print(json.dumps([found, on_top]))
+"""
+    python = environment / "bin" / "python"
+    done = run_outside(environment, python, "-c", code, dependencies)
+    assert done.returncode == 0, done.stderr
+    found, on_top = json.loads(done.stdout)
+    assert {"t2t_keras.hparams.transformer", "t2t_keras.problems.parallel_text"} <= set(found)
+    assert all(Path(file).is_relative_to(environment) for file in found.values())
+    assert on_top == []
+
+
+def test_every_command_is_a_console_script_of_a_module_in_bin(root, environment):
+    (site,) = environment.glob("lib/python*/site-packages")
+    (distribution,) = importlib.metadata.distributions(path=[str(site)])
+    scripts = {
+        script.name: script.value
+        for script in distribution.entry_points
+        if script.group == "console_scripts"
+    }
+    assert scripts == {
+        command: f"t2t_keras.bin.{command.replace('-', '_')}:run" for command in COMMANDS
+    }
+    assert {script.name for script in (environment / "bin").iterdir()} >= COMMANDS
+    for command in COMMANDS:
+        assert (root / "t2t_keras" / "bin" / f"{command.replace('-', '_')}.py").is_file()
+
+
+def test_the_version_is_the_package_s(wheel):
+    import t2t_keras
+
+    assert wheel.name.split("-")[1] == t2t_keras.__version__
