@@ -24,9 +24,7 @@ def define_flags(flags: FlagValues) -> None:
     absl_flags.DEFINE_float(
         "save_checkpoints_secs", 600, "Seconds between two checkpoints.", 0, flag_values=flags
     )
-    absl_flags.DEFINE_integer(
-        "keep_checkpoint_max", 20, "Checkpoints kept.", 1, flag_values=flags
-    )
+    absl_flags.DEFINE_integer("keep_checkpoint_max", 20, "Checkpoints kept.", 1, flag_values=flags)
     whole("worker_gpu", None, "GPUs to use; default: all that are visible; 0 = the CPU.")
     absl_flags.DEFINE_enum(
         "schedule",
@@ -62,9 +60,7 @@ def main(flags: FlagValues) -> int:
         generate(request.problem, request.data_dir, flags.tmp_dir)
     generated = open_generated(request.problem, request.data_dir)
     strategy = tf.distribute.MirroredStrategy(visible_devices(flags.worker_gpu))
-    options = {
-        field.name: getattr(flags, field.name) for field in dataclasses.fields(TrainOptions)
-    }
+    options = {field.name: getattr(flags, field.name) for field in dataclasses.fields(TrainOptions)}
     result = train(
         request.record(generated), generated, flags.output_dir, strategy, TrainOptions(**options)
     )

@@ -94,7 +94,11 @@ class TokenBatches:
 
 
 def split_batch(
-    lengths: np.ndarray, indices: np.ndarray, microbatch_tokens: int, replicas: int
+    lengths: np.ndarray,
+    indices: np.ndarray,
+    microbatch_tokens: int,
+    replicas: int,
+    fixed_shapes: bool = False,
 ) -> list[list[np.ndarray]]:
     """Splits one step's examples into what each replica holds at once.
 
@@ -103,6 +107,7 @@ def split_batch(
       indices: the step's examples.
       microbatch_tokens: most tokens a side, padding counted, of one part.
       replicas: number of replicas.
+      fixed_shapes: whether `token_arrays` will round lengths up.
 
     Returns:
       For each microbatch, for each replica, example numbers of similar length; they can be none,
@@ -111,6 +116,8 @@ def split_batch(
     longest = lengths[indices].max(axis=1)
     order = np.argsort(longest, kind="stable")
     indices, longest = indices[order], longest[order]
+    if fixed_shapes:
+        longest = _rounded_up(longest)
     rounds = 1
     while True:
         parts = _even_parts(longest, rounds * replicas)
@@ -169,10 +176,16 @@ def token_arrays(store, indices: np.ndarray, fixed_tokens: int = 0) -> TokenArra
         arrays = TokenArrays(store.padded(indices, "source"), store.padded(indices, "target"))
     if not fixed_tokens:
         return arrays
-    longest = max(arrays.source.shape[1], arrays.target.shape[1])
-    length = next((fixed for fixed in _FIXED_LENGTHS if fixed >= longest), longest)
+    length = int(_rounded_up(max(arrays.source.shape[1], arrays.target.shape[1])))
     rows = max(len(arrays.source), fixed_tokens // length)
     return TokenArrays(*(_grown(side, rows, length) for side in (arrays.source, arrays.target)))
+
+
+def _rounded_up(lengths):
+    """Returns the fixed lengths that hold the given ones; longer ones stay as they are."""
+    place = np.searchsorted(_FIXED_LENGTHS, lengths)
+    held = np.take(_FIXED_LENGTHS, np.minimum(place, len(_FIXED_LENGTHS) - 1))
+    return np.maximum(held, lengths)
 
 
 def _grown(ids: np.ndarray, rows: int, length: int) -> np.ndarray:

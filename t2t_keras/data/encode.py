@@ -51,6 +51,11 @@ class ExampleChunk:
     examples: tuple[tuple[str, str], ...]
     first_line: int
 
+    @property
+    def count(self) -> int:
+        """Number of pairs."""
+        return len(self.examples)
+
     def pairs(self) -> Iterator[tuple[bytes, bytes]]:
         """Yields source and target lines."""
         for source, target in self.examples:
@@ -60,6 +65,9 @@ class ExampleChunk:
     def place(self, index: int, side: int) -> str:
         """Returns the name of the example with this index in the chunk."""
         return f"example:{self.first_line + index}"
+
+
+Chunk = FileChunk | ExampleChunk
 
 
 @dataclasses.dataclass
@@ -104,7 +112,7 @@ class ShardEncoder:
     directory: Path
     max_pair_length: int
 
-    def __call__(self, chunk: FileChunk | ExampleChunk, split: str, number: int) -> Shard:
+    def __call__(self, chunk: Chunk, split: str, number: int) -> Shard:
         """Encodes a chunk, writes it as shard `number` of `split`, and tells what was left out."""
         left_out: dict[str, LeftOut] = {}
         places, lines = self._usable(chunk, left_out)
@@ -124,7 +132,7 @@ class ShardEncoder:
         )
 
     def _usable(
-        self, chunk: FileChunk | ExampleChunk, left_out: dict[str, LeftOut]
+        self, chunk: Chunk, left_out: dict[str, LeftOut]
     ) -> tuple[list[int], tuple[list[str], list[str]]]:
         """Returns the index in the chunk and the text of each pair that is text on both sides."""
         indices, sources, targets = [], [], []
@@ -142,7 +150,7 @@ class ShardEncoder:
 
     def _without_long(
         self,
-        chunk: FileChunk | ExampleChunk,
+        chunk: Chunk,
         indices: list[int],
         ids: tuple[list[np.ndarray], list[np.ndarray]],
         left_out: dict[str, LeftOut],
@@ -185,7 +193,7 @@ def start_worker(encoder: ShardEncoder) -> None:
     """Prepares a worker process, which ends with its parent even when that one is killed."""
     global _encoder
     _encoder = encoder
-    threading.Thread(target=_end_with_parent, daemon=True)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
@@ -193,6 +201,6 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def encode_in_worker(chunk: FileChunk | ExampleChunk, split: str, number: int) -> Shard:
+def encode_in_worker(chunk: Chunk, split: str, number: int) -> Shard:
     """Calls the encoder of this worker process."""
     return _encoder(chunk, split, number)

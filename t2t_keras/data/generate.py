@@ -1,6 +1,6 @@
 """`generate`: source files -> vocabulary, encoded shards, dev and test text, manifest.
 
-Everything streams: files are cut into chunks by byte position, a worker process turns a chunk into
+Files stream: they are cut into chunks by byte position, and a worker process turns a chunk into
 a shard. What is written does not depend on the number of workers.
 """
 
@@ -10,11 +10,12 @@ import contextlib
 import dataclasses
 import importlib.metadata
 import itertools
+import math
 import multiprocessing
 import platform
 import re
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from t2t_keras import __version__
 from t2t_keras.data.atomic_file import TEMPORARY_SUFFIX, write_atomically
 from t2t_keras.data.download import fetch
 from t2t_keras.data.encode import (
+    Chunk,
     ExampleChunk,
     FileChunk,
     LeftOut,
@@ -50,9 +52,8 @@ from t2t_keras.errors import UserError
 CHUNK_PAIRS = 50_000
 
 _OWN_FILES = re.compile(
-    rf"({VOCABULARY_FILE}|{MANIFEST_FILE}"
-    r"|(train|dev|test)(-\d{5,}\.(tokens|lengths)\.npy|\.(source|target)\.txt))"
-    rf"({TEMPORARY_SUFFIX})?"
+    rf"({VOCABULARY_FILE}|(train|dev|test)(-\d+\.(tokens|lengths)\.npy|\.(source|target)\.txt))"
+    rf"({TEMPORARY_SUFFIX})?|{MANIFEST_FILE}{TEMPORARY_SUFFIX}"
 )
 
 
@@ -95,9 +96,9 @@ def generate(
     directory = Path(data_dir) / problem.name
     _clear(directory)
 
-    plan = _Plan(problem, files, paths, chunk_pairs)
+    plan = _plan(problem, files, paths, chunk_pairs)
     tokenizer = reused or Tokenizer.train(
-        plan.vocabulary_lines(), problem.vocab_size, problem.vocab_kind
+        _evenly_spread(plan["train"], problem.vocab_lines), problem.vocab_size, problem.vocab_kind
     )
     record = write_atomically(directory / VOCABULARY_FILE, tokenizer.model_bytes)
     manifest = {
@@ -114,9 +115,8 @@ def generate(
     }
     encoder = ShardEncoder(tokenizer, directory, problem.max_pair_length)
     with _encoding(encoder, num_workers) as encode:
-        for split in plan.splits:
-            shards = encode(plan.chunks(split), split, plan.total(split))
-            summary, records = _finish_split(directory, split, shards)
+        for split, chunks in plan.items():
+            summary, records = _finish_split(directory, split, encode(chunks, split))
             manifest["splits"][split] = summary
             manifest["files"] |= records
     verify(directory, manifest)
@@ -140,63 +140,39 @@ def _clear(directory: Path) -> None:
         ) from error
 
 
-class _Plan:
-    """The chunks of each split.
+def _plan(
+    problem: Problem,
+    files: dict[str, list[ParallelFiles]],
+    paths: dict[str, Path],
+    chunk_pairs: int,
+) -> dict[str, list[Chunk]]:
+    """Returns the chunks of each split, so that files that do not pair are found at once.
 
-    It is made before anything is encoded, so that files that do not pair are found at once.
+    Files are only counted here; text that the problem makes is made here, and held in memory.
     """
-
-    def __init__(
-        self,
-        problem: Problem,
-        files: dict[str, list[ParallelFiles]],
-        paths: dict[str, Path],
-        chunk_pairs: int,
-    ):
-        self._problem = problem
-        self._chunk_pairs = chunk_pairs
-        self._file_chunks = {
-            split: [
-                chunk
-                for pair in (pair.swapped() if problem.reverse else pair for pair in parallel)
-                for chunk in _file_chunks(
-                    paths[pair.source.name], paths[pair.target.name], chunk_pairs
-                )
-            ]
-            for split, parallel in files.items()
+    if not files:
+        return {
+            split: list(_example_chunks(problem, split, chunk_pairs)) for split in problem.splits
         }
-        self.splits = tuple(files) or problem.splits
+    return {
+        split: [
+            chunk
+            for pair in (pair.swapped() if problem.reverse else pair for pair in parallel)
+            for chunk in _file_chunks(paths[pair.source.name], paths[pair.target.name], chunk_pairs)
+        ]
+        for split, parallel in files.items()
+    }
 
-    def chunks(self, split: str) -> Iterable[FileChunk | ExampleChunk]:
-        if split in self._file_chunks:
-            return self._file_chunks[split]
-        return self._example_chunks(split)
 
-    def total(self, split: str) -> int | None:
-        """Number of pairs of a split, None where it is not known beforehand."""
-        if split not in self._file_chunks:
-            return None
-        return sum(chunk.count for chunk in self._file_chunks[split])
-
-    def vocabulary_lines(self) -> Iterator[str]:
-        """Yields at most `vocab_lines` training lines a side, evenly spread."""
-        limit = self._problem.vocab_lines
-        stride = -(-(self.total("train") or 0) // limit) or 1
-        pairs = itertools.chain.from_iterable(chunk.pairs() for chunk in self.chunks("train"))
-        for pair in itertools.islice(pairs, 0, stride * limit, stride):
-            for line in pair:
-                with contextlib.suppress(UnicodeDecodeError):
-                    yield line.decode("utf-8")
-
-    def _example_chunks(self, split: str) -> Iterator[ExampleChunk]:
-        examples = self._problem.examples(split)
-        for first_line in itertools.count(1, self._chunk_pairs):
-            some = tuple(itertools.islice(examples, self._chunk_pairs))
-            if not some:
-                return
-            if self._problem.reverse:
-                some = tuple((target, source) for source, target in some)
-            yield ExampleChunk(some, first_line)
+def _example_chunks(problem: Problem, split: str, chunk_pairs: int) -> Iterator[ExampleChunk]:
+    examples = problem.examples(split)
+    for first_line in itertools.count(1, chunk_pairs):
+        some = tuple(itertools.islice(examples, chunk_pairs))
+        if not some:
+            return
+        if problem.reverse:
+            some = tuple((target, source) for source, target in some)
+        yield ExampleChunk(some, first_line)
 
 
 def _file_chunks(source: Path, target: Path, chunk_pairs: int) -> Iterator[FileChunk]:
@@ -215,9 +191,19 @@ def _file_chunks(source: Path, target: Path, chunk_pairs: int) -> Iterator[FileC
         yield FileChunk(source, target, source_offset, target_offset, first + 1, count)
 
 
+def _evenly_spread(chunks: Sequence[Chunk], limit: int) -> Iterator[str]:
+    """Yields the text of at most `limit` pairs, evenly spread over the chunks."""
+    total = sum(chunk.count for chunk in chunks)
+    pairs = itertools.chain.from_iterable(chunk.pairs() for chunk in chunks)
+    for pair in itertools.islice(pairs, 0, None, max(1, math.ceil(total / limit))):
+        for line in pair:
+            with contextlib.suppress(UnicodeDecodeError):
+                yield line.decode("utf-8")
+
+
 @contextlib.contextmanager
 def _encoding(encoder: ShardEncoder, num_workers: int):
-    """Gives a function (chunks, split, total) that yields the shards of a split in order."""
+    """Gives a function (chunks, split) that yields the shards of a split in order."""
     if num_workers == 1:
         pool = None
     else:
@@ -229,15 +215,16 @@ def _encoding(encoder: ShardEncoder, num_workers: int):
             initargs=(encoder,),
         )
 
-    def encode(chunks: Iterable, split: str, total: int | None) -> Iterator[Shard]:
+    def encode(chunks: Sequence[Chunk], split: str) -> Iterator[Shard]:
         numbered = ((chunk, split, number) for number, chunk in enumerate(chunks))
         if pool is None:
             shards = itertools.starmap(encoder, numbered)
         else:
             shards = _in_order(pool, numbered, 2 * num_workers)
+        total = sum(chunk.count for chunk in chunks)
         with tqdm.tqdm(total=total, desc=split, unit=" pairs", disable=None) as progress:
-            for shard in shards:
-                progress.update(shard.examples + sum(e.count for e in shard.left_out.values()))
+            for chunk, shard in zip(chunks, shards, strict=True):
+                progress.update(chunk.count)
                 yield shard
 
     try:

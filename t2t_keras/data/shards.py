@@ -2,9 +2,9 @@
 
 A shard is two files: `<stem>.tokens.npy`, 1-D, for every example its source ids then its target
 ids, each ending in EOS; and `<stem>.lengths.npy`, int32 [examples, 2]. On 29,000 pairs of Multi30k
-read in random order, this gives 0.54 million examples/s one at a time and 1.7 million/s as padded
-batches of 256, on one core; ArrayRecord gave 0.016 and 0.27 million/s, not yet padded, from a file
-1.7 times as large.
+read in random order on one core, padded batches of 256 come at 610,000 pairs (19 million tokens) a
+second and single pairs at 140,000; from ArrayRecord, without compression, they came at 177,000 and
+15,000, and the file was 1.7 times as large.
 """
 
 import io
@@ -103,11 +103,11 @@ class ExampleStore:
 
     def source(self, index: int) -> np.ndarray:
         """Returns the ids of one source, EOS included: a read-only 1-D array."""
-        return self._tokens_of(index)[: self.lengths[index, 0]]
+        return self._side(index, 0)
 
     def target(self, index: int) -> np.ndarray:
         """Returns the ids of one target, EOS included: a read-only 1-D array."""
-        return self._tokens_of(index)[self.lengths[index, 0] :]
+        return self._side(index, 1)
 
     def padded(self, indices: np.ndarray, side: str) -> np.ndarray:
         """Returns one side of some examples, padded with 0 to the longest of them.
@@ -123,24 +123,20 @@ class ExampleStore:
         column = SIDES.index(side)
         lengths = self.lengths[indices, column]
         starts = self._starts[indices] + column * self.lengths[indices, 0]
-        positions = np.arange(lengths.max(initial=0))
-        rows_shard = self._shard_of(indices)
-        padded = np.zeros((len(indices), len(positions)), np.int32)
-        for shard in np.unique(rows_shard):
-            rows = np.flatnonzero(rows_shard == shard)
-            tokens = self._tokens[shard]
-            # Padding reads on into the next example (at the end, the last token again) and is
-            # then masked: one gather is faster than a copy per row.
-            addresses = np.minimum(starts[rows, None] + positions, len(tokens) - 1)
-            padded[rows] = np.where(positions < lengths[rows, None], tokens[addresses], 0)
+        padded = np.zeros((len(indices), lengths.max(initial=0)), np.int32)
+        places = zip(
+            self._shard_of(indices).tolist(), starts.tolist(), lengths.tolist(), strict=True
+        )
+        for row, (shard, start, length) in enumerate(places):
+            padded[row, :length] = self._tokens[shard][start : start + length]
         return padded
 
     def _shard_of(self, indices: np.ndarray) -> np.ndarray:
         return np.searchsorted(self._firsts, indices, side="right") - 1
 
-    def _tokens_of(self, index: int) -> np.ndarray:
-        start = self._starts[index]
-        return self._tokens[self._shard_of(index)][start : start + self.lengths[index].sum()]
+    def _side(self, index: int, column: int) -> np.ndarray:
+        start = self._starts[index] + column * self.lengths[index, 0]
+        return self._tokens[self._shard_of(index)][start : start + self.lengths[index, column]]
 
 
 def _load(directory: Path, manifest: dict, name: str) -> np.ndarray:

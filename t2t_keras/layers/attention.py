@@ -157,8 +157,8 @@ class MultiHeadAttention(keras.layers.Layer):
         return ops.reshape(x, (batch, length, self.num_heads, width))
 
     def compute_mask(self, query, previous_mask=None):
-        """Positions keep the mask of the query."""
-        return previous_mask
+        """Positions keep the mask of the query (`previous_mask` can be that of the keys)."""
+        return getattr(query, "_keras_mask", None)
 
     def compute_output_shape(self, query_shape, value_shape=None):
         """The shape of the query."""

@@ -23,7 +23,8 @@ class SharedEmbedding(keras.layers.Layer):
     """
 
     def __init__(self, vocab_size, d_model, **kwargs):
-        super().__init__(**kwargs)
+        # In a Sequential model ids arrive as float32, which must not become bfloat16.
+        super().__init__(autocast=False, **kwargs)
         self.vocab_size = vocab_size
         self.d_model = d_model
 
@@ -37,7 +38,8 @@ class SharedEmbedding(keras.layers.Layer):
 
     def call(self, ids):
         """See the class."""
-        return ops.take(self.matrix, ids, axis=0) * self.d_model**0.5
+        embedded = ops.take(self.matrix, ops.cast(ids, "int32"), axis=0)
+        return ops.cast(embedded * self.d_model**0.5, self.compute_dtype)
 
     def logits(self, x):
         """Projects [..., d_model] to float32 logits [..., vocab_size]."""

@@ -24,7 +24,8 @@ class SymbolDropout(keras.layers.Layer):
     """
 
     def __init__(self, rate, sentinel, **kwargs):
-        super().__init__(**kwargs)
+        # In a Sequential model ids arrive as float32, which must not become bfloat16.
+        super().__init__(autocast=False, **kwargs)
         self.rate = rate
         self.sentinel = sentinel
         if rate > 0:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from t2t_keras.data.tokenizer import Tokenizer
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 
@@ -30,7 +29,7 @@ class TranslationModule(tf.Module):
         self._translator = translator
         self.weights = [weight.value for weight in translator.model.weights]
         self._tokenizer = translator.tokenizer.graph_tokenizer()
-        self._detokenize = _detokenizer(translator.tokenizer, self._tokenizer)
+        self._detokenize = _detokenizer(self._tokenizer)
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
     def translate(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -93,17 +92,20 @@ def _rename_to_version(unfinished: Path, export_dir: Path) -> Path:
     return version
 
 
-def _detokenizer(tokenizer: Tokenizer, graph_tokenizer):
+def _detokenizer(graph_tokenizer):
     """Returns a graph function: ids int32 [B, L] -> strings [B], as `Tokenizer.decode` gives them.
 
     TensorFlow Text drops all spaces at the start of a text, `Tokenizer.decode` only the one that
     SentencePiece puts before the first word. So a letter is put in front and taken away again,
     with that one space.
     """
-    pieces = tokenizer.pieces(range(tokenizer.vocab_size))
+    pieces = [
+        piece.decode()
+        for piece in graph_tokenizer.id_to_string(tf.range(graph_tokenizer.vocab_size())).numpy()
+    ]
     letter = next(i for i, piece in enumerate(pieces) if len(piece) == 1 and piece.isalnum())
     letter_bytes = len(pieces[letter].encode())
-    puts_space_first = tokenizer.pieces(tokenizer.encode([pieces[letter]])[0])[0].startswith(_SPACE)
+    puts_space_first = pieces[graph_tokenizer.tokenize(pieces[letter])[0]].startswith(_SPACE)
     # The bytes to take away, by the first id.
     taken = [letter_bytes + (puts_space_first and piece.startswith(_SPACE)) for piece in pieces]
 

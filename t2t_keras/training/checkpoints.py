@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +13,6 @@ import tensorflow as tf
 from t2t_keras.errors import UserError
 
 _NAME = "model.ckpt"
-_READ_ERRORS = (tf.errors.OpError, AssertionError, ValueError, RuntimeError, OSError)
 
 
 class Checkpoints:
@@ -41,13 +41,9 @@ class Checkpoints:
         """
         paths = checkpoint_paths(self._directory)
         whole = list(paths)
-        while whole:
-            try:
-                self._checkpoint.restore(whole[-1]).assert_existing_objects_matched()
-                break
-            except _READ_ERRORS as error:
-                print(f"The checkpoint {whole[-1]} is damaged: {_first_line(error)}")
-                _set_aside(Path(whole.pop()))
+        while whole and (damage := _damage(whole[-1])):
+            print(f"The checkpoint {whole[-1]} is damaged and set aside: {damage}", flush=True)
+            _set_aside(Path(whole.pop()))
         if paths and not whole:
             raise UserError(
                 f"None of the {len(paths)} checkpoints in {self._directory} can be read. Give a "
@@ -55,7 +51,11 @@ class Checkpoints:
             )
         if not whole:
             return None
-        tf.train.update_checkpoint_state(
+        self._checkpoint.restore(whole[-1]).assert_existing_objects_matched()
+        for interrupted in self._directory.glob(f"{_NAME}-*_temp"):
+            shutil.rmtree(interrupted)
+        # So that `tf.train.latest_checkpoint` and the manager below agree with what was found.
+        tf.compat.v1.train.update_checkpoint_state(
             str(self._directory),
             whole[-1],
             all_model_checkpoint_paths=whole,
@@ -83,7 +83,7 @@ class Checkpoints:
         try:
             return self._manager.save(checkpoint_number=step)
         except (tf.errors.OpError, OSError) as error:
-            remove_partial(path)
+            _remove_partial(path)
             last = self._manager.latest_checkpoint
             raise UserError(
                 f"The checkpoint {path} cannot be written: {_first_line(error)} Make room, then "
@@ -136,7 +136,7 @@ def load_weights(model: keras.Model, path: str | Path) -> None:
     try:
         status = tf.train.Checkpoint(model=model).restore(path)
         status.assert_existing_objects_matched().expect_partial()
-    except _READ_ERRORS as error:
+    except Exception as error:
         raise UserError(
             f"The checkpoint {path} is damaged, or of a model with other hyperparameters: "
             f"{_first_line(error)}"
@@ -167,11 +167,27 @@ def average_checkpoints(model: keras.Model, paths: Sequence[str], output_dir: st
     return Checkpoints(output_dir, {"model": model}, keep=1).save(step_of(paths[-1]))
 
 
-def remove_partial(path: Path) -> None:
-    """Deletes what an interrupted write has left of a checkpoint."""
+def _remove_partial(path: Path) -> None:
+    """Deletes what a write that failed has left of a checkpoint."""
+    shutil.rmtree(path.with_name(f"{path.name}_temp"), ignore_errors=True)
     for left in path.parent.glob(f"{path.name}.*"):
         with contextlib.suppress(OSError):
             left.unlink()
+
+
+def _damage(path: str) -> str:
+    """Returns what is wrong with a checkpoint, or "".
+
+    Every value is read, and its checksum with it, before anything is restored: a `Checkpoint` that
+    failed half-way goes on waiting for the rest of the damaged file.
+    """
+    try:
+        reader = tf.train.load_checkpoint(path)
+        for name in reader.get_variable_to_shape_map():
+            reader.get_tensor(name)
+    except Exception as error:  # An OpError, IndexError, RuntimeError ... as the damage may be.
+        return _first_line(error)
+    return ""
 
 
 def _set_aside(path: Path) -> None:

@@ -206,6 +206,7 @@ class _Run:
             self._batches.at(number),
             self._hparams.microbatch_tokens,
             self._step.num_replicas,
+            fixed_shapes=self._options.xla,
         )
         return [[token_arrays(self._store, part, fixed) for part in each] for each in split]
 

@@ -1,0 +1,119 @@
+"""Translates a file, a problem's dev or test set, or what is typed.
+
+t2t-decoder --output_dir=runs/averaged --decode_from_file=news.en --decode_to_file=news.de
+t2t-decoder --output_dir=runs/averaged --eval_use_test_set
+t2t-decoder --output_dir=runs/averaged --decode_interactive
+"""
+
+import contextlib
+import importlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from absl import flags as absl_flags
+
+from t2t_keras.bin.flags import FlagValues, run_command
+from t2t_keras.data.generated import open_generated
+from t2t_keras.data.text_files import read_text
+from t2t_keras.errors import UserError
+
+
+def define_flags(flags: FlagValues) -> None:
+    """Adds this command's own flags, named as in tensor2tensor."""
+
+    def text(name: str, meaning: str) -> None:
+        absl_flags.DEFINE_string(name, "", meaning, flag_values=flags)
+
+    def switch(name: str, meaning: str) -> None:
+        absl_flags.DEFINE_boolean(name, False, meaning, flag_values=flags)
+
+    text("decode_from_file", "Source text, a sentence a line; default: the problem's dev set.")
+    text("decode_to_file", "Where the translations go; default: a name made of the input's.")
+    text("decode_reference", "Reference translations of --decode_from_file; prints BLEU.")
+    switch("eval_use_test_set", "Translates the problem's test set, not its dev set.")
+    switch("decode_interactive", "Translates what is typed.")
+    text("checkpoint_path", "Path prefix of a checkpoint; default: the newest of --output_dir.")
+    text("decode_hparams", 'Decoding settings, "beam_size=4,alpha=0.6,extra_length=50,...".')
+
+
+def main(flags: FlagValues) -> None:
+    """Translates as the flags say."""
+    from t2t_keras.bin.recorded_run import recorded_run
+    from t2t_keras.decoding.files import translate_to_file
+    from t2t_keras.decoding.translator import Translator, decode_config
+
+    _check_combination(flags)
+    record = recorded_run(flags)
+    config = decode_config(flags.decode_hparams)
+    if flags.decode_interactive:
+        _interactive(Translator.from_run(flags.output_dir, flags.checkpoint_path, config))
+        return
+    how = f"beam{config.beam_size}.alpha{config.alpha:g}.decodes"
+    if flags.decode_from_file:
+        sources, references = _file_and_reference(flags)
+        made_of = f"{flags.decode_from_file}.{record.model}.{record.hparams_set}"
+        default = f"{made_of}.{record.problem.name}.{how}"
+    else:
+        split = "test" if flags.eval_use_test_set else "dev"
+        data_dir = flags.data_dir or record.data_dir
+        sources, references = open_generated(record.problem, data_dir).text(split)
+        default = Path(flags.output_dir) / "decodes" / f"{record.problem.name}.{split}.{how}"
+    translator = Translator.from_run(flags.output_dir, flags.checkpoint_path, config)
+    lines = translate_to_file(translator, sources, flags.decode_to_file or default)
+    if references is not None:
+        print(record.problem.score(lines, references))
+
+
+def _check_combination(flags: FlagValues) -> None:
+    """Raises `UserError` where one flag would silently be ignored beside another."""
+    for one, other in (
+        ("decode_interactive", "decode_from_file"),
+        ("decode_interactive", "decode_to_file"),
+        ("decode_interactive", "eval_use_test_set"),
+        ("decode_from_file", "eval_use_test_set"),
+    ):
+        if getattr(flags, one) and getattr(flags, other):
+            raise UserError(f"--{one} and --{other} exclude each other: leave one out.")
+    if flags.decode_reference and not flags.decode_from_file:
+        raise UserError(
+            "--decode_reference belongs to --decode_from_file; the problem's dev and test sets "
+            "are scored against their own references."
+        )
+
+
+def _file_and_reference(flags: FlagValues) -> tuple[list[str], list[str] | None]:
+    sources = read_text(flags.decode_from_file)
+    if not flags.decode_reference:
+        return sources, None
+    references = read_text(flags.decode_reference)
+    # Before the work, not after it.
+    if len(sources) != len(references):
+        raise UserError(
+            f"{flags.decode_from_file} has {len(sources)} lines and {flags.decode_reference} has "
+            f"{len(references)}: line N of one must belong to line N of the other."
+        )
+    return sources, references
+
+
+def _interactive(translator) -> None:
+    """Reads from the terminal, with editing and history where Python has readline."""
+    from t2t_keras.decoding.files import translate_typed
+
+    with contextlib.suppress(ImportError):
+        importlib.import_module("readline")
+    sys.stdin.reconfigure(errors="surrogateescape")
+    if sys.stdin.isatty():
+        print("Type a sentence and press Enter; Ctrl-D ends.")
+        translate_typed(translator, lambda: input("> "))
+    else:
+        translate_typed(translator)
+
+
+def run(argv: Sequence[str] | None = None) -> None:
+    """Runs the command."""
+    run_command(define_flags, main, argv)
+
+
+if __name__ == "__main__":
+    run()

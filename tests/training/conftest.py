@@ -1,0 +1,75 @@
+"""Eight virtual CPU devices, a small problem's data, and records of tiny runs on it."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_keras import registry
+from t2t_keras.data.generate import generate
+from t2t_keras.data.generated import open_generated
+from t2t_keras.training.run_request import RunRequest
+
+# At import, since TensorFlow takes it only before it makes its first tensor.
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 8
+)
+
+
+@pytest.fixture(scope="session")
+def generated(tmp_path_factory):
+    """A few pairs of binary digits and the same reversed."""
+    problem = registry.problem(
+        "algorithmic_reverse_binary40", "train_size=300,dev_size=20,train_length=12,dev_length=12"
+    )
+    directory = tmp_path_factory.mktemp("data")
+    generate(problem, directory)
+    return open_generated(problem, directory)
+
+
+@pytest.fixture
+def make_record(generated):
+    """Returns a function that makes the record of a tiny run; its arguments are hyperparameters."""
+
+    def make(**changes):
+        hparams = dict(
+            num_layers=1, d_model=16, d_ff=32, num_heads=2, warmup_steps=10, max_length=32
+        )
+        hparams |= dict(batch_tokens=300, microbatch_tokens=512, train_steps=8)
+        request = RunRequest(
+            problem=generated.problem,
+            model="transformer",
+            hparams_set="transformer_tiny",
+            hparams=registry.hparams("transformer_tiny", hparams | changes),
+            random_seed=1,
+            data_dir=str(generated.directory.parent),
+        )
+        return request.record(generated)
+
+    return make
+
+
+@pytest.fixture
+def make_strategy():
+    """Returns a function that makes a strategy over so many virtual CPU devices."""
+
+    def make(replicas=1):
+        # Not TensorFlow's collectives: a process can use them for one number of replicas only.
+        return tf.distribute.MirroredStrategy(
+            [f"/cpu:{number}" for number in range(replicas)],
+            cross_device_ops=tf.distribute.ReductionToOneDevice(),
+        )
+
+    return make
+
+
+@pytest.fixture
+def weights_in():
+    """Returns a function that reads all weights of a checkpoint as one array."""
+
+    def read(path):
+        reader = tf.train.load_checkpoint(str(path))
+        names = sorted(reader.get_variable_to_shape_map())
+        floats = [reader.get_tensor(name) for name in names if name.startswith("model/")]
+        return np.concatenate([np.ravel(each) for each in floats if each.dtype == np.float32])
+
+    return read

@@ -1,0 +1,190 @@
+"""The loop: resuming, evaluating, stopping, and what it refuses."""
+
+import json
+import os
+import signal
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_keras.errors import UserError
+from t2t_keras.training import trainer
+from t2t_keras.training.trainer import TrainOptions, train
+
+
+@pytest.fixture
+def run(make_record, make_strategy, generated, tmp_path):
+    """Returns a function that trains in a directory of the test's own."""
+
+    def run(name="run", options=None, replicas=1, **hparams):
+        return train(
+            make_record(**hparams),
+            generated,
+            tmp_path / name,
+            make_strategy(replicas),
+            options or TrainOptions(),
+        )
+
+    return run
+
+
+def test_resumed_is_never_stopped(run, weights_in, tmp_path):
+    whole = run("whole", dropout=0.3)
+    run("parts", train_steps=3, dropout=0.3)
+    parts = run("parts", dropout=0.3)
+    assert parts.step == whole.step == 8
+    assert parts.checkpoint == tf.train.latest_checkpoint(str(tmp_path / "parts"))
+    np.testing.assert_array_equal(weights_in(parts.checkpoint), weights_in(whole.checkpoint))
+
+
+def test_evaluation_and_the_best_weights(run, tmp_path, weights_in):
+    result = run(options=TrainOptions(local_eval_frequency=4, eval_bleu=True), learning_rate=0.5)
+    history = [
+        json.loads(line)
+        for line in (tmp_path / "run" / "evaluations.json").read_text().splitlines()
+    ]
+    assert [entry["step"] for entry in history] == [4, 8]
+    assert set(history[0]) == {"step", "loss", "perplexity", "accuracy", "bleu"}
+    assert history[0]["perplexity"] == pytest.approx(np.exp(history[0]["loss"]))
+    assert {"step": 8, **result.evaluation} == history[1]
+    best = min(history, key=lambda entry: entry["loss"])["step"]
+    kept = tf.train.latest_checkpoint(str(tmp_path / "run" / "best"))
+    assert kept.endswith(f"-{best}")
+    if best == 8:
+        np.testing.assert_array_equal(weights_in(kept), weights_in(result.checkpoint))
+
+
+def test_evaluate_only(run):
+    trained = run(train_steps=2)
+    evaluated = run(options=TrainOptions(schedule="evaluate"), train_steps=2)
+    assert evaluated.evaluation == pytest.approx(trained.evaluation)
+    with pytest.raises(UserError, match="no checkpoint"):
+        run("nothing there", options=TrainOptions(schedule="evaluate"))
+
+
+def test_early_stopping(run, capsys):
+    options = TrainOptions(local_eval_frequency=1, eval_early_stopping_steps=2)
+    # Without a learning rate the dev loss never falls below that of the first evaluation.
+    result = run(options=options, learning_rate=0.0, train_steps=8)
+    assert result.step == 3
+    assert "has not fallen since step 1" in capsys.readouterr().out
+
+
+def test_a_contradicting_restart_names_each_difference(run, tmp_path):
+    run(train_steps=1)
+    with pytest.raises(UserError) as refused:
+        run(train_steps=1, dropout=0.2, d_ff=64)
+    text = str(refused.value)
+    assert "dropout: 0.1 in the run, 0.2 asked for" in text
+    assert "d_ff: 32 in the run, 64 asked for" in text
+    assert "d_model" not in text
+    assert "train_steps" not in text
+    assert f"--warm_start_from={tmp_path / 'run'}" in text
+
+
+def test_number_of_replicas_and_microbatch_may_change(run):
+    run(train_steps=1, dropout=0.0)
+    assert run(train_steps=2, dropout=0.0, replicas=2, microbatch_tokens=100).step == 2
+
+
+def test_warm_start(run, weights_in, capsys):
+    first = run("first", train_steps=2)
+    options = TrainOptions(warm_start_from=first.checkpoint, schedule="train")
+    second = run("second", options=options, train_steps=1, learning_rate=0.0, dropout=0.2)
+    np.testing.assert_array_equal(weights_in(second.checkpoint), weights_in(first.checkpoint))
+    assert "Starting from the weights of" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_save_and_leave(run, monkeypatch, capsys, number):
+    original = trainer._Run._finish
+
+    def finish_and_signal(self, pending):
+        original(self, pending)
+        if self._done == 3 and not sent:
+            sent.append(True)
+            os.kill(os.getpid(), number)
+
+    sent = []
+    monkeypatch.setattr(trainer._Run, "_finish", finish_and_signal)
+    before = signal.getsignal(number)
+    result = run()
+    assert result.signal == number
+    assert 3 <= result.step < 8
+    assert result.checkpoint.endswith(f"-{result.step}")
+    assert f"Stopped by {number.name} after step {result.step}" in capsys.readouterr().out
+    assert signal.getsignal(number) == before
+    assert run().step == 8
+
+
+def test_a_nan_loss_stops_with_the_step_and_keeps_the_last_good_checkpoint(
+    run, monkeypatch, tmp_path, weights_in
+):
+    good = run(train_steps=2)
+    weights = weights_in(good.checkpoint)
+    original = trainer.TensorFlowStep.update
+
+    def break_at_step_5(self, number, parts, measure_gradient=False):
+        if number == 4:
+            bias = self.model.trainable_variables[-1]
+            bias.assign(tf.fill(bias.shape, np.nan))
+        return original(self, number, parts, measure_gradient)
+
+    monkeypatch.setattr(trainer.TensorFlowStep, "update", break_at_step_5)
+    with pytest.raises(UserError, match=r"The loss is nan at step 5\..*model.ckpt-2"):
+        run(options=TrainOptions(schedule="train", save_checkpoints_secs=1e9))
+    newest = tf.train.latest_checkpoint(str(tmp_path / "run"))
+    assert newest == good.checkpoint
+    np.testing.assert_array_equal(weights_in(newest), weights)
+
+
+def test_nan_weights_are_never_saved(run, monkeypatch, tmp_path):
+    run(train_steps=2)
+    original = trainer.TensorFlowStep.update
+
+    def break_after_step_4(self, number, parts, measure_gradient=False):
+        sums = original(self, number, parts, measure_gradient)
+        if number == 3:
+            bias = self.model.trainable_variables[-1]
+            bias.assign(tf.fill(bias.shape, np.nan))
+        return sums
+
+    monkeypatch.setattr(trainer.TensorFlowStep, "update", break_after_step_4)
+    with pytest.raises(UserError, match="A weight is NaN or infinite after step 4"):
+        run(options=TrainOptions(schedule="train"), train_steps=4)
+    assert tf.train.latest_checkpoint(str(tmp_path / "run")).endswith("-2")
+
+
+def test_over_long_pairs_are_counted(run, capsys, generated):
+    run(train_steps=1, max_length=8)
+    out = capsys.readouterr().out
+    longest = generated.store("train").lengths.max(axis=1)
+    assert f"{(longest > 8).sum()} training pairs are left out" in out
+    longest = generated.store("dev").lengths.max(axis=1)
+    assert f"{(longest > 8).sum()} dev pairs are left out" in out
+
+
+def test_tensorboard_files_hold_the_curves(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(trainer, "_LOG_STEPS", 2)
+    run()
+    found = {}
+    for kind in ("train", "eval"):
+        (file,) = (tmp_path / "run" / kind).glob("events*")
+        for record in tf.data.TFRecordDataset(str(file)):
+            event = tf.compat.v1.Event.FromString(record.numpy())
+            for value in event.summary.value:
+                found.setdefault((kind, value.tag), []).append(
+                    (event.step, float(tf.make_ndarray(value.tensor)))
+                )
+    names = "loss perplexity accuracy learning_rate gradient_norm tokens_per_second".split()
+    assert {tag for kind, tag in found if kind == "train"} == set(names)
+    assert {tag for kind, tag in found if kind == "eval"} == {"loss", "perplexity", "accuracy"}
+    assert [step for step, _ in found["train", "loss"]] == [2, 4, 6, 8]
+    assert all(value > 0 for _, value in found["train", "gradient_norm"])
+    assert found["train", "learning_rate"][0][1] == pytest.approx(16**-0.5 * 2 * 10**-1.5)
+
+
+def test_unknown_schedule(run):
+    with pytest.raises(UserError, match="train_and_evaluate"):
+        run(options=TrainOptions(schedule="sometimes"))
