@@ -63,25 +63,25 @@ class Grammar(Phrases):
     # ---- main clauses and questions ---------------------------------------------------------
 
     def statement(self) -> Pair:
-        """the man sees the dog today / der Mann sieht heute den Hund"""
+        """The man sees the dog today / der Mann sieht heute den Hund."""
         return self.clause().words(clauses.STATEMENT)
 
     def fronted(self) -> Pair:
-        """yesterday the man saw the dog / gestern hat der Mann den Hund gesehen"""
+        """Yesterday the man saw the dog / gestern hat der Mann den Hund gesehen."""
         return self.clause(front_time=True).words(clauses.FRONTED)
 
     def coordination(self) -> Pair:
-        """she sings, but he sleeps / sie singt, aber er schläft"""
+        """She sings, but he sleeps / sie singt, aber er schläft."""
         joint = self.dice.pick((Pair("and", "und"), Pair(", but", ", aber")))
         first, second = self.clause(time=0.15), self.clause(time=0.15)
         return first.words(clauses.STATEMENT) + joint + second.words(clauses.STATEMENT)
 
     def yes_no_question(self) -> Pair:
-        """does the man see the dog? / sieht der Mann den Hund?"""
+        """Does the man see the dog? / sieht der Mann den Hund?"""
         return self.clause(question=True).words(clauses.QUESTION)
 
     def adverb_question(self) -> Pair:
-        """where does she work? / wo arbeitet sie?"""
+        """Where does she work? / wo arbeitet sie?"""
         clause = self.clause(question=True, time=0)
         asked = [Pair("why", "warum"), Pair("when", "wann")]
         placeless = clause.verb.preterite or {"complement", "adjunct"} & clause.german.keys()
@@ -91,12 +91,12 @@ class Grammar(Phrases):
         return clause.words(clauses.QUESTION)
 
     def subject_question(self) -> Pair:
-        """who helps the boy? / wer hilft dem Jungen?"""
+        """Who helps the boy? / wer hilft dem Jungen?"""
         who = NounPhrase("who", "", {"nominative": "wer"})
         return self.clause(who).words(clauses.STATEMENT)
 
     def object_question(self) -> Pair:
-        """whom do you help? what does she eat? / wem hilfst du? was isst sie?"""
+        """Whom do you help? what does she eat? / wem hilfst du? was isst sie?"""
         people = self.dice.chance(0.5)
         classes = _PERSON if people else frozenset({"thing", "food", "drink"})
         verb, complement = self.dice.pick(_single_objects(classes))
@@ -108,7 +108,7 @@ class Grammar(Phrases):
     def without_object(
         self, verb: Verb, complement: Complement, past: bool, question: bool = False
     ) -> Clause:
-        """does she listen to / hört sie zu: the question word or relative pronoun is the object"""
+        """Does she listen to / hört sie zu: the question word or relative pronoun is the object."""
         past = past and verb.english_past != verb.english
         clause = self.verbal(verb, None, past, question)
         clause.english["object"] = complement.english_preposition
@@ -117,7 +117,7 @@ class Grammar(Phrases):
     # ---- sentences with a subordinate clause ------------------------------------------------
 
     def subordinate(self, past: bool) -> Pair:
-        """because the man sees the dog / weil der Mann den Hund sieht"""
+        """Because the man sees the dog / weil der Mann den Hund sieht."""
         conjunction = self.dice.pick(_SUBORDINATORS)
         circumstance = conjunction.german not in ("weil", "obwohl")
         if past and conjunction.german == "wenn":
@@ -126,7 +126,7 @@ class Grammar(Phrases):
         return conjunction + clause.words(clauses.SUBORDINATE)
 
     def subordinate_last(self) -> Pair:
-        """she sings because he sleeps / sie singt, weil er schläft"""
+        """She sings because he sleeps / sie singt, weil er schläft."""
         past = self.dice.chance(0.4)
         main = self.clause(past=past, time=0.15).words(clauses.STATEMENT)
         subordinate = self.subordinate(past)
@@ -135,30 +135,30 @@ class Grammar(Phrases):
         )
 
     def subordinate_first(self) -> Pair:
-        """because he sleeps, she sings / weil er schläft, singt sie"""
+        """Because he sleeps, she sings / weil er schläft, singt sie."""
         past = self.dice.chance(0.4)
         main = self.clause(past=past, time=0.15)
         main.fill("front", self.subordinate(past) + _COMMA)
         return main.words(clauses.FRONTED)
 
     def that_clause(self) -> Pair:
-        """he says that the cake is good / er sagt, dass der Kuchen gut ist"""
+        """He says that the cake is good / er sagt, dass der Kuchen gut ist."""
         verb = self.dice.pick(("sagen", "wissen", "hoffen", "glauben"))
         return self.reported(self.matrix(verb), Pair("that", ", dass"))
 
     def whether_clause(self) -> Pair:
-        """he asks whether she sleeps / er fragt, ob sie schläft"""
+        """He asks whether she sleeps / er fragt, ob sie schläft."""
         verb = self.dice.pick(("fragen", "wissen"))
         return self.reported(self.matrix(verb, verb == "wissen"), Pair("whether", ", ob"))
 
     def reported(self, matrix: Clause, conjunction: Pair) -> Pair:
-        """he said that she slept / er hat gesagt, dass sie geschlafen hat"""
+        """He said that she slept / er hat gesagt, dass sie geschlafen hat."""
         past = matrix.past or self.dice.chance(0.3)
         reported = self.clause(past=past).words(clauses.SUBORDINATE)
         return matrix.words(clauses.STATEMENT) + conjunction + reported
 
     def matrix(self, infinitive: str, negative: bool = False) -> Clause:
-        """he says / er sagt"""
+        """He says / er sagt."""
         verb, past = lexicon.GOVERNING_VERBS[infinitive], self.dice.chance(0.4)
         subject = self.subject(_PERSON, negative)
         return clauses.verb_clause(subject, verb, past, negative=negative)
@@ -166,7 +166,7 @@ class Grammar(Phrases):
     # ---- infinitives ------------------------------------------------------------------------
 
     def purpose(self) -> Pair:
-        """she goes into the kitchen to cook soup / sie geht in die Küche, um Suppe zu kochen"""
+        """She goes into the kitchen to cook soup / sie geht in die Küche, um Suppe zu kochen."""
         past = self.dice.chance(0.4)
         verb = self.dice.pick(_GOING)
         main = self.verbal(verb, self.subject(_PERSON), past)
@@ -174,12 +174,12 @@ class Grammar(Phrases):
         return main.words(clauses.STATEMENT) + Pair("to", ", um") + self.infinitive(main.subject)
 
     def attempt(self) -> Pair:
-        """they try to open the door / sie versuchen, die Tür aufzumachen"""
+        """They try to open the door / sie versuchen, die Tür aufzumachen."""
         matrix = self.matrix("versuchen")
         return matrix.words(clauses.STATEMENT) + Pair("to", ",") + self.infinitive(matrix.subject)
 
     def infinitive(self, subject: NounPhrase) -> Pair:
-        """(to) open the door / die Tür aufzumachen"""
+        """(to) open the door / die Tür aufzumachen."""
         verb = self.verb(subject, past=False, lasting=False)
         clause = clauses.verb_clause(subject, verb)
         self.complete(clause, verb)
@@ -188,7 +188,7 @@ class Grammar(Phrases):
     # ---- relative clauses -------------------------------------------------------------------
 
     def relative_on_subject(self) -> Pair:
-        """the man who sleeps sees the dog / der Mann, der schläft, sieht den Hund"""
+        """The man who sleeps sees the dog / der Mann, der schläft, sieht den Hund."""
         head = self.noun_phrase(frozenset({"person", "animal", "thing"}), True, known=True)
         relative = self.relative(head)
         subject = dataclasses.replace(
@@ -199,7 +199,7 @@ class Grammar(Phrases):
         return self.clause(subject).words(clauses.STATEMENT)
 
     def relative_on_object(self) -> Pair:
-        """she has found the key that he needed / sie hat den Schlüssel gefunden, den er brauchte"""
+        """She found the key that he needs / sie hat den Schlüssel gefunden, den er braucht."""
         classes = frozenset({"person", "animal", "thing", "food"})
         verb, complement = self.dice.pick(_single_objects(classes))
         clause = self.without_object(verb, complement, past=self.dice.chance(0.4))
@@ -216,7 +216,7 @@ class Grammar(Phrases):
         return clause.words(clauses.FRONTED)
 
     def relative(self, head: NounPhrase) -> Pair:
-        """who sleeps / der schläft; whom she helps / dem sie hilft"""
+        """Who sleeps / der schläft; whom she helps / dem sie hilft."""
         past = self.dice.chance(0.4)
         if self.dice.chance(0.5):
             pronoun = clauses.relative_pronoun(head)
@@ -232,7 +232,7 @@ class Grammar(Phrases):
     # ---- idioms -----------------------------------------------------------------------------
 
     def existence(self) -> Pair:
-        """there is a bird in the garden / im Garten gibt es einen Vogel"""
+        """There is a bird in the garden / im Garten gibt es einen Vogel."""
         noun = self.dice.pick([noun for noun in lexicon.NOUNS if "place" not in noun.classes])
         plural = bool(noun.english_plural) and self.dice.chance(0.5)
         if plural:
@@ -252,21 +252,21 @@ class Grammar(Phrases):
         )
 
     def age(self) -> Pair:
-        """my brother is 42 years old / mein Bruder ist 42 Jahre alt"""
+        """My brother is 42 years old / mein Bruder ist 42 Jahre alt."""
         years = self.large_number() + Pair("years old", "Jahre alt")
         clause = clauses.verb_clause(self.subject(_PERSON), _BE, past=self.dice.chance(0.3))
         clause.fill("complement", years)
         return clause.words(clauses.STATEMENT)
 
     def price(self) -> Pair:
-        """the lamp costs thirty-five euros / die Lampe kostet fünfunddreißig Euro"""
+        """The lamp costs thirty-five euros / die Lampe kostet fünfunddreißig Euro."""
         cost = lexicon.GOVERNING_VERBS["kosten"]
         clause = clauses.verb_clause(self.noun_phrase(cost.subjects), cost)
         clause.fill("object", self.large_number() + Pair("euros", "Euro"))
         return clause.words(clauses.STATEMENT)
 
     def equality(self) -> Pair:
-        """the dog is not as old as the cat / der Hund ist nicht so alt wie die Katze"""
+        """The dog is not as old as the cat / der Hund ist nicht so alt wie die Katze."""
         classes = self.dice.pick((_PERSON, frozenset({"animal"}), frozenset({"thing"})))
         clause = self.predicative(self.noun_phrase(classes, negative=True), self.dice.chance(0.4))
         other = self.noun_phrase(classes, negative=True)

@@ -228,7 +228,7 @@ def german_finite(verb: Verb | Modal, subject: NounPhrase, past: bool = False) -
     if subject.plural:
         return infinitive
     # Modals, wissen and mögen: ich kann, er kann. "wird" only looks like one of them.
-    if subject.person == 3 or verb.third[-1] != "t" and verb.infinitive != "werden":
+    if subject.person == 3 or (verb.third[-1] != "t" and verb.infinitive != "werden"):
         return verb.third
     return infinitive.removesuffix("n").removesuffix("e") + "e"
 

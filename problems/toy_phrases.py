@@ -34,12 +34,15 @@ class Dice:
         self._random = random.Random(seed).random
 
     def chance(self, probability: float) -> bool:
+        """Draws True with this probability."""
         return self._random() < probability
 
     def number(self, first: int, last: int) -> int:
+        """Draws a whole number from first to last, both included."""
         return first + int(self._random() * (last - first + 1))
 
     def pick(self, choices: Sequence[Choice]) -> Choice:
+        """Draws one of the choices."""
         return choices[int(self._random() * len(choices))]
 
     def weighted(self, choices: dict[Choice, int]) -> Choice:
@@ -105,7 +108,7 @@ class Phrases:
         return self.noun_phrase(classes, negative, known=True)
 
     def name(self) -> NounPhrase:
-        """Anna, Peter"""
+        """Anna, Peter."""
         return inflection.name(self.dice.pick(_nouns(frozenset({"name"}))))
 
     def noun_phrase(
@@ -115,7 +118,7 @@ class Phrases:
         indefinite: Sequence = (),
         known: bool = False,
     ) -> NounPhrase:
-        """the old man / der alte Mann, my sister's car / das Auto meiner Schwester
+        """The old man / der alte Mann, my sister's car / das Auto meiner Schwester.
 
         Args:
           classes: one of them is the noun's.
@@ -155,17 +158,17 @@ class Phrases:
         return self.dice.pick(_ADJECTIVES_OF[noun]) if self.dice.chance(0.3) else None
 
     def possessor(self) -> NounPhrase:
-        """the teacher('s) / des Lehrers"""
+        """The teacher('s) / des Lehrers."""
         opening = self.dice.pick((inflection.THE, self.dice.pick(inflection.POSSESSIVES)))
         return inflection.noun_phrase(self.dice.pick(_nouns(_PERSON)), opening)
 
     def number(self) -> Determiner:
-        """three / drei"""
+        """Three / drei."""
         english, german = inflection.number_words(self.dice.number(2, 12))
         return Determiner("", english, german, None, "strong")
 
     def large_number(self) -> Pair:
-        """thirty-five / fünfunddreißig, 35 / 35"""
+        """thirty-five / fünfunddreißig, 35 / 35."""
         number = self.dice.number(20, 39)
         if self.dice.chance(0.5):
             return Pair(str(number), str(number))
@@ -182,7 +185,7 @@ class Phrases:
         time: float = 0.35,
         circumstance: bool = False,
     ) -> Clause:
-        """the teacher does not buy a car today / der Lehrer kauft heute kein Auto
+        """The teacher does not buy a car today / der Lehrer kauft heute kein Auto.
 
         Args:
           subject: drawn where it is None.
@@ -217,7 +220,7 @@ class Phrases:
         question: bool = False,
         circumstance: bool = False,
     ) -> Clause:
-        """she can not find / sie kann nicht finden; the complements are still missing."""
+        """She can not find / sie kann nicht finden; the complements are still missing."""
         kind = "plain"
         if not verb.preterite and not past and not circumstance:
             kind = self.dice.weighted({"plain": 64, "modal": 28, "likes to": 8})
@@ -244,7 +247,7 @@ class Phrases:
             clause.fill("adjunct", clauses.with_preposition(adjunct, place))
 
     def complement(self, clause: Clause, complement: Complement, has_two: bool) -> NounPhrase:
-        """him / ihm, a dog / einen Hund, and under a negation any dogs / keine Hunde"""
+        """Him / ihm, a dog / einen Hund, and under a negation any dogs / keine Hunde."""
         if "person" in complement.classes:
             kind = self.dice.weighted({"pronoun": 15, "name": 8, "noun": 77})
             if kind == "pronoun":  # "I see me" would be reflexive
@@ -273,7 +276,7 @@ class Phrases:
         may_be_negative: bool = True,
         state: bool = False,
     ) -> Clause:
-        """the coat was very expensive / der Mantel war sehr teuer"""
+        """The coat was very expensive / der Mantel war sehr teuer."""
         negative = may_be_negative and self.dice.chance(0.14)
         subject = subject or self.subject(self.dice.pick(_DESCRIBED), negative)
         classes = subject.classes
@@ -291,7 +294,7 @@ class Phrases:
         return clause
 
     def say_when(self, clause: Clause, front: bool) -> None:
-        """yesterday / gestern: a time that goes with the tense; a modal verb tells the future."""
+        """Yesterday / gestern: a time that goes with the tense; a modal verb tells the future."""
         tense = "past" if clause.past else "future" if clause.modal else "present"
         once = clause.modal or clause.english.get("not")
         possible = [

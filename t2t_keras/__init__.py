@@ -1,3 +1,39 @@
-"""The Transformer of "Attention Is All You Need" in TensorFlow and Keras 3."""
+"""The Transformer of "Attention Is All You Need" in TensorFlow and Keras 3.
+
+    import t2t_keras as t2t
+
+    problem = t2t.problem("translate_ende_toy")
+    hparams = t2t.hparams("transformer_tiny", dropout=0.0)
+    t2t.generate_data(problem, "data")
+    t2t.train(problem, hparams, "data", "runs/toy")
+    t2t.Translator.from_run("runs/toy").translate(["The dog sleeps."])
+
+Importing the package is cheap: each name loads what it needs when it is first used.
+"""
+
+import importlib
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "problem": ("t2t_keras.registry", "problem"),
+    "hparams": ("t2t_keras.registry", "hparams"),
+    "generate_data": ("t2t_keras.data.generate", "generate"),
+    "train": ("t2t_keras.training.run_request", "train_problem"),
+    "average_checkpoints": ("t2t_keras.training.averaging", "average_run"),
+    "Translator": ("t2t_keras.decoding.translator", "Translator"),
+    "export": ("t2t_keras.serving.export", "export"),
+    "bleu": ("t2t_keras.evaluation.bleu", "bleu"),
+}
+__all__ = [*_HOMES, "__version__"]
+
+
+def __getattr__(name: str):
+    if name not in _HOMES:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    module, attribute = _HOMES[name]
+    return getattr(importlib.import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

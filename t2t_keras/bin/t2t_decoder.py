@@ -6,6 +6,7 @@ t2t-decoder --output_dir=runs/averaged --decode_interactive
 """
 
 import contextlib
+import functools
 import importlib
 import sys
 from collections.abc import Sequence
@@ -46,20 +47,14 @@ def main(flags: FlagValues) -> None:
     _check_combination(flags)
     record = recorded_run(flags)
     config = decode_config(flags.decode_hparams)
+    if not flags.decode_interactive:
+        sources, references, name = _text(flags, record)
+
+    translator = Translator.from_run(flags.output_dir, flags.checkpoint_path, flags.decode_hparams)
     if flags.decode_interactive:
-        _interactive(Translator.from_run(flags.output_dir, flags.checkpoint_path, config))
+        _interactive(translator)
         return
-    how = f"beam{config.beam_size}.alpha{config.alpha:g}.decodes"
-    if flags.decode_from_file:
-        sources, references = _file_and_reference(flags)
-        made_of = f"{flags.decode_from_file}.{record.model}.{record.hparams_set}"
-        default = f"{made_of}.{record.problem.name}.{how}"
-    else:
-        split = "test" if flags.eval_use_test_set else "dev"
-        data_dir = flags.data_dir or record.data_dir
-        sources, references = open_generated(record.problem, data_dir).text(split)
-        default = Path(flags.output_dir) / "decodes" / f"{record.problem.name}.{split}.{how}"
-    translator = Translator.from_run(flags.output_dir, flags.checkpoint_path, config)
+    default = f"{name}.beam{config.beam_size}.alpha{config.alpha:g}.decodes"
     lines = translate_to_file(translator, sources, flags.decode_to_file or default)
     if references is not None:
         print(record.problem.score(lines, references))
@@ -82,10 +77,17 @@ def _check_combination(flags: FlagValues) -> None:
         )
 
 
-def _file_and_reference(flags: FlagValues) -> tuple[list[str], list[str] | None]:
+def _text(flags: FlagValues, record) -> tuple[list[str], list[str] | None, str]:
+    """Returns source lines, references where there are any, and how to begin the output's name."""
+    if not flags.decode_from_file:
+        split = "test" if flags.eval_use_test_set else "dev"
+        generated = open_generated(record.problem, flags.data_dir or record.data_dir)
+        name = Path(flags.output_dir) / "decodes" / f"{record.problem.name}.{split}"
+        return *generated.text(split), str(name)
     sources = read_text(flags.decode_from_file)
+    name = ".".join([flags.decode_from_file, record.model, record.hparams_set, record.problem.name])
     if not flags.decode_reference:
-        return sources, None
+        return sources, None, name
     references = read_text(flags.decode_reference)
     # Before the work, not after it.
     if len(sources) != len(references):
@@ -93,7 +95,7 @@ def _file_and_reference(flags: FlagValues) -> tuple[list[str], list[str] | None]
             f"{flags.decode_from_file} has {len(sources)} lines and {flags.decode_reference} has "
             f"{len(references)}: line N of one must belong to line N of the other."
         )
-    return sources, references
+    return sources, references, name
 
 
 def _interactive(translator) -> None:
@@ -103,11 +105,10 @@ def _interactive(translator) -> None:
     with contextlib.suppress(ImportError):
         importlib.import_module("readline")
     sys.stdin.reconfigure(errors="surrogateescape")
-    if sys.stdin.isatty():
+    prompt = "> " if sys.stdin.isatty() else ""
+    if prompt:
         print("Type a sentence and press Enter; Ctrl-D ends.")
-        translate_typed(translator, lambda: input("> "))
-    else:
-        translate_typed(translator)
+    translate_typed(translator, lambda: input(prompt), functools.partial(print, flush=True))
 
 
 def run(argv: Sequence[str] | None = None) -> None:

@@ -47,23 +47,15 @@ def define_flags(flags: FlagValues) -> None:
 def main(flags: FlagValues) -> int:
     """Trains as the flags say."""
     required(flags, "output_dir")
-    import tensorflow as tf
-
     from t2t_keras.data.generate import generate
-    from t2t_keras.data.generated import open_generated
-    from t2t_keras.training.devices import visible_devices
-    from t2t_keras.training.run_request import requested_run
-    from t2t_keras.training.trainer import TrainOptions, train
+    from t2t_keras.training.run_request import requested_run, run_training
+    from t2t_keras.training.trainer import TrainOptions
 
     request = requested_run(flags.output_dir, _given(flags))
     if flags.generate_data and not request.has_data():
         generate(request.problem, request.data_dir, flags.tmp_dir)
-    generated = open_generated(request.problem, request.data_dir)
-    strategy = tf.distribute.MirroredStrategy(visible_devices(flags.worker_gpu))
     options = {field.name: getattr(flags, field.name) for field in dataclasses.fields(TrainOptions)}
-    result = train(
-        request.record(generated), generated, flags.output_dir, strategy, TrainOptions(**options)
-    )
+    result = run_training(request, flags.output_dir, flags.worker_gpu, **options)
     # As a shell reports a process that a signal ended, so that schedulers start it again.
     return 128 + result.signal if result.signal else 0
 

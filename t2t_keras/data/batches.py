@@ -122,7 +122,7 @@ def split_batch(
     while True:
         parts = _even_parts(longest, rounds * replicas)
         if all(
-            end == start or (end - start) * longest[end - 1] <= microbatch_tokens
+            end - start <= 1 or (end - start) * longest[end - 1] <= microbatch_tokens
             for start, end in parts
         ):
             break

@@ -1,5 +1,6 @@
 """Translation of files and of what is typed."""
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -49,9 +50,7 @@ def translate_to_file(
 
 
 def translate_typed(
-    translator: Translator,
-    read_line: Callable[[], str] = input,
-    write_line: Callable[[str], None] = print,
+    translator: Translator, read_line: Callable[[], str], write_line: Callable[[str], None]
 ) -> None:
     """Translates line after line until the input ends (Ctrl-D) or is interrupted (Ctrl-C).
 
@@ -60,16 +59,13 @@ def translate_typed(
       read_line: gives the next line, raises EOFError at the end.
       write_line: takes each translation.
     """
-    while True:
-        try:
+    with contextlib.suppress(EOFError, KeyboardInterrupt):
+        while True:
             line = read_line()
-        except (EOFError, KeyboardInterrupt):
-            return
-        if not _is_text(line):
-            write_line("(This line is not UTF-8.)")
-            continue
-        [translation] = translator.translate([line])
-        write_line(translation.text)
+            if _is_text(line):
+                write_line(translator.translate([line])[0].text)
+            else:
+                write_line("(This line is not UTF-8.)")
 
 
 def _is_text(line: str) -> bool:

@@ -92,15 +92,15 @@ class Translator:
         cls,
         output_dir: str | Path,
         checkpoint_path: str | Path | None = None,
-        decode_hparams: str | Mapping[str, Any] | DecodeConfig = "",
+        decode_hparams: str | Mapping[str, Any] = "",
     ) -> "Translator":
         """Returns a translator of a trained run.
 
         Args:
           output_dir: the run's directory, as `t2t-trainer` or `t2t-avg-all` wrote it.
           checkpoint_path: a checkpoint's path prefix; default: the run's newest.
-          decode_hparams: the decoding settings, or those that differ from the paper's, as
-            "name=value,..." or a mapping.
+          decode_hparams: decoding settings that differ from the paper's, "name=value,..." or a
+            mapping.
 
         Raises:
           UserError: there is no run or no checkpoint, it cannot be read, or a setting is wrong.
@@ -108,8 +108,7 @@ class Translator:
         from t2t_keras.training.checkpoints import load_weights, newest_checkpoint
         from t2t_keras.training.run_record import RunRecord
 
-        given = isinstance(decode_hparams, DecodeConfig)
-        config = decode_hparams if given else decode_config(decode_hparams)
+        config = decode_config(decode_hparams)
         record = RunRecord.load(output_dir)
         model = record.make_model()
         load_weights(model, checkpoint_path or newest_checkpoint(output_dir))

@@ -86,9 +86,7 @@ class MultiHeadAttention(keras.layers.Layer):
         self.output_projection = self._add_projection("output", values, d_model)
 
     def _add_projection(self, name, width_in, width_out):
-        return self.add_weight(
-            name=name, shape=(width_in, width_out), initializer="glorot_uniform"
-        )
+        return self.add_weight(name=name, shape=(width_in, width_out), initializer="glorot_uniform")
 
     def call(
         self,

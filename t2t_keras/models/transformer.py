@@ -58,7 +58,7 @@ class Transformer(keras.Model):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        layer = dict(
+        sizes = dict(
             num_heads=num_heads,
             d_k=d_k or d_model // num_heads,
             d_v=d_v or d_model // num_heads,
@@ -72,7 +72,7 @@ class Transformer(keras.Model):
             num_layers=num_layers,
             d_model=d_model,
             symbol_dropout=symbol_dropout,
-            **{name: value for name, value in layer.items() if name != "dtype"},
+            **{name: value for name, value in sizes.items() if name != "dtype"},
         )
         self.symbol_dropout = SymbolDropout(symbol_dropout, _UNKNOWN_ID)
         self.embedding = SharedEmbedding(
@@ -80,8 +80,11 @@ class Transformer(keras.Model):
         )
         self.positions = SinusoidalPositions(dtype=self.dtype_policy)
         self.embedding_dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
-        self.encoder = [EncoderLayer(name=f"encoder_{i}", **layer) for i in range(num_layers)]
-        self.decoder = [DecoderLayer(name=f"decoder_{i}", **layer) for i in range(num_layers)]
+        self.encoder = [EncoderLayer(name=f"encoder_{i}", **sizes) for i in range(num_layers)]
+        self.decoder = [DecoderLayer(name=f"decoder_{i}", **sizes) for i in range(num_layers)]
+        # TensorFlow's checkpoints do not look into Keras's lists, only at attributes.
+        for layer in (*self.encoder, *self.decoder):
+            setattr(self, layer.name, layer)
 
     @classmethod
     def from_hparams(cls, hparams, vocab_size):

@@ -9,6 +9,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import tensorflow as tf
+from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from t2t_keras.errors import UserError
 
@@ -134,6 +135,9 @@ def load_weights(model: keras.Model, path: str | Path) -> None:
         there = ", ".join(Path(each).name for each in checkpoint_paths(Path(path).parent))
         raise UserError(f"There is no checkpoint {path}. In its directory: {there or 'none'}.")
     try:
+        held = _weights_of_model(path)
+        if held < model.count_params():
+            raise ValueError(f"it holds {held:,} of {model.count_params():,} weights.")
         status = tf.train.Checkpoint(model=model).restore(path)
         status.assert_existing_objects_matched().expect_partial()
     except Exception as error:
@@ -173,6 +177,28 @@ def _remove_partial(path: Path) -> None:
     for left in path.parent.glob(f"{path.name}.*"):
         with contextlib.suppress(OSError):
             left.unlink()
+
+
+def _weights_of_model(path: str) -> int:
+    """Returns how many numbers a checkpoint holds for what was saved as "model".
+
+    TensorFlow reports a weight that the checkpoint lacks only where it finds the weight in the
+    model, and it does not look into Keras's lists.
+    """
+    reader = tf.train.load_checkpoint(path)
+    shapes = reader.get_variable_to_shape_map()
+    graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
+        reader.get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH")
+    )
+    waiting = [each.node_id for each in graph.nodes[0].children if each.local_name == "model"]
+    seen, keys = set(waiting), set()
+    while waiting:
+        node = graph.nodes[waiting.pop()]
+        keys |= {attribute.checkpoint_key for attribute in node.attributes}
+        following = {each.node_id for each in node.children} - seen
+        waiting += following
+        seen |= following
+    return sum(int(np.prod(shapes[key])) for key in keys if key in shapes)
 
 
 def _damage(path: str) -> str:

@@ -68,9 +68,7 @@ class Evaluator:
                 self._record.hparams.microbatch_tokens,
                 self._step.num_replicas,
             ):
-                totals.add(
-                    self._step.evaluate([token_arrays(self._store, each) for each in part])
-                )
+                totals.add(self._step.evaluate([token_arrays(self._store, each) for each in part]))
         scalars = totals.scalars()
         if self._with_bleu:
             scalars["bleu"] = self._bleu()

@@ -1,14 +1,17 @@
 """Cross-entropy with label smoothing (section 5.4), and what is measured beside it."""
 
+import keras
 from keras import ops
 
 _PADDING_ID = 0
 
 
 def smoothed_cross_entropy(logits, targets, label_smoothing=0.0):
-    """Cross-entropy against (1 - epsilon) · one-hot + epsilon / V over the whole vocabulary.
+    """Cross-entropy against q = (1 - epsilon) · one-hot + epsilon / V over the whole vocabulary.
 
-    Section 5.4, with the smoothing of the paper that it cites (Szegedy et al., 2015).
+    Section 5.4, with the smoothing of the paper that it cites (Szegedy et al., 2015). With
+    Z = log Σ exp(logits), it is Z - (1 - epsilon) · logit of the target - epsilon · mean logit, and
+    its gradient softmax(logits) - q: neither needs a one-hot of the vocabulary.
 
     Args:
       logits: float32 [..., V].
@@ -16,21 +19,38 @@ def smoothed_cross_entropy(logits, targets, label_smoothing=0.0):
       label_smoothing: epsilon.
 
     Returns:
-      Per token, each float32 [...]: the smoothed cross-entropy in nats, the unsmoothed one
-      (-log p of the target), and whether the target's logit is the largest (1.0 or 0.0).
+      Per token, each float32 [...]: the smoothed cross-entropy in nats; and, only to be looked at
+      (they have no gradient), the unsmoothed one (-log p of the target), and whether the target's
+      logit is the largest (1.0 or 0.0).
     """
-    largest = ops.max(logits, axis=-1, keepdims=True)
-    normalizer = ops.log(ops.sum(ops.exp(logits - ops.stop_gradient(largest)), axis=-1))
-    largest = largest[..., 0]
-    normalizer = normalizer + ops.stop_gradient(largest)
-    target_logits = ops.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
-    unsmoothed = normalizer - target_logits
-    correct = ops.cast(target_logits >= largest, "float32")
-    if label_smoothing == 0:
-        return unsmoothed, unsmoothed, correct
-    uniform = normalizer - ops.mean(logits, axis=-1)
-    smoothed = (1 - label_smoothing) * unsmoothed + label_smoothing * uniform
-    return smoothed, unsmoothed, correct
+    shape, vocab_size = ops.shape(targets), logits.shape[-1]
+    rows = ops.reshape(targets, (-1,))
+    places = ops.stack([ops.arange(ops.shape(rows)[0], dtype=rows.dtype), rows], axis=-1)
+
+    @ops.custom_gradient
+    def losses(logits):
+        largest = ops.max(logits, axis=-1)
+        exponentials = ops.exp(logits - largest[:, None])
+        normalizer = ops.log(ops.sum(exponentials, axis=-1)) + largest
+        target_logits = ops.take_along_axis(logits, rows[:, None], axis=-1)[:, 0]
+        unsmoothed = normalizer - target_logits
+        uniform = normalizer - ops.mean(logits, axis=-1)
+        smoothed = (1 - label_smoothing) * unsmoothed + label_smoothing * uniform
+        correct = ops.cast(target_logits >= largest, "float32")
+
+        def gradient(*upstream):
+            # One argument an output on TensorFlow, a tuple of them on JAX.
+            share = keras.tree.flatten(upstream)[0]
+            smoothing = label_smoothing / vocab_size
+            probabilities = ops.exp(logits - normalizer[:, None])
+            at_target = share * (ops.exp(-unsmoothed) - smoothing - (1 - label_smoothing))
+            elsewhere = (probabilities - smoothing) * share[:, None]
+            return ops.scatter_update(elsewhere, places, at_target)
+
+        return (smoothed, unsmoothed, correct), gradient
+
+    found = losses(ops.reshape(logits, (-1, vocab_size)))
+    return tuple(ops.reshape(each, shape) for each in found)
 
 
 def token_sums(logits, targets, label_smoothing=0.0):

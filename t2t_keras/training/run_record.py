@@ -70,9 +70,7 @@ class RunRecord:
             },
             "versions": _versions(),
         }
-        write_atomically(
-            directory / _FILE, (json.dumps(content, indent=2) + "\n").encode("utf-8")
-        )
+        write_atomically(directory / _FILE, (json.dumps(content, indent=2) + "\n").encode("utf-8"))
 
     @staticmethod
     def exists(output_dir: str | Path) -> bool:

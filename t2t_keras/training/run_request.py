@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_keras import registry
-from t2t_keras.data.generated import Generated
+from t2t_keras.data.generated import Generated, open_generated
 from t2t_keras.data.manifest import MANIFEST_FILE
 from t2t_keras.data.problem import Problem
 from t2t_keras.errors import UserError
@@ -57,6 +57,53 @@ class RunRequest:
             data=hashlib.sha256(json.dumps(train_files).encode("utf-8")).hexdigest(),
             tokenizer=generated.tokenizer,
         )
+
+
+def train_problem(
+    problem: Problem,
+    hparams: HParams,
+    data_dir: str | Path,
+    output_dir: str | Path,
+    *,
+    random_seed: int = 1,
+    worker_gpu: int | None = None,
+    **options,
+):
+    """Trains a model on a problem, or goes on with a run as if it had never stopped.
+
+    Args:
+      problem: from `t2t_keras.problem`.
+      hparams: from `t2t_keras.hparams`.
+      data_dir: where `t2t_keras.generate_data` has put the problem's data.
+      output_dir: where checkpoints, logs and the record of the run go, or are.
+      random_seed: of weights, dropout and order.
+      worker_gpu: number of GPUs; None = all that are visible, 0 = the CPU.
+      **options: fields of `TrainOptions`.
+
+    Returns:
+      A `TrainResult`.
+
+    Raises:
+      UserError: no data, a run that used something else, a NaN loss, a full disk ...
+    """
+    request = RunRequest(problem, "transformer", "", hparams, random_seed, str(data_dir))
+    return run_training(request, output_dir, worker_gpu, **options)
+
+
+def run_training(
+    request: RunRequest, output_dir: str | Path, worker_gpu: int | None = None, **options
+):
+    """Trains what is requested on the data that is there; see `train_problem`."""
+    import tensorflow as tf
+
+    from t2t_keras.training.devices import visible_devices
+    from t2t_keras.training.trainer import TrainOptions, train
+
+    generated = open_generated(request.problem, request.data_dir)
+    strategy = tf.distribute.MirroredStrategy(visible_devices(worker_gpu))
+    return train(
+        request.record(generated), generated, output_dir, strategy, TrainOptions(**options)
+    )
 
 
 def requested_run(output_dir: str | Path, given: dict[str, Any]) -> RunRequest:

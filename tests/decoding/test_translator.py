@@ -154,3 +154,24 @@ def test_decode_config():
 def test_decode_config_refuses(text, message):
     with pytest.raises(UserError, match=message):
         decode_config(text)
+
+
+class NeverEnds:
+    """Symbol 5 for ever: only the limit ends its output."""
+
+    def encode(self, source, training):
+        return tf.cast(source, tf.float32)[:, :, None], source != 0
+
+    def start_cache(self, memory, memory_mask):
+        return {"self": [], "memory": memory, "memory_mask": memory_mask}
+
+    def decode_step(self, previous, index, cache):
+        logits = tf.one_hot(tf.fill(tf.shape(previous), 5), 8, on_value=9.0)
+        return logits, cache
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_the_limit_is_each_sentences_own_length(padded, beam_size):
+    sources = padded([[4] * 11 + [EOS], [4, EOS], [4] * 6 + [EOS]])
+    translator = Translator(NeverEnds(), None, DecodeConfig(beam_size=beam_size, extra_length=3))
+    assert [len(ids) for ids, _ in found_by(translator, sources)] == [15, 5, 10]

@@ -1,5 +1,7 @@
 """Eight virtual CPU devices, a small problem's data, and records of tiny runs on it."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -7,6 +9,8 @@ import tensorflow as tf
 from t2t_keras import registry
 from t2t_keras.data.generate import generate
 from t2t_keras.data.generated import open_generated
+from t2t_keras.training.checkpoints import load_weights
+from t2t_keras.training.run_record import RunRecord
 from t2t_keras.training.run_request import RunRequest
 
 # At import, since TensorFlow takes it only before it makes its first tensor.
@@ -64,12 +68,29 @@ def make_strategy():
 
 @pytest.fixture
 def weights_in():
-    """Returns a function that reads all weights of a checkpoint as one array."""
+    """Returns a function that reads the model's weights in a run's checkpoint, as one array."""
+
+    def read(path):
+        model = RunRecord.load(Path(path).parent).make_model()
+        load_weights(model, path)
+        return np.concatenate([np.ravel(weight.numpy()) for weight in model.trainable_variables])
+
+    return read
+
+
+@pytest.fixture
+def everything_in():
+    """Returns a function that reads all numbers of a checkpoint, moments too, as one array."""
 
     def read(path):
         reader = tf.train.load_checkpoint(str(path))
         names = sorted(reader.get_variable_to_shape_map())
-        floats = [reader.get_tensor(name) for name in names if name.startswith("model/")]
-        return np.concatenate([np.ravel(each) for each in floats if each.dtype == np.float32])
+        values = [
+            np.ravel(reader.get_tensor(name))
+            for name in names
+            if "VARIABLE_VALUE" in name and "save_counter" not in name
+        ]
+        assert len(values) > 2 * 31, "weights and two moments each"
+        return np.concatenate([value.astype(np.float64) for value in values])
 
     return read

@@ -81,9 +81,7 @@ def halve(path):
 
 @pytest.mark.parametrize("part", ["index", "data-00000-of-00001"])
 @pytest.mark.parametrize("damage", [flip, halve, Path.unlink])
-def test_a_damaged_newest_is_named_and_the_one_before_used(
-    model, tmp_path, capsys, part, damage
-):
+def test_a_damaged_newest_is_named_and_the_one_before_used(model, tmp_path, capsys, part, damage):
     saved(model, tmp_path, [1, 2])
     damage(tmp_path / f"model.ckpt-2.{part}")
     checkpoints = Checkpoints(tmp_path, {"model": model}, 20)
@@ -164,3 +162,21 @@ def test_loading_weights_of_what_is_not_there_or_does_not_fit(model, tmp_path):
     other = keras.Sequential([keras.Input((4,)), keras.layers.Dense(301, name="dense")])
     with pytest.raises(UserError, match="other hyperparameters"):
         load_weights(other, tmp_path / "model.ckpt-7")
+
+
+def test_a_checkpoint_that_lacks_weights_of_the_model_is_refused(tmp_path):
+    class Hiding(keras.Model):
+        """Keeps its layers in a list, where TensorFlow's checkpoints do not find them."""
+
+        def __init__(self):
+            super().__init__()
+            self.parts = [keras.layers.Dense(3)]
+
+        def call(self, x):
+            return self.parts[0](x)
+
+    model = Hiding()
+    model(np.zeros((1, 2), np.float32))
+    path = Checkpoints(tmp_path, {"model": model}, 1).save(1)
+    with pytest.raises(UserError, match="holds 0 of 9 weights"):
+        load_weights(model, path)

@@ -35,7 +35,7 @@ def start(generated, tmp_path):
 
 @pytest.fixture(scope="module")
 def never_stopped():
-    """Keeps the weights of the run that nobody stopped, once for the module."""
+    """Keeps the numbers of the run that nobody stopped, once for the module."""
     return {}
 
 
@@ -62,17 +62,17 @@ def newest_step(directory):
 
 
 @pytest.fixture
-def expected(start, tmp_path, weights_in, never_stopped):
-    """The weights after all steps of a run that nobody stopped."""
+def expected(start, tmp_path, everything_in, never_stopped):
+    """All numbers after all steps of a run that nobody stopped."""
     if not never_stopped:
         finished(start("never stopped"))
-        never_stopped["weights"] = weights_in(
+        never_stopped["weights"] = everything_in(
             tf.train.latest_checkpoint(str(tmp_path / "never stopped"))
         )
     return never_stopped["weights"]
 
 
-def test_killed_at_a_random_step_continues_bit_for_bit(start, expected, tmp_path, weights_in):
+def test_killed_at_a_random_step_continues_bit_for_bit(start, expected, tmp_path, everything_in):
     run = tmp_path / "killed"
     at = random.randrange(1, STEPS - 10)
     process = start("killed")
@@ -82,17 +82,17 @@ def test_killed_at_a_random_step_continues_bit_for_bit(start, expected, tmp_path
     done = newest_step(run)
     assert at <= done < STEPS, "killed before the end"
     assert f"Continuing from {run}/model.ckpt-" in finished(start("killed"))
-    np.testing.assert_array_equal(weights_in(tf.train.latest_checkpoint(str(run))), expected)
+    np.testing.assert_array_equal(everything_in(tf.train.latest_checkpoint(str(run))), expected)
 
 
 def test_killed_while_it_writes_a_checkpoint_continues_bit_for_bit(
-    start, expected, tmp_path, weights_in
+    start, expected, tmp_path, everything_in
 ):
     run = tmp_path / "killed writing"
     for _ in range(5):
         process = start("killed writing")
         first = newest_step(run)
-        wait_for(lambda: newest_step(run) > first + 1, process)
+        wait_for(lambda first=first: newest_step(run) > first + 1, process)
         wait_for(lambda: any(run.glob("model.ckpt-*_temp")), process)
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
@@ -103,4 +103,4 @@ def test_killed_while_it_writes_a_checkpoint_continues_bit_for_bit(
     assert newest_step(run) < STEPS
     finished(start("killed writing"))
     assert not list(run.glob("*_temp"))
-    np.testing.assert_array_equal(weights_in(tf.train.latest_checkpoint(str(run))), expected)
+    np.testing.assert_array_equal(everything_in(tf.train.latest_checkpoint(str(run))), expected)

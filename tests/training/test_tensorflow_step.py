@@ -114,7 +114,9 @@ def test_clipping_is_by_the_norm_of_the_summed_gradient(make_step, generated):
         for number, parts in list(batches(generated, replicas))[:1]:
             norms.append(float(step.update(number, parts)["gradient_norm"]))
         after = [w.numpy() for w in step.model.trainable_variables]
-        weights.append(np.concatenate([np.ravel(b - a) for a, b in zip(before, after)]))
+        weights.append(
+            np.concatenate([np.ravel(b - a) for a, b in zip(before, after, strict=True)])
+        )
     assert norms[0] > 0.01
     assert norms[1] == pytest.approx(norms[0], rel=1e-5)
     # With an epsilon this large Adam's update is proportional to the clipped gradient, whose norm

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from t2t_keras.errors import UserError
 from t2t_keras.training import trainer
+from t2t_keras.training.averaging import average_run
 from t2t_keras.training.trainer import TrainOptions, train
 
 
@@ -29,13 +30,13 @@ def run(make_record, make_strategy, generated, tmp_path):
     return run
 
 
-def test_resumed_is_never_stopped(run, weights_in, tmp_path):
+def test_resumed_is_never_stopped(run, everything_in, tmp_path):
     whole = run("whole", dropout=0.3)
     run("parts", train_steps=3, dropout=0.3)
     parts = run("parts", dropout=0.3)
     assert parts.step == whole.step == 8
     assert parts.checkpoint == tf.train.latest_checkpoint(str(tmp_path / "parts"))
-    np.testing.assert_array_equal(weights_in(parts.checkpoint), weights_in(whole.checkpoint))
+    np.testing.assert_array_equal(everything_in(parts.checkpoint), everything_in(whole.checkpoint))
 
 
 def test_evaluation_and_the_best_weights(run, tmp_path, weights_in):
@@ -188,3 +189,21 @@ def test_tensorboard_files_hold_the_curves(run, tmp_path, monkeypatch):
 def test_unknown_schedule(run):
     with pytest.raises(UserError, match="train_and_evaluate"):
         run(options=TrainOptions(schedule="sometimes"))
+
+
+def test_checkpoints_and_averages_hold_every_weight(run, weights_in, tmp_path, monkeypatch):
+    steps = []
+    make = trainer.TensorFlowStep.__init__
+
+    def remember(self, *args, **kwargs):
+        make(self, *args, **kwargs)
+        steps.append(self)
+
+    monkeypatch.setattr(trainer.TensorFlowStep, "__init__", remember)
+    checkpoint = run(train_steps=2).checkpoint
+    trained = [np.ravel(weight.numpy()) for weight in steps[0].model.trainable_variables]
+    trained = np.concatenate(trained)
+    best = tf.train.latest_checkpoint(str(tmp_path / "run" / "best"))
+    mean = average_run(tmp_path / "run", tmp_path / "mean", n=1)
+    for path in (checkpoint, best, mean):
+        np.testing.assert_array_equal(weights_in(path), trained)

@@ -1,0 +1,51 @@
+import pytest
+import sacrebleu
+
+from t2t_keras.bin import t2t_bleu
+
+HYPOTHESES = ["The cat sat , on the mat .", "It is raining ( again ) ."]
+REFERENCES = ["the cat is on the mat .", "It rains ( again ) ."]
+
+
+@pytest.fixture
+def files(tmp_path):
+    hypotheses, references = tmp_path / "hypotheses", tmp_path / "references"
+    hypotheses.write_text("".join(f"{line}\n" for line in HYPOTHESES))
+    references.write_text("".join(f"{line}\n" for line in REFERENCES))
+    return f"--translation={hypotheses}", f"--reference={references}"
+
+
+def test_prints_both_scores_with_signatures(files, capsys):
+    t2t_bleu.run(["t2t-bleu", *files, "--tokenize=none", "--lowercase"])
+    bleu_line, chrf_line = capsys.readouterr().out.splitlines()
+    expected = sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES], tokenize="none", lowercase=True)
+    version = sacrebleu.__version__
+    signature = f"nrefs:1|case:lc|eff:no|tok:none|smooth:exp|version:{version}"
+    assert bleu_line.startswith(f"BLEU|{signature} = {expected.score:.2f} ")
+    chrf = sacrebleu.CHRF(lowercase=True).corpus_score(HYPOTHESES, [REFERENCES]).score
+    assert chrf_line.startswith("chrF2|nrefs:1|case:lc|")
+    assert chrf_line.endswith(f" = {chrf:.2f}")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--reference=x"], "Please give --translation"),
+        (["--translation=FILES", "--reference=nowhere"], "nowhere cannot be read"),
+        (["FILES", "--tokenize=13"], "There is no tokenisation '13'. Did you mean '13a'"),
+    ],
+)
+def test_errors_are_one_message(files, capsys, flags, message):
+    translation = files[0].partition("=")[2]
+    given = [each for flag in flags for each in (files if flag == "FILES" else [flag])]
+    with pytest.raises(SystemExit) as caught:
+        t2t_bleu.run(["t2t-bleu", *[flag.replace("FILES", translation) for flag in given]])
+    assert caught.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_different_numbers_of_lines(files, tmp_path, capsys):
+    (tmp_path / "references").write_text("one\n")
+    with pytest.raises(SystemExit):
+        t2t_bleu.run(["t2t-bleu", *files])
+    assert "2 translations cannot be scored against 1 references" in capsys.readouterr().err

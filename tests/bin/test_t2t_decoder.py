@@ -1,0 +1,150 @@
+import io
+import re
+import sys
+
+import pytest
+import sacrebleu
+
+from t2t_keras.bin import t2t_decoder
+from t2t_keras.data.generated import open_generated
+from t2t_keras.decoding.files import translate_typed
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.training.run_record import RunRecord
+
+FAST = "beam_size=2,extra_length=2"
+
+
+def decode(*arguments):
+    t2t_decoder.run(["t2t-decoder", f"--decode_hparams={FAST}", *map(str, arguments)])
+
+
+@pytest.fixture
+def text(random_run):
+    """text(split): sources and references."""
+    record = RunRecord.load(random_run)
+    return open_generated(record.problem, record.data_dir).text
+
+
+def expected_lines(run, sources, **options):
+    translator = Translator.from_run(run, decode_hparams=FAST, **options)
+    return [translation.text for translation in translator.translate(sources)]
+
+
+def test_file_with_blank_lines_and_reference(random_run, tmp_path, capsys):
+    source, target, reference = (tmp_path / name for name in ("in.txt", "out/new/o.txt", "r.txt"))
+    sources = ["A man eats.", "", "The dog sleeps in the red house.", "  ", "A house"]
+    source.write_text("".join(f"{line}\n" for line in sources))
+    reference.write_text("Ein Mann isst.\n\nDer Hund schläft im roten Haus.\n\nEin Haus\n")
+    decode(
+        f"--output_dir={random_run}",
+        f"--decode_from_file={source}",
+        f"--decode_to_file={target}",
+        f"--decode_reference={reference}",
+    )
+    lines = target.read_text().split("\n")
+    assert lines == [*expected_lines(random_run, sources), ""]
+    assert (lines[1], lines[3]) == ("", "")
+    assert len(set(lines)) == 4
+    printed = capsys.readouterr().out
+    assert f"{target}: 5 lines, 2 of them blank" in printed
+    references = reference.read_text().split("\n")[:-1]
+    score = sacrebleu.corpus_bleu(lines[:-1], [references], tokenize="13a").score
+    assert re.search(rf"BLEU\|nrefs:1\|\S*tok:13a\S* = {score:.2f} ", printed)
+
+
+def test_default_name_and_checkpoint(random_run, tmp_path):
+    source = tmp_path / "in.txt"
+    source.write_text("A man\nThe dog sleeps.\n")
+    checkpoint = random_run / "model.ckpt-10"
+    decode(
+        f"--output_dir={random_run}",
+        f"--decode_from_file={source}",
+        f"--checkpoint_path={checkpoint}",
+    )
+    name = "in.txt.transformer.transformer_tiny.parallel_text"
+    lines = (tmp_path / f"{name}.beam2.alpha0.6.decodes").read_text().splitlines()
+    sources = source.read_text().splitlines()
+    assert lines == expected_lines(random_run, sources, checkpoint_path=checkpoint)
+    assert lines != expected_lines(random_run, sources)
+
+
+@pytest.mark.parametrize("flags", [[], ["--eval_use_test_set"]])
+def test_dev_and_test_set(random_run, text, tmp_path, capsys, flags):
+    split = "test" if flags else "dev"
+    sources, references = text(split)
+    decode(f"--output_dir={random_run}", f"--decode_to_file={tmp_path / 'out'}", *flags)
+    lines = (tmp_path / "out").read_text().split("\n")[:-1]
+    assert lines == expected_lines(random_run, sources)
+    score = sacrebleu.corpus_bleu(lines, [references], tokenize="13a").score
+    assert f" = {score:.2f} " in capsys.readouterr().out
+
+
+def test_flags_that_agree_need_not_be_left_out(random_run, text):
+    decode(
+        f"--output_dir={random_run}",
+        "--problem=parallel_text",
+        "--problem_config=source_language=en,target_language=de",
+        "--hparams_set=transformer_tiny",
+        "--model=transformer",
+    )
+    found = random_run / "decodes" / "parallel_text.dev.beam2.alpha0.6.decodes"
+    assert found.read_text().split("\n")[:-1] == expected_lines(random_run, text("dev")[0])
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ([], "Please give --output_dir"),
+        (["--output_dir=nowhere"], "There is no run in --output_dir=nowhere"),
+        (["RUN", "--hparams=d_ff=32"], "trained otherwise: d_ff: 16 in the run, 32 asked for"),
+        (["RUN", "--problem=algorithmic_identity_binary40"], "problem: parallel_text"),
+        (["RUN", "--checkpoint_path=RUN/model.ckpt-11"], "no checkpoint .*model.ckpt-10, "),
+        (["RUN", "--data_dir=nowhere"], "t2t-datagen"),
+        (["RUN", "--decode_reference=x"], "belongs to --decode_from_file"),
+        (["RUN", "--decode_from_file=x", "--eval_use_test_set"], "exclude each other"),
+        (["RUN", "--decode_from_file=nowhere"], "nowhere cannot be read: No such file"),
+        (["RUN", "--decode_from_file=LATIN"], "latin.txt:2 is not UTF-8"),
+        (["RUN", "--decode_from_file=ONE", "--decode_reference=TWO"], "1 lines and .* has 2"),
+        (["RUN", "--decode_from_file=ONE", "--decode_to_file=ONE/x"], "cannot be made"),
+        (["RUN", "--decode_to_fil=x"], "Did you mean 'decode_to_file'"),
+    ],
+)
+def test_errors_are_one_message(random_run, tmp_path, capsys, flags, message):
+    files = {"ONE": b"0 1\n", "TWO": b"0 1\n1\n", "LATIN": b"0 1\n\xe4\n"}
+    for name, content in files.items():
+        path = tmp_path / f"{name.lower()}.txt"
+        path.write_bytes(content)
+        flags = [flag.replace(name, str(path)) for flag in flags]
+    flags = [f"--output_dir={random_run}" if flag == "RUN" else flag for flag in flags]
+    with pytest.raises(SystemExit) as caught:
+        decode(*[flag.replace("RUN", str(random_run)) for flag in flags])
+    assert caught.value.code == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("t2t-decoder: ")
+    assert re.search(message, printed.err)
+
+
+def test_bad_decoding_setting(random_run, capsys):
+    with pytest.raises(SystemExit):
+        t2t_decoder.run(
+            ["t2t-decoder", f"--output_dir={random_run}", "--decode_hparams=beem_size=2"]
+        )
+    assert "Did you mean 'beam_size'" in capsys.readouterr().err
+
+
+def test_interactive_from_a_pipe(random_run, monkeypatch, capsys):
+    typed = io.TextIOWrapper(io.BytesIO(b"A man\n\n\xff\nThe dog\n"), encoding="utf-8")
+    monkeypatch.setattr(sys, "stdin", typed)
+    decode(f"--output_dir={random_run}", "--decode_interactive")
+    first, last = expected_lines(random_run, ["A man", "The dog"])
+    assert capsys.readouterr().out.split("\n") == [
+        first, "", "(This line is not UTF-8.)", last, "",
+    ]  # fmt: skip
+
+
+def test_interactive_ends_at_ctrl_c(random_run):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    translate_typed(Translator.from_run(random_run), interrupted, print)

@@ -1,0 +1,142 @@
+"""What a Keras user expects of any layer."""
+
+import keras
+import numpy as np
+import pytest
+
+import t2t_keras.layers
+from t2t_keras.layers import (
+    DecoderLayer,
+    EncoderLayer,
+    FeedForward,
+    MultiHeadAttention,
+    Residual,
+    SharedEmbedding,
+    SinusoidalPositions,
+    SymbolDropout,
+)
+
+TOKENS, STATES = "tokens", "states"
+# The layer, its arguments (none a default), and what it takes.
+LAYERS = [
+    (DecoderLayer, dict(num_heads=2, d_k=3, d_ff=10, d_v=5), [STATES, STATES]),
+    (EncoderLayer, dict(num_heads=2, d_k=3, d_ff=10, d_v=5), [STATES]),
+    (FeedForward, dict(d_ff=10), [STATES]),
+    (MultiHeadAttention, dict(num_heads=2, d_k=3, d_v=5), [STATES]),
+    (MultiHeadAttention, dict(num_heads=2, d_k=3, d_v=5), [STATES, STATES]),
+    (Residual, {}, [STATES, STATES]),
+    (SharedEmbedding, dict(vocab_size=6, d_model=8), [TOKENS]),
+    (SinusoidalPositions, {}, [STATES]),
+    (SymbolDropout, dict(rate=0.25, sentinel=2), [TOKENS]),
+]
+DROPOUT = {
+    DecoderLayer: dict(dropout=0.25, attention_dropout=0.125),
+    EncoderLayer: dict(dropout=0.25, attention_dropout=0.125),
+    MultiHeadAttention: dict(dropout=0.125),
+    Residual: dict(dropout=0.25),
+}
+every_layer = pytest.mark.parametrize(
+    ("kind", "arguments", "takes"),
+    LAYERS,
+    ids=[f"{kind.__name__}-{len(takes)}" for kind, _, takes in LAYERS],
+)
+
+
+def arrays(random, kind, takes):
+    """Inputs [2, length] of ids or [2, length, 8] of states; a residual's are of equal length."""
+    made = []
+    for length, what in zip((3, 3 if kind is Residual else 4), takes, strict=False):
+        if what == TOKENS:
+            made.append(random.integers(0, 6, (2, length)).astype(np.int32))
+        else:
+            made.append(random.normal(size=(2, length, 8)).astype(np.float32))
+    return made
+
+
+def test_no_layer_is_missing_here():
+    assert {kind.__name__ for kind, _, _ in LAYERS} == set(t2t_keras.layers.__all__)
+
+
+@every_layer
+def test_config_round_trip(kind, arguments, takes):
+    arguments = arguments | DROPOUT.get(kind, {})
+    layer = kind(**arguments, name="mine", dtype="mixed_bfloat16")
+    config = layer.get_config()
+    assert {name: config[name] for name in arguments} == arguments
+    copy = keras.layers.deserialize(keras.layers.serialize(layer))
+    assert type(copy) is kind
+    assert copy.get_config() == config
+    assert (copy.name, copy.dtype_policy.name) == ("mine", "mixed_bfloat16")
+    assert keras.saving.get_registered_name(kind) == f"t2t_keras>{kind.__name__}"
+
+
+@every_layer
+def test_saved_and_loaded_in_a_functional_model(
+    kind, arguments, takes, random, randomised, tmp_path
+):
+    inputs = [
+        keras.Input((None,), dtype="int32") if what == TOKENS else keras.Input((None, 8))
+        for what in takes
+    ]
+    model = randomised(keras.Model(inputs, kind(**arguments)(*inputs)))
+    model.save(tmp_path / "model.keras")
+    copy = keras.models.load_model(tmp_path / "model.keras")
+    given = arrays(random, kind, takes)
+    np.testing.assert_array_equal(copy(given).numpy(), model(given).numpy())
+    for ours, theirs in zip(copy.weights, model.weights, strict=True):
+        np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+
+
+@every_layer
+def test_output_shape(kind, arguments, takes, random):
+    layer = kind(**arguments)
+    given = arrays(random, kind, takes)
+    output = layer(*given)
+    assert layer.compute_output_shape(*(x.shape for x in given)) == tuple(output.shape)
+    unknown = [(None, None, *x.shape[2:]) for x in given]
+    assert layer.compute_output_shape(*unknown) == (None, None, *output.shape[2:])
+
+
+@every_layer
+def test_mixed_precision(kind, arguments, takes, random):
+    layer = kind(**arguments, **DROPOUT.get(kind, {}), dtype="mixed_bfloat16")
+    output = layer(*arrays(random, kind, takes))
+    assert output.dtype.name == ("int32" if kind is SymbolDropout else "bfloat16")
+    assert {weight.dtype for weight in layer.trainable_variables} <= {"float32"}
+    assert {part.dtype_policy.name for part in layer._flatten_layers()} == {"mixed_bfloat16"}
+
+
+@every_layer
+def test_gradients_reach_every_weight(kind, arguments, takes, random):
+    import tensorflow as tf
+
+    layer = kind(**arguments)
+    given = arrays(random, kind, takes)
+    with tf.GradientTape() as tape:
+        output = layer(*given)
+        loss = tf.reduce_sum(tf.cast(output, tf.float32) ** 3)
+    weights = [weight.value for weight in layer.trainable_variables]
+    for gradient in tape.gradient(loss, weights):
+        assert np.abs(tf.convert_to_tensor(gradient)).max() > 0
+
+
+def test_in_a_sequential_model(tmp_path):
+    # Without an Input: ids arrive as floats.
+    model = keras.Sequential(
+        [
+            SymbolDropout(0.1, 2),
+            SharedEmbedding(6, 8),
+            SinusoidalPositions(),
+            MultiHeadAttention(2, 3),
+            FeedForward(10),
+            EncoderLayer(2, 3, 10),
+        ]
+    )
+    ids = np.array([[3, 2, 4, 1], [4, 1, 0, 0]])
+    output = model(ids).numpy()
+    assert output.shape == (2, 4, 8)
+    # Padding is masked all the way, so it could as well not be there.
+    np.testing.assert_allclose(model(ids[1:, :2]).numpy()[0], output[1, :2], atol=1e-5)
+    model.save(tmp_path / "model.keras")
+    copy = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(copy(ids).numpy(), output)

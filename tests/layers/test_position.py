@@ -1,0 +1,51 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_keras.layers import SinusoidalPositions
+from t2t_keras.layers.position import sinusoids
+
+
+def expected_positions(start, length, d_model):
+    """Section 3.5 in float64, one column at a time."""
+    position = np.arange(start, start + length, dtype=np.float64)
+    columns = []
+    for i in range(d_model // 2):
+        angle = position / 10000 ** (2 * i / d_model)
+        columns += [np.sin(angle), np.cos(angle)]
+    return np.stack(columns, axis=1)
+
+
+@pytest.mark.parametrize("d_model", [2, 6, 32])
+@pytest.mark.parametrize("tensor", [False, True])
+def test_sines_and_cosines_interleaved(d_model, tensor):
+    positions = np.arange(5001)
+    result = sinusoids(tf.constant(positions, tf.int32) if tensor else positions, d_model)
+    result = np.asarray(result)
+    assert result.dtype == np.float32
+    np.testing.assert_allclose(result, expected_positions(0, 5001, d_model), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("start", [0, 1, 4997])
+@pytest.mark.parametrize("how", ["static", "start as a tensor", "unknown length"])
+def test_layer_adds_them(random, start, how):
+    x = random.normal(size=(2, 3, 6)).astype(np.float32)
+    layer = SinusoidalPositions()
+    if how == "static":
+        result = layer(x, start=start)
+    elif how == "start as a tensor":
+        result = layer(x, start=tf.constant(start))
+    else:
+        spec = [tf.TensorSpec([None, None, 6]), tf.TensorSpec([], tf.int32)]
+        result = tf.function(layer, input_signature=spec)(x, start)
+    np.testing.assert_allclose(result, x + expected_positions(start, 3, 6), rtol=0, atol=1e-6)
+
+
+def test_half_precision_rounds_once():
+    # Positions themselves must not be bfloat16, which holds no 257.
+    zeros = np.zeros((1, 600, 8), np.float32)
+    result = SinusoidalPositions(dtype="mixed_bfloat16")(zeros)
+    assert result.dtype.name == "bfloat16"
+    np.testing.assert_allclose(
+        tf.cast(result[0], tf.float32), expected_positions(0, 600, 8), rtol=2**-8, atol=1e-6
+    )

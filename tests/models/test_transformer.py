@@ -1,0 +1,177 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_keras import registry
+from t2t_keras.models.transformer import Transformer
+
+
+def test_logits_are_the_paper_s(model, reference, batch, pairs):
+    # The reference reads each pair alone and without padding, so padding and neighbours have no
+    # influence either.
+    logits = model(batch).numpy()
+    assert logits.shape == (3, 6, 11)
+    for ours, (source, target) in zip(logits, pairs, strict=True):
+        expected = reference.logits(source, target)
+        assert np.abs(expected).max() > 1
+        np.testing.assert_allclose(ours[: len(target)], expected, rtol=0, atol=1e-5)
+
+
+def test_memory_is_the_paper_s(model, reference, batch, pairs):
+    memory, mask = model.encode(batch["source"])
+    np.testing.assert_array_equal(mask, batch["source"] != 0)
+    for ours, (source, _) in zip(memory.numpy(), pairs, strict=True):
+        np.testing.assert_allclose(ours[: len(source)], reference.encode(source), atol=1e-5)
+
+
+def test_the_reference_reads_every_weight(weights, make_reference, pairs):
+    # Else a weight that the model does not use would go unnoticed.
+    source, target = pairs[0]
+    before = make_reference(weights).logits(source, target)
+    random = np.random.default_rng(2)
+    for path, array in weights.items():
+        changed = weights | {path: array + random.normal(0, 0.3, array.shape)}
+        after = make_reference(changed).logits(source, target)
+        assert np.abs(after - before).max() > 1e-3, path
+
+
+def test_more_padding_changes_nothing(model, batch):
+    longer = {side: np.pad(ids, [(0, 0), (0, 3)]) for side, ids in batch.items()}
+    length = batch["target"].shape[1]
+    real = batch["target"] != 0
+    np.testing.assert_allclose(
+        model(longer).numpy()[:, :length][real], model(batch).numpy()[real], atol=1e-5
+    )
+
+
+def test_position_i_has_not_seen_target_i_or_later(model, batch):
+    before = model(batch).numpy()
+    for position in range(batch["target"].shape[1]):
+        changed = batch["target"].copy()
+        changed[:, position] = changed[:, position] % 10 + 1
+        after = model({**batch, "target": changed}).numpy()
+        unseen, seen = slice(position + 1), slice(position + 1, None)
+        np.testing.assert_allclose(after[:, unseen], before[:, unseen], atol=1e-6)
+        if position + 1 < changed.shape[1]:
+            assert np.abs(after - before)[:, seen].max(axis=(1, 2)).min() > 1e-3
+
+
+def test_an_empty_source_gives_numbers(model, batch):
+    # On a replica without examples, one row of padding stands for them.
+    empty = {side: np.zeros((2, 3), np.int32) for side in batch}
+    with tf.GradientTape() as tape:
+        logits = model(empty)
+        total = tf.reduce_sum(logits)
+    assert np.isfinite(logits).all()
+    for gradient in tape.gradient(total, [v.value for v in model.trainable_variables]):
+        assert gradient is None or np.isfinite(tf.convert_to_tensor(gradient)).all()
+
+
+def test_symbol_dropout_reads_the_unknown_id(make_model, batch):
+    model = make_model(symbol_dropout=0.999999, dropout=0.0)
+    logits = model(batch, training=True).numpy()
+    unknown = {side: np.where(ids != 0, 2, 0) for side, ids in batch.items()}
+    np.testing.assert_allclose(logits, model(unknown).numpy(), atol=1e-5)
+    np.testing.assert_allclose(model(batch).numpy(), make_model()(batch).numpy(), atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["dropout", "attention_dropout"])
+def test_dropout_acts_in_training_only(make_model, batch, kind):
+    model = make_model(**{"dropout": 0.0, kind: 0.5})
+    np.testing.assert_allclose(model(batch).numpy(), make_model()(batch).numpy(), atol=1e-6)
+    first, second = (model(batch, training=True).numpy() for _ in range(2))
+    assert np.abs(first - second).max() > 1e-2
+
+
+def test_dropout_is_where_the_paper_has_it(make_model):
+    # Section 5.4: each sub-layer's output (5 in a pair of layers) and both sums of embeddings and
+    # positions; attention weights (3) beside it, 0 in the paper.
+    model = make_model(num_layers=1, dropout=0.25, attention_dropout=0.125)
+    layers = [x for x in model._flatten_layers() if isinstance(x, keras.layers.Dropout)]
+    assert sorted(layer.rate for layer in layers) == [0.125] * 3 + [0.25] * 6
+    calls = []
+    for layer in layers:
+        layer.call = lambda x, layer=layer, **_: calls.append(layer.rate) or x
+    model({"source": np.ones((1, 2)), "target": np.ones((1, 2))}, training=True)
+    assert sorted(calls) == [0.125] * 3 + [0.25] * 7
+
+
+def test_embeddings_are_shared_three_ways(model):
+    of_vocabulary = [v.path for v in model.trainable_variables if 11 in v.shape]
+    assert of_vocabulary == ["transformer/embedding/matrix"]
+
+
+def test_initial_weights():
+    model = Transformer(500, num_layers=1, d_model=32, d_ff=64, num_heads=2, d_k=12, d_v=20)
+    model.build()
+    for variable in model.trainable_variables:
+        values = variable.numpy()
+        name = variable.path.rpartition("/")[2]
+        if name == "matrix":
+            # N(0, d_model^-0.5), as in the lineage; 16,000 draws.
+            assert abs(values.mean()) < 0.01
+            assert values.std() == pytest.approx(32**-0.5, rel=0.03)
+            assert (np.abs(values) > 2 * 32**-0.5).mean() == pytest.approx(0.0455, abs=0.01)
+        elif values.ndim == 2:
+            # Glorot uniform, over the width of all heads side by side.
+            limit = (6 / sum(values.shape)) ** 0.5
+            assert 0.97 * limit < np.abs(values).max() <= limit
+            assert values.std() == pytest.approx(limit / 3**0.5, rel=0.1)
+        else:
+            assert (values == (1 if name == "gamma" else 0)).all()
+
+
+def test_from_hparams():
+    changes = dict(num_layers=3, d_model=10, d_ff=7, num_heads=2, d_k=3, dropout=0.2)
+    changes |= dict(attention_dropout=0.3, symbol_dropout=0.4, compute_dtype="bfloat16")
+    model = Transformer.from_hparams(registry.hparams("transformer_tiny", changes), 13)
+    assert model.dtype_policy.name == "mixed_bfloat16"
+    del changes["compute_dtype"]
+    config = model.get_config()
+    assert {name: config[name] for name in changes} == changes
+    assert (config["d_v"], config["vocab_size"], model.built) == (5, 13, True)
+    assert registry.model("transformer") is Transformer
+
+
+def test_config_round_trip(model):
+    copy = Transformer.from_config(model.get_config())
+    copy.build()
+    assert copy.get_config() == model.get_config()
+    ours, theirs = ([(v.path, v.shape) for v in each.trainable_variables] for each in (copy, model))
+    assert ours == theirs
+
+
+def test_saved_and_loaded(model, batch, tmp_path):
+    model.save(tmp_path / "model.keras")
+    copy = keras.models.load_model(tmp_path / "model.keras")
+    assert isinstance(copy, Transformer)
+    np.testing.assert_array_equal(copy(batch).numpy(), model(batch).numpy())
+
+
+def test_part_of_a_functional_model(model, batch, tmp_path):
+    inputs = {side: keras.Input((None,), dtype="int32", name=side) for side in batch}
+    logits = model(inputs)
+    assert logits.shape == (None, None, 11)
+    whole = keras.Model(inputs, keras.layers.Softmax()(logits))
+    whole.save(tmp_path / "whole.keras")
+    copy = keras.models.load_model(tmp_path / "whole.keras")
+    expected = keras.ops.softmax(model(batch)).numpy()
+    np.testing.assert_allclose(copy(batch).numpy(), expected, atol=1e-6)
+
+
+def test_output_shape(model):
+    assert model.compute_output_shape({"source": (3, 5), "target": (3, 6)}) == (3, 6, 11)
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_mixed_precision(make_model, model, batch, policy):
+    mixed = make_model(dtype=policy)
+    assert {v.dtype for v in mixed.trainable_variables} == {"float32"}
+    memory, _ = mixed.encode(batch["source"])
+    assert memory.dtype.name == policy.removeprefix("mixed_")
+    logits = mixed(batch)
+    assert logits.dtype == "float32"
+    real = batch["target"] != 0
+    difference = np.abs(logits.numpy() - model(batch).numpy())[real]
+    assert 1e-5 < difference.max() < 0.2
