@@ -106,8 +106,7 @@ def train(
     if restored:
         print(f"Continuing from {restored}.")
     elif options.warm_start_from:
-        load_weights(step.model, _checkpoint_of(options.warm_start_from))
-        print(f"Starting from the weights of {options.warm_start_from}.")
+        _warm_start(step.model, record, options.warm_start_from)
     evaluator = None
     if options.schedule != "train":
         evaluator = Evaluator(
@@ -185,8 +184,8 @@ class _Run:
             left_out["dev"] = self._evaluator.left_out
         weights = sum(int(np.prod(w.shape)) for w in self._step.model.trainable_variables)
         print(
-            f"{weights:,} weights, {self._step.num_replicas} replicas, steps {self._first:,} to "
-            f"{self._last:,}, {len(self._store):,} training pairs; a step holds on average "
+            f"{weights:,} weights on {self._step.num_replicas} replica(s), steps {self._first:,} "
+            f"to {self._last:,}, {len(self._store):,} training pairs; a step holds on average "
             f"{source:.1%} (source) and {target:.1%} (target) of "
             f"batch_tokens={self._hparams.batch_tokens:,}.",
             flush=True,
@@ -253,7 +252,7 @@ class _Run:
         every = self._options.local_eval_frequency
         evaluation = self._evaluator is not None and every > 0 and done % every == 0
         late = time.monotonic() - self._saved_at >= self._options.save_checkpoints_secs
-        return evaluation or late or self._evaluated == done
+        return evaluation or late
 
     def _pause(self) -> bool:
         """Evaluates and saves what is due; returns whether training goes on."""
@@ -307,8 +306,19 @@ def _check_record(record: RunRecord, output_dir: str | Path) -> None:
         )
 
 
-def _checkpoint_of(path: str) -> str:
-    return newest_checkpoint(path) if Path(path).is_dir() else path
+def _warm_start(model, record: RunRecord, source: str) -> None:
+    """Loads the weights of another run, whose ids must mean the same."""
+    path = newest_checkpoint(source) if Path(source).is_dir() else source
+    if RunRecord.exists(Path(path).parent):
+        theirs = RunRecord.load(Path(path).parent).tokenizer
+        if theirs.checksum != record.tokenizer.checksum:
+            raise UserError(
+                f"--warm_start_from={source} was trained with another vocabulary "
+                f"({theirs.checksum[:12]}, this data has {record.tokenizer.checksum[:12]}). Make "
+                f"the data with --problem_config=vocab_file={Path(path).parent}/vocab.model."
+            )
+    load_weights(model, path)
+    print(f"Starting from the weights of {path}.")
 
 
 def _evaluation_line(step: int, scalars: dict[str, float]) -> str:

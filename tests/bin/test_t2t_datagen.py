@@ -15,6 +15,11 @@ NAME = "algorithmic_reverse_binary40"
 CONFIG = "train_size=200,dev_size=20,dev_length=40"
 
 
+def _hear_ctrl_c():
+    """A process started in the background of a shell inherits that Ctrl-C is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def datagen(*arguments):
     t2t_datagen.run(["t2t-datagen", *arguments])
 
@@ -56,6 +61,7 @@ def test_ctrl_c_leaves_cleanly(tmp_path, workers):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=_hear_ctrl_c,
     )
     deadline = time.monotonic() + 60
     while not (tmp_path / NAME / "vocab.model").exists():

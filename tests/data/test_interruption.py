@@ -18,6 +18,11 @@ from t2t_keras.data.manifest import verify
 from t2t_keras.errors import UserError
 
 
+def _hear_ctrl_c():
+    """A process started in the background of a shell inherits that Ctrl-C is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture
 def tmp_dir(tmp_path):
     """The directory of a train set of 230 pairs, a dev set of 25 and a test set of 12."""
@@ -126,7 +131,12 @@ def start(tmp_path, limit=0):
     program.write_text(PROGRAM)
     command = [sys.executable, str(program), str(limit), str(tmp_path), str(tmp_path / "text")]
     return subprocess.Popen(
-        command, stderr=subprocess.PIPE, start_new_session=True, text=True, env=os.environ
+        command,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=_hear_ctrl_c,
+        text=True,
+        env=os.environ,
     )
 
 

@@ -1,5 +1,6 @@
 """The loop: resuming, evaluating, stopping, and what it refuses."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_keras.data.tokenizer import Tokenizer
 from t2t_keras.errors import UserError
 from t2t_keras.training import trainer
 from t2t_keras.training.averaging import average_run
@@ -95,6 +97,14 @@ def test_warm_start(run, weights_in, capsys):
     second = run("second", options=options, train_steps=1, learning_rate=0.0, dropout=0.2)
     np.testing.assert_array_equal(weights_in(second.checkpoint), weights_in(first.checkpoint))
     assert "Starting from the weights of" in capsys.readouterr().out
+
+
+def test_warm_start_with_another_vocabulary_is_refused(run, make_record, tmp_path):
+    run("first", train_steps=1)
+    text = Tokenizer.train(["some words", "some other words"] * 9, 280)
+    dataclasses.replace(make_record(), tokenizer=text).save(tmp_path / "first")
+    with pytest.raises(UserError, match=r"another vocabulary.*vocab_file=.*first/vocab\.model"):
+        run("second", options=TrainOptions(warm_start_from=str(tmp_path / "first")))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

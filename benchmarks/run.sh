@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# The long measurements: training speed beside other toolkits on the same batches.
+#
+# KIT is a folder with the kit that defines the work and runs the others (its README says how to
+# install them).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+kit=${KIT:-../shared/bench/peers}
+rounds=${ROUNDS:-3}
+if [ ! -f "$kit/run.py" ]; then
+    echo "There is no kit in $kit. Set KIT to the folder of one." >&2
+    exit 2
+fi
+kit=$(cd "$kit" && pwd)
+ours="$(command -v python) $PWD/benchmarks/train_speed.py --kit=$kit --config={config}"
+for config in tiny base; do
+    python "$kit/run.py" --config "$config" --mode train --rounds "$rounds" --limit 900 \
+        ${PEERS:+--peers "$PEERS"} \
+        --ours "$ours" --ours "$ours --xla" --ours "$ours --compute_dtype=bfloat16"
+done
