@@ -8,11 +8,9 @@ import collections
 import concurrent.futures
 import contextlib
 import dataclasses
-import importlib.metadata
 import itertools
 import math
 import multiprocessing
-import platform
 import re
 import signal
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +20,6 @@ from typing import Any
 
 import tqdm
 
-from t2t_keras import __version__
 from t2t_keras.data.atomic_file import TEMPORARY_SUFFIX, write_atomically
 from t2t_keras.data.download import fetch
 from t2t_keras.data.encode import (
@@ -47,6 +44,7 @@ from t2t_keras.data.shards import SIDES
 from t2t_keras.data.text_files import line_offsets
 from t2t_keras.data.tokenizer import Tokenizer
 from t2t_keras.errors import UserError
+from t2t_keras.versions import installed_versions
 
 # Pairs a shard: tens of megabytes of memory a worker.
 CHUNK_PAIRS = 50_000
@@ -104,7 +102,7 @@ def generate(
     manifest = {
         "problem": problem.name,
         "config": problem.config(),
-        "versions": _versions(),
+        "versions": installed_versions(),
         "vocabulary": {
             "file": VOCABULARY_FILE,
             "size": tokenizer.vocab_size,
@@ -304,12 +302,3 @@ def _finish_split(
         "left_out": {reason: dataclasses.asdict(entry) for reason, entry in left_out.items()},
     }
     return summary, records
-
-
-def _versions() -> dict[str, str]:
-    packages = ("sentencepiece", "numpy")
-    return {
-        "t2t_keras": __version__,
-        "python": platform.python_version(),
-        **{package: importlib.metadata.version(package) for package in packages},
-    }

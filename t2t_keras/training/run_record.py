@@ -2,8 +2,6 @@
 
 import dataclasses
 import json
-import platform
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +11,12 @@ from t2t_keras.data.problem import Problem
 from t2t_keras.data.tokenizer import Tokenizer
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
+from t2t_keras.versions import installed_versions
 
 _FILE = "run.json"
 _VOCABULARY = "vocab.model"
 # How long to train and how a step is split over memory do not change what a step computes.
 _MAY_CHANGE = ("train_steps", "microbatch_tokens")
-_PACKAGES = ("t2t-keras", "tensorflow", "keras", "tensorflow-text", "sentencepiece", "numpy")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +66,7 @@ class RunRecord:
                 "size": self.tokenizer.vocab_size,
                 "sha256": self.tokenizer.checksum,
             },
-            "versions": _versions(),
+            "versions": installed_versions(),
         }
         write_atomically(directory / _FILE, (json.dumps(content, indent=2) + "\n").encode("utf-8"))
 
@@ -138,13 +136,3 @@ class RunRecord:
 def _pairs(there: dict[str, Any], asked: dict[str, Any]):
     for name in {**there, **asked}:
         yield name, there.get(name), asked.get(name)
-
-
-def _versions() -> dict[str, str]:
-    versions = {"python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            versions[package] = "not installed"
-    return versions

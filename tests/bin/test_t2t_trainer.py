@@ -61,7 +61,7 @@ def test_one_command_makes_data_and_trains(run_dir):
     assert record["random_seed"] == 7
     assert record["vocabulary"]["size"] == 5
     assert len(record["vocabulary"]["sha256"]) == 64
-    assert {"t2t-keras", "tensorflow", "keras", "python"} <= set(record["versions"])
+    assert {"t2t_keras", "tensorflow", "keras", "python"} <= set(record["versions"])
 
 
 def test_a_restart_needs_no_flag_but_the_directory(run_dir, capsys):
