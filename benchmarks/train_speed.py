@@ -8,13 +8,14 @@ The kit is a folder whose module `workload` defines the work: batches as arrays,
 times a step that is given to it. The step here is the trainer's own.
 """
 
-import os
 import sys
 from pathlib import Path
 
 from absl import app, flags
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+from t2t_keras.environment import prepare_tensorflow
+
+prepare_tensorflow()
 
 _KIT = flags.DEFINE_string("kit", "../shared/bench/peers", "Folder of the kit.")
 _CONFIG = flags.DEFINE_enum("config", "tiny", ["tiny", "base"], "Size of the model.")

@@ -13,6 +13,8 @@ Importing the package is cheap: each name loads what it needs when it is first u
 
 import importlib
 
+from t2t_keras.environment import prepare_tensorflow
+
 __version__ = "0.1.0"
 
 _HOMES = {
@@ -31,6 +33,7 @@ __all__ = [*_HOMES, "__version__"]
 def __getattr__(name: str):
     if name not in _HOMES:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    prepare_tensorflow()
     module, attribute = _HOMES[name]
     return getattr(importlib.import_module(module), attribute)
 

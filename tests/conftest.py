@@ -15,7 +15,10 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
     [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
 )
 os.environ["KERAS_BACKEND"] = "tensorflow"
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+from t2t_keras.environment import prepare_tensorflow  # noqa: E402
+
+prepare_tensorflow()
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,6 @@ A command module has
 Each run has its own `FlagValues`, so that commands can be called in one process.
 """
 
-import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from pathlib import Path
 from absl import flags as absl_flags
 
 from t2t_keras import registry
+from t2t_keras.environment import prepare_tensorflow
 from t2t_keras.errors import UserError, nearest
 
 FlagValues = absl_flags.FlagValues
@@ -41,8 +41,7 @@ def run_command(
     """
     argv = list(sys.argv if argv is None else argv)
     program = Path(argv[0]).stem.replace("_", "-")
-    # TensorFlow's own start-up lines would bury what the command says.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    prepare_tensorflow()
     flags = FlagValues()
     _define_common(flags)
     define_flags(flags)
