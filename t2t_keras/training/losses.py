@@ -31,7 +31,8 @@ def smoothed_cross_entropy(logits, targets, label_smoothing=0.0):
     def losses(logits):
         largest = ops.max(logits, axis=-1)
         exponentials = ops.exp(logits - largest[:, None])
-        normalizer = ops.log(ops.sum(exponentials, axis=-1)) + largest
+        total = ops.sum(exponentials, axis=-1)
+        normalizer = ops.log(total) + largest
         target_logits = ops.take_along_axis(logits, rows[:, None], axis=-1)[:, 0]
         unsmoothed = normalizer - target_logits
         uniform = normalizer - ops.mean(logits, axis=-1)
@@ -42,9 +43,8 @@ def smoothed_cross_entropy(logits, targets, label_smoothing=0.0):
             # One argument an output on TensorFlow, a tuple of them on JAX.
             share = keras.tree.flatten(upstream)[0]
             smoothing = label_smoothing / vocab_size
-            probabilities = ops.exp(logits - normalizer[:, None])
+            elsewhere = exponentials * (share / total)[:, None] - (smoothing * share)[:, None]
             at_target = share * (ops.exp(-unsmoothed) - smoothing - (1 - label_smoothing))
-            elsewhere = (probabilities - smoothing) * share[:, None]
             return ops.scatter_update(elsewhere, places, at_target)
 
         return (smoothed, unsmoothed, correct), gradient
