@@ -42,11 +42,10 @@ def main(flags: FlagValues) -> None:
     """Translates as the flags say."""
     from t2t_keras.bin.recorded_run import recorded_run
     from t2t_keras.decoding.files import translate_to_file
-    from t2t_keras.decoding.translator import Translator, decode_config
+    from t2t_keras.decoding.translator import Translator
 
     _check_combination(flags)
     record = recorded_run(flags)
-    config = decode_config(flags.decode_hparams)
     if not flags.decode_interactive:
         sources, references, name = _text(flags, record)
 
@@ -54,6 +53,7 @@ def main(flags: FlagValues) -> None:
     if flags.decode_interactive:
         _interactive(translator)
         return
+    config = translator.config
     default = f"{name}.beam{config.beam_size}.alpha{config.alpha:g}.decodes"
     lines = translate_to_file(translator, sources, flags.decode_to_file or default)
     if references is not None:

@@ -159,10 +159,12 @@ class _Run:
                     # Looked at while the next step runs, so that a device never waits for it.
                     self._finish(pending)
                     pending = number, sums
-                    if measure or self._is_due(number + 1) or stop.number:
+                    # Asked once: the clock must not make a pause due before the step is finished.
+                    due = self._save_is_due() or self._evaluation_is_due(number + 1)
+                    if measure or due or stop.number:
                         self._finish(pending)
                         pending = None
-                    if stop.number or (self._is_due(number + 1) and not self._pause()):
+                    if stop.number or (due and not self._pause()):
                         break
                 self._finish(pending)
                 if not stop.number and self._evaluator and self._evaluated != self._done:
@@ -182,11 +184,10 @@ class _Run:
         left_out = {"training": self._batches.left_out}
         if self._evaluator:
             left_out["dev"] = self._evaluator.left_out
-        weights = sum(int(np.prod(w.shape)) for w in self._step.model.trainable_variables)
         print(
-            f"{weights:,} weights on {self._step.num_replicas} replica(s), steps {self._first:,} "
-            f"to {self._last:,}, {len(self._store):,} training pairs; a step holds on average "
-            f"{source:.1%} (source) and {target:.1%} (target) of "
+            f"{self._step.model.count_params():,} weights on {self._step.num_replicas} "
+            f"replica(s), steps {self._first:,} to {self._last:,}, {len(self._store):,} training "
+            f"pairs; a step holds on average {source:.1%} (source) and {target:.1%} (target) of "
             f"batch_tokens={self._hparams.batch_tokens:,}.",
             flush=True,
         )
@@ -247,20 +248,19 @@ class _Run:
             self._progress.write("train", self._done, {**scalars, "tokens_per_second": speed})
             self._totals.clear()
 
-    def _is_due(self, done: int) -> bool:
-        """Whether a checkpoint or an evaluation is due after so many steps."""
+    def _save_is_due(self) -> bool:
+        return time.monotonic() - self._saved_at >= self._options.save_checkpoints_secs
+
+    def _evaluation_is_due(self, done: int) -> bool:
         every = self._options.local_eval_frequency
-        evaluation = self._evaluator is not None and every > 0 and done % every == 0
-        late = time.monotonic() - self._saved_at >= self._options.save_checkpoints_secs
-        return evaluation or late
+        return self._evaluator is not None and every > 0 and done % every == 0
 
     def _pause(self) -> bool:
-        """Evaluates and saves what is due; returns whether training goes on."""
-        every = self._options.local_eval_frequency
+        """Saves and evaluates what is due; returns whether training goes on."""
         patience = self._options.eval_early_stopping_steps
-        if time.monotonic() - self._saved_at >= self._options.save_checkpoints_secs:
+        if self._save_is_due():
             self._save()
-        if self._evaluator and every > 0 and self._done % every == 0:
+        if self._evaluation_is_due(self._done):
             self._evaluate()
             best = self._evaluator.best_step()
             if patience and self._done - best >= patience:

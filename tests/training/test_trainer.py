@@ -1,6 +1,7 @@
 """The loop: resuming, evaluating, stopping, and what it refuses."""
 
 import dataclasses
+import itertools
 import json
 import os
 import signal
@@ -14,6 +15,8 @@ from t2t_keras.errors import UserError
 from t2t_keras.training import trainer
 from t2t_keras.training.averaging import average_run
 from t2t_keras.training.trainer import TrainOptions, train
+
+ITERATIONS = "optimizer/_iterations/.ATTRIBUTES/VARIABLE_VALUE"
 
 
 @pytest.fixture
@@ -174,6 +177,24 @@ def test_over_long_pairs_are_counted(run, capsys, generated):
     assert f"{(longest > 8).sum()} training pairs are left out" in out
     longest = generated.store("dev").lengths.max(axis=1)
     assert f"{(longest > 8).sum()} dev pairs are left out" in out
+
+
+def test_a_checkpoint_holds_the_step_that_it_is_named_after(run, monkeypatch):
+    # A second passes with each look at the clock, so that a save falls due at any of them.
+    clock = itertools.count()
+    monkeypatch.setattr(trainer.time, "monotonic", lambda: float(next(clock)))
+    saved = []
+    original = trainer.Checkpoints.save
+
+    def save(self, step):
+        path = original(self, step)
+        saved.append((step, int(tf.train.load_variable(path, ITERATIONS))))
+        return path
+
+    monkeypatch.setattr(trainer.Checkpoints, "save", save)
+    run(options=TrainOptions(schedule="train", save_checkpoints_secs=5), train_steps=30)
+    assert len(saved) > 3
+    assert all(named == held for named, held in saved)
 
 
 def test_tensorboard_files_hold_the_curves(run, tmp_path, monkeypatch):
