@@ -44,13 +44,41 @@ class HParams:
         6, "N, layers of the encoder and of the decoder (section 3.1)", minimum=1
     )
     d_model: int = setting(512, "width of embeddings and sub-layers (section 3.1)", minimum=2)
-    d_ff: int = setting(2048, "inner width of the feed-forward sub-layer (section 3.3)", minimum=1)
+    d_ff: int = setting(
+        2048,
+        "inner width of the feed-forward sub-layer (section 3.3); of an attention over parameters, "
+        "n_p, the pairs of a head",
+        minimum=1,
+    )
     num_heads: int = setting(8, "h, parallel attention heads (section 3.2.2)", minimum=1)
     d_k: int = setting(
         0, "width of a head's queries and keys; 0 = d_model / num_heads (section 3.2.2)", minimum=0
     )
     d_v: int = setting(
         0, "width of a head's values; 0 = d_model / num_heads (section 3.2.2)", minimum=0
+    )
+    self_attention_radius: int = setting(
+        0,
+        "self-attention sees positions at most so far away: the neighbourhood r of section 4 is "
+        "2 * radius + 1; 0 = all",
+        minimum=0,
+    )
+    learned_positions: int = setting(
+        0,
+        "rows of the learned position tables, of source and of target (Table 3, row E); later "
+        "positions share the last row; 0 = sinusoids (section 3.5)",
+        minimum=0,
+    )
+    parameter_attention_heads: int = setting(
+        0,
+        "h_p, heads of an attention over parameters in the place of the feed-forward sub-layer; "
+        "0 = feed-forward",
+        minimum=0,
+    )
+    pre_norm: bool = setting(
+        False,
+        "normalise the input of each sub-layer and the output of each stack, as tensor2tensor's "
+        "later models; false = the residual sums (section 3.1)",
     )
     dropout: float = setting(
         0.1,
@@ -61,6 +89,12 @@ class HParams:
     )
     attention_dropout: float = setting(
         0.0, "share of attention weights dropped after the softmax", minimum=0.0, maximum=0.99
+    )
+    relu_dropout: float = setting(
+        0.0,
+        "share of the feed-forward sub-layer's inner units dropped after the ReLU",
+        minimum=0.0,
+        maximum=0.99,
     )
     symbol_dropout: float = setting(
         0.0,

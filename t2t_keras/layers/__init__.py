@@ -3,7 +3,8 @@
 from t2t_keras.layers.attention import MultiHeadAttention
 from t2t_keras.layers.embedding import SharedEmbedding
 from t2t_keras.layers.feed_forward import FeedForward
-from t2t_keras.layers.position import SinusoidalPositions
+from t2t_keras.layers.parameter_attention import ParameterAttention
+from t2t_keras.layers.position import LearnedPositions, SinusoidalPositions
 from t2t_keras.layers.residual import Residual
 from t2t_keras.layers.stacks import DecoderLayer, EncoderLayer
 from t2t_keras.layers.symbol_dropout import SymbolDropout
@@ -12,7 +13,9 @@ __all__ = [
     "DecoderLayer",
     "EncoderLayer",
     "FeedForward",
+    "LearnedPositions",
     "MultiHeadAttention",
+    "ParameterAttention",
     "Residual",
     "SharedEmbedding",
     "SinusoidalPositions",

@@ -1,40 +1,10 @@
-"""Multi-head attention (sections 3.2.1 and 3.2.2)."""
+"""Multi-head attention (section 3.2.2)."""
 
 import keras
 from keras import ops
 
-# Stands for the paper's -inf: its exponential is exactly 0 in float32, and a row without any legal
-# key stays finite.
-_ILLEGAL = -1e9
-
-
-def scaled_dot_product_attention(query, key, value, mask=None, dropout=None, training=None):
-    """softmax(Q K^T / sqrt(d_k)) V (section 3.2.1, equation 1).
-
-    The softmax is computed in float32. A query without any legal key gets zeros.
-
-    Args:
-      query: [batch, query length, heads, d_k].
-      key: [batch, key length, heads, d_k].
-      value: [batch, key length, heads, d_v].
-      mask: boolean, broadcastable to [batch, heads, query length, key length]; True = legal.
-      dropout: a layer applied to the attention weights, or None.
-      training: whether `dropout` acts.
-
-    Returns:
-      [batch, query length, heads, d_v], and the weights [batch, heads, query length, key length].
-    """
-    scores = ops.einsum("bqhd,bkhd->bhqk", query * key.shape[-1] ** -0.5, key)
-    scores = ops.cast(scores, "float32")
-    if mask is None:
-        weights = ops.softmax(scores, axis=-1)
-    else:
-        weights = ops.softmax(ops.where(mask, scores, _ILLEGAL), axis=-1)
-        weights = ops.where(mask, weights, 0.0)
-    weights = ops.cast(weights, value.dtype)
-    if dropout is not None:
-        weights = dropout(weights, training=training)
-    return ops.einsum("bhqk,bkhd->bqhd", weights, value), weights
+from t2t_keras.layers.restricted_attention import restricted_self_attention
+from t2t_keras.layers.scaled_dot_product import attention_mask, scaled_dot_product_attention
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
@@ -48,13 +18,15 @@ class MultiHeadAttention(keras.layers.Layer):
       d_k: width of each head's queries and keys.
       d_v: width of each head's values; default d_k.
       dropout: share of attention weights dropped (0 in the paper).
+      radius: in self-attention, position i sees positions j with |i - j| <= radius only (section 4,
+        restricted self-attention); 0 = all.
 
     Call arguments:
       query: [batch, query length, d_model].
       value: [batch, key length, width] that keys and values are made from; default `query`
         (self-attention).
       mask: boolean, True = legal; [batch, key length], or [batch, query length, key length].
-        Default: the Keras mask of `value`.
+        Default: the Keras mask of `value`. With a radius, [batch, length].
       causal: whether position i may attend to positions up to i only (section 3.2.3). Needs a
         query and a value of the same length.
       training: whether dropout acts.
@@ -68,11 +40,12 @@ class MultiHeadAttention(keras.layers.Layer):
       (2, 5, 512)
     """
 
-    def __init__(self, num_heads, d_k, d_v=None, dropout=0.0, **kwargs):
+    def __init__(self, num_heads, d_k, d_v=None, dropout=0.0, radius=0, **kwargs):
         super().__init__(**kwargs)
         self.num_heads = num_heads
         self.d_k = d_k
         self.d_v = d_v or d_k
+        self.radius = radius
         self.supports_masking = True
         self.attention_dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
 
@@ -102,6 +75,17 @@ class MultiHeadAttention(keras.layers.Layer):
         if mask is None:
             mask = value_mask
         keys_and_values = self.keys_and_values(query if value is None else value)
+        if self.radius and value is None:
+            heads = restricted_self_attention(
+                self._queries(query),
+                **keys_and_values,
+                radius=self.radius,
+                mask=None if mask is None else ops.cast(mask, "bool"),
+                causal=causal,
+                dropout=self.attention_dropout,
+                training=training,
+            )
+            return self._join_heads(heads)
         mask = attention_mask(mask, ops.shape(query)[1] if causal else None)
         return self.attend(query, keys_and_values, mask, training=training)
 
@@ -120,6 +104,21 @@ class MultiHeadAttention(keras.layers.Layer):
             "value": self._split_heads(self._project(x, self.value_projection), self.d_v),
         }
 
+    def extend(self, past, x):
+        """Adds a position to the keys and values of those before it.
+
+        Args:
+          past: as `keys_and_values` or `extend` returned it; with a radius, at least the last
+            `radius` positions.
+          x: [batch, 1, width].
+
+        Returns:
+          `past` with one more position; with a radius, without those that x no longer sees.
+        """
+        new = self.keys_and_values(x)
+        seen = {name: past[name][:, -self.radius :] if self.radius else past[name] for name in new}
+        return {name: ops.concatenate([seen[name], new[name]], axis=1) for name in new}
+
     def attend(self, query, keys_and_values, mask=None, training=None):
         """Attends from `query` [batch, query length, d_model] to projected keys and values.
 
@@ -132,18 +131,22 @@ class MultiHeadAttention(keras.layers.Layer):
         Returns:
           [batch, query length, d_model].
         """
-        query = self._split_heads(self._project(query, self.query_projection), self.d_k)
         heads, _ = scaled_dot_product_attention(
-            query,
+            self._queries(query),
             keys_and_values["key"],
             keys_and_values["value"],
             mask,
             self.attention_dropout,
             training,
         )
-        concatenated = ops.reshape(
-            heads, (ops.shape(heads)[0], ops.shape(heads)[1], self.num_heads * self.d_v)
-        )
+        return self._join_heads(heads)
+
+    def _queries(self, x):
+        return self._split_heads(self._project(x, self.query_projection), self.d_k)
+
+    def _join_heads(self, heads):
+        batch, length, _, _ = ops.shape(heads)
+        concatenated = ops.reshape(heads, (batch, length, self.num_heads * self.d_v))
         return self._project(concatenated, self.output_projection)
 
     def _project(self, x, weights):
@@ -170,25 +173,5 @@ class MultiHeadAttention(keras.layers.Layer):
             "d_k": self.d_k,
             "d_v": self.d_v,
             "dropout": self.attention_dropout.rate,
+            "radius": self.radius,
         }
-
-
-def attention_mask(mask=None, causal_length=None):
-    """Returns which keys each query may attend to, broadcastable over heads; None = all.
-
-    Args:
-      mask: boolean [batch, key length] or [batch, query length, key length], or None.
-      causal_length: the number of positions, each of which may see itself and those before it
-        (section 3.2.3); None = no such limit.
-
-    Returns:
-      Boolean, broadcastable to [batch, heads, query length, key length], or None.
-    """
-    if mask is not None:
-        mask = ops.cast(mask, "bool")
-        mask = mask[:, None, None, :] if len(mask.shape) == 2 else mask[:, None, :, :]
-    if causal_length is None:
-        return mask
-    position = ops.arange(causal_length)
-    causal = (position[None, :] <= position[:, None])[None, None]
-    return causal if mask is None else ops.logical_and(mask, causal)

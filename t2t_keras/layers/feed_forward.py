@@ -9,17 +9,20 @@ class FeedForward(keras.layers.Layer):
 
     Args:
       d_ff: inner width.
+      dropout: share of the inner units dropped after the ReLU (0 in the paper).
 
     Call arguments:
       x: [..., d_model].
+      training: whether dropout acts.
 
     Returns:
       [..., d_model].
     """
 
-    def __init__(self, d_ff, **kwargs):
+    def __init__(self, d_ff, dropout=0.0, **kwargs):
         super().__init__(**kwargs)
         self.d_ff = d_ff
+        self.relu_dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
         self.supports_masking = True
 
     def build(self, input_shape):
@@ -32,9 +35,9 @@ class FeedForward(keras.layers.Layer):
         self.inner.build(input_shape)
         self.outer.build((*input_shape[:-1], self.d_ff))
 
-    def call(self, x):
+    def call(self, x, training=None):
         """See the class."""
-        return self.outer(self.inner(x))
+        return self.outer(self.relu_dropout(self.inner(x), training=training))
 
     def compute_output_shape(self, input_shape):
         """The shape of the input."""
@@ -42,4 +45,4 @@ class FeedForward(keras.layers.Layer):
 
     def get_config(self):
         """Returns the constructor's arguments."""
-        return {**super().get_config(), "d_ff": self.d_ff}
+        return {**super().get_config(), "d_ff": self.d_ff, "dropout": self.relu_dropout.rate}

@@ -1,4 +1,4 @@
-"""Sinusoidal positions (section 3.5)."""
+"""Positions: sinusoids, or learned (section 3.5)."""
 
 import keras
 import numpy as np
@@ -55,3 +55,47 @@ class SinusoidalPositions(keras.layers.Layer):
     def compute_output_shape(self, input_shape):
         """The shape of the input."""
         return input_shape
+
+
+@keras.saving.register_keras_serializable(package="t2t_keras")
+class LearnedPositions(keras.layers.Layer):
+    """Adds a learned vector for each position to embeddings (section 3.5; Table 3, row E).
+
+    Args:
+      max_positions: rows of the table; later positions share the last one.
+
+    Call arguments:
+      x: [batch, length, d_model].
+      start: position of the first; a whole number or a scalar tensor (default 0).
+
+    Returns:
+      [batch, length, d_model].
+    """
+
+    def __init__(self, max_positions, **kwargs):
+        super().__init__(**kwargs)
+        self.max_positions = max_positions
+        self.supports_masking = True
+
+    def build(self, x_shape):
+        """Makes the table [max_positions, d_model]."""
+        d_model = x_shape[-1]
+        self.table = self.add_weight(
+            name="table",
+            shape=(self.max_positions, d_model),
+            initializer=keras.initializers.RandomNormal(stddev=d_model**-0.5),
+        )
+
+    def call(self, x, start=0):
+        """See the class."""
+        positions = start + ops.arange(ops.shape(x)[1], dtype="int32")
+        rows = ops.take(self.table, ops.minimum(positions, self.max_positions - 1), axis=0)
+        return x + ops.cast(rows, x.dtype)
+
+    def compute_output_shape(self, input_shape):
+        """The shape of the input."""
+        return input_shape
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        return {**super().get_config(), "max_positions": self.max_positions}

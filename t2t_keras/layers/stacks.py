@@ -1,18 +1,32 @@
 """One layer of the encoder and one of the decoder (section 3.1)."""
 
 import keras
-from keras import ops
 
 from t2t_keras.layers.attention import MultiHeadAttention
 from t2t_keras.layers.feed_forward import FeedForward
+from t2t_keras.layers.parameter_attention import ParameterAttention
 from t2t_keras.layers.residual import Residual
 
 
 class _TransformerLayer(keras.layers.Layer):
-    """What the two kinds of layers share: their arguments and how their parts are made."""
+    """What the two kinds of layers share: their arguments and how their parts are made.
+
+    The arguments are those of `EncoderLayer`.
+    """
 
     def __init__(
-        self, num_heads, d_k, d_ff, d_v=None, dropout=0.0, attention_dropout=0.0, **kwargs
+        self,
+        num_heads,
+        d_k,
+        d_ff,
+        d_v=None,
+        dropout=0.0,
+        attention_dropout=0.0,
+        relu_dropout=0.0,
+        self_attention_radius=0,
+        parameter_attention_heads=0,
+        pre_norm=False,
+        **kwargs,
     ):
         super().__init__(**kwargs)
         self.config = dict(
@@ -22,24 +36,45 @@ class _TransformerLayer(keras.layers.Layer):
             d_v=d_v or d_k,
             dropout=dropout,
             attention_dropout=attention_dropout,
+            relu_dropout=relu_dropout,
+            self_attention_radius=self_attention_radius,
+            parameter_attention_heads=parameter_attention_heads,
+            pre_norm=pre_norm,
         )
         self.supports_masking = True
 
-    def _attention(self, name):
+    def _attention(self, name, radius=0):
         return MultiHeadAttention(
             self.config["num_heads"],
             self.config["d_k"],
             self.config["d_v"],
             dropout=self.config["attention_dropout"],
+            radius=radius,
             dtype=self.dtype_policy,
             name=name,
         )
 
+    def _self_attention(self):
+        return self._attention("self_attention", self.config["self_attention_radius"])
+
     def _feed_forward(self):
-        return FeedForward(self.config["d_ff"], dtype=self.dtype_policy, name="feed_forward")
+        shared = dict(
+            dropout=self.config["relu_dropout"], dtype=self.dtype_policy, name="feed_forward"
+        )
+        if not self.config["parameter_attention_heads"]:
+            return FeedForward(self.config["d_ff"], **shared)
+        return ParameterAttention(
+            self.config["parameter_attention_heads"],
+            self.config["d_ff"],
+            self.config["d_k"],
+            self.config["d_v"],
+            **shared,
+        )
 
     def _residual(self, name):
-        return Residual(self.config["dropout"], dtype=self.dtype_policy, name=name)
+        return Residual(
+            self.config["dropout"], self.config["pre_norm"], dtype=self.dtype_policy, name=name
+        )
 
     def compute_mask(self, x, previous_mask=None):
         """Positions keep their mask."""
@@ -54,7 +89,7 @@ class _TransformerLayer(keras.layers.Layer):
 class EncoderLayer(_TransformerLayer):
     """Self-attention, then feed-forward, each in a residual with layer normalisation.
 
-    Section 3.1.
+    Section 3.1. The arguments after `dropout` are off in the paper's models.
 
     Args:
       num_heads: h.
@@ -63,6 +98,12 @@ class EncoderLayer(_TransformerLayer):
       d_v: width of each head's values; default d_k.
       dropout: share of each sub-layer's output dropped.
       attention_dropout: share of attention weights dropped.
+      relu_dropout: share of the feed-forward sub-layer's inner units dropped.
+      self_attention_radius: how many positions away self-attention sees (section 4); 0 = all.
+      parameter_attention_heads: h_p; the feed-forward network is replaced by attention over
+        parameters of so many heads, each of d_ff keys of width d_k and values of width d_v.
+      pre_norm: whether the sub-layers' inputs are normalised, not the sums; then a stack needs a
+        layer normalisation at its end.
 
     Call arguments:
       x: [batch, length, d_model].
@@ -75,7 +116,7 @@ class EncoderLayer(_TransformerLayer):
 
     def build(self, x_shape):
         """Makes the two sub-layers."""
-        self.self_attention = self._attention("self_attention")
+        self.self_attention = self._self_attention()
         self.feed_forward = self._feed_forward()
         self.residual_1 = self._residual("residual_1")
         self.residual_2 = self._residual("residual_2")
@@ -84,9 +125,11 @@ class EncoderLayer(_TransformerLayer):
 
     def call(self, x, mask=None, training=None):
         """See the class."""
-        attended = self.self_attention(x, mask=mask, training=training)
+        read = self.residual_1.sublayer_input(x)
+        attended = self.self_attention(read, mask=mask, training=training)
         x = self.residual_1(x, attended, training=training)
-        return self.residual_2(x, self.feed_forward(x), training=training)
+        read = self.residual_2.sublayer_input(x)
+        return self.residual_2(x, self.feed_forward(read, training=training), training=training)
 
     def compute_output_shape(self, x_shape):
         """The shape of the input."""
@@ -111,7 +154,7 @@ class DecoderLayer(_TransformerLayer):
 
     def build(self, x_shape, memory_shape):
         """Makes the three sub-layers."""
-        self.self_attention = self._attention("self_attention")
+        self.self_attention = self._self_attention()
         self.memory_attention = self._attention("memory_attention")
         self.feed_forward = self._feed_forward()
         self.residual_1 = self._residual("residual_1")
@@ -125,29 +168,35 @@ class DecoderLayer(_TransformerLayer):
 
     def call(self, x, memory, memory_mask=None, training=None):
         """See the class."""
-        attended = self.self_attention(x, causal=True, training=training)
+        read = self.residual_1.sublayer_input(x)
+        attended = self.self_attention(read, causal=True, training=training)
         x = self.residual_1(x, attended, training=training)
-        attended = self.memory_attention(x, memory, mask=memory_mask, training=training)
+        read = self.residual_2.sublayer_input(x)
+        attended = self.memory_attention(read, memory, mask=memory_mask, training=training)
         x = self.residual_2(x, attended, training=training)
-        return self.residual_3(x, self.feed_forward(x), training=training)
+        read = self.residual_3.sublayer_input(x)
+        return self.residual_3(x, self.feed_forward(read, training=training), training=training)
 
     def step(self, x, past, memory, memory_mask):
         """Computes one more position from the kept keys and values of those before it.
 
         Args:
           x: [batch, 1, d_model].
-          past: {"key", "value"} of the positions before, each [batch, t, heads, width].
+          past: {"key", "value"} of the positions before (with a radius, of those that x sees),
+            each [batch, t, heads, width].
           memory: {"key", "value"} of the encoder's output.
           memory_mask: boolean [batch, 1, 1, source length].
 
         Returns:
           [batch, 1, d_model], and `past` with one more position.
         """
-        new = self.self_attention.keys_and_values(x)
-        past = {name: ops.concatenate([past[name], new[name]], axis=1) for name in new}
-        x = self.residual_1(x, self.self_attention.attend(x, past))
-        x = self.residual_2(x, self.memory_attention.attend(x, memory, memory_mask))
-        return self.residual_3(x, self.feed_forward(x)), past
+        read = self.residual_1.sublayer_input(x)
+        past = self.self_attention.extend(past, read)
+        x = self.residual_1(x, self.self_attention.attend(read, past))
+        read = self.residual_2.sublayer_input(x)
+        x = self.residual_2(x, self.memory_attention.attend(read, memory, memory_mask))
+        read = self.residual_3.sublayer_input(x)
+        return self.residual_3(x, self.feed_forward(read)), past
 
     def compute_output_shape(self, x_shape, memory_shape):
         """The shape of x."""

@@ -6,15 +6,32 @@ from keras import ops
 from t2t_keras.layers import (
     DecoderLayer,
     EncoderLayer,
+    LearnedPositions,
     SharedEmbedding,
     SinusoidalPositions,
     SymbolDropout,
 )
-from t2t_keras.layers.attention import attention_mask
+from t2t_keras.layers.scaled_dot_product import attention_mask
 from t2t_keras.registry import register_model
 
 _UNKNOWN_ID = 2
 _POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
+
+# The arguments that a hyperparameter set gives under the same name.
+_HPARAMS = (
+    "num_layers",
+    "d_model",
+    "d_ff",
+    "num_heads",
+    "dropout",
+    "attention_dropout",
+    "relu_dropout",
+    "symbol_dropout",
+    "self_attention_radius",
+    "learned_positions",
+    "parameter_attention_heads",
+    "pre_norm",
+)
 
 
 @register_model
@@ -32,7 +49,14 @@ class Transformer(keras.Model):
       d_v: width of each head's values; default d_model / num_heads.
       dropout: share of each sub-layer's output and of the embedding sums dropped (section 5.4).
       attention_dropout: share of attention weights dropped (0 in the paper).
+      relu_dropout: share of the feed-forward sub-layers' inner units dropped (0 in the paper).
       symbol_dropout: share of the embedded ids replaced by the unknown id (0 in the paper).
+      self_attention_radius: how many positions away self-attention sees (section 4); 0 = all.
+      learned_positions: rows of learned position tables (Table 3, row E); 0 = sinusoids.
+      parameter_attention_heads: heads of the attention over parameters, with d_ff pairs each, that
+        replaces the feed-forward networks; 0 = feed-forward networks.
+      pre_norm: whether the sub-layers' inputs are normalised, and the output of each stack, as in
+        tensor2tensor's later models, not the residual sums.
 
     Call arguments:
       inputs: {"source": integers [batch, source length], "target": integers [batch, target
@@ -54,37 +78,60 @@ class Transformer(keras.Model):
         d_v=None,
         dropout=0.1,
         attention_dropout=0.0,
+        relu_dropout=0.0,
         symbol_dropout=0.0,
+        self_attention_radius=0,
+        learned_positions=0,
+        parameter_attention_heads=0,
+        pre_norm=False,
         **kwargs,
     ):
         super().__init__(**kwargs)
-        sizes = dict(
+        of_a_layer = dict(
             num_heads=num_heads,
             d_k=d_k or d_model // num_heads,
             d_v=d_v or d_model // num_heads,
             d_ff=d_ff,
             dropout=dropout,
             attention_dropout=attention_dropout,
-            dtype=self.dtype_policy,
+            relu_dropout=relu_dropout,
+            self_attention_radius=self_attention_radius,
+            parameter_attention_heads=parameter_attention_heads,
+            pre_norm=pre_norm,
         )
         self.config = dict(
             vocab_size=vocab_size,
             num_layers=num_layers,
             d_model=d_model,
             symbol_dropout=symbol_dropout,
-            **{name: value for name, value in sizes.items() if name != "dtype"},
+            learned_positions=learned_positions,
+            **of_a_layer,
         )
+        dtype = dict(dtype=self.dtype_policy)
         self.symbol_dropout = SymbolDropout(symbol_dropout, _UNKNOWN_ID)
-        self.embedding = SharedEmbedding(
-            vocab_size, d_model, dtype=self.dtype_policy, name="embedding"
+        self.embedding = SharedEmbedding(vocab_size, d_model, **dtype, name="embedding")
+        if learned_positions:
+            self.source_positions = LearnedPositions(
+                learned_positions, **dtype, name="source_positions"
+            )
+            self.target_positions = LearnedPositions(
+                learned_positions, **dtype, name="target_positions"
+            )
+        else:
+            self.source_positions = self.target_positions = SinusoidalPositions(**dtype)
+        self.embedding_dropout = keras.layers.Dropout(dropout, **dtype)
+        self.encoder, self.decoder = (
+            [kind(**of_a_layer, **dtype, name=f"{side}_{i}") for i in range(num_layers)]
+            for side, kind in (("encoder", EncoderLayer), ("decoder", DecoderLayer))
         )
-        self.positions = SinusoidalPositions(dtype=self.dtype_policy)
-        self.embedding_dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
-        self.encoder = [EncoderLayer(name=f"encoder_{i}", **sizes) for i in range(num_layers)]
-        self.decoder = [DecoderLayer(name=f"decoder_{i}", **sizes) for i in range(num_layers)]
         # TensorFlow's checkpoints do not look into Keras's lists, only at attributes.
         for layer in (*self.encoder, *self.decoder):
             setattr(self, layer.name, layer)
+        if pre_norm:
+            self.encoder_norm, self.decoder_norm = (
+                keras.layers.LayerNormalization(epsilon=1e-6, **dtype, name=f"{side}_norm")
+                for side in ("encoder", "decoder")
+            )
 
     @classmethod
     def from_hparams(cls, hparams, vocab_size):
@@ -92,15 +139,9 @@ class Transformer(keras.Model):
         d_k, d_v = hparams.head_widths()
         model = cls(
             vocab_size,
-            num_layers=hparams.num_layers,
-            d_model=hparams.d_model,
-            d_ff=hparams.d_ff,
-            num_heads=hparams.num_heads,
+            **{name: getattr(hparams, name) for name in _HPARAMS},
             d_k=d_k,
             d_v=d_v,
-            dropout=hparams.dropout,
-            attention_dropout=hparams.attention_dropout,
-            symbol_dropout=hparams.symbol_dropout,
             dtype=_POLICIES[hparams.compute_dtype],
             name="transformer",
         )
@@ -111,10 +152,15 @@ class Transformer(keras.Model):
         """Makes all weights; their shapes do not depend on the input."""
         states = (None, None, self.config["d_model"])
         self.embedding.build()
+        self.source_positions.build(states)
+        self.target_positions.build(states)
         for layer in self.encoder:
             layer.build(states)
         for layer in self.decoder:
             layer.build(states, states)
+        if self.config["pre_norm"]:
+            self.encoder_norm.build(states)
+            self.decoder_norm.build(states)
         self.built = True
 
     def call(self, inputs, training=None):
@@ -133,11 +179,11 @@ class Transformer(keras.Model):
           memory [batch, source length, d_model], and its mask, boolean [batch, source length].
         """
         mask = ops.not_equal(source, 0)
-        x = self.positions(self._embed(source, training))
+        x = self.source_positions(self._embed(source, training))
         x = self.embedding_dropout(x, training=training)
         for layer in self.encoder:
             x = layer(x, mask=mask, training=training)
-        return x, mask
+        return self.encoder_norm(x) if self.config["pre_norm"] else x, mask
 
     def decode(self, target, memory, memory_mask, training=None):
         """Runs the decoder over known targets.
@@ -153,10 +199,10 @@ class Transformer(keras.Model):
         """
         # The first input is a zero vector: the embedded target shifted to the right by one.
         x = ops.pad(self._embed(target, training)[:, :-1], [[0, 0], [1, 0], [0, 0]])
-        x = self.embedding_dropout(self.positions(x), training=training)
+        x = self.embedding_dropout(self.target_positions(x), training=training)
         for layer in self.decoder:
             x = layer(x, memory, memory_mask=memory_mask, training=training)
-        return x
+        return self.decoder_norm(x) if self.config["pre_norm"] else x
 
     def logits(self, x):
         """Projects decoder states [..., d_model] to float32 logits [..., vocab_size]."""
@@ -201,11 +247,13 @@ class Transformer(keras.Model):
         """
         x = self.embedding(previous[:, None])
         x = ops.where(ops.equal(index, 0), ops.zeros_like(x), x)
-        x = self.positions(x, start=index)
+        x = self.target_positions(x, start=index)
         kept = []
         for layer, past, memory in zip(self.decoder, cache["self"], cache["memory"], strict=True):
             x, past = layer.step(x, past, memory, cache["memory_mask"])
             kept.append(past)
+        if self.config["pre_norm"]:
+            x = self.decoder_norm(x)
         return self.logits(x[:, 0]), {**cache, "self": kept}
 
     def _embed(self, ids, training):

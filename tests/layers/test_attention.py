@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from t2t_keras.layers import MultiHeadAttention, SharedEmbedding
-from t2t_keras.layers.attention import attention_mask, scaled_dot_product_attention
+from t2t_keras.layers.scaled_dot_product import attention_mask, scaled_dot_product_attention
 
 BATCH, QUERIES, KEYS, D_MODEL, WIDTH, HEADS, D_K, D_V = 2, 3, 4, 6, 8, 3, 5, 7
 

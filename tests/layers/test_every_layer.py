@@ -9,7 +9,9 @@ from t2t_keras.layers import (
     DecoderLayer,
     EncoderLayer,
     FeedForward,
+    LearnedPositions,
     MultiHeadAttention,
+    ParameterAttention,
     Residual,
     SharedEmbedding,
     SinusoidalPositions,
@@ -17,28 +19,37 @@ from t2t_keras.layers import (
 )
 
 TOKENS, STATES = "tokens", "states"
+OPTIONS = dict(self_attention_radius=1, parameter_attention_heads=3, pre_norm=True)
 # The layer, its arguments (none a default), and what it takes.
 LAYERS = [
     (DecoderLayer, dict(num_heads=2, d_k=3, d_ff=10, d_v=5), [STATES, STATES]),
+    (DecoderLayer, dict(num_heads=2, d_k=3, d_ff=10, d_v=5) | OPTIONS, [STATES, STATES]),
     (EncoderLayer, dict(num_heads=2, d_k=3, d_ff=10, d_v=5), [STATES]),
+    (EncoderLayer, dict(num_heads=2, d_k=3, d_ff=10, d_v=5) | OPTIONS, [STATES]),
     (FeedForward, dict(d_ff=10), [STATES]),
+    (LearnedPositions, dict(max_positions=3), [STATES]),
     (MultiHeadAttention, dict(num_heads=2, d_k=3, d_v=5), [STATES]),
+    (MultiHeadAttention, dict(num_heads=2, d_k=3, d_v=5, radius=1), [STATES]),
     (MultiHeadAttention, dict(num_heads=2, d_k=3, d_v=5), [STATES, STATES]),
+    (ParameterAttention, dict(num_heads=3, num_pairs=10, d_k=4, d_v=5), [STATES]),
     (Residual, {}, [STATES, STATES]),
+    (Residual, dict(pre_norm=True), [STATES, STATES]),
     (SharedEmbedding, dict(vocab_size=6, d_model=8), [TOKENS]),
     (SinusoidalPositions, {}, [STATES]),
     (SymbolDropout, dict(rate=0.25, sentinel=2), [TOKENS]),
 ]
 DROPOUT = {
-    DecoderLayer: dict(dropout=0.25, attention_dropout=0.125),
-    EncoderLayer: dict(dropout=0.25, attention_dropout=0.125),
+    DecoderLayer: dict(dropout=0.25, attention_dropout=0.125, relu_dropout=0.0625),
+    EncoderLayer: dict(dropout=0.25, attention_dropout=0.125, relu_dropout=0.0625),
+    FeedForward: dict(dropout=0.0625),
     MultiHeadAttention: dict(dropout=0.125),
+    ParameterAttention: dict(dropout=0.0625),
     Residual: dict(dropout=0.25),
 }
 every_layer = pytest.mark.parametrize(
     ("kind", "arguments", "takes"),
     LAYERS,
-    ids=[f"{kind.__name__}-{len(takes)}" for kind, _, takes in LAYERS],
+    ids=[f"{kind.__name__}-{number}" for number, (kind, _, _) in enumerate(LAYERS)],
 )
 
 
@@ -114,6 +125,8 @@ def test_gradients_reach_every_weight(kind, arguments, takes, random):
     given = arrays(random, kind, takes)
     with tf.GradientTape() as tape:
         output = layer(*given)
+        if kind is Residual:
+            output += layer.sublayer_input(given[0])
         loss = tf.reduce_sum(tf.cast(output, tf.float32) ** 3)
     weights = [weight.value for weight in layer.trainable_variables]
     for gradient in tape.gradient(loss, weights):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_keras.layers import SinusoidalPositions
+from t2t_keras.layers import LearnedPositions, SinusoidalPositions
 from t2t_keras.layers.position import sinusoids
 
 
@@ -49,3 +49,21 @@ def test_half_precision_rounds_once():
     np.testing.assert_allclose(
         tf.cast(result[0], tf.float32), expected_positions(0, 600, 8), rtol=2**-8, atol=1e-6
     )
+
+
+@pytest.mark.parametrize("start", [0, 2, 9])
+@pytest.mark.parametrize("how", ["static", "start as a tensor", "unknown length"])
+def test_learned_positions_are_rows_of_a_table(random, start, how):
+    layer = LearnedPositions(4)
+    layer.build((None, None, 6))
+    x = random.normal(size=(2, 3, 6)).astype(np.float32)
+    if how == "static":
+        result = layer(x, start=start)
+    elif how == "start as a tensor":
+        result = layer(x, start=tf.constant(start))
+    else:
+        spec = [tf.TensorSpec([None, None, 6]), tf.TensorSpec([], tf.int32)]
+        result = tf.function(layer, input_signature=spec)(x, start)
+    # Those behind the table share its last row.
+    rows = [min(start + i, 3) for i in range(3)]
+    np.testing.assert_allclose(result, x + layer.table.numpy()[rows], atol=1e-6)

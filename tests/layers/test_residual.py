@@ -23,6 +23,19 @@ def test_formula(randomised, random, scale):
     np.testing.assert_allclose(layer(x, y).numpy(), expected, rtol=0, atol=1e-5)
 
 
+def test_pre_norm(randomised, random):
+    layer = Residual(pre_norm=True)
+    layer.build((None, None, 8))
+    randomised(layer)
+    gamma, beta = (weight.numpy() for weight in layer.weights)
+    x, y = random.normal(size=(2, 2, 3, 8)).astype(np.float32)
+    read = layer.sublayer_input(x).numpy()
+    np.testing.assert_allclose(read, expected_norm(x.astype(float), gamma, beta), atol=1e-5)
+    np.testing.assert_allclose(layer(x, y).numpy(), x + y, atol=1e-6)
+    # The paper's reads x itself.
+    assert Residual().sublayer_input(x) is x
+
+
 def test_dropout_is_on_the_sublayer_output_before_the_sum():
     layer = Residual(dropout=0.5)
     layer.build((None, 1000))

@@ -76,7 +76,7 @@ def test_symbol_dropout_reads_the_unknown_id(make_model, batch):
     np.testing.assert_allclose(model(batch).numpy(), make_model()(batch).numpy(), atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["dropout", "attention_dropout"])
+@pytest.mark.parametrize("kind", ["dropout", "attention_dropout", "relu_dropout"])
 def test_dropout_acts_in_training_only(make_model, batch, kind):
     model = make_model(**{"dropout": 0.0, kind: 0.5})
     np.testing.assert_allclose(model(batch).numpy(), make_model()(batch).numpy(), atol=1e-6)
@@ -86,15 +86,16 @@ def test_dropout_acts_in_training_only(make_model, batch, kind):
 
 def test_dropout_is_where_the_paper_has_it(make_model):
     # Section 5.4: each sub-layer's output (5 in a pair of layers) and both sums of embeddings and
-    # positions; attention weights (3) beside it, 0 in the paper.
-    model = make_model(num_layers=1, dropout=0.25, attention_dropout=0.125)
+    # positions; attention weights (3) and the feed-forward's inner units (2) beside it, 0 in the
+    # paper.
+    model = make_model(num_layers=1, dropout=0.25, attention_dropout=0.125, relu_dropout=0.0625)
     layers = [x for x in model._flatten_layers() if isinstance(x, keras.layers.Dropout)]
-    assert sorted(layer.rate for layer in layers) == [0.125] * 3 + [0.25] * 6
+    assert sorted(layer.rate for layer in layers) == [0.0625] * 2 + [0.125] * 3 + [0.25] * 6
     calls = []
     for layer in layers:
         layer.call = lambda x, layer=layer, **_: calls.append(layer.rate) or x
     model({"source": np.ones((1, 2)), "target": np.ones((1, 2))}, training=True)
-    assert sorted(calls) == [0.125] * 3 + [0.25] * 7
+    assert sorted(calls) == [0.0625] * 2 + [0.125] * 3 + [0.25] * 7
 
 
 def test_embeddings_are_shared_three_ways(model):

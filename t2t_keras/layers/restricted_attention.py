@@ -1,0 +1,70 @@
+"""Self-attention restricted to a neighbourhood (section 4, Table 1), at its cost of r·n·d."""
+
+import numpy as np
+from keras import ops
+
+from t2t_keras.layers.scaled_dot_product import scaled_dot_product_attention
+
+# Shorter blocks would make matrices so small that calling for them costs more than their work.
+_SHORTEST_BLOCK = 16
+
+
+def restricted_self_attention(
+    query, key, value, radius, mask=None, causal=False, dropout=None, training=None
+):
+    """Attention in which position i sees the positions j with |i - j| <= radius.
+
+    The paper's neighbourhood of size r, centred on the position, has r = 2·radius + 1. Positions
+    are cut into blocks not shorter than the radius, so that a block's neighbourhood lies within
+    itself and the blocks beside it; what lies too far or outside the sentence is masked. A query
+    without any legal key gets zeros.
+
+    Args:
+      query: [batch, length, heads, d_k].
+      key: [batch, length, heads, d_k].
+      value: [batch, length, heads, d_v].
+      radius: a whole number, at least 1.
+      mask: boolean [batch, length], True = a position that may be attended to; None = all.
+      causal: whether i sees only j <= i, so i - radius <= j <= i.
+      dropout: a layer applied to the attention weights, or None.
+      training: whether `dropout` acts.
+
+    Returns:
+      [batch, length, heads, d_v].
+    """
+    batch, length, heads, _ = ops.shape(query)
+    block = max(radius, _SHORTEST_BLOCK)
+    blocks = (length + block - 1) // block
+    beside = 1 if causal else 2
+    if mask is None:
+        mask = ops.ones((batch, length), dtype="bool")
+
+    # Padding on the right is block - 1 whatever the length is, and what exceeds the last block is
+    # cut: shapes may be unknown while a graph is built.
+    def own_block(x):
+        x = ops.pad(x, [[0, 0], [0, block - 1], [0, 0], [0, 0]])[:, : blocks * block]
+        return ops.reshape(x, (batch * blocks, block, heads, x.shape[-1]))
+
+    def neighbourhood(x):
+        rest = ops.shape(x)[2:]
+        after = block - 1 if causal else 2 * block - 1
+        x = ops.pad(x, [[0, 0], [block, after]] + [[0, 0]] * len(rest))
+        x = ops.reshape(x[:, : (blocks + beside) * block], (batch, blocks + beside, block, *rest))
+        x = ops.concatenate([x[:, i : blocks + i] for i in range(beside + 1)], axis=2)
+        return ops.reshape(x, (batch * blocks, (beside + 1) * block, *rest))
+
+    near = _near(block, radius, causal)
+    legal = ops.logical_and(neighbourhood(mask)[:, None, None, :], near)
+    attended, _ = scaled_dot_product_attention(
+        own_block(query), neighbourhood(key), neighbourhood(value), legal, dropout, training
+    )
+    attended = ops.reshape(attended, (batch, blocks * block, heads, value.shape[-1]))
+    return attended[:, :length]
+
+
+def _near(block, radius, causal):
+    """Which positions of its neighbourhood each of a block sees: boolean [block, neighbourhood]."""
+    query = np.arange(block)[:, None]
+    key = np.arange(-block, block if causal else 2 * block)[None, :]
+    near = np.abs(query - key) <= radius
+    return near & (key <= query) if causal else near
