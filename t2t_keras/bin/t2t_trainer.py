@@ -47,12 +47,13 @@ def define_flags(flags: FlagValues) -> None:
 def main(flags: FlagValues) -> int:
     """Trains as the flags say."""
     required(flags, "output_dir")
-    from t2t_keras.data.generate import generate
     from t2t_keras.training.run_request import requested_run, run_training
     from t2t_keras.training.trainer import TrainOptions
 
     request = requested_run(flags.output_dir, _given(flags))
     if flags.generate_data and not request.has_data():
+        from t2t_keras.data.generate import generate
+
         generate(request.problem, request.data_dir, flags.tmp_dir)
     options = {field.name: getattr(flags, field.name) for field in dataclasses.fields(TrainOptions)}
     result = run_training(request, flags.output_dir, flags.worker_gpu, **options)

@@ -40,6 +40,7 @@ class TensorFlowStep:
     Attributes:
       model: the model.
       num_replicas: the number of replicas.
+      fixed_shapes: whether every new shape is compiled anew.
       schedule: the learning rate as a function of the step.
     """
 
@@ -70,6 +71,7 @@ class TensorFlowStep:
         self._weights = [weight.value for weight in self.model.trainable_variables]
         self._seed_states = self.model.non_trainable_variables
         self._accumulators = None
+        self.fixed_shapes = xla
         self._gradients = tf.function(self._replica_gradients, jit_compile=xla or None)
         self._compile()
 
