@@ -1,4 +1,8 @@
-"""t2t-trainer: trains a model on a problem, or goes on with a run as if it had never stopped."""
+"""t2t-trainer: trains a model on a problem, or goes on with a run as if it had never stopped.
+
+With KERAS_BACKEND=jax it needs no TensorFlow, uses one device and writes `.npz` checkpoints, which
+t2t-npz-to-checkpoint turns into TensorFlow's.
+"""
 
 import dataclasses
 
@@ -41,7 +45,7 @@ def define_flags(flags: FlagValues) -> None:
         0,
         "Ends when the dev loss has not fallen for so many steps; 0 = never.",
     )
-    switch("xla", "Compiles the step by XLA, for a few fixed shapes.")
+    switch("xla", "Compiles the step by XLA, for a few fixed shapes; JAX always does.")
 
 
 def main(flags: FlagValues) -> int:

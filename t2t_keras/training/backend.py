@@ -85,6 +85,11 @@ def make_step(record: RunRecord, worker_gpu: int | None = None, xla: bool = Fals
       UserError: there are no such devices, or the backend cannot train.
     """
     check_backend()
+    if not _is_tensorflow():
+        from t2t_keras.training.jax_step import JaxStep, choose_device
+
+        choose_device(worker_gpu)
+        return JaxStep(record.make_model, record.hparams, record.random_seed)
     import tensorflow as tf
 
     from t2t_keras.training.devices import visible_devices
@@ -95,7 +100,15 @@ def make_step(record: RunRecord, worker_gpu: int | None = None, xla: bool = Fals
 
 
 def checkpoints():
-    """Returns the module that reads and writes this backend's checkpoints."""
+    """Returns the module of this backend's checkpoints: `checkpoints` or `npz_checkpoints`.
+
+    Both have `Checkpoints`, `checkpoint_paths`, `newest_checkpoint`, `load_weights` and
+    `average_checkpoints`.
+    """
+    if not _is_tensorflow():
+        from t2t_keras.training import npz_checkpoints
+
+        return npz_checkpoints
     from t2t_keras.training import checkpoints
 
     return checkpoints
@@ -103,6 +116,10 @@ def checkpoints():
 
 def make_curves(output_dir: str | Path):
     """Returns what writes the curves of a run, for TensorBoard or as lines of JSON."""
+    if not _is_tensorflow():
+        from t2t_keras.training.json_curves import JsonCurves
+
+        return JsonCurves(output_dir)
     from t2t_keras.training.tensorboard_curves import TensorBoardCurves
 
     return TensorBoardCurves(output_dir)
