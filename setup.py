@@ -6,7 +6,15 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 ROOT = Path(__file__).parent
-COMMANDS = ("t2t-datagen", "t2t-trainer", "t2t-decoder", "t2t-bleu", "t2t-avg-all", "t2t-exporter")
+COMMANDS = (
+    "t2t-datagen",
+    "t2t-trainer",
+    "t2t-decoder",
+    "t2t-bleu",
+    "t2t-avg-all",
+    "t2t-exporter",
+    "t2t-npz-to-checkpoint",
+)
 
 
 def version() -> str:
@@ -46,6 +54,7 @@ setup(
         "tqdm>=4.66,<5",
     ],
     extras_require={
+        "jax": ["jax>=0.10,<0.11"],
         "test": [
             "jax>=0.10,<0.11",
             "keras-nlp>=0.32,<0.33",

@@ -23,6 +23,7 @@ _HOMES = {
     "generate_data": ("t2t_keras.data.generate", "generate"),
     "train": ("t2t_keras.training.run_request", "train_problem"),
     "average_checkpoints": ("t2t_keras.training.averaging", "average_run"),
+    "convert_npz_run": ("t2t_keras.training.npz_conversion", "convert_npz_run"),
     "Translator": ("t2t_keras.decoding.translator", "Translator"),
     "export": ("t2t_keras.serving.export", "export"),
     "bleu": ("t2t_keras.evaluation.bleu", "bleu"),

@@ -5,7 +5,7 @@ from importlib import metadata
 
 import t2t_keras
 
-_PACKAGES = ("tensorflow", "tensorflow-text", "keras", "sentencepiece", "numpy")
+_PACKAGES = ("tensorflow", "tensorflow-text", "jax", "keras", "sentencepiece", "numpy")
 
 
 def installed_versions() -> dict[str, str]:

@@ -17,6 +17,7 @@ COMMANDS = {
     "t2t-datagen",
     "t2t-decoder",
     "t2t-exporter",
+    "t2t-npz-to-checkpoint",
     "t2t-trainer",
 }
 LINKS = ["problems", "hparams"]

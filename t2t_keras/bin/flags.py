@@ -10,6 +10,7 @@ A command module has
 Each run has its own `FlagValues`, so that commands can be called in one process.
 """
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,6 +22,9 @@ from t2t_keras.environment import prepare_tensorflow
 from t2t_keras.errors import UserError, nearest
 
 FlagValues = absl_flags.FlagValues
+
+# What a machine that trains under one backend need not have.
+_MAY_BE_MISSING = ("tensorflow", "tensorflow_text", "tqdm", "sacrebleu", "jax", "torch")
 
 
 def run_command(
@@ -36,8 +40,9 @@ def run_command(
       argv: program name and arguments; default `sys.argv`.
 
     Raises:
-      SystemExit: status 2 after a `UserError` or a wrong flag, whose text goes to standard error;
-        0 after --help and --registry_help; else what `main` returned, where that is not 0.
+      SystemExit: status 2 after a `UserError`, a wrong flag or a package that is not installed,
+        with a text on standard error; 0 after --help and --registry_help; else what `main`
+        returned, where that is not 0.
     """
     argv = list(sys.argv if argv is None else argv)
     program = Path(argv[0]).stem.replace("_", "-")
@@ -58,6 +63,16 @@ def run_command(
         status = main(flags)
     except UserError as error:
         print(f"{program}: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except ModuleNotFoundError as error:
+        if error.name not in _MAY_BE_MISSING:
+            raise
+        print(
+            f"{program}: needs {error.name}, which is not installed here (KERAS_BACKEND="
+            f"{os.environ.get('KERAS_BACKEND', 'tensorflow')}). Install it; or, to train and "
+            f"average without TensorFlow, install jax and set KERAS_BACKEND=jax.",
+            file=sys.stderr,
+        )
         raise SystemExit(2) from None
     if status:
         raise SystemExit(status)

@@ -1,4 +1,8 @@
-"""t2t-trainer: trains a model on a problem, or goes on with a run as if it had never stopped."""
+"""t2t-trainer: trains a model on a problem, or goes on with a run as if it had never stopped.
+
+With KERAS_BACKEND=jax it needs no TensorFlow, uses one device and writes `.npz` checkpoints, which
+t2t-npz-to-checkpoint turns into TensorFlow's.
+"""
 
 import dataclasses
 
@@ -41,18 +45,19 @@ def define_flags(flags: FlagValues) -> None:
         0,
         "Ends when the dev loss has not fallen for so many steps; 0 = never.",
     )
-    switch("xla", "Compiles the step by XLA, for a few fixed shapes.")
+    switch("xla", "Compiles the step by XLA, for a few fixed shapes; JAX always does.")
 
 
 def main(flags: FlagValues) -> int:
     """Trains as the flags say."""
     required(flags, "output_dir")
-    from t2t_keras.data.generate import generate
     from t2t_keras.training.run_request import requested_run, run_training
     from t2t_keras.training.trainer import TrainOptions
 
     request = requested_run(flags.output_dir, _given(flags))
     if flags.generate_data and not request.has_data():
+        from t2t_keras.data.generate import generate
+
         generate(request.problem, request.data_dir, flags.tmp_dir)
     options = {field.name: getattr(flags, field.name) for field in dataclasses.fields(TrainOptions)}
     result = run_training(request, flags.output_dir, flags.worker_gpu, **options)

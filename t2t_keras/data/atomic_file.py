@@ -3,11 +3,34 @@
 import contextlib
 import hashlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from t2t_keras.errors import UserError
 
 TEMPORARY_SUFFIX = ".partial"
+
+
+@contextlib.contextmanager
+def replaced_atomically(path: Path) -> Iterator[BinaryIO]:
+    """Gives a file to write to; it is synced and renamed into place when all went well.
+
+    Raises:
+      OSError: it cannot be written, as on a full disk; nothing of it is left, and what stood under
+        the name before stays.
+    """
+    temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
+    try:
+        with temporary.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
 
 
 def write_atomically(path: Path, content: bytes) -> dict[str, int | str]:
@@ -19,16 +42,10 @@ def write_atomically(path: Path, content: bytes) -> dict[str, int | str]:
     Raises:
       UserError: the file cannot be written, as on a full disk; nothing of it is left.
     """
-    temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
     try:
-        with temporary.open("wb") as file:
+        with replaced_atomically(path) as file:
             file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
         raise UserError(
             f"{path} cannot be written: {error.strerror} ({len(content):,} bytes). Make room or "
             f"give another directory, then run the same command again."

@@ -10,11 +10,10 @@ import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
-import tqdm
-
 from t2t_keras.data.atomic_file import TEMPORARY_SUFFIX, sha256_of
 from t2t_keras.data.problem import SourceFile
 from t2t_keras.errors import UserError
+from t2t_keras.progress_bar import show_reading
 
 _TIMEOUT_SECONDS = 20
 _BLOCK_BYTES = 1 << 20
@@ -82,9 +81,7 @@ def _copy(file: SourceFile, path: Path) -> None:
         length = response.headers.get("Content-Length")
         total = int(length) if length else None
         with (
-            tqdm.tqdm.wrapattr(
-                response, "read", total=total, desc=file.name, disable=None
-            ) as received,
+            show_reading(response, total, file.name) as received,
             path.open("wb") as output,
         ):
             content = gzip.GzipFile(fileobj=received) if _is_packed(file) else received

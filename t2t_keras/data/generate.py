@@ -18,8 +18,6 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
-import tqdm
-
 from t2t_keras.data.atomic_file import TEMPORARY_SUFFIX, write_atomically
 from t2t_keras.data.download import fetch
 from t2t_keras.data.encode import (
@@ -44,6 +42,7 @@ from t2t_keras.data.shards import SIDES
 from t2t_keras.data.text_files import line_offsets
 from t2t_keras.data.tokenizer import Tokenizer
 from t2t_keras.errors import UserError
+from t2t_keras.progress_bar import progress_bar
 from t2t_keras.versions import installed_versions
 
 # Pairs a shard: tens of megabytes of memory a worker.
@@ -220,7 +219,7 @@ def _encoding(encoder: ShardEncoder, num_workers: int):
         else:
             shards = _in_order(pool, numbered, 2 * num_workers)
         total = sum(chunk.count for chunk in chunks)
-        with tqdm.tqdm(total=total, desc=split, unit=" pairs", disable=None) as progress:
+        with progress_bar(total=total, desc=split, unit=" pairs") as progress:
             for chunk, shard in zip(chunks, shards, strict=True):
                 progress.update(chunk.count)
                 yield shard

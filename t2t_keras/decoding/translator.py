@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
@@ -103,11 +104,17 @@ class Translator:
             mapping.
 
         Raises:
-          UserError: there is no run or no checkpoint, it cannot be read, or a setting is wrong.
+          UserError: there is no run or no checkpoint, it cannot be read, a setting is wrong, or
+            Keras runs on another backend than TensorFlow.
         """
         from t2t_keras.training.checkpoints import load_weights, newest_checkpoint
         from t2t_keras.training.run_record import RunRecord
 
+        if keras.backend.backend() != "tensorflow":
+            raise UserError(
+                f"Translating needs TensorFlow: KERAS_BACKEND is {keras.backend.backend()}. Leave "
+                f"it unset."
+            )
         config = decode_config(decode_hparams)
         record = RunRecord.load(output_dir)
         model = record.make_model()

@@ -13,6 +13,10 @@ class Adam(keras.optimizers.Adam):
     operation.
     """
 
+    def moments(self) -> tuple[list[keras.Variable], list[keras.Variable]]:
+        """Returns m and v of each weight, in the order of the weights."""
+        return self._momentums, self._velocities
+
     def update_step(self, gradient, variable, learning_rate):
         """Updates one weight and its two moments in place.
 

@@ -3,14 +3,21 @@
 from pathlib import Path
 
 from t2t_keras.errors import UserError
-from t2t_keras.training.checkpoints import average_checkpoints, checkpoint_paths
+from t2t_keras.training import backend, npz_checkpoints
+from t2t_keras.training.checkpoint_names import (
+    NPZ_SUFFIX,
+    TENSORFLOW_SUFFIX,
+    files_by_step,
+    refuse_other_format,
+)
 from t2t_keras.training.run_record import RunRecord
 
 
 def average_run(model_dir: str | Path, output_dir: str | Path, n: int = 5) -> str:
     """Writes the mean of a run's last `n` checkpoints, to be decoded and exported like any run.
 
-    The paper takes the last 5 of the base model and the last 20 of the big one (section 6.1).
+    The paper takes the last 5 of the base model and the last 20 of the big one (section 6.1). The
+    mean has the format of the run: TensorFlow's, or `.npz`, which every backend averages.
 
     Args:
       model_dir: the run.
@@ -18,16 +25,20 @@ def average_run(model_dir: str | Path, output_dir: str | Path, n: int = 5) -> st
       n: how many checkpoints; fewer are taken where there are fewer, which is said.
 
     Returns:
-      The path prefix of the mean.
+      The path of the mean, for TensorFlow's format its prefix.
 
     Raises:
       UserError: no run, no checkpoints, one that cannot be read, or checkpoints in `output_dir`.
     """
     record = RunRecord.load(model_dir)
-    paths = checkpoint_paths(model_dir)
+    files = npz_checkpoints
+    if not files.checkpoint_paths(model_dir):
+        files = backend.checkpoints()
+    paths = files.checkpoint_paths(model_dir)
     if not paths:
+        refuse_other_format(model_dir, NPZ_SUFFIX)
         raise UserError(f"There is no checkpoint in {model_dir}. Train first: t2t-trainer.")
-    if checkpoint_paths(output_dir):
+    if any(files_by_step(output_dir, suffix) for suffix in (NPZ_SUFFIX, TENSORFLOW_SUFFIX)):
         raise UserError(
             f"There are checkpoints in --output_dir={output_dir} already, which the mean would "
             f"replace. Give a new directory."
@@ -37,7 +48,7 @@ def average_run(model_dir: str | Path, output_dir: str | Path, n: int = 5) -> st
         print(f"There are only {len(chosen)} checkpoints in {model_dir}, not {n}.")
     model = record.make_model()
     record.save(output_dir)
-    mean = average_checkpoints(model, chosen, output_dir)
+    mean = files.average_checkpoints(model, chosen, output_dir)
     names = ", ".join(Path(path).name for path in chosen)
     print(f"{mean} is the mean of {names}.")
     return mean

@@ -1,7 +1,6 @@
 """Checkpoints: written whole or not at all, pruned, restored past a damaged one, averaged."""
 
 import contextlib
-import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,8 +11,14 @@ import tensorflow as tf
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from t2t_keras.errors import UserError
-
-_NAME = "model.ckpt"
+from t2t_keras.training.checkpoint_names import (
+    NAME,
+    TENSORFLOW_SUFFIX,
+    files_by_step,
+    no_checkpoint,
+    refuse_other_format,
+    step_of,
+)
 
 
 class Checkpoints:
@@ -38,8 +43,9 @@ class Checkpoints:
           Its path prefix, or None where there is no checkpoint.
 
         Raises:
-          UserError: there are checkpoints, but none can be read.
+          UserError: there are checkpoints, but none can be read; or they are JAX's.
         """
+        refuse_other_format(self._directory, TENSORFLOW_SUFFIX)
         paths = checkpoint_paths(self._directory)
         whole = list(paths)
         while whole and (damage := _damage(whole[-1])):
@@ -53,7 +59,7 @@ class Checkpoints:
         if not whole:
             return None
         self._checkpoint.restore(whole[-1]).assert_existing_objects_matched()
-        for interrupted in self._directory.glob(f"{_NAME}-*_temp"):
+        for interrupted in self._directory.glob(f"{NAME}-*_temp"):
             shutil.rmtree(interrupted)
         # So that `tf.train.latest_checkpoint` and the manager below agree with what was found.
         tf.compat.v1.train.update_checkpoint_state(
@@ -76,10 +82,10 @@ class Checkpoints:
         Raises:
           UserError: it cannot be written, as on a full disk; those before it stay good.
         """
-        path = self._directory / f"{_NAME}-{step}"
+        path = self._directory / f"{NAME}-{step}"
         if self._manager is None:
             self._manager = tf.train.CheckpointManager(
-                self._checkpoint, str(self._directory), self._keep, checkpoint_name=_NAME
+                self._checkpoint, str(self._directory), self._keep, checkpoint_name=NAME
             )
         try:
             return self._manager.save(checkpoint_number=step)
@@ -94,25 +100,16 @@ class Checkpoints:
 
 def checkpoint_paths(directory: str | Path) -> list[str]:
     """Returns the path prefixes of the checkpoints in a directory, by step, newest last."""
-    found = {}
-    for index in Path(directory).glob(f"{_NAME}-*.index"):
-        match = re.fullmatch(rf"{re.escape(_NAME)}-(\d+)", index.stem)
-        if match:
-            found[int(match[1])] = str(index.with_suffix(""))
-    return [found[step] for step in sorted(found)]
-
-
-def step_of(path: str) -> int:
-    """Returns the step number in a checkpoint's path prefix."""
-    return int(str(path).rsplit("-", 1)[1])
+    return [str(index.with_suffix("")) for index in files_by_step(directory, TENSORFLOW_SUFFIX)]
 
 
 def newest_checkpoint(directory: str | Path) -> str:
     """Returns the path prefix of a run's newest checkpoint.
 
     Raises:
-      UserError: there is none.
+      UserError: there is none, or it is JAX's.
     """
+    refuse_other_format(directory, TENSORFLOW_SUFFIX)
     path = tf.train.latest_checkpoint(str(directory))
     if path is None:
         raise UserError(f"There is no checkpoint in {directory}. Train first: t2t-trainer.")
@@ -132,8 +129,8 @@ def load_weights(model: keras.Model, path: str | Path) -> None:
     """
     path = str(path).removesuffix(".index")
     if not Path(f"{path}.index").exists():
-        there = ", ".join(Path(each).name for each in checkpoint_paths(Path(path).parent))
-        raise UserError(f"There is no checkpoint {path}. In its directory: {there or 'none'}.")
+        refuse_other_format(Path(path).parent, TENSORFLOW_SUFFIX)
+        raise no_checkpoint(Path(path), TENSORFLOW_SUFFIX)
     try:
         held = _weights_of_model(path)
         if held < model.count_params():

@@ -6,7 +6,7 @@ from pathlib import Path
 from t2t_keras.data.atomic_file import write_atomically
 from t2t_keras.data.batches import TokenBatches, split_batch, token_arrays
 from t2t_keras.data.generated import Generated
-from t2t_keras.training.checkpoints import Checkpoints
+from t2t_keras.training import backend
 from t2t_keras.training.progress import Totals
 from t2t_keras.training.run_record import RunRecord
 
@@ -18,7 +18,7 @@ class Evaluator:
     """Measures the dev set and keeps the weights with the lowest dev loss.
 
     Args:
-      step: a `TensorFlowStep`.
+      step: a `backend.Step`.
       record: what the run uses.
       generated: its data.
       output_dir: the run's; the best weights go to `best/` in it.
@@ -60,15 +60,15 @@ class Evaluator:
           asked for}.
         """
         totals = Totals()
+        most = self._record.hparams.microbatch_tokens
+        fixed = self._step.fixed_shapes
         batches = self._batches.epoch(0)
         for batch in batches[: self._eval_steps or len(batches)]:
             for part in split_batch(
-                self._store.lengths,
-                batch,
-                self._record.hparams.microbatch_tokens,
-                self._step.num_replicas,
+                self._store.lengths, batch, most, self._step.num_replicas, fixed_shapes=fixed
             ):
-                totals.add(self._step.evaluate([token_arrays(self._store, each) for each in part]))
+                arrays = [token_arrays(self._store, each, most if fixed else 0) for each in part]
+                totals.add(self._step.evaluate(arrays))
         scalars = totals.scalars()
         if self._with_bleu:
             scalars["bleu"] = self._bleu()
@@ -99,7 +99,8 @@ class Evaluator:
         if best["step"] == step:
             directory = self._output_dir / BEST
             self._record.save(directory)
-            Checkpoints(directory, {"model": self._step.model}, keep=1).save(step)
+            weights = {"model": self._step.model}
+            backend.checkpoints().Checkpoints(directory, weights, keep=1).save(step)
         write_atomically(self._output_dir / _HISTORY, text.encode("utf-8"))
 
     def _history(self) -> list[dict[str, float]]:

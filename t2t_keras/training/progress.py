@@ -1,17 +1,12 @@
-"""What a run shows: a progress line, and scalars for TensorBoard."""
+"""What a run shows while it trains: averages, and a progress line."""
 
 import math
 import time
-from pathlib import Path
 
-import tensorflow as tf
-from tqdm import tqdm
+from t2t_keras.progress_bar import SilentBar, print_beside_bar, progress_bar
 
-# `tf.summary.scalar` needs the tensorboard package; its files can be written without.
-_SCALAR = tf.compat.v1.SummaryMetadata(
-    plugin_data=tf.compat.v1.SummaryMetadata.PluginData(plugin_name="scalars"),
-    data_class=1,  # DATA_CLASS_SCALAR
-)
+# Steps between two plain lines, where there is no progress line.
+_LINE_STEPS = 100
 
 
 class Totals:
@@ -51,47 +46,44 @@ class Totals:
 
 
 class Progress:
-    """A progress line on standard error (none where that is no terminal) and TensorBoard files.
+    """A progress line on standard error (none where that is no terminal), and the curves.
+
+    Without tqdm a plain line is printed every 100 steps instead.
 
     Args:
-      output_dir: where the TensorBoard files go.
+      curves: has `write` and `close`, as `TensorBoardCurves`.
       first: the step that the run begins at.
       last: the step that it ends at.
     """
 
-    def __init__(self, output_dir: str | Path, first: int, last: int):
-        self._writers = {
-            name: tf.summary.create_file_writer(str(Path(output_dir) / name))
-            for name in ("train", "eval")
-        }
-        # disable=None: quiet where standard error is not a terminal.
-        self._bar = tqdm(
-            total=last, initial=first, unit="step", disable=None, dynamic_ncols=True, smoothing=0.05
+    def __init__(self, curves, first: int, last: int):
+        self._curves = curves
+        self._done, self._last = first, last
+        self._bar = progress_bar(
+            total=last, initial=first, unit="step", dynamic_ncols=True, smoothing=0.05
         )
 
     def step(self, loss: float, learning_rate: float, tokens_per_second: float) -> None:
         """Moves the progress line on by a step."""
-        self._bar.update(1)
-        self._bar.set_postfix_str(
+        self._done += 1
+        text = (
             f"loss {loss:.3f}, learning rate {learning_rate:.2e}, "
-            f"{tokens_per_second:,.0f} target tokens/s",
-            refresh=False,
+            f"{tokens_per_second:,.0f} target tokens/s"
         )
+        self._bar.update(1)
+        self._bar.set_postfix_str(text, refresh=False)
+        if isinstance(self._bar, SilentBar) and self._done % _LINE_STEPS == 0:
+            self.say(f"Step {self._done:,} of {self._last:,}: {text}")
 
     def say(self, text: str) -> None:
         """Prints a line without breaking the progress line."""
-        with tqdm.external_write_mode():
-            print(text, flush=True)
+        print_beside_bar(text)
 
     def write(self, kind: str, step: int, scalars: dict[str, float]) -> None:
-        """Writes scalars for TensorBoard; `kind` is "train" or "eval"."""
-        with self._writers[kind].as_default(step=step):
-            for name, value in scalars.items():
-                tf.summary.write(name, tf.constant(value, tf.float32), metadata=_SCALAR)
-        self._writers[kind].flush()
+        """Adds a point to the curves; `kind` is "train" or "eval"."""
+        self._curves.write(kind, step, scalars)
 
     def close(self) -> None:
-        """Ends the progress line and the files."""
+        """Ends the progress line and the curves."""
         self._bar.close()
-        for writer in self._writers.values():
-            writer.close()
+        self._curves.close()

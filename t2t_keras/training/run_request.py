@@ -1,6 +1,7 @@
 """What a run is asked to use: what is said, and for a run that exists, what it used."""
 
 import dataclasses
+import functools
 import hashlib
 import json
 from pathlib import Path
@@ -94,15 +95,13 @@ def run_training(
     request: RunRequest, output_dir: str | Path, worker_gpu: int | None = None, **options
 ):
     """Trains what is requested on the data that is there; see `train_problem`."""
-    import tensorflow as tf
-
-    from t2t_keras.training.devices import visible_devices
+    from t2t_keras.training import backend
     from t2t_keras.training.trainer import TrainOptions, train
 
     generated = open_generated(request.problem, request.data_dir)
-    strategy = tf.distribute.MirroredStrategy(visible_devices(worker_gpu))
+    make_step = functools.partial(backend.make_step, worker_gpu=worker_gpu)
     return train(
-        request.record(generated), generated, output_dir, strategy, TrainOptions(**options)
+        request.record(generated), generated, output_dir, make_step, TrainOptions(**options)
     )
 
 

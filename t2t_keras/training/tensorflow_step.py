@@ -12,16 +12,12 @@ from t2t_keras.data.batches import TokenArrays
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.training.adam import Adam
 from t2t_keras.training.dropout_seeds import dropout_seeds
+from t2t_keras.training.loss_scale import FIRST_LOSS_SCALE, adapted_loss_scale
 from t2t_keras.training.losses import token_sums
 from t2t_keras.training.schedules import TransformerSchedule
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 _FLOAT = tf.TensorSpec([], tf.float32)
-
-# float16 needs the loss scaled up, so that small gradients do not vanish: doubled after so many
-# good steps, halved (and the step skipped) when a gradient overflows.
-_FIRST_LOSS_SCALE = 2.0**15
-_STEPS_TO_DOUBLE = 2000
 
 
 class TensorFlowStep:
@@ -40,6 +36,7 @@ class TensorFlowStep:
     Attributes:
       model: the model.
       num_replicas: the number of replicas.
+      fixed_shapes: whether every new shape is compiled anew.
       schedule: the learning rate as a function of the step.
     """
 
@@ -64,12 +61,13 @@ class TensorFlowStep:
                 self.schedule, hparams.adam_beta1, hparams.adam_beta2, hparams.adam_epsilon
             )
             self.optimizer.build(self.model.trainable_variables)
-            self.loss_scale = tf.Variable(_FIRST_LOSS_SCALE, trainable=False)
+            self.loss_scale = tf.Variable(FIRST_LOSS_SCALE, trainable=False)
             self.good_steps = tf.Variable(0, trainable=False)
         self._scales_loss = hparams.compute_dtype == "float16"
         self._weights = [weight.value for weight in self.model.trainable_variables]
         self._seed_states = self.model.non_trainable_variables
         self._accumulators = None
+        self.fixed_shapes = xla
         self._gradients = tf.function(self._replica_gradients, jit_compile=xla or None)
         self._compile()
 
@@ -252,12 +250,11 @@ class TensorFlowStep:
         norm = self._first(norm)
         self.optimizer.iterations.assign_add(1)
         if self._scales_loss:
-            good = tf.where(tf.math.is_finite(norm), self.good_steps + 1, 0)
-            grown = tf.where(good >= _STEPS_TO_DOUBLE, self.loss_scale * 2.0, self.loss_scale)
-            self.loss_scale.assign(
-                tf.where(good > 0, grown, tf.maximum(self.loss_scale / 2.0, 1.0))
+            scale, good = adapted_loss_scale(
+                self.loss_scale.read_value(), self.good_steps.read_value(), tf.math.is_finite(norm)
             )
-            self.good_steps.assign(good % _STEPS_TO_DOUBLE)
+            self.loss_scale.assign(scale)
+            self.good_steps.assign(good)
         return norm
 
     def _first(self, values):

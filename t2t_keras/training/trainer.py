@@ -4,24 +4,22 @@ import concurrent.futures
 import dataclasses
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
-import tensorflow as tf
 
 from t2t_keras.data.batches import TokenArrays, TokenBatches, split_batch, token_arrays
 from t2t_keras.data.generated import Generated
 from t2t_keras.errors import UserError
-from t2t_keras.training.checkpoints import Checkpoints, load_weights, newest_checkpoint
+from t2t_keras.training import backend
 from t2t_keras.training.evaluation import Evaluator
 from t2t_keras.training.graceful_stop import GracefulStop
 from t2t_keras.training.progress import Progress, Totals
 from t2t_keras.training.run_record import RunRecord
-from t2t_keras.training.tensorflow_step import TensorFlowStep
 
 SCHEDULES = ("train", "evaluate", "train_and_evaluate")
-# Steps between two points of the TensorBoard curves.
+# Steps between two points of the curves.
 _LOG_STEPS = 100
 # Steps whose arrays are read and padded while earlier ones are computed.
 _STEPS_AHEAD = 4
@@ -41,7 +39,8 @@ class TrainOptions:
         0 = never.
       schedule: one of `SCHEDULES`.
       warm_start_from: a run's directory, or a checkpoint, whose weights a new run starts from.
-      xla: whether the forward and backward pass is compiled by XLA for a few fixed shapes.
+      xla: whether TensorFlow's forward and backward pass is compiled by XLA for a few fixed
+        shapes; JAX's always is.
     """
 
     save_checkpoints_secs: float = 600
@@ -76,7 +75,7 @@ def train(
     record: RunRecord,
     generated: Generated,
     output_dir: str | Path,
-    strategy: tf.distribute.Strategy,
+    make_step: Callable[..., backend.Step] = backend.make_step,
     options: TrainOptions = TrainOptions(),
 ) -> TrainResult:
     """Trains a model, or goes on with a run as if it had never stopped.
@@ -85,7 +84,7 @@ def train(
       record: what the run uses.
       generated: its data.
       output_dir: where checkpoints, logs and the record go, or are.
-      strategy: one replica on each of its devices.
+      make_step: returns the step, given the record and `xla` (see `backend.make_step`).
       options: how it is watched and kept.
 
     Returns:
@@ -98,10 +97,11 @@ def train(
     if options.schedule not in SCHEDULES:
         raise UserError(f"--schedule is one of {', '.join(SCHEDULES)}; {options.schedule} came.")
     _check_record(record, output_dir)
-    step = TensorFlowStep(
-        record.make_model, record.hparams, strategy, record.random_seed, options.xla
+    backend.check_backend(options.eval_bleu)
+    step = make_step(record, xla=options.xla)
+    checkpoints = backend.checkpoints().Checkpoints(
+        output_dir, step.state(), options.keep_checkpoint_max
     )
-    checkpoints = Checkpoints(output_dir, step.state(), options.keep_checkpoint_max)
     restored = checkpoints.restore_newest()
     if restored:
         print(f"Continuing from {restored}.")
@@ -114,19 +114,20 @@ def train(
         )
     if options.schedule == "evaluate":
         if not restored:
-            newest_checkpoint(output_dir)
+            backend.checkpoints().newest_checkpoint(output_dir)
         scalars = evaluator.evaluate(step.steps_done())
         print(_evaluation_line(step.steps_done(), scalars))
         return TrainResult(step.steps_done(), restored, scalars)
     record.save(output_dir)
-    run = _Run(record, generated.store("train"), output_dir, step, checkpoints, evaluator, options)
-    return run.loop()
+    store, curves = generated.store("train"), backend.make_curves(output_dir)
+    run = _Run(record, store, step, checkpoints, evaluator, curves, options)
+    return run.loop(restored or "")
 
 
 class _Run:
     """The loop of one process of a run."""
 
-    def __init__(self, record, store, output_dir, step, checkpoints, evaluator, options):
+    def __init__(self, record, store, step, checkpoints, evaluator, curves, options):
         self._hparams = record.hparams
         self._store = store
         self._step = step
@@ -138,17 +139,25 @@ class _Run:
         )
         self._first = step.steps_done()
         self._last = max(self._hparams.train_steps, self._first)
-        self._progress = Progress(output_dir, self._first, self._last)
+        self._progress = Progress(curves, self._first, self._last)
         self._totals = Totals()
         self._done = self._first
         self._saved = self._first if self._first else -1
-        self._saved_path = tf.train.latest_checkpoint(str(output_dir)) or ""
+        self._saved_path = ""
         self._saved_at = time.monotonic()
         self._evaluation: dict[str, float] = {}
         self._evaluated = -1
 
-    def loop(self) -> TrainResult:
-        """Trains until the last step, an early stop or a signal."""
+    def loop(self, restored: str) -> TrainResult:
+        """Trains until the last step, an early stop or a signal.
+
+        Args:
+          restored: the checkpoint that the run continues from, "" where it begins.
+
+        Returns:
+          How it ended.
+        """
+        self._saved_path = restored
         self._describe()
         with GracefulStop() as stop:
             try:
@@ -158,7 +167,7 @@ class _Run:
                     sums = self._step.update(number, parts, measure)
                     # Looked at while the next step runs, so that a device never waits for it.
                     self._finish(pending)
-                    pending = number, sums
+                    pending = number, {**sums, "learning_rate": self._step.schedule(number)}
                     # Asked once: the clock must not make a pause due before the step is finished.
                     due = self._save_is_due() or self._evaluation_is_due(number + 1)
                     if measure or due or stop.number:
@@ -200,13 +209,13 @@ class _Run:
                 )
 
     def _arrays(self, number: int) -> list[list[TokenArrays]]:
-        fixed = self._hparams.microbatch_tokens if self._options.xla else 0
+        fixed = self._hparams.microbatch_tokens if self._step.fixed_shapes else 0
         split = split_batch(
             self._store.lengths,
             self._batches.at(number),
             self._hparams.microbatch_tokens,
             self._step.num_replicas,
-            fixed_shapes=self._options.xla,
+            fixed_shapes=self._step.fixed_shapes,
         )
         return [[token_arrays(self._store, part, fixed) for part in each] for each in split]
 
@@ -236,10 +245,9 @@ class _Run:
                 f"{self._saved_path or 'none'}. Try a lower learning_rate, more warmup_steps or "
                 f"clip_norm=1.0 in a new --output_dir."
             )
-        norm = sums.pop("gradient_norm")
+        norm, learning_rate = sums.pop("gradient_norm"), sums.pop("learning_rate")
         self._totals.add(sums)
         self._done = number + 1
-        learning_rate = float(self._step.schedule(number))
         speed = self._totals.tokens_per_second()
         self._progress.step(sums["loss"] / max(sums["tokens"], 1), learning_rate, speed)
         if self._done % _LOG_STEPS == 0:
@@ -308,7 +316,8 @@ def _check_record(record: RunRecord, output_dir: str | Path) -> None:
 
 def _warm_start(model, record: RunRecord, source: str) -> None:
     """Loads the weights of another run, whose ids must mean the same."""
-    path = newest_checkpoint(source) if Path(source).is_dir() else source
+    files = backend.checkpoints()
+    path = files.newest_checkpoint(source) if Path(source).is_dir() else source
     if RunRecord.exists(Path(path).parent):
         theirs = RunRecord.load(Path(path).parent).tokenizer
         if theirs.checksum != record.tokenizer.checksum:
@@ -317,7 +326,7 @@ def _warm_start(model, record: RunRecord, source: str) -> None:
                 f"({theirs.checksum[:12]}, this data has {record.tokenizer.checksum[:12]}). Make "
                 f"the data with --problem_config=vocab_file={Path(path).parent}/vocab.model."
             )
-    load_weights(model, path)
+    files.load_weights(model, path)
     print(f"Starting from the weights of {path}.")
 
 

@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_keras.training.adam import Adam
+from t2t_keras.training.adam_update import adam_update
 
 BETA_1, BETA_2, EPSILON, RATE = 0.9, 0.98, 1e-9, 0.01
 STEPS = 20
@@ -48,7 +49,16 @@ def as_the_trainer_does(optimizer, gradients):
     return weight.numpy()
 
 
-@pytest.mark.parametrize("train", [through_keras, as_the_trainer_does])
+def as_a_function(optimizer, gradients):
+    weight = momentum = velocity = np.zeros(gradients.shape[1:], np.float32)
+    for step, gradient in enumerate(gradients, start=1):
+        weight, momentum, velocity = adam_update(
+            weight, momentum, velocity, gradient, np.float32(step), RATE, BETA_1, BETA_2, EPSILON
+        )
+    return weight.numpy()
+
+
+@pytest.mark.parametrize("train", [through_keras, as_the_trainer_does, as_a_function])
 def test_algorithm_1(gradients, train):
     weight = train(Adam(RATE, BETA_1, BETA_2, EPSILON), gradients)
     expected = algorithm_1(gradients)

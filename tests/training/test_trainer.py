@@ -12,8 +12,9 @@ import tensorflow as tf
 
 from t2t_keras.data.tokenizer import Tokenizer
 from t2t_keras.errors import UserError
-from t2t_keras.training import trainer
+from t2t_keras.training import checkpoints, trainer
 from t2t_keras.training.averaging import average_run
+from t2t_keras.training.tensorflow_step import TensorFlowStep
 from t2t_keras.training.trainer import TrainOptions, train
 
 ITERATIONS = "optimizer/_iterations/.ATTRIBUTES/VARIABLE_VALUE"
@@ -24,12 +25,14 @@ def run(make_record, make_strategy, generated, tmp_path):
     """Returns a function that trains in a directory of the test's own."""
 
     def run(name="run", options=None, replicas=1, **hparams):
+        def make_step(record, xla):
+            strategy = make_strategy(replicas)
+            return TensorFlowStep(
+                record.make_model, record.hparams, strategy, record.random_seed, xla
+            )
+
         return train(
-            make_record(**hparams),
-            generated,
-            tmp_path / name,
-            make_strategy(replicas),
-            options or TrainOptions(),
+            make_record(**hparams), generated, tmp_path / name, make_step, options or TrainOptions()
         )
 
     return run
@@ -137,7 +140,7 @@ def test_a_nan_loss_stops_with_the_step_and_keeps_the_last_good_checkpoint(
 ):
     good = run(train_steps=2)
     weights = weights_in(good.checkpoint)
-    original = trainer.TensorFlowStep.update
+    original = TensorFlowStep.update
 
     def break_at_step_5(self, number, parts, measure_gradient=False):
         if number == 4:
@@ -145,7 +148,7 @@ def test_a_nan_loss_stops_with_the_step_and_keeps_the_last_good_checkpoint(
             bias.assign(tf.fill(bias.shape, np.nan))
         return original(self, number, parts, measure_gradient)
 
-    monkeypatch.setattr(trainer.TensorFlowStep, "update", break_at_step_5)
+    monkeypatch.setattr(TensorFlowStep, "update", break_at_step_5)
     with pytest.raises(UserError, match=r"The loss is nan at step 5\..*model.ckpt-2"):
         run(options=TrainOptions(schedule="train", save_checkpoints_secs=1e9))
     newest = tf.train.latest_checkpoint(str(tmp_path / "run"))
@@ -155,7 +158,7 @@ def test_a_nan_loss_stops_with_the_step_and_keeps_the_last_good_checkpoint(
 
 def test_nan_weights_are_never_saved(run, monkeypatch, tmp_path):
     run(train_steps=2)
-    original = trainer.TensorFlowStep.update
+    original = TensorFlowStep.update
 
     def break_after_step_4(self, number, parts, measure_gradient=False):
         sums = original(self, number, parts, measure_gradient)
@@ -164,7 +167,7 @@ def test_nan_weights_are_never_saved(run, monkeypatch, tmp_path):
             bias.assign(tf.fill(bias.shape, np.nan))
         return sums
 
-    monkeypatch.setattr(trainer.TensorFlowStep, "update", break_after_step_4)
+    monkeypatch.setattr(TensorFlowStep, "update", break_after_step_4)
     with pytest.raises(UserError, match="A weight is NaN or infinite after step 4"):
         run(options=TrainOptions(schedule="train"), train_steps=4)
     assert tf.train.latest_checkpoint(str(tmp_path / "run")).endswith("-2")
@@ -184,14 +187,14 @@ def test_a_checkpoint_holds_the_step_that_it_is_named_after(run, monkeypatch):
     clock = itertools.count()
     monkeypatch.setattr(trainer.time, "monotonic", lambda: float(next(clock)))
     saved = []
-    original = trainer.Checkpoints.save
+    original = checkpoints.Checkpoints.save
 
     def save(self, step):
         path = original(self, step)
         saved.append((step, int(tf.train.load_variable(path, ITERATIONS))))
         return path
 
-    monkeypatch.setattr(trainer.Checkpoints, "save", save)
+    monkeypatch.setattr(checkpoints.Checkpoints, "save", save)
     run(options=TrainOptions(schedule="train", save_checkpoints_secs=5), train_steps=30)
     assert len(saved) > 3
     assert all(named == held for named, held in saved)
@@ -224,13 +227,13 @@ def test_unknown_schedule(run):
 
 def test_checkpoints_and_averages_hold_every_weight(run, weights_in, tmp_path, monkeypatch):
     steps = []
-    make = trainer.TensorFlowStep.__init__
+    make = TensorFlowStep.__init__
 
     def remember(self, *args, **kwargs):
         make(self, *args, **kwargs)
         steps.append(self)
 
-    monkeypatch.setattr(trainer.TensorFlowStep, "__init__", remember)
+    monkeypatch.setattr(TensorFlowStep, "__init__", remember)
     checkpoint = run(train_steps=2).checkpoint
     trained = [np.ravel(weight.numpy()) for weight in steps[0].model.trainable_variables]
     trained = np.concatenate(trained)

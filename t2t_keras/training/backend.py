@@ -1,0 +1,129 @@
+"""What of the training depends on Keras's backend: the step, the checkpoints, the curves.
+
+The loop around them (`training.trainer`) is the same on every backend. What a backend needs is
+imported when it is asked for, so that none needs the packages of another.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import keras
+
+from t2t_keras.data.batches import TokenArrays
+from t2t_keras.errors import UserError
+from t2t_keras.training.run_record import RunRecord
+
+SUPPORTED = ("tensorflow", "jax")
+
+
+class Step(Protocol):
+    """A model, its optimizer, and what trains and evaluates it on this backend's devices.
+
+    Attributes:
+      model: the model.
+      num_replicas: how many parts of a step are computed at the same time.
+      fixed_shapes: whether every new shape is compiled anew, so that arrays are padded to a few.
+      schedule: the learning rate as a function of the step.
+    """
+
+    model: keras.Model
+    num_replicas: int
+    fixed_shapes: bool
+    schedule: keras.optimizers.schedules.LearningRateSchedule
+
+    def update(
+        self, step: int, parts: Sequence[Sequence[TokenArrays]], measure_gradient: bool = False
+    ) -> dict[str, Any]:
+        """Starts optimizer step `step`, counted from 0; returns scalars that may not be ready.
+
+        They are the sums of `token_sums` over the step, and "gradient_norm". `parts` holds, for
+        each microbatch, for each replica, its examples.
+        """
+
+    def evaluate(self, microbatch: Sequence[TokenArrays]) -> dict[str, float]:
+        """Returns the sums of `token_sums` without dropout, over one part for each replica."""
+
+    def steps_done(self) -> int:
+        """Returns the number of updates so far."""
+
+    def weights_are_finite(self) -> bool:
+        """Returns whether no weight is NaN or infinite."""
+
+    def state(self) -> dict[str, Any]:
+        """Returns what a checkpoint holds, as this backend's `Checkpoints` takes it."""
+
+
+def check_backend(eval_bleu: bool = False) -> None:
+    """Checks that Keras's backend can train, and do what is asked for beside it.
+
+    Raises:
+      UserError: it cannot.
+    """
+    if keras.backend.backend() not in SUPPORTED:
+        raise UserError(
+            f"Training runs on Keras's backends {' and '.join(SUPPORTED)}; KERAS_BACKEND is "
+            f"{keras.backend.backend()}."
+        )
+    if eval_bleu and not _is_tensorflow():
+        raise UserError(
+            "--eval_bleu needs TensorFlow, which translates; under KERAS_BACKEND=jax leave it out. "
+            "The dev loss is measured all the same, and t2t-npz-to-checkpoint makes checkpoints "
+            "that t2t-decoder scores."
+        )
+
+
+def make_step(record: RunRecord, worker_gpu: int | None = None, xla: bool = False) -> Step:
+    """Returns the step of this backend, with fresh weights.
+
+    Args:
+      record: what the run uses.
+      worker_gpu: number of GPUs; None = all that the backend uses, 0 = the CPU.
+      xla: whether TensorFlow compiles it by XLA, for a few fixed shapes; JAX always does.
+
+    Raises:
+      UserError: there are no such devices, or the backend cannot train.
+    """
+    check_backend()
+    if not _is_tensorflow():
+        from t2t_keras.training.jax_step import JaxStep, choose_device
+
+        choose_device(worker_gpu)
+        return JaxStep(record.make_model, record.hparams, record.random_seed)
+    import tensorflow as tf
+
+    from t2t_keras.training.devices import visible_devices
+    from t2t_keras.training.tensorflow_step import TensorFlowStep
+
+    strategy = tf.distribute.MirroredStrategy(visible_devices(worker_gpu))
+    return TensorFlowStep(record.make_model, record.hparams, strategy, record.random_seed, xla)
+
+
+def checkpoints():
+    """Returns the module of this backend's checkpoints: `checkpoints` or `npz_checkpoints`.
+
+    Both have `Checkpoints`, `checkpoint_paths`, `newest_checkpoint`, `load_weights` and
+    `average_checkpoints`.
+    """
+    if not _is_tensorflow():
+        from t2t_keras.training import npz_checkpoints
+
+        return npz_checkpoints
+    from t2t_keras.training import checkpoints
+
+    return checkpoints
+
+
+def make_curves(output_dir: str | Path):
+    """Returns what writes the curves of a run, for TensorBoard or as lines of JSON."""
+    if not _is_tensorflow():
+        from t2t_keras.training.json_curves import JsonCurves
+
+        return JsonCurves(output_dir)
+    from t2t_keras.training.tensorboard_curves import TensorBoardCurves
+
+    return TensorBoardCurves(output_dir)
+
+
+def _is_tensorflow() -> bool:
+    return keras.backend.backend() == "tensorflow"
