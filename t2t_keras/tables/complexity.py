@@ -101,15 +101,21 @@ _COLUMNS = {
     "our_path": "our path",
 }
 _NOTES = (
-    "The paper's columns hold up to a constant factor. Ours are counted in the graph of "
-    "MultiHeadAttention over one sentence: the multiplications of scalars in Q K^T and in "
-    "weights·V, so twice n²·d, without the four projections (their multiplications stand in the "
-    "JSON).",
-    "Restricted self-attention computes blocks of max(radius, 16) positions, where r = 2·radius + "
-    "1, against themselves and the blocks beside them, and masks what lies beyond the radius: more "
-    "than r positions, but as many for any n.",
-    "Sequential: 1 where the graph has no loop. Path: layers until every output has a gradient "
-    "with respect to every input; with a radius the ends are (n - 1) / radius layers apart.",
+    (
+        "The paper's columns hold up to a constant factor. Ours are counted in the graph of "
+        "MultiHeadAttention over one sentence: the multiplications of scalars in Q K^T and in "
+        "weights·V, so twice n²·d; the four projections are not among them (in JSON they are "
+        "our_projections)."
+    ),
+    (
+        "Restricted self-attention computes blocks of max(radius, 16) positions against themselves "
+        "and the blocks beside them, r = 2·radius + 1, and masks what lies beyond the radius: more "
+        "than r positions, but as many for any n."
+    ),
+    (
+        "Sequential: 1 where the graph has no loop. Path: layers until every output has a gradient "
+        "with respect to every input; with a radius the ends are (n - 1) / radius layers apart."
+    ),
 )
 
 

@@ -27,8 +27,8 @@ _COLUMNS = {
     "weights": "our weights",
 }
 _NOTE = (
-    "Steps, PPL (a word piece), BLEU and params·10⁶ are the paper's; blank = as base. AOP1 and AOP2 "
-    "are the attention over parameters of the paper's source."
+    "Steps, PPL (a word piece), BLEU and params·10⁶ are the paper's; blank = as base. AOP1 and "
+    "AOP2 are the attention over parameters of the paper's source."
 )
 
 
