@@ -14,6 +14,7 @@ COMMANDS = (
     "t2t-avg-all",
     "t2t-exporter",
     "t2t-npz-to-checkpoint",
+    "t2t-tables",
 )
 
 
@@ -49,6 +50,7 @@ setup(
         "numpy>=2.0,<3",
         "sacrebleu>=2.5,<3",
         "sentencepiece>=0.2.1,<0.3",
+        "tabulate>=0.9,<1",
         "tensorflow>=2.21,<2.22",
         "tensorflow-text>=2.21,<2.22",
         "tqdm>=4.66,<5",

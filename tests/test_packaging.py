@@ -18,6 +18,7 @@ COMMANDS = {
     "t2t-decoder",
     "t2t-exporter",
     "t2t-npz-to-checkpoint",
+    "t2t-tables",
     "t2t-trainer",
 }
 LINKS = ["problems", "hparams"]

@@ -1,11 +1,12 @@
 """Translates a file, a problem's dev or test set, or what is typed.
 
 t2t-decoder --output_dir=runs/averaged --decode_from_file=news.en --decode_to_file=news.de
-t2t-decoder --output_dir=runs/averaged --eval_use_test_set
+t2t-decoder --output_dir=runs/averaged --eval_use_test_set --results_file=results.jsonl
 t2t-decoder --output_dir=runs/averaged --decode_interactive
 """
 
 import contextlib
+import dataclasses
 import functools
 import importlib
 import sys
@@ -35,6 +36,7 @@ def define_flags(flags: FlagValues) -> None:
     switch("eval_use_test_set", "Translates the problem's test set, not its dev set.")
     switch("decode_interactive", "Translates what is typed.")
     text("checkpoint_path", "Path prefix of a checkpoint; default: the newest of --output_dir.")
+    text("results_file", "File of JSON lines that the score is added to, for t2t-tables.")
     text("decode_hparams", 'Decoding settings, "beam_size=4,alpha=0.6,extra_length=50,...".')
 
 
@@ -43,13 +45,16 @@ def main(flags: FlagValues) -> None:
     from t2t_keras.bin.recorded_run import recorded_run
     from t2t_keras.decoding.files import translate_to_file
     from t2t_keras.decoding.translator import Translator
+    from t2t_keras.training.checkpoints import newest_checkpoint
 
     _check_combination(flags)
     record = recorded_run(flags)
     if not flags.decode_interactive:
         sources, references, name = _text(flags, record)
 
-    translator = Translator.from_run(flags.output_dir, flags.checkpoint_path, flags.decode_hparams)
+    # Looked up once: a training that goes on may write another one meanwhile.
+    checkpoint = flags.checkpoint_path or newest_checkpoint(flags.output_dir)
+    translator = Translator.from_run(flags.output_dir, checkpoint, flags.decode_hparams)
     if flags.decode_interactive:
         _interactive(translator)
         return
@@ -57,7 +62,10 @@ def main(flags: FlagValues) -> None:
     default = f"{name}.beam{config.beam_size}.alpha{config.alpha:g}.decodes"
     lines = translate_to_file(translator, sources, flags.decode_to_file or default)
     if references is not None:
-        print(record.problem.score(lines, references))
+        score = record.problem.score(lines, references)
+        print(score, flush=True)
+        if flags.results_file:
+            _add_result(flags, record, checkpoint, score, config)
 
 
 def _check_combination(flags: FlagValues) -> None:
@@ -67,6 +75,7 @@ def _check_combination(flags: FlagValues) -> None:
         ("decode_interactive", "decode_to_file"),
         ("decode_interactive", "eval_use_test_set"),
         ("decode_from_file", "eval_use_test_set"),
+        ("decode_interactive", "results_file"),
     ):
         if getattr(flags, one) and getattr(flags, other):
             raise UserError(f"--{one} and --{other} exclude each other: leave one out.")
@@ -74,6 +83,11 @@ def _check_combination(flags: FlagValues) -> None:
         raise UserError(
             "--decode_reference belongs to --decode_from_file; the problem's dev and test sets "
             "are scored against their own references."
+        )
+    if flags.results_file and flags.decode_from_file and not flags.decode_reference:
+        raise UserError(
+            "--results_file takes scores: give --decode_reference, the reference translations of "
+            "--decode_from_file."
         )
 
 
@@ -96,6 +110,20 @@ def _text(flags: FlagValues, record) -> tuple[list[str], list[str] | None, str]:
             f"{len(references)}: line N of one must belong to line N of the other."
         )
     return sources, references, name
+
+
+def _add_result(flags: FlagValues, record, checkpoint: str, score, config) -> None:
+    """Adds the score to --results_file, with what made it."""
+    from t2t_keras.tables.results import append_result
+    from t2t_keras.tables.run_result import run_result
+
+    split = Path(flags.decode_from_file).name or ("test" if flags.eval_use_test_set else "dev")
+    result = run_result(record, checkpoint, split, score, dataclasses.asdict(config))
+    try:
+        append_result(flags.results_file, result)
+    except UserError as error:
+        raise UserError(f"The translations and the score are complete, but: {error}") from error
+    print(f"The score is in {flags.results_file}.")
 
 
 def _interactive(translator) -> None:

@@ -50,6 +50,9 @@ class Step(Protocol):
     def weights_are_finite(self) -> bool:
         """Returns whether no weight is NaN or infinite."""
 
+    def gpus(self) -> list[str]:
+        """Returns the name of each GPU that it computes on; none = the CPU."""
+
     def state(self) -> dict[str, Any]:
         """Returns what a checkpoint holds, as this backend's `Checkpoints` takes it."""
 
@@ -102,8 +105,7 @@ def make_step(record: RunRecord, worker_gpu: int | None = None, xla: bool = Fals
 def checkpoints():
     """Returns the module of this backend's checkpoints: `checkpoints` or `npz_checkpoints`.
 
-    Both have `Checkpoints`, `checkpoint_paths`, `newest_checkpoint`, `load_weights` and
-    `average_checkpoints`.
+    Both have `Checkpoints`, `checkpoint_paths`, `newest_checkpoint` and `load_weights`.
     """
     if not _is_tensorflow():
         from t2t_keras.training import npz_checkpoints

@@ -11,6 +11,7 @@ from t2t_keras.errors import UserError
 NAME = "model.ckpt"
 TENSORFLOW_SUFFIX = ".index"
 NPZ_SUFFIX = ".npz"
+_STEP = re.compile(r"-(\d+)(?:\.\w+)?$")
 
 
 def files_by_step(directory: str | Path, suffix: str) -> list[Path]:
@@ -25,7 +26,13 @@ def files_by_step(directory: str | Path, suffix: str) -> list[Path]:
 
 def step_of(path: str | Path) -> int:
     """Returns the step number in a checkpoint's path or path prefix."""
-    return int(re.search(r"-(\d+)(?:\.\w+)?$", str(path))[1])
+    return int(_STEP.search(str(path))[1])
+
+
+def step_or_none(path: str | Path) -> int | None:
+    """Returns the step number in a path that may have any name, as that of a copy."""
+    found = _STEP.search(str(path))
+    return int(found[1]) if found else None
 
 
 def refuse_other_format(directory: str | Path, suffix: str) -> None:

@@ -1,8 +1,7 @@
-"""Checkpoints: written whole or not at all, pruned, restored past a damaged one, averaged."""
+"""Checkpoints: written whole or not at all, pruned, restored past a damaged one."""
 
 import contextlib
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 
 import keras
@@ -17,7 +16,6 @@ from t2t_keras.training.checkpoint_names import (
     files_by_step,
     no_checkpoint,
     refuse_other_format,
-    step_of,
 )
 
 
@@ -142,30 +140,6 @@ def load_weights(model: keras.Model, path: str | Path) -> None:
             f"The checkpoint {path} is damaged, or of a model with other hyperparameters: "
             f"{_first_line(error)}"
         ) from error
-
-
-def average_checkpoints(model: keras.Model, paths: Sequence[str], output_dir: str | Path) -> str:
-    """Writes the mean of several checkpoints' weights (section 6.1).
-
-    Args:
-      model: any model of the checkpoints' shapes; it ends with the mean.
-      paths: their path prefixes, the newest last.
-      output_dir: where the mean is written, under the newest one's step number.
-
-    Returns:
-      The path prefix of the mean.
-
-    Raises:
-      UserError: a checkpoint cannot be read, or the mean cannot be written.
-    """
-    sums = [np.zeros(weight.shape, np.float64) for weight in model.trainable_variables]
-    for path in paths:
-        load_weights(model, path)
-        for total, weight in zip(sums, model.trainable_variables, strict=True):
-            total += weight.numpy()
-    for total, weight in zip(sums, model.trainable_variables, strict=True):
-        weight.assign((total / len(paths)).astype(np.float32))
-    return Checkpoints(output_dir, {"model": model}, keep=1).save(step_of(paths[-1]))
 
 
 def _remove_partial(path: Path) -> None:

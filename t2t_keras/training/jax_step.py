@@ -136,6 +136,11 @@ class JaxStep:
         """Returns whether no weight is NaN or infinite."""
         return bool(self._finite([weight.value for weight in self.model.trainable_variables]))
 
+    def gpus(self) -> list[str]:
+        """Returns the name of the GPU that it computes on; none = the CPU."""
+        devices = self._variables["iterations"].value.devices()
+        return [device.device_kind for device in devices if device.platform == "gpu"]
+
     def _seeds(self, step: int, part: int) -> np.ndarray:
         """Returns the states of the model's seed generators, uint32 as JAX's keys are."""
         generators = len(self.model.non_trainable_variables)

@@ -6,7 +6,7 @@ variables of any backend, so that TensorFlow can take over what JAX wrote.
 
 import contextlib
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from t2t_keras.training.checkpoint_names import (
     files_by_step,
     no_checkpoint,
     refuse_other_format,
-    step_of,
 )
 
 _MODEL = "model"
@@ -153,30 +152,6 @@ def load_state(state: Mapping[str, Any], path: str | Path) -> set[str]:
 def load_weights(model: keras.Model, path: str | Path) -> None:
     """Restores the weights of a model, on any backend; see `load_state`."""
     load_state({_MODEL: model}, path)
-
-
-def average_checkpoints(model: keras.Model, paths: Sequence[str], output_dir: str | Path) -> str:
-    """Writes the mean of several checkpoints' weights (section 6.1).
-
-    Args:
-      model: any model of the checkpoints' shapes; it ends with the mean.
-      paths: of the checkpoints, the newest last.
-      output_dir: where the mean is written, under the newest one's step number.
-
-    Returns:
-      The path of the mean.
-
-    Raises:
-      UserError: a checkpoint cannot be read, or the mean cannot be written.
-    """
-    sums = [np.zeros(weight.shape, np.float64) for weight in model.trainable_variables]
-    for path in paths:
-        load_weights(model, path)
-        for total, weight in zip(sums, model.trainable_variables, strict=True):
-            total += keras.ops.convert_to_numpy(weight.value)
-    for total, weight in zip(sums, model.trainable_variables, strict=True):
-        weight.assign((total / len(paths)).astype(np.float32))
-    return Checkpoints(output_dir, {_MODEL: model}, keep=1).save(step_of(paths[-1]))
 
 
 def weight_names(model: keras.Model) -> list[str]:

@@ -13,6 +13,7 @@ from t2t_keras.training.checkpoint_names import (
     step_of,
 )
 from t2t_keras.training.run_record import RunRecord
+from t2t_keras.training.training_cost import copy_cost
 
 
 def convert_npz_run(
@@ -55,6 +56,7 @@ def convert_npz_run(
     from t2t_keras.training.checkpoints import Checkpoints
 
     record.save(output_dir)
+    copy_cost(path, output_dir)
     made = Checkpoints(output_dir, state, keep=1).save(step_of(path))
     left = "with" if "optimizer" in state else "without"
     print(f"{made} is {path} as TensorFlow's, {left} the optimizer's state.")

@@ -131,6 +131,16 @@ class TensorFlowStep:
             tf.reduce_all([tf.reduce_all(tf.math.is_finite(weight)) for weight in self._weights])
         )
 
+    def gpus(self) -> list[str]:
+        """Returns the name of each GPU that it computes on; none = the CPU."""
+        devices = self._strategy.extended.worker_devices
+        used = sum("device:GPU" in device for device in devices)
+        details = [
+            tf.config.experimental.get_device_details(gpu)
+            for gpu in tf.config.get_visible_devices("GPU")[:used]
+        ]
+        return [each.get("device_name", "GPU") for each in details]
+
     def _inputs(self, step: int, number: int, microbatch: Sequence[TokenArrays]) -> list:
         seeds = [
             dropout_seeds(

@@ -13,10 +13,11 @@ from t2t_keras.data.batches import TokenArrays, TokenBatches, split_batch, token
 from t2t_keras.data.generated import Generated
 from t2t_keras.errors import UserError
 from t2t_keras.training import backend
-from t2t_keras.training.evaluation import Evaluator
+from t2t_keras.training.evaluation import BEST, Evaluator
 from t2t_keras.training.graceful_stop import GracefulStop
 from t2t_keras.training.progress import Progress, Totals
 from t2t_keras.training.run_record import RunRecord
+from t2t_keras.training.training_cost import CostMeter, hardware_name
 
 SCHEDULES = ("train", "evaluate", "train_and_evaluate")
 # Steps between two points of the curves.
@@ -120,14 +121,14 @@ def train(
         return TrainResult(step.steps_done(), restored, scalars)
     record.save(output_dir)
     store, curves = generated.store("train"), backend.make_curves(output_dir)
-    run = _Run(record, store, step, checkpoints, evaluator, curves, options)
+    run = _Run(record, store, step, checkpoints, evaluator, curves, options, Path(output_dir))
     return run.loop(restored or "")
 
 
 class _Run:
     """The loop of one process of a run."""
 
-    def __init__(self, record, store, step, checkpoints, evaluator, curves, options):
+    def __init__(self, record, store, step, checkpoints, evaluator, curves, options, output_dir):
         self._hparams = record.hparams
         self._store = store
         self._step = step
@@ -147,6 +148,8 @@ class _Run:
         self._saved_at = time.monotonic()
         self._evaluation: dict[str, float] = {}
         self._evaluated = -1
+        self._output_dir = output_dir
+        self._cost = CostMeter(output_dir, self._first, hardware_name(step.gpus()))
 
     def loop(self, restored: str) -> TrainResult:
         """Trains until the last step, an early stop or a signal.
@@ -247,6 +250,7 @@ class _Run:
             )
         norm, learning_rate = sums.pop("gradient_norm"), sums.pop("learning_rate")
         self._totals.add(sums)
+        self._cost.add_tokens(sums["tokens"])
         self._done = number + 1
         speed = self._totals.tokens_per_second()
         self._progress.step(sums["loss"] / max(sums["tokens"], 1), learning_rate, speed)
@@ -281,7 +285,10 @@ class _Run:
 
     def _evaluate(self) -> None:
         started = time.monotonic()
-        self._evaluation = self._evaluator.evaluate(self._done)
+        with self._cost.paused():
+            self._evaluation = self._evaluator.evaluate(self._done)
+            if self._evaluator.best_step() == self._done:
+                self._cost.write(self._done, self._output_dir / BEST)
         self._evaluated = self._done
         self._progress.write("eval", self._done, self._evaluation)
         seconds = time.monotonic() - started
@@ -297,7 +304,9 @@ class _Run:
                 f"is {self._saved_path or 'none'}. Try a lower learning_rate or clip_norm=1.0 in "
                 f"a new --output_dir."
             )
-        self._saved_path = self._checkpoints.save(self._done)
+        with self._cost.paused():
+            self._cost.write(self._done)
+            self._saved_path = self._checkpoints.save(self._done)
         self._saved, self._saved_at = self._done, time.monotonic()
 
 

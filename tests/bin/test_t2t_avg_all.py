@@ -1,3 +1,5 @@
+import os
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -31,6 +33,17 @@ def test_mean_of_the_last(random_run, tmp_path, capsys):
 def test_fewer_than_asked_for(random_run, tmp_path, capsys):
     average(f"--model_dir={random_run}", f"--output_dir={tmp_path / 'mean'}")
     assert f"There are only 3 checkpoints in {random_run}, not 5." in capsys.readouterr().out
+
+
+def test_seconds_apart(random_run, tmp_path, capsys):
+    for step in (10, 20, 30):
+        os.utime(random_run / f"model.ckpt-{step}.index", (6 * step, 6 * step))
+    mean = tmp_path / "mean"
+    average(f"--model_dir={random_run}", f"--output_dir={mean}", "--n=2", "--seconds_apart=100")
+    assert "is the mean of model.ckpt-10, model.ckpt-30." in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        average(f"--model_dir={random_run}", f"--output_dir={mean}", "--seconds_apart=-1")
+    assert "seconds_apart" in capsys.readouterr().err
 
 
 def test_never_replaces_checkpoints(random_run, capsys):

@@ -1,4 +1,5 @@
 import io
+import json
 import re
 import sys
 
@@ -9,6 +10,7 @@ from t2t_keras.bin import t2t_decoder
 from t2t_keras.data.generated import open_generated
 from t2t_keras.decoding.files import translate_typed
 from t2t_keras.decoding.translator import Translator
+from t2t_keras.tables.results import read_results
 from t2t_keras.training.run_record import RunRecord
 
 FAST = "beam_size=2,extra_length=2"
@@ -79,6 +81,45 @@ def test_dev_and_test_set(random_run, text, tmp_path, capsys, flags):
     assert f" = {score:.2f} " in capsys.readouterr().out
 
 
+def test_results_are_added(random_run, text, tmp_path, capsys):
+    cost = {"target_tokens": 5, "seconds": 1.5, "hardware": "a CPU"}
+    (random_run / "training_cost.json").write_text(json.dumps({"30": cost}))
+    results = tmp_path / "results.jsonl"
+    run = [f"--output_dir={random_run}", f"--decode_to_file={tmp_path / 'out'}"]
+    decode(*run, f"--results_file={results}")
+    source, reference = (tmp_path / name for name in ("news.en", "news.de"))
+    source.write_text("A man\n")
+    reference.write_text("Ein Mann\n")
+    from_file = [f"--decode_from_file={source}", f"--decode_reference={reference}"]
+    earlier = f"--checkpoint_path={random_run / 'model.ckpt-10'}"
+    decode(*run, *from_file, earlier, f"--results_file={results}")
+    (random_run / "training_cost.json").unlink()
+    assert f"The score is in {results}." in capsys.readouterr().out
+    first, second = read_results(results)
+    assert (first.split, first.steps, first.target_tokens, first.seconds) == ("dev", 30, 5, 1.5)
+    assert (second.split, second.steps, second.target_tokens) == ("news.en", 10, None)
+    assert (first.set, first.problem) == ("transformer_tiny", "parallel_text")
+    assert first.hparams == {"num_layers": 1, "d_model": 16, "d_ff": 16, "num_heads": 2}
+    assert (first.decode["beam_size"], first.decode["alpha"]) == (2, 0.6)
+    sources, references = text("dev")
+    lines = expected_lines(random_run, sources)
+    score = sacrebleu.corpus_bleu(lines, [references], tokenize="13a").score
+    assert first.bleu == pytest.approx(score, abs=0.001)
+    assert "tok:13a" in first.bleu_signature
+
+
+def test_a_results_file_that_cannot_be_written_costs_no_translation(random_run, tmp_path, capsys):
+    out = tmp_path / "out"
+    with pytest.raises(SystemExit) as caught:
+        decode(f"--output_dir={random_run}", f"--decode_to_file={out}", "--results_file=/dev/full")
+    assert caught.value.code == 2
+    assert len(out.read_text().splitlines()) == 3
+    printed = capsys.readouterr()
+    assert "tok:13a" in printed.out
+    assert "The translations and the score are complete, but:" in printed.err
+    assert "cannot be added to /dev/full: No space" in printed.err
+
+
 def test_flags_that_agree_need_not_be_left_out(random_run, text):
     decode(
         f"--output_dir={random_run}",
@@ -102,6 +143,8 @@ def test_flags_that_agree_need_not_be_left_out(random_run, text):
         (["RUN", "--data_dir=nowhere"], "t2t-datagen"),
         (["RUN", "--decode_reference=x"], "belongs to --decode_from_file"),
         (["RUN", "--decode_from_file=x", "--eval_use_test_set"], "exclude each other"),
+        (["RUN", "--decode_interactive", "--results_file=x"], "exclude each other"),
+        (["RUN", "--decode_from_file=ONE", "--results_file=x"], "give --decode_reference"),
         (["RUN", "--decode_from_file=nowhere"], "nowhere cannot be read: No such file"),
         (["RUN", "--decode_from_file=LATIN"], "latin.txt:2 is not UTF-8"),
         (["RUN", "--decode_from_file=ONE", "--decode_reference=TWO"], "1 lines and .* has 2"),

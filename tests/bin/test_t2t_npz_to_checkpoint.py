@@ -1,5 +1,6 @@
 """The command that makes TensorFlow's checkpoints, and what it refuses."""
 
+import json
 import shutil
 
 import numpy as np
@@ -11,6 +12,7 @@ from t2t_keras.bin.flags import run_command
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.training import checkpoints, npz_checkpoints
 from t2t_keras.training.run_record import RunRecord
+from t2t_keras.training.training_cost import read_costs
 
 
 def convert(*arguments):
@@ -41,9 +43,12 @@ def npz_run(random_run, tmp_path):
 
 
 def test_the_newest_or_the_one_that_is_named(npz_run, random_run, tmp_path, capsys):
+    cost = {"target_tokens": 7, "seconds": 1.0, "hardware": "a CPU"}
+    (npz_run / "training_cost.json").write_text(json.dumps({"20": cost}))
     convert(f"--model_dir={npz_run}", f"--output_dir={tmp_path / 'newest'}")
     made = tmp_path / "newest" / "model.ckpt-20"
     assert tf.train.latest_checkpoint(str(tmp_path / "newest")) == str(made)
+    assert read_costs(made.parent)[20].target_tokens == 7
     assert f"{made} is {npz_run / 'model.ckpt-20.npz'} as TensorFlow's" in capsys.readouterr().out
     model, same = (RunRecord.load(random_run).make_model() for _ in range(2))
     checkpoints.load_weights(model, made)

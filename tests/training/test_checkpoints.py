@@ -1,4 +1,4 @@
-"""Checkpoints that are damaged, that do not fit on the disk, that are averaged."""
+"""Checkpoints that are damaged, that do not fit on the disk."""
 
 import subprocess
 import sys
@@ -12,7 +12,6 @@ import tensorflow as tf
 from t2t_keras.errors import UserError
 from t2t_keras.training.checkpoints import (
     Checkpoints,
-    average_checkpoints,
     checkpoint_paths,
     load_weights,
     newest_checkpoint,
@@ -134,25 +133,6 @@ def test_a_full_disk_names_the_file_and_keeps_the_last_checkpoint(tmp_path):
     model = keras.Sequential([keras.Input((400,)), keras.layers.Dense(500)])
     restored = Checkpoints(tmp_path, {"model": model}, 20).restore_newest()
     assert restored == str(tmp_path / "model.ckpt-1")
-
-
-def test_average_is_the_mean_of_the_arrays(model, tmp_path):
-    generator = np.random.default_rng(0)
-    checkpoints = Checkpoints(tmp_path / "run", {"model": model}, 20)
-    arrays = []
-    for step in (1, 2, 3, 4):
-        for weight in model.trainable_variables:
-            weight.assign(generator.normal(size=weight.shape))
-        arrays.append([weight.numpy() for weight in model.trainable_variables])
-        checkpoints.save(step)
-    paths = checkpoint_paths(tmp_path / "run")[-3:]
-    path = average_checkpoints(model, paths, tmp_path / "mean")
-    assert path == str(tmp_path / "mean" / "model.ckpt-4")
-    set_weights(model, 0)
-    load_weights(model, path)
-    for number, weight in enumerate(model.trainable_variables):
-        wanted = np.mean([each[number] for each in arrays[1:]], axis=0, dtype=np.float64)
-        np.testing.assert_allclose(weight.numpy(), wanted, atol=1e-7)
 
 
 def test_loading_weights_of_what_is_not_there_or_does_not_fit(model, tmp_path):

@@ -9,7 +9,6 @@ import pytest
 from t2t_keras.errors import UserError
 from t2t_keras.training.npz_checkpoints import (
     Checkpoints,
-    average_checkpoints,
     checkpoint_paths,
     load_weights,
     newest_checkpoint,
@@ -124,24 +123,6 @@ def test_a_full_disk_names_the_file_and_keeps_the_last_checkpoint(state, tmp_pat
     assert f"continues from {tmp_path / 'model.ckpt-1.npz'}" in str(full.value)
     assert [path.name for path in tmp_path.iterdir()] == ["model.ckpt-1.npz"]
     assert Checkpoints(tmp_path, state, 20).restore_newest().endswith("-1.npz")
-
-
-def test_average_is_the_mean_of_the_arrays(tmp_path):
-    generator = np.random.default_rng(0)
-    model = make_model()
-    arrays = []
-    for step in (1, 2, 3):
-        arrays.append([generator.normal(size=w.shape) for w in model.trainable_variables])
-        for weight, array in zip(model.trainable_variables, arrays[-1], strict=True):
-            weight.assign(array)
-        Checkpoints(tmp_path / "run", {"model": model}, 20).save(step)
-    path = average_checkpoints(model, checkpoint_paths(tmp_path / "run")[1:], tmp_path / "mean")
-    assert path == str(tmp_path / "mean" / "model.ckpt-3.npz")
-    other = make_model()
-    load_weights(other, path)
-    for number, weight in enumerate(other.trainable_variables):
-        wanted = np.mean([each[number] for each in arrays[1:]], axis=0, dtype=np.float64)
-        np.testing.assert_allclose(weight.value.numpy(), wanted, atol=1e-7)
 
 
 def test_what_is_not_there_or_does_not_fit(state, tmp_path):

@@ -16,6 +16,7 @@ from t2t_keras.training import checkpoints, trainer
 from t2t_keras.training.averaging import average_run
 from t2t_keras.training.tensorflow_step import TensorFlowStep
 from t2t_keras.training.trainer import TrainOptions, train
+from t2t_keras.training.training_cost import hardware_name, read_costs
 
 ITERATIONS = "optimizer/_iterations/.ATTRIBUTES/VARIABLE_VALUE"
 
@@ -241,3 +242,27 @@ def test_checkpoints_and_averages_hold_every_weight(run, weights_in, tmp_path, m
     mean = average_run(tmp_path / "run", tmp_path / "mean", n=1)
     for path in (checkpoint, best, mean):
         np.testing.assert_array_equal(weights_in(path), trained)
+
+
+def test_each_checkpoint_has_its_cost_over_a_restart(run, tmp_path, monkeypatch):
+    tokens = []
+    original = trainer._Run._finish
+
+    def remember(self, pending):
+        original(self, pending)
+        if pending is not None:
+            tokens.append(float(pending[1]["tokens"]))
+
+    monkeypatch.setattr(trainer._Run, "_finish", remember)
+    run(train_steps=3)
+    run(train_steps=5)
+    costs = read_costs(tmp_path / "run")
+    assert len(tokens) == 5
+    assert {step: cost.target_tokens for step, cost in costs.items()} == {
+        3: sum(tokens[:3]),
+        5: sum(tokens),
+    }
+    assert 0 < costs[3].seconds < costs[5].seconds
+    assert costs[5].hardware == hardware_name()
+    (best,) = read_costs(tmp_path / "run" / "best").values()
+    assert best in [dataclasses.replace(cost, seconds=best.seconds) for cost in costs.values()]

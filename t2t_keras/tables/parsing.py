@@ -1,0 +1,65 @@
+"""Table 4: English constituency parsing."""
+
+from collections.abc import Sequence
+
+from t2t_keras import registry
+from t2t_keras.tables.paper import TABLE_4
+from t2t_keras.tables.rendering import Table
+from t2t_keras.tables.results import Result
+from t2t_keras.tables.weights import changed_hparams, count_weights
+
+_COLUMNS = {
+    "parser": "parser",
+    "training": "training",
+    "paper_f1": "WSJ 23 F1",
+    "our_f1": "our F1",
+    "set": "set",
+    "changed": "differs from base",
+    "vocab_size": "vocabulary",
+    "weights": "our weights",
+}
+_NOTE = (
+    "The paper chose dropouts and learning rate on section 22 without stating them; those of our "
+    "sets are tensor2tensor's."
+)
+
+
+def parsing_table(results: Sequence[Result] = ()) -> Table:
+    """Returns Table 4.
+
+    Args:
+      results: all results; shown are those of problems whose name begins with "parsing".
+    """
+    shown = [result for result in results if result.problem.startswith("parsing")]
+    rows = []
+    for parser in TABLE_4:
+        row = {
+            "parser": parser.name,
+            "training": parser.training,
+            "paper_f1": parser.f1,
+            "set": parser.hparams_set,
+        }
+        if parser.hparams_set:
+            hparams = registry.hparams(parser.hparams_set)
+            row["our_f1"] = _newest_f1(shown, parser.hparams_set)
+            row["changed"] = changed_hparams(hparams)
+            row["vocab_size"] = parser.vocab_size
+            row["weights"] = count_weights(hparams, parser.vocab_size)
+        rows.append(row)
+    return Table(
+        title="Table 4: F1 of parsers on section 23 of the Wall Street Journal",
+        columns=_COLUMNS,
+        rows=rows,
+        notes=[_NOTE],
+        results=shown,
+    )
+
+
+def _newest_f1(results: Sequence[Result], hparams_set: str) -> float | None:
+    """Returns the F1 of the last result of an unchanged set on the test set, or None."""
+    found = [
+        result.f1
+        for result in results
+        if (result.set, result.split) == (hparams_set, "test") and not result.hparams
+    ]
+    return found[-1] if found else None

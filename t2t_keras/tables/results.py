@@ -1,0 +1,155 @@
+"""A file of results: a line of JSON for each, that runs append to.
+
+Lines are written whole, so several processes can append to one file; nothing that stands in it is
+ever rewritten.
+"""
+
+import dataclasses
+import json
+import os
+import sys
+import typing
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from t2t_keras.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """How well a run's checkpoint does on a text, and all that is needed to do it again.
+
+    Attributes:
+      set: name of the hyperparameter set.
+      problem: name of the problem.
+      split: "dev", "test", or the name of the file that was translated.
+      hparams: the hyperparameters that differ from the set's, by name.
+      random_seed: the run's.
+      steps: optimizer steps of the checkpoint; None = not known, as below.
+      target_tokens: real target tokens that it was trained on.
+      seconds: what training took; see `TrainingCost`.
+      hardware: what it was trained on.
+      commit: of the code that scored it, or the package's version.
+      decode: the decoding settings, by name.
+      bleu: corpus BLEU, 0 .. 100.
+      bleu_signature: what it was computed with, in sacreBLEU's words.
+      chrf: corpus chrF2, 0 .. 100.
+      f1: of parses, 0 .. 100.
+      date: when it was scored, UTC, as 2017-06-12T17:57:34Z.
+    """
+
+    set: str
+    problem: str
+    split: str
+    hparams: dict = dataclasses.field(default_factory=dict)
+    random_seed: int | None = None
+    steps: int | None = None
+    target_tokens: int | None = None
+    seconds: float | None = None
+    hardware: str = ""
+    commit: str = ""
+    decode: dict = dataclasses.field(default_factory=dict)
+    bleu: float | None = None
+    bleu_signature: str = ""
+    chrf: float | None = None
+    f1: float | None = None
+    date: str = ""
+
+
+def append_result(path: str | Path, result: Result) -> None:
+    """Adds a result to a file, which is made if it is not there.
+
+    Raises:
+      UserError: it cannot be written.
+    """
+    path = Path(path)
+    line = json.dumps(dataclasses.asdict(result), ensure_ascii=False).encode("utf-8") + b"\n"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not _ends_a_line(path):
+            # What was torn off there stays a line of its own, which is skipped.
+            line = b"\n" + line
+        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        try:
+            # One call: the system keeps the lines of several writers apart.
+            written = os.write(file, line)
+            os.fsync(file)
+        finally:
+            os.close(file)
+        if written < len(line):
+            raise OSError(0, f"only {written} of {len(line)} bytes could be written")
+    except OSError as error:
+        raise UserError(
+            f"The result cannot be added to {path}: {error.strerror}. Make room, or give another "
+            f"--results_file. Its line: {line.decode('utf-8').strip()}"
+        ) from error
+
+
+def read_results(path: str | Path) -> list[Result]:
+    """Returns the results in a file, in its order; none where there is no file.
+
+    A line that is not a result, as one torn off by a full disk, is named on standard error by its
+    number and left out.
+
+    Raises:
+      UserError: the file cannot be read.
+    """
+    try:
+        content = Path(path).read_bytes()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}.") from error
+    results = []
+    for number, line in enumerate(content.split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            results.append(_result(json.loads(line)))
+        except ValueError as error:
+            print(f"{path}:{number} is not a result and is left out: {error}", file=sys.stderr)
+    return results
+
+
+def newest_bleu(
+    results: Sequence[Result], hparams_set: str | None, problem: str, split: str
+) -> float | None:
+    """Returns the BLEU of the last result of an unchanged set on a problem's split, or None."""
+    found = [
+        result.bleu
+        for result in results
+        if (result.set, result.problem, result.split) == (hparams_set, problem, split)
+        and not result.hparams
+    ]
+    return found[-1] if found else None
+
+
+def _ends_a_line(path: Path) -> bool:
+    """Returns whether what is appended to the file begins a line."""
+    if not path.exists() or not path.stat().st_size:
+        return True
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"
+
+
+def _result(values: Any) -> Result:
+    """Returns the result that a line of JSON holds, or raises ValueError."""
+    if not isinstance(values, dict):
+        raise ValueError("it is not an object {...}")
+    kinds = typing.get_type_hints(Result)
+    for name, value in values.items():
+        if name not in kinds:
+            raise ValueError(f"a result has no '{name}'")
+        if not _fits(value, kinds[name]):
+            raise ValueError(f"'{name}' cannot be {value!r}")
+    missing = [name for name in ("set", "problem", "split") if name not in values]
+    if missing:
+        raise ValueError(f"it has no '{missing[0]}'")
+    return Result(**values)
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    # JSON writes a whole number of seconds without a decimal point.
+    return isinstance(value, kind) or (isinstance(value, int) and isinstance(float(value), kind))

@@ -1,0 +1,47 @@
+"""The result of a run: its score, with what made it."""
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+from t2t_keras.tables.results import Result
+from t2t_keras.tables.weights import changed_hparams
+from t2t_keras.training.checkpoint_names import step_or_none
+from t2t_keras.training.run_record import RunRecord
+from t2t_keras.training.training_cost import read_costs
+from t2t_keras.versions import source_version
+
+# Each with so many decimals as anybody compares.
+_SCORES = ("bleu", "chrf", "f1")
+
+
+def run_result(
+    record: RunRecord, checkpoint: str | Path, split: str, score, decode: dict[str, Any]
+) -> Result:
+    """Returns what `append_result` adds to a file.
+
+    Args:
+      record: of the run.
+      checkpoint: the one that was scored; beside it stands what it cost.
+      split: "dev", "test", or the name of the file that was translated.
+      score: as a problem's `score` returns it, with what it has of bleu, bleu_signature, chrf, f1.
+      decode: the decoding settings, by name.
+    """
+    steps = step_or_none(checkpoint)
+    cost = read_costs(Path(checkpoint).parent).get(steps)
+    return Result(
+        set=record.hparams_set,
+        problem=record.problem.name,
+        split=split,
+        hparams=changed_hparams(record.hparams, record.hparams_set),
+        random_seed=record.random_seed,
+        steps=steps,
+        target_tokens=cost.target_tokens if cost else None,
+        seconds=cost.seconds if cost else None,
+        hardware=cost.hardware if cost else "",
+        commit=source_version(),
+        decode=decode,
+        bleu_signature=getattr(score, "bleu_signature", ""),
+        **{name: round(getattr(score, name), 3) for name in _SCORES if hasattr(score, name)},
+        date=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    )

@@ -1,0 +1,162 @@
+"""What a run has cost when it wrote a checkpoint: target tokens, seconds, hardware.
+
+They stand in `training_cost.json`, an entry for each checkpoint that is kept, and add up over all
+processes of a run: one that continues from a checkpoint goes on from that checkpoint's entry.
+Known without TensorFlow, so that whatever trains can write them.
+"""
+
+import collections
+import contextlib
+import dataclasses
+import json
+import os
+import platform
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from t2t_keras.data.atomic_file import write_atomically
+from t2t_keras.training.checkpoint_names import (
+    NPZ_SUFFIX,
+    TENSORFLOW_SUFFIX,
+    files_by_step,
+    step_of,
+)
+
+_FILE = "training_cost.json"
+# Between the names of what a run was trained on, one after the other.
+_THEN = ", then "
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingCost:
+    """What a run has cost up to a step.
+
+    Attributes:
+      target_tokens: real target tokens learned from, EOS counted, padding not.
+      seconds: wall-clock of the steps, from the first one's compilation on; the time of evaluations
+        and of writing checkpoints is not counted.
+      hardware: what it ran on, as `hardware_name` calls it.
+    """
+
+    target_tokens: int = 0
+    seconds: float = 0.0
+    hardware: str = ""
+
+
+class CostMeter:
+    """Adds up what the steps of a run cost.
+
+    Args:
+      output_dir: the run's directory.
+      step: the step that this process begins at; its checkpoint's entry is what it goes on from.
+      hardware: what the steps run on.
+    """
+
+    def __init__(self, output_dir: str | Path, step: int, hardware: str):
+        self._directory = Path(output_dir)
+        self._before = read_costs(output_dir).get(step) if step else TrainingCost()
+        if self._before is None:
+            print(
+                f"{self._directory / _FILE} has no entry for step {step:,}: what the run costs is "
+                f"not known, and not written.",
+                flush=True,
+            )
+        self._hardware = hardware
+        self._tokens, self._seconds = 0, 0.0
+        self._running_since = time.monotonic()
+
+    def add_tokens(self, target_tokens: float) -> None:
+        """Counts the target tokens of a step."""
+        self._tokens += int(target_tokens)
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Does not count the time within."""
+        self._seconds += time.monotonic() - self._running_since
+        try:
+            yield
+        finally:
+            self._running_since = time.monotonic()
+
+    def write(self, step: int, directory: str | Path = "") -> None:
+        """Writes the entry of a checkpoint, for use while paused.
+
+        Before the checkpoint rather than after it: what is killed between the two leaves an entry
+        too many, which nobody reads, and not one too few.
+
+        Args:
+          step: the checkpoint's.
+          directory: where the checkpoint stands; default: the run's directory.
+
+        Raises:
+          UserError: it cannot be written, as on a full disk.
+        """
+        if self._before is None:
+            return
+        parts = [part for part in self._before.hardware.split(_THEN) if part]
+        if self._hardware not in parts:
+            parts.append(self._hardware)
+        cost = TrainingCost(
+            target_tokens=self._before.target_tokens + self._tokens,
+            seconds=round(self._before.seconds + self._seconds, 3),
+            hardware=_THEN.join(parts),
+        )
+        _write(directory or self._directory, step, cost)
+
+
+def read_costs(directory: str | Path) -> dict[int, TrainingCost]:
+    """Returns the entries of a run by step; {} where there are none, or none that can be read."""
+    path = Path(directory) / _FILE
+    if not path.exists():
+        return {}
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return {int(step): TrainingCost(**entry) for step, entry in content.items()}
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        print(f"{path} cannot be read and is not used: {type(error).__name__}: {error}", flush=True)
+        return {}
+
+
+def copy_cost(checkpoint: str | Path, output_dir: str | Path) -> None:
+    """Gives what was made of a checkpoint, as a mean of which it is the newest, its entry."""
+    step = step_of(checkpoint)
+    cost = read_costs(Path(checkpoint).parent).get(step)
+    if cost is not None:
+        _write(output_dir, step, cost)
+
+
+def hardware_name(gpus: Sequence[str] = ()) -> str:
+    """Returns what a run computes on, such as "8 x Tesla P100" or "4 cores of Some CPU".
+
+    Args:
+      gpus: the name of each GPU; none = the CPU.
+    """
+    if gpus:
+        counts = collections.Counter(gpus)
+        return " + ".join(f"{count} x {name}" for name, count in counts.items())
+    return f"{os.cpu_count()} cores of {_cpu_name()}"
+
+
+def _cpu_name() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == "model name":
+                return value.strip()
+    return platform.processor() or platform.machine()
+
+
+def _write(directory: str | Path, step: int, cost: TrainingCost) -> None:
+    """Adds an entry; those of checkpoints that no longer stand go."""
+    directory = Path(directory)
+    standing = {
+        step_of(file)
+        for suffix in (TENSORFLOW_SUFFIX, NPZ_SUFFIX)
+        for file in files_by_step(directory, suffix)
+    }
+    costs = {each: found for each, found in read_costs(directory).items() if each in standing}
+    costs[step] = cost
+    content = {str(each): dataclasses.asdict(costs[each]) for each in sorted(costs)}
+    directory.mkdir(parents=True, exist_ok=True)
+    write_atomically(directory / _FILE, (json.dumps(content, indent=2) + "\n").encode("utf-8"))

@@ -1,0 +1,26 @@
+"""A result as t2t-decoder adds it to a file."""
+
+import pytest
+
+from t2t_keras.tables.results import Result
+
+
+@pytest.fixture
+def make_result():
+    """Returns a function that makes a result of the base model; its arguments are fields."""
+
+    def make(**fields):
+        known = dict(
+            set="transformer_base",
+            problem="translate_ende",
+            split="test",
+            steps=100_000,
+            target_tokens=2_500_000_000,
+            seconds=43_200.0,
+            hardware="8 x Tesla P100-SXM2-16GB",
+            bleu=27.0,
+            bleu_signature="nrefs:1|tok:13a",
+        )
+        return Result(**known | fields)
+
+    return make

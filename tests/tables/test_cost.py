@@ -1,0 +1,80 @@
+"""Table 2: training cost, by hours and by step times."""
+
+import pytest
+
+from t2t_keras.errors import UserError
+from t2t_keras.tables.cost import cost_row, cost_table, sustained_tflops, training_flops
+
+
+def rounded(flops):
+    return float(f"{flops:.1e}")
+
+
+def test_both_of_the_paper_s_ways_to_its_numbers():
+    computed = {
+        (row["set"], row["time"]): rounded(row["flops"])
+        for row in cost_table().rows
+        if "flops" in row
+    }
+    assert computed == {
+        ("transformer_base", "12 hours"): 3.3e18,
+        ("transformer_base", "100,000 steps of 0.4 s"): 3.0e18,
+        ("transformer_big", "3.5 days"): 2.3e19,
+        ("transformer_big", "300,000 steps of 1 s"): 2.3e19,
+    }
+
+
+def test_the_paper_s_rows():
+    rows = {row["model"]: row for row in cost_table().rows if "bleu_ende" in row}
+    assert len(rows) == 10
+    assert rows["ConvS2S ensemble"]["flops_enfr"] == 1.2e21
+    assert rows["Transformer base"]["flops_ende"] == 3.3e18
+    assert rows["Transformer base"]["our_bleu_ende"] is None
+
+
+def test_any_set_on_any_hardware():
+    assert training_flops(seconds=10, gpus=2, tflops=1.5) == 3e13
+    # 8,000 steps of half a second on one K80: 4,000 s at 2.8 TFLOP/s.
+    row = cost_row("transformer_multi30k", gpus=1, hardware="k80", step_seconds=0.5)
+    assert row["flops"] == pytest.approx(4000 * 2.8e12)
+    assert row["hardware"] == "1 x K80"
+    row = cost_row(gpus=4, hardware="60.5", hours=1)
+    assert row["flops"] == pytest.approx(3600 * 4 * 60.5e12)
+    assert row["hardware"] == "4 x 60.5 TFLOP/s"
+    assert [sustained_tflops(name) for name in ("K80", "K40", "M40", "P100")] == [2.8, 3.7, 6, 9.5]
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (dict(hours=1, step_seconds=1), "either --hours or --step_seconds"),
+        (dict(), "either --hours or --step_seconds"),
+        (dict(step_seconds=1), "needs --hparams_set"),
+        (dict(hours=1, hardware="H9000"), r"--hardware=H9000: the paper knows K80 \(2.8\)"),
+        (dict(hours=1, hardware="-3"), "--hardware=-3"),
+        (dict(hours=1, hardware="nan"), "--hardware=nan"),
+        (dict(step_seconds=1, hparams_set="transformer_bas"), "Did you mean 'transformer_base'"),
+    ],
+)
+def test_what_cannot_be_computed(asked, message):
+    with pytest.raises(UserError, match=message):
+        cost_row(**asked)
+
+
+def test_results_stand_beside_the_paper_s(make_result):
+    shown = [
+        make_result(),
+        make_result(set="transformer_big_enfr", problem="translate_enfr", hardware="1 x H200"),
+        make_result(set="transformer_tiny", problem="translate_ende_toy", hardware="8 x M4000"),
+    ]
+    others = [make_result(split="dev"), make_result(problem="parsing_wsj", bleu=None, f1=91.0)]
+    table = cost_table([*shown, *others])
+    assert list(table.results) == shown
+    rows = {row["model"]: row for row in table.rows}
+    assert rows["Transformer base"]["our_bleu_ende"] == 27.0
+    assert rows["Transformer big"]["our_bleu_enfr"] == 27.0
+    assert rows["Transformer big"]["our_bleu_ende"] is None
+    # 12 hours on 8 P100, known by the name that the driver gives them; no other is guessed.
+    (measured,) = [row for row in table.rows if "(translate" in row["model"]]
+    assert measured["model"] == "transformer_base (translate_ende)"
+    assert rounded(measured["flops"]) == 3.3e18

@@ -1,0 +1,27 @@
+"""Table 4: parsers, and our two models."""
+
+from t2t_keras.tables.parsing import parsing_table
+
+# 4 layers of d_model 1024: attention 4·1024², d_ff 2048 with biases, layer normalisations.
+ATTENTION = 4 * 1024 * 1024
+FEED_FORWARD = 2 * 1024 * 2048 + 2048 + 1024
+LAYERS = 4 * (3 * ATTENTION + 2 * FEED_FORWARD + 5 * 2 * 1024)
+
+
+def test_rows_with_weights_and_results(make_result):
+    results = [
+        make_result(set="transformer_parsing_base", problem="parsing_wsj", bleu=None, f1=90.5),
+        make_result(),
+    ]
+    table = parsing_table(results)
+    assert list(table.results) == results[:1]
+    assert len(table.rows) == 12
+    ours = [row for row in table.rows if row["set"]]
+    assert [(row["set"], row["paper_f1"], row["our_f1"], row["vocab_size"]) for row in ours] == [
+        ("transformer_parsing_base", 91.3, 90.5, 16_000),
+        ("transformer_parsing_big", 92.7, None, 32_000),
+    ]
+    assert [row["weights"] for row in ours] == [
+        LAYERS + 16_000 * 1024,
+        LAYERS + 32_000 * 1024,
+    ]

@@ -1,0 +1,106 @@
+"""A file of results that runs append to."""
+
+import dataclasses
+import subprocess
+import sys
+
+import pytest
+
+from t2t_keras.errors import UserError
+from t2t_keras.tables.results import Result, append_result, newest_bleu, read_results
+
+RESULT = Result(
+    set="transformer_tiny",
+    problem="translate_ende_toy",
+    split="test",
+    hparams={"dropout": 0.0},
+    random_seed=1,
+    steps=1000,
+    target_tokens=4_000_000,
+    seconds=61.5,
+    hardware="2 cores of a CPU",
+    commit="abc1234",
+    decode={"beam_size": 4, "alpha": 0.6},
+    bleu=97.25,
+    bleu_signature="nrefs:1|case:mixed|tok:13a",
+    chrf=98.0,
+    date="2017-06-12T17:57:34Z",
+)
+
+
+def test_what_is_appended_is_read(tmp_path):
+    path = tmp_path / "new" / "results.jsonl"
+    other = dataclasses.replace(RESULT, set="von Hand: ü", seconds=61, bleu=None)
+    append_result(path, RESULT)
+    append_result(path, other)
+    assert read_results(path) == [RESULT, other]
+    assert len(path.read_text(encoding="utf-8").splitlines()) == 2
+    assert read_results(tmp_path / "nowhere") == []
+
+
+def test_torn_and_wrong_lines_are_named_and_left_out(tmp_path, capsys):
+    path = tmp_path / "results.jsonl"
+    append_result(path, RESULT)
+    whole = path.read_bytes()
+    wrong = [
+        whole[: len(whole) // 2] + b"\n",
+        b"\n",
+        b"[1]\n",
+        b'{"set": "x", "problem": "y"}\n',
+        b'{"set": "x", "problem": "y", "split": "z", "blue": 1}\n',
+        b'{"set": "x", "problem": "y", "split": "z", "steps": "many"}\n',
+        b"\xff\n",
+        # A disk was full here, and the next writer begins a line of its own.
+        whole[:30],
+    ]
+    path.write_bytes(whole + b"".join(wrong))
+    append_result(path, RESULT)
+    assert read_results(path) == [RESULT, RESULT]
+    said = capsys.readouterr()
+    assert said.out == ""
+    lines = said.err.splitlines()
+    assert [line.partition(" ")[0] for line in lines] == [
+        f"{path}:{n}" for n in (2, 4, 5, 6, 7, 8, 9)
+    ]
+    assert "it has no 'split'" in lines[2]
+    assert "a result has no 'blue'" in lines[3]
+    assert "'steps' cannot be 'many'" in lines[4]
+
+
+APPEND_MANY = """
+import sys
+from t2t_keras.tables.results import Result, append_result
+
+for number in range(50):
+    result = Result(set=sys.argv[2], problem="p" * 200, split="test", steps=number)
+    append_result(sys.argv[1], result)
+"""
+
+
+def test_several_processes_append_whole_lines(tmp_path, capsys):
+    path = tmp_path / "results.jsonl"
+    processes = [
+        subprocess.Popen([sys.executable, "-c", APPEND_MANY, str(path), name]) for name in "abc"
+    ]
+    assert [process.wait() for process in processes] == [0, 0, 0]
+    found = [(result.set, result.steps) for result in read_results(path)]
+    assert sorted(found) == [(name, number) for name in "abc" for number in range(50)]
+    assert capsys.readouterr().err == ""
+
+
+def test_what_cannot_be_written_or_read_is_one_message(tmp_path):
+    with pytest.raises(UserError, match=r"cannot be added to .*Is a directory.*97\.25"):
+        append_result(tmp_path, RESULT)
+    with pytest.raises(UserError, match="cannot be added to /dev/full: No space"):
+        append_result("/dev/full", RESULT)
+    with pytest.raises(UserError, match="cannot be read: Is a directory"):
+        read_results(tmp_path)
+
+
+def test_the_newest_of_an_unchanged_set():
+    plain = dataclasses.replace(RESULT, hparams={}, bleu=1.0)
+    results = [plain, dataclasses.replace(plain, bleu=2.0), RESULT]
+    wanted = ("transformer_tiny", "translate_ende_toy", "test")
+    assert newest_bleu(results, *wanted) == 2.0
+    assert newest_bleu(results, *wanted[:2], "dev") is None
+    assert newest_bleu(results, None, *wanted[1:]) is None

@@ -1,0 +1,86 @@
+"""Table 3: the weights of each model, against the sums of their parts."""
+
+import pytest
+
+from t2t_keras.hyperparameters import HParams
+from t2t_keras.tables.weights import changed_hparams, count_weights, weights_table
+
+# Sums of the matrices of sections 3.2 to 3.5: attention without biases, d_ff with them.
+WEIGHTS = {
+    "transformer_base": 63_045_632,
+    "transformer_h1": 63_045_632,
+    "transformer_h4": 63_045_632,
+    "transformer_h16": 63_045_632,
+    "transformer_h32": 63_045_632,
+    "transformer_k128": 55_967_744,
+    "transformer_k256": 58_327_040,
+    "transformer_l2": 33_644_544,
+    "transformer_l4": 48_345_088,
+    "transformer_l8": 77_746_176,
+    "transformer_hs256": 26_816_512,
+    "transformer_hs1024": 163_815_424,
+    "transformer_ff1024": 50_450_432,
+    "transformer_ff4096": 88_236_032,
+    "transformer_dr0": 63_045_632,
+    "transformer_dr2": 63_045_632,
+    "transformer_ls0": 63_045_632,
+    "transformer_ls2": 63_045_632,
+    "transformer_learned_positions": 63_307_776,
+    "transformer_big": 214_171_648,
+    "transformer_parameter_attention_a": 63_014_912,
+    "transformer_parameter_attention_b": 63_014_912,
+}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return weights_table().rows
+
+
+def test_every_row_in_order_with_its_exact_weights(rows):
+    assert [(row["set"], row["weights"]) for row in rows] == list(WEIGHTS.items())
+
+
+def test_the_paper_s_figures_stand_beside_ours(rows):
+    by_set = {row["set"]: row for row in rows}
+    base, big = by_set["transformer_base"], by_set["transformer_big"]
+    assert (base["row"], base["paper_steps"], base["paper_perplexity"]) == ("base", 100_000, 4.92)
+    assert base["changed"] == {}
+    assert big["changed"] == {
+        "d_model": 1024,
+        "d_ff": 4096,
+        "num_heads": 16,
+        "dropout": 0.3,
+        "train_steps": 300_000,
+    }
+    assert (big["paper_steps"], big["paper_bleu"], big["paper_millions"]) == (300_000, 26.4, 213)
+    assert by_set["transformer_k128"]["changed"] == {"d_k": 16}
+    for row in rows:
+        if row["paper_millions"]:
+            # The paper counted some other way, but the same model.
+            assert row["weights"] / 1e6 == pytest.approx(row["paper_millions"], rel=0.08)
+
+
+def test_the_vocabulary_is_one_matrix():
+    hparams = HParams(num_layers=1, d_model=16, d_ff=8, num_heads=2)
+    assert count_weights(hparams, 1010) - count_weights(hparams, 1000) == 10 * 16
+
+
+def test_what_differs_from_a_set():
+    changed = HParams(num_heads=1, dropout=0.0)
+    assert changed_hparams(changed) == {"num_heads": 1, "dropout": 0.0}
+    assert changed_hparams(changed, "transformer_h1") == {"dropout": 0.0}
+    assert changed_hparams(changed, "a set of the user's own") == changed_hparams(changed)
+
+
+def test_results_of_the_dev_set_stand_beside_the_paper_s(make_result, monkeypatch):
+    from t2t_keras.tables import weights
+
+    monkeypatch.setattr(weights, "count_weights", lambda *arguments: 0)
+    shown = [make_result(split="dev", bleu=25.0), make_result(split="dev", hparams={"d_ff": 1})]
+    others = [make_result(), make_result(split="dev", problem="parsing_wsj")]
+    table = weights_table([*shown, *others])
+    assert list(table.results) == shown
+    assert {row["set"]: row["our_bleu"] for row in table.rows if row["our_bleu"]} == {
+        "transformer_base": 25.0
+    }
