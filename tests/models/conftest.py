@@ -48,10 +48,10 @@ def model(make_model):
     return make_model()
 
 
-@pytest.fixture(scope="session", params=VARIANTS.values(), ids=VARIANTS)
+@pytest.fixture(scope="session", params=VARIANTS)
 def variant(request):
     """The arguments that make a model another one than the paper's base, one kind after another."""
-    return request.param
+    return VARIANTS[request.param]
 
 
 @pytest.fixture(scope="session")
