@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from t2t_keras import registry
 from t2t_keras.hyperparameters import HParams, override_hparams
-from t2t_keras.training import trainer
+from t2t_keras.training.tensorflow_step import TensorFlowStep
 from t2t_keras.training.trainer import TrainOptions, train
 
 # Sets whose models are built or trained differently.
@@ -70,7 +70,7 @@ def observe(make_record, generated, tmp_path, monkeypatch):
     """Returns a function that trains a tiny run and tells what `ORDER` lists."""
     # Functions run as Python: for one step, building a graph takes longer.
     tf.config.run_functions_eagerly(True)
-    update = trainer.TensorFlowStep.update
+    update = TensorFlowStep.update
     seen = {}
 
     def watched(self, step, parts, *args):
@@ -99,7 +99,7 @@ def observe(make_record, generated, tmp_path, monkeypatch):
         result = train(record, generated, directory, strategy, TrainOptions(schedule="train"))
         return {STEPS: result.step, **seen}
 
-    monkeypatch.setattr(trainer.TensorFlowStep, "update", watched)
+    monkeypatch.setattr(TensorFlowStep, "update", watched)
     yield observe
     tf.config.run_functions_eagerly(False)
 
