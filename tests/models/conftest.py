@@ -11,6 +11,16 @@ VOCAB_SIZE = 11
 SHAPE = dict(num_layers=2, d_model=8, d_ff=12, num_heads=3, d_k=5, d_v=4)
 SOURCE_LENGTHS = (5, 3, 1)
 TARGET_LENGTHS = (2, 6, 4)
+# What a model can have that the paper's base model has not, one by one and all together. Sentences
+# are longer than the radius, and have more tokens than there are learned positions.
+OPTIONS = {
+    "restricted": dict(self_attention_radius=1),
+    "learned positions": dict(learned_positions=4),
+    "parameter attention": dict(parameter_attention_heads=2),
+    "pre-norm": dict(pre_norm=True),
+}
+EVERY_OPTION = {name: value for option in OPTIONS.values() for name, value in option.items()}
+VARIANTS = {"base": {}, **OPTIONS, "every option": EVERY_OPTION}
 
 
 @pytest.fixture(scope="session")
@@ -38,25 +48,40 @@ def model(make_model):
     return make_model()
 
 
-@pytest.fixture(scope="session")
-def weights(model):
-    """The model's weights by path, without the model's name."""
-    return {v.path.partition("/")[2]: v.numpy() for v in model.trainable_variables}
+@pytest.fixture(scope="session", params=VARIANTS)
+def variant(request):
+    """The arguments that make a model another one than the paper's base, one kind after another."""
+    return VARIANTS[request.param]
 
 
 @pytest.fixture(scope="session")
-def make_reference():
-    """Returns a function that makes the NumPy Transformer of given weights."""
+def variant_model(make_model, variant):
+    return make_model(**variant)
+
+
+@pytest.fixture(scope="session")
+def weights_of():
+    """Returns a function that gives a model's weights by path, without the model's name."""
+    return lambda model: {v.path.partition("/")[2]: v.numpy() for v in model.trainable_variables}
+
+
+@pytest.fixture(scope="session")
+def numpy_transformer():
+    """The module of the reference."""
     path = Path(__file__).with_name("numpy_transformer.py")
     spec = importlib.util.spec_from_file_location("numpy_transformer", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return lambda weights: module.NumpyTransformer(weights, SHAPE["num_layers"], SHAPE["num_heads"])
+    return module
 
 
 @pytest.fixture(scope="session")
-def reference(make_reference, weights):
-    return make_reference(weights)
+def make_reference(numpy_transformer):
+    """Returns a function that makes the NumPy counterpart of `make_model(**changes)`."""
+    shape = {name: SHAPE[name] for name in ("num_layers", "num_heads")}
+    return lambda weights, **changes: numpy_transformer.NumpyTransformer(
+        weights, **shape, **changes
+    )
 
 
 @pytest.fixture

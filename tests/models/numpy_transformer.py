@@ -14,43 +14,93 @@ class NumpyTransformer:
       weights: arrays by path, such as "encoder_0/self_attention/query".
       num_layers: N.
       num_heads: h.
+      self_attention_radius: rho; encoder position i sees |i - j| <= rho, decoder position i sees
+        i - rho <= j <= i; 0 = all, and all before it.
+      learned_positions: rows of the two tables; later positions share the last; 0 = sinusoids.
+      parameter_attention_heads: h_p, of what replaces the feed-forward network; 0 = nothing does.
+      pre_norm: whether what a sub-layer reads and what a stack returns is normalised, not the sums.
     """
 
-    def __init__(self, weights, num_layers, num_heads):
+    def __init__(
+        self,
+        weights,
+        num_layers,
+        num_heads,
+        self_attention_radius=0,
+        learned_positions=0,
+        parameter_attention_heads=0,
+        pre_norm=False,
+    ):
         self._weights = {path: np.asarray(array, np.float64) for path, array in weights.items()}
         self._num_layers = num_layers
         self._num_heads = num_heads
+        self._radius = self_attention_radius
+        self._learned_positions = learned_positions
+        self._parameter_attention_heads = parameter_attention_heads
+        self._pre_norm = pre_norm
 
     def logits(self, source, target):
         """Returns logits [target length, V] of one pair of unpadded id sequences."""
         matrix = self._weights["embedding/matrix"]
         memory = self.encode(source)
-        shifted = np.vstack([np.zeros(matrix.shape[1]), self._embed(target[:-1])])
-        x = shifted + positions(len(target), matrix.shape[1])
-        past_and_self = np.tril(np.ones((len(target), len(target)), bool))
+        x = np.vstack([np.zeros(matrix.shape[1]), self._embed(target[:-1])])
+        x = x + self._positions("target", *x.shape)
         for i in range(self._num_layers):
-            layer = f"decoder_{i}"
-            attended = self._attend(f"{layer}/self_attention", x, x, past_and_self)
-            x = self._add_and_norm(f"{layer}/residual_1", x, attended)
-            attended = self._attend(f"{layer}/memory_attention", x, memory)
-            x = self._add_and_norm(f"{layer}/residual_2", x, attended)
-            x = self._add_and_norm(f"{layer}/residual_3", x, self._feed_forward(layer, x))
-        return x @ matrix.T
+            x = self._decoder_layer(f"decoder_{i}", x, memory)
+        return (self._norm("decoder_norm", x) if self._pre_norm else x) @ matrix.T
 
     def encode(self, source):
         """Returns the encoder's output [source length, d_model] for one id sequence."""
         x = self._embed(source)
-        x = x + positions(*x.shape)
+        x = x + self._positions("source", *x.shape)
         for i in range(self._num_layers):
-            layer = f"encoder_{i}"
-            attended = self._attend(f"{layer}/self_attention", x, x)
-            x = self._add_and_norm(f"{layer}/residual_1", x, attended)
-            x = self._add_and_norm(f"{layer}/residual_2", x, self._feed_forward(layer, x))
-        return x
+            x = self._encoder_layer(f"encoder_{i}", x)
+        return self._norm("encoder_norm", x) if self._pre_norm else x
+
+    def _encoder_layer(self, layer, x):
+        near = self._neighbourhood(len(x), causal=False)
+        x = self._residual(
+            f"{layer}/residual_1",
+            x,
+            lambda y: self._attend(f"{layer}/self_attention", y, y, near),
+        )
+        return self._residual(
+            f"{layer}/residual_2", x, lambda y: self._feed_forward(f"{layer}/feed_forward", y)
+        )
+
+    def _decoder_layer(self, layer, x, memory):
+        near = self._neighbourhood(len(x), causal=True)
+        x = self._residual(
+            f"{layer}/residual_1",
+            x,
+            lambda y: self._attend(f"{layer}/self_attention", y, y, near),
+        )
+        x = self._residual(
+            f"{layer}/residual_2",
+            x,
+            lambda y: self._attend(f"{layer}/memory_attention", y, memory),
+        )
+        return self._residual(
+            f"{layer}/residual_3", x, lambda y: self._feed_forward(f"{layer}/feed_forward", y)
+        )
 
     def _embed(self, ids):
         matrix = self._weights["embedding/matrix"]
         return matrix[np.asarray(ids, int)] * np.sqrt(matrix.shape[1])
+
+    def _positions(self, side, length, d_model):
+        if not self._learned_positions:
+            return positions(length, d_model)
+        table = self._weights[f"{side}_positions/table"]
+        assert len(table) == self._learned_positions
+        return np.stack([table[min(i, len(table) - 1)] for i in range(length)])
+
+    def _neighbourhood(self, length, causal):
+        legal = np.zeros((length, length), bool)
+        for i in range(length):
+            for j in range(i + 1 if causal else length):
+                legal[i, j] = not self._radius or abs(i - j) <= self._radius
+        return legal
 
     def _attend(self, path, query, memory, legal=None):
         w_q, w_k, w_v = (
@@ -60,25 +110,59 @@ class NumpyTransformer:
         heads = []
         for head in range(self._num_heads):
             q, k, v = query @ w_q[head], memory @ w_k[head], memory @ w_v[head]
-            scores = q @ k.T / np.sqrt(k.shape[1])
-            if legal is not None:
-                scores = np.where(legal, scores, -np.inf)
-            weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-            heads.append(weights / weights.sum(axis=1, keepdims=True) @ v)
+            heads.append(attention(q, k, v, legal))
         return np.hstack(heads) @ self._weights[f"{path}/output"]
 
-    def _feed_forward(self, layer, x):
+    def _feed_forward(self, path, x):
+        if self._parameter_attention_heads:
+            return self._attend_to_parameters(path, x)
         w_1, b_1, w_2, b_2 = (
-            self._weights[f"{layer}/feed_forward/{part}"]
+            self._weights[f"{path}/{part}"]
             for part in ("inner/kernel", "inner/bias", "outer/kernel", "outer/bias")
         )
         return np.maximum(0, x @ w_1 + b_1) @ w_2 + b_2
 
-    def _add_and_norm(self, path, x, sublayer_output):
-        x = x + sublayer_output
+    def _attend_to_parameters(self, path, x):
+        w_q, keys, values, w_o = (
+            self._weights[f"{path}/{part}"] for part in ("query", "keys", "values", "output")
+        )
+        assert keys.shape[1] == self._parameter_attention_heads
+        scale = np.sqrt(x.shape[1])
+        heads = []
+        for head, w in enumerate(np.split(w_q, self._parameter_attention_heads, axis=1)):
+            heads.append(attention(x @ w, keys[:, head] * scale, values[:, head] * scale))
+        return np.hstack(heads) @ w_o
+
+    def _residual(self, path, x, sublayer):
+        if self._pre_norm:
+            return x + sublayer(self._norm(f"{path}/norm", x))
+        return self._norm(f"{path}/norm", x + sublayer(x))
+
+    def _norm(self, path, x):
         deviation = x - x.mean(axis=1, keepdims=True)
         normalised = deviation / np.sqrt((deviation**2).mean(axis=1, keepdims=True) + 1e-6)
-        return normalised * self._weights[f"{path}/norm/gamma"] + self._weights[f"{path}/norm/beta"]
+        return normalised * self._weights[f"{path}/gamma"] + self._weights[f"{path}/beta"]
+
+
+def attention(q, k, v, legal=None):
+    """softmax(q k^T / sqrt(d_k)) v of one head, over the legal keys [queries, keys]."""
+    scores = q @ k.T / np.sqrt(k.shape[1])
+    if legal is not None:
+        scores = np.where(legal, scores, -np.inf)
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return weights / weights.sum(axis=1, keepdims=True) @ v
+
+
+def smoothed_cross_entropy(logits, target, epsilon):
+    """-Σ q log p at each position, q = (1 - epsilon) · one-hot + epsilon / V: [target length]."""
+    losses = []
+    for scores, wanted in zip(logits, target, strict=True):
+        log_p = scores - scores.max()
+        log_p = log_p - np.log(np.exp(log_p).sum())
+        q = np.full(len(scores), epsilon / len(scores))
+        q[wanted] += 1 - epsilon
+        losses.append(-(q * log_p).sum())
+    return np.array(losses)
 
 
 def positions(length, d_model):

@@ -8,7 +8,7 @@ import tensorflow as tf
 pytestmark = pytest.mark.filterwarnings("ignore:You are using a softmax over axis -1:UserWarning")
 
 # Float32, and what bfloat16 rounds to with logits of a few units.
-TOLERANCES = [("float32", 1e-5), ("mixed_bfloat16", 0.15)]
+TOLERANCES = [("float32", 1e-5), ("mixed_bfloat16", 0.2)]
 
 
 def steps(model, source, target, step=None):
@@ -24,8 +24,8 @@ def steps(model, source, target, step=None):
 
 
 @pytest.mark.parametrize(("policy", "tolerance"), TOLERANCES)
-def test_steps_give_the_logits_of_known_targets(make_model, batch, policy, tolerance):
-    model = make_model(dtype=policy)
+def test_steps_give_the_logits_of_known_targets(make_model, variant, batch, policy, tolerance):
+    model = make_model(dtype=policy, **variant)
     logits, _ = steps(model, batch["source"], batch["target"])
     assert logits.dtype == np.float32
     real = batch["target"] != 0
@@ -33,7 +33,8 @@ def test_steps_give_the_logits_of_known_targets(make_model, batch, policy, toler
     np.testing.assert_allclose(logits[real], expected[real], rtol=0, atol=tolerance)
 
 
-def test_steps_in_a_graph(model, batch):
+@pytest.mark.parametrize("variant", ["base", "every option"], indirect=True)
+def test_steps_in_a_graph(variant_model, batch):
     # As in a loop over positions: the index and the lengths are known only when it runs.
     def unknown_lengths(cache):
         def spec(tensor, axes):
@@ -46,9 +47,9 @@ def test_steps_in_a_graph(model, batch):
             "memory_mask": spec(cache["memory_mask"], (0, 3)),
         }
 
-    cache = model.start_cache(*model.encode(batch["source"]))
+    cache = variant_model.start_cache(*variant_model.encode(batch["source"]))
     compiled = tf.function(
-        model.decode_step,
+        variant_model.decode_step,
         input_signature=[
             tf.TensorSpec([None], tf.int32),
             tf.TensorSpec([], tf.int32),
@@ -56,13 +57,13 @@ def test_steps_in_a_graph(model, batch):
         ],
     )
     logits, _ = steps(
-        model,
+        variant_model,
         batch["source"],
         batch["target"],
         lambda previous, index, cache: compiled(previous, tf.constant(index), cache),
     )
     real = batch["target"] != 0
-    np.testing.assert_allclose(logits[real], model(batch).numpy()[real], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(logits[real], variant_model(batch).numpy()[real], rtol=0, atol=1e-5)
 
 
 def test_what_the_cache_holds(model, batch):
@@ -75,6 +76,14 @@ def test_what_the_cache_holds(model, batch):
     for kept, first in zip(last["memory"], cache["memory"], strict=True):
         assert (kept["key"].shape, kept["value"].shape) == ((3, 5, 3, 5), (3, 5, 3, 4))
         np.testing.assert_array_equal(kept["key"], first["key"])
+
+
+def test_what_the_cache_of_restricted_attention_holds(make_model, batch):
+    # A position sees itself and so many before it as the radius is.
+    model = make_model(self_attention_radius=2)
+    _, last = steps(model, batch["source"], batch["target"])
+    assert [past["key"].shape for past in last["self"]] == [(3, 3, 3, 5)] * 2
+    assert [past["value"].shape for past in last["self"]] == [(3, 3, 3, 4)] * 2
 
 
 def test_rows_of_the_cache_can_be_reordered(model, batch):

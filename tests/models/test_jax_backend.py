@@ -14,12 +14,16 @@ from t2t_keras.layers import MultiHeadAttention, SinusoidalPositions
 from t2t_keras.training.losses import token_sums
 from t2t_keras.training.schedules import TransformerSchedule
 
+# What makes a model: all whole numbers, or true and false.
 SHAPE_NAMES = ("vocab_size", "num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v")
+SHAPE_NAMES += ("self_attention_radius", "learned_positions", "parameter_attention_heads")
+SHAPE_NAMES += ("pre_norm",)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="needs jax")
-def test_same_numbers(make_model, batch, tmp_path):
-    model = make_model(num_layers=1)
+@pytest.mark.parametrize("variant", ["base", "every option"], indirect=True)
+def test_same_numbers(make_model, variant, batch, tmp_path):
+    model = make_model(num_layers=1, **variant)
     random = np.random.default_rng(3)
     attention = MultiHeadAttention(2, 3)
     attention.build((None, None, 8))

@@ -1,0 +1,45 @@
+"""The gradient of the whole model's smoothed loss, against central differences of the reference's.
+
+The reference computes in float64, so its differences are as good as its derivatives.
+"""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_keras.training.losses import token_sums
+
+EPSILON = 0.1
+STEP = 1e-5
+
+
+def test_gradients_agree_with_central_differences(
+    variant_model, variant, numpy_transformer, make_reference, weights_of, batch, pairs
+):
+    weights = weights_of(variant_model)
+    with tf.GradientTape() as tape:
+        loss = token_sums(variant_model(batch), batch["target"], EPSILON)["loss"]
+    gradients = tape.gradient(loss, [v.value for v in variant_model.trainable_variables])
+
+    def loss_with(changed):
+        reference = make_reference(weights | changed, **variant)
+        return sum(
+            numpy_transformer.smoothed_cross_entropy(
+                reference.logits(source, target), target, EPSILON
+            ).sum()
+            for source, target in pairs
+        )
+
+    assert float(loss) == pytest.approx(loss_with({}), rel=1e-6)
+    random = np.random.default_rng(4)
+    for (path, array), gradient in zip(weights.items(), gradients, strict=True):
+        gradient = tf.convert_to_tensor(gradient).numpy()
+        # Along the gradient itself, where the loss rises by its norm, and along another direction.
+        for direction in (gradient, random.normal(size=array.shape)):
+            direction = direction / np.linalg.norm(direction)
+            up, down = (
+                loss_with({path: array + sign * STEP * direction.astype(np.float64)})
+                for sign in (1, -1)
+            )
+            expected = (up - down) / (2 * STEP)
+            assert (gradient * direction).sum() == pytest.approx(expected, rel=1e-3, abs=1e-4), path

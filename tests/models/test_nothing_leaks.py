@@ -1,0 +1,110 @@
+"""What a position must not see changes nothing of its output, bit for bit.
+
+Sentences keep their place and arrays their shape, so every sum has the same terms in the same
+order, and what is masked is multiplied by exactly 0. Where shapes change, to 1e-5.
+"""
+
+import numpy as np
+import pytest
+
+# The first position has one key to attend to; Keras takes that for a mistake.
+pytestmark = pytest.mark.filterwarnings("ignore:You are using a softmax over axis -1:UserWarning")
+
+
+def other_ids(ids):
+    """Other ids of the vocabulary of 11, none of them padding."""
+    return ids % 10 + 1
+
+
+def test_a_future_target_token(variant_model, batch):
+    before = variant_model(batch).numpy()
+    length = batch["target"].shape[1]
+    for position in range(length):
+        # Padding becomes a token as well.
+        target = batch["target"].copy()
+        target[:, position] = other_ids(target[:, position])
+        after = variant_model({**batch, "target": target}).numpy()
+        # Position i predicts token i: it has seen those before it.
+        unseen, seen = slice(position + 1), slice(position + 1, position + 2)
+        np.testing.assert_array_equal(after[:, unseen], before[:, unseen])
+        if position + 1 < length:
+            assert np.abs(after - before)[:, seen].max(axis=(1, 2)).min() > 1e-3
+
+
+def test_the_neighbour_sentences(variant_model, batch):
+    before = variant_model(batch).numpy()
+    for row in range(3):
+        others = np.arange(3) != row
+        shorter = batch["source"].copy()
+        shorter[others, 2:] = 0
+        padding = {side: np.where(others[:, None], 0, ids) for side, ids in batch.items()}
+        for changed in (
+            {side: np.where(others[:, None], other_ids(ids), ids) for side, ids in batch.items()},
+            {**batch, "source": shorter},
+            padding,
+        ):
+            after = variant_model(changed).numpy()
+            np.testing.assert_array_equal(after[row], before[row])
+            assert np.abs(after - before)[others].max() > 1e-3
+
+
+def test_what_is_embedded_at_padded_positions(variant_model, batch):
+    real = batch["target"] != 0
+    before = variant_model(batch).numpy()[real]
+    matrix = variant_model.embedding.matrix
+    kept = matrix.numpy()
+    matrix.assign(np.where(np.arange(11)[:, None] == 0, 50.0 - kept, kept))
+    after = variant_model(batch).numpy()[real]
+    matrix.assign(kept)
+    # The padding's own logit is the one that the row makes.
+    np.testing.assert_array_equal(after[:, 1:], before[:, 1:])
+    assert np.abs(after - before)[:, 0].min() > 1e-3
+
+
+def test_memory_at_padded_positions(variant_model, batch):
+    memory, mask = (x.numpy() for x in variant_model.encode(batch["source"]))
+    real = batch["target"] != 0
+    before = variant_model.decode(batch["target"], memory, mask).numpy()
+    for changed, same in (
+        (np.where(mask[..., None], memory, 1e3 - memory), True),
+        (np.where(mask[..., None], memory + np.arange(8), memory), False),
+    ):
+        after = variant_model.decode(batch["target"], changed.astype(np.float32), mask).numpy()
+        assert (after == before)[real].all() == same
+
+
+def test_more_padding(variant_model, batch):
+    longer = {side: np.pad(ids, [(0, 0), (0, 20)]) for side, ids in batch.items()}
+    length = batch["target"].shape[1]
+    real = batch["target"] != 0
+    np.testing.assert_allclose(
+        variant_model(longer).numpy()[:, :length][real],
+        variant_model(batch).numpy()[real],
+        rtol=0,
+        atol=1e-5,
+    )
+
+
+def test_the_neighbours_in_cached_decoding(variant_model, batch):
+    def last_of_row_0(source, target):
+        cache = variant_model.start_cache(*variant_model.encode(source))
+        for index in range(4):
+            logits, cache = variant_model.decode_step(target[:, index], index, cache)
+        return logits.numpy()[0]
+
+    others = np.array([[False], [True], [True]])
+    changed = [np.where(others, other_ids(ids), ids) for ids in batch.values()]
+    np.testing.assert_array_equal(last_of_row_0(*changed), last_of_row_0(*batch.values()))
+
+
+def test_a_radius_is_as_far_as_each_layer_sees(make_model):
+    model = make_model(self_attention_radius=2)  # of 2 layers
+    source = np.arange(40)[None] % 10 + 1
+    before = model.encode(source)[0].numpy()
+    for position in (0, 15, 16, 39):
+        changed = source.copy()
+        changed[0, position] = other_ids(changed[0, position])
+        difference = np.abs(model.encode(changed)[0].numpy() - before).max(axis=2)[0]
+        seen = np.abs(np.arange(40) - position) <= 4
+        assert (difference[~seen] == 0).all()
+        assert (difference[seen] > 1e-3).all()
