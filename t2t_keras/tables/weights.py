@@ -42,10 +42,11 @@ def count_weights(hparams: HParams, vocab_size: int, model: str = "transformer")
     """
     import tensorflow as tf
 
-    # In a graph the weights have shapes, but no memory and no values.
-    with tf.Graph().as_default():
+    # Keras knows the shapes of its weights. In the place of the values, which would take memory and
+    # most of the time, stands a specification.
+    with tf.variable_creator_scope(lambda make, **arguments: tf.TensorSpec(shape=None)):
         weights = registry.model(model).from_hparams(hparams, vocab_size).trainable_variables
-        return sum(math.prod(weight.shape) for weight in weights)
+    return sum(math.prod(weight.shape) for weight in weights)
 
 
 def changed_hparams(hparams: HParams, hparams_set: str = "transformer_base") -> dict[str, Any]:
