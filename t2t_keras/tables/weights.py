@@ -10,7 +10,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.tables.paper import PARAMETER_ATTENTION, TABLE_3
 from t2t_keras.tables.rendering import Table
-from t2t_keras.tables.results import Result, newest_bleu
+from t2t_keras.tables.results import Result, newest_result
 
 # Section 5.1: "about 37000".
 VOCAB_SIZE = 37_000
@@ -23,6 +23,7 @@ _COLUMNS = {
     "paper_perplexity": "PPL",
     "paper_bleu": "BLEU",
     "our_bleu": "our BLEU",
+    "our_steps": "at step",
     "paper_millions": "params·10⁶",
     "weights": "our weights",
 }
@@ -79,6 +80,7 @@ def weights_table(results: Sequence[Result] = (), vocab_size: int = VOCAB_SIZE) 
     rows = []
     for variation in (*TABLE_3, *PARAMETER_ATTENTION):
         hparams = registry.hparams(variation.hparams_set)
+        ours = newest_result(results, variation.hparams_set, "dev", "translate_ende")
         rows.append(
             {
                 "set": variation.hparams_set,
@@ -88,7 +90,8 @@ def weights_table(results: Sequence[Result] = (), vocab_size: int = VOCAB_SIZE) 
                 "paper_perplexity": variation.perplexity,
                 "paper_bleu": variation.bleu,
                 "paper_millions": variation.millions,
-                "our_bleu": newest_bleu(results, variation.hparams_set, "translate_ende", "dev"),
+                "our_bleu": ours and ours.bleu,
+                "our_steps": ours and ours.steps,
                 "vocab_size": vocab_size,
                 "weights": count_weights(hparams, vocab_size),
             }
