@@ -18,7 +18,7 @@ from t2t_keras.tables.paper import (
     TranslationModel,
 )
 from t2t_keras.tables.rendering import Table
-from t2t_keras.tables.results import Result, newest_bleu
+from t2t_keras.tables.results import Result, newest_result
 
 _COLUMNS = {
     "model": "model",
@@ -145,6 +145,8 @@ def cost_table(results: Sequence[Result] = (), asked: dict[str, object] | None =
 
 def _paper_row(model: TranslationModel, results: Sequence[Result]) -> dict[str, object]:
     enfr_set = _ENFR_SETS.get(model.hparams_set, model.hparams_set)
+    ende = newest_result(results, model.hparams_set, "test", "translate_ende")
+    enfr = newest_result(results, enfr_set, "test", "translate_enfr")
     return {
         "model": model.name,
         "set": model.hparams_set,
@@ -152,8 +154,8 @@ def _paper_row(model: TranslationModel, results: Sequence[Result]) -> dict[str, 
         "bleu_enfr": model.bleu_enfr,
         "flops_ende": model.flops_ende,
         "flops_enfr": model.flops_enfr,
-        "our_bleu_ende": newest_bleu(results, model.hparams_set, "translate_ende", "test"),
-        "our_bleu_enfr": newest_bleu(results, enfr_set, "translate_enfr", "test"),
+        "our_bleu_ende": ende and ende.bleu,
+        "our_bleu_enfr": enfr and enfr.bleu,
     }
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from t2t_keras import registry
 from t2t_keras.tables.paper import TABLE_4
 from t2t_keras.tables.rendering import Table
-from t2t_keras.tables.results import Result
+from t2t_keras.tables.results import Result, newest_result
 from t2t_keras.tables.weights import changed_hparams, count_weights
 
 _COLUMNS = {
@@ -41,7 +41,8 @@ def parsing_table(results: Sequence[Result] = ()) -> Table:
         }
         if parser.hparams_set:
             hparams = registry.hparams(parser.hparams_set)
-            row["our_f1"] = _newest_f1(shown, parser.hparams_set)
+            ours = newest_result(shown, parser.hparams_set, "test")
+            row["our_f1"] = ours and ours.f1
             row["changed"] = changed_hparams(hparams)
             row["vocab_size"] = parser.vocab_size
             row["weights"] = count_weights(hparams, parser.vocab_size)
@@ -53,13 +54,3 @@ def parsing_table(results: Sequence[Result] = ()) -> Table:
         notes=[_NOTE],
         results=shown,
     )
-
-
-def _newest_f1(results: Sequence[Result], hparams_set: str) -> float | None:
-    """Returns the F1 of the last result of an unchanged set on the test set, or None."""
-    found = [
-        result.f1
-        for result in results
-        if (result.set, result.split) == (hparams_set, "test") and not result.hparams
-    ]
-    return found[-1] if found else None

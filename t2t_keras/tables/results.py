@@ -15,6 +15,9 @@ from typing import Any
 
 from t2t_keras.errors import UserError
 
+# Hyperparameters that say how a step is computed, not what it computes.
+_HOW_NOT_WHAT = {"microbatch_tokens", "compute_dtype"}
+
 
 @dataclasses.dataclass(frozen=True)
 class Result:
@@ -112,15 +115,23 @@ def read_results(path: str | Path) -> list[Result]:
     return results
 
 
-def newest_bleu(
-    results: Sequence[Result], hparams_set: str | None, problem: str, split: str
-) -> float | None:
-    """Returns the BLEU of the last result of an unchanged set on a problem's split, or None."""
+def newest_result(
+    results: Sequence[Result], hparams_set: str | None, split: str, problem: str = ""
+) -> Result | None:
+    """Returns the last result of an unchanged set, or None.
+
+    Args:
+      results: in the order of the file.
+      hparams_set: name of the set; what changes only how it is computed may differ.
+      split: "dev" or "test".
+      problem: name of the problem; "" = any.
+    """
     found = [
-        result.bleu
+        result
         for result in results
-        if (result.set, result.problem, result.split) == (hparams_set, problem, split)
-        and not result.hparams
+        if (result.set, result.split) == (hparams_set, split)
+        and result.problem == (problem or result.problem)
+        and not set(result.hparams) - _HOW_NOT_WHAT
     ]
     return found[-1] if found else None
 

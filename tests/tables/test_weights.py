@@ -3,6 +3,7 @@
 import pytest
 
 from t2t_keras.hyperparameters import HParams
+from t2t_keras.models.transformer import Transformer
 from t2t_keras.tables.weights import changed_hparams, count_weights, weights_table
 
 # Sums of the matrices of sections 3.2 to 3.5: attention without biases, d_ff with them.
@@ -61,9 +62,12 @@ def test_the_paper_s_figures_stand_beside_ours(rows):
             assert row["weights"] / 1e6 == pytest.approx(row["paper_millions"], rel=0.08)
 
 
-def test_the_vocabulary_is_one_matrix():
+def test_the_vocabulary_is_one_matrix_and_models_made_later_have_values():
     hparams = HParams(num_layers=1, d_model=16, d_ff=8, num_heads=2)
     assert count_weights(hparams, 1010) - count_weights(hparams, 1000) == 10 * 16
+    # Only what is counted is made without values.
+    embedding, *_ = Transformer.from_hparams(hparams, 1000).get_weights()
+    assert embedding.std() > 0
 
 
 def test_what_differs_from_a_set():
@@ -81,6 +85,6 @@ def test_results_of_the_dev_set_stand_beside_the_paper_s(make_result, monkeypatc
     others = [make_result(), make_result(split="dev", problem="parsing_wsj")]
     table = weights_table([*shown, *others])
     assert list(table.results) == shown
-    assert {row["set"]: row["our_bleu"] for row in table.rows if row["our_bleu"]} == {
-        "transformer_base": 25.0
-    }
+    assert {
+        row["set"]: (row["our_bleu"], row["our_steps"]) for row in table.rows if row["our_bleu"]
+    } == {"transformer_base": (25.0, 100_000)}

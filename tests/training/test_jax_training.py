@@ -19,6 +19,7 @@ from t2t_keras.training.npz_conversion import convert_npz_run
 from t2t_keras.training.run_record import RunRecord
 from t2t_keras.training.tensorflow_step import TensorFlowStep
 from t2t_keras.training.trainer import TrainOptions, train
+from t2t_keras.training.training_cost import hardware_name, read_costs
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="needs jax")
 
@@ -137,6 +138,10 @@ def test_the_mean_is_the_mean_of_the_arrays(runs, seen):
         np.load(runs / name)
         for name in ("mean/model.ckpt-25.npz", "plain/model.ckpt-20.npz", "plain/model.ckpt-25.npz")
     )
+    tokens = [each["tokens"] for each in seen["numbers"]]
+    assert read_costs(runs / "plain")[20].target_tokens == sum(tokens[:20])
+    assert read_costs(runs / "mean")[25].target_tokens == sum(tokens)
+    assert read_costs(runs / "mean")[25].hardware == hardware_name()
     assert set(mean.files) == {name for name in of[0].files if name.startswith("model/")}
     for name in mean.files:
         wanted = np.mean([each[name] for each in of], axis=0, dtype=np.float64)
