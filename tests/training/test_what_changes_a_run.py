@@ -65,6 +65,11 @@ def numbers(variables):
     return np.concatenate([np.ravel(variable.numpy()) for variable in variables]).tolist()
 
 
+def make_step(record, xla):
+    strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
+    return TensorFlowStep(record.make_model, record.hparams, strategy, record.random_seed, xla)
+
+
 @pytest.fixture
 def observe(make_record, generated, tmp_path, monkeypatch):
     """Returns a function that trains a tiny run and tells what `ORDER` lists."""
@@ -95,8 +100,7 @@ def observe(make_record, generated, tmp_path, monkeypatch):
     def observe(hparams, seed=1):
         record = dataclasses.replace(make_record(), hparams=hparams, random_seed=seed)
         directory = tmp_path / str(len(list(tmp_path.iterdir())))
-        strategy = tf.distribute.get_strategy()
-        result = train(record, generated, directory, strategy, TrainOptions(schedule="train"))
+        result = train(record, generated, directory, make_step, TrainOptions(schedule="train"))
         return {STEPS: result.step, **seen}
 
     monkeypatch.setattr(TensorFlowStep, "update", watched)
