@@ -3,6 +3,7 @@
 The paper's estimate (section 6.2): seconds of training x GPUs x what a GPU sustains.
 """
 
+import math
 import re
 from collections.abc import Sequence
 
@@ -88,10 +89,16 @@ def cost_row(
       step_seconds: how long a step takes, as many times as the set has train_steps.
 
     Raises:
-      UserError: no such set or hardware; not exactly one of hours and step_seconds.
+      UserError: no such set or hardware; not exactly one of hours and step_seconds, or one that is
+        no time.
     """
     if bool(hours) == bool(step_seconds):
         raise UserError("Give either --hours or --step_seconds of a training, not both.")
+    if not 0 < hours + step_seconds < math.inf:
+        raise UserError(
+            f"A training cannot take {hours or step_seconds} hours or seconds a step: give --hours "
+            f"or --step_seconds a positive number."
+        )
     if step_seconds and not hparams_set:
         raise UserError(
             "--step_seconds needs --hparams_set, whose train_steps it is multiplied by."

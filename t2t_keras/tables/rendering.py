@@ -72,7 +72,8 @@ def _rows_with_results(table: Table) -> list[dict[str, Any]]:
     for result in table.results:
         theirs = next((row for row in rows if row.get("set") == result.set), None)
         if theirs is None:
-            theirs = {"set": result.set}
+            # With what the other rows have, so that whoever reads them need not tell them apart.
+            theirs = {**dict.fromkeys(table.rows[0]), "set": result.set}
             rows.append(theirs)
         theirs.setdefault("results", []).append(dataclasses.asdict(result))
     return rows

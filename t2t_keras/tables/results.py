@@ -6,6 +6,7 @@ ever rewritten.
 
 import dataclasses
 import json
+import math
 import os
 import sys
 import typing
@@ -67,7 +68,9 @@ def append_result(path: str | Path, result: Result) -> None:
       UserError: it cannot be written.
     """
     path = Path(path)
-    line = json.dumps(dataclasses.asdict(result), ensure_ascii=False).encode("utf-8") + b"\n"
+    text = json.dumps(dataclasses.asdict(result), ensure_ascii=False)
+    # The name of a translated file need not be UTF-8; this file is.
+    line = text.encode("utf-8", errors="replace") + b"\n"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not _ends_a_line(path):
@@ -110,7 +113,7 @@ def read_results(path: str | Path) -> list[Result]:
             continue
         try:
             results.append(_result(json.loads(line)))
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             print(f"{path}:{number} is not a result and is left out: {error}", file=sys.stderr)
     return results
 
@@ -146,7 +149,7 @@ def _ends_a_line(path: Path) -> bool:
 
 
 def _result(values: Any) -> Result:
-    """Returns the result that a line of JSON holds, or raises ValueError."""
+    """Returns the result that a line of JSON holds, or raises ValueError or OverflowError."""
     if not isinstance(values, dict):
         raise ValueError("it is not an object {...}")
     kinds = typing.get_type_hints(Result)
@@ -162,5 +165,8 @@ def _result(values: Any) -> Result:
 
 
 def _fits(value: Any, kind: Any) -> bool:
+    # NaN and Infinity, which Python reads and writes, are no JSON and no scores.
+    if isinstance(value, int | float) and not math.isfinite(value):
+        return False
     # JSON writes a whole number of seconds without a decimal point.
     return isinstance(value, kind) or (isinstance(value, int) and isinstance(float(value), kind))

@@ -38,6 +38,10 @@ def test_json_is_a_list_of_rows_with_the_results_of_their_sets(make_result):
     assert rows[1]["results"][0]["bleu_signature"] == "nrefs:1|tok:13a"
     assert rows[1]["hidden"] == 1
     assert [each["set"] for each in rows[2]["results"]] == ["transformer_tiny"]
+    # Nothing is known of the set itself, but it can be asked for what the other rows have.
+    assert {name: rows[2][name] for name in ("changed", "weights", "x")} == dict.fromkeys(
+        ("changed", "weights", "x")
+    )
 
 
 def test_markdown_cells():

@@ -50,6 +50,9 @@ def test_torn_and_wrong_lines_are_named_and_left_out(tmp_path, capsys):
         b'{"set": "x", "problem": "y", "split": "z", "blue": 1}\n',
         b'{"set": "x", "problem": "y", "split": "z", "steps": "many"}\n',
         b"\xff\n",
+        b'{"set": "x", "problem": "y", "split": "z", "bleu": NaN}\n',
+        b'{"set": "x", "problem": "y", "split": "z", "bleu": 1e999}\n',
+        b'{"set": "x", "problem": "y", "split": "z", "bleu": 1%s}\n' % (b"0" * 400),
         # A disk was full here, and the next writer begins a line of its own.
         whole[:30],
     ]
@@ -60,11 +63,20 @@ def test_torn_and_wrong_lines_are_named_and_left_out(tmp_path, capsys):
     assert said.out == ""
     lines = said.err.splitlines()
     assert [line.partition(" ")[0] for line in lines] == [
-        f"{path}:{n}" for n in (2, 4, 5, 6, 7, 8, 9)
+        f"{path}:{n}" for n in (2, 4, 5, 6, 7, 8, 9, 10, 11, 12)
     ]
     assert "it has no 'split'" in lines[2]
     assert "a result has no 'blue'" in lines[3]
     assert "'steps' cannot be 'many'" in lines[4]
+    assert "'bleu' cannot be nan" in lines[6]
+
+
+def test_a_file_name_that_is_not_utf_8(tmp_path):
+    path = tmp_path / "results.jsonl"
+    # As Python names a file whose name holds a byte 0xff.
+    append_result(path, dataclasses.replace(RESULT, split="news\udcff.en"))
+    (found,) = read_results(path)
+    assert found == dataclasses.replace(RESULT, split="news?.en")
 
 
 APPEND_MANY = """

@@ -6,7 +6,6 @@ from t2t_keras.hyperparameters import HParams
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.tables.weights import changed_hparams, count_weights, weights_table
 
-# Sums of the matrices of sections 3.2 to 3.5: attention without biases, d_ff with them.
 WEIGHTS = {
     "transformer_base": 63_045_632,
     "transformer_h1": 63_045_632,
@@ -31,6 +30,46 @@ WEIGHTS = {
     "transformer_parameter_attention_a": 63_014_912,
     "transformer_parameter_attention_b": 63_014_912,
 }
+
+
+# What each row of Table 3 changes in the sizes of `sum_of_parts`; the other rows change none.
+SIZES = {
+    "transformer_h1": dict(h=1, d_k=512, d_v=512),
+    "transformer_h4": dict(h=4, d_k=128, d_v=128),
+    "transformer_h16": dict(h=16, d_k=32, d_v=32),
+    "transformer_h32": dict(h=32, d_k=16, d_v=16),
+    "transformer_k128": dict(d_k=16),
+    "transformer_k256": dict(d_k=32),
+    "transformer_l2": dict(n=2),
+    "transformer_l4": dict(n=4),
+    "transformer_l8": dict(n=8),
+    "transformer_hs256": dict(d=256, d_k=32, d_v=32),
+    "transformer_hs1024": dict(d=1024, d_k=128, d_v=128),
+    "transformer_ff1024": dict(d_ff=1024),
+    "transformer_ff4096": dict(d_ff=4096),
+    # A table for the source and one for the target, of 256 positions.
+    "transformer_learned_positions": dict(positions=2 * 256),
+    "transformer_big": dict(d=1024, d_ff=4096, h=16),
+    "transformer_parameter_attention_a": dict(h_p=8, n_p=1536),
+    "transformer_parameter_attention_b": dict(h_p=16, n_p=512),
+}
+
+
+def sum_of_parts(n=6, d=512, d_ff=2048, h=8, d_k=64, d_v=64, positions=0, h_p=0, n_p=0):
+    """The matrices of sections 3.1 to 3.5: no biases in attention, two in the feed-forward."""
+    attention = 2 * d * h * d_k + 2 * d * h * d_v
+    feed_forward = d * d_ff + d_ff + d_ff * d + d
+    if h_p:  # W^Q and W^O, keys and values, of width 64.
+        feed_forward = 2 * d * h_p * 64 + 2 * n_p * h_p * 64
+    normalisation = 2 * d
+    encoder_layer = attention + feed_forward + 2 * normalisation
+    decoder_layer = 2 * attention + feed_forward + 3 * normalisation
+    return (37_000 + positions) * d + n * (encoder_layer + decoder_layer)
+
+
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_the_figures_are_the_sums_of_their_parts(name):
+    assert sum_of_parts(**SIZES.get(name, {})) == WEIGHTS[name]
 
 
 @pytest.fixture(scope="module")
