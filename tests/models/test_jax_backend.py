@@ -14,6 +14,7 @@ from t2t_keras.layers import MultiHeadAttention, SinusoidalPositions
 from t2t_keras.training.losses import token_sums
 from t2t_keras.training.schedules import TransformerSchedule
 
+COMPILE_QUICKLY = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 # What makes a model: all whole numbers, or true and false.
 SHAPE_NAMES = ("vocab_size", "num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v")
 SHAPE_NAMES += ("self_attention_radius", "learned_positions", "parameter_attention_heads")
@@ -58,7 +59,7 @@ def test_same_numbers(make_model, variant, batch, tmp_path):
     script = Path(__file__).with_name("jax_numbers.py")
     finished = subprocess.run(
         [sys.executable, "-W", "error", script, tmp_path / "given.npz", tmp_path / "found.npz"],
-        env=os.environ | {"JAX_PLATFORMS": "cpu"},
+        env=os.environ | {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": COMPILE_QUICKLY},
         capture_output=True,
         text=True,
         timeout=300,
