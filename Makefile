@@ -25,7 +25,7 @@ demo: $(INSTALLED) ## train, score, average, export and serve a toy translation 
 	@$(IN_VENV) examples/demo.sh
 
 test: $(INSTALLED_TEST) ## run the tests
-	@$(VENV)/bin/python -m pytest -q
+	@$(VENV)/bin/python -m pytest -q --numprocesses=auto --maxprocesses=4 --dist=loadfile
 
 bench: $(INSTALLED_TEST) ## run the long measurements behind the README's figures
 	@$(IN_VENV) benchmarks/run.sh

@@ -61,6 +61,7 @@ setup(
             "jax>=0.10,<0.11",
             "keras-nlp>=0.32,<0.33",
             "pytest>=9,<10",
+            "pytest-xdist>=3.6,<4",
             # The packaging test builds the wheel with it, without a network.
             "setuptools>=77",
         ],

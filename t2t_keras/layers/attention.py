@@ -29,10 +29,13 @@ class MultiHeadAttention(keras.layers.Layer):
         Default: the Keras mask of `value`. With a radius, [batch, length].
       causal: whether position i may attend to positions up to i only (section 3.2.3). Needs a
         query and a value of the same length.
+      packing: where the tokens of `query` stand, if it is packed (see `Packing`); then `mask` must
+        be given, unless `causal` already hides all padding.
+      value_packing: the same of `value`; in self-attention, `packing`.
       training: whether dropout acts.
 
     Returns:
-      [batch, query length, d_model].
+      [batch, query length, d_model], or packed as `query` is.
 
     Example:
       >>> x = keras.random.normal((2, 5, 512))
@@ -69,15 +72,23 @@ class MultiHeadAttention(keras.layers.Layer):
         query_mask=None,
         value_mask=None,
         causal=False,
+        packing=None,
+        value_packing=None,
         training=None,
     ):
         """See the class."""
+        if value is None:
+            value_packing = packing
         if mask is None:
             mask = value_mask
-        keys_and_values = self.keys_and_values(query if value is None else value)
+        queries = _unpacked(self._queries(query), packing)
+        keys_and_values = {
+            name: _unpacked(heads, value_packing)
+            for name, heads in self.keys_and_values(query if value is None else value).items()
+        }
         if self.radius and value is None:
             heads = restricted_self_attention(
-                self._queries(query),
+                queries,
                 **keys_and_values,
                 radius=self.radius,
                 mask=None if mask is None else ops.cast(mask, "bool"),
@@ -85,9 +96,10 @@ class MultiHeadAttention(keras.layers.Layer):
                 dropout=self.attention_dropout,
                 training=training,
             )
-            return self._join_heads(heads)
-        mask = attention_mask(mask, ops.shape(query)[1] if causal else None)
-        return self.attend(query, keys_and_values, mask, training=training)
+        else:
+            mask = attention_mask(mask, ops.shape(queries)[1] if causal else None)
+            heads = self._attend(queries, keys_and_values, mask, training)
+        return self._join_heads(heads if packing is None else packing.pack(heads))
 
     def keys_and_values(self, x):
         """Projects what is attended to.
@@ -131,15 +143,13 @@ class MultiHeadAttention(keras.layers.Layer):
         Returns:
           [batch, query length, d_model].
         """
+        return self._join_heads(self._attend(self._queries(query), keys_and_values, mask, training))
+
+    def _attend(self, queries, keys_and_values, mask, training):
         heads, _ = scaled_dot_product_attention(
-            self._queries(query),
-            keys_and_values["key"],
-            keys_and_values["value"],
-            mask,
-            self.attention_dropout,
-            training,
+            queries, **keys_and_values, mask=mask, dropout=self.attention_dropout, training=training
         )
-        return self._join_heads(heads)
+        return heads
 
     def _queries(self, x):
         return self._split_heads(self._project(x, self.query_projection), self.d_k)
@@ -175,3 +185,7 @@ class MultiHeadAttention(keras.layers.Layer):
             "dropout": self.attention_dropout.rate,
             "radius": self.radius,
         }
+
+
+def _unpacked(heads, packing):
+    return heads if packing is None else packing.unpack(heads)

@@ -108,10 +108,11 @@ class EncoderLayer(_TransformerLayer):
     Call arguments:
       x: [batch, length, d_model].
       mask: boolean [batch, length], True = a token (default: the Keras mask of x).
+      packing: where the tokens stand, if x is packed (see `Packing`); then `mask` must be given.
       training: whether dropout acts.
 
     Returns:
-      [batch, length, d_model].
+      [batch, length, d_model], or packed as x is.
     """
 
     def build(self, x_shape):
@@ -123,10 +124,10 @@ class EncoderLayer(_TransformerLayer):
         for part in (self.self_attention, self.feed_forward, self.residual_1, self.residual_2):
             part.build(x_shape)
 
-    def call(self, x, mask=None, training=None):
+    def call(self, x, mask=None, packing=None, training=None):
         """See the class."""
         read = self.residual_1.sublayer_input(x)
-        attended = self.self_attention(read, mask=mask, training=training)
+        attended = self.self_attention(read, mask=mask, packing=packing, training=training)
         x = self.residual_1(x, attended, training=training)
         read = self.residual_2.sublayer_input(x)
         return self.residual_2(x, self.feed_forward(read, training=training), training=training)
@@ -146,10 +147,12 @@ class DecoderLayer(_TransformerLayer):
       x: [batch, target length, d_model].
       memory: the encoder's output [batch, source length, d_model].
       memory_mask: boolean [batch, source length], True = a token (default: memory's Keras mask).
+      packing: where the target's tokens stand, if x is packed (see `Packing`).
+      memory_packing: the same of `memory`; then `memory_mask` must be given.
       training: whether dropout acts.
 
     Returns:
-      [batch, target length, d_model].
+      [batch, target length, d_model], or packed as x is.
     """
 
     def build(self, x_shape, memory_shape):
@@ -166,13 +169,20 @@ class DecoderLayer(_TransformerLayer):
         for residual in (self.residual_1, self.residual_2, self.residual_3):
             residual.build(x_shape)
 
-    def call(self, x, memory, memory_mask=None, training=None):
+    def call(self, x, memory, memory_mask=None, packing=None, memory_packing=None, training=None):
         """See the class."""
         read = self.residual_1.sublayer_input(x)
-        attended = self.self_attention(read, causal=True, training=training)
+        attended = self.self_attention(read, causal=True, packing=packing, training=training)
         x = self.residual_1(x, attended, training=training)
         read = self.residual_2.sublayer_input(x)
-        attended = self.memory_attention(read, memory, mask=memory_mask, training=training)
+        attended = self.memory_attention(
+            read,
+            memory,
+            mask=memory_mask,
+            packing=packing,
+            value_packing=memory_packing,
+            training=training,
+        )
         x = self.residual_2(x, attended, training=training)
         read = self.residual_3.sublayer_input(x)
         return self.residual_3(x, self.feed_forward(read, training=training), training=training)

@@ -7,6 +7,7 @@ from t2t_keras.layers import (
     DecoderLayer,
     EncoderLayer,
     LearnedPositions,
+    Packing,
     SharedEmbedding,
     SinusoidalPositions,
     SymbolDropout,
@@ -61,10 +62,12 @@ class Transformer(keras.Model):
     Call arguments:
       inputs: {"source": integers [batch, source length], "target": integers [batch, target
         length]}; the target is what is to be predicted, it is shifted to the right inside.
+      packed: whether padding is left out of the work (see `Packing`).
       training: whether dropout acts.
 
     Returns:
       float32 logits [batch, target length, vocab_size]; position i has seen targets before i only.
+      With `packed`, [1, target tokens, vocab_size], those of the real tokens.
     """
 
     def __init__(
@@ -163,45 +166,64 @@ class Transformer(keras.Model):
             self.decoder_norm.build(states)
         self.built = True
 
-    def call(self, inputs, training=None):
+    def call(self, inputs, packed=False, training=None):
         """See the class."""
-        memory, memory_mask = self.encode(inputs["source"], training=training)
-        return self.logits(self.decode(inputs["target"], memory, memory_mask, training=training))
+        source, target = (
+            Packing(ops.not_equal(inputs[side], 0)) if packed else None
+            for side in ("source", "target")
+        )
+        memory, memory_mask = self.encode(inputs["source"], source, training=training)
+        x = self.decode(inputs["target"], memory, memory_mask, target, source, training=training)
+        return self.logits(x)
 
-    def encode(self, source, training=None):
+    def encode(self, source, packing=None, training=None):
         """Runs the encoder.
 
         Args:
           source: integers [batch, source length].
+          packing: where its tokens stand, to leave padding out of the work.
           training: whether dropout acts.
 
         Returns:
-          memory [batch, source length, d_model], and its mask, boolean [batch, source length].
+          memory [batch, source length, d_model], packed where `packing` is given, and its mask,
+          boolean [batch, source length].
         """
         mask = ops.not_equal(source, 0)
         x = self.source_positions(self._embed(source, training))
+        x = x if packing is None else packing.pack(x)
         x = self.embedding_dropout(x, training=training)
         for layer in self.encoder:
-            x = layer(x, mask=mask, training=training)
+            x = layer(x, mask=mask, packing=packing, training=training)
         return self.encoder_norm(x) if self.config["pre_norm"] else x, mask
 
-    def decode(self, target, memory, memory_mask, training=None):
+    def decode(self, target, memory, memory_mask, packing=None, memory_packing=None, training=None):
         """Runs the decoder over known targets.
 
         Args:
           target: integers [batch, target length]; position i reads those before i.
           memory: [batch, source length, d_model].
           memory_mask: boolean [batch, source length].
+          packing: where the target's tokens stand, to leave padding out of the work.
+          memory_packing: where the source's tokens stand; needed where memory is packed.
           training: whether dropout acts.
 
         Returns:
-          [batch, target length, d_model]; `logits` projects them.
+          [batch, target length, d_model], packed where `packing` is given; `logits` projects them.
         """
         # The first input is a zero vector: the embedded target shifted to the right by one.
         x = ops.pad(self._embed(target, training)[:, :-1], [[0, 0], [1, 0], [0, 0]])
-        x = self.embedding_dropout(self.target_positions(x), training=training)
+        x = self.target_positions(x)
+        x = x if packing is None else packing.pack(x)
+        x = self.embedding_dropout(x, training=training)
         for layer in self.decoder:
-            x = layer(x, memory, memory_mask=memory_mask, training=training)
+            x = layer(
+                x,
+                memory,
+                memory_mask=memory_mask,
+                packing=packing,
+                memory_packing=memory_packing,
+                training=training,
+            )
         return self.decoder_norm(x) if self.config["pre_norm"] else x
 
     def logits(self, x):

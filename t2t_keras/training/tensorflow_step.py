@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from t2t_keras.data.batches import TokenArrays
 from t2t_keras.hyperparameters import HParams
+from t2t_keras.layers import Packing
 from t2t_keras.training.adam import Adam
 from t2t_keras.training.dropout_seeds import dropout_seeds
 from t2t_keras.training.loss_scale import FIRST_LOSS_SCALE, adapted_loss_scale
@@ -68,6 +69,8 @@ class TensorFlowStep:
         self._seed_states = self.model.non_trainable_variables
         self._accumulators = None
         self.fixed_shapes = xla
+        # XLA needs shapes that do not depend on how much of a batch is padding.
+        self._packed = not xla
         self._gradients = tf.function(self._replica_gradients, jit_compile=xla or None)
         self._compile()
 
@@ -201,8 +204,7 @@ class TensorFlowStep:
 
     def _one_evaluation(self, sources, targets):
         def replica_evaluation(source, target):
-            logits = self.model({"source": source, "target": target}, training=False)
-            return self._replica_total(token_sums(logits, target))
+            return self._replica_total(self._token_sums(source, target, training=False))
 
         inputs = self._per_replica(sources), self._per_replica(targets)
         return self._first(self._strategy.run(replica_evaluation, inputs))
@@ -211,14 +213,22 @@ class TensorFlowStep:
         """Returns dense gradients of this part's share of the loss, and its sums."""
         states = zip(self._seed_states, tf.unstack(seeds), strict=True)
         with keras.StatelessScope(state_mapping=list(states)), tf.GradientTape() as tape:
-            logits = self.model({"source": source, "target": target}, training=True)
-            sums = token_sums(logits, target, self._hparams.label_smoothing)
+            sums = self._token_sums(
+                source, target, training=True, label_smoothing=self._hparams.label_smoothing
+            )
             loss = sums["loss"] / tokens
             if self._scales_loss:
                 loss = loss * self.loss_scale
         gradients = tape.gradient(loss, self._weights)
         # Keras's and TensorFlow's Adam are both wrong about repeated rows of sparse gradients.
         return [tf.convert_to_tensor(gradient) for gradient in gradients], sums
+
+    def _token_sums(self, source, target, training, **options):
+        inputs = {"source": source, "target": target}
+        logits = self.model(inputs, packed=self._packed, training=training)
+        if self._packed:
+            target = Packing(target != 0).pack(target)
+        return token_sums(logits, target, **options)
 
     def _replica_total(self, sums):
         if self.num_replicas == 1:

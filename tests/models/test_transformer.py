@@ -19,6 +19,15 @@ def test_logits_are_the_paper_s(variant_model, variant, make_reference, weights_
         np.testing.assert_allclose(ours[: len(target)], expected, rtol=0, atol=1e-5)
 
 
+def test_packed_logits_are_the_paper_s(
+    variant_model, variant, make_reference, weights_of, batch, pairs
+):
+    reference = make_reference(weights_of(variant_model), **variant)
+    expected = np.concatenate([reference.logits(source, target) for source, target in pairs])
+    logits = variant_model(batch, packed=True)
+    np.testing.assert_allclose(logits, expected[None], rtol=0, atol=1e-5)
+
+
 def test_memory_is_the_paper_s(variant_model, variant, make_reference, weights_of, batch, pairs):
     reference = make_reference(weights_of(variant_model), **variant)
     memory, mask = variant_model.encode(batch["source"])
@@ -41,11 +50,12 @@ def test_the_reference_reads_every_weight(
         assert np.abs(after - before).max() > 1e-3, path
 
 
-def test_an_empty_source_gives_numbers(model, batch):
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_empty_source_gives_numbers(model, batch, packed):
     # On a replica without examples, one row of padding stands for them.
     empty = {side: np.zeros((2, 3), np.int32) for side in batch}
     with tf.GradientTape() as tape:
-        logits = model(empty)
+        logits = model(empty, packed=packed)
         total = tf.reduce_sum(logits)
     assert np.isfinite(logits).all()
     for gradient in tape.gradient(total, [v.value for v in model.trainable_variables]):

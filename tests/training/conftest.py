@@ -30,7 +30,7 @@ def generated(tmp_path_factory):
     return open_generated(problem, directory)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_record(generated):
     """Returns a function that makes the record of a tiny run; its arguments are hyperparameters."""
 
@@ -52,7 +52,7 @@ def make_record(generated):
     return make
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_strategy():
     """Returns a function that makes a strategy over so many virtual CPU devices."""
 

@@ -10,7 +10,7 @@ from t2t_keras.training.tensorflow_step import TensorFlowStep
 STEPS = 3
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def make_step(make_record, make_strategy):
     """Returns a function that makes a step over so many replicas."""
 
@@ -39,7 +39,7 @@ def trained(step, steps):
     return np.concatenate([np.ravel(w.numpy()) for w in step.model.trainable_variables]), said
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def one_replica(make_step, generated):
     """What one replica does in one part a step, without dropout."""
     return trained(make_step(dropout=0.0), batches(generated, 1))
