@@ -13,6 +13,8 @@ if [ ! -f "$kit/run.py" ]; then
     exit 2
 fi
 kit=$(cd "$kit" && pwd)
+# oneDNN's matrix multiplication, as this package turns it on for itself, for every toolkit.
+export TF_ENABLE_ONEDNN_OPTS=1
 ours="$(command -v python) $PWD/benchmarks/train_speed.py --kit=$kit --config={config}"
 for config in tiny base; do
     python "$kit/run.py" --config "$config" --mode train --rounds "$rounds" --limit 900 \
