@@ -2,21 +2,47 @@
 
 The paper's inference (section 6.1): beam 4, length penalty alpha 0.6, an output of at most the
 input's length + 50, ending early when possible. The penalty is that of Wu et al. (2016).
+
+What a hypothesis has computed for a position, its keys and values, stays where it was written: in
+a slot that belongs to the position and the place in the beam. When hypotheses change places, only
+a table of who goes back to which slots changes. Every few positions the slots that no live
+hypothesis goes back to are left behind, and so are the sentences that are done.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-# step(previous_ids, index, cache) -> (logits, cache), for B sentences with K = beam_size rows each:
-#   previous_ids  int32 [B * K], the symbols chosen last; padding at index 0, where there are none
-#   index         int32 [], the position in the output that is scored
-#   cache         what each row remembers, as given to `beam_search`
-#   logits        float32 [B * K, V], unnormalised log-probabilities of the symbol at `index`
-Step = Callable[[tf.Tensor, tf.Tensor, Any], tuple[tf.Tensor, Any]]
+from t2t_keras.decoding.candidates import Candidates, best_candidates
 
 _IMPOSSIBLE = -float("inf")
+
+
+class Cache(NamedTuple):
+    """What a search keeps: nested structures of tensors [B, ...], one row for each sentence.
+
+    Attributes:
+      sentence: what was computed once for a sentence, such as keys and values of its source.
+      past: tensors [B, ?, slots, ...] of earlier positions; given without any slot.
+      recent: the same structure, with room for R positions of K slots each.
+    """
+
+    sentence: Any
+    past: Any
+    recent: Any
+
+
+# step(previous, index, place, legal, cache) -> (logits, recent), for B sentences of K hypotheses:
+#   previous  int32 [B, K], the symbols chosen last; padding at index 0, where there are none
+#   index     int32 [], the position in the output that is scored
+#   place     int32 [], the position's place in `cache.recent`: its slots are place · K + 0 .. K - 1
+#   legal     bool [B, K, slots of past + slots of recent], which slots each hypothesis goes back
+#             to, the new ones included
+#   cache     a `Cache`; `recent` is returned with the new position
+#   logits    float32 [B, K, V], unnormalised log-probabilities of the symbol at `index`
+Step = Callable[[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor, Cache], tuple[tf.Tensor, Any]]
 
 
 class Hypotheses(NamedTuple):
@@ -34,23 +60,14 @@ class Hypotheses(NamedTuple):
 
 
 class _State(NamedTuple):
-    """What the loop carries after t symbols."""
+    """What the loop carries; L is the longest output allowed to any sentence."""
 
-    index: tf.Tensor  # int32 [], equals t
+    live_ids: tf.Tensor  # int32 [B, K, L], padding from the position that comes next
     previous_ids: tf.Tensor  # int32 [B, K], the last of live_ids
-    live_ids: tf.Tensor  # int32 [B, K, t]
     live_log_probs: tf.Tensor  # float32 [B, K], best first; -inf: this place is vacant
-    cache: Any  # leading axis B * K
-    finished_ids: tf.Tensor  # int32 [B, N, t]
+    legal: tf.Tensor  # bool [B, K, slots], the slots that each live hypothesis goes back to
+    finished_ids: tf.Tensor  # int32 [B, N, L]
     finished_scores: tf.Tensor  # float32 [B, N], best first; -inf: this place is vacant
-
-
-class _Candidates(NamedTuple):
-    """Continuations of each sentence's live hypotheses, best first."""
-
-    log_probs: tf.Tensor  # float32 [B, C]
-    parents: tf.Tensor  # int32 [B, C], 0 .. K - 1
-    ids: tf.Tensor  # int32 [B, C]
 
 
 def length_penalty(length: tf.Tensor, alpha: float) -> tf.Tensor:
@@ -60,12 +77,14 @@ def length_penalty(length: tf.Tensor, alpha: float) -> tf.Tensor:
 
 def beam_search(
     step: Step,
-    cache: Any,
+    cache: Cache,
     max_lengths: tf.Tensor,
     *,
     beam_size: int,
     alpha: float,
+    room: int,
     num_hypotheses: int = 1,
+    reach: int = 0,
     eos_id: int = 1,
     padding_id: int = 0,
 ) -> Hypotheses:
@@ -82,14 +101,14 @@ def beam_search(
     finished. Of equal scores, the one from the better hypothesis, then the smaller id, goes first.
 
     Args:
-      step: scores the next symbol, see `Step`. It closes over what is the same for all hypotheses
-        of a sentence, such as the encoder's output, which therefore is never moved.
-      cache: nested structure of tensors [B * K, time, ...] that belong to a single hypothesis and
-        move with it. `step` may make them longer along axis 1.
+      step: scores the next symbol, see `Step`.
+      cache: what `step` keeps, see `Cache`.
       max_lengths: int32 [B], the most symbols of each sentence's output, the end counted; >= 1.
       beam_size: K, the width of the search.
       alpha: exponent of the length penalty, >= 0; 0 compares plain log-probabilities.
+      room: R, for how many positions `cache.recent` has room.
       num_hypotheses: N <= K, how many hypotheses to return for a sentence.
+      reach: how many positions before its own a step goes back to; 0 = all.
       eos_id: the end of sentence.
       padding_id: fills up the results, therefore never chosen as a symbol.
 
@@ -104,143 +123,220 @@ def beam_search(
     if not alpha >= 0:
         raise ValueError(f"alpha={alpha}: without alpha >= 0 the search cannot know when to stop.")
 
-    def some_live(state: _State) -> tf.Tensor:
-        return tf.reduce_any(state.live_log_probs > _IMPOSSIBLE)
+    search = _Search(step, beam_size, alpha, room, reach, eos_id, padding_id)
+    return search.run(cache, max_lengths, num_hypotheses)
 
-    def extend(state: _State) -> tuple[_State]:
-        logits, cache = step(tf.reshape(state.previous_ids, [-1]), state.index, state.cache)
-        only_end = state.index >= max_lengths - 1
-        candidates = _best_candidates(logits, state, only_end, eos_id, padding_id)
-        ends = candidates.ids == eos_id
-        finished_ids, finished_scores = _finish(state, candidates, ends, alpha, padding_id)
+
+class _Sentences(NamedTuple):
+    """The sentences that are not done, b of B."""
+
+    rows: tf.Tensor  # int32 [b], their places in the batch
+    max_lengths: tf.Tensor  # int32 [b]
+    fixed: Any  # `Cache.sentence`
+    past: Any  # `Cache.past`
+    positions: tf.Tensor  # int32 [b, 1, slots], to which position of the output a slot belongs
+    state: _State
+
+
+@dataclasses.dataclass(frozen=True)
+class _Search:
+    """The arguments of `beam_search` that are the same for all sentences."""
+
+    step: Step
+    beam_size: int
+    alpha: float
+    room: int
+    reach: int
+    eos_id: int
+    padding_id: int
+
+    def run(self, cache: Cache, max_lengths: tf.Tensor, num_hypotheses: int) -> Hypotheses:
+        """Searches room after room: what is inside a room has a fixed shape."""
+        sentences = self._start(cache, max_lengths, num_hypotheses)
+        results = Hypotheses(sentences.state.finished_ids, sentences.state.finished_scores)
+
+        def some_left(_, sentences: _Sentences, __) -> tf.Tensor:
+            return tf.size(sentences.rows) > 0
+
+        def search_on(index: tf.Tensor, sentences: _Sentences, results: Hypotheses):
+            recent = tf.nest.map_structure(lambda x: x[: tf.size(sentences.rows)], cache.recent)
+            index, sentences = self._fill(index, sentences, recent)
+            rows, state = sentences.rows[:, None], sentences.state
+            results = Hypotheses(
+                tf.tensor_scatter_nd_update(results.ids, rows, state.finished_ids),
+                tf.tensor_scatter_nd_update(results.scores, rows, state.finished_scores),
+            )
+            return index, self._without_unused(index, _without_done(sentences)), results
+
+        start = (tf.constant(0), sentences, results)
+        free = tf.nest.map_structure(lambda x: tf.TensorShape([None, *x.shape[1:]]), sentences)
+        free = free._replace(
+            past=tf.nest.map_structure(_free_slots, sentences.past),
+            positions=_free_slots(sentences.positions),
+            state=free.state._replace(legal=_free_slots(sentences.state.legal)),
+        )
+        fixed = tf.nest.map_structure(lambda x: x.shape, results)
+        index, _, results = tf.while_loop(
+            some_left, search_on, start, shape_invariants=(tf.TensorShape([]), free, fixed)
+        )
+        return Hypotheses(results.ids[:, :, :index], results.scores)
+
+    def _start(self, cache: Cache, max_lengths: tf.Tensor, num_hypotheses: int) -> _Sentences:
+        """One empty hypothesis a sentence; the other places of the beam are vacant."""
+        batch_size, beam_size = tf.shape(max_lengths)[0], self.beam_size
+        # An empty batch has no longest output.
+        longest = tf.maximum(tf.reduce_max(max_lengths), 1)
+        live_log_probs = tf.one_hot(0, beam_size, on_value=0.0, off_value=_IMPOSSIBLE)
+        return _Sentences(
+            rows=tf.range(batch_size),
+            max_lengths=max_lengths,
+            fixed=cache.sentence,
+            past=cache.past,
+            positions=tf.zeros([batch_size, 1, 0], tf.int32),
+            state=_State(
+                live_ids=tf.fill([batch_size, beam_size, longest], self.padding_id),
+                previous_ids=tf.fill([batch_size, beam_size], self.padding_id),
+                live_log_probs=tf.tile(live_log_probs[None], [batch_size, 1]),
+                legal=tf.zeros([batch_size, beam_size, 0], tf.bool),
+                finished_ids=tf.fill([batch_size, num_hypotheses, longest], self.padding_id),
+                finished_scores=tf.fill([batch_size, num_hypotheses], _IMPOSSIBLE),
+            ),
+        )
+
+    def _fill(
+        self, index: tf.Tensor, sentences: _Sentences, recent: Any
+    ) -> tuple[tf.Tensor, _Sentences]:
+        """Searches until `recent` is full or nothing is live; then all of it belongs to the past."""
+        slots = self.room * self.beam_size
+        positions = index + tf.range(slots) // self.beam_size
+        positions = tf.tile(positions[None, None], [tf.size(sentences.rows), 1, 1])
+        positions = tf.concat([sentences.positions, positions], axis=2)
+        legal = tf.pad(sentences.state.legal, [[0, 0], [0, 0], [0, slots]])
+
+        def unfinished(place: tf.Tensor, state: _State, _) -> tf.Tensor:
+            return (place < self.room) & tf.reduce_any(state.live_log_probs > _IMPOSSIBLE)
+
+        def extend(place: tf.Tensor, state: _State, recent: Any) -> tuple[tf.Tensor, _State, Any]:
+            now = index + place
+            new_slots = tf.shape(positions)[2] - slots + place * self.beam_size
+            own = tf.range(tf.shape(positions)[2]) == new_slots + tf.range(self.beam_size)[:, None]
+            state = state._replace(legal=state.legal | own)
+            seen = state.legal
+            if self.reach:
+                seen &= positions >= now - self.reach
+            logits, recent = self.step(
+                state.previous_ids,
+                now,
+                place,
+                seen,
+                Cache(sentences.fixed, sentences.past, recent),
+            )
+            return place + 1, self._extended(state, logits, now, sentences.max_lengths), recent
+
+        place, state, recent = tf.while_loop(
+            unfinished, extend, (tf.constant(0), sentences.state._replace(legal=legal), recent)
+        )
+        past = tf.nest.map_structure(
+            lambda old, new: tf.concat([old, new], axis=2), sentences.past, recent
+        )
+        sentences = sentences._replace(past=past, positions=positions, state=state)
+        return index + place, sentences
+
+    def _extended(
+        self, state: _State, logits: tf.Tensor, index: tf.Tensor, max_lengths: tf.Tensor
+    ) -> _State:
+        """Returns the state after the symbol at `index`."""
+        candidates = best_candidates(
+            logits, state.live_log_probs, index >= max_lengths - 1, self.eos_id, self.padding_id
+        )
+        ends = candidates.ids == self.eos_id
+        finished_ids, finished_scores = self._finished(state, candidates, ends, index)
 
         # At most K of the 2K candidates are ends, so K others are left to live on.
         live_log_probs, chosen = tf.math.top_k(
-            tf.where(ends, _IMPOSSIBLE, candidates.log_probs), beam_size
+            tf.where(ends, _IMPOSSIBLE, candidates.log_probs), self.beam_size
         )
         parents = tf.gather(candidates.parents, chosen, batch_dims=1)
         ids = tf.gather(candidates.ids, chosen, batch_dims=1)
-        done = _is_done(live_log_probs, finished_scores, max_lengths, alpha)
-        extended = _State(
-            index=state.index + 1,
+        done = self._is_done(live_log_probs, finished_scores, max_lengths)
+        return _State(
+            live_ids=_written(tf.gather(state.live_ids, parents, batch_dims=1), index, ids),
             previous_ids=ids,
-            live_ids=_append(tf.gather(state.live_ids, parents, batch_dims=1), ids),
             # Vacant for good: while the batch goes on, a done sentence no longer changes.
             live_log_probs=tf.where(done[:, None], _IMPOSSIBLE, live_log_probs),
-            cache=_reorder(cache, parents),
+            legal=tf.gather(state.legal, parents, batch_dims=1),
             finished_ids=finished_ids,
             finished_scores=finished_scores,
         )
-        return (extended,)
 
-    start = _start(cache, tf.shape(max_lengths)[0], beam_size, num_hypotheses, padding_id)
-    (end,) = tf.while_loop(
-        some_live, extend, loop_vars=(start,), shape_invariants=(_shape_invariants(start),)
-    )
-    return Hypotheses(end.finished_ids, end.finished_scores)
+    def _finished(
+        self, state: _State, candidates: Candidates, ends: tf.Tensor, index: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns ids [B, N, L] and scores [B, N] of the best finished hypotheses so far.
 
+        `ends`, bool [B, 2K], tells which candidates are an end of sentence.
+        """
+        best = slice(None, self.beam_size)
+        new_scores = tf.where(ends, candidates.log_probs, _IMPOSSIBLE)[:, best]
+        new_scores /= length_penalty(index + 1, self.alpha)
+        new_ids = _written(
+            tf.gather(state.live_ids, candidates.parents[:, best], batch_dims=1),
+            index,
+            candidates.ids[:, best],
+        )
+        # The earlier ones first: of equals they win, and vacant places stay empty.
+        scores, chosen = tf.math.top_k(
+            tf.concat([state.finished_scores, new_scores], axis=1), state.finished_scores.shape[1]
+        )
+        ids = tf.concat([state.finished_ids, new_ids], axis=1)
+        return tf.gather(ids, chosen, batch_dims=1), scores
 
-def _start(
-    cache: Any, batch_size: tf.Tensor, beam_size: int, num_hypotheses: int, padding_id: int
-) -> _State:
-    """One empty hypothesis a sentence; the other places of the beam are vacant."""
-    live_log_probs = tf.one_hot(0, beam_size, on_value=0.0, off_value=_IMPOSSIBLE)
-    return _State(
-        index=tf.constant(0),
-        previous_ids=tf.fill([batch_size, beam_size], padding_id),
-        live_ids=tf.zeros([batch_size, beam_size, 0], tf.int32),
-        live_log_probs=tf.tile(live_log_probs[None], [batch_size, 1]),
-        cache=cache,
-        finished_ids=tf.zeros([batch_size, num_hypotheses, 0], tf.int32),
-        finished_scores=tf.fill([batch_size, num_hypotheses], _IMPOSSIBLE),
-    )
+    def _is_done(
+        self, live_log_probs: tf.Tensor, finished_scores: tf.Tensor, max_lengths: tf.Tensor
+    ) -> tf.Tensor:
+        """Returns bool [B]: no live hypothesis can score better than the worst kept finished one."""
+        if self.beam_size == 1:
+            return finished_scores[:, 0] > _IMPOSSIBLE
+        best_reachable = live_log_probs[:, 0] / length_penalty(max_lengths, self.alpha)
+        return finished_scores[:, -1] >= best_reachable
 
+    def _without_unused(self, index: tf.Tensor, sentences: _Sentences) -> _Sentences:
+        """Leaves behind the slots that no live hypothesis goes back to from `index` on."""
+        state = sentences.state
+        used = state.legal & (state.live_log_probs > _IMPOSSIBLE)[:, :, None]
+        used = tf.reduce_any(used, axis=1)
+        if self.reach:
+            used &= sentences.positions[:, 0] >= index - self.reach
+        count = tf.reduce_max(tf.math.count_nonzero(used, axis=1, dtype=tf.int32))
+        # The used ones first; both kinds in their order.
+        kept = tf.argsort(tf.where(used, 0, 1), stable=True)[:, :count]
 
-def _shape_invariants(start: _State) -> _State:
-    """The batch and the time are free, everything else is as at the start."""
+        def keep(x: tf.Tensor) -> tf.Tensor:
+            return tf.gather(x, kept, axis=2, batch_dims=1)
 
-    def growing(tensor: tf.Tensor) -> tf.TensorShape:
-        return tf.TensorShape([None, None, *tensor.shape[2:]])
-
-    places, finished_places = start.live_log_probs.shape[1], start.finished_scores.shape[1]
-    return _State(
-        index=tf.TensorShape([]),
-        previous_ids=tf.TensorShape([None, places]),
-        live_ids=tf.TensorShape([None, places, None]),
-        live_log_probs=tf.TensorShape([None, places]),
-        cache=tf.nest.map_structure(growing, start.cache),
-        finished_ids=tf.TensorShape([None, finished_places, None]),
-        finished_scores=tf.TensorShape([None, finished_places]),
-    )
-
-
-def _best_candidates(
-    logits: tf.Tensor, state: _State, only_end: tf.Tensor, eos_id: int, padding_id: int
-) -> _Candidates:
-    """Returns the 2K best continuations of each sentence; only the end where `only_end` [B]."""
-    beam_size = state.live_log_probs.shape[1]
-    # A row's best 2K symbols besides padding hold all that it can contribute.
-    width = min(2 * beam_size + 1, logits.shape[-1])
-    best_logits, ids = tf.math.top_k(logits, width)  # [B * K, width]
-    normaliser = tf.reduce_logsumexp(logits, axis=-1, keepdims=True)  # [B * K, 1]
-    log_probs = tf.where(ids == padding_id, _IMPOSSIBLE, best_logits - normaliser)
-
-    only_end = tf.repeat(only_end, beam_size)[:, None]  # [B * K, 1]
-    end_log_probs = logits[:, eos_id, None] - normaliser  # [B * K, 1]
-    first = tf.range(width) == 0
-    log_probs = tf.where(only_end, tf.where(first, end_log_probs, _IMPOSSIBLE), log_probs)
-    ids = tf.where(only_end, eos_id, ids)
-
-    log_probs += tf.reshape(state.live_log_probs, [-1, 1])
-    log_probs, chosen = tf.math.top_k(
-        tf.reshape(log_probs, [-1, beam_size * width]), 2 * beam_size
-    )  # [B, 2K]
-    ids = tf.gather(tf.reshape(ids, [-1, beam_size * width]), chosen, batch_dims=1)
-    return _Candidates(log_probs, parents=chosen // width, ids=ids)
+        return sentences._replace(
+            past=tf.nest.map_structure(keep, sentences.past),
+            positions=keep(sentences.positions),
+            state=state._replace(legal=keep(state.legal)),
+        )
 
 
-def _finish(
-    state: _State, candidates: _Candidates, ends: tf.Tensor, alpha: float, padding_id: int
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the ids [B, N, t + 1] and scores [B, N] of the best finished hypotheses so far.
+def _without_done(sentences: _Sentences) -> _Sentences:
+    """Leaves behind the sentences without a live hypothesis."""
+    live = tf.reduce_any(sentences.state.live_log_probs > _IMPOSSIBLE, axis=1)
 
-    `ends`, bool [B, 2K], tells which candidates are an end of sentence.
-    """
-    beam_size = state.live_log_probs.shape[1]
-    num_hypotheses = state.finished_scores.shape[1]
-    new_scores = tf.where(ends, candidates.log_probs, _IMPOSSIBLE)[:, :beam_size]
-    new_scores /= length_penalty(state.index + 1, alpha)
-    new_ids = _append(
-        tf.gather(state.live_ids, candidates.parents[:, :beam_size], batch_dims=1),
-        candidates.ids[:, :beam_size],
-    )
-    old_ids = tf.pad(state.finished_ids, [[0, 0], [0, 0], [0, 1]], constant_values=padding_id)
-    # The earlier ones first: of equals they win, and vacant places stay empty.
-    scores, chosen = tf.math.top_k(
-        tf.concat([state.finished_scores, new_scores], axis=1), num_hypotheses
-    )
-    ids = tf.gather(tf.concat([old_ids, new_ids], axis=1), chosen, batch_dims=1)
-    return ids, scores
+    def leave() -> _Sentences:
+        rows = tf.where(live)[:, 0]
+        return tf.nest.map_structure(lambda x: tf.gather(x, rows), sentences)
+
+    return tf.cond(tf.reduce_all(live), lambda: sentences, leave)
 
 
-def _is_done(
-    live_log_probs: tf.Tensor, finished_scores: tf.Tensor, max_lengths: tf.Tensor, alpha: float
-) -> tf.Tensor:
-    """Returns bool [B]: no live hypothesis can score better than the worst kept finished one."""
-    beam_size = live_log_probs.shape[1]
-    if beam_size == 1:
-        return finished_scores[:, 0] > _IMPOSSIBLE
-    best_reachable = live_log_probs[:, 0] / length_penalty(max_lengths, alpha)
-    return finished_scores[:, -1] >= best_reachable
+def _written(sequences: tf.Tensor, index: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+    """Writes ids [B, K] at `index` into [B, K, L]."""
+    here = tf.range(tf.shape(sequences)[2]) == index
+    return tf.where(here, ids[:, :, None], sequences)
 
 
-def _append(sequences: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
-    """[B, K, t] and [B, K] -> [B, K, t + 1]."""
-    return tf.concat([sequences, ids[:, :, None]], axis=2)
-
-
-def _reorder(cache: Any, parents: tf.Tensor) -> Any:
-    """Gives each place [B, K] of the beam the cache rows of the hypothesis that it continues."""
-    batch_size, beam_size = tf.shape(parents)[0], parents.shape[1]
-    rows = tf.reshape(parents + beam_size * tf.range(batch_size)[:, None], [-1])
-    return tf.nest.map_structure(lambda tensor: tf.gather(tensor, rows), cache)
+def _free_slots(x: tf.Tensor) -> tf.TensorShape:
+    return tf.TensorShape([None, x.shape[1], None, *x.shape[3:]])

@@ -12,9 +12,12 @@ from tqdm import tqdm
 
 from t2t_keras import settings
 from t2t_keras.data.tokenizer import EOS_ID, PADDING_ID, Tokenizer
-from t2t_keras.decoding.beam_search import Hypotheses, beam_search
+from t2t_keras.decoding.beam_search import Cache, Hypotheses, beam_search
 from t2t_keras.errors import UserError
 from t2t_keras.settings import setting
+
+# Positions after which what is no longer needed is left behind.
+_ROOM = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,23 +182,27 @@ class Translator:
         """
         model, beam_size = self.model, self.config.beam_size
         memory, memory_mask = model.encode(source, training=False)
-        # What is computed once for a sentence stands once for each of its hypotheses.
-        cache = tf.nest.map_structure(
-            lambda tensor: tf.repeat(tensor, beam_size, axis=0),
-            model.start_cache(memory, memory_mask),
-        )
+        cache = model.start_cache(memory, memory_mask, _ROOM, beam_size)
 
-        def step(previous_ids, index, own):
-            logits, extended = model.decode_step(previous_ids, index, {**cache, "self": own})
-            return logits, extended["self"]
+        def step(previous, index, place, legal, cache: Cache):
+            logits, extended = model.decode_step(
+                previous,
+                index,
+                {**cache.sentence, "past": cache.past, "recent": cache.recent},
+                place,
+                legal,
+            )
+            return logits, extended["recent"]
 
         return beam_search(
             step,
-            cache["self"],
+            Cache(past=cache.pop("past"), recent=cache.pop("recent"), sentence=cache),
             max_lengths=tf.math.count_nonzero(source != PADDING_ID, axis=1, dtype=tf.int32)
             + self.config.extra_length,
             beam_size=beam_size,
             alpha=self.config.alpha,
+            room=_ROOM,
+            reach=model.config["self_attention_radius"],
             eos_id=EOS_ID,
             padding_id=PADDING_ID,
         )

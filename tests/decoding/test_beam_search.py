@@ -1,8 +1,8 @@
 """The search against exhaustive search and against a plain Python beam search.
 
 The "model" is a table: for every sentence, random log-probabilities of the next symbol for every
-prefix. `step` learns the prefix only from its cache, so a cache that is not moved with its
-hypothesis gives wrong scores.
+prefix. `step` learns the prefix only from the slots of its cache that it is told to go back to, so
+a wrong one of these gives wrong scores.
 """
 
 import itertools
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_keras.decoding.beam_search import beam_search
+from t2t_keras.decoding.beam_search import Cache, beam_search
 
 PADDING, EOS = 0, 1
 
@@ -38,11 +38,18 @@ def log_softmax(logits):
     return logits - highest - math.log(np.exp(logits - highest).sum())
 
 
+def written(kept, slots, new):
+    """Writes new [B, 1, K] at slots [K] of kept [B, 1, slots]."""
+    here = tf.range(tf.shape(kept)[2])[:, None] == slots
+    there = tf.reduce_sum(tf.where(here, new[:, :, None], 0), axis=3)
+    return tf.where(tf.reduce_any(here, axis=1), there, kept)
+
+
 class TableSearch:
     """`beam_search` over a table of logits, compiled once for all sentences and seeds."""
 
-    def __init__(self, vocab_size, **options):
-        self.options = options
+    def __init__(self, vocab_size, room=3, **options):
+        self.room, self.options = room, options
         self.search = tf.function(
             self._search,
             input_signature=[
@@ -52,22 +59,33 @@ class TableSearch:
         )
 
     def _search(self, table, max_lengths):
-        sentences, vocab_size = tf.shape(table)[0], table.shape[-1]
-        beam_size = self.options["beam_size"]
-        sentence = tf.repeat(tf.range(sentences), beam_size)
+        vocab_size, beam_size = table.shape[-1], self.options["beam_size"]
 
-        def step(previous_ids, index, cache):
-            history = cache["layers"][0]["history"]
-            if_any = tf.cast(index > 0, tf.int32)
-            history = tf.concat([history, previous_ids[:, None][:, :if_any]], axis=1)
-            code = tf.zeros_like(previous_ids)
-            for position in tf.range(tf.shape(history)[1]):
-                code = code * vocab_size + history[:, position]
-            logits = tf.gather_nd(table, tf.stack([sentence, code], axis=1))
-            return logits, {"layers": [{"history": history}]}
+        def step(previous, index, place, legal, cache):
+            slots = place * beam_size + tf.range(beam_size)
+            new = {"symbol": previous[:, None], "position": tf.fill(tf.shape(previous), index)[:, None]}
+            [recent] = cache.recent["layers"]
+            recent = {name: written(recent[name], slots, new[name]) for name in new}
+            kept = {
+                name: tf.concat([cache.past["layers"][0][name], recent[name]], axis=2)
+                for name in new
+            }
+            # The first symbol before is none; later digits are smaller.
+            digits = tf.where(
+                legal & (kept["position"] > 0),
+                kept["symbol"] * vocab_size ** tf.maximum(index - kept["position"], 0),
+                0,
+            )
+            code = tf.reduce_sum(digits, axis=2)  # [B, K]
+            return tf.gather(cache.sentence["table"], code, batch_dims=1), {"layers": [recent]}
 
-        cache = {"layers": [{"history": tf.zeros([sentences * beam_size, 0], tf.int32)}]}
-        return beam_search(step, cache, max_lengths, **self.options)
+        def slots(positions):
+            shape = [tf.shape(table)[0], 1, positions * beam_size]
+            # What a slot holds before it is written must not matter.
+            return {"layers": [{name: tf.fill(shape, 77) for name in ("symbol", "position")}]}
+
+        cache = Cache(sentence={"table": table}, past=slots(0), recent=slots(self.room))
+        return beam_search(step, cache, max_lengths, room=self.room, **self.options)
 
     def __call__(self, table, max_lengths):
         """Returns, for each sentence, [(symbols with the end, score), ...]."""

@@ -1,0 +1,82 @@
+"""The best continuations of the hypotheses of a beam."""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+_IMPOSSIBLE = -float("inf")
+# A vocabulary is looked through in groups of at most so many symbols.
+_LARGEST_GROUP = 128
+
+
+class Candidates(NamedTuple):
+    """Continuations of each sentence's live hypotheses, best first."""
+
+    log_probs: tf.Tensor  # float32 [B, C]
+    parents: tf.Tensor  # int32 [B, C], 0 .. K - 1
+    ids: tf.Tensor  # int32 [B, C]
+
+
+def best_candidates(
+    logits: tf.Tensor,
+    live_log_probs: tf.Tensor,
+    only_end: tf.Tensor,
+    eos_id: int,
+    padding_id: int,
+) -> Candidates:
+    """Returns the 2K best continuations of the K live hypotheses of each sentence.
+
+    Args:
+      logits: float32 [B, K, V].
+      live_log_probs: float32 [B, K]; -inf: there is no such hypothesis.
+      only_end: bool [B], where only the end of sentence may follow.
+      eos_id: the end of sentence.
+      padding_id: never chosen.
+    """
+    beam_size, vocab_size = live_log_probs.shape[1], logits.shape[-1]
+    # A hypothesis's best 2K symbols besides padding hold all that it can contribute.
+    width = min(2 * beam_size + 1, vocab_size)
+    best_logits, ids = top_symbols(logits, width)  # [B, K, width]
+    normaliser = tf.reduce_logsumexp(logits, axis=-1, keepdims=True)  # [B, K, 1]
+    log_probs = tf.where(ids == padding_id, _IMPOSSIBLE, best_logits - normaliser)
+
+    only_end = only_end[:, None, None]
+    end_log_probs = logits[:, :, eos_id, None] - normaliser  # [B, K, 1]
+    first = tf.range(width) == 0
+    log_probs = tf.where(only_end, tf.where(first, end_log_probs, _IMPOSSIBLE), log_probs)
+    ids = tf.where(only_end, eos_id, ids)
+
+    log_probs += live_log_probs[:, :, None]
+    flat = [-1, beam_size * width]
+    log_probs, chosen = tf.math.top_k(tf.reshape(log_probs, flat), 2 * beam_size)  # [B, 2K]
+    ids = tf.gather(tf.reshape(ids, flat), chosen, batch_dims=1)
+    return Candidates(log_probs, parents=chosen // width, ids=ids)
+
+
+def top_symbols(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """`tf.math.top_k` over a vocabulary, in less time where it is large.
+
+    The `count` best symbols lie in the `count` groups of symbols whose best ones are best, and the
+    best of each group is found faster than any order.
+
+    Args:
+      logits: float32 [..., V].
+      count: how many to return, at most V.
+
+    Returns:
+      The logits, best first, and ids int32 of the best symbols, both [..., count]; of equal
+      logits, the smaller id goes first.
+    """
+    vocab_size = logits.shape[-1]
+    group = max(size for size in range(1, _LARGEST_GROUP + 1) if vocab_size % size == 0)
+    if vocab_size < count * group * 4 or group < _LARGEST_GROUP // 8:
+        return tf.math.top_k(logits, count)
+    lead = tf.shape(logits)[:-1]
+    rows = tf.reshape(logits, [-1, vocab_size // group, group])
+    _, groups = tf.math.top_k(tf.reduce_max(rows, axis=-1), count)
+    groups = tf.sort(groups)  # In the order of their ids, for equal logits.
+    members = tf.reshape(tf.gather(rows, groups, batch_dims=1), [-1, count * group])
+    best, chosen = tf.math.top_k(members, count)
+    ids = tf.gather(groups, chosen // group, batch_dims=1) * group + chosen % group
+    shape = tf.concat([lead, [count]], axis=0)
+    return tf.reshape(best, shape), tf.reshape(ids, shape)
