@@ -206,7 +206,7 @@ class _Search:
     def _fill(
         self, index: tf.Tensor, sentences: _Sentences, recent: Any
     ) -> tuple[tf.Tensor, _Sentences]:
-        """Searches until `recent` is full or nothing is live; then all of it belongs to the past."""
+        """Searches until `recent` is full or nothing is live; then it belongs to the past."""
         slots = self.room * self.beam_size
         positions = index + tf.range(slots) // self.beam_size
         positions = tf.tile(positions[None, None], [tf.size(sentences.rows), 1, 1])
@@ -294,7 +294,7 @@ class _Search:
     def _is_done(
         self, live_log_probs: tf.Tensor, finished_scores: tf.Tensor, max_lengths: tf.Tensor
     ) -> tf.Tensor:
-        """Returns bool [B]: no live hypothesis can score better than the worst kept finished one."""
+        """Returns bool [B]: no live hypothesis can become better than the worst finished one."""
         if self.beam_size == 1:
             return finished_scores[:, 0] > _IMPOSSIBLE
         best_reachable = live_log_probs[:, 0] / length_penalty(max_lengths, self.alpha)

@@ -181,4 +181,3 @@ class MultiHeadAttention(keras.layers.Layer):
             "dropout": self.attention_dropout.rate,
             "radius": self.radius,
         }
-

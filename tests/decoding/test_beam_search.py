@@ -63,7 +63,10 @@ class TableSearch:
 
         def step(previous, index, place, legal, cache):
             slots = place * beam_size + tf.range(beam_size)
-            new = {"symbol": previous[:, None], "position": tf.fill(tf.shape(previous), index)[:, None]}
+            new = {
+                "symbol": previous[:, None],
+                "position": tf.fill(tf.shape(previous), index)[:, None],
+            }
             [recent] = cache.recent["layers"]
             recent = {name: written(recent[name], slots, new[name]) for name in new}
             kept = {

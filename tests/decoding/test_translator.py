@@ -159,10 +159,11 @@ def test_decode_config_refuses(text, message):
 class NeverEnds:
     """Symbol 5 for ever: only the limit ends its output."""
 
+    def __init__(self):
+        self.config = {"self_attention_radius": 0}
+
     def encode(self, source, training):
         return tf.cast(source, tf.float32)[:, :, None], source != 0
-
-    config = {"self_attention_radius": 0}
 
     def start_cache(self, memory, memory_mask, room, hypotheses):
         return {"past": [], "recent": [], "memory": memory, "memory_mask": memory_mask}

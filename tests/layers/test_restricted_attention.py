@@ -101,4 +101,3 @@ def test_a_radius_is_for_self_attention_only(layers, random):
     restricted, full = layers
     x, memory = random.normal(size=(2, 2, 9, 8)).astype(np.float32)
     np.testing.assert_allclose(restricted(x, memory).numpy(), full(x, memory).numpy(), atol=1e-6)
-
