@@ -18,6 +18,10 @@ import tensorflow as tf
 from t2t_keras.decoding.candidates import Candidates, best_candidates
 
 _IMPOSSIBLE = -float("inf")
+# XLA compiles for each shape. Slots of the past come in this number, doubled as often as needed...
+_XLA_SLOTS = 128
+# ... and sentences are left behind when only one in so many still goes on.
+_XLA_SHRINKS = 4
 
 
 class Cache(NamedTuple):
@@ -85,8 +89,10 @@ def beam_search(
     room: int,
     num_hypotheses: int = 1,
     reach: int = 0,
+    min_length: int = 1,
     eos_id: int = 1,
     padding_id: int = 0,
+    xla: bool = False,
 ) -> Hypotheses:
     """Searches for the symbol sequences with the highest log-probability / length penalty.
 
@@ -109,8 +115,11 @@ def beam_search(
       room: R, for how many positions `cache.recent` has room.
       num_hypotheses: N <= K, how many hypotheses to return for a sentence.
       reach: how many positions before its own a step goes back to; 0 = all.
+      min_length: the fewest symbols of an output, the end counted, where `max_lengths` allows them.
       eos_id: the end of sentence.
       padding_id: fills up the results, therefore never chosen as a symbol.
+      xla: whether the steps are compiled by XLA, anew for each number of sentences, length of the
+        source, longest output, and doubled number of slots.
 
     Returns:
       `Hypotheses` with ids [B, N, L] and scores [B, N].
@@ -123,7 +132,7 @@ def beam_search(
     if not alpha >= 0:
         raise ValueError(f"alpha={alpha}: without alpha >= 0 the search cannot know when to stop.")
 
-    search = _Search(step, beam_size, alpha, room, reach, eos_id, padding_id)
+    search = _Search(step, beam_size, alpha, room, reach, min_length, eos_id, padding_id, xla)
     return search.run(cache, max_lengths, num_hypotheses)
 
 
@@ -147,12 +156,17 @@ class _Search:
     alpha: float
     room: int
     reach: int
+    min_length: int
     eos_id: int
     padding_id: int
+    xla: bool
 
     def run(self, cache: Cache, max_lengths: tf.Tensor, num_hypotheses: int) -> Hypotheses:
         """Searches room after room: what is inside a room has a fixed shape."""
-        sentences = self._start(cache, max_lengths, num_hypotheses)
+        fill = tf.function(self._fill, jit_compile=True) if self.xla else self._fill
+        sentences = self._without_unused(
+            tf.constant(0), self._start(cache, max_lengths, num_hypotheses)
+        )
         results = Hypotheses(sentences.state.finished_ids, sentences.state.finished_scores)
 
         def some_left(_, sentences: _Sentences, __) -> tf.Tensor:
@@ -160,13 +174,13 @@ class _Search:
 
         def search_on(index: tf.Tensor, sentences: _Sentences, results: Hypotheses):
             recent = tf.nest.map_structure(lambda x: x[: tf.size(sentences.rows)], cache.recent)
-            index, sentences = self._fill(index, sentences, recent)
+            index, sentences = fill(index, sentences, recent)
             rows, state = sentences.rows[:, None], sentences.state
             results = Hypotheses(
                 tf.tensor_scatter_nd_update(results.ids, rows, state.finished_ids),
                 tf.tensor_scatter_nd_update(results.scores, rows, state.finished_scores),
             )
-            return index, self._without_unused(index, _without_done(sentences)), results
+            return index, self._without_unused(index, self._without_done(sentences)), results
 
         start = (tf.constant(0), sentences, results)
         free = tf.nest.map_structure(lambda x: tf.TensorShape([None, *x.shape[1:]]), sentences)
@@ -247,7 +261,12 @@ class _Search:
     ) -> _State:
         """Returns the state after the symbol at `index`."""
         candidates = best_candidates(
-            logits, state.live_log_probs, index >= max_lengths - 1, self.eos_id, self.padding_id
+            logits,
+            state.live_log_probs,
+            may_end=index >= self.min_length - 1,
+            must_end=index >= max_lengths - 1,
+            eos_id=self.eos_id,
+            padding_id=self.padding_id,
         )
         ends = candidates.ids == self.eos_id
         finished_ids, finished_scores = self._finished(state, candidates, ends, index)
@@ -300,6 +319,22 @@ class _Search:
         best_reachable = live_log_probs[:, 0] / length_penalty(max_lengths, self.alpha)
         return finished_scores[:, -1] >= best_reachable
 
+    def _without_done(self, sentences: _Sentences) -> _Sentences:
+        """Leaves behind sentences without a live hypothesis; under XLA, when they are many."""
+        live = tf.reduce_any(sentences.state.live_log_probs > _IMPOSSIBLE, axis=1)
+        count = tf.math.count_nonzero(live, dtype=tf.int32)
+        size = tf.size(sentences.rows)
+        if self.xla:
+            count = tf.where(
+                count > size // _XLA_SHRINKS, size, tf.minimum(count, 1) * (size // _XLA_SHRINKS)
+            )
+
+        def leave() -> _Sentences:
+            rows = tf.argsort(tf.where(live, 0, 1), stable=True)[:count]
+            return tf.nest.map_structure(lambda x: tf.gather(x, rows), sentences)
+
+        return tf.cond(count == size, lambda: sentences, leave)
+
     def _without_unused(self, index: tf.Tensor, sentences: _Sentences) -> _Sentences:
         """Leaves behind the slots that no live hypothesis goes back to from `index` on."""
         state = sentences.state
@@ -309,10 +344,16 @@ class _Search:
             used &= sentences.positions[:, 0] >= index - self.reach
         count = tf.reduce_max(tf.math.count_nonzero(used, axis=1, dtype=tf.int32))
         # The used ones first; both kinds in their order.
-        kept = tf.argsort(tf.where(used, 0, 1), stable=True)[:, :count]
+        kept = tf.argsort(tf.where(used, 0, 1), stable=True)
+        unused = tf.constant(0)
+        if self.xla:
+            count = _rounded_up(count, _XLA_SLOTS)
+            unused = tf.maximum(count - tf.shape(used)[1], 0)
+        kept = kept[:, :count]
 
         def keep(x: tf.Tensor) -> tf.Tensor:
-            return tf.gather(x, kept, axis=2, batch_dims=1)
+            x = tf.gather(x, kept, axis=2, batch_dims=1)
+            return tf.pad(x, [[0, 0], [0, 0], [0, unused]] + [[0, 0]] * (len(x.shape) - 3))
 
         return sentences._replace(
             past=tf.nest.map_structure(keep, sentences.past),
@@ -321,21 +362,17 @@ class _Search:
         )
 
 
-def _without_done(sentences: _Sentences) -> _Sentences:
-    """Leaves behind the sentences without a live hypothesis."""
-    live = tf.reduce_any(sentences.state.live_log_probs > _IMPOSSIBLE, axis=1)
-
-    def leave() -> _Sentences:
-        rows = tf.where(live)[:, 0]
-        return tf.nest.map_structure(lambda x: tf.gather(x, rows), sentences)
-
-    return tf.cond(tf.reduce_all(live), lambda: sentences, leave)
-
-
 def _written(sequences: tf.Tensor, index: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
     """Writes ids [B, K] at `index` into [B, K, L]."""
     here = tf.range(tf.shape(sequences)[2]) == index
     return tf.where(here, ids[:, :, None], sequences)
+
+
+def _rounded_up(count: tf.Tensor, smallest: int) -> tf.Tensor:
+    """Returns the first of smallest, 2 · smallest, 4 · smallest, ... that is not below `count`."""
+    doublings = tf.range(31 - smallest.bit_length(), dtype=tf.int32)
+    sizes = smallest * 2**doublings
+    return tf.gather(sizes, tf.searchsorted(sizes, count[None])[0])
 
 
 def _free_slots(x: tf.Tensor) -> tf.TensorShape:

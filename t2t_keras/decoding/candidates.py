@@ -20,7 +20,8 @@ class Candidates(NamedTuple):
 def best_candidates(
     logits: tf.Tensor,
     live_log_probs: tf.Tensor,
-    only_end: tf.Tensor,
+    may_end: tf.Tensor,
+    must_end: tf.Tensor,
     eos_id: int,
     padding_id: int,
 ) -> Candidates:
@@ -29,22 +30,24 @@ def best_candidates(
     Args:
       logits: float32 [B, K, V].
       live_log_probs: float32 [B, K]; -inf: there is no such hypothesis.
-      only_end: bool [B], where only the end of sentence may follow.
+      may_end: bool [], whether the end of sentence may follow.
+      must_end: bool [B], where nothing else may follow.
       eos_id: the end of sentence.
       padding_id: never chosen.
     """
     beam_size, vocab_size = live_log_probs.shape[1], logits.shape[-1]
-    # A hypothesis's best 2K symbols besides padding hold all that it can contribute.
-    width = min(2 * beam_size + 1, vocab_size)
+    # A hypothesis's best 2K symbols besides padding and the end hold all that it can contribute.
+    width = min(2 * beam_size + 2, vocab_size)
     best_logits, ids = top_symbols(logits, width)  # [B, K, width]
     normaliser = tf.reduce_logsumexp(logits, axis=-1, keepdims=True)  # [B, K, 1]
-    log_probs = tf.where(ids == padding_id, _IMPOSSIBLE, best_logits - normaliser)
+    excluded = (ids == padding_id) | ((ids == eos_id) & ~may_end)
+    log_probs = tf.where(excluded, _IMPOSSIBLE, best_logits - normaliser)
 
-    only_end = only_end[:, None, None]
+    must_end = must_end[:, None, None]
     end_log_probs = logits[:, :, eos_id, None] - normaliser  # [B, K, 1]
     first = tf.range(width) == 0
-    log_probs = tf.where(only_end, tf.where(first, end_log_probs, _IMPOSSIBLE), log_probs)
-    ids = tf.where(only_end, eos_id, ids)
+    log_probs = tf.where(must_end, tf.where(first, end_log_probs, _IMPOSSIBLE), log_probs)
+    ids = tf.where(must_end, eos_id, ids)
 
     log_probs += live_log_probs[:, :, None]
     flat = [-1, beam_size * width]

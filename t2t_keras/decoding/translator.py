@@ -31,6 +31,18 @@ class DecodeConfig:
     extra_length: int = setting(
         50, "an output has at most this many tokens more than its input", minimum=0
     )
+    max_length: int = setting(
+        0,
+        "tokens that an output has at most, its end counted; 0 = no limit but extra_length",
+        minimum=0,
+    )
+    min_length: int = setting(
+        1, "tokens that an output has at least, its end counted, if it may have them", minimum=1
+    )
+    xla: bool = setting(
+        False,
+        "compiles the search by XLA: some seconds for each shape of a batch, then faster",
+    )
     batch_tokens: int = setting(
         4096,
         "most source tokens, padding counted, that are translated at once; a longer sentence is "
@@ -197,15 +209,22 @@ class Translator:
         return beam_search(
             step,
             Cache(past=cache.pop("past"), recent=cache.pop("recent"), sentence=cache),
-            max_lengths=tf.math.count_nonzero(source != PADDING_ID, axis=1, dtype=tf.int32)
-            + self.config.extra_length,
+            max_lengths=self._max_lengths(source),
             beam_size=beam_size,
             alpha=self.config.alpha,
             room=_ROOM,
             reach=model.config["self_attention_radius"],
+            min_length=self.config.min_length,
             eos_id=EOS_ID,
             padding_id=PADDING_ID,
+            xla=self.config.xla,
         )
+
+    def _max_lengths(self, source: tf.Tensor) -> tf.Tensor:
+        """Returns how many tokens the translation of each row may have, int32 [B]."""
+        lengths = tf.math.count_nonzero(source != PADDING_ID, axis=1, dtype=tf.int32)
+        lengths += self.config.extra_length
+        return tf.minimum(lengths, self.config.max_length) if self.config.max_length else lengths
 
 
 def _batches(sources: Mapping[int, np.ndarray], batch_tokens: int) -> Iterator[list[int]]:

@@ -198,6 +198,47 @@ def test_maximum_length_is_each_sentences_own():
     assert all(symbols.index(EOS) == len(symbols) - 1 for [(symbols, _)] in found)
 
 
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_minimum_length(plain_beam_search, beam_size):
+    vocab_size, longest, min_length = 4, 6, 4
+    tables = random_logits(13, 30, vocab_size, longest)
+    max_lengths = np.random.default_rng(3).integers(1, longest + 1, len(tables))
+    search = TableSearch(vocab_size, beam_size=beam_size, alpha=0.6, min_length=min_length)
+    lengths = []
+    for [(symbols, score)], table, max_length in zip(
+        search(tables, max_lengths), tables, max_lengths, strict=True
+    ):
+
+        def following(prefix, table=table):
+            log_probs = log_softmax(table[prefix_code(prefix, vocab_size)])
+            # The end that the longest output must have comes at any rate.
+            if len(prefix) < min(min_length, max_length) - 1:  # noqa: B023
+                log_probs[EOS] = -np.inf
+            return log_probs
+
+        [expected, *_] = plain_beam_search(following, max_length, 0.6, beam_size)
+        assert_same([(symbols, score)], [expected])
+        lengths.append(len(symbols))
+    assert lengths.count(min_length) > 3
+    assert all(
+        n >= min(min_length, longest) for n, longest in zip(lengths, max_lengths, strict=True)
+    )
+
+
+def test_compiled_by_xla_it_finds_the_same():
+    vocab_size, longest, sentences = 4, 7, 24
+    tables = random_logits(17, sentences, vocab_size, longest)
+    tables[6:, :, EOS] += 9.0  # most sentences end early, and leave
+    max_lengths = np.random.default_rng(4).integers(1, longest + 1, sentences)
+    options = dict(beam_size=3, alpha=0.6, num_hypotheses=3)
+    for found, expected in zip(
+        TableSearch(vocab_size, xla=True, **options)(tables, max_lengths),
+        TableSearch(vocab_size, **options)(tables, max_lengths),
+        strict=True,
+    ):
+        assert_same(found, [each for each in expected if each[1] > -math.inf])
+
+
 def test_padding_is_never_chosen():
     tables = random_logits(5, 4, 4, 5)
     tables[..., PADDING] += 20.0
