@@ -163,7 +163,9 @@ class _Search:
 
     def run(self, cache: Cache, max_lengths: tf.Tensor, num_hypotheses: int) -> Hypotheses:
         """Searches room after room: what is inside a room has a fixed shape."""
-        fill = tf.function(self._fill, jit_compile=True) if self.xla else self._fill
+        fill = (
+            tf.function(self._fill, jit_compile=True, autograph=False) if self.xla else self._fill
+        )
         sentences = self._without_unused(
             tf.constant(0), self._start(cache, max_lengths, num_hypotheses)
         )

@@ -100,7 +100,9 @@ class Translator:
         self.config = config or DecodeConfig()
         # One graph for all shapes.
         self.search = tf.function(
-            self._search, input_signature=[tf.TensorSpec([None, None], tf.int32)]
+            self._search,
+            input_signature=[tf.TensorSpec([None, None], tf.int32)],
+            autograph=False,  # Nothing to convert, and looking for it took most of the start.
         )
 
     @classmethod
