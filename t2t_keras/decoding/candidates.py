@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from t2t_keras.decoding.constraints import Constraints, Limits
+
 _IMPOSSIBLE = -float("inf")
 # A vocabulary is looked through in groups of at most so many symbols.
 _LARGEST_GROUP = 128
@@ -20,34 +22,40 @@ class Candidates(NamedTuple):
 def best_candidates(
     logits: tf.Tensor,
     live_log_probs: tf.Tensor,
-    may_end: tf.Tensor,
-    must_end: tf.Tensor,
-    eos_id: int,
-    padding_id: int,
+    live_ids: tf.Tensor,
+    index: tf.Tensor,
+    limits: Limits,
+    constraints: Constraints,
 ) -> Candidates:
     """Returns the 2K best continuations of the K live hypotheses of each sentence.
 
     Args:
       logits: float32 [B, K, V].
       live_log_probs: float32 [B, K]; -inf: there is no such hypothesis.
-      may_end: bool [], whether the end of sentence may follow.
-      must_end: bool [B], where nothing else may follow.
-      eos_id: the end of sentence.
-      padding_id: never chosen.
+      live_ids: int32 [B, K, L], the symbols before `index`.
+      index: int32 [].
+      limits: what holds for each sentence.
+      constraints: what holds for all.
     """
     beam_size, vocab_size = live_log_probs.shape[1], logits.shape[-1]
+    # What is excluded keeps its share of the probability.
+    normaliser = tf.reduce_logsumexp(logits, axis=-1, keepdims=True)  # [B, K, 1]
+    allowed = constraints.without_forbidden(logits, live_ids, index)
     # A hypothesis's best 2K symbols besides padding and the end hold all that it can contribute.
     width = min(2 * beam_size + 2, vocab_size)
-    best_logits, ids = top_symbols(logits, width)  # [B, K, width]
-    normaliser = tf.reduce_logsumexp(logits, axis=-1, keepdims=True)  # [B, K, 1]
-    excluded = (ids == padding_id) | ((ids == eos_id) & ~may_end)
+    best_logits, ids = top_symbols(allowed, width)  # [B, K, width]
+    excluded = (ids == constraints.padding_id) | (
+        (ids == constraints.eos_id) & ~constraints.may_end(index)
+    )
     log_probs = tf.where(excluded, _IMPOSSIBLE, best_logits - normaliser)
 
-    must_end = must_end[:, None, None]
-    end_log_probs = logits[:, :, eos_id, None] - normaliser  # [B, K, 1]
+    forced = constraints.forced_ids(index, limits)[:, None]  # [B, 1]
+    chosen = tf.tile(tf.maximum(forced, 0), [1, beam_size])[:, :, None]
+    forced_log_probs = tf.gather(logits, chosen, batch_dims=2) - normaliser  # [B, K, 1]
+    forced = forced[:, :, None]
     first = tf.range(width) == 0
-    log_probs = tf.where(must_end, tf.where(first, end_log_probs, _IMPOSSIBLE), log_probs)
-    ids = tf.where(must_end, eos_id, ids)
+    log_probs = tf.where(forced >= 0, tf.where(first, forced_log_probs, _IMPOSSIBLE), log_probs)
+    ids = tf.where(forced >= 0, forced, ids)
 
     log_probs += live_log_probs[:, :, None]
     flat = [-1, beam_size * width]

@@ -12,7 +12,9 @@ from tqdm import tqdm
 
 from t2t_keras import settings
 from t2t_keras.data.tokenizer import EOS_ID, PADDING_ID, Tokenizer
-from t2t_keras.decoding.beam_search import Cache, Hypotheses, beam_search
+from t2t_keras.decoding.beam_search import BeamSearch
+from t2t_keras.decoding.constraints import Constraints, Limits
+from t2t_keras.decoding.loop import Cache, Hypotheses, decode
 from t2t_keras.errors import UserError
 from t2t_keras.settings import setting
 
@@ -208,16 +210,18 @@ class Translator:
             )
             return logits, extended["recent"]
 
-        return beam_search(
+        constraints = Constraints(self.config.min_length, eos_id=EOS_ID, padding_id=PADDING_ID)
+        return decode(
             step,
             Cache(past=cache.pop("past"), recent=cache.pop("recent"), sentence=cache),
-            max_lengths=self._max_lengths(source),
-            beam_size=beam_size,
-            alpha=self.config.alpha,
+            Limits(
+                self._max_lengths(source),
+                prefixes=tf.zeros_like(source[:, :0]),
+                numbers=tf.range(tf.shape(source)[0]),
+            ),
+            BeamSearch(beam_size, self.config.alpha, constraints=constraints),
             room=_ROOM,
             reach=model.config["self_attention_radius"],
-            min_length=self.config.min_length,
-            eos_id=EOS_ID,
             padding_id=PADDING_ID,
             xla=self.config.xla,
         )
