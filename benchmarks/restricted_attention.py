@@ -86,8 +86,8 @@ def _decoding(radius: int, length: int):
 
     layer, x = _layer(radius), tf.random.normal([1, 1, _D_MODEL])
     kept = min(length, radius or length)
-    past = {name: tf.random.normal([1, kept, _NUM_HEADS, _D_K]) for name in ("key", "value")}
-    step = tf.function(lambda: layer.attend(x, layer.extend(past, x)))
+    past = {name: tf.random.normal([1, _NUM_HEADS, kept, _D_K]) for name in ("key", "value")}
+    step = tf.function(lambda: layer.attend(x, [past, layer.keys_and_values(x)]))
     return lambda: step().numpy()
 
 

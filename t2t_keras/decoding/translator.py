@@ -12,9 +12,14 @@ from tqdm import tqdm
 
 from t2t_keras import settings
 from t2t_keras.data.tokenizer import EOS_ID, PADDING_ID, Tokenizer
-from t2t_keras.decoding.beam_search import Hypotheses, beam_search
+from t2t_keras.decoding.beam_search import BeamSearch
+from t2t_keras.decoding.constraints import Constraints, Limits
+from t2t_keras.decoding.loop import Cache, Hypotheses, decode
 from t2t_keras.errors import UserError
 from t2t_keras.settings import setting
+
+# Positions after which what is no longer needed is left behind.
+_ROOM = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,6 +32,18 @@ class DecodeConfig:
     )
     extra_length: int = setting(
         50, "an output has at most this many tokens more than its input", minimum=0
+    )
+    max_length: int = setting(
+        0,
+        "tokens that an output has at most, its end counted; 0 = no limit but extra_length",
+        minimum=0,
+    )
+    min_length: int = setting(
+        1, "tokens that an output has at least, its end counted, if it may have them", minimum=1
+    )
+    xla: bool = setting(
+        False,
+        "compiles the search by XLA: some seconds for each shape of a batch, then faster",
     )
     batch_tokens: int = setting(
         4096,
@@ -85,7 +102,9 @@ class Translator:
         self.config = config or DecodeConfig()
         # One graph for all shapes.
         self.search = tf.function(
-            self._search, input_signature=[tf.TensorSpec([None, None], tf.int32)]
+            self._search,
+            input_signature=[tf.TensorSpec([None, None], tf.int32)],
+            autograph=False,  # Nothing to convert, and looking for it took most of the start.
         )
 
     @classmethod
@@ -179,26 +198,39 @@ class Translator:
         """
         model, beam_size = self.model, self.config.beam_size
         memory, memory_mask = model.encode(source, training=False)
-        # What is computed once for a sentence stands once for each of its hypotheses.
-        cache = tf.nest.map_structure(
-            lambda tensor: tf.repeat(tensor, beam_size, axis=0),
-            model.start_cache(memory, memory_mask),
-        )
+        cache = model.start_cache(memory, memory_mask, _ROOM, beam_size)
 
-        def step(previous_ids, index, own):
-            logits, extended = model.decode_step(previous_ids, index, {**cache, "self": own})
-            return logits, extended["self"]
+        def step(previous, index, place, legal, cache: Cache):
+            logits, extended = model.decode_step(
+                previous,
+                index,
+                {**cache.sentence, "past": cache.past, "recent": cache.recent},
+                place,
+                legal,
+            )
+            return logits, extended["recent"]
 
-        return beam_search(
+        constraints = Constraints(self.config.min_length, eos_id=EOS_ID, padding_id=PADDING_ID)
+        return decode(
             step,
-            cache["self"],
-            max_lengths=tf.math.count_nonzero(source != PADDING_ID, axis=1, dtype=tf.int32)
-            + self.config.extra_length,
-            beam_size=beam_size,
-            alpha=self.config.alpha,
-            eos_id=EOS_ID,
+            Cache(past=cache.pop("past"), recent=cache.pop("recent"), sentence=cache),
+            Limits(
+                self._max_lengths(source),
+                prefixes=tf.zeros_like(source[:, :0]),
+                numbers=tf.range(tf.shape(source)[0]),
+            ),
+            BeamSearch(beam_size, self.config.alpha, constraints=constraints),
+            room=_ROOM,
+            reach=model.config["self_attention_radius"],
             padding_id=PADDING_ID,
+            xla=self.config.xla,
         )
+
+    def _max_lengths(self, source: tf.Tensor) -> tf.Tensor:
+        """Returns how many tokens the translation of each row may have, int32 [B]."""
+        lengths = tf.math.count_nonzero(source != PADDING_ID, axis=1, dtype=tf.int32)
+        lengths += self.config.extra_length
+        return tf.minimum(lengths, self.config.max_length) if self.config.max_length else lengths
 
 
 def _batches(sources: Mapping[int, np.ndarray], batch_tokens: int) -> Iterator[list[int]]:

@@ -4,7 +4,11 @@ import keras
 from keras import ops
 
 from t2t_keras.layers.restricted_attention import restricted_self_attention
-from t2t_keras.layers.scaled_dot_product import attention_mask, scaled_dot_product_attention
+from t2t_keras.layers.scaled_dot_product import (
+    attention_mask,
+    attention_over_parts,
+    scaled_dot_product_attention,
+)
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
@@ -77,16 +81,14 @@ class MultiHeadAttention(keras.layers.Layer):
         training=None,
     ):
         """See the class."""
+        restricted = self.radius and value is None
         if value is None:
-            value_packing = packing
+            value, value_packing = query, packing
         if mask is None:
             mask = value_mask
-        queries = _unpacked(self._queries(query), packing)
-        keys_and_values = {
-            name: _unpacked(heads, value_packing)
-            for name, heads in self.keys_and_values(query if value is None else value).items()
-        }
-        if self.radius and value is None:
+        queries = self._queries(query, packing)
+        keys_and_values = self.keys_and_values(value, value_packing)
+        if restricted:
             heads = restricted_self_attention(
                 queries,
                 **keys_and_values,
@@ -97,75 +99,69 @@ class MultiHeadAttention(keras.layers.Layer):
                 training=training,
             )
         else:
-            mask = attention_mask(mask, ops.shape(queries)[1] if causal else None)
-            heads = self._attend(queries, keys_and_values, mask, training)
-        return self._join_heads(heads if packing is None else packing.pack(heads))
+            heads, _ = scaled_dot_product_attention(
+                queries,
+                **keys_and_values,
+                mask=attention_mask(mask, ops.shape(queries)[2] if causal else None),
+                dropout=self.attention_dropout,
+                training=training,
+            )
+        return self._join_heads(heads, packing)
 
-    def keys_and_values(self, x):
+    def keys_and_values(self, x, packing=None):
         """Projects what is attended to.
 
         Args:
           x: [batch, key length, width].
+          packing: where the tokens stand, if x is packed.
 
         Returns:
-          {"key": [batch, key length, heads, d_k], "value": [batch, key length, heads, d_v]}; in
+          {"key": [batch, heads, key length, d_k], "value": [batch, heads, key length, d_v]}; in
           decoding these are computed once for each position and kept.
         """
         return {
-            "key": self._split_heads(self._project(x, self.key_projection), self.d_k),
-            "value": self._split_heads(self._project(x, self.value_projection), self.d_v),
+            "key": self._split_heads(x, self.key_projection, self.d_k, packing),
+            "value": self._split_heads(x, self.value_projection, self.d_v, packing),
         }
 
-    def extend(self, past, x):
-        """Adds a position to the keys and values of those before it.
-
-        Args:
-          past: as `keys_and_values` or `extend` returned it; with a radius, at least the last
-            `radius` positions.
-          x: [batch, 1, width].
-
-        Returns:
-          `past` with one more position; with a radius, without those that x no longer sees.
-        """
-        new = self.keys_and_values(x)
-        seen = {name: past[name][:, -self.radius :] if self.radius else past[name] for name in new}
-        return {name: ops.concatenate([seen[name], new[name]], axis=1) for name in new}
-
-    def attend(self, query, keys_and_values, mask=None, training=None):
-        """Attends from `query` [batch, query length, d_model] to projected keys and values.
+    def attend(self, query, kept, mask=None):
+        """Attends to keys and values that are already projected.
 
         Args:
           query: [batch, query length, d_model].
-          keys_and_values: as `keys_and_values` returns them.
-          mask: boolean, broadcastable to [batch, heads, query length, key length]; True = legal.
-          training: whether dropout acts.
+          kept: parts as `keys_and_values` returns them, the keys of which follow each other.
+          mask: boolean, broadcastable to [batch, heads, query length, length of all keys]; True =
+            legal.
 
         Returns:
           [batch, query length, d_model].
         """
-        return self._join_heads(self._attend(self._queries(query), keys_and_values, mask, training))
+        heads, _ = attention_over_parts(self._queries(query), kept, mask)
+        return self._join_heads(heads)
 
-    def _attend(self, queries, keys_and_values, mask, training):
-        heads, _ = scaled_dot_product_attention(
-            queries, **keys_and_values, mask=mask, dropout=self.attention_dropout, training=training
+    def _queries(self, x, packing=None):
+        return self._split_heads(x, self.query_projection, self.d_k, packing)
+
+    def _split_heads(self, x, weights, width, packing):
+        projected = self._project(x, weights)
+        if packing is not None:
+            projected = packing.unpack(projected)
+        batch, length, _ = ops.shape(projected)
+        heads = ops.reshape(projected, (batch, length, self.num_heads, width))
+        return ops.transpose(heads, (0, 2, 1, 3))
+
+    def _join_heads(self, heads, packing=None):
+        batch, _, length, _ = ops.shape(heads)
+        concatenated = ops.reshape(
+            ops.transpose(heads, (0, 2, 1, 3)), (batch, length, self.num_heads * self.d_v)
         )
-        return heads
-
-    def _queries(self, x):
-        return self._split_heads(self._project(x, self.query_projection), self.d_k)
-
-    def _join_heads(self, heads):
-        batch, length, _, _ = ops.shape(heads)
-        concatenated = ops.reshape(heads, (batch, length, self.num_heads * self.d_v))
+        if packing is not None:
+            concatenated = packing.pack(concatenated)
         return self._project(concatenated, self.output_projection)
 
     def _project(self, x, weights):
         # Keras casts weights by itself only inside `__call__`; decoding calls the parts.
         return ops.matmul(x, ops.cast(weights, x.dtype))
-
-    def _split_heads(self, x, width):
-        batch, length, _ = ops.shape(x)
-        return ops.reshape(x, (batch, length, self.num_heads, width))
 
     def compute_mask(self, query, previous_mask=None):
         """Positions keep the mask of the query (`previous_mask` can be that of the keys)."""
@@ -185,7 +181,3 @@ class MultiHeadAttention(keras.layers.Layer):
             "dropout": self.attention_dropout.rate,
             "radius": self.radius,
         }
-
-
-def _unpacked(heads, packing):
-    return heads if packing is None else packing.unpack(heads)

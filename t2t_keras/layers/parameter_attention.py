@@ -58,18 +58,23 @@ class ParameterAttention(keras.layers.Layer):
     def call(self, x, training=None):
         """See the class."""
         batch, length, _ = ops.shape(x)
+        scale = x.shape[-1] ** 0.5
         # All positions of all sentences are queries of one attention.
         query = ops.matmul(x, ops.cast(self.query_projection, x.dtype))
-        query = ops.reshape(query, (1, batch * length, self.num_heads, self.d_k))
-        scale = x.shape[-1] ** 0.5
-        heads, _ = scaled_dot_product_attention(
-            query,
-            ops.cast(self.keys * scale, x.dtype)[None],
-            ops.cast(self.values * scale, x.dtype)[None],
-            dropout=self.attention_dropout,
-            training=training,
+        query, key, value = (
+            ops.transpose(ops.cast(each, x.dtype), (1, 0, 2))
+            for each in (
+                ops.reshape(query, (batch * length, self.num_heads, self.d_k)),
+                self.keys * scale,
+                self.values * scale,
+            )
         )
-        concatenated = ops.reshape(heads, (batch, length, self.num_heads * self.d_v))
+        heads, _ = scaled_dot_product_attention(
+            query, key, value, dropout=self.attention_dropout, training=training
+        )
+        concatenated = ops.reshape(
+            ops.transpose(heads, (1, 0, 2)), (batch, length, self.num_heads * self.d_v)
+        )
         return ops.matmul(concatenated, ops.cast(self.output_projection, x.dtype))
 
     def compute_output_shape(self, input_shape):

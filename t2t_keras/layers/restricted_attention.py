@@ -20,9 +20,9 @@ def restricted_self_attention(
     without any legal key gets zeros.
 
     Args:
-      query: [batch, length, heads, d_k].
-      key: [batch, length, heads, d_k].
-      value: [batch, length, heads, d_v].
+      query: [batch, heads, length, d_k].
+      key: [batch, heads, length, d_k].
+      value: [batch, heads, length, d_v].
       radius: a whole number, at least 1.
       mask: boolean [batch, length], True = a position that may be attended to; None = all.
       causal: whether i sees only j <= i, so i - radius <= j <= i.
@@ -30,9 +30,9 @@ def restricted_self_attention(
       training: whether `dropout` acts.
 
     Returns:
-      [batch, length, heads, d_v].
+      [batch, heads, length, d_v].
     """
-    batch, length, heads, _ = ops.shape(query)
+    batch, heads, length, _ = ops.shape(query)
     block = max(radius, _SHORTEST_BLOCK)
     blocks = (length + block - 1) // block
     beside = 1 if causal else 2
@@ -42,24 +42,25 @@ def restricted_self_attention(
     # Padding on the right is block - 1 whatever the length is, and what exceeds the last block is
     # cut: shapes may be unknown while a graph is built.
     def own_block(x):
-        x = ops.pad(x, [[0, 0], [0, block - 1], [0, 0], [0, 0]])[:, : blocks * block]
-        return ops.reshape(x, (batch * blocks, block, heads, x.shape[-1]))
+        x = ops.pad(x, [[0, 0], [0, 0], [0, block - 1], [0, 0]])[:, :, : blocks * block]
+        return ops.reshape(x, (batch, heads, blocks, block, x.shape[-1]))
 
     def neighbourhood(x):
-        rest = ops.shape(x)[2:]
+        _, around, _, *rest = ops.shape(x)
         after = block - 1 if causal else 2 * block - 1
-        x = ops.pad(x, [[0, 0], [block, after]] + [[0, 0]] * len(rest))
-        x = ops.reshape(x[:, : (blocks + beside) * block], (batch, blocks + beside, block, *rest))
-        x = ops.concatenate([x[:, i : blocks + i] for i in range(beside + 1)], axis=2)
-        return ops.reshape(x, (batch * blocks, (beside + 1) * block, *rest))
+        x = ops.pad(x, [[0, 0], [0, 0], [block, after]] + [[0, 0]] * len(rest))
+        x = x[:, :, : (blocks + beside) * block]
+        x = ops.reshape(x, (batch, around, blocks + beside, block, *rest))
+        return ops.concatenate([x[:, :, i : blocks + i] for i in range(beside + 1)], axis=3)
 
     near = _near(block, radius, causal)
-    legal = ops.logical_and(neighbourhood(mask)[:, None, None, :], near)
+    # [batch, heads, blocks, query, key] for all heads.
+    legal = ops.logical_and(neighbourhood(mask[:, None])[:, :, :, None, :], near)
     attended, _ = scaled_dot_product_attention(
         own_block(query), neighbourhood(key), neighbourhood(value), legal, dropout, training
     )
-    attended = ops.reshape(attended, (batch, blocks * block, heads, value.shape[-1]))
-    return attended[:, :length]
+    attended = ops.reshape(attended, (batch, heads, blocks * block, value.shape[-1]))
+    return attended[:, :, :length]
 
 
 def _near(block, radius, causal):

@@ -13,27 +13,59 @@ def scaled_dot_product_attention(query, key, value, mask=None, dropout=None, tra
     The softmax is computed in float32. A query without any legal key gets zeros.
 
     Args:
-      query: [batch, query length, heads, d_k].
-      key: [batch, key length, heads, d_k].
-      value: [batch, key length, heads, d_v].
-      mask: boolean, broadcastable to [batch, heads, query length, key length]; True = legal.
+      query: [..., query length, d_k].
+      key: [..., key length, d_k].
+      value: [..., key length, d_v].
+      mask: boolean, broadcastable to [..., query length, key length]; True = legal.
       dropout: a layer applied to the attention weights, or None.
       training: whether `dropout` acts.
 
     Returns:
-      [batch, query length, heads, d_v], and the weights [batch, heads, query length, key length].
+      [..., query length, d_v], and the weights [..., query length, key length].
     """
-    scores = ops.einsum("bqhd,bkhd->bhqk", query * key.shape[-1] ** -0.5, key)
+    weights = _attention_weights(_scores(query, key), mask, value.dtype)
+    if dropout is not None:
+        weights = dropout(weights, training=training)
+    return ops.matmul(weights, value), weights
+
+
+def attention_over_parts(query, parts, mask=None):
+    """Scaled dot-product attention to keys and values that stand in several tensors.
+
+    Equals attention to what `concatenate` would make of them, but moves none of them.
+
+    Args:
+      query: [..., query length, d_k].
+      parts: {"key": [..., length, d_k], "value": [..., length, d_v]} each.
+      mask: boolean, broadcastable to [..., query length, length of all parts]; True = legal.
+
+    Returns:
+      [..., query length, d_v], and the weights [..., query length, length of all parts].
+    """
+    if len(parts) == 1:
+        return scaled_dot_product_attention(query, **parts[0], mask=mask)
+    scores = ops.concatenate([_scores(query, part["key"]) for part in parts], axis=-1)
+    weights = _attention_weights(scores, mask, parts[0]["value"].dtype)
+    attended, start = 0, 0
+    for part in parts:
+        end = start + ops.shape(part["key"])[-2]
+        attended += ops.matmul(weights[..., start:end], part["value"])
+        start = end
+    return attended, weights
+
+
+def _scores(query, key):
+    return ops.matmul(query * key.shape[-1] ** -0.5, ops.swapaxes(key, -1, -2))
+
+
+def _attention_weights(scores, mask, dtype):
     scores = ops.cast(scores, "float32")
     if mask is None:
         weights = ops.softmax(scores, axis=-1)
     else:
         weights = ops.softmax(ops.where(mask, scores, _ILLEGAL), axis=-1)
         weights = ops.where(mask, weights, 0.0)
-    weights = ops.cast(weights, value.dtype)
-    if dropout is not None:
-        weights = dropout(weights, training=training)
-    return ops.einsum("bhqk,bkhd->bqhd", weights, value), weights
+    return ops.cast(weights, dtype)
 
 
 def attention_mask(mask=None, causal_length=None):

@@ -1,6 +1,7 @@
 """One layer of the encoder and one of the decoder (section 3.1)."""
 
 import keras
+from keras import ops
 
 from t2t_keras.layers.attention import MultiHeadAttention
 from t2t_keras.layers.feed_forward import FeedForward
@@ -187,26 +188,36 @@ class DecoderLayer(_TransformerLayer):
         read = self.residual_3.sublayer_input(x)
         return self.residual_3(x, self.feed_forward(read, training=training), training=training)
 
-    def step(self, x, past, memory, memory_mask):
-        """Computes one more position from the kept keys and values of those before it.
+    def step(self, x, past, recent, place, legal, memory, memory_mask):
+        """Computes the next position of some hypotheses of each sentence.
+
+        The keys and values of the positions before stand in slots, one for each hypothesis and
+        position, in no order: which of them a hypothesis goes back to is told by `legal`.
 
         Args:
-          x: [batch, 1, d_model].
-          past: {"key", "value"} of the positions before (with a radius, of those that x sees),
-            each [batch, t, heads, width].
+          x: [batch, hypotheses, d_model].
+          past: {"key", "value"} of earlier positions, each [batch, heads, slots, width]; read only.
+          recent: the same of the positions since, with room for more.
+          place: the slot in `recent` of the first hypothesis; the others follow.
+          legal: boolean [batch, hypotheses, slots of past + slots of recent]; it is True for the
+            slots of a hypothesis's own positions, the new one included.
           memory: {"key", "value"} of the encoder's output.
           memory_mask: boolean [batch, 1, 1, source length].
 
         Returns:
-          [batch, 1, d_model], and `past` with one more position.
+          [batch, hypotheses, d_model], and `recent` with the new position.
         """
         read = self.residual_1.sublayer_input(x)
-        past = self.self_attention.extend(past, read)
-        x = self.residual_1(x, self.self_attention.attend(read, past))
+        new = self.self_attention.keys_and_values(read)
+        recent = {
+            name: ops.slice_update(recent[name], (0, 0, place, 0), new[name]) for name in recent
+        }
+        attended = self.self_attention.attend(read, [past, recent], legal[:, None])
+        x = self.residual_1(x, attended)
         read = self.residual_2.sublayer_input(x)
-        x = self.residual_2(x, self.memory_attention.attend(read, memory, memory_mask))
+        x = self.residual_2(x, self.memory_attention.attend(read, [memory], memory_mask))
         read = self.residual_3.sublayer_input(x)
-        return self.residual_3(x, self.feed_forward(read)), past
+        return self.residual_3(x, self.feed_forward(read)), recent
 
     def compute_output_shape(self, x_shape, memory_shape):
         """The shape of x."""

@@ -230,53 +230,85 @@ class Transformer(keras.Model):
         """Projects decoder states [..., d_model] to float32 logits [..., vocab_size]."""
         return self.embedding.logits(x)
 
-    def start_cache(self, memory, memory_mask):
+    def start_cache(self, memory, memory_mask, room, hypotheses=1):
         """Returns what decoding one position after the other keeps, before the first position.
 
+        Keys and values of decoded positions stand in slots, `hypotheses` for each position: first
+        those of "past", which is empty and never written to, then those of "recent".
+
         Args:
-          memory: [rows, source length, d_model].
-          memory_mask: boolean [rows, source length].
+          memory: [batch, source length, d_model].
+          memory_mask: boolean [batch, source length].
+          room: how many positions "recent" can hold.
+          hypotheses: how many hypotheses of each sentence are decoded side by side.
 
         Returns:
-          {"self": keys and values of each decoder layer's positions so far (none yet),
-          "memory": keys and values of `memory` for each decoder layer, computed once,
-          "memory_mask": boolean [rows, 1, 1, source length]}.
+          {"memory": keys and values of `memory` for each decoder layer, computed once,
+          "memory_mask": boolean [batch, 1, 1, source length],
+          "past", "recent": {"key", "value"} for each decoder layer, [batch, heads, slots, width]}.
         """
-        rows, heads = ops.shape(memory)[0], self.config["num_heads"]
+        batch, heads = ops.shape(memory)[0], self.config["num_heads"]
 
-        def nothing_yet(width):
-            return ops.zeros((rows, 0, heads, width), dtype=self.compute_dtype)
+        def slots(positions):
+            return [
+                {
+                    name: ops.zeros(
+                        (batch, heads, positions * hypotheses, width), dtype=self.compute_dtype
+                    )
+                    for name, width in (("key", self.config["d_k"]), ("value", self.config["d_v"]))
+                }
+                for _ in self.decoder
+            ]
 
         return {
-            "self": [
-                {"key": nothing_yet(self.config["d_k"]), "value": nothing_yet(self.config["d_v"])}
-                for _ in self.decoder
-            ],
             "memory": [layer.memory_attention.keys_and_values(memory) for layer in self.decoder],
             "memory_mask": attention_mask(memory_mask),
+            "past": slots(0),
+            "recent": slots(room),
         }
 
-    def decode_step(self, previous, index, cache):
-        """Decodes one position.
+    def decode_step(self, previous, index, cache, place=None, legal=None):
+        """Decodes the next position of some hypotheses of each sentence.
 
         Args:
-          previous: integers [rows], the token before; ignored at index 0.
+          previous: integers [batch, hypotheses], the tokens before; ignored at index 0.
           index: the position, a whole number or an int32 scalar.
           cache: as `start_cache` or the step before returned it.
+          place: the position's place in "recent"; default `index`.
+          legal: boolean [batch, hypotheses, slots], True = a position of the hypothesis that is
+            decoded, or the new one; default: each hypothesis continues itself.
 
         Returns:
-          float32 logits [rows, vocab_size], and the cache with one more position in "self".
+          float32 logits [batch, hypotheses, vocab_size], and the cache with one more position in
+          "recent".
         """
-        x = self.embedding(previous[:, None])
+        hypotheses = previous.shape[1]
+        place = index if place is None else place
+        if legal is None:
+            legal = self._own_slots(index, hypotheses, ops.shape(cache["recent"][0]["key"])[2])
+        x = self.embedding(ops.reshape(previous, (-1, 1)))
         x = ops.where(ops.equal(index, 0), ops.zeros_like(x), x)
         x = self.target_positions(x, start=index)
+        x = ops.reshape(x, (-1, hypotheses, self.config["d_model"]))
         kept = []
-        for layer, past, memory in zip(self.decoder, cache["self"], cache["memory"], strict=True):
-            x, past = layer.step(x, past, memory, cache["memory_mask"])
-            kept.append(past)
+        for layer, past, recent, memory in zip(
+            self.decoder, cache["past"], cache["recent"], cache["memory"], strict=True
+        ):
+            x, recent = layer.step(
+                x, past, recent, place * hypotheses, legal, memory, cache["memory_mask"]
+            )
+            kept.append(recent)
         if self.config["pre_norm"]:
             x = self.decoder_norm(x)
-        return self.logits(x[:, 0]), {**cache, "self": kept}
+        return self.logits(x), {**cache, "recent": kept}
+
+    def _own_slots(self, index, hypotheses, slots):
+        """The slots of each hypothesis up to `index`, boolean [1, hypotheses, slots]."""
+        slot = ops.arange(slots, dtype="int32")
+        position, hypothesis = slot // hypotheses, slot % hypotheses
+        radius = self.config["self_attention_radius"]
+        seen = ops.logical_and(position <= index, position >= index - radius if radius else True)
+        return ops.logical_and(seen, ops.arange(hypotheses)[:, None] == hypothesis)[None]
 
     def _embed(self, ids, training):
         return self.embedding(self.symbol_dropout(ids, training=training))

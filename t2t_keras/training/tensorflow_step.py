@@ -3,6 +3,7 @@
 What surrounds it (`training.trainer`) hands over NumPy arrays and gets numbers back.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 
 import keras
@@ -19,6 +20,10 @@ from t2t_keras.training.schedules import TransformerSchedule
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 _FLOAT = tf.TensorSpec([], tf.float32)
+
+# No control flow depends on tensors, and looking for it would take most of the time to the first
+# step.
+_compiled = functools.partial(tf.function, autograph=False)
 
 
 class TensorFlowStep:
@@ -71,7 +76,7 @@ class TensorFlowStep:
         self.fixed_shapes = xla
         # XLA needs shapes that do not depend on how much of a batch is padding.
         self._packed = not xla
-        self._gradients = tf.function(self._replica_gradients, jit_compile=xla or None)
+        self._gradients = _compiled(self._replica_gradients, jit_compile=xla or None)
         self._compile()
 
     def _compile(self) -> None:
@@ -79,10 +84,10 @@ class TensorFlowStep:
         seeds = [tf.TensorSpec([len(self._seed_states), 2], tf.int64)] * self.num_replicas
         inputs = [sides, sides, seeds, _FLOAT]
         measure = tf.TensorSpec([], tf.bool)
-        self._update = tf.function(self._one_update, input_signature=[*inputs, measure])
-        self._accumulate = tf.function(self._one_accumulation, input_signature=inputs)
-        self._apply = tf.function(self._apply_accumulated, input_signature=[measure])
-        self._evaluate = tf.function(self._one_evaluation, input_signature=[sides, sides])
+        self._update = _compiled(self._one_update, input_signature=[*inputs, measure])
+        self._accumulate = _compiled(self._one_accumulation, input_signature=inputs)
+        self._apply = _compiled(self._apply_accumulated, input_signature=[measure])
+        self._evaluate = _compiled(self._one_evaluation, input_signature=[sides, sides])
 
     def state(self) -> dict[str, object]:
         """Returns what a checkpoint holds, as arguments of `tf.train.Checkpoint`."""

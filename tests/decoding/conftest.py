@@ -1,5 +1,8 @@
 """What the searches are tested with: a plain Python reference, and a model with opinions."""
 
+import importlib.util
+from pathlib import Path
+
 import keras
 import numpy as np
 import pytest
@@ -40,6 +43,16 @@ def plain_beam_search():
         return sorted(finished, key=lambda hypothesis: -hypothesis[1])
 
     return search
+
+
+@pytest.fixture(scope="session")
+def table_search():
+    """The module of the model that is a table."""
+    path = Path(__file__).with_name("table_search.py")
+    spec = importlib.util.spec_from_file_location("table_search", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture(scope="session")

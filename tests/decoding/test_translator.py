@@ -159,13 +159,16 @@ def test_decode_config_refuses(text, message):
 class NeverEnds:
     """Symbol 5 for ever: only the limit ends its output."""
 
+    def __init__(self):
+        self.config = {"self_attention_radius": 0}
+
     def encode(self, source, training):
         return tf.cast(source, tf.float32)[:, :, None], source != 0
 
-    def start_cache(self, memory, memory_mask):
-        return {"self": [], "memory": memory, "memory_mask": memory_mask}
+    def start_cache(self, memory, memory_mask, room, hypotheses):
+        return {"past": [], "recent": [], "memory": memory, "memory_mask": memory_mask}
 
-    def decode_step(self, previous, index, cache):
+    def decode_step(self, previous, index, cache, place, legal):
         logits = tf.one_hot(tf.fill(tf.shape(previous), 5), 8, on_value=9.0)
         return logits, cache
 
@@ -175,3 +178,26 @@ def test_the_limit_is_each_sentences_own_length(padded, beam_size):
     sources = padded([[4] * 11 + [EOS], [4, EOS], [4] * 6 + [EOS]])
     translator = Translator(NeverEnds(), None, DecodeConfig(beam_size=beam_size, extra_length=3))
     assert [len(ids) for ids, _ in found_by(translator, sources)] == [15, 5, 10]
+
+
+def test_the_limit_for_all_sentences(padded):
+    sources = padded([[4] * 11 + [EOS], [4, EOS]])
+    translator = Translator(NeverEnds(), None, DecodeConfig(extra_length=3, max_length=7))
+    assert [len(ids) for ids, _ in found_by(translator, sources)] == [7, 5]
+
+
+def test_minimum_length(model, sources):
+    shortest = Translator(model, None, DecodeConfig(beam_size=3))
+    longer = Translator(model, None, DecodeConfig(beam_size=3, min_length=9))
+    assert min(len(ids) for ids, _ in found_by(shortest, sources)) < 9
+    assert min(len(ids) for ids, _ in found_by(longer, sources)) >= 9
+
+
+def test_compiled_by_xla_it_translates_the_same(model, sources):
+    plain, compiled = (
+        found_by(Translator(model, None, DecodeConfig(xla=xla)), sources) for xla in (False, True)
+    )
+    assert [ids for ids, _ in compiled] == [ids for ids, _ in plain]
+    np.testing.assert_allclose(
+        [score for _, score in compiled], [score for _, score in plain], atol=1e-5
+    )

@@ -79,21 +79,21 @@ def test_causal_self_attention_with_padding(randomised, random):
 def test_a_query_without_a_legal_key_has_no_gradient_that_is_nan(random):
     import tensorflow as tf
 
-    query, key = (tf.constant(random.normal(size=(1, 2, 1, 3)), tf.float32) for _ in range(2))
+    query, key = (tf.constant(random.normal(size=(1, 1, 2, 3)), tf.float32) for _ in range(2))
     with tf.GradientTape() as tape:
         tape.watch([query, key])
         output, weights = scaled_dot_product_attention(
             query, key, key, mask=np.array([[[[False, False], [True, False]]]])
         )
     np.testing.assert_array_equal(weights, [[[[0, 0], [1, 0]]]])
-    np.testing.assert_array_equal(output[0, 0], np.zeros((1, 3)))
+    np.testing.assert_array_equal(output[0, 0, 0], np.zeros(3))
     for gradient in tape.gradient(output, [query, key]):
         assert np.isfinite(gradient).all()
 
 
 def test_a_large_score_of_an_illegal_key_has_no_weight():
-    query, key = np.full((1, 1, 1, 1), 1e4, np.float32), np.zeros((1, 2, 1, 1), np.float32)
-    key[0, 1] = 1e4
+    query, key = np.full((1, 1, 1, 1), 1e4, np.float32), np.zeros((1, 1, 2, 1), np.float32)
+    key[0, 0, 1] = 1e4
     _, weights = scaled_dot_product_attention(query, key, key, np.array([True, False]))
     np.testing.assert_array_equal(weights, [[[[1, 0]]]])
 
@@ -172,6 +172,14 @@ def test_softmax_is_in_float32(monkeypatch):
 def test_parts_for_decoding_are_the_whole(layer, inputs):
     query, value = (keras.ops.convert_to_tensor(x, "float32") for x in inputs)
     kept = layer.keys_and_values(value)
-    assert kept["key"].shape == (BATCH, KEYS, HEADS, D_K)
-    assert kept["value"].shape == (BATCH, KEYS, HEADS, D_V)
-    np.testing.assert_allclose(layer.attend(query, kept), layer(query, value), atol=1e-6)
+    assert kept["key"].shape == (BATCH, HEADS, KEYS, D_K)
+    assert kept["value"].shape == (BATCH, HEADS, KEYS, D_V)
+    expected = layer(query, value)
+    np.testing.assert_allclose(layer.attend(query, [kept]), expected, atol=1e-6)
+    # Keys and values may stand in several tensors.
+    parts = [{name: x[:, :, part] for name, x in kept.items()} for part in (slice(1), slice(1, 4))]
+    np.testing.assert_allclose(layer.attend(query, parts), expected, atol=1e-6)
+    mask = np.array([True, False, True, False])
+    np.testing.assert_allclose(
+        layer.attend(query, parts, mask), layer(query, value, mask=mask[None]), atol=1e-6
+    )

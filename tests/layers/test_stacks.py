@@ -103,11 +103,18 @@ def test_one_more_position_from_kept_keys_and_values(parts, random):
     x, memory = (random.normal(size=(2, n, 8)).astype(np.float32) for n in (3, 4))
     expected = decoder(x, memory, memory_mask=SOURCE != 0).numpy()
     x, memory = keras.ops.convert_to_tensor(x), keras.ops.convert_to_tensor(memory)
-    past = decoder.self_attention.keys_and_values(x[:, :2])
+    # Position 0 stands in the past, position 1 in the last of three slots since; the first of these
+    # holds what does not belong to the hypothesis.
+    whole = {name: kept.numpy() for name, kept in decoder.self_attention.keys_and_values(x).items()}
+    past = {name: kept[:, :, :1] for name, kept in whole.items()}
+    recent = {
+        name: np.concatenate([kept[:, :, :1] * 99, kept[:, :, :1] * 0, kept[:, :, 1:2]], axis=2)
+        for name, kept in whole.items()
+    }
     of_memory = decoder.memory_attention.keys_and_values(memory)
     mask = keras.ops.convert_to_tensor(SOURCE != 0)[:, None, None]
-    output, past = decoder.step(x[:, 2:], past, of_memory, mask)
+    legal = np.array([[[True, False, True, True]]])
+    output, recent = decoder.step(x[:, 2:], past, recent, 1, legal, of_memory, mask)
     np.testing.assert_allclose(output.numpy(), expected[:, 2:], atol=1e-5)
-    whole = decoder.self_attention.keys_and_values(x)
-    for name in ("key", "value"):
-        np.testing.assert_allclose(past[name].numpy(), whole[name].numpy(), atol=1e-6)
+    for name, kept in recent.items():
+        np.testing.assert_allclose(kept[:, :, 1].numpy(), whole[name][:, :, 2], atol=1e-6)

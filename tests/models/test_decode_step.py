@@ -13,13 +13,13 @@ TOLERANCES = [("float32", 1e-5), ("mixed_bfloat16", 0.2)]
 
 def steps(model, source, target, step=None):
     """Returns the logits of every position [batch, length, V] and the last cache."""
-    cache = model.start_cache(*model.encode(source))
+    cache = model.start_cache(*model.encode(source), room=target.shape[1])
     logits = []
     for index in range(target.shape[1]):
         # At index 0 the token before is ignored, whatever it is.
         previous = target[:, index - 1] if index else np.full(len(target), 7, np.int32)
-        each, cache = (step or model.decode_step)(previous, index, cache)
-        logits.append(each.numpy())
+        each, cache = (step or model.decode_step)(previous[:, None], index, cache)
+        logits.append(each.numpy()[:, 0])
     return np.stack(logits, axis=1), cache
 
 
@@ -41,58 +41,74 @@ def test_steps_in_a_graph(variant_model, batch):
             shape = [None if axis in axes else size for axis, size in enumerate(tensor.shape)]
             return tf.TensorSpec(shape, tensor.dtype)
 
-        return {
-            "self": tf.nest.map_structure(lambda t: spec(t, (0, 1)), cache["self"]),
-            "memory": tf.nest.map_structure(lambda t: spec(t, (0, 1)), cache["memory"]),
-            "memory_mask": spec(cache["memory_mask"], (0, 3)),
+        of_keys = {
+            name: tf.nest.map_structure(lambda t: spec(t, (0, 2)), cache[name])
+            for name in ("memory", "past", "recent")
         }
+        return {**of_keys, "memory_mask": spec(cache["memory_mask"], (0, 3))}
 
-    cache = variant_model.start_cache(*variant_model.encode(batch["source"]))
+    source, target = batch["source"], batch["target"]
+    cache = variant_model.start_cache(*variant_model.encode(source), room=target.shape[1])
     compiled = tf.function(
         variant_model.decode_step,
         input_signature=[
-            tf.TensorSpec([None], tf.int32),
+            tf.TensorSpec([None, 1], tf.int32),
             tf.TensorSpec([], tf.int32),
             unknown_lengths(cache),
         ],
     )
     logits, _ = steps(
         variant_model,
-        batch["source"],
-        batch["target"],
+        source,
+        target,
         lambda previous, index, cache: compiled(previous, tf.constant(index), cache),
     )
-    real = batch["target"] != 0
+    real = target != 0
     np.testing.assert_allclose(logits[real], variant_model(batch).numpy()[real], rtol=0, atol=1e-5)
 
 
 def test_what_the_cache_holds(model, batch):
-    cache = model.start_cache(*model.encode(batch["source"]))
-    assert [past["key"].shape for past in cache["self"]] == [(3, 0, 3, 5)] * 2
-    assert [past["value"].shape for past in cache["self"]] == [(3, 0, 3, 4)] * 2
+    def shapes(part):
+        return [{name: kept.shape for name, kept in layer.items()} for layer in cache[part]]
+
+    encoded = model.encode(batch["source"])
+    cache = model.start_cache(*encoded, room=4, hypotheses=2)
+    assert shapes("past") == [{"key": (3, 3, 0, 5), "value": (3, 3, 0, 4)}] * 2
+    assert shapes("recent") == [{"key": (3, 3, 8, 5), "value": (3, 3, 8, 4)}] * 2
+    assert shapes("memory") == [{"key": (3, 3, 5, 5), "value": (3, 3, 5, 4)}] * 2
     _, last = steps(model, batch["source"], batch["target"][:, :4])
-    assert [past["key"].shape for past in last["self"]] == [(3, 4, 3, 5)] * 2
-    assert [past["value"].shape for past in last["self"]] == [(3, 4, 3, 4)] * 2
     for kept, first in zip(last["memory"], cache["memory"], strict=True):
-        assert (kept["key"].shape, kept["value"].shape) == ((3, 5, 3, 5), (3, 5, 3, 4))
         np.testing.assert_array_equal(kept["key"], first["key"])
 
 
-def test_what_the_cache_of_restricted_attention_holds(make_model, batch):
-    # A position sees itself and so many before it as the radius is.
-    model = make_model(self_attention_radius=2)
-    _, last = steps(model, batch["source"], batch["target"])
-    assert [past["key"].shape for past in last["self"]] == [(3, 3, 3, 5)] * 2
-    assert [past["value"].shape for past in last["self"]] == [(3, 3, 3, 4)] * 2
+def test_hypotheses_side_by_side(variant_model, batch):
+    """Two targets of one source at once give what each gives alone."""
+    source = batch["source"][[0, 0]]
+    targets = batch["target"][1:3]
+    alone, _ = steps(variant_model, source, targets)
+    length = targets.shape[1]
+    cache = variant_model.start_cache(*variant_model.encode(source[:1]), length, hypotheses=2)
+    for index in range(length):
+        previous = targets[None, :, max(index - 1, 0)]
+        logits, cache = variant_model.decode_step(previous, index, cache)
+        np.testing.assert_allclose(logits.numpy()[0], alone[:, index], rtol=0, atol=1e-5)
 
 
-def test_rows_of_the_cache_can_be_reordered(model, batch):
-    # Beam search does so: a hypothesis takes over the past of another of the same sentence.
-    source = np.repeat(batch["source"][:1], 3, axis=0)
-    _, cache = steps(model, source, batch["target"][:, :3])
-    order = [2, 0, 0]
-    moved = {**cache, "self": tf.nest.map_structure(lambda t: tf.gather(t, order), cache["self"])}
-    previous = batch["target"][:, 2]
-    straight, _ = model.decode_step(previous, 3, cache)
-    reordered, _ = model.decode_step(previous[order], 3, moved)
-    np.testing.assert_allclose(reordered.numpy(), straight.numpy()[order], atol=1e-5)
+def test_a_hypothesis_takes_over_the_past_of_another(model, batch):
+    """As in beam search, where only the table of legal slots tells who continues whom."""
+    source, targets = batch["source"][:1], batch["target"][:, :4]
+    own = np.arange(8) % 2 == np.arange(2)[:, None]  # [hypotheses, slots]
+    results = []
+    for order in ([0, 1], [1, 1]):
+        cache = model.start_cache(*model.encode(source), room=4, hypotheses=2)
+        legal = own & (np.arange(8) // 2 < 3)
+        for index in range(3):
+            previous = targets[None, :2, max(index - 1, 0)]
+            _, cache = model.decode_step(previous, index, cache)
+        legal = legal[order] | (own & (np.arange(8) // 2 == 3))
+        previous = targets[None, order, 2]
+        logits, _ = model.decode_step(previous, 3, cache, legal=legal[None])
+        results.append(logits.numpy()[0])
+    straight, taken = results
+    np.testing.assert_allclose(taken, straight[[1, 1]], atol=1e-5)
+    assert np.abs(straight[0] - straight[1]).max() > 1e-3

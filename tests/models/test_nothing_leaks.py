@@ -87,9 +87,9 @@ def test_more_padding(variant_model, batch):
 
 def test_the_neighbours_in_cached_decoding(variant_model, batch):
     def last_of_row_0(source, target):
-        cache = variant_model.start_cache(*variant_model.encode(source))
+        cache = variant_model.start_cache(*variant_model.encode(source), room=4)
         for index in range(4):
-            logits, cache = variant_model.decode_step(target[:, index], index, cache)
+            logits, cache = variant_model.decode_step(target[:, index, None], index, cache)
         return logits.numpy()[0]
 
     others = np.array([[False], [True], [True]])

@@ -108,11 +108,11 @@ def test_logits_are_the_paper_s(trained, unseen, batch, numpy_transformer, weigh
 def test_cached_decoding_gives_the_same_logits(trained, batch):
     _, model = trained
     expected = model(batch).numpy()
-    cache = model.start_cache(*model.encode(batch["source"]))
+    cache = model.start_cache(*model.encode(batch["source"]), room=5)
     for index in range(5):
         previous = batch["target"][:, max(index - 1, 0)]
-        logits, cache = model.decode_step(previous, index, cache)
+        logits, cache = model.decode_step(previous[:, None], index, cache)
         real = batch["target"][:, index] != 0
         np.testing.assert_allclose(
-            logits.numpy()[real], expected[real, index], rtol=0, atol=1e-5, err_msg=str(index)
+            logits.numpy()[real, 0], expected[real, index], rtol=0, atol=1e-5, err_msg=str(index)
         )

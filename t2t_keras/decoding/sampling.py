@@ -1,0 +1,112 @@
+"""Sampling of outputs from the model's distribution."""
+
+import dataclasses
+
+import tensorflow as tf
+
+from t2t_keras.decoding.beam_search import length_penalty
+from t2t_keras.decoding.constraints import Constraints, Limits
+from t2t_keras.decoding.loop import IMPOSSIBLE, State, written
+
+
+@dataclasses.dataclass(frozen=True)
+class Sampling:
+    """Draws outputs symbol by symbol, each on its own.
+
+    Scores are log-probabilities of the model, divided by the length penalty; how an output was
+    drawn does not enter them. The draws for a sentence depend on the seed and the sentence's number
+    only, not on what else is in the batch.
+
+    Attributes:
+      num_hypotheses: N, how many outputs to draw for a sentence.
+      alpha: exponent of the length penalty, >= 0.
+      temperature: above 0; what logits are divided by before a symbol is drawn.
+      top_k: a symbol is drawn from so many of the likeliest; 0 = all.
+      top_p: a symbol is drawn from the fewest likeliest ones whose probabilities sum up to this
+        (nucleus sampling, Holtzman et al., 2020); 1 = all.
+      seed: of all draws.
+      constraints: which symbols may follow.
+
+    Raises:
+      ValueError: an attribute is out of range.
+    """
+
+    num_hypotheses: int
+    alpha: float = 0.0
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 0
+    constraints: Constraints = dataclasses.field(default_factory=Constraints)
+
+    def __post_init__(self):
+        if self.num_hypotheses < 1 or not self.alpha >= 0:
+            raise ValueError(f"num_hypotheses={self.num_hypotheses} or alpha={self.alpha}.")
+        if not (self.temperature > 0 and self.top_k >= 0 and 0 < self.top_p <= 1):
+            raise ValueError(
+                f"temperature={self.temperature} must be above 0, top_k={self.top_k} at least 0, "
+                f"and top_p={self.top_p} above 0 and at most 1."
+            )
+
+    @property
+    def places(self) -> int:
+        """One for each output."""
+        return self.num_hypotheses
+
+    def first(self) -> list[float]:
+        """All are live."""
+        return [0.0] * self.num_hypotheses
+
+    def extended(self, state: State, logits: tf.Tensor, index: tf.Tensor, limits: Limits) -> State:
+        """Returns the state after the symbol at `index`."""
+        ids = self._drawn(state, logits, index, limits)
+        log_probs = tf.gather(tf.nn.log_softmax(logits), ids, batch_dims=2)
+        # A hypothesis that is over keeps its place, which is vacant.
+        live_log_probs = state.live_log_probs + log_probs
+        live_ids = written(state.live_ids, index, ids)
+        ends = (ids == self.constraints.eos_id) & (state.live_log_probs > IMPOSSIBLE)
+        return State(
+            live_ids=live_ids,
+            previous_ids=ids,
+            live_log_probs=tf.where(ends, IMPOSSIBLE, live_log_probs),
+            legal=state.legal,
+            finished_ids=tf.where(ends[:, :, None], live_ids, state.finished_ids),
+            finished_scores=tf.where(
+                ends, live_log_probs / length_penalty(index + 1, self.alpha), state.finished_scores
+            ),
+        )
+
+    def _drawn(
+        self, state: State, logits: tf.Tensor, index: tf.Tensor, limits: Limits
+    ) -> tf.Tensor:
+        """Returns a symbol for each hypothesis, int32 [B, K]."""
+        allowed = self.constraints.without_forbidden(logits, state.live_ids, index)
+        symbols = tf.range(logits.shape[-1])
+        excluded = (symbols == self.constraints.padding_id) | (
+            (symbols == self.constraints.eos_id) & ~self.constraints.may_end(index)
+        )
+        allowed = tf.where(excluded, IMPOSSIBLE, allowed)
+        best, ids = tf.math.top_k(allowed, min(self.top_k or logits.shape[-1], logits.shape[-1]))
+        probabilities = tf.nn.softmax(best / self.temperature)
+        before = tf.cumsum(probabilities, axis=2, exclusive=True)
+        probabilities = tf.where(before < self.top_p, probabilities, 0.0)
+        # The place where the running sum passes a uniform share of the whole.
+        up_to = tf.cumsum(probabilities, axis=2)
+        share = self._uniform(limits.numbers, index)[:, :, None] * up_to[:, :, -1:]
+        place = tf.math.count_nonzero(up_to <= share, axis=2, dtype=tf.int32)
+        # Rounding may lead past the last one.
+        last = tf.math.count_nonzero(probabilities, axis=2, dtype=tf.int32) - 1
+        place = tf.minimum(place, last)
+        drawn = tf.gather(ids, place, batch_dims=2)
+        forced = self.constraints.forced_ids(index, limits)[:, None]
+        return tf.where(forced >= 0, forced, drawn)
+
+    def _uniform(self, numbers: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
+        """Returns a number from [0, 1) for each hypothesis of each sentence, float32 [B, K]."""
+
+        def of_sentence(number: tf.Tensor) -> tf.Tensor:
+            seed = tf.random.experimental.stateless_fold_in([self.seed, 0], number)
+            seed = tf.random.experimental.stateless_fold_in(seed, index)
+            return tf.random.stateless_uniform([self.num_hypotheses], seed)
+
+        return tf.map_fn(of_sentence, numbers, fn_output_signature=tf.float32)
