@@ -209,9 +209,7 @@ class DecoderLayer(_TransformerLayer):
         """
         read = self.residual_1.sublayer_input(x)
         new = self.self_attention.keys_and_values(read)
-        recent = {
-            name: ops.slice_update(recent[name], (0, 0, place, 0), new[name]) for name in recent
-        }
+        recent = {name: _with_slots(recent[name], place, new[name]) for name in recent}
         attended = self.self_attention.attend(read, [past, recent], legal[:, None])
         x = self.residual_1(x, attended)
         read = self.residual_2.sublayer_input(x)
@@ -222,3 +220,15 @@ class DecoderLayer(_TransformerLayer):
     def compute_output_shape(self, x_shape, memory_shape):
         """The shape of x."""
         return x_shape
+
+
+def _with_slots(kept, place, new):
+    """Writes new [batch, heads, n, width] at slots place .. place + n - 1, a multiple of n.
+
+    `ops.slice_update` would be XLA's operator, which TensorFlow compiles even where nobody asked
+    for XLA.
+    """
+    slots, n = ops.shape(kept)[2], ops.shape(new)[2]
+    slot = ops.arange(slots, dtype="int32")
+    here = ops.logical_and(slot >= place, slot < place + n)
+    return ops.where(here[:, None], ops.tile(new, (1, 1, slots // n, 1)), kept)

@@ -201,3 +201,11 @@ def test_compiled_by_xla_it_translates_the_same(model, sources):
     np.testing.assert_allclose(
         [score for _, score in compiled], [score for _, score in plain], atol=1e-5
     )
+
+
+def test_nothing_is_compiled_unasked(model):
+    """XLA's operators would be compiled for each shape, and not every server has them."""
+    graph = Translator(model, None).search.get_concrete_function().graph.as_graph_def()
+    operators = {node.op for function in graph.library.function for node in function.node_def}
+    assert "MatMul" in operators or "BatchMatMulV2" in operators
+    assert not [operator for operator in operators if operator.startswith("Xla")]
