@@ -9,8 +9,8 @@ import dataclasses
 import tensorflow as tf
 
 from t2t_keras.decoding.candidates import Candidates, best_candidates
-from t2t_keras.decoding.constraints import Constraints, Limits
-from t2t_keras.decoding.loop import IMPOSSIBLE, State, written
+from t2t_keras.decoding.constraints import IMPOSSIBLE, Constraints, Limits
+from t2t_keras.decoding.loop import State, written
 
 
 def length_penalty(length: tf.Tensor, alpha: float) -> tf.Tensor:

@@ -4,9 +4,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from t2t_keras.decoding.constraints import Constraints, Limits
+from t2t_keras.decoding.constraints import IMPOSSIBLE, Constraints, Limits
 
-_IMPOSSIBLE = -float("inf")
 # A vocabulary is looked through in groups of at most so many symbols.
 _LARGEST_GROUP = 128
 
@@ -44,17 +43,15 @@ def best_candidates(
     # A hypothesis's best 2K symbols besides padding and the end hold all that it can contribute.
     width = min(2 * beam_size + 2, vocab_size)
     best_logits, ids = top_symbols(allowed, width)  # [B, K, width]
-    excluded = (ids == constraints.padding_id) | (
-        (ids == constraints.eos_id) & ~constraints.may_end(index)
-    )
-    log_probs = tf.where(excluded, _IMPOSSIBLE, best_logits - normaliser)
+    excluded = constraints.excluded(ids, index)
+    log_probs = tf.where(excluded, IMPOSSIBLE, best_logits - normaliser)
 
     forced = constraints.forced_ids(index, limits)[:, None]  # [B, 1]
     chosen = tf.tile(tf.maximum(forced, 0), [1, beam_size])[:, :, None]
     forced_log_probs = tf.gather(logits, chosen, batch_dims=2) - normaliser  # [B, K, 1]
     forced = forced[:, :, None]
     first = tf.range(width) == 0
-    log_probs = tf.where(forced >= 0, tf.where(first, forced_log_probs, _IMPOSSIBLE), log_probs)
+    log_probs = tf.where(forced >= 0, tf.where(first, forced_log_probs, IMPOSSIBLE), log_probs)
     ids = tf.where(forced >= 0, forced, ids)
 
     log_probs += live_log_probs[:, :, None]

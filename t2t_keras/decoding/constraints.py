@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-_IMPOSSIBLE = -float("inf")
+IMPOSSIBLE = -float("inf")
 _ANY = -1
 
 
@@ -48,9 +48,10 @@ class Constraints:
         begun = tf.where(begun == self.padding_id, _ANY, begun)
         return tf.where(index >= limits.max_lengths - 1, self.eos_id, begun)
 
-    def may_end(self, index: tf.Tensor) -> tf.Tensor:
-        """Returns whether the end of sentence may stand at `index`, bool []."""
-        return index >= self.min_length - 1
+    def excluded(self, ids: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
+        """Returns which symbols may not stand at `index`: padding, and the end too early."""
+        too_early = index < self.min_length - 1
+        return (ids == self.padding_id) | ((ids == self.eos_id) & too_early)
 
     def without_forbidden(
         self, logits: tf.Tensor, live_ids: tf.Tensor, index: tf.Tensor
@@ -83,6 +84,6 @@ class Constraints:
         batch_size, beam_size, phrases = tf.unstack(tf.shape(completes))
         rows = tf.repeat(tf.range(batch_size * beam_size), phrases)
         indices = tf.stack([rows, tf.tile(last, [batch_size * beam_size])], axis=1)
-        highest = tf.reshape(tf.where(completes, _IMPOSSIBLE, -_IMPOSSIBLE), [-1])
+        highest = tf.reshape(tf.where(completes, IMPOSSIBLE, -IMPOSSIBLE), [-1])
         flat = tf.reshape(logits, [-1, logits.shape[-1]])
         return tf.reshape(tf.tensor_scatter_nd_min(flat, indices, highest), tf.shape(logits))

@@ -15,9 +15,8 @@ from typing import Any, NamedTuple, Protocol
 
 import tensorflow as tf
 
-from t2t_keras.decoding.constraints import Limits
+from t2t_keras.decoding.constraints import IMPOSSIBLE, Limits
 
-IMPOSSIBLE = -float("inf")
 # XLA compiles for each shape. Slots of the past come in this number, doubled as often as needed...
 _XLA_SLOTS = 128
 # ... and sentences are left behind when only one in so many still goes on.

@@ -5,8 +5,8 @@ import dataclasses
 import tensorflow as tf
 
 from t2t_keras.decoding.beam_search import length_penalty
-from t2t_keras.decoding.constraints import Constraints, Limits
-from t2t_keras.decoding.loop import IMPOSSIBLE, State, written
+from t2t_keras.decoding.constraints import IMPOSSIBLE, Constraints, Limits
+from t2t_keras.decoding.loop import State, written
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,10 +81,7 @@ class Sampling:
     ) -> tf.Tensor:
         """Returns a symbol for each hypothesis, int32 [B, K]."""
         allowed = self.constraints.without_forbidden(logits, state.live_ids, index)
-        symbols = tf.range(logits.shape[-1])
-        excluded = (symbols == self.constraints.padding_id) | (
-            (symbols == self.constraints.eos_id) & ~self.constraints.may_end(index)
-        )
+        excluded = self.constraints.excluded(tf.range(logits.shape[-1]), index)
         allowed = tf.where(excluded, IMPOSSIBLE, allowed)
         best, ids = tf.math.top_k(allowed, min(self.top_k or logits.shape[-1], logits.shape[-1]))
         probabilities = tf.nn.softmax(best / self.temperature)

@@ -198,7 +198,8 @@ class Translator:
         """
         model, beam_size = self.model, self.config.beam_size
         memory, memory_mask = model.encode(source, training=False)
-        cache = model.start_cache(memory, memory_mask, _ROOM, beam_size)
+        sentence = model.start_cache(memory, memory_mask, _ROOM, beam_size)
+        past, recent = sentence.pop("past"), sentence.pop("recent")
 
         def step(previous, index, place, legal, cache: Cache):
             logits, extended = model.decode_step(
@@ -213,7 +214,7 @@ class Translator:
         constraints = Constraints(self.config.min_length, eos_id=EOS_ID, padding_id=PADDING_ID)
         return decode(
             step,
-            Cache(past=cache.pop("past"), recent=cache.pop("recent"), sentence=cache),
+            Cache(sentence, past, recent),
             Limits(
                 self._max_lengths(source),
                 prefixes=tf.zeros_like(source[:, :0]),

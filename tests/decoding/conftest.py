@@ -1,6 +1,5 @@
 """What the searches are tested with: a plain Python reference, and a model with opinions."""
 
-import importlib.util
 from pathlib import Path
 
 import keras
@@ -46,13 +45,9 @@ def plain_beam_search():
 
 
 @pytest.fixture(scope="session")
-def table_search():
+def table_search(load_module):
     """The module of the model that is a table."""
-    path = Path(__file__).with_name("table_search.py")
-    spec = importlib.util.spec_from_file_location("table_search", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_module(Path(__file__).with_name("table_search.py"))
 
 
 @pytest.fixture(scope="session")

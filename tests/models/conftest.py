@@ -1,6 +1,5 @@
 """A small Transformer with random weights, a padded batch for it, and its NumPy counterpart."""
 
-import importlib.util
 from pathlib import Path
 
 import numpy as np
@@ -66,13 +65,9 @@ def weights_of():
 
 
 @pytest.fixture(scope="session")
-def numpy_transformer():
+def numpy_transformer(load_module):
     """The module of the reference."""
-    path = Path(__file__).with_name("numpy_transformer.py")
-    spec = importlib.util.spec_from_file_location("numpy_transformer", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_module(Path(__file__).with_name("numpy_transformer.py"))
 
 
 @pytest.fixture(scope="session")
