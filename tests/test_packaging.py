@@ -17,6 +17,7 @@ COMMANDS = {
     "t2t-datagen",
     "t2t-decoder",
     "t2t-exporter",
+    "t2t-insights",
     "t2t-npz-to-checkpoint",
     "t2t-tables",
     "t2t-trainer",
@@ -89,6 +90,12 @@ def test_the_wheel_holds_every_module_of_the_checkout(root, wheel):
     top = [root / "t2t_keras", *(root / "t2t_keras" / link for link in LINKS)]
     modules = {str(file.relative_to(root)) for folder in top for file in folder.rglob("*.py")}
     assert packed == modules
+
+
+def test_the_wheel_holds_the_page_s_template(root, wheel):
+    name = "t2t_keras/insights/attention_page.html"
+    with zipfile.ZipFile(wheel) as archive:
+        assert archive.read(name) == (root / name).read_bytes()
 
 
 def test_problems_and_hparams_import_from_the_installed_wheel(environment):
