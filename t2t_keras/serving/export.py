@@ -27,7 +27,7 @@ class TranslationModule(tf.Module):
         # The model must not be an attribute: TensorFlow would export its `call` as well, and fail.
         # The weights must be, to be saved; the translator is no object that TensorFlow looks into.
         self._translator = translator
-        self.weights = [weight.value for weight in translator.model.weights]
+        self.weights = [weight.value for model in translator.models for weight in model.weights]
         self._tokenizer = translator.tokenizer.graph_tokenizer()
         self._detokenize = _detokenizer(self._tokenizer)
 

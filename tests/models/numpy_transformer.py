@@ -152,7 +152,7 @@ class NumpyTransformer:
 
 
 def attention(q, k, v, legal=None):
-    """softmax(q k^T / sqrt(d_k)) v of one head, over the legal keys [queries, keys]; the softmax."""
+    """softmax(q k^T / sqrt(d_k)) v of one head, over legal keys [queries, keys]; the softmax."""
     scores = q @ k.T / np.sqrt(k.shape[1])
     if legal is not None:
         scores = np.where(legal, scores, -np.inf)

@@ -11,7 +11,8 @@ import pytest
 import tensorflow as tf
 
 from t2t_keras.data.tokenizer import Tokenizer
-from t2t_keras.decoding.translator import DecodeConfig, Translator
+from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.serving import export as export_module
