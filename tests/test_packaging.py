@@ -92,8 +92,9 @@ def test_the_wheel_holds_every_module_of_the_checkout(root, wheel):
     assert packed == modules
 
 
-def test_the_wheel_holds_the_page_s_template(root, wheel):
-    name = "t2t_keras/insights/attention_page.html"
+@pytest.mark.parametrize("suffix", ["html", "css", "js"])
+def test_the_wheel_holds_what_pages_are_made_of(root, wheel, suffix):
+    name = f"t2t_keras/insights/attention_page.{suffix}"
     with zipfile.ZipFile(wheel) as archive:
         assert archive.read(name) == (root / name).read_bytes()
 

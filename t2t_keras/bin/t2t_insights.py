@@ -30,7 +30,7 @@ def define_flags(flags: FlagValues) -> None:
     text("sentences_from_file", "Or a file of them, one a line.")
     text("page", "The HTML file; default: insights.html in --output_dir.")
     text("checkpoint_path", "Path prefix of a checkpoint; default: the newest of --output_dir.")
-    text("decode_hparams", 'Decoding settings, "beam_size=4,return_beams=4,...".')
+    text("decode_hparams", 'Decoding settings, "beam_size=4,samples=5,...".')
     text("figure", "Also a figure of one layer: a file that ends in .svg, .png or .pdf.")
     absl_flags.DEFINE_enum(
         "figure_kind",
@@ -61,7 +61,8 @@ def main(flags: FlagValues) -> None:
     found = sentence_insights(translator, sentences)
     page = Path(flags.page or Path(flags.output_dir) / "insights.html")
     size = write_attention_page(page, found)
-    print(f"{page}: {len(found):,} sentences, {size / 1e6:.2f} MB")
+    plural = "s" if len(found) > 1 else ""
+    print(f"{page}: {len(found):,} sentence{plural}, {size / 1e6:.2f} MB")
     if figure:
         _write_figure(flags.figure, found[0].attention, flags.figure_kind, *figure)
 
@@ -108,13 +109,11 @@ def _numbers(text: str) -> list[int]:
         raise UserError(f"--figure_heads takes numbers, as in 0,1; '{text}' came.") from None
 
 
-def _decode_settings(flags: FlagValues) -> dict[str, str | int]:
+def _decode_settings(flags: FlagValues) -> dict[str, str | bool]:
     """Returns the decoding settings; all hypotheses of the beam are shown unless they say so."""
-    from t2t_keras.decoding.translator import decode_config
     from t2t_keras.settings import parse_assignments
 
-    beam_size = decode_config(flags.decode_hparams).beam_size
-    return {"return_beams": beam_size, **parse_assignments(flags.decode_hparams)}
+    return {"return_beams": True, **parse_assignments(flags.decode_hparams)}
 
 
 def _write_figure(path: str, attention, kind: str, layer: int, heads: Sequence[int]) -> None:

@@ -17,8 +17,6 @@ from t2t_keras.insights.head_colors import DASHES, ON_DARK, ON_LIGHT
 from t2t_keras.insights.sentence_insights import SentenceInsights
 from t2t_keras.insights.views import KINDS, AttentionView, attention_view
 
-_TEMPLATE = "attention_page.html"
-_DATA_MARK = "{{insights}}"
 # Weights are whole numbers of ten-thousandths in the page: what is shown has fewer decimals.
 _WEIGHT_STEPS = 10_000
 
@@ -57,8 +55,14 @@ def attention_page(sentences: Sequence[SentenceInsights]) -> str:
         "dashes": DASHES,
         "weightSteps": _WEIGHT_STEPS,
     }
-    template = resources.files("t2t_keras.insights").joinpath(_TEMPLATE).read_text("utf-8")
-    return template.replace(_DATA_MARK, _inside_script(data))
+    page = _part("html").replace("{{style}}", _part("css")).replace("{{script}}", _part("js"))
+    # The last: a sentence may hold the other marks.
+    return page.replace("{{insights}}", _inside_script(data))
+
+
+def _part(suffix: str) -> str:
+    part = resources.files("t2t_keras.insights").joinpath(f"attention_page.{suffix}")
+    return part.read_text("utf-8")
 
 
 def _inside_script(data: Any) -> str:

@@ -172,10 +172,7 @@ def _draw_head(axes, weights: np.ndarray, head: int, shift: float) -> None:
     above, below = (_WORD_WIDTH * (ends + 0.5) + shift for ends in (queries, keys))
     axes.add_collection(
         LineCollection(
-            [
-                [(start, _BETWEEN_ROWS), (end, 0.0)]
-                for start, end in zip(above, below, strict=True)
-            ],
+            [[(start, _BETWEEN_ROWS), (end, 0.0)] for start, end in zip(above, below, strict=True)],
             linewidths=_THICKEST * weights[queries, keys],
             colors=head_color(head),
             linestyles=(0, head_dashes(head)) if head_dashes(head) else "solid",

@@ -13,7 +13,7 @@ class SentenceInsights:
 
     Attributes:
       source: the sentence.
-      hypotheses: what the search found, best first; the first is the translation.
+      hypotheses: what the search found, best first, or the samples; the first is the translation.
       attention: the weights with which the first is predicted.
     """
 
@@ -26,14 +26,15 @@ def sentence_insights(translator: Translator, lines: Sequence[str]) -> list[Sent
     """Translates lines and looks at how.
 
     Args:
-      translator: its `return_beams` setting says how many hypotheses there are.
+      translator: of one model; its `return_beams` setting says whether all hypotheses are there.
       lines: source text, none of them blank.
 
     Returns:
       One `SentenceInsights` a line.
 
     Raises:
-      UserError: the model computes something that is not a number.
+      UserError: a sentence or its translation is too long, several models translate together, or
+        the model computes something that is not a number.
     """
     translations = translator.translate(lines)
     attentions = translator.attention(lines, [translation.text for translation in translations])

@@ -15,7 +15,9 @@ from t2t_keras.insights.sentence_insights import SentenceInsights
 SOURCE = ("▁two", "▁dogs", "▁play", "ing", "▁.", "</s>")
 TARGET = ("▁zwei", "▁spielen", "de", "▁hunde", "</s>")
 # What could end the script element, or be read as HTML, or turn the line around.
-HOSTILE = '</script><b>"Q"</b> & &amp; <!-- \\u003c $x_1$ \u2028 \' שלום 😀 <img src=x onerror=alert(1)>'
+HOSTILE = (
+    '</script><b>"Q"</b> & &amp; <!-- \\u003c $x_1$ \u2028 \' שלום 😀 <img src=x onerror=alert(1)>'
+)
 
 
 @pytest.fixture(scope="session")
@@ -92,14 +94,16 @@ def page_file(sentences, tmp_path_factory):
 
 @pytest.fixture
 def open_page(driver, page_file):
-    """open_page(width, scheme): the browser with the page; at the end, nothing has gone wrong."""
+    """open_page(width, scheme, file): the browser with a page; at the end, nothing went wrong."""
+    opened = {"data:,"}
 
-    def open_page(width=1000, scheme="light"):
+    def open_page(width=1000, scheme="light", file=page_file):
         feature = {"name": "prefers-color-scheme", "value": scheme}
         driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
         driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        driver.get(page_file.as_uri())
+        driver.get(file.as_uri())
+        opened.add(file.as_uri())
         return driver
 
     driver.get_log("performance")
@@ -112,5 +116,4 @@ def open_page(driver, page_file):
         for event in events
         if event["method"] == "Network.requestWillBeSent"
     ]
-    assert set(asked) <= {page_file.as_uri(), "data:,"}
-    assert page_file.as_uri() in asked
+    assert opened - {"data:,"} <= set(asked) <= opened

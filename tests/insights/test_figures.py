@@ -60,7 +60,11 @@ def test_the_same_weights_give_the_same_bytes(view, tmp_path, suffix):
     for file in files:
         write_figure(file, view, 0, [1])
     assert files[0].read_bytes() == files[1].read_bytes()
-    assert files[0].read_bytes().startswith({"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[suffix])
+    assert (
+        files[0]
+        .read_bytes()
+        .startswith({"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[suffix])
+    )
 
 
 def test_any_text_can_stand_in_it(attention, tmp_path):

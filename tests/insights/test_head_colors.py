@@ -46,8 +46,8 @@ def lab(rgb):
 
 
 def surfaces(root):
-    template = (root / "t2t_keras/insights/attention_page.html").read_text("utf-8")
-    light, dark = re.findall(r"--surface: (#\w{6})", template)
+    style = (root / "t2t_keras/insights/attention_page.css").read_text("utf-8")
+    light, dark = re.findall(r"--surface: (#\w{6})", style)
     return {ON_LIGHT: light, ON_DARK: dark}
 
 

@@ -1,7 +1,11 @@
 """The page in a real browser: what is drawn, switched, hovered, and reached by the keyboard."""
 
+import dataclasses
+
 import numpy as np
 import pytest
+
+from t2t_keras.insights.attention_page import write_attention_page
 
 Keys = pytest.importorskip("selenium.webdriver", reason="needs selenium").Keys
 ActionChains = pytest.importorskip("selenium.webdriver").ActionChains
@@ -9,9 +13,12 @@ ActionChains = pytest.importorskip("selenium.webdriver").ActionChains
 
 def lines(driver):
     """{head: {(query, key): thickness}} of the lines that are drawn."""
-    drawn = driver.execute_script("""return [...document.querySelectorAll("#lines g")].map((group) =>
-        [Number(group.dataset.head), [...group.children].map((line) =>
-            [line.dataset.ends, Number(line.getAttribute("stroke-width"))])])""")
+    drawn = driver.execute_script("""
+        return [...document.querySelectorAll("#lines g")].map((group) => [
+            Number(group.dataset.head),
+            [...group.children].map((line) => [
+                line.dataset.ends, Number(line.getAttribute("stroke-width"))]),
+        ]);""")
     return {
         head: {tuple(map(int, ends.split())): thickness for ends, thickness in group}
         for head, group in drawn
@@ -46,7 +53,9 @@ def find(driver, selector):
 
 
 def word(driver, side, number):
-    return find(driver, f"#{side} li:nth-child({number + 1}) .piece")
+    found = find(driver, f"#{side} li:nth-child({number + 1}) .piece")
+    driver.execute_script("arguments[0].scrollIntoView({ block: 'center' })", found)
+    return found
 
 
 def text(driver, selector):
@@ -62,7 +71,9 @@ def test_it_opens_with_the_translation_and_the_last_layer(open_page, weights):
     driver = open_page()
     assert text(driver, "#translation") == "zwei spielende hunde"
     rows = driver.find_elements("css selector", "#hypotheses li")
-    assert [row.text.split("\n")[0] for row in rows] == ["−0.500", "−0.750", "−1.250"]
+    assert [row.text.split("\n")[0] for row in rows] == [
+        f"\N{MINUS SIGN}{score}" for score in ("0.500", "0.750", "1.250")
+    ]
     assert lines(driver) == expected_lines(weights.cross[2])
 
 
@@ -104,9 +115,11 @@ def test_kinds_and_layers_are_chosen(open_page, weights):
 
 def test_a_word_that_is_hovered_shows_its_own_lines_and_nothing_moves(open_page, weights):
     driver = open_page()
-    places = "return [...document.querySelectorAll('li, #told, .piece')].map((e) => e.getBoundingClientRect().toJSON())"
+    places = """return [...document.querySelectorAll("li, #told, .piece")].map(
+        (each) => each.getBoundingClientRect().toJSON());"""
+    spielen = word(driver, "reads", 1)
     before = driver.execute_script(places)
-    ActionChains(driver).move_to_element(word(driver, "reads", 1)).perform()
+    ActionChains(driver).move_to_element(spielen).perform()
     of_query = expected_lines(weights.cross[2], chosen=lambda query, key: query == 1)
     assert lines(driver) == of_query
     numbers = [each.text for each in driver.find_elements("css selector", "#read .number")]
@@ -194,27 +207,38 @@ def test_lines_follow_the_words_when_the_window_changes(open_page):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [320, 1000])
-def test_text_can_be_read(open_page, scheme, width):
+def test_text_can_be_read(open_page, sentences, attention, tmp_path, scheme, width):
     """WCAG AA: 4.5 to 1; and nothing has to be scrolled sideways, even 320 pixels wide."""
-    driver = open_page(width, scheme)
+    weights = attention(heads=8)
+    # Each head is certain, so that its colour is as strong behind a word as it can be.
+    cross = np.zeros_like(weights.cross)
+    for head in range(8):
+        cross[:, head, :, head % 6] = 1.0
+    certain = dataclasses.replace(sentences[0], attention=dataclasses.replace(weights, cross=cross))
+    write_attention_page(tmp_path / "page.html", [certain, sentences[1]])
+    driver = open_page(width, scheme, tmp_path / "page.html")
     driver.execute_script("document.querySelector('#reads li').focus()")
     assert driver.execute_script("return document.documentElement.scrollWidth") <= width
     colors = driver.execute_script("""
-        const painter = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+        const canvas = document.createElement("canvas");
+        const painter = canvas.getContext("2d", { willReadFrequently: true });
         const paint = (colors) => {
             colors.forEach((color) => { painter.fillStyle = color; painter.fillRect(0, 0, 1, 1); });
             return [...painter.getImageData(0, 0, 1, 1).data].slice(0, 3);
         };
         const found = [];
         document.querySelectorAll("main *").forEach((each) => {
-            const own = [...each.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
-            if (!own || !each.checkVisibility() || each.disabled) return;
+            const isText = (node) => node.nodeType === 3 && node.data.trim();
+            if (![...each.childNodes].some(isText)) return;
+            if (!each.checkVisibility() || each.disabled) return;
             const behind = [], stripes = [];
             for (let at = each; at; at = at.parentElement) {
                 behind.unshift(getComputedStyle(at).backgroundColor);
             }
             const image = getComputedStyle(each).backgroundImage;
-            for (const [color] of image.matchAll(/(?:rgba?|color)\\([^)]*\\)/g)) stripes.push(color);
+            for (const [color] of image.matchAll(/(?:rgba?|color)\\([^)]*\\)/g)) {
+                stripes.push(color);
+            }
             [[], ...stripes.map((stripe) => [stripe])].forEach((over) => {
                 const ground = paint([...behind, ...over]);
                 found.push([each.textContent, paint([getComputedStyle(each).color]), ground]);
