@@ -44,9 +44,7 @@ setup(
     # Follows the symlinks t2t_keras/problems and t2t_keras/hparams; the directories that they
     # point to must not be installed at the top level, hence the explicit `include`.
     packages=find_packages(include=["t2t_keras", "t2t_keras.*"]),
-    package_data={
-        "t2t_keras.insights": [f"attention_page.{part}" for part in ("html", "css", "js")]
-    },
+    package_data={"t2t_keras.insights": ["*.html", "*.css", "*.js"]},
     python_requires=">=3.11,<3.14",
     install_requires=[
         "absl-py>=2.1,<3",

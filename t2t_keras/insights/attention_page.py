@@ -17,6 +17,13 @@ from t2t_keras.insights.head_colors import DASHES, ON_DARK, ON_LIGHT
 from t2t_keras.insights.sentence_insights import SentenceInsights
 from t2t_keras.insights.views import KINDS, AttentionView, attention_view
 
+_TEMPLATE = "attention_page.html"
+# What stands in the template for the content of which file.
+_PARTS = {
+    "style": "attention_page.css",
+    "drawing": "attention_drawing.js",
+    "controls": "attention_controls.js",
+}
 # Weights are whole numbers of ten-thousandths in the page: what is shown has fewer decimals.
 _WEIGHT_STEPS = 10_000
 
@@ -55,14 +62,15 @@ def attention_page(sentences: Sequence[SentenceInsights]) -> str:
         "dashes": DASHES,
         "weightSteps": _WEIGHT_STEPS,
     }
-    page = _part("html").replace("{{style}}", _part("css")).replace("{{script}}", _part("js"))
+    page = _read(_TEMPLATE)
+    for mark, file in _PARTS.items():
+        page = page.replace(f"{{{{{mark}}}}}", _read(file))
     # The last: a sentence may hold the other marks.
     return page.replace("{{insights}}", _inside_script(data))
 
 
-def _part(suffix: str) -> str:
-    part = resources.files("t2t_keras.insights").joinpath(f"attention_page.{suffix}")
-    return part.read_text("utf-8")
+def _read(file: str) -> str:
+    return resources.files("t2t_keras.insights").joinpath(file).read_text("utf-8")
 
 
 def _inside_script(data: Any) -> str:
