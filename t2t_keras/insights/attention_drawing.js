@@ -8,21 +8,20 @@ const KINDS = {
     "Encoder",
     "Word of the source",
     "Word it reads",
-    "Encoder self-attention: each word of the source, left, reads the words of the source, right.",
+    "Encoder self-attention: each word of the source, left, reads all of them, right.",
   ],
   decoder: [
     "Decoder",
     "Word predicted",
     "Word read before",
-    "Decoder self-attention: to predict the word on the left, the decoder reads the words before " +
-      "it, right. They come from a start that holds nothing.",
+    "Decoder self-attention: to predict a word, left, the decoder reads an empty start and the " +
+      "words before it.",
   ],
   cross: [
     "Cross",
     "Word predicted",
     "Word of the source",
-    "Encoder-decoder attention: to predict the word on the left, the decoder reads the words of " +
-      "the source, right.",
+    "Encoder-decoder attention: to predict a word, left, the decoder reads the source, right.",
   ],
 };
 const LEAST_WEIGHT = 0.02;
