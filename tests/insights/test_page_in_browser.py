@@ -7,8 +7,8 @@ import pytest
 
 from t2t_keras.insights.attention_page import write_attention_page
 
-Keys = pytest.importorskip("selenium.webdriver", reason="needs selenium").Keys
-ActionChains = pytest.importorskip("selenium.webdriver").ActionChains
+webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
+Keys, ActionChains = webdriver.Keys, webdriver.ActionChains
 
 
 def lines(driver):
@@ -145,6 +145,21 @@ def test_a_click_keeps_a_word_while_heads_are_switched(open_page, weights):
     word(driver, "reads", 2).click()
     ActionChains(driver).move_to_element(find(driver, "h1")).perform()
     assert lines(driver) == expected_lines(weights.cross[2], [1, 2, 3]), "a second click lets go"
+
+
+def test_a_tap_chooses_a_word_and_the_next_lets_go(open_page, weights):
+    from selenium.webdriver.common.actions.action_builder import ActionBuilder
+    from selenium.webdriver.common.actions.pointer_input import PointerInput
+
+    driver = open_page(width=360)
+    for expected in (
+        expected_lines(weights.cross[2], chosen=lambda query, key: key == 1),
+        expected_lines(weights.cross[2]),
+    ):
+        tap = ActionBuilder(driver, mouse=PointerInput("touch", "finger"))
+        tap.pointer_action.move_to(word(driver, "read", 1)).pointer_down().pointer_up()
+        tap.perform()
+        assert lines(driver) == expected
 
 
 def test_everything_is_reached_by_the_keyboard(open_page, weights):
