@@ -1,4 +1,4 @@
-"""Shows where a model looks: translations, other hypotheses and all attention, on one HTML page.
+r"""Shows where a model looks: translations, other hypotheses and all attention, on one HTML page.
 
 t2t-insights --output_dir=runs/averaged --sentence="A man sleeps."
 t2t-insights --output_dir=runs/averaged --sentences_from_file=news.en --page=news.html
