@@ -48,6 +48,7 @@ setup(
     python_requires=">=3.11,<3.14",
     install_requires=[
         "absl-py>=2.1,<3",
+        "defusedxml>=0.7.1,<0.8",
         "keras>=3.15,<4",
         "numpy>=2.0,<3",
         "sacrebleu>=2.5,<3",

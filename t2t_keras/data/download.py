@@ -30,7 +30,7 @@ def fetch(files: Iterable[SourceFile], tmp_dir: Path) -> dict[str, Path]:
       UserError: files that cannot be had, all of them listed with where to put them; or a download
         that is not what was expected.
     """
-    files = list(dict.fromkeys(files))
+    files = list({file.name: file for file in files}.values())
     tmp_dir = Path(tmp_dir)
     missing = [file for file in files if not (tmp_dir / file.name).exists()]
     if any(not file.url for file in missing):

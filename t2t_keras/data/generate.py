@@ -9,7 +9,6 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import itertools
-import math
 import multiprocessing
 import re
 import signal
@@ -19,11 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from t2t_keras.data.atomic_file import TEMPORARY_SUFFIX, write_atomically
-from t2t_keras.data.download import fetch
 from t2t_keras.data.encode import (
     Chunk,
-    ExampleChunk,
-    FileChunk,
     LeftOut,
     Shard,
     ShardEncoder,
@@ -37,9 +33,9 @@ from t2t_keras.data.manifest import (
     verify,
     write_manifest,
 )
-from t2t_keras.data.problem import ParallelFiles, Problem
+from t2t_keras.data.plan import evenly_spread, fetch_sources, plan_chunks
+from t2t_keras.data.problem import Problem
 from t2t_keras.data.shards import SIDES
-from t2t_keras.data.text_files import line_offsets
 from t2t_keras.data.tokenizer import Tokenizer
 from t2t_keras.errors import UserError
 from t2t_keras.progress_bar import progress_bar
@@ -83,19 +79,15 @@ def generate(
     if num_workers < 1:
         raise UserError(f"--num_workers is at least 1; {num_workers} came.")
     problem = problem.resolved(Path(tmp_dir))
-    files = problem.files(Path(tmp_dir))
-    if files and not str(tmp_dir):
-        raise UserError(f"Please give --tmp_dir, the directory of {problem.name}'s source files.")
-    pairs = list(itertools.chain.from_iterable(files.values()))
-    paths = fetch((file for pair in pairs for file in (pair.source, pair.target)), Path(tmp_dir))
+    paths = fetch_sources(problem, tmp_dir)
     # Read before anything is removed: the vocabulary may stand in the directory to be written.
     reused = Tokenizer.load(problem.vocab_file) if problem.vocab_file else None
     directory = Path(data_dir) / problem.name
     _clear(directory)
 
-    plan = _plan(problem, files, paths, chunk_pairs)
+    plan = plan_chunks(problem, paths, Path(tmp_dir), chunk_pairs)
     tokenizer = reused or Tokenizer.train(
-        _evenly_spread(plan["train"], problem.vocab_lines), problem.vocab_size, problem.vocab_kind
+        evenly_spread(plan["train"], problem.vocab_lines), problem.vocab_size, problem.vocab_kind
     )
     record = write_atomically(directory / VOCABULARY_FILE, tokenizer.model_bytes)
     manifest = {
@@ -135,67 +127,6 @@ def _clear(directory: Path) -> None:
             f"{error.filename or directory} cannot be written: {error.strerror}. "
             f"Give another --data_dir."
         ) from error
-
-
-def _plan(
-    problem: Problem,
-    files: dict[str, list[ParallelFiles]],
-    paths: dict[str, Path],
-    chunk_pairs: int,
-) -> dict[str, list[Chunk]]:
-    """Returns the chunks of each split, so that files that do not pair are found at once.
-
-    Files are only counted here; text that the problem makes is made here, and held in memory.
-    """
-    if not files:
-        return {
-            split: list(_example_chunks(problem, split, chunk_pairs)) for split in problem.splits
-        }
-    return {
-        split: [
-            chunk
-            for pair in (pair.swapped() if problem.reverse else pair for pair in parallel)
-            for chunk in _file_chunks(paths[pair.source.name], paths[pair.target.name], chunk_pairs)
-        ]
-        for split, parallel in files.items()
-    }
-
-
-def _example_chunks(problem: Problem, split: str, chunk_pairs: int) -> Iterator[ExampleChunk]:
-    examples = problem.examples(split)
-    for first_line in itertools.count(1, chunk_pairs):
-        some = tuple(itertools.islice(examples, chunk_pairs))
-        if not some:
-            return
-        if problem.reverse:
-            some = tuple((target, source) for source, target in some)
-        yield ExampleChunk(some, first_line)
-
-
-def _file_chunks(source: Path, target: Path, chunk_pairs: int) -> Iterator[FileChunk]:
-    (source_count, source_offsets), (target_count, target_offsets) = (
-        line_offsets(path, chunk_pairs) for path in (source, target)
-    )
-    if source_count != target_count:
-        raise UserError(
-            f"{source} has {source_count:,} lines and {target} has {target_count:,}: line N of one "
-            f"must be the translation of line N of the other. Repair the files."
-        )
-    offsets = zip(source_offsets, target_offsets, strict=True)
-    for number, (source_offset, target_offset) in enumerate(offsets):
-        first = number * chunk_pairs
-        count = min(chunk_pairs, source_count - first)
-        yield FileChunk(source, target, source_offset, target_offset, first + 1, count)
-
-
-def _evenly_spread(chunks: Sequence[Chunk], limit: int) -> Iterator[str]:
-    """Yields the text of at most `limit` pairs, evenly spread over the chunks."""
-    total = sum(chunk.count for chunk in chunks)
-    pairs = itertools.chain.from_iterable(chunk.pairs() for chunk in chunks)
-    for pair in itertools.islice(pairs, 0, None, max(1, math.ceil(total / limit))):
-        for line in pair:
-            with contextlib.suppress(UnicodeDecodeError):
-                yield line.decode("utf-8")
 
 
 @contextlib.contextmanager

@@ -79,12 +79,14 @@ def open_generated(problem: Problem, data_dir: str | Path) -> Generated:
     """
     directory = Path(data_dir) / problem.name
     manifest = read_manifest(directory)
-    stored, wanted = manifest["config"], problem.config()
+    # A setting that came after the data was made had its default then.
+    stored = dataclasses.replace(problem, **_defaults(problem)).config() | manifest["config"]
+    wanted = problem.config()
     undecided = problem.undecided()
     differences = [
-        f"{name}={stored.get(name)} there, {name}={wanted[name]} asked for"
+        f"{name}={stored[name]} there, {name}={wanted[name]} asked for"
         for name in wanted
-        if stored.get(name) != wanted[name]
+        if stored[name] != wanted[name]
         and name not in undecided
         and not _same_vocabulary(name, wanted, manifest)
     ]
@@ -95,6 +97,10 @@ def open_generated(problem: Problem, data_dir: str | Path) -> Generated:
         )
     decided = {name: stored[name] for name in undecided}
     return Generated(dataclasses.replace(problem, **decided), directory, manifest)
+
+
+def _defaults(problem: Problem) -> dict[str, Any]:
+    return {field.name: field.default for field in dataclasses.fields(problem)}
 
 
 def _same_vocabulary(name: str, wanted: dict[str, Any], manifest: dict[str, Any]) -> bool:

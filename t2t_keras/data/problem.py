@@ -11,7 +11,7 @@ from t2t_keras.settings import setting
 
 @dataclasses.dataclass(frozen=True)
 class SourceFile:
-    """A text file, one sentence a line, that must stand in --tmp_dir.
+    """A file that must stand in --tmp_dir: text in any format of `text_formats`, or an archive.
 
     Attributes:
       name: its file name there.
@@ -19,24 +19,47 @@ class SourceFile:
         is unpacked, unless the name ends so too.
       size: bytes of the file as it stands in --tmp_dir, None if not known.
       sha256: checksum of the same in hex, "" if not known.
+      members: where the file is a tar archive, the text's name in it, without folders; of several
+        names, the first that the archive has.
     """
 
     name: str
     url: str = ""
     size: int | None = None
     sha256: str = ""
+    members: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
 class ParallelFiles:
-    """Two files of which line N of one is the translation of line N of the other."""
+    """Two files of which line N of one is the translation of line N of the other.
+
+    Attributes:
+      source: text in the source language.
+      target: text in the target language; the same file where one (.tsv, .tmx) holds both.
+      languages: codes of source and target; needed where one file holds both.
+    """
 
     source: SourceFile
     target: SourceFile
+    languages: tuple[str, str] = ("", "")
 
-    def swapped(self) -> "ParallelFiles":
-        """Returns the pair with source and target exchanged."""
-        return ParallelFiles(source=self.target, target=self.source)
+
+@dataclasses.dataclass(frozen=True)
+class PreparedText:
+    """A split of a translation data set of tensorflow-datasets.
+
+    Attributes:
+      dataset: its name there, e.g. "wmt14_translate/de-en".
+      split: "train", "validation" or "test".
+      languages: codes of source and target.
+      data_dir: directory of tensorflow-datasets.
+    """
+
+    dataset: str
+    split: str
+    languages: tuple[str, str]
+    data_dir: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +96,7 @@ class Problem:
     # The splits that `examples` makes; problems with files have those that `files` returns.
     splits: ClassVar[tuple[str, ...]] = ("train", "dev", "test")
 
-    def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles]]:
+    def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles | PreparedText]]:
         """Returns the files of each split ("train", "dev" and, where there is one, "test").
 
         Source and target are those of the problem without `_rev`. The default, no files, says that

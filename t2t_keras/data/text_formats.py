@@ -1,0 +1,95 @@
+"""The formats that parallel text comes in, told by the file name; each may be packed by gzip.
+
+| ending | what |
+|---|---|
+| `.sgm`, `.sgml` | one language; see `sgm` |
+| `.tsv` | source and target, divided by a tab, one pair a line |
+| `.tmx` | any languages; see `tmx` |
+| any other | one language, one sentence a line |
+"""
+
+import gzip
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import PurePosixPath
+from typing import BinaryIO
+
+from t2t_keras.data.sgm import segments
+from t2t_keras.data.tmx import translation_units
+from t2t_keras.errors import UserError
+
+_BLOCK_BYTES = 1 << 20
+_SGML = (".sgm", ".sgml")
+_BOTH_LANGUAGES = (".tsv", ".tmx")
+PACKED = ".gz"
+
+
+def is_plain(name: str) -> bool:
+    """Returns whether a file of this name is read as it stands."""
+    return not name.endswith((PACKED, *_SGML, *_BOTH_LANGUAGES))
+
+
+def holds_both_languages(name: str) -> bool:
+    """Returns whether a file of this name holds source and target."""
+    return name.removesuffix(PACKED).endswith(_BOTH_LANGUAGES)
+
+
+def plain_name(name: str) -> str:
+    """Returns the name of a file's plain text: without folders, packing and SGML's ending."""
+    path = PurePosixPath(name.removesuffix(PACKED))
+    return path.stem if path.suffix in _SGML else path.name
+
+
+def write_one_language(stream: BinaryIO, name: str, output: BinaryIO) -> None:
+    """Writes the text of a file in one language, one sentence a line.
+
+    Raises:
+      UserError: a fault of the format, with its line.
+    """
+    stream, name = _unpacked(stream, name)
+    if not name.endswith(_SGML):
+        shutil.copyfileobj(stream, output, _BLOCK_BYTES)
+        return
+    for segment in segments(stream, name):
+        output.write(segment + b"\n")
+
+
+def write_both_languages(
+    stream: BinaryIO, name: str, outputs: tuple[BinaryIO, BinaryIO], languages: tuple[str, str]
+) -> None:
+    """Writes source and target of a file that holds both, one sentence a line.
+
+    Args:
+      stream: the file.
+      name: its name.
+      outputs: of source and target.
+      languages: codes of source and target, which TMX is asked for.
+
+    Raises:
+      UserError: a fault of the format, with its line.
+    """
+    stream, name = _unpacked(stream, name)
+    if name.endswith(".tsv"):
+        pairs = _columns(stream, name)
+    else:
+        pairs = translation_units(stream, name, languages)
+    for pair in pairs:
+        for output, text in zip(outputs, pair, strict=True):
+            output.write(text + b"\n")
+
+
+def _unpacked(stream: BinaryIO, name: str) -> tuple[BinaryIO, str]:
+    if not name.endswith(PACKED):
+        return stream, name
+    return gzip.GzipFile(fileobj=stream), name.removesuffix(PACKED)
+
+
+def _columns(lines: Iterable[bytes], name: str) -> Iterator[list[bytes]]:
+    for number, line in enumerate(lines, 1):
+        columns = line.removesuffix(b"\n").removesuffix(b"\r").split(b"\t")
+        if len(columns) != 2:
+            raise UserError(
+                f"{name}:{number} has {len(columns)} column(s); source<tab>translation was "
+                f"expected. Repair or remove the line."
+            )
+        yield columns

@@ -1,0 +1,82 @@
+"""Text of data sets that tensorflow-datasets has prepared, or can prepare without a network.
+
+Without a network it tries for minutes to download before it fails, so it is asked for nothing whose
+files were not seen first.
+"""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import BinaryIO
+
+from t2t_keras.data.problem import PreparedText
+from t2t_keras.errors import UserError
+
+
+def default_data_dir() -> Path:
+    """Returns the directory that tensorflow-datasets uses where none is named."""
+    return Path(os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets").expanduser()
+
+
+def manual_directory(data_dir: str | Path) -> Path:
+    """Returns the folder where tensorflow-datasets looks for files put there by hand."""
+    return Path(data_dir) / "downloads" / "manual"
+
+
+def is_prepared(dataset: str, data_dir: str | Path) -> bool:
+    """Returns whether a data set is complete in `data_dir`."""
+    return any((Path(data_dir) / dataset).glob("*/dataset_info.json"))
+
+
+def can_be_prepared(archives: Iterable[str], data_dir: str | Path) -> bool:
+    """Returns whether all archives stand where tensorflow-datasets takes them from."""
+    return all((manual_directory(data_dir) / name).exists() for name in archives)
+
+
+def dataset_directory(text: PreparedText) -> Path:
+    """Returns the directory of the prepared data set, which is prepared first where it is not.
+
+    Raises:
+      UserError: tensorflow-datasets is not installed, or cannot prepare it.
+    """
+    if not is_prepared(text.dataset, text.data_dir):
+        _run(text, lambda builder: builder.download_and_prepare())
+    versions = (Path(text.data_dir) / text.dataset).glob("*/dataset_info.json")
+    return max(versions, key=lambda path: path.parent.name).parent
+
+
+def write_prepared(text: PreparedText, outputs: tuple[BinaryIO, BinaryIO]) -> None:
+    """Writes source and target of a prepared split, one sentence a line.
+
+    Raises:
+      UserError: tensorflow-datasets is not installed, or cannot read the data set.
+    """
+
+    def write(builder) -> None:
+        import tensorflow_datasets as tfds
+
+        for example in tfds.as_numpy(builder.as_dataset(split=text.split, shuffle_files=False)):
+            for output, language in zip(outputs, text.languages, strict=True):
+                output.write(example[language].replace(b"\n", b" ") + b"\n")
+
+    _run(text, write)
+
+
+def _run(text: PreparedText, use) -> None:
+    try:
+        import tensorflow_datasets as tfds
+
+        builder = tfds.builder(text.dataset, data_dir=text.data_dir)
+    except ImportError as error:
+        raise UserError(
+            f"{text.dataset} in {text.data_dir} needs tensorflow-datasets ({error}): "
+            f"pip install 't2t-keras[tfds]'."
+        ) from error
+    try:
+        use(builder)
+    except Exception as error:
+        # It raises errors of many kinds, those of its own among them.
+        raise UserError(
+            f"tensorflow-datasets cannot read {text.dataset} in {text.data_dir}: "
+            f"{type(error).__name__}: {error}"
+        ) from error
