@@ -61,6 +61,8 @@ setup(
     extras_require={
         "figures": ["matplotlib>=3.11,<4"],
         "jax": ["jax>=0.10,<0.11"],
+        # tensorflow-datasets uses importlib_resources without asking for it.
+        "tfds": ["importlib_resources>=6", "tensorflow-datasets>=4.9.9,<5"],
         "test": [
             "jax>=0.10,<0.11",
             "keras-nlp>=0.32,<0.33",

@@ -128,11 +128,13 @@ def _translate(
     )
     if not asked.reference:
         return
-    score = record.problem.score(first_hypotheses(output, config), read_text(Path(asked.reference)))
-    print(score, flush=True)
+    references = read_text(Path(asked.reference))
+    score = record.problem.score(first_hypotheses(output, config), references)
+    name = record.problem.text_name(_split(flags), len(references))
+    print(f"{name}:\n{score}" if name else score, flush=True)
     if flags.results_file:
         settings = {**dataclasses.asdict(config), "ensemble": made_by["ensemble"]}
-        _add_result(flags, record, made_by["checkpoint"], score, settings)
+        _add_result(flags, record, made_by["checkpoint"], score, settings, name)
 
 
 def _check_combination(flags: FlagValues) -> None:
@@ -166,7 +168,7 @@ def _check_combination(flags: FlagValues) -> None:
 
 def _text(flags: FlagValues, record) -> _Text:
     if not flags.decode_from_file:
-        split = "test" if flags.eval_use_test_set else "dev"
+        split = _split(flags)
         generated = open_generated(record.problem, flags.data_dir or record.data_dir)
         source, reference = generated.text_paths(split)
         name = Path(flags.output_dir) / "decodes" / f"{record.problem.name}.{split}"
@@ -187,17 +189,24 @@ def _text(flags: FlagValues, record) -> _Text:
     return _Text(flags.decode_from_file, flags.decode_reference, name)
 
 
+def _split(flags: FlagValues) -> str:
+    """Returns the split to translate, "" where it is a file."""
+    if flags.decode_from_file:
+        return ""
+    return "test" if flags.eval_use_test_set else "dev"
+
+
 def _output(flags: FlagValues, name: str, suffix: str) -> str:
     return flags.decode_to_file or ("-" if name == "-" else f"{name}.{suffix}")
 
 
-def _add_result(flags: FlagValues, record, checkpoint: str, score, settings) -> None:
+def _add_result(flags: FlagValues, record, checkpoint: str, score, settings, text: str) -> None:
     """Adds the score to --results_file, with what made it."""
     from t2t_keras.tables.results import append_result
     from t2t_keras.tables.run_result import run_result
 
-    split = Path(flags.decode_from_file).name or ("test" if flags.eval_use_test_set else "dev")
-    result = run_result(record, checkpoint, split, score, settings)
+    split = Path(flags.decode_from_file).name or _split(flags)
+    result = run_result(record, checkpoint, split, score, settings, text)
     try:
         append_result(flags.results_file, result)
     except UserError as error:

@@ -54,12 +54,16 @@ class PreparedText:
       split: "train", "validation" or "test".
       languages: codes of source and target.
       data_dir: directory of tensorflow-datasets.
+      archives: the files that it prepares the data set from.
+      has_entities: whether it leaves the text as SGML has it, with "&amp;" for "&".
     """
 
     dataset: str
     split: str
     languages: tuple[str, str]
     data_dir: str
+    archives: tuple[SourceFile, ...] = ()
+    has_entities: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,6 +127,13 @@ class Problem:
     def tokenize(self) -> str:
         """Tokenisation of sacreBLEU for this text; "none" where the text is tokenised."""
         return "13a"
+
+    def text_name(self, split: str, lines: int) -> str:
+        """Returns what a dev or test set of so many lines is called where its score is told.
+
+        "", the default, says that it has no name but that of its split.
+        """
+        return ""
 
     def languages(self) -> tuple[str, str]:
         """Returns (source, target) language, swapped by `_rev`."""

@@ -44,7 +44,7 @@ def segments(lines: Iterable[bytes], name: str) -> Iterator[bytes]:
             if tag["end"]:
                 if parts is None:
                     raise UserError(f"{name}:{number}: a segment ends here, but none began.")
-                yield _text([*parts, before])
+                yield segment_text(b"".join([*parts, before]))
                 parts, count = None, count + 1
             elif parts is not None:
                 raise _unended(name, began, f"another begins in line {number}")
@@ -65,9 +65,10 @@ def _unended(name: str, began: int, what_came: str) -> UserError:
     return UserError(f"{name}:{began}: the segment that begins here has no end; {what_came}.")
 
 
-def _text(parts: list[bytes]) -> bytes:
+def segment_text(content: bytes) -> bytes:
+    """Returns what stands between two tags as one line, with entities replaced."""
     # Bytes that are not UTF-8 pass through, to be counted with those of other formats.
-    text = b"".join(parts).decode("utf-8", "surrogateescape")
+    text = content.decode("utf-8", "surrogateescape")
     text = _ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
     return one_line(text).encode("utf-8", "surrogateescape")
 

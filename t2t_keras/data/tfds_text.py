@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
-from t2t_keras.data.problem import PreparedText
+from t2t_keras.data.problem import PreparedText, SourceFile
+from t2t_keras.data.sgm import segment_text
 from t2t_keras.errors import UserError
 
 
@@ -28,18 +29,27 @@ def is_prepared(dataset: str, data_dir: str | Path) -> bool:
     return any((Path(data_dir) / dataset).glob("*/dataset_info.json"))
 
 
-def can_be_prepared(archives: Iterable[str], data_dir: str | Path) -> bool:
+def can_be_prepared(archives: Iterable[SourceFile], data_dir: str | Path) -> bool:
     """Returns whether all archives stand where tensorflow-datasets takes them from."""
-    return all((manual_directory(data_dir) / name).exists() for name in archives)
+    return all((manual_directory(data_dir) / file.name).exists() for file in archives)
 
 
 def dataset_directory(text: PreparedText) -> Path:
     """Returns the directory of the prepared data set, which is prepared first where it is not.
 
     Raises:
-      UserError: tensorflow-datasets is not installed, or cannot prepare it.
+      UserError: it can be had from nowhere (every file that is missing is named), or
+        tensorflow-datasets is not installed, or cannot prepare it.
     """
     if not is_prepared(text.dataset, text.data_dir):
+        folder = manual_directory(text.data_dir)
+        missing = [file for file in text.archives if not (folder / file.name).exists()]
+        if missing or not text.archives:
+            raise UserError(
+                f"{text.dataset} is not prepared in {text.data_dir}, and for tensorflow-datasets "
+                f"to prepare it these are missing in {folder}:\n"
+                + "\n".join(f"  {file.name}  ({file.url})" for file in missing)
+            )
         _run(text, lambda builder: builder.download_and_prepare())
     versions = (Path(text.data_dir) / text.dataset).glob("*/dataset_info.json")
     return max(versions, key=lambda path: path.parent.name).parent
@@ -57,7 +67,9 @@ def write_prepared(text: PreparedText, outputs: tuple[BinaryIO, BinaryIO]) -> No
 
         for example in tfds.as_numpy(builder.as_dataset(split=text.split, shuffle_files=False)):
             for output, language in zip(outputs, text.languages, strict=True):
-                output.write(example[language].replace(b"\n", b" ") + b"\n")
+                line = example[language]
+                line = segment_text(line) if text.has_entities else line.replace(b"\n", b" ")
+                output.write(line + b"\n")
 
     _run(text, write)
 

@@ -40,6 +40,8 @@ class Result:
       bleu_signature: what it was computed with, in sacreBLEU's words.
       chrf: corpus chrF2, 0 .. 100.
       f1: of parses, 0 .. 100.
+      text: name of what was translated, with its edition, as "newstest2014, full edition (3,003
+        lines)"; "" where the problem gives it none.
       date: when it was scored, UTC, as 2017-06-12T17:57:34Z.
     """
 
@@ -58,6 +60,7 @@ class Result:
     bleu_signature: str = ""
     chrf: float | None = None
     f1: float | None = None
+    text: str = ""
     date: str = ""
 
 

@@ -16,7 +16,12 @@ _SCORES = ("bleu", "chrf", "f1")
 
 
 def run_result(
-    record: RunRecord, checkpoint: str | Path, split: str, score, decode: dict[str, Any]
+    record: RunRecord,
+    checkpoint: str | Path,
+    split: str,
+    score,
+    decode: dict[str, Any],
+    text: str = "",
 ) -> Result:
     """Returns what `append_result` adds to a file.
 
@@ -26,6 +31,7 @@ def run_result(
       split: "dev", "test", or the name of the file that was translated.
       score: as a problem's `score` returns it, with what it has of bleu, bleu_signature, chrf, f1.
       decode: the decoding settings, by name.
+      text: name of what was translated, where the problem gives it one.
     """
     steps = step_or_none(checkpoint)
     cost = read_costs(Path(checkpoint).parent).get(steps)
@@ -33,6 +39,7 @@ def run_result(
         set=record.hparams_set,
         problem=record.problem.name,
         split=split,
+        text=text,
         hparams=changed_hparams(record.hparams, record.hparams_set),
         random_seed=record.random_seed,
         steps=steps,

@@ -1,0 +1,227 @@
+"""The paper's translation tasks, WMT 2014 (section 5.1): English to German and to French."""
+
+import dataclasses
+from pathlib import Path
+from typing import ClassVar
+
+from t2t_keras.data import tfds_text
+from t2t_keras.data.problem import ParallelFiles, PreparedText, Problem, SourceFile
+from t2t_keras.registry import register_problem
+from t2t_keras.settings import setting
+
+# As published: address, bytes, SHA-256.
+_EUROPARL = SourceFile(
+    "training-parallel-europarl-v7.tgz",
+    "http://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz",
+    657_632_379,
+    "0224c7c710c8a063dfd893b0cc0830202d61f4c75c17eb8e31836103d27d96e7",
+)
+_COMMON_CRAWL = SourceFile(
+    "training-parallel-commoncrawl.tgz",
+    "http://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz",
+    918_311_367,
+    "c7a74e2ea01ac6c920123108627e35278d4ccb5701e15428ffa34de86fa3a9e5",
+)
+_NEWS_COMMENTARY = SourceFile(
+    "training-parallel-nc-v9.tgz",
+    "http://www.statmt.org/wmt14/training-parallel-nc-v9.tgz",
+    80_418_416,
+    "cb8953f292298e6877ae433c98912b927cb0766b303f4540512ddd286c748485",
+)
+_UNITED_NATIONS = SourceFile(
+    "training-parallel-un.tgz",
+    "http://www.statmt.org/wmt13/training-parallel-un.tgz",
+    2_365_634_246,
+    "29141b5c1eba149a94f7a59d3b1a834b2e47fe0f8758d68dcd77a3d3f497ee47",
+)
+_GIGA = SourceFile(
+    "training-giga-fren.tar",
+    "http://www.statmt.org/wmt10/training-giga-fren.tar",
+    2_595_102_720,
+    "3ff8319f6919393520559bfbc7ad6a747ec81b3abc7be9993b338d4b017b4d9a",
+)
+_DEV = SourceFile(
+    "dev.tgz",
+    "http://data.statmt.org/wmt19/translation-task/dev.tgz",
+    38_654_961,
+    "7a7deccf82ebb05ba508dba5eb21356492224e8f630ec4f992132b029b4b25e7",
+)
+_TEST_FULL = SourceFile("test-full.tgz", "http://www.statmt.org/wmt14/test-full.tgz")
+_TEST_FILTERED = SourceFile("test-filtered.tgz", "http://www.statmt.org/wmt14/test-filtered.tgz")
+
+# Editions of dev.tgz differ in whether they have newstest2013 as plain text too.
+_KINDS_OF_DEV = (".{}", "-src.{}.sgm"), (".{}", "-ref.{}.sgm", "-src.{}.sgm")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Wmt14(Problem):
+    """Both tasks: dev newstest2013, test newstest2014.
+
+    The official archives are taken from --tmp_dir, packed as they are, or the text from
+    tensorflow-datasets (in $TFDS_DATA_DIR, else ~/tensorflow_datasets), where it is prepared there
+    or its archives stand in downloads/manual.
+    """
+
+    source_language: str = "en"
+    text_source: str = setting(
+        "auto",
+        "archives in --tmp_dir, tfds (tensorflow-datasets), or auto: archives if one is there, "
+        "else tfds if it has the text",
+        choices=("auto", "archives", "tfds"),
+    )
+
+    # Each archive with the stem of its two members, and what packs these.
+    corpora: ClassVar[tuple[tuple[SourceFile, str, str], ...]] = ()
+    # Lines of each edition of newstest2014, the only one or the full one first.
+    editions: ClassVar[dict[str, int]] = {"": 3003}
+
+    def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles | PreparedText]]:
+        """Returns the archives' members, or the splits of tensorflow-datasets."""
+        if self.resolved(tmp_dir).text_source == "tfds":
+            prepared = PreparedText(
+                self._dataset(),
+                "train",
+                self._codes(),
+                str(tfds_text.default_data_dir()),
+                self._archives(),
+            )
+            splits = {
+                "train": [prepared],
+                "dev": [dataclasses.replace(prepared, split="validation")],
+                "test": [dataclasses.replace(prepared, split="test", has_entities=True)],
+            }
+            # Its test set is the full edition.
+            filtered = {"test": [self._test(tmp_dir)]} if self._edition() == "filtered" else {}
+            return splits | filtered
+        training = [
+            ParallelFiles(*(_member(archive, f"{stem}.{code}{packing}") for code in self._codes()))
+            for archive, stem, packing in self.corpora
+        ]
+        return {"train": training, "dev": [self._dev()], "test": [self._test(tmp_dir)]}
+
+    def resolved(self, tmp_dir: Path) -> Problem:
+        """Decides by the files that are there where the text comes from."""
+        if self.text_source != "auto":
+            return self
+        archives = self._archives()
+        directory = tfds_text.default_data_dir()
+        in_tfds = tfds_text.is_prepared(self._dataset(), directory) or (
+            tfds_text.can_be_prepared(archives, directory)
+        )
+        here = any((tmp_dir / file.name).exists() for file in archives)
+        return dataclasses.replace(self, text_source="tfds" if in_tfds and not here else "archives")
+
+    def undecided(self) -> tuple[str, ...]:
+        """Where the text comes from, while it is "auto"."""
+        return ("text_source",) if self.text_source == "auto" else ()
+
+    def text_name(self, split: str, lines: int) -> str:
+        """Returns the test set's name, with its edition where there is more than one."""
+        if split not in ("dev", "test"):
+            return ""
+        name, expected = "newstest2013", 3000
+        if split == "test":
+            edition = self._edition()
+            name, expected = "newstest2014", self.editions[edition]
+            name += f", {edition} edition" if edition else ""
+        stated = "" if lines == expected else f"; as published it has {expected:,}"
+        return f"{name} ({lines:,} lines{stated})"
+
+    def _dev(self) -> ParallelFiles:
+        source, target = (
+            [f"newstest2013{kind.format(code)}" for kind in kinds]
+            for code, kinds in zip(self._codes(), _KINDS_OF_DEV, strict=True)
+        )
+        return ParallelFiles(_member(_DEV, *source), _member(_DEV, *target))
+
+    def _test(self, tmp_dir: Path) -> ParallelFiles:
+        other = self.target_language
+        archive = _TEST_FILTERED if self._edition() == "filtered" else _TEST_FULL
+        if archive is _TEST_FULL and not (tmp_dir / archive.name).exists():
+            archive = _DEV  # It has the full edition too.
+        stem = f"newstest2014-{other}en"
+        return ParallelFiles(
+            _member(archive, f"{stem}-src.{self.source_language}.sgm"),
+            _member(archive, f"{stem}-ref.{other}.sgm"),
+        )
+
+    def _archives(self) -> tuple[SourceFile, ...]:
+        return (*(archive for archive, _, _ in self.corpora), _DEV)
+
+    def _codes(self) -> tuple[str, str]:
+        return self.source_language, self.target_language
+
+    def _edition(self) -> str:
+        return next(iter(self.editions))
+
+    def _dataset(self) -> str:
+        return f"wmt14_translate/{self.target_language}-{self.source_language}"
+
+
+def _member(archive: SourceFile, *names: str) -> SourceFile:
+    return dataclasses.replace(archive, members=names)
+
+
+@register_problem
+@dataclasses.dataclass(frozen=True)
+class TranslateEnde(_Wmt14):
+    """WMT14, English to German: 4.5 million pairs, joint BPE of 37,000 (section 5.1)."""
+
+    target_language: str = "de"
+    vocab_size: int = setting(37_000, "ids of the shared vocabulary (section 5.1)", minimum=4)
+    newstest2014: str = setting(
+        "full",
+        "edition of the test set: full (3,003 lines) or filtered (2,737, as scored in 2014)",
+        choices=("full", "filtered"),
+    )
+
+    corpora: ClassVar[tuple[tuple[SourceFile, str, str], ...]] = (
+        (_EUROPARL, "europarl-v7.de-en", ""),
+        (_COMMON_CRAWL, "commoncrawl.de-en", ""),
+        (_NEWS_COMMENTARY, "news-commentary-v9.de-en", ""),
+    )
+    editions: ClassVar[dict[str, int]] = {"full": 3003, "filtered": 2737}
+
+    def _edition(self) -> str:
+        return self.newstest2014
+
+
+@register_problem
+@dataclasses.dataclass(frozen=True)
+class TranslateEndeWmtBpe32k(TranslateEnde):
+    """tensor2tensor's name of translate_ende: 32,000 merges make about 37,000 ids."""
+
+
+@register_problem
+@dataclasses.dataclass(frozen=True)
+class TranslateEndeWmt32k(TranslateEnde):
+    """translate_ende with tensor2tensor's 2^15 word pieces (its text had News Commentary v12)."""
+
+    vocab_size: int = setting(32_768, "ids of the shared vocabulary", minimum=4)
+    vocab_kind: str = "unigram"
+
+
+@register_problem
+@dataclasses.dataclass(frozen=True)
+class TranslateEnfr(_Wmt14):
+    """WMT14, English to French: 36 million pairs, 32,000 word pieces (section 5.1)."""
+
+    target_language: str = "fr"
+    vocab_size: int = setting(32_000, "ids of the shared vocabulary (section 5.1)", minimum=4)
+    vocab_kind: str = "unigram"
+
+    corpora: ClassVar[tuple[tuple[SourceFile, str, str], ...]] = (
+        (_EUROPARL, "europarl-v7.fr-en", ""),
+        (_COMMON_CRAWL, "commoncrawl.fr-en", ""),
+        (_UNITED_NATIONS, "undoc.2000.fr-en", ""),
+        (_NEWS_COMMENTARY, "news-commentary-v9.fr-en", ""),
+        (_GIGA, "giga-fren.release2.fixed", ".gz"),
+    )
+
+
+@register_problem
+@dataclasses.dataclass(frozen=True)
+class TranslateEnfrWmt32k(TranslateEnfr):
+    """translate_enfr with tensor2tensor's 2^15 word pieces."""
+
+    vocab_size: int = setting(32_768, "ids of the shared vocabulary", minimum=4)

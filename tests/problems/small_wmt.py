@@ -1,0 +1,120 @@
+"""Archives like those of WMT14, a few lines each, with the folders, names and packing of the real.
+
+Besides what is wanted they hold what the real ones hold too: other languages, notes, test sets of
+other years.
+"""
+
+import gzip
+import io
+import random
+import tarfile
+
+WORDS = {
+    "en": "the house stands near a green tree and nobody knows why it does so".split(),
+    "de": "das Haus steht bei einem grünen Baum und niemand weiß warum es so ist".split(),
+    "fr": "la maison est près d'un arbre vert et personne ne sait pourquoi c'est là".split(),
+}
+TEST_LINES = {"newstest2013": 15, "full": 14, "filtered": 9}
+
+
+def lines(language, corpus, count):
+    """Line N in one language has the number that line N in another has."""
+    generator = random.Random(f"{language} {corpus}")
+    return [
+        f"{' '.join(generator.choices(WORDS[language], k=7))} {n} & {corpus}." for n in range(count)
+    ]
+
+
+def plain(language, corpus, count):
+    return "".join(f"{line}\n" for line in lines(language, corpus, count)).encode()
+
+
+def sgml(language, corpus, count, kind):
+    segments = [
+        f'<seg id="{n}">{line.replace("&", "&amp;")}</seg>\n'
+        for n, line in enumerate(lines(language, corpus, count), 1)
+    ]
+    root = {"src": "srcset", "ref": "refset"}[kind]
+    head = f'<{root} setid="{corpus}" srclang="any" trglang="{language}">\n'
+    middle = len(segments) // 2
+    docs = [
+        f'<doc sysid="ref" docid="{n}" origlang="en">\n<p>\n{"".join(some)}</p>\n</doc>\n'
+        for n, some in enumerate((segments[:middle], segments[middle:]))
+    ]
+    return (head + "".join(docs) + f"</{root}>\n").encode()
+
+
+def archive(path, members):
+    with tarfile.open(path, "w" if path.suffix == ".tar" else "w:gz") as file:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            file.addfile(info, io.BytesIO(content))
+
+
+def corpus(stem, other, count, folder="training/"):
+    """Both sides of a training corpus, English last, as members."""
+    return {f"{folder}{stem}.{other}-en.{code}": plain(code, stem, count) for code in (other, "en")}
+
+
+def newstest2014(edition, folder, other):
+    """Both directions of newstest2014, as members."""
+    return {
+        f"{folder}newstest2014-{other}en-{kind}.{code}.sgm": sgml(
+            code, edition, TEST_LINES[edition], kind
+        )
+        for kind in ("src", "ref")
+        for code in (other, "en")
+    }
+
+
+def write_archives(tmp_dir, dev_in_sgml=False):
+    """Writes the archives of both tasks."""
+    tmp_dir.mkdir(exist_ok=True)
+    archive(
+        tmp_dir / "training-parallel-europarl-v7.tgz",
+        {
+            "training/europarl-v7.cs-en.cs": b"jen jeden\n",
+            **corpus("europarl-v7", "de", 120),
+            **corpus("europarl-v7", "fr", 110),
+        },
+    )
+    archive(
+        tmp_dir / "training-parallel-commoncrawl.tgz",
+        {
+            **corpus("commoncrawl", "de", 60, folder=""),
+            "commoncrawl.de-en.annotation": b"note\n" * 60,
+            **corpus("commoncrawl", "fr", 50, folder=""),
+        },
+    )
+    archive(
+        tmp_dir / "training-parallel-nc-v9.tgz",
+        {
+            **corpus("news-commentary-v9", "de", 40),
+            **corpus("news-commentary-v9", "fr", 30),
+        },
+    )
+    archive(tmp_dir / "training-parallel-un.tgz", corpus("undoc.2000", "fr", 35, folder="un/"))
+    stem = "giga-fren.release2.fixed"
+    archive(
+        tmp_dir / "training-giga-fren.tar",
+        {f"{stem}.{code}.gz": gzip.compress(plain(code, stem, 45)) for code in ("en", "fr")},
+    )
+    count = TEST_LINES["newstest2013"]
+    dev = {}
+    for code in ("de", "en", "fr"):
+        for kind in ("src", "ref"):
+            name = f"dev/newstest2013-{kind}.{code}.sgm"
+            dev[name] = sgml(code, "newstest2013", count, kind)
+        if not dev_in_sgml:
+            dev[f"dev/newstest2013.{code}"] = plain(code, "newstest2013", count)
+    archive(
+        tmp_dir / "dev.tgz",
+        {
+            "dev/newstest2012.en": b"another year\n",
+            **dev,
+            **newstest2014("full", "dev/", "de"),
+            **newstest2014("full", "dev/", "fr"),
+        },
+    )
+    archive(tmp_dir / "test-filtered.tgz", newstest2014("filtered", "test/", "de"))
