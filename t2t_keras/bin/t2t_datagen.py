@@ -3,6 +3,7 @@
 t2t-datagen --problem=translate_ende_multi30k --data_dir=data --tmp_dir=downloads
 """
 
+import os
 from collections.abc import Sequence
 
 from absl import flags as absl_flags
@@ -17,8 +18,8 @@ def define_flags(flags: FlagValues) -> None:
     """Adds this command's own flags."""
     absl_flags.DEFINE_integer(
         "num_workers",
-        1,
-        "Processes that encode; the data is the same for any number.",
+        os.cpu_count(),
+        "Processes that encode; the data is the same for any number. Default: all cores.",
         1,
         flag_values=flags,
     )
@@ -33,7 +34,7 @@ def main(flags: FlagValues) -> None:
     except KeyboardInterrupt:
         raise UserError(
             f"Interrupted: there is no complete data of {problem.name} in {flags.data_dir}. The "
-            f"same command makes it anew."
+            f"same command goes on from there."
         ) from None
 
 

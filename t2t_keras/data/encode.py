@@ -5,69 +5,19 @@ workers.
 """
 
 import dataclasses
-import multiprocessing
-import multiprocessing.connection
-import os
-import threading
-from collections.abc import Iterator
+import itertools
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from t2t_keras.data.chunks import Chunk, repeated_pairs
+from t2t_keras.data.filters import Languages
 from t2t_keras.data.shards import write_shard
-from t2t_keras.data.text_files import read_lines
 from t2t_keras.data.tokenizer import Tokenizer
 
 # So many places (file:line) of each reason for leaving out are told.
 PLACES_TOLD = 5
-
-
-@dataclasses.dataclass(frozen=True)
-class FileChunk:
-    """Some lines of two parallel files; `first_line` counts from 1, offsets are in bytes."""
-
-    source: Path
-    target: Path
-    source_offset: int
-    target_offset: int
-    first_line: int
-    count: int
-
-    def pairs(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yields source and target lines."""
-        sources = read_lines(self.source, self.source_offset, self.count)
-        targets = read_lines(self.target, self.target_offset, self.count)
-        return zip(sources, targets, strict=True)
-
-    def place(self, index: int, side: int) -> str:
-        """Returns "file:line" of the pair with this index in the chunk."""
-        return f"{(self.source, self.target)[side].name}:{self.first_line + index}"
-
-
-@dataclasses.dataclass(frozen=True)
-class ExampleChunk:
-    """Some pairs that a problem made; `first_line` counts from 1."""
-
-    examples: tuple[tuple[str, str], ...]
-    first_line: int
-
-    @property
-    def count(self) -> int:
-        """Number of pairs."""
-        return len(self.examples)
-
-    def pairs(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yields source and target lines."""
-        for source, target in self.examples:
-            # A lone surrogate must be counted as invalid UTF-8 like any, not end the program.
-            yield source.encode("utf-8", "surrogatepass"), target.encode("utf-8", "surrogatepass")
-
-    def place(self, index: int, side: int) -> str:
-        """Returns the name of the example with this index in the chunk."""
-        return f"example:{self.first_line + index}"
-
-
-Chunk = FileChunk | ExampleChunk
 
 
 @dataclasses.dataclass
@@ -106,65 +56,131 @@ class ShardEncoder:
       tokenizer: the vocabulary.
       directory: where the shards go.
       max_pair_length: training pairs with a longer side, in tokens, are left out.
+      filters: names of the filters that training pairs pass.
+      max_length_ratio: of the filter `length_ratio`.
+      languages: codes of source and target, for the filter `language`.
     """
 
     tokenizer: Tokenizer
     directory: Path
     max_pair_length: int
+    filters: tuple[str, ...] = ()
+    max_length_ratio: float = 3.0
+    languages: tuple[str, str] = ("", "")
 
     def __call__(self, chunk: Chunk, split: str, number: int) -> Shard:
         """Encodes a chunk, writes it as shard `number` of `split`, and tells what was left out."""
-        left_out: dict[str, LeftOut] = {}
-        places, lines = self._usable(chunk, left_out)
-        ids = tuple(self.tokenizer.encode(side) for side in lines)
+        pairs = _Pairs(chunk)
+        # Only there: a dev or test set without some of its sentences would be another test.
         if split == "train":
-            # Only here: a dev or test set without its long sentences would be another test.
-            ids = self._without_long(chunk, places, ids, left_out)
-        stem = f"{split}-{number:05d}"
+            self._filter_text(pairs)
+        ids = tuple(self.tokenizer.encode(side) for side in pairs.sides)
+        if split == "train":
+            ids = self._filter_lengths(pairs, ids)
+        stem = shard_stem(split, number)
         files = write_shard(self.directory, stem, *ids, self.tokenizer.vocab_size)
         return Shard(
             stem=stem,
             files=files,
             examples=len(ids[0]),
             tokens=tuple(sum(map(len, side)) for side in ids),
-            left_out=left_out,
-            lines=((), ()) if split == "train" else lines,
+            left_out=pairs.left_out,
+            lines=((), ()) if split == "train" else pairs.sides,
         )
 
-    def _usable(
-        self, chunk: Chunk, left_out: dict[str, LeftOut]
-    ) -> tuple[list[int], tuple[list[str], list[str]]]:
-        """Returns the index in the chunk and the text of each pair that is text on both sides."""
+    def _filter_text(self, pairs: "_Pairs") -> None:
+        if "duplicates" in self.filters:
+            repeated = repeated_pairs(pairs.chunk)[pairs.indices]
+            pairs.leave_out("that came before", repeated)
+        if "identical" in self.filters:
+            same = [
+                source.strip() == target.strip()
+                for source, target in zip(*pairs.sides, strict=True)
+            ]
+            pairs.leave_out("with identical sides", same)
+        if "language" in self.filters:
+            others = Languages(self.languages).other(*pairs.sides)
+            pairs.leave_out("in another language", others)
+
+    def _filter_lengths(self, pairs: "_Pairs", ids: tuple[list, list]) -> tuple[list, list]:
+        lengths = np.array([list(map(len, side)) for side in ids], np.int64).reshape(2, -1)
+        longer = lengths[1] > lengths[0]
+        reason = f"longer than max_pair_length={self.max_pair_length} tokens"
+        kept = pairs.leave_out(
+            reason, lengths.max(axis=0) > self.max_pair_length, lengths[0] <= self.max_pair_length
+        )
+        if "length_ratio" in self.filters:
+            # Without EOS.
+            shortest, longest = np.sort(lengths[:, kept] - 1, axis=0)
+            uneven = longest > self.max_length_ratio * shortest
+            reason = f"with a side over {self.max_length_ratio:g} times as long as the other"
+            kept = kept[pairs.leave_out(reason, uneven, longer[kept])]
+        if len(kept) == len(ids[0]):
+            return ids
+        return tuple([side[row] for row in kept] for side in ids)
+
+
+def shard_stem(split: str, number: int) -> str:
+    """Returns the name of a shard."""
+    return f"{split}-{number:05d}"
+
+
+class _Pairs:
+    """The pairs of a chunk that are not left out.
+
+    Attributes:
+      chunk: where they come from.
+      indices: of each pair in the chunk.
+      sides: their sources and targets.
+      left_out: how many were left out, by reason.
+    """
+
+    def __init__(self, chunk: Chunk):
+        self.chunk = chunk
+        self.left_out: dict[str, LeftOut] = {}
         indices, sources, targets = [], [], []
-        for index, pair in enumerate(chunk.pairs()):
-            texts = [_decoded(line) for line in pair]
-            fault = _fault(texts)
+        for index, (source, target) in enumerate(chunk.pairs()):
+            try:
+                pair = source.decode("utf-8"), target.decode("utf-8")
+            except UnicodeDecodeError:
+                pair = _decoded(source), _decoded(target)
+            fault = _fault(pair)
             if fault is None:
                 indices.append(index)
-                sources.append(texts[0])
-                targets.append(texts[1])
+                sources.append(pair[0])
+                targets.append(pair[1])
             else:
                 reason, side = fault
-                left_out.setdefault(reason, LeftOut()).add(1, [chunk.place(index, side)])
-        return indices, (sources, targets)
+                self.left_out.setdefault(reason, LeftOut()).add(1, [chunk.place(index, side)])
+        self.indices = np.array(indices, np.int64)
+        self.sides = (sources, targets)
 
-    def _without_long(
-        self,
-        chunk: Chunk,
-        indices: list[int],
-        ids: tuple[list[np.ndarray], list[np.ndarray]],
-        left_out: dict[str, LeftOut],
-    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        kept = []
-        for row, (index, *pair) in enumerate(zip(indices, *ids, strict=True)):
-            long = [len(side) > self.max_pair_length for side in pair]
-            if any(long):
-                reason = f"longer than max_pair_length={self.max_pair_length} tokens"
-                entry = left_out.setdefault(reason, LeftOut())
-                entry.add(1, [chunk.place(index, long.index(True))])
-            else:
-                kept.append(row)
-        return tuple([side[row] for row in kept] for side in ids)
+    def leave_out(
+        self, reason: str, faulty: Sequence[bool], at_target: Sequence[bool] | None = None
+    ) -> np.ndarray:
+        """Leaves out the faulty pairs and counts them.
+
+        Args:
+          reason: what is told.
+          faulty: for each pair that is there still, whether it is left out.
+          at_target: for each pair, whether its fault is told as that of its target.
+
+        Returns:
+          The rows that stay.
+        """
+        faulty = np.asarray(faulty, bool)
+        rows = np.flatnonzero(faulty)
+        kept = np.flatnonzero(~faulty)
+        if len(rows):
+            sides = np.zeros(len(faulty), int) if at_target is None else at_target
+            places = [
+                self.chunk.place(int(self.indices[row]), int(sides[row]))
+                for row in rows[:PLACES_TOLD]
+            ]
+            self.left_out.setdefault(reason, LeftOut()).add(len(rows), places)
+            self.indices = self.indices[kept]
+            self.sides = tuple(list(itertools.compress(side, ~faulty)) for side in self.sides)
+        return kept
 
 
 def _decoded(line: bytes) -> str | None:
@@ -174,33 +190,13 @@ def _decoded(line: bytes) -> str | None:
         return None
 
 
-def _fault(texts: list[str | None]) -> tuple[str, int] | None:
+def _fault(pair: tuple[str | None, str | None]) -> tuple[str, int] | None:
     """Returns why a pair cannot be used and the side at fault (0 source, 1 target), if it is."""
-    if None in texts:
-        return "with invalid UTF-8", texts.index(None)
-    for side, text in enumerate(texts):
-        if not text.strip():
+    if None in pair:
+        return "with invalid UTF-8", pair.index(None)
+    for side, text in enumerate(pair):
+        if not text or text.isspace():
             return "with an empty line", side
         if "\n" in text:
             return "with a line break inside", side
     return None
-
-
-_encoder: ShardEncoder | None = None
-
-
-def start_worker(encoder: ShardEncoder) -> None:
-    """Prepares a worker process, which ends with its parent even when that one is killed."""
-    global _encoder
-    _encoder = encoder
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    multiprocessing.connection.wait([multiprocessing.parent_process().sentinel])
-    os._exit(1)
-
-
-def encode_in_worker(chunk: Chunk, split: str, number: int) -> Shard:
-    """Calls the encoder of this worker process."""
-    return _encoder(chunk, split, number)

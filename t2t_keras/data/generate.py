@@ -4,28 +4,21 @@ Files stream: they are cut into chunks by byte position, and a worker process tu
 a shard. What is written does not depend on the number of workers.
 """
 
-import collections
-import concurrent.futures
 import contextlib
 import dataclasses
 import itertools
-import multiprocessing
 import re
-import signal
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from t2t_keras.data.atomic_file import TEMPORARY_SUFFIX, write_atomically
-from t2t_keras.data.encode import (
-    Chunk,
-    LeftOut,
-    Shard,
-    ShardEncoder,
-    encode_in_worker,
-    start_worker,
-)
+import numpy as np
+
+from t2t_keras.data.atomic_file import TEMPORARY_SUFFIX, sha256_of, write_atomically
+from t2t_keras.data.chunks import Chunk, with_repeated
+from t2t_keras.data.encode import LeftOut, Shard, ShardEncoder, shard_stem
+from t2t_keras.data.filters import Languages, came_before, filter_names, pair_hashes
+from t2t_keras.data.journal import JOURNAL_FILE, Journal, made_from
 from t2t_keras.data.manifest import (
     MANIFEST_FILE,
     VOCABULARY_FILE,
@@ -37,6 +30,7 @@ from t2t_keras.data.plan import evenly_spread, fetch_sources, plan_chunks
 from t2t_keras.data.problem import Problem
 from t2t_keras.data.shards import SIDES
 from t2t_keras.data.tokenizer import Tokenizer
+from t2t_keras.data.workers import workers
 from t2t_keras.errors import UserError
 from t2t_keras.progress_bar import progress_bar
 from t2t_keras.versions import installed_versions
@@ -46,7 +40,7 @@ CHUNK_PAIRS = 50_000
 
 _OWN_FILES = re.compile(
     rf"({VOCABULARY_FILE}|(train|dev|test)(-\d+\.(tokens|lengths)\.npy|\.(source|target)\.txt))"
-    rf"({TEMPORARY_SUFFIX})?|{MANIFEST_FILE}{TEMPORARY_SUFFIX}"
+    rf"({TEMPORARY_SUFFIX})?|{JOURNAL_FILE}({TEMPORARY_SUFFIX})?|{MANIFEST_FILE}{TEMPORARY_SUFFIX}"
 )
 
 
@@ -60,7 +54,8 @@ def generate(
     """Makes the data of a problem in `<data_dir>/<problem name>/` and prints what it holds.
 
     Data that is there already is replaced. The manifest goes first and comes last, so a set that
-    was interrupted is never taken for a complete one.
+    was interrupted is never taken for a complete one; of such a set, what would be made again just
+    so is kept.
 
     Args:
       problem: what to make, from `registry.problem`.
@@ -79,16 +74,23 @@ def generate(
     if num_workers < 1:
         raise UserError(f"--num_workers is at least 1; {num_workers} came.")
     problem = problem.resolved(Path(tmp_dir))
+    filters = filter_names(problem.filters)
+    if "language" in filters:
+        Languages(problem.languages())  # Before the work, not in the midst of it.
     paths = fetch_sources(problem, tmp_dir)
     # Read before anything is removed: the vocabulary may stand in the directory to be written.
     reused = Tokenizer.load(problem.vocab_file) if problem.vocab_file else None
     directory = Path(data_dir) / problem.name
-    _clear(directory)
+    with _writable(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / MANIFEST_FILE).unlink(missing_ok=True)
 
     plan = plan_chunks(problem, paths, Path(tmp_dir), chunk_pairs)
-    tokenizer = reused or Tokenizer.train(
-        evenly_spread(plan["train"], problem.vocab_lines), problem.vocab_size, problem.vocab_kind
-    )
+    journal = Journal(directory, made_from(problem, plan["train"], chunk_pairs))
+    tokenizer = reused or _vocabulary(problem, plan["train"], directory, journal)
+    journal.start(tokenizer.checksum)
+    kept = {name for shard in journal.shards.values() for name in shard.files}
+    _clear(directory, {JOURNAL_FILE, VOCABULARY_FILE, *kept})
     record = write_atomically(directory / VOCABULARY_FILE, tokenizer.model_bytes)
     manifest = {
         "problem": problem.name,
@@ -102,26 +104,52 @@ def generate(
         "splits": {},
         "files": {VOCABULARY_FILE: record},
     }
-    encoder = ShardEncoder(tokenizer, directory, problem.max_pair_length)
-    with _encoding(encoder, num_workers) as encode:
+    if "duplicates" in filters:
+        plan["train"] = list(_without_repetition(plan["train"], num_workers))
+    encoder = ShardEncoder(
+        tokenizer,
+        directory,
+        problem.max_pair_length,
+        filters,
+        problem.max_length_ratio,
+        problem.languages(),
+    )
+    with workers(encoder, min(num_workers, len(plan["train"]) or 1)) as call:
         for split, chunks in plan.items():
-            summary, records = _finish_split(directory, split, encode(chunks, split))
+            shards = _encoded(call, chunks, split, journal)
+            summary, records = _finish_split(directory, split, shards)
             manifest["splits"][split] = summary
             manifest["files"] |= records
     verify(directory, manifest)
     write_manifest(directory, manifest)
+    journal.end()
     print(describe(manifest), flush=True)
     return manifest
 
 
-def _clear(directory: Path) -> None:
-    """Removes what an earlier run wrote, its manifest first."""
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        (directory / MANIFEST_FILE).unlink(missing_ok=True)
+def _vocabulary(
+    problem: Problem, chunks: Sequence[Chunk], directory: Path, journal: Journal
+) -> Tokenizer:
+    """Returns the vocabulary of an interrupted run of the same, or learns one."""
+    path = directory / VOCABULARY_FILE
+    if journal.vocabulary and path.exists() and sha256_of(path) == journal.vocabulary:
+        return Tokenizer.load(path)
+    lines = evenly_spread(chunks, problem.vocab_lines)
+    return Tokenizer.train(lines, problem.vocab_size, problem.vocab_kind)
+
+
+def _clear(directory: Path, kept: Collection[str]) -> None:
+    """Removes what an earlier run wrote, but for some files."""
+    with _writable(directory):
         for path in directory.iterdir():
-            if _OWN_FILES.fullmatch(path.name):
+            if _OWN_FILES.fullmatch(path.name) and path.name not in kept:
                 path.unlink()
+
+
+@contextlib.contextmanager
+def _writable(directory: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise UserError(
             f"{error.filename or directory} cannot be written: {error.strerror}. "
@@ -129,66 +157,44 @@ def _clear(directory: Path) -> None:
         ) from error
 
 
-@contextlib.contextmanager
-def _encoding(encoder: ShardEncoder, num_workers: int):
-    """Gives a function (chunks, split) that yields the shards of a split in order."""
-    if num_workers == 1:
-        pool = None
-    else:
-        # Never fork: this process may hold threads, TensorFlow's among them.
-        pool = concurrent.futures.ProcessPoolExecutor(
-            num_workers,
-            mp_context=multiprocessing.get_context("spawn"),
-            initializer=start_worker,
-            initargs=(encoder,),
-        )
-
-    def encode(chunks: Sequence[Chunk], split: str) -> Iterator[Shard]:
-        numbered = ((chunk, split, number) for number, chunk in enumerate(chunks))
-        if pool is None:
-            shards = itertools.starmap(encoder, numbered)
-        else:
-            shards = _in_order(pool, numbered, 2 * num_workers)
-        total = sum(chunk.count for chunk in chunks)
-        with progress_bar(total=total, desc=split, unit=" pairs") as progress:
-            for chunk, shard in zip(chunks, shards, strict=True):
-                progress.update(chunk.count)
-                yield shard
-
-    try:
-        yield encode
-    except BrokenProcessPool as error:
-        raise UserError(
-            "A worker process ended without a word, as when memory runs out. Run the same command "
-            "again with fewer --num_workers."
-        ) from error
-    finally:
-        if pool is not None:
-            pool.shutdown(cancel_futures=True)
+def _without_repetition(chunks: Sequence[Chunk], num_workers: int) -> Iterator[Chunk]:
+    """Yields the chunks, told which of their pairs came before in any of them."""
+    hashes = np.empty(sum(chunk.count for chunk in chunks), np.uint64)
+    ends = list(itertools.accumulate((chunk.count for chunk in chunks), initial=0))
+    with workers(pair_hashes, min(num_workers, len(chunks))) as call:
+        shown = progress_bar(total=len(hashes), desc="duplicates", unit=" pairs")
+        with shown as progress:
+            some = call((chunk,) for chunk in chunks)
+            for (start, end), part in zip(itertools.pairwise(ends), some, strict=True):
+                hashes[start:end] = part
+                progress.update(end - start)
+    repeated = came_before(hashes)
+    del hashes
+    for (start, end), chunk in zip(itertools.pairwise(ends), chunks, strict=True):
+        yield with_repeated(chunk, repeated[start:end])
 
 
-def _in_order(pool: concurrent.futures.Executor, calls: Iterable[tuple], ahead: int) -> Iterator:
-    """Yields the results in the order of the calls, with at most `ahead` of them under way."""
-    pending = collections.deque()
-    for call in calls:
-        pending.append(_submit(pool, call))
-        if len(pending) == ahead:
-            yield pending.popleft().result()
-    while pending:
-        yield pending.popleft().result()
-
-
-def _submit(pool: concurrent.futures.Executor, call: tuple) -> concurrent.futures.Future:
-    """Gives a worker its call; where there are fewer workers than allowed, this starts one.
-
-    Ctrl-C reaches every process of a terminal. A worker inherits that it is blocked, so that the
-    main process alone answers it.
-    """
-    unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        return pool.submit(encode_in_worker, *call)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+def _encoded(
+    call: Callable, chunks: Sequence[Chunk], split: str, journal: Journal
+) -> Iterator[Shard]:
+    """Yields the shards of a split in order, those that are there already among them."""
+    kept = journal.shards if split == "train" else {}
+    stems = [shard_stem(split, number) for number in range(len(chunks))]
+    if kept:
+        print(f"Continuing: {len(kept)} of {len(chunks)} training shards are there.", flush=True)
+    made = call(
+        (chunk, split, number) for number, chunk in enumerate(chunks) if stems[number] not in kept
+    )
+    total = sum(chunk.count for chunk in chunks)
+    with progress_bar(total=total, desc=split, unit=" pairs") as progress:
+        for chunk, stem in zip(chunks, stems, strict=True):
+            shard = kept.get(stem)
+            if shard is None:
+                shard = next(made)
+                if split == "train":
+                    journal.add(shard)
+            progress.update(chunk.count)
+            yield shard
 
 
 def _finish_split(

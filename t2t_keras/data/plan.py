@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from t2t_keras.data.chunks import Chunk, ExampleChunk, FileChunk
 from t2t_keras.data.download import fetch
-from t2t_keras.data.encode import Chunk, ExampleChunk, FileChunk
 from t2t_keras.data.plain_text import plain_text
 from t2t_keras.data.problem import ParallelFiles, Problem
 from t2t_keras.data.text_files import line_offsets

@@ -94,6 +94,14 @@ class Problem:
         "training pairs with a side of more tokens, EOS included, are left out and counted",
         minimum=2,
     )
+    filters: str = setting(
+        "",
+        "training pairs to leave out and count, + between several: duplicates, identical (sides), "
+        "language (another one), length_ratio",
+    )
+    max_length_ratio: float = setting(
+        3.0, "most tokens of a side for each of the other's, for filters=length_ratio", minimum=1
+    )
     name: str = ""
     reverse: bool = False
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import sentencepiece
 
+from t2t_keras.data.word_ids import WordIds, words_are_independent
 from t2t_keras.errors import UserError
 
 PADDING_ID = 0
@@ -51,6 +52,9 @@ class Tokenizer:
                 f"Give a .model file that SentencePiece or t2t-datagen wrote."
             ) from error
         _check_special_ids(self._processor, origin)
+        self._words = None
+        if words_are_independent(self.model_bytes):
+            self._words = WordIds(self._processor.encode, EOS_ID)
 
     def __reduce__(self):
         return Tokenizer, (self.model_bytes,)
@@ -131,7 +135,9 @@ class Tokenizer:
         return hashlib.sha256(self.model_bytes).hexdigest()
 
     def encode(self, lines: Sequence[str]) -> list[np.ndarray]:
-        """Returns one int32 [length] array of ids a line, each with EOS at its end."""
+        """Returns one int32 [length] array of ids a line, read-only, each with EOS at its end."""
+        if self._words is not None:
+            return list(self._words.lines(lines))
         encoded = self._processor.encode(list(lines), add_eos=True, num_threads=1)
         return [np.array(ids, np.int32) for ids in encoded]
 

@@ -202,7 +202,7 @@ def test_files_with_different_numbers_of_lines(problem, tmp_dir, tmp_path, name)
     message = rf"{split}\.en has {counts[0]} lines and .*{split}\.de has {counts[1]}:"
     with pytest.raises(UserError, match=message):
         generate(problem, tmp_path, tmp_dir)
-    with pytest.raises(UserError, match="no generated data"):
+    with pytest.raises(UserError, match="incomplete"):
         open_generated(problem, tmp_path)
 
 

@@ -1,6 +1,7 @@
 """Whatever ends t2t-datagen early, no set that looks complete is left."""
 
 import contextlib
+import dataclasses
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from t2t_keras.data.encode import ShardEncoder
 from t2t_keras.data.generate import generate
 from t2t_keras.data.generated import open_generated
 from t2t_keras.data.manifest import verify
+from t2t_keras.data.tokenizer import Tokenizer
 from t2t_keras.errors import UserError
 
 
@@ -181,10 +183,10 @@ def test_a_process_killed_while_it_writes(problem, tmp_dir, tmp_path, number):
 
 def test_a_worker_that_cannot_write_names_the_file(tmp_dir, tmp_path):
     lines = (tmp_dir / "dev.en").read_text().splitlines()
-    lines[3] = "x y " * 10_000
+    lines[3] = "x y " * 100_000
     (tmp_dir / "dev.en").write_text("\n".join(lines))
     # Room for all files but the one with this line.
-    process = start(tmp_path, limit=20_000)
+    process = start(tmp_path, limit=200_000)
     errors = process.communicate(timeout=60)[1]
     assert process.returncode != 0
     assert "dev-00003.tokens.npy cannot be written: File too large" in errors
@@ -210,3 +212,85 @@ def test_a_file_replaces_an_older_one_at_once(tmp_path):
         assert reader.read() == b"old"
     assert path.read_bytes() == b"newer"
     assert record["size"] == 5
+
+
+@pytest.fixture
+def encoded(monkeypatch):
+    """Names of the shards that were encoded, not taken from an earlier run."""
+    names = []
+    encode = ShardEncoder.__call__
+
+    def note(encoder, chunk, split, number):
+        shard = encode(encoder, chunk, split, number)
+        names.append(shard.stem)
+        return shard
+
+    monkeypatch.setattr(ShardEncoder, "__call__", note)
+    return names
+
+
+def interrupt(problem, tmp_dir, tmp_path, monkeypatch, before="dev-00000", **options):
+    """Generates up to a shard, with 50 pairs in each."""
+    encode = ShardEncoder.__call__
+
+    def stop(encoder, chunk, split, number):
+        if f"{split}-{number:05d}" == before:
+            raise Stop
+        return encode(encoder, chunk, split, number)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ShardEncoder, "__call__", stop)
+        with pytest.raises(Stop):
+            generate(problem, tmp_path, tmp_dir, chunk_pairs=50, **options)
+
+
+def test_finished_shards_are_kept(problem, tmp_dir, tmp_path, monkeypatch, encoded, capsys):
+    generate(problem, tmp_path / "whole", tmp_dir, chunk_pairs=50)
+    interrupt(problem, tmp_dir, tmp_path, monkeypatch, before="train-00003")
+    directory = tmp_path / "parallel_text"
+    vocabulary = directory / "vocab.model"
+    written = vocabulary.stat().st_mtime_ns
+    monkeypatch.setattr(Tokenizer, "train", None)  # It is not learned again.
+    # One of them is damaged meanwhile, and the journal's last line is cut off.
+    with (directory / "train-00001.tokens.npy").open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"\xff")
+    with (directory / "shards.jsonl").open("ab") as file:
+        file.write(b'{"stem": "train-00003", "fi')
+    encoded.clear()
+    capsys.readouterr()
+    generate(problem, tmp_path, tmp_dir, chunk_pairs=50)
+    assert encoded == ["train-00001", "train-00003", "train-00004", "dev-00000", "test-00000"]
+    assert "Continuing: 2 of 5 training shards are there." in capsys.readouterr().out
+    assert contents(directory) == contents(tmp_path / "whole" / "parallel_text")
+    assert vocabulary.stat().st_mtime_ns >= written
+
+
+@pytest.mark.parametrize("change", ["text", "settings", "chunk_pairs", "vocabulary"])
+def test_shards_made_from_something_else_are_not_kept(
+    problem, tmp_dir, tmp_path, monkeypatch, encoded, change
+):
+    interrupt(problem, tmp_dir, tmp_path, monkeypatch)
+    chunk_pairs = 50
+    if change == "text":
+        (tmp_dir / "train.en").write_text((tmp_dir / "train.en").read_text().upper())
+        os.utime(tmp_dir / "train.en", (1, 1))
+    elif change == "settings":
+        problem = dataclasses.replace(problem, max_pair_length=100)
+    elif change == "chunk_pairs":
+        chunk_pairs = 49
+    else:
+        other = tmp_path / "other.model"
+        other.write_bytes(Tokenizer.train(["other words", "das Haus"] * 9, 275).model_bytes)
+        problem = dataclasses.replace(problem, vocab_file=str(other))
+    encoded.clear()
+    generate(problem, tmp_path, tmp_dir, chunk_pairs=chunk_pairs)
+    assert encoded[:5] == [f"train-{number:05d}" for number in range(5)]
+
+
+def test_a_complete_set_is_made_anew(problem, tmp_dir, tmp_path, encoded):
+    generate(problem, tmp_path, tmp_dir, chunk_pairs=50)
+    assert not (tmp_path / "parallel_text" / "shards.jsonl").exists()
+    encoded.clear()
+    generate(problem, tmp_path, tmp_dir, chunk_pairs=50)
+    assert len(encoded) == 7

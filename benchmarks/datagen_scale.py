@@ -1,0 +1,97 @@
+"""Speed and memory of t2t-datagen at the size of a corpus, with the extrapolation to 36M pairs.
+
+    python benchmarks/datagen_scale.py --text=../shared/data --pairs=4500000 [--filters=duplicates]
+
+The text is every EN-DE training text in the folder, repeated in a changed order: right for load,
+not for what is learned from it.
+"""
+
+import os
+import random
+import resource
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+from absl import app, flags
+
+from t2t_keras import registry
+from t2t_keras.data.generate import generate
+from t2t_keras.data.text_files import read_lines
+
+_TEXT = flags.DEFINE_string("text", "../shared/data", "Folder of text, <corpus>/*.en-de.en.")
+_PAIRS = flags.DEFINE_integer("pairs", 300_000, "Training pairs.")
+_FILTERS = flags.DEFINE_string("filters", "", "As the problem's setting.")
+_VOCAB_SIZE = flags.DEFINE_integer("vocab_size", 37_000, "Size of the vocabulary.")
+_WORKERS = flags.DEFINE_integer("num_workers", os.cpu_count(), "Worker processes.")
+_FOLDER = flags.DEFINE_string("folder", "", "Where to work and leave the data; a temporary one.")
+_CORPORA = ("europarl/europarl20k", "tatoeba/train", "debian_descriptions/train")
+_PAPER_PAIRS = 36_000_000
+
+
+def main(_) -> None:
+    """Assembles the text, makes the data, and says what it took."""
+    folder = Path(_FOLDER.value or tempfile.mkdtemp())
+    try:
+        _assemble(folder)
+        _measure(folder)
+    finally:
+        if not _FOLDER.value:
+            shutil.rmtree(folder)
+
+
+def _assemble(folder: Path) -> None:
+    pairs = []
+    for corpus in _CORPORA:
+        sides = (read_lines(Path(f"{_TEXT.value}/{corpus}.en-de.{code}")) for code in ("en", "de"))
+        pairs.extend(zip(*sides, strict=True))
+    order, generator = [], random.Random(1)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "train.en").open("wb") as english, (folder / "train.de").open("wb") as german:
+        for _ in range(_PAIRS.value):
+            order = order or generator.sample(range(len(pairs)), len(pairs))
+            source, target = pairs[order.pop()]
+            english.write(source + b"\n")
+            german.write(target + b"\n")
+    for side, code in enumerate(("en", "de")):
+        (folder / f"dev.{code}").write_bytes(b"".join(pair[side] + b"\n" for pair in pairs[:1000]))
+    size = sum((folder / f"train.{code}").stat().st_size for code in ("en", "de"))
+    print(f"{_PAIRS.value:,} pairs, {len(pairs):,} of them different, {size / 1e6:,.0f} MB")
+
+
+def _measure(folder: Path) -> None:
+    problem = registry.problem(
+        "parallel_text",
+        f"source_language=en,target_language=de,vocab_size={_VOCAB_SIZE.value},"
+        f"filters={_FILTERS.value}",
+    )
+    started = time.time()
+    before = _cpu_seconds()
+    generate(problem, folder / "data", folder, _WORKERS.value)
+    ended = time.time()
+    learned = (folder / "data" / "parallel_text" / "vocab.model").stat().st_mtime
+    encoding = ended - learned
+    cores = min(_WORKERS.value, os.cpu_count())
+    own, children = (
+        resource.getrusage(who).ru_maxrss / 1024
+        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    rate = _PAIRS.value / encoding
+    print(
+        f"vocabulary: {learned - started:.0f} s; encoding with {_WORKERS.value}: {encoding:.0f} s"
+    )
+    print(f"encoding: {rate:,.0f} pairs/s, {rate / cores:,.0f} a core")
+    print(f"processor time of all, vocabulary included: {_cpu_seconds() - before:.0f} s")
+    print(f"peak memory: {own:,.0f} MB, and {children:,.0f} MB for the largest worker")
+    print(f"{_PAPER_PAIRS:,} pairs at this rate: {_PAPER_PAIRS / rate / 60:.0f} min")
+
+
+def _cpu_seconds() -> float:
+    return sum(
+        sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+
+
+if __name__ == "__main__":
+    app.run(main)
