@@ -61,12 +61,14 @@ setup(
     extras_require={
         "figures": ["matplotlib>=3.11,<4"],
         "jax": ["jax>=0.10,<0.11"],
+        "language": ["py3langid>=0.4,<0.5"],
         # tensorflow-datasets uses importlib_resources without asking for it.
         "tfds": ["importlib_resources>=6", "tensorflow-datasets>=4.9.9,<5"],
         "test": [
             "jax>=0.10,<0.11",
             "keras-nlp>=0.32,<0.33",
             "matplotlib>=3.11,<4",
+            "py3langid>=0.4,<0.5",
             "pytest>=9,<10",
             "pytest-xdist>=3.6,<4",
             # Drives Chromium or Chrome, where there is one, over the pages of t2t-insights.

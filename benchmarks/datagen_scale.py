@@ -67,30 +67,21 @@ def _measure(folder: Path) -> None:
         f"filters={_FILTERS.value}",
     )
     started = time.time()
-    before = _cpu_seconds()
     generate(problem, folder / "data", folder, _WORKERS.value)
     ended = time.time()
     learned = (folder / "data" / "parallel_text" / "vocab.model").stat().st_mtime
     encoding = ended - learned
-    cores = min(_WORKERS.value, os.cpu_count())
-    own, children = (
-        resource.getrusage(who).ru_maxrss / 1024
-        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    )
+    own, workers = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     rate = _PAIRS.value / encoding
-    print(
-        f"vocabulary: {learned - started:.0f} s; encoding with {_WORKERS.value}: {encoding:.0f} s"
-    )
-    print(f"encoding: {rate:,.0f} pairs/s, {rate / cores:,.0f} a core")
-    print(f"processor time of all, vocabulary included: {_cpu_seconds() - before:.0f} s")
-    print(f"peak memory: {own:,.0f} MB, and {children:,.0f} MB for the largest worker")
+    print(f"vocabulary: {learned - started:.0f} s; then {encoding:.0f} s with {_WORKERS.value}")
+    print(f"encoding: {rate:,.0f} pairs/s")
+    busy = workers.ru_utime + workers.ru_stime
+    if busy > 1:
+        # On a machine that has other work too, this is what it would be alone.
+        print(f"a worker: {_PAIRS.value / busy:,.0f} pairs for each second of processor time")
+    peaks = (f"{usage.ru_maxrss / 1024:,.0f} MB" for usage in (own, workers))
+    print("peak memory: {}, and {} for the largest worker".format(*peaks))
     print(f"{_PAPER_PAIRS:,} pairs at this rate: {_PAPER_PAIRS / rate / 60:.0f} min")
-
-
-def _cpu_seconds() -> float:
-    return sum(
-        sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    )
 
 
 if __name__ == "__main__":

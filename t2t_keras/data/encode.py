@@ -93,10 +93,8 @@ class ShardEncoder:
             repeated = repeated_pairs(pairs.chunk)[pairs.indices]
             pairs.leave_out("that came before", repeated)
         if "identical" in self.filters:
-            same = [
-                source.strip() == target.strip()
-                for source, target in zip(*pairs.sides, strict=True)
-            ]
+            stripped = ([text.strip() for text in side] for side in pairs.sides)
+            same = list(map(str.__eq__, *stripped))
             pairs.leave_out("with identical sides", same)
         if "language" in self.filters:
             others = Languages(self.languages).other(*pairs.sides)

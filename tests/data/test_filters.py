@@ -60,8 +60,10 @@ LEFT_OUT = {
 }
 
 
-@pytest.mark.parametrize("name", LEFT_OUT)
-@pytest.mark.parametrize("options", [{}, {"chunk_pairs": 3, "num_workers": 2}], ids=str)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [*((name, {}) for name in LEFT_OUT), ("duplicates", {"chunk_pairs": 3, "num_workers": 2})],
+)
 def test_each_filter(tmp_dir, tmp_path, name, options):
     reason, indices = LEFT_OUT[name]
     kept, splits = generated_with(name, tmp_dir, tmp_path, **options)
@@ -108,10 +110,10 @@ def test_duplicates_are_those_of_a_set():
         seen.add(value)
     assert came_before(hashes).tolist() == expected
     assert came_before(hashes[:0]).tolist() == []
-    chunk = ExampleChunk((("a", "b"), ("a\nb", ""), ("a", "b "), ("ab", "")), 1)
+    chunk = ExampleChunk((("a", "b"), ("ab", ""), ("a", "b "), ("", "ab")), 1)
     first, second, third, fourth = pair_hashes(chunk).tolist()
     assert first == third
-    assert len({first, second, fourth}) == 3 or first == second  # Line breaks occur in no file.
+    assert len({first, second, fourth}) == 3
 
 
 def test_duplicates_take_less_than_16_bytes_a_pair():
@@ -127,9 +129,9 @@ def test_duplicates_take_less_than_16_bytes_a_pair():
 def test_names_are_checked(tmp_dir, tmp_path, monkeypatch):
     assert filter_names(" identical + language ") == ("identical", "language")
     assert filter_names("") == ()
-    with pytest.raises(UserError, match="no filter 'duplicate'. Did you mean 'duplicates'"):
+    with pytest.raises(UserError, match=r"no filter 'duplicate'. Did you mean 'duplicates'"):
         generated_with("duplicate", tmp_dir, tmp_path)
-    with pytest.raises(UserError, match="does not know the language 'xx'. It knows .* de, .*en"):
+    with pytest.raises(UserError, match=r"does not know the language 'xx'. It knows .* de, .*en"):
         Languages(("en", "xx"))
     monkeypatch.setitem(sys.modules, "py3langid.langid", None)
     filters._identifier.cache_clear()
