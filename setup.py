@@ -52,6 +52,7 @@ setup(
         "keras>=3.15,<4",
         "numpy>=2.0,<3",
         "sacrebleu>=2.5,<3",
+        "sacremoses>=0.2,<0.3",
         "sentencepiece>=0.2.1,<0.3",
         "tabulate>=0.9,<1",
         "tensorflow>=2.21,<2.22",

@@ -1,6 +1,7 @@
 """The paper's translation tasks, WMT 2014 (section 5.1): English to German and to French."""
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -74,6 +75,8 @@ class _Wmt14(Problem):
     corpora: ClassVar[tuple[tuple[SourceFile, str, str], ...]] = ()
     # Lines of each edition of newstest2014, the only one or the full one first.
     editions: ClassVar[dict[str, int]] = {"": 3003}
+    # In which papers report the task, besides sacreBLEU's.
+    conventions: ClassVar[tuple[str, ...]] = ("tokenised",)
 
     def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles | PreparedText]]:
         """Returns the archives' members, or the splits of tensorflow-datasets."""
@@ -126,6 +129,14 @@ class _Wmt14(Problem):
             name += f", {edition} edition" if edition else ""
         stated = "" if lines == expected else f"; as published it has {expected:,}"
         return f"{name} ({lines:,} lines{stated})"
+
+    def score(self, hypotheses: Sequence[str], references: Sequence[str]):
+        """Returns the score, with BLEU under each convention in which papers report this task."""
+        from t2t_keras.evaluation.bleu import bleu
+
+        return bleu(
+            hypotheses, references, conventions=self.conventions, language=self.languages()[1]
+        )
 
     def _dev(self) -> ParallelFiles:
         source, target = (
@@ -181,6 +192,7 @@ class TranslateEnde(_Wmt14):
         (_NEWS_COMMENTARY, "news-commentary-v9.de-en", ""),
     )
     editions: ClassVar[dict[str, int]] = {"full": 3003, "filtered": 2737}
+    conventions: ClassVar[tuple[str, ...]] = ("tokenised", "compound_split")
 
     def _edition(self) -> str:
         return self.newstest2014

@@ -1,5 +1,6 @@
 """Text <-> ids: a SentencePiece vocabulary shared by source and target."""
 
+import functools
 import hashlib
 import io
 import re
@@ -52,9 +53,6 @@ class Tokenizer:
                 f"Give a .model file that SentencePiece or t2t-datagen wrote."
             ) from error
         _check_special_ids(self._processor, origin)
-        self._words = None
-        if words_are_independent(self.model_bytes):
-            self._words = WordIds(self._processor.encode, EOS_ID)
 
     def __reduce__(self):
         return Tokenizer, (self.model_bytes,)
@@ -176,6 +174,13 @@ class Tokenizer:
         return tensorflow_text.SentencepieceTokenizer(
             model=self.model_bytes, out_type=tf.int32, add_eos=True
         )
+
+    @functools.cached_property
+    def _words(self) -> WordIds | None:
+        # Made when something is encoded: a machine that only trains need not have protobuf.
+        if not words_are_independent(self.model_bytes):
+            return None
+        return WordIds(self._processor.encode, EOS_ID)
 
     def _until_eos(self, ids: Sequence[int]) -> list[int]:
         ids = self._checked(ids)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from sacrebleu.metrics import BLEU, CHRF
 
 from t2t_keras.errors import UserError, nearest
+from t2t_keras.evaluation.conventions import ConventionScore, convention_bleu
 
 # Those that need neither a further package nor a download.
 TOKENIZATIONS = ("13a", "char", "intl", "none", "zh")
@@ -21,6 +22,7 @@ class TranslationScore:
       chrf: corpus chrF2.
       chrf_signature: what it was computed with, in sacrebleu's words.
       report: a line each, with signature, n-gram precisions and brevity penalty; also `str()`.
+      conventions: BLEU under the other conventions that were asked for; in the report too.
     """
 
     bleu: float
@@ -28,6 +30,7 @@ class TranslationScore:
     chrf: float
     chrf_signature: str
     report: str
+    conventions: tuple[ConventionScore, ...] = ()
 
     def __str__(self) -> str:
         return self.report
@@ -38,6 +41,8 @@ def bleu(
     references: Sequence[str],
     tokenize: str = "13a",
     lowercase: bool = False,
+    conventions: Sequence[str] = (),
+    language: str = "",
 ) -> TranslationScore:
     """Scores translations against one reference each.
 
@@ -46,10 +51,12 @@ def bleu(
       references: line N is the reference of hypothesis N.
       tokenize: sacrebleu's tokenisation for BLEU: "13a" (default), "intl", "zh", "char", or "none"
         for text that is tokenised already. chrF needs none.
-      lowercase: whether case is ignored, in both scores.
+      lowercase: whether case is ignored, in all scores.
+      conventions: others to score under as well: "tokenised", "compound_split".
+      language: code of the translations' language, which these need.
 
     Raises:
-      UserError: no lines, a different number of them, or an unknown tokenisation.
+      UserError: no lines, a different number of them, an unknown tokenisation or convention.
     """
     if tokenize not in TOKENIZATIONS:
         raise UserError(
@@ -69,12 +76,20 @@ def bleu(
     )
     # sacrebleu completes a signature while it scores, so it is asked for afterwards.
     bleu_signature, chrf_signature = (str(metric.get_signature()) for metric in metrics)
+    others = tuple(
+        convention_bleu(hypotheses, references, convention, language, lowercase)
+        for convention in conventions
+    )
+    lines = [
+        bleu_score.format(width=2, signature=bleu_signature),
+        chrf_score.format(width=2, signature=chrf_signature),
+        *map(str, others),
+    ]
     return TranslationScore(
         bleu=bleu_score.score,
         bleu_signature=bleu_signature,
         chrf=chrf_score.score,
         chrf_signature=chrf_signature,
-        report=bleu_score.format(width=2, signature=bleu_signature)
-        + "\n"
-        + chrf_score.format(width=2, signature=chrf_signature),
+        report="\n".join(lines),
+        conventions=others,
     )

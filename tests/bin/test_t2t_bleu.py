@@ -27,11 +27,23 @@ def test_prints_both_scores_with_signatures(files, capsys):
     assert chrf_line.endswith(f" = {chrf:.2f}")
 
 
+def test_another_convention_is_named(files, capsys):
+    t2t_bleu.run(["t2t-bleu", *files, "--convention=compound_split", "--language=en"])
+    starts = [line.split("|")[0] for line in capsys.readouterr().out.splitlines()]
+    assert starts == ["BLEU", "chrF2", "BLEU (compound_split)"]
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
         (["--reference=x"], "Please give --translation"),
         (["--translation=FILES", "--reference=nowhere"], "nowhere cannot be read"),
+        (["FILES", "--convention=tokenised"], "give that of the translations"),
+        (["FILES", "--convention=tokenized"], "Did you mean 'tokenised'"),
+        (
+            ["FILES", "--convention=tokenised", "--language=de", "--tokenize=none"],
+            "--convention=tokenised takes plain text",
+        ),
         (["FILES", "--tokenize=13"], "There is no tokenisation '13'. Did you mean '13a'"),
     ],
 )

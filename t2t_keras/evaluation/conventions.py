@@ -1,0 +1,94 @@
+"""The conventions in which papers report EN-DE, each named, so that like is compared with like.
+
+| convention | what BLEU is computed on |
+|---|---|
+| `sacrebleu` | plain text, tokenised by sacreBLEU: comparable everywhere |
+| `tokenised` | text tokenised by Moses's tokeniser, as by multi-bleu.perl |
+| `compound_split` | the same, with compounds split at hyphens |
+
+The last is what tensor2tensor's get_ende_bleu.sh computes, and so the papers of its line: it splits
+a word at its hyphens, which makes more n-grams match, and gives a higher score.
+"""
+
+import dataclasses
+import re
+from collections.abc import Callable, Sequence
+
+import sacremoses
+from sacrebleu.metrics import BLEU
+
+from t2t_keras.errors import UserError, nearest
+
+CONVENTIONS = ("sacrebleu", "tokenised", "compound_split")
+
+_HYPHEN_IN_WORD = re.compile(r"(\S)-(\S)")
+
+
+@dataclasses.dataclass(frozen=True)
+class ConventionScore:
+    """BLEU under one convention, 0 .. 100; `str()` is a line that names it.
+
+    Attributes:
+      convention: its name.
+      bleu: corpus BLEU.
+      signature: what it was computed with, in sacrebleu's words.
+    """
+
+    convention: str
+    bleu: float
+    signature: str
+
+    def __str__(self) -> str:
+        return f"BLEU ({self.convention})|{self.signature} = {self.bleu:.2f}"
+
+
+def convention_bleu(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    convention: str,
+    language: str,
+    lowercase: bool = False,
+) -> ConventionScore:
+    """Scores translations under the convention `tokenised` or `compound_split`.
+
+    Args:
+      hypotheses: the translations, plain text.
+      references: line N is the reference of hypothesis N.
+      convention: one of the two.
+      language: code of the translations' language, which decides about abbreviations.
+      lowercase: whether case is ignored.
+
+    Raises:
+      UserError: another convention, or no language.
+    """
+    if convention not in CONVENTIONS[1:]:
+        raise UserError(
+            f"There is no convention '{convention}'.{nearest(convention, CONVENTIONS)} There are: "
+            f"{', '.join(CONVENTIONS)}."
+        )
+    if not language:
+        raise UserError(
+            f"The convention {convention} tokenises by language: give that of the translations, "
+            f"e.g. de."
+        )
+    tokenizer = sacremoses.MosesTokenizer(lang=language)
+    split = convention == "compound_split"
+    hypotheses, references = (
+        [_split_compounds(line) if split else line for line in map(_tokenised(tokenizer), side)]
+        for side in (hypotheses, references)
+    )
+    # As multi-bleu.perl: no smoothing. `force` is sacreBLEU's consent to tokenised text.
+    metric = BLEU(tokenize="none", smooth_method="none", lowercase=lowercase, force=True)
+    score = metric.corpus_score(hypotheses, [references]).score
+    tokenisation = f"moses-{language}-sacremoses-{sacremoses.__version__}"
+    tokenisation += "-compounds-split" * split
+    signature = str(metric.get_signature()).replace("tok:none", f"tok:{tokenisation}")
+    return ConventionScore(convention, score, signature)
+
+
+def _tokenised(tokenizer) -> Callable[[str], str]:
+    return lambda line: tokenizer.tokenize(line, return_str=True)
+
+
+def _split_compounds(line: str) -> str:
+    return _HYPHEN_IN_WORD.sub(r"\1 ##AT##-##AT## \2", line)
