@@ -64,6 +64,12 @@ class _Wmt14(Problem):
     """
 
     source_language: str = "en"
+    vocab_lines: int = setting(
+        1_000_000,
+        "most training lines a side, evenly spread, that the vocabulary is learned from; it takes "
+        "memory in proportion",
+        minimum=1,
+    )
     text_source: str = setting(
         "auto",
         "archives in --tmp_dir, tfds (tensorflow-datasets), or auto: archives if one is there, "

@@ -66,6 +66,28 @@ class TokenBatches:
         """Returns the example numbers of the batch of a step, counted from 0 over all epochs."""
         return self.epoch(self.epoch_of(step))[step - self._first_steps[self.epoch_of(step)]]
 
+    def share(self, step: int, worker: int, workers: int) -> np.ndarray:
+        """Returns the part of a step's examples that one of several workers takes.
+
+        The workers' parts together are the step's batch, each example in one of them; they are
+        alike in lengths, and differ by at most one in the number of examples.
+
+        Args:
+          step: as `at` counts it.
+          worker: 0 to workers - 1.
+          workers: number of workers.
+
+        Raises:
+          UserError: there is no such worker.
+        """
+        if not 0 <= worker < workers:
+            raise UserError(
+                f"Of {workers} workers, the numbers are 0 to {workers - 1}, not {worker}."
+            )
+        indices = self.at(step)
+        longest = self._lengths[indices].max(axis=1)
+        return indices[np.argsort(longest, kind="stable")[worker::workers]]
+
     def epoch_of(self, step: int) -> int:
         """Returns the epoch, counted from 0, that a step belongs to."""
         while step >= self._first_steps[-1]:
