@@ -14,8 +14,9 @@ from t2t_keras.data.tokenizer import Tokenizer
 from t2t_keras.decoding.translator import DecodeConfig, Translator
 from t2t_keras.errors import UserError
 from t2t_keras.models.transformer import Transformer
-from t2t_keras.serving import export as export_module
+from t2t_keras.serving.detokenizer import graph_detokenizer
 from t2t_keras.serving.export import export
+from t2t_keras.serving.signatures import BLANK
 
 LINES = [
     "The small dog sleeps.",
@@ -107,7 +108,7 @@ def test_batches_without_text(serve):
 
 def test_blank_is_what_python_calls_blank():
     characters = [chr(i) for i in range(sys.maxunicode + 1) if unicodedata.category(chr(i)) != "Cs"]
-    found = tf.strings.regex_full_match(tf.constant(characters), export_module._BLANK).numpy()
+    found = tf.strings.regex_full_match(tf.constant(characters), BLANK).numpy()
     expected = [not character.strip() for character in characters]
     assert found.tolist() == expected
 
@@ -123,7 +124,7 @@ def test_detokenizer_is_the_tokenizers(kind):
     ids = random.integers(2, tokenizer.vocab_size, [2000, 8])
     ids[::2, :2] = random.choice(space, [1000, 2])
     ids[np.arange(2000), random.integers(0, 8, 2000)] = 1
-    detokenize = export_module._detokenizer(tokenizer.graph_tokenizer())
+    detokenize = graph_detokenizer(tokenizer.graph_tokenizer())
     ended = np.where(np.cumsum(ids == 1, axis=1) > 0, 1, ids)
     found = detokenize(tf.constant(ended, tf.int32)).numpy()
     assert [text.decode() for text in found] == tokenizer.decode(ids)
