@@ -5,29 +5,15 @@ import subprocess
 import sys
 import unicodedata
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from t2t_keras.data.tokenizer import Tokenizer
-from t2t_keras.decoding.translator import DecodeConfig, Translator
 from t2t_keras.errors import UserError
-from t2t_keras.models.transformer import Transformer
 from t2t_keras.serving.detokenizer import graph_detokenizer
 from t2t_keras.serving.export import export
 from t2t_keras.serving.signatures import BLANK
-
-LINES = [
-    "The small dog sleeps.",
-    "",
-    "Der kleine Hund schläft im Haus, während die Katze frisst.",
-    "  two spaces first",
-    " \t ",
-    "一只猫 🐈 sits",
-    "\u3000\u00a0",
-    "e\u0301 \x01 control",
-]
 
 # TensorFlow Text imports Keras for layers of its own, which the export does not use: they are
 # replaced by nothing, so that Keras can be blocked from the start.
@@ -39,26 +25,6 @@ for name in ("t2t_keras", "keras", "keras_hub", "keras_nlp", "sentencepiece", "s
 script, *sys.argv[1:] = sys.argv[1:]
 runpy.run_path(script, run_name="__main__")
 """
-
-
-def small_translator(tokenizer, **config):
-    """Random weights: its output has pieces of all kinds in all places."""
-    keras.utils.set_random_seed(3)
-    model = Transformer(tokenizer.vocab_size, num_layers=1, d_model=16, d_ff=16, num_heads=2)
-    model.build()
-    model.embedding.matrix.assign(3.0 * model.embedding.matrix.numpy())
-    return Translator(model, tokenizer, DecodeConfig(**config))
-
-
-@pytest.fixture(scope="module")
-def translator():
-    tokenizer = Tokenizer.train([line for line in LINES if line.strip()] * 20, vocab_size=330)
-    return small_translator(tokenizer, beam_size=3, extra_length=3)
-
-
-@pytest.fixture(scope="module")
-def exported(translator, tmp_path_factory):
-    return export(translator, tmp_path_factory.mktemp("export"))
 
 
 @pytest.fixture(scope="module")
@@ -73,15 +39,15 @@ def serve(exported):
     return serve
 
 
-def test_equals_in_process(translator, serve):
-    expected = translator.translate(LINES)
-    texts, scores = serve(LINES)
+def test_equals_in_process(translator, serve, lines):
+    expected = translator.translate(lines)
+    texts, scores = serve(lines)
     assert texts == [translation.text for translation in expected]
     np.testing.assert_allclose(scores, [t.score for t in expected], atol=1e-5)
     assert len({text for text in texts if text}) >= 4
 
 
-def test_equals_in_process_on_real_text(shared_data, tmp_path):
+def test_equals_in_process_on_real_text(shared_data, tmp_path, small_translator):
     lines = (shared_data / "multi30k" / "val.en").read_text("utf-8").split("\n")[:300]
     translator = small_translator(Tokenizer.train(lines, 1000), beam_size=2, extra_length=2)
     loaded = tf.saved_model.load(str(export(translator, tmp_path)))
@@ -114,9 +80,9 @@ def test_blank_is_what_python_calls_blank():
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "char"])
-def test_detokenizer_is_the_tokenizers(kind):
+def test_detokenizer_is_the_tokenizers(kind, lines):
     """Random ids: spaces, bytes that are no UTF-8, and the unknown id, in all places."""
-    text = [line for line in LINES if line.strip()] * 20
+    text = [line for line in lines if line.strip()] * 20
     tokenizer = Tokenizer.train(text, vocab_size=300, kind=kind)
     pieces = tokenizer.graph_tokenizer().id_to_string(tf.range(tokenizer.vocab_size)).numpy()
     space = [i for i, piece in enumerate(pieces) if piece.decode().startswith("\u2581")]
@@ -130,10 +96,10 @@ def test_detokenizer_is_the_tokenizers(kind):
     assert [text.decode() for text in found] == tokenizer.decode(ids)
 
 
-def test_example_script_needs_only_tensorflow(root, translator, exported):
+def test_example_script_needs_only_tensorflow(root, translator, exported, lines):
     script = root / "examples" / "translate_with_savedmodel.py"
     assert not re.search("t2t|keras", script.read_text("utf-8"))
-    sentences = [LINES[0], LINES[2]]
+    sentences = [lines[0], lines[2]]
     done = subprocess.run(
         [sys.executable, "-c", BLOCKED, script, exported, *sentences],
         capture_output=True,
