@@ -34,7 +34,8 @@ def main(_) -> None:
 
     from t2t_keras import registry
     from t2t_keras.data.tokenizer import EOS_ID
-    from t2t_keras.decoding.translator import DecodeConfig, Translator
+    from t2t_keras.decoding.config import DecodeConfig
+    from t2t_keras.decoding.translator import Translator
     from t2t_keras.models.transformer import Transformer
 
     tf.config.threading.set_intra_op_parallelism_threads(workload.THREADS)

@@ -146,6 +146,18 @@ class Tokenizer:
         """
         return [self._processor.decode(self._until_eos(ids)) for ids in sequences]
 
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """Returns the piece of each id; a space at its start is U+2581.
+
+        Raises:
+          UserError: an id that the vocabulary does not have.
+        """
+        return [self._processor.id_to_piece(i) for i in self._checked(ids)]
+
+    def vocabulary(self) -> dict[str, int]:
+        """Returns all pieces, each with its id."""
+        return {piece: i for i, piece in enumerate(self.pieces(range(self.vocab_size)))}
+
     def graph_tokenizer(self):
         """Returns the `tensorflow_text.SentencepieceTokenizer` that gives the same ids in a graph.
 

@@ -13,20 +13,36 @@ from t2t_keras.decoding.constraints import IMPOSSIBLE, Constraints, Limits
 from t2t_keras.decoding.loop import State, written
 
 
-def length_penalty(length: tf.Tensor, alpha: float) -> tf.Tensor:
+def length_penalty(length: tf.Tensor, alpha: float | tf.Tensor) -> tf.Tensor:
     """Returns ((5 + length) / 6)^alpha; the length counts the end of sentence."""
     return ((5.0 + tf.cast(length, tf.float32)) / 6.0) ** alpha
 
 
+def coverage_penalty(coverage: tf.Tensor) -> tf.Tensor:
+    """Returns Σ_i log(min(Σ_j p_ij, 1)) over source positions i (Wu et al., 2016, equation 14).
+
+    Args:
+      coverage: float32 [..., S], the attention p_ij to each position, summed up over the output.
+
+    Returns:
+      float32 [...], at most 0.
+    """
+    return tf.reduce_sum(tf.math.log(tf.clip_by_value(coverage, 1e-9, 1.0)), axis=-1)
+
+
 @dataclasses.dataclass(frozen=True)
 class BeamSearch:
-    """Searches for the symbol sequences with the highest log-probability / length penalty.
+    """Searches for the symbol sequences with the highest score.
+
+    The score is log-probability / length penalty + beta · coverage penalty (Wu et al., 2016,
+    equation 14); the paper has no coverage penalty.
 
     In every step each sentence keeps its `beam_size` best unfinished hypotheses. An end of
     sentence finishes a hypothesis if it is among the `beam_size` best continuations of all; the
     `num_hypotheses` best finished ones are kept. A sentence is done when no unfinished hypothesis
     can still enter these: log-probabilities only fall, and no penalty exceeds that of the longest
-    allowed output, so log-probability / penalty(max_length) bounds what a hypothesis can reach.
+    allowed output, so log-probability / penalty(max_length) bounds what a hypothesis can reach; a
+    coverage penalty only makes scores lower.
     With `beam_size` 1 the first end of sentence is final, which makes the search greedy.
 
     At the last allowed position only the end of sentence may follow, so all that is returned is
@@ -34,17 +50,20 @@ class BeamSearch:
 
     Attributes:
       beam_size: K, the width of the search.
-      alpha: exponent of the length penalty, >= 0; 0 compares plain log-probabilities.
+      alpha: exponent of the length penalty, >= 0, a number or float32 []; 0 compares plain
+        log-probabilities.
       num_hypotheses: N <= K, how many hypotheses to return for a sentence.
+      beta: weight of the coverage penalty, >= 0.
       constraints: which symbols may follow.
 
     Raises:
-      ValueError: N is not in 1 .. K, or alpha is negative.
+      ValueError: N is not in 1 .. K, or alpha or beta is negative.
     """
 
     beam_size: int
-    alpha: float
+    alpha: float | tf.Tensor
     num_hypotheses: int = 1
+    beta: float = 0.0
     constraints: Constraints = dataclasses.field(default_factory=Constraints)
 
     def __post_init__(self):
@@ -52,9 +71,11 @@ class BeamSearch:
             raise ValueError(
                 f"num_hypotheses={self.num_hypotheses} is not in 1 .. beam_size={self.beam_size}."
             )
-        if not self.alpha >= 0:
+        negative = not tf.is_tensor(self.alpha) and not self.alpha >= 0
+        if negative or not self.beta >= 0:
             raise ValueError(
-                f"alpha={self.alpha}: without alpha >= 0 the search cannot know when to stop."
+                f"alpha={self.alpha}, beta={self.beta}: unless both are >= 0, the search cannot "
+                f"know when to stop."
             )
 
     @property
@@ -87,6 +108,7 @@ class BeamSearch:
             # Vacant for good: while the batch goes on, a done sentence no longer changes.
             live_log_probs=tf.where(done[:, None], IMPOSSIBLE, live_log_probs),
             legal=tf.gather(state.legal, parents, batch_dims=1),
+            coverage=tf.gather(state.coverage, parents, batch_dims=1),
             finished_ids=finished_ids,
             finished_scores=finished_scores,
         )
@@ -101,6 +123,9 @@ class BeamSearch:
         best = slice(None, self.beam_size)
         new_scores = tf.where(ends, candidates.log_probs, IMPOSSIBLE)[:, best]
         new_scores /= length_penalty(index + 1, self.alpha)
+        if self.beta:
+            penalties = self.beta * coverage_penalty(state.coverage)  # [B, K]
+            new_scores += tf.gather(penalties, candidates.parents[:, best], batch_dims=1)
         new_ids = written(
             tf.gather(state.live_ids, candidates.parents[:, best], batch_dims=1),
             index,

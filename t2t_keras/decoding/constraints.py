@@ -16,11 +16,14 @@ class Limits(NamedTuple):
       max_lengths: int32 [B], the most symbols of an output, the end counted; >= 1.
       prefixes: int32 [B, P], how an output begins, filled up with padding.
       numbers: int32 [B], which tell sentences apart where chance is involved.
+      covered: float32 [B, S], how much attention each source position needs no more: 1 at padding,
+        else 0. S = 0 where coverage does not matter.
     """
 
     max_lengths: tf.Tensor
     prefixes: tf.Tensor
     numbers: tf.Tensor
+    covered: tf.Tensor
 
 
 @dataclasses.dataclass(frozen=True)

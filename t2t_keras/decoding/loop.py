@@ -37,15 +37,29 @@ class Cache(NamedTuple):
     recent: Any
 
 
-# step(previous, index, place, legal, cache) -> (logits, recent), for B sentences of K hypotheses:
+class Scored(NamedTuple):
+    """What a step returns.
+
+    Attributes:
+      logits: float32 [B, K, V], unnormalised log-probabilities of the symbol at `index`.
+      recent: `Cache.recent` with the new position.
+      attention: float32 [B, K, S], how the step's attention is distributed over the source, for
+        rules that want it; else S = 0.
+    """
+
+    logits: tf.Tensor
+    recent: Any
+    attention: tf.Tensor
+
+
+# step(previous, index, place, legal, cache) -> Scored, for B sentences of K hypotheses:
 #   previous  int32 [B, K], the symbols chosen last; padding at index 0, where there are none
 #   index     int32 [], the position in the output that is scored
 #   place     int32 [], the position's place in `cache.recent`: its slots are place · K + 0 .. K - 1
 #   legal     bool [B, K, slots of past + slots of recent], which slots each hypothesis goes back
 #             to, the new ones included
-#   cache     a `Cache`; `recent` is returned with the new position
-#   logits    float32 [B, K, V], unnormalised log-probabilities of the symbol at `index`
-Step = Callable[[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor, Cache], tuple[tf.Tensor, Any]]
+#   cache     a `Cache`
+Step = Callable[[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor, Cache], Scored]
 
 
 class Hypotheses(NamedTuple):
@@ -69,6 +83,7 @@ class State(NamedTuple):
     previous_ids: tf.Tensor  # int32 [B, K], the last of live_ids
     live_log_probs: tf.Tensor  # float32 [B, K], best first; -inf: this place is vacant
     legal: tf.Tensor  # bool [B, K, slots], the slots that each live hypothesis goes back to
+    coverage: tf.Tensor  # float32 [B, K, S], each live hypothesis's sum of `Scored.attention`
     finished_ids: tf.Tensor  # int32 [B, N, L]
     finished_scores: tf.Tensor  # float32 [B, N], best first; -inf: this place is vacant
 
@@ -194,6 +209,7 @@ class _Loop:
                 previous_ids=tf.fill([batch_size, places], self.padding_id),
                 live_log_probs=tf.tile([self.rule.first()], [batch_size, 1]),
                 legal=tf.zeros([batch_size, places, 0], tf.bool),
+                coverage=tf.tile(limits.covered[:, None], [1, places, 1]),
                 finished_ids=tf.fill([batch_size, num_hypotheses, longest], self.padding_id),
                 finished_scores=tf.fill([batch_size, num_hypotheses], IMPOSSIBLE),
             ),
@@ -222,15 +238,16 @@ class _Loop:
             seen = state.legal
             if self.reach:
                 seen &= positions >= now - self.reach
-            logits, recent = self.step(
+            scored = self.step(
                 state.previous_ids,
                 now,
                 place,
                 seen,
                 Cache(sentences.fixed, sentences.past, recent),
             )
-            state = self.rule.extended(state, logits, now, sentences.limits)
-            return place + 1, state, recent
+            state = state._replace(coverage=state.coverage + scored.attention)
+            state = self.rule.extended(state, scored.logits, now, sentences.limits)
+            return place + 1, state, scored.recent
 
         place, state, recent = tf.while_loop(
             unfinished, extend, (tf.constant(0), sentences.state._replace(legal=legal), recent)

@@ -19,7 +19,7 @@ class Sampling:
 
     Attributes:
       num_hypotheses: N, how many outputs to draw for a sentence.
-      alpha: exponent of the length penalty, >= 0.
+      alpha: exponent of the length penalty, >= 0, a number or float32 [].
       temperature: above 0; what logits are divided by before a symbol is drawn.
       top_k: a symbol is drawn from so many of the likeliest; 0 = all.
       top_p: a symbol is drawn from the fewest likeliest ones whose probabilities sum up to this
@@ -32,7 +32,7 @@ class Sampling:
     """
 
     num_hypotheses: int
-    alpha: float = 0.0
+    alpha: float | tf.Tensor = 0.0
     temperature: float = 1.0
     top_k: int = 0
     top_p: float = 1.0
@@ -40,7 +40,8 @@ class Sampling:
     constraints: Constraints = dataclasses.field(default_factory=Constraints)
 
     def __post_init__(self):
-        if self.num_hypotheses < 1 or not self.alpha >= 0:
+        negative = not tf.is_tensor(self.alpha) and not self.alpha >= 0
+        if self.num_hypotheses < 1 or negative:
             raise ValueError(f"num_hypotheses={self.num_hypotheses} or alpha={self.alpha}.")
         if not (self.temperature > 0 and self.top_k >= 0 and 0 < self.top_p <= 1):
             raise ValueError(
@@ -70,6 +71,7 @@ class Sampling:
             previous_ids=ids,
             live_log_probs=tf.where(ends, IMPOSSIBLE, live_log_probs),
             legal=state.legal,
+            coverage=state.coverage,
             finished_ids=tf.where(ends[:, :, None], live_ids, state.finished_ids),
             finished_scores=tf.where(
                 ends, live_log_probs / length_penalty(index + 1, self.alpha), state.finished_scores

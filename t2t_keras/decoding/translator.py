@@ -1,111 +1,143 @@
 """`Translator`: lines of text in, translations out."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
-from tqdm import tqdm
 
-from t2t_keras import settings
 from t2t_keras.data.tokenizer import EOS_ID, PADDING_ID, Tokenizer
+from t2t_keras.decoding.attention_weights import AttentionWeights
 from t2t_keras.decoding.beam_search import BeamSearch
+from t2t_keras.decoding.config import DecodeConfig, decode_config
 from t2t_keras.decoding.constraints import Constraints, Limits
-from t2t_keras.decoding.loop import Cache, Hypotheses, decode
+from t2t_keras.decoding.ensemble import Ensemble
+from t2t_keras.decoding.forbidden import forbidden_sequences
+from t2t_keras.decoding.loop import Hypotheses, decode
+from t2t_keras.decoding.sampling import Sampling
+from t2t_keras.decoding.source_text import encode_text, read_sources
 from t2t_keras.errors import UserError
-from t2t_keras.settings import setting
 
 # Positions after which what is no longer needed is left behind.
 _ROOM = 8
+_IDS = tf.TensorSpec([None, None], tf.int32)
 
 
 @dataclasses.dataclass(frozen=True)
-class DecodeConfig:
-    """How to translate; the defaults are the paper's (section 6.1)."""
-
-    beam_size: int = setting(4, "hypotheses that each step keeps; 1 = greedy", minimum=1)
-    alpha: float = setting(
-        0.6, "length penalty ((5 + length) / 6)^alpha; larger gives longer output", minimum=0.0
-    )
-    extra_length: int = setting(
-        50, "an output has at most this many tokens more than its input", minimum=0
-    )
-    max_length: int = setting(
-        0,
-        "tokens that an output has at most, its end counted; 0 = no limit but extra_length",
-        minimum=0,
-    )
-    min_length: int = setting(
-        1, "tokens that an output has at least, its end counted, if it may have them", minimum=1
-    )
-    xla: bool = setting(
-        False,
-        "compiles the search by XLA: some seconds for each shape of a batch, then faster",
-    )
-    batch_tokens: int = setting(
-        4096,
-        "most source tokens, padding counted, that are translated at once; a longer sentence is "
-        "translated alone",
-        minimum=1,
-    )
-
-
-# tensor2tensor's names, for users who come from there.
-_LINEAGE_NAMES = {"batch_size": "batch_tokens"}
-
-
-def decode_config(changes: str | Mapping[str, Any] = "") -> DecodeConfig:
-    """Returns the paper's settings with some changed ("name=value,..." or a mapping).
-
-    Raises:
-      UserError: an unknown name, a wrong type or a value out of range.
-    """
-    return settings.override(
-        DecodeConfig(), changes, what="decoding setting", renamed=_LINEAGE_NAMES
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class Translation:
-    """One translated line.
+class Hypothesis:
+    """One of several translations of a line.
 
     Attributes:
       text: the translation.
-      score: log-probability / length penalty (0 is certain); 0 for a blank line.
+      score: log-probability / length penalty, 0 is certain; a coverage penalty, if asked for, is
+        subtracted.
     """
 
     text: str
     score: float
 
 
-class Translator:
-    """Translates lines of text with a model and its vocabulary.
+@dataclasses.dataclass(frozen=True)
+class Translation:
+    """A translated line.
 
-    The model's weights are read anew at every call, so one translator can follow a training.
+    Attributes:
+      text: the best translation, or the first sample.
+      score: its score, see `Hypothesis`; 0 for a blank line, and the sum of its sentences' where a
+        line was split.
+      hypotheses: all that were asked for: of a search best first, of samples in the order of the
+        draws. The first is `text` again.
+      cut: how many tokens of the source were left out because it was too long.
+    """
+
+    text: str
+    score: float
+    hypotheses: tuple[Hypothesis, ...] = ()
+    cut: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class PairScore:
+    """How likely a model finds a given translation.
+
+    Attributes:
+      log_prob: natural logarithm of its probability, the end of sentence included.
+      token_log_probs: float32 [tokens], of each piece given the source and the pieces before; the
+        last one is the end of sentence.
+    """
+
+    log_prob: float
+    token_log_probs: np.ndarray
+
+
+class Translator:
+    """Translates lines of text with a model, or several, and their vocabulary.
+
+    The models' weights are read anew at every call, so one translator can follow a training.
 
     Args:
-      model: a `Transformer`, or what has its `encode`, `start_cache` and `decode_step`.
-      tokenizer: the vocabulary that it was trained with.
+      models: a `Transformer`, or what has its `encode`, `start_cache` and `decode_step`; several in
+        a list translate together, by the mean of their probabilities.
+      tokenizer: the vocabulary that they were trained with.
       config: how to translate.
+      forbidden: words or phrases that no translation may hold.
+
+    Attributes:
+      tokenizer, config, forbidden: as given.
+
+    Raises:
+      UserError: the models do not fit together.
 
     Example:
       >>> Translator.from_run("runs/base").translate(["A man sleeps."])
-      [Translation(text='Ein Mann schläft.', score=-0.31)]
+      [Translation(text='Ein Mann schläft.', score=-0.31, ...)]
     """
 
-    def __init__(self, model, tokenizer: Tokenizer, config: DecodeConfig | None = None):
-        self.model = model
+    def __init__(
+        self,
+        models,
+        tokenizer: Tokenizer,
+        config: DecodeConfig | None = None,
+        forbidden: Sequence[str] = (),
+    ):
         self.tokenizer = tokenizer
         self.config = config or DecodeConfig()
-        # One graph for all shapes.
-        self.search = tf.function(
-            self._search,
-            input_signature=[tf.TensorSpec([None, None], tf.int32)],
-            autograph=False,  # Nothing to convert, and looking for it took most of the start.
+        self.forbidden = tuple(forbidden)
+        self._ensemble = Ensemble(
+            models if isinstance(models, Sequence) else [models],
+            with_coverage=self.config.coverage_penalty > 0,
         )
+        self._constraints = Constraints(
+            self.config.min_length,
+            forbidden_sequences(forbidden, tokenizer),
+            eos_id=EOS_ID,
+            padding_id=PADDING_ID,
+        )
+        # One graph each for all shapes. There is nothing to convert for autograph, and looking for
+        # it took most of the start.
+        scalar, numbers = tf.TensorSpec([], tf.float32), tf.TensorSpec([None], tf.int32)
+        self._search = tf.function(
+            self._search_graph, input_signature=[_IDS, _IDS, numbers, scalar], autograph=False
+        )
+        self._log_probs = tf.function(
+            self._ensemble.log_probs, input_signature=[_IDS, _IDS], autograph=False
+        )
+        self._attention = tf.function(
+            lambda source, target: self.models[0].attention_weights(
+                {"source": source, "target": target}
+            ),
+            input_signature=[_IDS, _IDS],
+            autograph=False,
+        )
+
+    @property
+    def models(self) -> tuple:
+        """The models, in the order that they were given in."""
+        return self._ensemble.models
 
     @classmethod
     def from_run(
@@ -113,21 +145,25 @@ class Translator:
         output_dir: str | Path,
         checkpoint_path: str | Path | None = None,
         decode_hparams: str | Mapping[str, Any] = "",
+        ensemble: Sequence[str | Path] = (),
+        forbidden: Sequence[str] = (),
     ) -> "Translator":
-        """Returns a translator of a trained run.
+        """Returns a translator of a trained run, or of several together.
 
         Args:
           output_dir: the run's directory, as `t2t-trainer` or `t2t-avg-all` wrote it.
           checkpoint_path: a checkpoint's path prefix; default: the run's newest.
           decode_hparams: decoding settings that differ from the paper's, "name=value,..." or a
             mapping.
+          ensemble: more models to translate with, each the directory of a run or the path prefix of
+            a checkpoint in one; they may be of other hyperparameter sets.
+          forbidden: words or phrases that no translation may hold.
 
         Raises:
-          UserError: there is no run or no checkpoint, it cannot be read, a setting is wrong, or
-            Keras runs on another backend than TensorFlow.
+          UserError: there is no run or no checkpoint, it cannot be read, a setting is wrong, the
+            runs have different vocabularies, or Keras runs on another backend than TensorFlow.
         """
-        from t2t_keras.training.checkpoints import load_weights, newest_checkpoint
-        from t2t_keras.training.run_record import RunRecord
+        from t2t_keras.decoding.trained_model import load_ensemble
 
         if keras.backend.backend() != "tensorflow":
             raise UserError(
@@ -135,96 +171,238 @@ class Translator:
                 f"it unset."
             )
         config = decode_config(decode_hparams)
-        record = RunRecord.load(output_dir)
-        model = record.make_model()
-        load_weights(model, checkpoint_path or newest_checkpoint(output_dir))
-        return cls(model, record.tokenizer, config)
+        models, tokenizer = load_ensemble(output_dir, checkpoint_path, ensemble)
+        return cls(models, tokenizer, config, forbidden)
 
-    def translate(self, lines: Sequence[str], show_progress: bool = False) -> list[Translation]:
+    def translate(
+        self, lines: Sequence[str], prefixes: Sequence[str] | None = None
+    ) -> list[Translation]:
         """Translates each line; a blank line gives a blank line.
 
         Args:
           lines: the source text.
-          show_progress: whether a progress line is shown where standard error is a terminal.
+          prefixes: how each translation must begin; "" = anyhow.
 
         Returns:
           One `Translation` a line, in the order of `lines`.
 
         Raises:
-          UserError: the model computes something that is not a number.
+          UserError: a line is no text, there is another number of prefixes than of lines, no
+            translation is possible under the constraints, or the model computes something that is
+            not a number.
         """
-        translations = [Translation("", 0.0)] * len(lines)
-        numbers = [number for number, line in enumerate(lines) if line.strip()]
-        sources = dict(
-            zip(numbers, self.tokenizer.encode([lines[i] for i in numbers]), strict=True)
-        )
-        with tqdm(
-            total=len(numbers),
-            desc="translating",
-            unit=" sentences",
-            leave=False,
-            disable=None if show_progress else True,
-        ) as progress:
-            for batch in _batches(sources, self.config.batch_tokens):
-                for number, translation in zip(
-                    batch, self._translate_batch([sources[i] for i in batch]), strict=True
-                ):
-                    translations[number] = translation
-                progress.update(len(batch))
-        return translations
+        return list(self.translate_stream(lines, prefixes))
 
-    def _translate_batch(self, sources: Sequence[np.ndarray]) -> list[Translation]:
-        padded = np.full([len(sources), max(map(len, sources))], PADDING_ID, np.int32)
-        for row, source in zip(padded, sources, strict=True):
-            row[: len(source)] = source
-        ids, scores = self.search(padded)
-        scores = scores.numpy()[:, 0]
-        if not np.isfinite(scores).all():
+    def translate_stream(
+        self,
+        lines: Iterable[str],
+        prefixes: Iterable[str] | None = None,
+        first_number: int = 0,
+    ) -> Iterator[Translation]:
+        """Translates lines as they come, `lines_at_once` of them at a time.
+
+        Args:
+          lines: the source text.
+          prefixes: how each translation must begin.
+          first_number: the number of the first line, which the draws of samples depend on.
+
+        Yields:
+          One `Translation` a line, in the order of `lines`.
+
+        Raises:
+          UserError: as `translate`.
+        """
+        lines = iter(lines)
+        prefixes = iter(prefixes) if prefixes is not None else itertools.repeat("")
+        while chunk := list(itertools.islice(lines, self.config.lines_at_once)):
+            begun = list(itertools.islice(prefixes, len(chunk)))
+            if len(begun) < len(chunk):
+                raise UserError(
+                    f"There are {first_number + len(begun)} prefixes for at least "
+                    f"{first_number + len(chunk)} lines: give one for each line; it may be blank."
+                )
+            yield from self._translate_chunk(chunk, begun, first_number)
+            first_number += len(chunk)
+
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[PairScore]:
+        """Returns how likely the model finds each target as the translation of its source.
+
+        Raises:
+          UserError: a line is no text, there are not as many sources as targets, or the model
+            computes something that is not a number.
+        """
+        scores: list[PairScore | None] = [None] * len(sources)
+        for batch, source, target in self._pairs(sources, targets):
+            found = self._log_probs(source, target).numpy()
+            _check_numbers(found)
+            for number, row, ids in zip(batch, found, target, strict=True):
+                of_tokens = row[ids != PADDING_ID]
+                scores[number] = PairScore(float(of_tokens.sum(dtype=np.float64)), of_tokens)
+        return scores
+
+    def attention(self, sources: Sequence[str], targets: Sequence[str]) -> list[AttentionWeights]:
+        """Returns where the model looks for each pair of a source and its translation.
+
+        Raises:
+          UserError: as `score`; or this is an ensemble, whose models look in different places.
+        """
+        if len(self.models) > 1:
             raise UserError(
-                "The model gives no probabilities (NaN or infinite): its weights are damaged, or "
-                "its training had diverged. Use another checkpoint."
+                f"Attention is that of one model; this is an ensemble of {len(self.models)}. Give "
+                f"one checkpoint."
             )
-        texts = self.tokenizer.decode(ids.numpy()[:, 0])
-        return [Translation(text, float(score)) for text, score in zip(texts, scores, strict=True)]
+        weights: list[AttentionWeights | None] = [None] * len(sources)
+        for batch, source, target in self._pairs(sources, targets):
+            found = {name: each.numpy() for name, each in self._attention(source, target).items()}
+            _check_numbers(found["cross"])
+            for row, number in enumerate(batch):
+                m, n = (np.count_nonzero(ids[row] != PADDING_ID) for ids in (source, target))
+                weights[number] = AttentionWeights(
+                    tuple(self.tokenizer.pieces(source[row, :m])),
+                    tuple(self.tokenizer.pieces(target[row, :n])),
+                    encoder=found["encoder"][row, :, :, :m, :m],
+                    decoder=found["decoder"][row, :, :, :n, :n],
+                    cross=found["cross"][row, :, :, :n, :m],
+                )
+        return weights
 
-    def _search(self, source: tf.Tensor) -> Hypotheses:
-        """Translates ids.
+    def search(
+        self,
+        source: tf.Tensor,
+        prefixes: tf.Tensor | None = None,
+        numbers: tf.Tensor | None = None,
+        alpha: float | tf.Tensor | None = None,
+    ) -> Hypotheses:
+        """Translates ids; in a graph as well.
 
         Args:
           source: int32 [B, S], each row with its end of sentence, then padding.
+          prefixes: int32 [B, P], how each output begins, then padding; default: anyhow.
+          numbers: int32 [B], which tell lines apart in sampling; default: 0 to B - 1.
+          alpha: exponent of the length penalty, >= 0; default: the setting.
 
         Returns:
-          The best hypothesis of each: ids int32 [B, 1, L], scores float32 [B, 1].
+          The hypotheses asked for: ids int32 [B, N, L], scores float32 [B, N].
         """
-        model, beam_size = self.model, self.config.beam_size
-        memory, memory_mask = model.encode(source, training=False)
-        sentence = model.start_cache(memory, memory_mask, _ROOM, beam_size)
-        past, recent = sentence.pop("past"), sentence.pop("recent")
+        source = tf.convert_to_tensor(source)
+        return self._search(
+            source,
+            tf.zeros_like(source[:, :0]) if prefixes is None else prefixes,
+            tf.range(tf.shape(source)[0]) if numbers is None else numbers,
+            self.config.alpha if alpha is None else alpha,
+        )
 
-        def step(previous, index, place, legal, cache: Cache):
-            logits, extended = model.decode_step(
-                previous,
-                index,
-                {**cache.sentence, "past": cache.past, "recent": cache.recent},
-                place,
-                legal,
+    def _translate_chunk(
+        self, lines: Sequence[str], prefixes: Sequence[str], first_number: int
+    ) -> list[Translation]:
+        config = self.config
+        sources = read_sources(lines, self.tokenizer, config.max_input_length, config.split_long)
+        begun = [ids[:-1] for ids in encode_text(prefixes, self.tokenizer)]
+        # The parts of a line by (line, part); its prefix belongs to the first.
+        parts = {
+            (number, part): ids
+            for number, source in enumerate(sources)
+            for part, ids in enumerate(source.parts)
+        }
+        found = {}
+        for batch in batches({key: len(ids) for key, ids in parts.items()}, config.batch_tokens):
+            begins = [begun[number] if part == 0 else begun[number][:0] for number, part in batch]
+            # A line's parts are told apart from other lines.
+            numbers = [first_number + number + (part << 24) for number, part in batch]
+            translated = self._translate_batch([parts[key] for key in batch], begins, numbers)
+            found.update(zip(batch, translated, strict=True))
+        return [
+            _joined([found[number, part] for part in range(len(source.parts))], source.cut)
+            for number, source in enumerate(sources)
+        ]
+
+    def _translate_batch(
+        self,
+        sources: Sequence[np.ndarray],
+        prefixes: Sequence[np.ndarray],
+        numbers: Sequence[int],
+    ) -> list[list[Hypothesis]]:
+        ids, scores = self.search(
+            _padded(sources), _padded(prefixes), np.array(numbers, np.int32) & 0x7FFFFFFF
+        )
+        ids, scores = ids.numpy(), scores.numpy()
+        if np.isnan(scores).any() or not np.isfinite(scores[:, 0]).all():
+            raise UserError(
+                "No translation is possible: every one holds what is forbidden, or the model gives "
+                "no probabilities (NaN or infinite). Forbid less; or, if nothing is forbidden, use "
+                "another checkpoint: this one's weights are damaged, or its training diverged."
             )
-            return logits, extended["recent"]
+        return [
+            [
+                Hypothesis(text, float(score))
+                for text, score in zip(self.tokenizer.decode(row), row_scores, strict=True)
+                if np.isfinite(score)
+            ]
+            for row, row_scores in zip(ids, scores, strict=True)
+        ]
 
-        constraints = Constraints(self.config.min_length, eos_id=EOS_ID, padding_id=PADDING_ID)
+    def _pairs(
+        self, sources: Sequence[str], targets: Sequence[str]
+    ) -> Iterator[tuple[list[int], np.ndarray, np.ndarray]]:
+        """Yields batches of pairs: their numbers, and padded ids of the sources and the targets."""
+        if len(sources) != len(targets):
+            raise UserError(
+                f"{len(sources)} sources and {len(targets)} targets came: each source needs its "
+                f"target."
+            )
+        most = self.config.max_input_length
+        encoded = [encode_text(lines, self.tokenizer) for lines in (sources, targets)]
+        sizes = {
+            number: max(len(source), len(target))
+            for number, (source, target) in enumerate(zip(*encoded, strict=True))
+        }
+        for number, size in sizes.items():
+            if size > most:
+                raise UserError(
+                    f"Pair {number + 1} has {size:,} tokens on its longer side; at most {most:,} "
+                    f"can be scored. Leave it out, or set max_input_length={size}."
+                )
+        for batch in batches(sizes, self.config.batch_tokens):
+            yield (batch, *(_padded([each[number] for number in batch]) for each in encoded))
+
+    def _search_graph(
+        self, source: tf.Tensor, prefixes: tf.Tensor, numbers: tf.Tensor, alpha: tf.Tensor
+    ) -> Hypotheses:
+        config = self.config
+        rule = self._rule(alpha)
+        if config.coverage_penalty:
+            covered = tf.cast(source == PADDING_ID, tf.float32)
+        else:
+            covered = tf.zeros([tf.shape(source)[0], 0])
         return decode(
-            step,
-            Cache(sentence, past, recent),
-            Limits(
-                self._max_lengths(source),
-                prefixes=tf.zeros_like(source[:, :0]),
-                numbers=tf.range(tf.shape(source)[0]),
-            ),
-            BeamSearch(beam_size, self.config.alpha, constraints=constraints),
+            self._ensemble.step,
+            self._ensemble.start(source, _ROOM, rule.places),
+            Limits(self._max_lengths(source), prefixes, numbers, covered),
+            rule,
             room=_ROOM,
-            reach=model.config["self_attention_radius"],
+            reach=self._ensemble.reach,
             padding_id=PADDING_ID,
-            xla=self.config.xla,
+            xla=config.xla,
+        )
+
+    def _rule(self, alpha: tf.Tensor) -> BeamSearch | Sampling:
+        config = self.config
+        if not config.samples:
+            return BeamSearch(
+                config.beam_size,
+                alpha,
+                config.num_hypotheses,
+                config.coverage_penalty,
+                self._constraints,
+            )
+        return Sampling(
+            config.num_hypotheses,
+            alpha,
+            config.temperature,
+            config.top_k,
+            config.top_p,
+            config.seed,
+            self._constraints,
         )
 
     def _max_lengths(self, source: tf.Tensor) -> tf.Tensor:
@@ -234,11 +412,43 @@ class Translator:
         return tf.minimum(lengths, self.config.max_length) if self.config.max_length else lengths
 
 
-def _batches(sources: Mapping[int, np.ndarray], batch_tokens: int) -> Iterator[list[int]]:
-    """Yields keys of sources of similar length, the longest first: memory is tested at once."""
-    longest_first = sorted(sources, key=lambda number: -len(sources[number]))
+def batches(lengths: Mapping[Any, int], batch_tokens: int) -> Iterator[list]:
+    """Yields keys of similar length, the longest first: memory is tested at once.
+
+    Args:
+      lengths: tokens of each sequence, by its key.
+      batch_tokens: the most tokens of a batch, padding counted; a longer sequence is alone.
+    """
+    longest_first = sorted(lengths, key=lambda key: -lengths[key])
     start = 0
     while start < len(longest_first):
-        rows = max(1, batch_tokens // len(sources[longest_first[start]]))
+        rows = max(1, batch_tokens // lengths[longest_first[start]])
         yield longest_first[start : start + rows]
         start += rows
+
+
+def _padded(rows: Sequence[np.ndarray]) -> np.ndarray:
+    """Returns int32 [rows, longest]."""
+    padded = np.full([len(rows), max(map(len, rows))], PADDING_ID, np.int32)
+    for padded_row, row in zip(padded, rows, strict=True):
+        padded_row[: len(row)] = row
+    return padded
+
+
+def _joined(parts: Sequence[Sequence[Hypothesis]], cut: int) -> Translation:
+    """A line's translation from the hypotheses of its parts; the best go with the best."""
+    hypotheses = tuple(
+        Hypothesis(" ".join(each.text for each in ranked), sum(each.score for each in ranked))
+        for ranked in zip(*parts, strict=False)
+    )
+    if not hypotheses:
+        return Translation("", 0.0)
+    return Translation(hypotheses[0].text, hypotheses[0].score, hypotheses, cut)
+
+
+def _check_numbers(found: np.ndarray) -> None:
+    if not np.isfinite(found).all():
+        raise UserError(
+            "The model gives no probabilities (NaN or infinite): its weights are damaged, or its "
+            "training had diverged. Use another checkpoint."
+        )

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from t2t_keras.layers.attention_record import is_recorded, record_attention
 from t2t_keras.layers.restricted_attention import restricted_self_attention
 from t2t_keras.layers.scaled_dot_product import (
     attention_mask,
@@ -88,7 +89,7 @@ class MultiHeadAttention(keras.layers.Layer):
             mask = value_mask
         queries = self._queries(query, packing)
         keys_and_values = self.keys_and_values(value, value_packing)
-        if restricted:
+        if restricted and not is_recorded():
             heads = restricted_self_attention(
                 queries,
                 **keys_and_values,
@@ -99,13 +100,16 @@ class MultiHeadAttention(keras.layers.Layer):
                 training=training,
             )
         else:
-            heads, _ = scaled_dot_product_attention(
+            heads, weights = scaled_dot_product_attention(
                 queries,
                 **keys_and_values,
-                mask=attention_mask(mask, ops.shape(queries)[2] if causal else None),
+                mask=attention_mask(
+                    mask, ops.shape(queries)[2], causal, self.radius if restricted else 0
+                ),
                 dropout=self.attention_dropout,
                 training=training,
             )
+            record_attention(self, weights)
         return self._join_heads(heads, packing)
 
     def keys_and_values(self, x, packing=None):
@@ -136,7 +140,8 @@ class MultiHeadAttention(keras.layers.Layer):
         Returns:
           [batch, query length, d_model].
         """
-        heads, _ = attention_over_parts(self._queries(query), kept, mask)
+        heads, weights = attention_over_parts(self._queries(query), kept, mask)
+        record_attention(self, weights)
         return self._join_heads(heads)
 
     def _queries(self, x, packing=None):

@@ -68,13 +68,14 @@ def _attention_weights(scores, mask, dtype):
     return ops.cast(weights, dtype)
 
 
-def attention_mask(mask=None, causal_length=None):
+def attention_mask(mask=None, length=None, causal=False, radius=0):
     """Returns which keys each query may attend to, broadcastable over heads; None = all.
 
     Args:
       mask: boolean [batch, key length] or [batch, query length, key length], or None.
-      causal_length: the number of positions, each of which may see itself and those before it
-        (section 3.2.3); None = no such limit.
+      length: in self-attention, the number of positions.
+      causal: whether each of them may see itself and those before it only (section 3.2.3).
+      radius: how many positions away it may see (section 4); 0 = all.
 
     Returns:
       Boolean, broadcastable to [batch, heads, query length, key length], or None.
@@ -82,8 +83,12 @@ def attention_mask(mask=None, causal_length=None):
     if mask is not None:
         mask = ops.cast(mask, "bool")
         mask = mask[:, None, None, :] if len(mask.shape) == 2 else mask[:, None, :, :]
-    if causal_length is None:
+    if not causal and not radius:
         return mask
-    position = ops.arange(causal_length)
-    causal = (position[None, :] <= position[:, None])[None, None]
-    return causal if mask is None else ops.logical_and(mask, causal)
+    position = ops.arange(length)
+    ahead = position[None, :] - position[:, None]
+    legal = ahead <= (0 if causal else radius)
+    if radius:
+        legal = ops.logical_and(legal, ahead >= -radius)
+    legal = legal[None, None]
+    return legal if mask is None else ops.logical_and(mask, legal)

@@ -12,6 +12,7 @@ from t2t_keras.layers import (
     SinusoidalPositions,
     SymbolDropout,
 )
+from t2t_keras.layers.attention_record import recorded_attention
 from t2t_keras.layers.scaled_dot_product import attention_mask
 from t2t_keras.registry import register_model
 
@@ -229,6 +230,33 @@ class Transformer(keras.Model):
     def logits(self, x):
         """Projects decoder states [..., d_model] to float32 logits [..., vocab_size]."""
         return self.embedding.logits(x)
+
+    def attention_weights(self, inputs):
+        """Returns where each layer and head looks (section 3.2).
+
+        Args:
+          inputs: {"source", "target"}, as for a call. Row i of a target's weights is for the
+            prediction of target i, and column j for the input that is read there: target j - 1, or
+            the zero vector of the start.
+
+        Returns:
+          {"encoder": [batch, layers, heads, source length, source length],
+          "decoder": [batch, layers, heads, target length, target length],
+          "cross": [batch, layers, heads, target length, source length]}; the rows of real tokens
+          sum up to 1, and illegal keys have 0.
+        """
+        with recorded_attention() as weights:
+            memory, memory_mask = self.encode(inputs["source"])
+            self.decode(inputs["target"], memory, memory_mask)
+        attentions = {
+            "encoder": [layer.self_attention for layer in self.encoder],
+            "decoder": [layer.self_attention for layer in self.decoder],
+            "cross": [layer.memory_attention for layer in self.decoder],
+        }
+        return {
+            kind: ops.stack([weights[layer] for layer in layers], axis=1)
+            for kind, layers in attentions.items()
+        }
 
     def start_cache(self, memory, memory_mask, room, hypotheses=1):
         """Returns what decoding one position after the other keeps, before the first position.

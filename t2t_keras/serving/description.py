@@ -8,13 +8,26 @@ from pathlib import Path
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from t2t_keras.decoding.translator import DecodeConfig
+from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.versions import installed_versions
 
 README_FILE = "README.md"
 
 _MEANINGS = {
-    "serving_default": "Translates.",
+    "serving_default": """Translates. `score` is the log-probability over the length penalty
+((5 + tokens) / 6)^alpha; 0 is certain. `cut` says how many tokens of a text were left out because
+it has more than max_input_length (see above). A blank text gives a blank translation, score 0.""",
+    "nbest": """The best translations of each text, best first, as many as the beam is wide or
+samples are drawn; "" with score -inf where there are fewer. `alpha` may be left out over gRPC and
+is then the one above; over REST, TensorFlow Serving asks for every input.""",
+    "score": """How likely the model finds given translations: the natural logarithm of their
+probability, the end of sentence included, and of how many tokens that is.""",
+    "tokens": """Translates ids, each row with its end of sentence (1), then padding (0). `ids`
+and `scores` are those of the best hypotheses, best first. Other ids are refused with
+INVALID_ARGUMENT. `alpha` as in `nbest`.""",
+    "attention": """Where the model looks: `weights` are the decoder's over the text (batch, layer,
+head, piece of the translation, piece of the text); `encoder_weights` and `decoder_weights` those of
+self-attention. Pieces are "" behind the end of a sentence.""",
 }
 
 
@@ -130,6 +143,8 @@ def _signatures(directory: Path) -> str:
     (graph,) = saved_model_pb2.SavedModel.FromString(content).meta_graphs
     tables = []
     for name, meaning in _MEANINGS.items():
+        if name not in graph.signature_def:
+            continue
         signature = graph.signature_def[name]
         lines = [f"### `{name}`\n\n{meaning}\n", "| | name | dtype | shape |", "|---|---|---|---|"]
         for kind, tensors in (("input", signature.inputs), ("output", signature.outputs)):

@@ -127,6 +127,14 @@ def int_tensor(rows: Sequence[Sequence[int]]):
     return tensor
 
 
+def float_tensor(number: float):
+    """Returns a number, float32 [], as a `TensorProto`."""
+    tensor = TensorProto(dtype=DT_FLOAT, float_val=[number])
+    # Without dimensions, but said to be so.
+    tensor.tensor_shape.SetInParent()
+    return tensor
+
+
 def read_strings(tensor) -> list[str]:
     """Returns the strings of a `TensorProto` [B].
 

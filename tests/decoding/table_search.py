@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_keras.decoding.constraints import Limits
-from t2t_keras.decoding.loop import Cache, decode
+from t2t_keras.decoding.loop import Cache, Scored, decode
 
 PADDING = 0
 
@@ -49,10 +49,15 @@ def written(kept, slots, new):
 
 
 class Search:
-    """Decodes a table of logits by a rule, compiled once for all sentences."""
+    """Decodes a table of logits by a rule, compiled once for all sentences.
 
-    def __init__(self, rule, vocab_size, room=3, xla=False):
+    Its attention is `attention(previous)`, [symbols, source length], where that is given.
+    """
+
+    def __init__(self, rule, vocab_size, room=3, xla=False, attention=None):
         self.rule, self.room, self.xla = rule, room, xla
+        self.attention = np.zeros([vocab_size, 0]) if attention is None else attention
+        self.source_length = self.attention.shape[1]
         self.search = tf.function(
             self._search,
             input_signature=[
@@ -63,6 +68,11 @@ class Search:
             ],
             autograph=False,
         )
+
+    def _attention(self, previous, index):
+        """Rows of the table by the symbol before; none before the first."""
+        looked = tf.gather(tf.constant(self.attention, tf.float32), previous)
+        return tf.where(index > 0, looked, 0.0)
 
     def _search(self, table, *limits):
         vocab_size, places = table.shape[-1], self.rule.places
@@ -86,7 +96,8 @@ class Search:
                 0,
             )
             code = tf.reduce_sum(digits, axis=2)  # [B, K]
-            return tf.gather(cache.sentence["table"], code, batch_dims=1), {"layers": [recent]}
+            logits = tf.gather(cache.sentence["table"], code, batch_dims=1)
+            return Scored(logits, {"layers": [recent]}, self._attention(previous, index))
 
         def slots(positions):
             shape = [tf.shape(table)[0], 1, positions * places]
@@ -94,7 +105,10 @@ class Search:
             return {"layers": [{name: tf.fill(shape, 77) for name in ("symbol", "position")}]}
 
         cache = Cache(sentence={"table": table}, past=slots(0), recent=slots(self.room))
-        return decode(step, cache, Limits(*limits), self.rule, room=self.room, xla=self.xla)
+        covered = tf.zeros([tf.shape(table)[0], self.source_length])
+        return decode(
+            step, cache, Limits(*limits, covered), self.rule, room=self.room, xla=self.xla
+        )
 
     def ids_and_scores(self, table, max_lengths, prefixes=None, numbers=None):
         if prefixes is None:

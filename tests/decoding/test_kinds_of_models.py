@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_keras.decoding.translator import DecodeConfig, Translator
+from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.translator import Translator
 from t2t_keras.models.transformer import Transformer
 
 VOCAB_SIZE = 6

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_keras.decoding.translator import DecodeConfig, Translator, decode_config
+from t2t_keras.decoding.config import DecodeConfig, decode_config
+from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.models.transformer import Transformer
 
@@ -124,14 +125,14 @@ def test_one_graph_for_all_shapes_and_new_weights(tokenizer):
     model.embedding.matrix.assign(-model.embedding.matrix.numpy())
     after = translator.translate(LINES)
     assert after[0] != before[0]
-    assert translator.search.experimental_get_tracing_count() == 1
+    assert translator._search.experimental_get_tracing_count() == 1
 
 
 def test_weights_that_are_no_numbers(tokenizer):
     model = Transformer(tokenizer.vocab_size, num_layers=1, d_model=16, d_ff=16, num_heads=2)
     model.build()
     model.embedding.matrix.assign(np.full(model.embedding.matrix.shape, np.nan))
-    with pytest.raises(UserError, match="its weights are damaged"):
+    with pytest.raises(UserError, match="weights are damaged"):
         Translator(model, tokenizer).translate(["a man"])
 
 
@@ -205,7 +206,7 @@ def test_compiled_by_xla_it_translates_the_same(model, sources):
 
 def test_nothing_is_compiled_unasked(model):
     """XLA's operators would be compiled for each shape, and not every server has them."""
-    graph = Translator(model, None).search.get_concrete_function().graph.as_graph_def()
+    graph = Translator(model, None)._search.get_concrete_function().graph.as_graph_def()
     operators = {node.op for function in graph.library.function for node in function.node_def}
     assert "MatMul" in operators or "BatchMatMulV2" in operators
     assert not [operator for operator in operators if operator.startswith("Xla")]

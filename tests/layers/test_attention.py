@@ -99,18 +99,20 @@ def test_a_large_score_of_an_illegal_key_has_no_weight():
 
 
 @pytest.mark.parametrize(
-    ("mask", "causal_length", "expected"),
+    ("mask", "positions", "expected"),
     [
-        (None, None, None),
-        ([[1, 0]], None, [[[[1, 0]]]]),
-        ([[[1, 0], [0, 1]]], None, [[[[1, 0], [0, 1]]]]),
-        (None, 3, [[[[1, 0, 0], [1, 1, 0], [1, 1, 1]]]]),
-        ([[0, 1, 1]], 3, [[[[0, 0, 0], [0, 1, 0], [0, 1, 1]]]]),
-        ([[[1, 1], [1, 0]]], 2, [[[[1, 0], [1, 0]]]]),
+        (None, {}, None),
+        ([[1, 0]], {}, [[[[1, 0]]]]),
+        ([[[1, 0], [0, 1]]], {}, [[[[1, 0], [0, 1]]]]),
+        (None, dict(length=3, causal=True), [[[[1, 0, 0], [1, 1, 0], [1, 1, 1]]]]),
+        ([[0, 1, 1]], dict(length=3, causal=True), [[[[0, 0, 0], [0, 1, 0], [0, 1, 1]]]]),
+        ([[[1, 1], [1, 0]]], dict(length=2, causal=True), [[[[1, 0], [1, 0]]]]),
+        (None, dict(length=3, radius=1), [[[[1, 1, 0], [1, 1, 1], [0, 1, 1]]]]),
+        (None, dict(length=3, radius=1, causal=True), [[[[1, 0, 0], [1, 1, 0], [0, 1, 1]]]]),
     ],
 )
-def test_attention_mask(mask, causal_length, expected):
-    result = attention_mask(None if mask is None else np.array(mask), causal_length)
+def test_attention_mask(mask, positions, expected):
+    result = attention_mask(None if mask is None else np.array(mask), **positions)
     if expected is None:
         assert result is None
     else:

@@ -19,6 +19,9 @@ class NumpyTransformer:
       learned_positions: rows of the two tables; later positions share the last; 0 = sinusoids.
       parameter_attention_heads: h_p, of what replaces the feed-forward network; 0 = nothing does.
       pre_norm: whether what a sub-layer reads and what a stack returns is normalised, not the sums.
+
+    Attributes:
+      attention_weights: by path, [heads, queries, keys] of the last pair.
     """
 
     def __init__(
@@ -38,6 +41,7 @@ class NumpyTransformer:
         self._learned_positions = learned_positions
         self._parameter_attention_heads = parameter_attention_heads
         self._pre_norm = pre_norm
+        self.attention_weights = {}
 
     def logits(self, source, target):
         """Returns logits [target length, V] of one pair of unpadded id sequences."""
@@ -107,10 +111,13 @@ class NumpyTransformer:
             np.split(self._weights[f"{path}/{name}"], self._num_heads, axis=1)
             for name in ("query", "key", "value")
         )
-        heads = []
+        heads, weights = [], []
         for head in range(self._num_heads):
             q, k, v = query @ w_q[head], memory @ w_k[head], memory @ w_v[head]
-            heads.append(attention(q, k, v, legal))
+            attended, weights_of_head = attention(q, k, v, legal)
+            heads.append(attended)
+            weights.append(weights_of_head)
+        self.attention_weights[path] = np.array(weights)
         return np.hstack(heads) @ self._weights[f"{path}/output"]
 
     def _feed_forward(self, path, x):
@@ -130,7 +137,7 @@ class NumpyTransformer:
         scale = np.sqrt(x.shape[1])
         heads = []
         for head, w in enumerate(np.split(w_q, self._parameter_attention_heads, axis=1)):
-            heads.append(attention(x @ w, keys[:, head] * scale, values[:, head] * scale))
+            heads.append(attention(x @ w, keys[:, head] * scale, values[:, head] * scale)[0])
         return np.hstack(heads) @ w_o
 
     def _residual(self, path, x, sublayer):
@@ -145,12 +152,13 @@ class NumpyTransformer:
 
 
 def attention(q, k, v, legal=None):
-    """softmax(q k^T / sqrt(d_k)) v of one head, over the legal keys [queries, keys]."""
+    """softmax(q k^T / sqrt(d_k)) v of one head, over legal keys [queries, keys]; the softmax."""
     scores = q @ k.T / np.sqrt(k.shape[1])
     if legal is not None:
         scores = np.where(legal, scores, -np.inf)
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return weights / weights.sum(axis=1, keepdims=True) @ v
+    weights = weights / weights.sum(axis=1, keepdims=True)
+    return weights @ v, weights
 
 
 def smoothed_cross_entropy(logits, target, epsilon):

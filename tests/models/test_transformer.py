@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_keras import registry
+from t2t_keras.layers.attention_record import recorded_attention
 from t2t_keras.models.transformer import Transformer
 
 
@@ -34,6 +35,38 @@ def test_memory_is_the_paper_s(variant_model, variant, make_reference, weights_o
     np.testing.assert_array_equal(mask, batch["source"] != 0)
     for ours, (source, _) in zip(memory.numpy(), pairs, strict=True):
         np.testing.assert_allclose(ours[: len(source)], reference.encode(source), atol=1e-5)
+
+
+def test_attention_weights_are_the_paper_s(
+    variant_model, variant, make_reference, weights_of, batch, pairs
+):
+    reference = make_reference(weights_of(variant_model), **variant)
+    found = variant_model.attention_weights(batch)
+    attentions = {
+        "encoder": ("encoder", "self_attention", 0, 0),
+        "decoder": ("decoder", "self_attention", 1, 1),
+        "cross": ("decoder", "memory_attention", 1, 0),
+    }
+    for row, pair in enumerate(pairs):
+        reference.logits(*pair)
+        for kind, (side, attention, queries, keys) in attentions.items():
+            ours = found[kind][row].numpy()
+            for i, layer in enumerate(ours):
+                expected = reference.attention_weights[f"{side}_{i}/{attention}"]
+                real = layer[:, : len(pair[queries]), : len(pair[keys])]
+                np.testing.assert_allclose(real, expected, atol=1e-5)
+                assert np.abs(layer[:, : len(pair[queries]), len(pair[keys]) :]).max(initial=0) == 0
+
+
+def test_attention_weights_where_padding_is_left_out(model, batch):
+    with recorded_attention() as weights:
+        model(batch, packed=True)
+    expected = model.attention_weights(batch)["cross"][:, 1].numpy()
+    real = batch["target"] != 0
+    found = weights[model.decoder[1].memory_attention].numpy()
+    np.testing.assert_allclose(
+        found.transpose(0, 2, 1, 3)[real], expected.transpose(0, 2, 1, 3)[real], atol=1e-6
+    )
 
 
 def test_the_reference_reads_every_weight(

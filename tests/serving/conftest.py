@@ -10,7 +10,8 @@ import keras
 import pytest
 
 from t2t_keras.data.tokenizer import Tokenizer
-from t2t_keras.decoding.translator import DecodeConfig, Translator
+from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.translator import Translator
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.serving.export import export
 

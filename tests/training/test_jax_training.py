@@ -117,7 +117,7 @@ def test_a_converted_mean_decodes_and_has_the_same_logits(runs, seen, tmp_path):
     made = convert_npz_run(runs / "mean", tmp_path / "mean")
     assert made == str(tmp_path / "mean" / "model.ckpt-25")
     translator = Translator.from_run(tmp_path / "mean")
-    logits = translator.model(dict(np.load(runs / "batch.npz")))
+    logits = translator.models[0](dict(np.load(runs / "batch.npz")))
     np.testing.assert_allclose(logits, seen["logits"], rtol=1e-5, atol=1e-5)
     assert len(translator.translate(["0 1 1", "1 0"])) == 2
 

@@ -1,0 +1,78 @@
+"""Words that no output may hold, as the sequences of pieces that spell them."""
+
+import heapq
+from collections.abc import Iterator, Sequence
+
+from t2t_keras.data.tokenizer import Tokenizer
+from t2t_keras.errors import UserError
+
+_SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # SentencePiece's sign for a space
+# A long word can be spelled in very many ways; those of many pieces are never chosen.
+_MOST_SPELLINGS = 1000
+
+
+def forbidden_sequences(
+    phrases: Sequence[str], tokenizer: Tokenizer
+) -> tuple[tuple[int, ...], ...]:
+    """Returns the sequences of ids that no output may hold.
+
+    A phrase can be spelled by different pieces, "▁house" or "▁hou" + "se", and stand behind a
+    space or a sign such as "(". A longer word whose spelling begins with the phrase's pieces is
+    forbidden as well.
+
+    Args:
+      phrases: words or phrases; case matters.
+      tokenizer: the vocabulary.
+
+    Raises:
+      UserError: a phrase is blank, or has a character that the vocabulary cannot spell.
+    """
+    if not phrases:
+        return ()
+    pieces = tokenizer.vocabulary()
+    signs = [i for piece, i in pieces.items() if not any(map(str.isalnum, piece.strip(_SPACE)))]
+    sequences = []
+    for phrase in phrases:
+        words = _SPACE.join(phrase.split())
+        if not words:
+            raise UserError("A forbidden word is blank: leave the line out.")
+        inside = _spellings(words, pieces)
+        sequences += _spellings(_SPACE + words, pieces)
+        # Behind a sign, the shortest spelling.
+        sequences += [(sign, *spelling) for spelling in inside[:1] for sign in signs]
+        if not inside:
+            raise UserError(
+                f"'{phrase}' cannot be spelled with this vocabulary, so it cannot come up: leave "
+                f"it out."
+            )
+    return tuple(dict.fromkeys(sequences))
+
+
+def _spellings(text: str, pieces: dict[str, int]) -> list[tuple[int, ...]]:
+    """Returns the ways to spell a text, those of the fewest pieces first."""
+    longest = max(map(len, pieces))
+    # (number of pieces, characters left, ids so far)
+    begun = [(0, len(text), ())]
+    found = []
+    while begun and len(found) < _MOST_SPELLINGS:
+        count, left, ids = heapq.heappop(begun)
+        if not left:
+            found.append(ids)
+            continue
+        start = len(text) - left
+        for piece, added in _next_pieces(text, start, longest, pieces):
+            heapq.heappush(begun, (count + len(added), left - len(piece), (*ids, *added)))
+    return found
+
+
+def _next_pieces(
+    text: str, start: int, longest: int, pieces: dict[str, int]
+) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yields the pieces that the text goes on with at `start`, with their ids."""
+    for end in range(start + 1, min(start + longest, len(text)) + 1):
+        if text[start:end] in pieces:
+            yield text[start:end], (pieces[text[start:end]],)
+    # A character that is no piece is spelled in bytes.
+    spelled = [f"<0x{byte:02X}>" for byte in text[start].encode("utf-8")]
+    if text[start] not in pieces and all(byte in pieces for byte in spelled):
+        yield text[start], tuple(pieces[byte] for byte in spelled)
