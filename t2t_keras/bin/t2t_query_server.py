@@ -98,6 +98,8 @@ def _served(flags: FlagValues):
 def _print_answer(source: str, answer) -> None:
     """Prints as tensor2tensor does."""
     print(f"\nInput:\n{source}\n\nOutput (Score {answer.score:.3f}):\n{answer.text}\n", flush=True)
+    if answer.cut:
+        print(f"(The input was too long: {answer.cut:,} tokens were left out.)")
 
 
 def _interactive(answer) -> None:
@@ -137,13 +139,15 @@ def _stream(flags: FlagValues, answer) -> None:
                 target = files.enter_context(path.open("wb"))
         except OSError as error:
             raise UserError(f"{error.filename} cannot be opened: {error.strerror}.") from error
-        count, broken = translate_stream(
+        count, broken, cut = translate_stream(
             answer, source, target, flags.batch_size, flags.concurrency
         )
     if flags.output_file:
         print(f"{flags.output_file}: {count:,} lines")
     if broken:
         print(f"{broken:,} translations held line breaks, which became spaces.", file=sys.stderr)
+    if cut:
+        print(f"{cut:,} lines were too long and were cut.", file=sys.stderr)
 
 
 def run(argv: Sequence[str] | None = None) -> None:

@@ -25,10 +25,12 @@ class Answer(NamedTuple):
     Attributes:
       text: the translation.
       score: log-probability / length penalty.
+      cut: how many tokens of the source were left out because it was too long.
     """
 
     text: str
     score: float
+    cut: int = 0
 
 
 class Client(Protocol):
@@ -114,6 +116,7 @@ class GrpcClient:
             found = (
                 messages.read_strings(outputs["translation"]),
                 messages.read_floats(outputs["score"]),
+                messages.read_ints(outputs["cut"]) if "cut" in outputs else None,
             )
         except ValueError as error:
             raise _malformed(served, str(error)) from error
@@ -177,7 +180,8 @@ class RestClient:
         # The only output of a signature comes without its name.
         _check_outputs(served, outputs if isinstance(outputs, dict) else ["one without a name"])
         try:
-            return _answers(served, texts, *(outputs[name] for name in _OUTPUTS))
+            found = [outputs[name] for name in _OUTPUTS]
+            return _answers(served, texts, *found, outputs.get("cut"))
         except (TypeError, ValueError) as error:
             raise _malformed(served, str(error)) from error
 
@@ -264,12 +268,17 @@ def _check_outputs(served: Served, outputs) -> None:
         )
 
 
-def _answers(served: Served, texts: Sequence[str], translations, scores) -> list[Answer]:
-    if not len(texts) == len(translations) == len(scores):
+def _answers(served: Served, texts: Sequence[str], translations, scores, cuts) -> list[Answer]:
+    # A model of others may not tell what it cuts.
+    cuts = [0] * len(texts) if cuts is None else cuts
+    if not len(texts) == len(translations) == len(scores) == len(cuts):
         raise _malformed(
             served,
             f"{len(translations)} translations and {len(scores)} scores of {len(texts)} texts",
         )
     if not all(isinstance(text, str) for text in translations):
         raise _malformed(served, "translations that are no strings")
-    return [Answer(text, float(score)) for text, score in zip(translations, scores, strict=True)]
+    return [
+        Answer(text, float(score), int(cut))
+        for text, score, cut in zip(translations, scores, cuts, strict=True)
+    ]

@@ -36,10 +36,8 @@ class LoadedExport:
         """Returns translation and score of each line, all of them as one batch."""
         found = self.signatures["serving_default"](text=tf.constant(list(lines), tf.string))
         texts = [text.decode("utf-8") for text in found["translation"].numpy()]
-        return [
-            Answer(text, score)
-            for text, score in zip(texts, found["score"].numpy().tolist(), strict=True)
-        ]
+        rest = (found[name].numpy().tolist() for name in ("score", "cut"))
+        return list(map(Answer, texts, *rest))
 
 
 def load_export(path: str | Path) -> LoadedExport:

@@ -152,13 +152,27 @@ def read_floats(tensor) -> list[float]:
     Raises:
       ValueError: it holds something else.
     """
-    if tensor.dtype != DT_FLOAT or len(tensor.tensor_shape.dim) != 1:
+    return _read_numbers(tensor, DT_FLOAT, tensor.float_val, "f")
+
+
+def read_ints(tensor) -> list[int]:
+    """Returns the numbers of a `TensorProto`, int32 [B].
+
+    Raises:
+      ValueError: it holds something else.
+    """
+    return _read_numbers(tensor, DT_INT32, tensor.int_val, "i")
+
+
+def _read_numbers(tensor, dtype: int, field: Sequence, letter: str) -> list:
+    """Returns numbers of 4 bytes, `letter` to the module struct, from where they stand."""
+    if tensor.dtype != dtype or len(tensor.tensor_shape.dim) != 1:
         raise ValueError(f"dtype {tensor.dtype} with {len(tensor.tensor_shape.dim)} dimensions")
     size = tensor.tensor_shape.dim[0].size
     if tensor.tensor_content:
         if len(tensor.tensor_content) != 4 * size:
             raise ValueError(f"{len(tensor.tensor_content)} bytes for {size} numbers")
-        return list(struct.unpack(f"<{size}f", tensor.tensor_content))
-    values = list(tensor.float_val)
+        return list(struct.unpack(f"<{size}{letter}", tensor.tensor_content))
+    values = list(field)
     # The last one stands for all that follow it.
     return values + values[-1:] * (size - len(values))

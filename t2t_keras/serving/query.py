@@ -57,7 +57,7 @@ def translate_lines(
 
 def translate_stream(
     translate: Translate, source: BinaryIO, target: BinaryIO, batch_size: int, concurrency: int
-) -> tuple[int, int]:
+) -> tuple[int, int, int]:
     """Translates a stream into another, line by line; each batch is written when it is there.
 
     Args:
@@ -68,12 +68,13 @@ def translate_stream(
       concurrency: the most requests at once.
 
     Returns:
-      How many lines there were, and how many translations held line breaks, which became spaces.
+      How many lines there were, how many translations held line breaks, which became spaces, and
+      how many lines were too long, so that some of their tokens were left out.
 
     Raises:
       UserError: see `translate_lines`; or a line is not UTF-8, or `target` cannot be written.
     """
-    count = broken = 0
+    count = broken = cut = 0
     lines = _decoded(lines_of(source))
     for answer in translate_lines(translate, lines, batch_size, concurrency):
         # A vocabulary that spells in bytes can spell the end of a line.
@@ -87,7 +88,8 @@ def translate_stream(
             ) from error
         count += 1
         broken += "\n" in answer.text
-    return count, broken
+        cut += answer.cut > 0
+    return count, broken, cut
 
 
 def _in_flight(

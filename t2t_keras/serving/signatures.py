@@ -140,7 +140,9 @@ class TranslationModule(tf.Module):
         source, rows, cut = self._source(text)
         found = self._all(source, rows, checked_alpha(alpha))
         places = found.ids.shape[1]
-        translations = self._detokenize(tf.reshape(found.ids, [-1, tf.shape(found.ids)[2]]))
+        # Not -1 rows, of which there may be any number where the longest output has no token.
+        flat = [tf.size(rows) * places, tf.shape(found.ids)[2]]
+        translations = self._detokenize(tf.reshape(found.ids, flat))
         return {
             "translations": _in_place(tf.reshape(translations, [-1, places]), rows, text),
             "scores": _in_place(found.scores, rows, text),

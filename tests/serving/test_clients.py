@@ -233,7 +233,10 @@ def test_metadata_names_the_signature(server):
     response.metadata["signature_def"].Unpack(signatures)
     default = signatures.signature_def["serving_default"]
     assert default.method_name == "tensorflow/serving/predict"
-    assert (set(default.inputs), set(default.outputs)) == ({"text"}, {"translation", "score"})
+    assert (set(default.inputs), set(default.outputs)) == (
+        {"text"},
+        {"translation", "score", "cut"},
+    )
 
 
 def test_clients_need_no_tensorflow():

@@ -1,6 +1,7 @@
 """The SavedModel does what `Translator` does, and needs neither this package nor Keras."""
 
 import re
+import shutil
 import subprocess
 import sys
 import unicodedata
@@ -48,12 +49,22 @@ def test_equals_in_process(translator, serve, lines):
 
 
 def test_equals_in_process_on_real_text(shared_data, tmp_path, small_translator):
+    """Some lines are too long and are cut, in both in the same place."""
     lines = (shared_data / "multi30k" / "val.en").read_text("utf-8").split("\n")[:300]
-    translator = small_translator(Tokenizer.train(lines, 1000), beam_size=2, extra_length=2)
+    translator = small_translator(
+        Tokenizer.train(lines, 1000), beam_size=2, extra_length=2, max_input_length=24
+    )
     loaded = tf.saved_model.load(str(export(translator, tmp_path)))
     result = loaded.signatures["serving_default"](text=tf.constant(lines))
-    expected = [translation.text for translation in translator.translate(lines)]
-    assert [text.decode() for text in result["translation"].numpy()] == expected
+    expected = translator.translate(lines)
+    texts = [text.decode() for text in result["translation"].numpy()]
+    assert texts == [translation.text for translation in expected]
+    cut = [translation.cut for translation in expected]
+    assert result["cut"].numpy().tolist() == cut
+    assert 10 < sum(each > 0 for each in cut) < 200
+    pairs = {"text": tf.constant(lines), "translation": tf.constant(lines)}
+    with pytest.raises(tf.errors.InvalidArgumentError, match="text may have 24 tokens"):
+        loaded.signatures["score"](**pairs)
 
 
 def test_signature(serve):
@@ -62,6 +73,7 @@ def test_signature(serve):
     assert serve.signature.structured_outputs == {
         "translation": tf.TensorSpec([None], tf.string, name="translation"),
         "score": tf.TensorSpec([None], tf.float32, name="score"),
+        "cut": tf.TensorSpec([None], tf.int32, name="cut"),
     }
 
 
@@ -111,7 +123,11 @@ def test_example_script_needs_only_tensorflow(root, translator, exported, lines)
         assert f"{sentence}\n  -> {translation.text}  ({translation.score:.3f})" in done.stdout
 
 
-def test_versions_are_complete_and_rise(translator, tmp_path, monkeypatch):
+def test_versions_are_complete_and_rise(translator, exported, tmp_path, monkeypatch):
+    def copied(module, path, signatures):
+        shutil.copytree(exported, path)
+
+    monkeypatch.setattr(tf.saved_model, "save", copied)
     first, second = export(translator, tmp_path), export(translator, tmp_path)
     assert int(first.name) < int(second.name)
     assert sorted(path.name for path in tmp_path.iterdir()) == [first.name, second.name]

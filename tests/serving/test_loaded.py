@@ -21,7 +21,7 @@ def copy(exported, tmp_path):
 
 
 def test_translates(exported, translator, lines):
-    expected = [(t.text, pytest.approx(t.score, abs=1e-5)) for t in translator.translate(lines)]
+    expected = [(t.text, pytest.approx(t.score, abs=1e-5), 0) for t in translator.translate(lines)]
     for path in (exported, exported.parent):
         loaded = load_export(path)
         assert loaded.directory == exported
@@ -96,6 +96,7 @@ def test_an_export_holds_no_code(exported):
         "SentencepieceOp",
         "SentencepieceTokenizeOp",
         "SentencepieceDetokenizeOp",
+        "SentencepieceIdToStringOp",
     }
 
 

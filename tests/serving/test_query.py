@@ -68,12 +68,12 @@ def test_line_ends():
     """Only a line feed ends a line, as everywhere in the package."""
     source = io.BytesIO("\ufeffone\r\ntwo\u2028three\nlast".encode())
     target = io.BytesIO()
-    broken = [Answer("a\nb", -1.0)]
+    broken = [Answer("a\nb", -1.0, cut=7)]
 
     def translate(texts):
         return upper(texts) if texts != ["last"] else broken
 
-    assert translate_stream(translate, source, target, 1, 1) == (3, 1)
+    assert translate_stream(translate, source, target, 1, 1) == (3, 1, 1)
     assert target.getvalue().decode() == "ONE\nTWO\u2028THREE\na b\n"
 
 
@@ -86,7 +86,7 @@ def test_each_batch_is_written_when_it_is_there():
             yield b"line %d\n" % i
             assert target.getvalue().count(b"\n") == i + 1
 
-    assert translate_stream(upper, conversation(), target, 1, 1) == (3, 0)
+    assert translate_stream(upper, conversation(), target, 1, 1) == (3, 0, 0)
 
 
 def test_sizes_must_be_positive():
