@@ -49,11 +49,16 @@ def load_export(path: str | Path) -> LoadedExport:
     Raises:
       UserError: there is none, or a file of it is missing or damaged; it is named.
     """
-    path = Path(path)
-    versions = [child for child in path.glob("*") if child.name.isdecimal()]
-    if versions and not (path / "saved_model.pb").exists():
-        path = max(versions, key=lambda version: int(version.name))
+    directory = version_directory(Path(path))
     try:
-        return LoadedExport(path)
+        return LoadedExport(directory)
     except (OSError, tf.errors.OpError) as error:
-        raise UserError(f"The export {path} cannot be loaded: {error}") from error
+        raise UserError(f"The export {directory} cannot be loaded: {error}") from error
+
+
+def version_directory(path: Path) -> Path:
+    """Returns the directory of a version: `path` itself, or the newest of the versions in it."""
+    versions = [child for child in path.glob("*") if child.name.isdecimal()]
+    if not versions or (path / "saved_model.pb").exists():
+        return path
+    return max(versions, key=lambda version: int(version.name))

@@ -14,6 +14,7 @@ from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.serving.export import export
+from t2t_keras.serving.loaded import load_export
 
 LINES = [
     "The small dog sleeps.",
@@ -56,6 +57,11 @@ def translator(small_translator):
 @pytest.fixture(scope="session")
 def exported(translator, tmp_path_factory):
     return export(translator, tmp_path_factory.mktemp("export"))
+
+
+@pytest.fixture(scope="session")
+def loaded(exported):
+    return load_export(exported)
 
 
 @pytest.fixture(scope="session")

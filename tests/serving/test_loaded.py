@@ -8,7 +8,7 @@ import pytest
 from tensorflow.core.protobuf import saved_model_pb2
 
 from t2t_keras.errors import UserError
-from t2t_keras.serving.loaded import load_export
+from t2t_keras.serving.loaded import load_export, version_directory
 
 # Operators that call back into Python, which no other program has.
 PYTHON_OPERATORS = {"PyFunc", "PyFuncStateless", "EagerPyFunc", "GeneratorDataset"}
@@ -20,13 +20,20 @@ def copy(exported, tmp_path):
     return shutil.copytree(exported, tmp_path / exported.name)
 
 
-def test_translates(exported, translator, lines):
+def test_translates(loaded, exported, translator, lines):
     expected = [(t.text, pytest.approx(t.score, abs=1e-5), 0) for t in translator.translate(lines)]
-    for path in (exported, exported.parent):
-        loaded = load_export(path)
-        assert loaded.directory == exported
-        assert [tuple(answer) for answer in loaded.translate(lines)] == expected
-        assert loaded.manifest["vocabulary"]["sha256"] == translator.tokenizer.checksum
+    assert loaded.directory == exported
+    assert [tuple(answer) for answer in loaded.translate(lines)] == expected
+    assert loaded.manifest["vocabulary"]["sha256"] == translator.tokenizer.checksum
+
+
+def test_the_newest_version_is_taken(tmp_path):
+    for name in ("9", "10", ".unfinished-11", "notes"):
+        (tmp_path / name).mkdir()
+    assert version_directory(tmp_path) == tmp_path / "10"
+    (tmp_path / "10" / "3").mkdir()
+    (tmp_path / "10" / "saved_model.pb").touch()
+    assert version_directory(tmp_path / "10") == tmp_path / "10"
 
 
 def test_the_manifest_names_every_file(exported):

@@ -52,13 +52,12 @@ def test_answers_of_the_official_class_are_read(as_content):
             wrong(messages.int_tensor([[1]]))
 
 
-def test_the_export_holds_warmup_requests_that_the_official_class_reads(exported):
+def test_the_export_holds_warmup_requests_that_the_official_class_reads(exported, loaded):
     records = list(tf.data.TFRecordDataset(str(exported / WARMUP_FILE)).as_numpy_iterator())
     logs = [prediction_log_pb2.PredictionLog.FromString(record) for record in records]
     assert {log.WhichOneof("log_type") for log in logs} == {"predict_log"}
     requests = [log.predict_log.request for log in logs]
     assert 4 <= len(requests) <= 1000  # TensorFlow Serving takes no more
-    loaded = tf.saved_model.load(str(exported))
     assert {request.model_spec.signature_name for request in requests} == set(loaded.signatures)
     shapes = set()
     for request in requests:

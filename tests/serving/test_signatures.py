@@ -14,17 +14,14 @@ from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
-from t2t_keras.serving.export import export
 from t2t_keras.serving.signatures import TranslationModule
 
 PAIRS = [("The small dog sleeps.", "Der Hund."), ("a", "Haus, während die Katze"), ("", "x")]
 
 
 @pytest.fixture(scope="module")
-def signatures(exported):
-    loaded = tf.saved_model.load(str(exported))
-    yield loaded.signatures
-    del loaded
+def signatures(loaded):
+    return loaded.signatures
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +53,7 @@ def translators(translator):
     return changed
 
 
-@pytest.mark.parametrize("alpha", [0.6, 0.0, 2.0])
+@pytest.mark.parametrize("alpha", [0.6, 2.0])
 def test_n_best(signatures, translators, lines, alpha):
     found = signatures["nbest"](text=tf.constant(lines), alpha=tf.constant(alpha))
     expected = translators(return_beams=True, alpha=alpha).translate(lines)
