@@ -13,6 +13,7 @@ COMMANDS = (
     "t2t-bleu",
     "t2t-avg-all",
     "t2t-exporter",
+    "t2t-insights",
     "t2t-npz-to-checkpoint",
     "t2t-tables",
 )
@@ -43,6 +44,7 @@ setup(
     # Follows the symlinks t2t_keras/problems and t2t_keras/hparams; the directories that they
     # point to must not be installed at the top level, hence the explicit `include`.
     packages=find_packages(include=["t2t_keras", "t2t_keras.*"]),
+    package_data={"t2t_keras.insights": ["*.html", "*.css", "*.js"]},
     python_requires=">=3.11,<3.14",
     install_requires=[
         "absl-py>=2.1,<3",
@@ -56,12 +58,16 @@ setup(
         "tqdm>=4.66,<5",
     ],
     extras_require={
+        "figures": ["matplotlib>=3.11,<4"],
         "jax": ["jax>=0.10,<0.11"],
         "test": [
             "jax>=0.10,<0.11",
             "keras-nlp>=0.32,<0.33",
+            "matplotlib>=3.11,<4",
             "pytest>=9,<10",
             "pytest-xdist>=3.6,<4",
+            # Drives Chromium or Chrome, where there is one, over the pages of t2t-insights.
+            "selenium>=4.30,<5",
             # The packaging test builds the wheel with it, without a network.
             "setuptools>=77",
         ],

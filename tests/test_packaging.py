@@ -17,6 +17,7 @@ COMMANDS = {
     "t2t-datagen",
     "t2t-decoder",
     "t2t-exporter",
+    "t2t-insights",
     "t2t-npz-to-checkpoint",
     "t2t-tables",
     "t2t-trainer",
@@ -89,6 +90,15 @@ def test_the_wheel_holds_every_module_of_the_checkout(root, wheel):
     top = [root / "t2t_keras", *(root / "t2t_keras" / link for link in LINKS)]
     modules = {str(file.relative_to(root)) for folder in top for file in folder.rglob("*.py")}
     assert packed == modules
+
+
+def test_the_wheel_holds_what_pages_are_made_of(root, wheel):
+    folder = root / "t2t_keras/insights"
+    parts = [file for file in folder.iterdir() if file.suffix in (".html", ".css", ".js")]
+    assert len(parts) == 4
+    with zipfile.ZipFile(wheel) as archive:
+        for part in parts:
+            assert archive.read(str(part.relative_to(root))) == part.read_bytes()
 
 
 def test_problems_and_hparams_import_from_the_installed_wheel(environment):

@@ -1,8 +1,12 @@
-"""Translates a file, a problem's dev or test set, or what is typed.
+"""Translates a file, a problem's dev or test set, or what is typed; scores given translations.
 
 t2t-decoder --output_dir=runs/averaged --decode_from_file=news.en --decode_to_file=news.de
 t2t-decoder --output_dir=runs/averaged --eval_use_test_set --results_file=results.jsonl
+t2t-decoder --output_dir=runs/averaged --score_file=pairs.tsv
 t2t-decoder --output_dir=runs/averaged --decode_interactive
+zcat news.en.gz | t2t-decoder --output_dir=runs/averaged --decode_from_file=- > news.de
+
+An interrupted job goes on where it stopped when the same command is given again.
 """
 
 import contextlib
@@ -12,17 +16,20 @@ import importlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from absl import flags as absl_flags
 
 from t2t_keras.bin.flags import FlagValues, run_command
 from t2t_keras.data.generated import open_generated
 from t2t_keras.data.text_files import read_text
+from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.errors import UserError
+from t2t_keras.settings import describe
 
 
 def define_flags(flags: FlagValues) -> None:
-    """Adds this command's own flags, named as in tensor2tensor."""
+    """Adds this command's own flags, named as in tensor2tensor where it has them."""
 
     def text(name: str, meaning: str) -> None:
         absl_flags.DEFINE_string(name, "", meaning, flag_values=flags)
@@ -30,55 +37,116 @@ def define_flags(flags: FlagValues) -> None:
     def switch(name: str, meaning: str) -> None:
         absl_flags.DEFINE_boolean(name, False, meaning, flag_values=flags)
 
-    text("decode_from_file", "Source text, a sentence a line; default: the problem's dev set.")
-    text("decode_to_file", "Where the translations go; default: a name made of the input's.")
+    text(
+        "decode_from_file",
+        "Source text, a sentence a line, - is standard input; default: the problem's dev set.",
+    )
+    text(
+        "decode_to_file",
+        "Where the translations or scores go, - is standard output; default: a name made of the "
+        "input's, or standard output.",
+    )
     text("decode_reference", "Reference translations of --decode_from_file; prints BLEU.")
     switch("eval_use_test_set", "Translates the problem's test set, not its dev set.")
-    switch("decode_interactive", "Translates what is typed.")
+    switch(
+        "decode_interactive",
+        "Translates what is typed; what stands behind a tab is how the translation begins.",
+    )
+    text("score_file", "Scores pairs, source<tab>translation a line, - is standard input.")
+    text("prefix_file", "How each translation must begin, a line for each of the source's.")
+    text("forbidden_file", "Words or phrases that no translation may hold, one a line.")
+    text("alignment_file", "Where word alignments go, as 0-0 1-2, source before target.")
     text("checkpoint_path", "Path prefix of a checkpoint; default: the newest of --output_dir.")
+    text(
+        "ensemble",
+        "More models to translate with, divided by commas: directories of runs, or path prefixes "
+        "of checkpoints.",
+    )
     text("results_file", "File of JSON lines that the score is added to, for t2t-tables.")
-    text("decode_hparams", 'Decoding settings, "beam_size=4,alpha=0.6,extra_length=50,...".')
+    text(
+        "decode_hparams",
+        '"name=value,..." of these settings:\n' + "\n".join(describe(DecodeConfig())),
+    )
 
 
 def main(flags: FlagValues) -> None:
-    """Translates as the flags say."""
+    """Translates or scores as the flags say."""
     from t2t_keras.bin.recorded_run import recorded_run
-    from t2t_keras.decoding.files import translate_to_file
+    from t2t_keras.decoding.files import score_file
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.training.checkpoints import newest_checkpoint
 
     _check_combination(flags)
     record = recorded_run(flags)
-    if not flags.decode_interactive:
-        sources, references, name = _text(flags, record)
+    asked = None if flags.decode_interactive or flags.score_file else _text(flags, record)
+    forbidden = read_text(Path(flags.forbidden_file)) if flags.forbidden_file else []
 
     # Looked up once: a training that goes on may write another one meanwhile.
     checkpoint = flags.checkpoint_path or newest_checkpoint(flags.output_dir)
-    translator = Translator.from_run(flags.output_dir, checkpoint, flags.decode_hparams)
+    ensemble = [path.strip() for path in flags.ensemble.split(",") if path.strip()]
+    translator = Translator.from_run(
+        flags.output_dir, checkpoint, flags.decode_hparams, ensemble, forbidden
+    )
+    made_by = {
+        "checkpoint": str(checkpoint),
+        "written": Path(f"{checkpoint}.index").stat().st_mtime_ns,
+        "ensemble": ensemble,
+        "forbidden": forbidden,
+    }
     if flags.decode_interactive:
         _interactive(translator)
-        return
+    elif flags.score_file:
+        score_file(
+            translator, flags.score_file, _output(flags, flags.score_file, "scores"), made_by
+        )
+    else:
+        _translate(flags, record, asked, translator, made_by)
+
+
+class _Text(NamedTuple):
+    """What is to be translated: a file, its references if there are any, the output's name."""
+
+    source: str
+    reference: str
+    output: str
+
+
+def _translate(
+    flags: FlagValues, record, asked: _Text, translator, made_by: dict[str, Any]
+) -> None:
+    from t2t_keras.decoding.files import first_hypotheses, translate_file
+
     config = translator.config
-    default = f"{name}.beam{config.beam_size}.alpha{config.alpha:g}.decodes"
-    lines = translate_to_file(translator, sources, flags.decode_to_file or default)
-    if references is not None:
-        score = record.problem.score(lines, references)
-        print(score, flush=True)
-        if flags.results_file:
-            _add_result(flags, record, checkpoint, score, config)
+    output = _output(flags, asked.output, f"beam{config.beam_size}.alpha{config.alpha:g}.decodes")
+    translate_file(
+        translator,
+        asked.source,
+        output,
+        {**made_by, "prefixes": flags.prefix_file},
+        flags.prefix_file or None,
+        flags.alignment_file or None,
+    )
+    if not asked.reference:
+        return
+    score = record.problem.score(first_hypotheses(output, config), read_text(Path(asked.reference)))
+    print(score, flush=True)
+    if flags.results_file:
+        settings = {**dataclasses.asdict(config), "ensemble": made_by["ensemble"]}
+        _add_result(flags, record, made_by["checkpoint"], score, settings)
 
 
 def _check_combination(flags: FlagValues) -> None:
     """Raises `UserError` where one flag would silently be ignored beside another."""
-    for one, other in (
-        ("decode_interactive", "decode_from_file"),
-        ("decode_interactive", "decode_to_file"),
-        ("decode_interactive", "eval_use_test_set"),
-        ("decode_from_file", "eval_use_test_set"),
-        ("decode_interactive", "results_file"),
+    of_a_file = ("decode_from_file", "eval_use_test_set", "decode_reference", "results_file")
+    more = ("prefix_file", "alignment_file")
+    for one, others in (
+        ("decode_interactive", (*of_a_file, *more, "decode_to_file", "score_file")),
+        ("score_file", (*of_a_file, *more, "forbidden_file")),
+        ("eval_use_test_set", ("decode_from_file",)),
     ):
-        if getattr(flags, one) and getattr(flags, other):
-            raise UserError(f"--{one} and --{other} exclude each other: leave one out.")
+        for other in others:
+            if getattr(flags, one) and getattr(flags, other):
+                raise UserError(f"--{one} and --{other} exclude each other: leave one out.")
     if flags.decode_reference and not flags.decode_from_file:
         raise UserError(
             "--decode_reference belongs to --decode_from_file; the problem's dev and test sets "
@@ -89,36 +157,47 @@ def _check_combination(flags: FlagValues) -> None:
             "--results_file takes scores: give --decode_reference, the reference translations of "
             "--decode_from_file."
         )
+    if flags.decode_reference and "-" in (flags.decode_from_file, flags.decode_to_file):
+        raise UserError(
+            "--decode_reference needs the translations in a file: give --decode_from_file and "
+            "--decode_to_file names."
+        )
 
 
-def _text(flags: FlagValues, record) -> tuple[list[str], list[str] | None, str]:
-    """Returns source lines, references where there are any, and how to begin the output's name."""
+def _text(flags: FlagValues, record) -> _Text:
     if not flags.decode_from_file:
         split = "test" if flags.eval_use_test_set else "dev"
         generated = open_generated(record.problem, flags.data_dir or record.data_dir)
+        source, reference = generated.text_paths(split)
         name = Path(flags.output_dir) / "decodes" / f"{record.problem.name}.{split}"
-        return *generated.text(split), str(name)
-    sources = read_text(flags.decode_from_file)
+        return _Text(str(source), str(reference), str(name))
     name = ".".join([flags.decode_from_file, record.model, record.hparams_set, record.problem.name])
-    if not flags.decode_reference:
-        return sources, None, name
-    references = read_text(flags.decode_reference)
-    # Before the work, not after it.
-    if len(sources) != len(references):
-        raise UserError(
-            f"{flags.decode_from_file} has {len(sources)} lines and {flags.decode_reference} has "
-            f"{len(references)}: line N of one must belong to line N of the other."
+    if flags.decode_from_file == "-":
+        name = "-"
+    if flags.decode_reference:
+        # Before the work, not after it.
+        sources, references = (
+            read_text(Path(path)) for path in (flags.decode_from_file, flags.decode_reference)
         )
-    return sources, references, name
+        if len(sources) != len(references):
+            raise UserError(
+                f"{flags.decode_from_file} has {len(sources)} lines and {flags.decode_reference} "
+                f"has {len(references)}: line N of one must belong to line N of the other."
+            )
+    return _Text(flags.decode_from_file, flags.decode_reference, name)
 
 
-def _add_result(flags: FlagValues, record, checkpoint: str, score, config) -> None:
+def _output(flags: FlagValues, name: str, suffix: str) -> str:
+    return flags.decode_to_file or ("-" if name == "-" else f"{name}.{suffix}")
+
+
+def _add_result(flags: FlagValues, record, checkpoint: str, score, settings) -> None:
     """Adds the score to --results_file, with what made it."""
     from t2t_keras.tables.results import append_result
     from t2t_keras.tables.run_result import run_result
 
     split = Path(flags.decode_from_file).name or ("test" if flags.eval_use_test_set else "dev")
-    result = run_result(record, checkpoint, split, score, dataclasses.asdict(config))
+    result = run_result(record, checkpoint, split, score, settings)
     try:
         append_result(flags.results_file, result)
     except UserError as error:
@@ -128,7 +207,7 @@ def _add_result(flags: FlagValues, record, checkpoint: str, score, config) -> No
 
 def _interactive(translator) -> None:
     """Reads from the terminal, with editing and history where Python has readline."""
-    from t2t_keras.decoding.files import translate_typed
+    from t2t_keras.decoding.typed import translate_typed
 
     with contextlib.suppress(ImportError):
         importlib.import_module("readline")

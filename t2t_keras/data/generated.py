@@ -48,19 +48,26 @@ class Generated:
         Raises:
           UserError: the problem has no such split.
         """
+        sources, references = (
+            path.read_bytes().decode("utf-8").split("\n")[:-1] for path in self.text_paths(split)
+        )
+        return sources, references
+
+    def text_paths(self, split: str) -> tuple[Path, Path]:
+        """Returns the files that `text` reads.
+
+        Raises:
+          UserError: the problem has no such split.
+        """
         kept = [name for name in self.manifest["splits"] if name != "train"]
         if split not in kept:
             raise UserError(
                 f"{self.problem.name} has no text of a '{split}' split; it has {', '.join(kept)}."
             )
-        sources, references = (
-            check_size(self.directory, self.manifest, f"{split}.{side}.txt")
-            .read_bytes()
-            .decode("utf-8")
-            .split("\n")[:-1]
-            for side in SIDES
+        source, reference = (
+            check_size(self.directory, self.manifest, f"{split}.{side}.txt") for side in SIDES
         )
-        return sources, references
+        return source, reference
 
 
 def open_generated(problem: Problem, data_dir: str | Path) -> Generated:

@@ -59,21 +59,36 @@ def line_offsets(path: Path, every: int) -> tuple[int, list[int]]:
     return count, offsets
 
 
+def check_readable(path: Path) -> None:
+    """Raises `UserError` if the file cannot be read."""
+    try:
+        Path(path).open("rb").close()
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}.") from error
+
+
 def read_text(path: Path) -> list[str]:
     """Returns the lines of a UTF-8 file.
 
     Raises:
       UserError: the file cannot be read, or a line is not UTF-8 (it is named).
     """
-    lines = []
     try:
-        for line in read_lines(path):
-            lines.append(line.decode("utf-8"))
+        return [decoded(line, path, number) for number, line in enumerate(read_lines(path), 1)]
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def decoded(line: bytes, path: Path | str, number: int) -> str:
+    """Returns a line as text.
+
+    Raises:
+      UserError: it is not UTF-8; `path` and `number`, from 1, say which.
+    """
+    try:
+        return line.decode("utf-8")
     except UnicodeDecodeError as error:
         raise UserError(
-            f"{path}:{len(lines) + 1} is not UTF-8 (byte {error.start + 1} of the line is "
+            f"{path}:{number} is not UTF-8 (byte {error.start + 1} of the line is "
             f"0x{error.object[error.start]:02x}). Convert the file to UTF-8."
         ) from error
-    return lines

@@ -63,7 +63,7 @@ class DecodeConfig:
         "splits a line that is too long into sentences, translates each, and joins them again",
     )
     lines_at_once: int = setting(
-        4096,
+        1024,
         "lines that are read, sorted by length, translated and written together; 1 answers each "
         "line of a pipe at once",
         minimum=1,

@@ -32,7 +32,8 @@ class Constraints:
 
     Attributes:
       min_length: the fewest symbols of an output, the end counted, where its `Limits` allow them.
-      forbidden: sequences of symbols that no output may hold.
+      forbidden: sequences of symbols that no output may hold; padding as the first symbol stands
+        for the start of the output.
       eos_id: the end of sentence.
       padding_id: never chosen as a symbol.
     """
@@ -77,7 +78,7 @@ class Constraints:
             [[_ANY] * (longest - len(ids)) + list(ids[:-1]) for ids in self.forbidden], tf.int32
         )
         last = tf.constant([ids[-1] for ids in self.forbidden], tf.int32)
-        # Before the first symbol stands padding, which is in no phrase.
+        # Before the first symbol stands padding.
         padded = tf.pad(
             live_ids, [[0, 0], [0, 0], [longest - 1, 0]], constant_values=self.padding_id
         )

@@ -3,7 +3,7 @@
 import heapq
 from collections.abc import Iterator, Sequence
 
-from t2t_keras.data.tokenizer import Tokenizer
+from t2t_keras.data.tokenizer import PADDING_ID, Tokenizer
 from t2t_keras.errors import UserError
 
 _SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # SentencePiece's sign for a space
@@ -38,7 +38,9 @@ def forbidden_sequences(
             raise UserError("A forbidden word is blank: leave the line out.")
         inside = _spellings(words, pieces)
         sequences += _spellings(_SPACE + words, pieces)
-        # Behind a sign, the shortest spelling.
+        # At the start of an output, before which stands padding; and behind a sign, where the
+        # shortest spelling is enough.
+        sequences += [(PADDING_ID, *spelling) for spelling in inside]
         sequences += [(sign, *spelling) for spelling in inside[:1] for sign in signs]
         if not inside:
             raise UserError(

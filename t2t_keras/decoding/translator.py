@@ -1,8 +1,7 @@
 """`Translator`: lines of text in, translations out."""
 
-import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import tensorflow as tf
 
 from t2t_keras.data.tokenizer import EOS_ID, PADDING_ID, Tokenizer
 from t2t_keras.decoding.attention_weights import AttentionWeights
+from t2t_keras.decoding.batching import batches, padded
 from t2t_keras.decoding.beam_search import BeamSearch
 from t2t_keras.decoding.config import DecodeConfig, decode_config
 from t2t_keras.decoding.constraints import Constraints, Limits
@@ -20,58 +20,12 @@ from t2t_keras.decoding.forbidden import forbidden_sequences
 from t2t_keras.decoding.loop import Hypotheses, decode
 from t2t_keras.decoding.sampling import Sampling
 from t2t_keras.decoding.source_text import encode_text, read_sources
+from t2t_keras.decoding.translation import Hypothesis, PairScore, Translation, joined
 from t2t_keras.errors import UserError
 
 # Positions after which what is no longer needed is left behind.
 _ROOM = 8
 _IDS = tf.TensorSpec([None, None], tf.int32)
-
-
-@dataclasses.dataclass(frozen=True)
-class Hypothesis:
-    """One of several translations of a line.
-
-    Attributes:
-      text: the translation.
-      score: log-probability / length penalty, 0 is certain; a coverage penalty, if asked for, is
-        subtracted.
-    """
-
-    text: str
-    score: float
-
-
-@dataclasses.dataclass(frozen=True)
-class Translation:
-    """A translated line.
-
-    Attributes:
-      text: the best translation, or the first sample.
-      score: its score, see `Hypothesis`; 0 for a blank line, and the sum of its sentences' where a
-        line was split.
-      hypotheses: all that were asked for: of a search best first, of samples in the order of the
-        draws. The first is `text` again.
-      cut: how many tokens of the source were left out because it was too long.
-    """
-
-    text: str
-    score: float
-    hypotheses: tuple[Hypothesis, ...] = ()
-    cut: int = 0
-
-
-@dataclasses.dataclass(frozen=True)
-class PairScore:
-    """How likely a model finds a given translation.
-
-    Attributes:
-      log_prob: natural logarithm of its probability, the end of sentence included.
-      token_log_probs: float32 [tokens], of each piece given the source and the pieces before; the
-        last one is the end of sentence.
-    """
-
-    log_prob: float
-    token_log_probs: np.ndarray
 
 
 class Translator:
@@ -198,6 +152,7 @@ class Translator:
         lines: Iterable[str],
         prefixes: Iterable[str] | None = None,
         first_number: int = 0,
+        progress: Callable[[int], object] = lambda count: None,
     ) -> Iterator[Translation]:
         """Translates lines as they come, `lines_at_once` of them at a time.
 
@@ -205,6 +160,7 @@ class Translator:
           lines: the source text.
           prefixes: how each translation must begin.
           first_number: the number of the first line, which the draws of samples depend on.
+          progress: is told how many more lines, or sentences of split lines, are translated.
 
         Yields:
           One `Translation` a line, in the order of `lines`.
@@ -221,7 +177,7 @@ class Translator:
                     f"There are {first_number + len(begun)} prefixes for at least "
                     f"{first_number + len(chunk)} lines: give one for each line; it may be blank."
                 )
-            yield from self._translate_chunk(chunk, begun, first_number)
+            yield from self._translate_chunk(chunk, begun, first_number, progress)
             first_number += len(chunk)
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[PairScore]:
@@ -293,7 +249,11 @@ class Translator:
         )
 
     def _translate_chunk(
-        self, lines: Sequence[str], prefixes: Sequence[str], first_number: int
+        self,
+        lines: Sequence[str],
+        prefixes: Sequence[str],
+        first_number: int,
+        progress: Callable[[int], object],
     ) -> list[Translation]:
         config = self.config
         sources = read_sources(lines, self.tokenizer, config.max_input_length, config.split_long)
@@ -311,8 +271,9 @@ class Translator:
             numbers = [first_number + number + (part << 24) for number, part in batch]
             translated = self._translate_batch([parts[key] for key in batch], begins, numbers)
             found.update(zip(batch, translated, strict=True))
+            progress(len(batch))
         return [
-            _joined([found[number, part] for part in range(len(source.parts))], source.cut)
+            joined([found[number, part] for part in range(len(source.parts))], source.cut)
             for number, source in enumerate(sources)
         ]
 
@@ -323,7 +284,7 @@ class Translator:
         numbers: Sequence[int],
     ) -> list[list[Hypothesis]]:
         ids, scores = self.search(
-            _padded(sources), _padded(prefixes), np.array(numbers, np.int32) & 0x7FFFFFFF
+            padded(sources), padded(prefixes), np.array(numbers, np.int32) & 0x7FFFFFFF
         )
         ids, scores = ids.numpy(), scores.numpy()
         if np.isnan(scores).any() or not np.isfinite(scores[:, 0]).all():
@@ -363,7 +324,7 @@ class Translator:
                     f"can be scored. Leave it out, or set max_input_length={size}."
                 )
         for batch in batches(sizes, self.config.batch_tokens):
-            yield (batch, *(_padded([each[number] for number in batch]) for each in encoded))
+            yield (batch, *(padded([each[number] for number in batch]) for each in encoded))
 
     def _search_graph(
         self, source: tf.Tensor, prefixes: tf.Tensor, numbers: tf.Tensor, alpha: tf.Tensor
@@ -410,40 +371,6 @@ class Translator:
         lengths = tf.math.count_nonzero(source != PADDING_ID, axis=1, dtype=tf.int32)
         lengths += self.config.extra_length
         return tf.minimum(lengths, self.config.max_length) if self.config.max_length else lengths
-
-
-def batches(lengths: Mapping[Any, int], batch_tokens: int) -> Iterator[list]:
-    """Yields keys of similar length, the longest first: memory is tested at once.
-
-    Args:
-      lengths: tokens of each sequence, by its key.
-      batch_tokens: the most tokens of a batch, padding counted; a longer sequence is alone.
-    """
-    longest_first = sorted(lengths, key=lambda key: -lengths[key])
-    start = 0
-    while start < len(longest_first):
-        rows = max(1, batch_tokens // lengths[longest_first[start]])
-        yield longest_first[start : start + rows]
-        start += rows
-
-
-def _padded(rows: Sequence[np.ndarray]) -> np.ndarray:
-    """Returns int32 [rows, longest]."""
-    padded = np.full([len(rows), max(map(len, rows))], PADDING_ID, np.int32)
-    for padded_row, row in zip(padded, rows, strict=True):
-        padded_row[: len(row)] = row
-    return padded
-
-
-def _joined(parts: Sequence[Sequence[Hypothesis]], cut: int) -> Translation:
-    """A line's translation from the hypotheses of its parts; the best go with the best."""
-    hypotheses = tuple(
-        Hypothesis(" ".join(each.text for each in ranked), sum(each.score for each in ranked))
-        for ranked in zip(*parts, strict=False)
-    )
-    if not hypotheses:
-        return Translation("", 0.0)
-    return Translation(hypotheses[0].text, hypotheses[0].score, hypotheses, cut)
 
 
 def _check_numbers(found: np.ndarray) -> None:

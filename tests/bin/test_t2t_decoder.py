@@ -1,5 +1,6 @@
 import io
 import json
+import math
 import re
 import sys
 
@@ -8,8 +9,8 @@ import sacrebleu
 
 from t2t_keras.bin import t2t_decoder
 from t2t_keras.data.generated import open_generated
-from t2t_keras.decoding.files import translate_typed
 from t2t_keras.decoding.translator import Translator
+from t2t_keras.decoding.typed import translate_typed
 from t2t_keras.tables.results import read_results
 from t2t_keras.training.run_record import RunRecord
 
@@ -120,6 +121,60 @@ def test_a_results_file_that_cannot_be_written_costs_no_translation(random_run, 
     assert "cannot be added to /dev/full: No space" in printed.err
 
 
+def test_what_else_a_file_can_be_given(random_run, tmp_path, capsys):
+    source, output, prefixes, forbidden, alignments = (
+        tmp_path / name for name in ("in.txt", "out.txt", "begins.txt", "not.txt", "aligned.txt")
+    )
+    sources = ["A man", "", "The dog sleeps."]
+    source.write_text("".join(f"{line}\n" for line in sources))
+    plain = expected_lines(random_run, sources)
+    prefixes.write_text("\n\nDer Hund\n")
+    forbidden.write_text(f"{plain[0].split()[0]}\n")
+    decode(
+        f"--output_dir={random_run}",
+        f"--decode_from_file={source}",
+        f"--decode_to_file={output}",
+        f"--prefix_file={prefixes}",
+        f"--forbidden_file={forbidden}",
+        f"--alignment_file={alignments}",
+    )
+    lines = output.read_text().split("\n")
+    assert plain[0].split()[0] not in lines[0].split()
+    assert lines[1] == ""
+    assert lines[2].startswith("Der Hund")
+    for line, aligned in zip(lines, alignments.read_text().split("\n"), strict=True):
+        pairs = [pair.split("-") for pair in aligned.split()]
+        assert [int(target) for _, target in pairs] == list(range(len(pairs)))
+        assert bool(pairs) == bool(line)
+
+
+def test_ensemble_of_checkpoints(random_run, tmp_path):
+    source, output = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("A man\nThe dog sleeps.\n")
+    earlier = random_run / "model.ckpt-10"
+    decode(
+        f"--output_dir={random_run}",
+        f"--decode_from_file={source}",
+        f"--decode_to_file={output}",
+        f"--ensemble={earlier}, {random_run}",
+    )
+    sources = source.read_text().splitlines()
+    together = expected_lines(random_run, sources, ensemble=[earlier, random_run])
+    assert output.read_text().splitlines() == together
+    assert together != expected_lines(random_run, sources)
+
+
+def test_scores_of_pairs(random_run, tmp_path, capsys):
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("A man\tEin Mann\nThe dog\tDer Hund\n")
+    decode(f"--output_dir={random_run}", f"--score_file={pairs}")
+    scores = Translator.from_run(random_run).score(["A man", "The dog"], ["Ein Mann", "Der Hund"])
+    rows = [line.split("\t") for line in (tmp_path / "pairs.tsv.scores").read_text().splitlines()]
+    assert [row[0] for row in rows] == [f"{score.log_prob:.4f}" for score in scores]
+    a_token = sum(score.log_prob for score in scores) / sum(int(row[1]) for row in rows)
+    assert f"perplexity {math.exp(-a_token):.3f}" in capsys.readouterr().out
+
+
 def test_flags_that_agree_need_not_be_left_out(random_run, text):
     decode(
         f"--output_dir={random_run}",
@@ -145,6 +200,11 @@ def test_flags_that_agree_need_not_be_left_out(random_run, text):
         (["RUN", "--decode_from_file=x", "--eval_use_test_set"], "exclude each other"),
         (["RUN", "--decode_interactive", "--results_file=x"], "exclude each other"),
         (["RUN", "--decode_from_file=ONE", "--results_file=x"], "give --decode_reference"),
+        (["RUN", "--score_file=ONE", "--prefix_file=x"], "exclude each other"),
+        (["RUN", "--score_file=ONE"], "one.txt:1 is not a source, one tab"),
+        (["RUN", "--ensemble=nowhere"], "There is no run in .*nowhere|no run.json"),
+        (["RUN", "--decode_from_file=-", "--decode_reference=ONE"], "in a file"),
+        (["RUN", "--forbidden_file=nowhere"], "nowhere cannot be read"),
         (["RUN", "--decode_from_file=nowhere"], "nowhere cannot be read: No such file"),
         (["RUN", "--decode_from_file=LATIN"], "latin.txt:2 is not UTF-8"),
         (["RUN", "--decode_from_file=ONE", "--decode_reference=TWO"], "1 lines and .* has 2"),

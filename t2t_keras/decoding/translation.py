@@ -1,0 +1,69 @@
+"""What translating and scoring return."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class Hypothesis:
+    """One of several translations of a line.
+
+    Attributes:
+      text: the translation.
+      score: log-probability / length penalty, 0 is certain; a coverage penalty, if asked for, is
+        subtracted.
+    """
+
+    text: str
+    score: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Translation:
+    """A translated line.
+
+    Attributes:
+      text: the best translation, or the first sample.
+      score: its score, see `Hypothesis`; 0 for a blank line, and the sum of its sentences' where a
+        line was split.
+      hypotheses: all that were asked for: of a search best first, of samples in the order of the
+        draws. The first is `text` again.
+      cut: how many tokens of the source were left out because it was too long.
+    """
+
+    text: str
+    score: float
+    hypotheses: tuple[Hypothesis, ...] = ()
+    cut: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class PairScore:
+    """How likely a model finds a given translation.
+
+    Attributes:
+      log_prob: natural logarithm of its probability, the end of sentence included.
+      token_log_probs: float32 [tokens], of each piece given the source and the pieces before; the
+        last one is the end of sentence.
+    """
+
+    log_prob: float
+    token_log_probs: np.ndarray
+
+
+def joined(parts: Sequence[Sequence[Hypothesis]], cut: int) -> Translation:
+    """Returns a line's translation, of the hypotheses of its parts; the best go with the best.
+
+    Args:
+      parts: for each part, its hypotheses; of a blank line there are none.
+      cut: how many tokens of the source were left out.
+    """
+    hypotheses = tuple(
+        Hypothesis(" ".join(each.text for each in ranked), sum(each.score for each in ranked))
+        for ranked in zip(*parts, strict=False)
+    )
+    if not hypotheses:
+        return Translation("", 0.0)
+    return Translation(hypotheses[0].text, hypotheses[0].score, hypotheses, cut)

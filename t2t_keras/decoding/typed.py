@@ -1,0 +1,38 @@
+"""Translation of what is typed, line after line."""
+
+import contextlib
+from collections.abc import Callable
+
+from t2t_keras.decoding.source_text import is_text
+from t2t_keras.decoding.translator import Translator
+
+
+def translate_typed(
+    translator: Translator, read_line: Callable[[], str], write_line: Callable[[str], None]
+) -> None:
+    """Translates line after line until the input ends (Ctrl-D) or is interrupted (Ctrl-C).
+
+    What stands behind a tab in a line is how its translation must begin. With `return_beams` or
+    `write_beam_scores` every hypothesis is shown with its score.
+
+    Args:
+      translator: what translates.
+      read_line: gives the next line, raises EOFError at the end.
+      write_line: takes each line of an answer.
+    """
+    config = translator.config
+    with contextlib.suppress(EOFError, KeyboardInterrupt):
+        while True:
+            line = read_line()
+            if not is_text(line):
+                write_line("(This line is not UTF-8.)")
+                continue
+            source, _, prefix = line.partition("\t")
+            [translation] = translator.translate([source], [prefix])
+            if translation.cut:
+                write_line(f"(The last {translation.cut:,} tokens were too much and are left out.)")
+            if config.return_beams or config.write_beam_scores:
+                for hypothesis in translation.hypotheses:
+                    write_line(f"{hypothesis.score:.4f}\t{hypothesis.text}")
+            else:
+                write_line(translation.text)

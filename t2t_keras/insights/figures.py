@@ -1,0 +1,197 @@
+"""Attention as the paper's Figures 3 to 5 draw it, for papers: PNG, SVG or PDF."""
+
+import io
+import re
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from t2t_keras.data.atomic_file import write_atomically
+from t2t_keras.errors import UserError
+from t2t_keras.insights.head_colors import head_color, head_dashes
+from t2t_keras.insights.pieces import ShownPiece
+from t2t_keras.insights.views import AttentionView
+
+FORMATS = (".png", ".svg", ".pdf")
+
+# All lengths are in points, 1/72 inch, which are the units of the drawing too.
+_WORD_WIDTH = 13.0
+_BETWEEN_ROWS = 120.0
+_THICKEST = 2.4
+_HEADS_SPREAD = 8.0
+_FONT_SIZE = 9.0
+_GRAY = "#62605a"
+_LEAST_WEIGHT = 0.02
+_DOTS_PER_INCH = 300
+
+_MISSING_GLYPH = re.compile(r"Glyph (\d+) .* missing from font")
+
+
+def check_figure_file(path: str | Path) -> None:
+    """Checks, before the work, that a figure of this name can be drawn.
+
+    Raises:
+      UserError: matplotlib is not installed, or the name ends in no format of FORMATS.
+    """
+    _matplotlib()
+    if Path(path).suffix.lower() not in FORMATS:
+        raise UserError(
+            f"'{path}' says no format of a figure: its name ends in {', '.join(FORMATS[:-1])} or "
+            f"{FORMATS[-1]}."
+        )
+
+
+def write_figure(path: str | Path, view: AttentionView, layer: int, heads: Sequence[int]) -> str:
+    """Draws one layer: the words that read in a row above, the words they read in a row below.
+
+    Lines are as thick as their weights; those under 0.02 are left out. Each head has its colour.
+
+    Args:
+      path: the file; the end of its name says the format.
+      view: the weights and their words.
+      layer: which layer, from 0.
+      heads: which heads, from 0.
+
+    Returns:
+      The characters that the font lacks, which the figure shows as boxes.
+
+    Raises:
+      UserError: matplotlib is not installed, the name says no format, the file cannot be written,
+        or there is no such layer or head.
+    """
+    check_figure_file(path)
+    check_layer_and_heads(view.weights.shape, layer, heads)
+    matplotlib = _matplotlib()
+    content = io.BytesIO()
+    kind = Path(path).suffix.lower().removeprefix(".")
+    # Without a date and random names, the same weights give the same bytes.
+    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}[kind]
+    with (
+        matplotlib.rc_context({"svg.hashsalt": "t2t_keras"}),
+        warnings.catch_warnings(record=True) as caught,
+    ):
+        warnings.simplefilter("always")
+        _drawing(view, layer, heads).savefig(
+            content,
+            format=kind,
+            dpi=_DOTS_PER_INCH,
+            bbox_inches="tight",
+            pad_inches=0.03,
+            metadata=undated,
+        )
+    write_atomically(Path(path), content.getvalue())
+    return _missing_characters(caught)
+
+
+def check_layer_and_heads(shape: Sequence[int], layer: int, heads: Sequence[int]) -> None:
+    """Checks that there are a layer and heads.
+
+    Args:
+      shape: number of layers, number of heads, ...
+      layer: from 0.
+      heads: from 0, one or more.
+
+    Raises:
+      UserError: there is no such layer or head, a head comes twice, or none comes.
+    """
+    layers, all_heads = shape[:2]
+    if not 0 <= layer < layers:
+        raise UserError(f"There is no layer {layer}: the model has layers 0 to {layers - 1}.")
+    for head in heads:
+        if not 0 <= head < all_heads:
+            raise UserError(f"There is no head {head}: each layer has heads 0 to {all_heads - 1}.")
+    if not heads or len(set(heads)) < len(heads):
+        came = ",".join(map(str, heads)) or "none"
+        raise UserError(f"A figure shows one head or more, each once; {came} came.")
+
+
+def _matplotlib():
+    try:
+        import matplotlib
+    except ModuleNotFoundError as error:
+        if error.name != "matplotlib":
+            raise
+        raise UserError(
+            "Figures need matplotlib, which is not installed here: pip install 't2t-keras[figures]'"
+        ) from error
+    return matplotlib
+
+
+def _drawing(view: AttentionView, layer: int, heads: Sequence[int]):
+    """Returns the matplotlib figure; it is no part of pyplot's state."""
+    from matplotlib.figure import Figure
+
+    width = _WORD_WIDTH * max(len(view.queries), len(view.keys))
+    figure = Figure(figsize=(width / 72, _BETWEEN_ROWS / 72))
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    axes.set_xlim(0, width)
+    axes.set_ylim(0, _BETWEEN_ROWS)
+    _draw_words(axes, view.queries, _BETWEEN_ROWS, upwards=1)
+    _draw_words(axes, view.keys, 0.0, upwards=-1)
+    for number, head in enumerate(heads):
+        apart = min(2.0, _HEADS_SPREAD / max(1, len(heads) - 1))
+        shift = (number - (len(heads) - 1) / 2) * apart
+        _draw_head(axes, view.weights[layer, head], head, shift)
+    return figure
+
+
+def _draw_words(axes, pieces: Sequence[ShownPiece], y: float, upwards: int) -> None:
+    for number, piece in enumerate(pieces):
+        x = _WORD_WIDTH * (number + 0.5)
+        axes.text(
+            x,
+            y + upwards * 5,
+            piece.text,
+            rotation=90,
+            rotation_mode="anchor",
+            horizontalalignment="left" if upwards > 0 else "right",
+            verticalalignment="center",
+            fontsize=_FONT_SIZE,
+            color=_GRAY if piece.special else "black",
+            style="italic" if piece.special else "normal",
+            parse_math=False,  # "$" is a piece like any other.
+        )
+        if piece.joined:
+            # Pieces of one word hang on one line.
+            axes.plot(
+                [x - _WORD_WIDTH, x],
+                [y + upwards * 2.5] * 2,
+                color=_GRAY,
+                linewidth=0.8,
+                clip_on=False,
+            )
+
+
+def _draw_head(axes, weights: np.ndarray, head: int, shift: float) -> None:
+    from matplotlib.collections import LineCollection
+
+    queries, keys = np.nonzero(weights >= _LEAST_WEIGHT)
+    above, below = (_WORD_WIDTH * (ends + 0.5) + shift for ends in (queries, keys))
+    axes.add_collection(
+        LineCollection(
+            [[(start, _BETWEEN_ROWS), (end, 0.0)] for start, end in zip(above, below, strict=True)],
+            linewidths=_THICKEST * weights[queries, keys],
+            colors=head_color(head),
+            linestyles=(0, head_dashes(head)) if head_dashes(head) else "solid",
+            alpha=0.9,
+            gid=f"head-{head}",
+            clip_on=False,
+        ),
+        autolim=False,
+    )
+
+
+def _missing_characters(caught: Sequence[warnings.WarningMessage]) -> str:
+    """Returns the characters that warnings of matplotlib's name; shows all other warnings."""
+    missing = {}
+    for warning in caught:
+        if found := _MISSING_GLYPH.match(str(warning.message)):
+            missing[chr(int(found[1]))] = True
+        else:
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+    return "".join(missing)

@@ -1,0 +1,119 @@
+"""Sentences with made-up attention, pages of them, and a browser to open the pages in."""
+
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from t2t_keras.decoding.attention_weights import AttentionWeights
+from t2t_keras.decoding.translator import Hypothesis
+from t2t_keras.insights.attention_page import write_attention_page
+from t2t_keras.insights.sentence_insights import SentenceInsights
+
+SOURCE = ("▁two", "▁dogs", "▁play", "ing", "▁.", "</s>")
+TARGET = ("▁zwei", "▁spielen", "de", "▁hunde", "</s>")
+# What could end the script element, or be read as HTML, or turn the line around.
+HOSTILE = (
+    '</script><b>"Q"</b> & &amp; <!-- \\u003c $x_1$ \u2028 \' שלום 😀 <img src=x onerror=alert(1)>'
+)
+
+
+@pytest.fixture(scope="session")
+def attention():
+    """attention(source, target, layers, heads): weights as a softmax gives them."""
+
+    def attention(source=SOURCE, target=TARGET, layers=3, heads=4):
+        random = np.random.default_rng(len(source))
+
+        def weights(queries, keys, legal=True):
+            logits = 2.5 * random.normal(size=(layers, heads, len(queries), len(keys)))
+            odds = np.where(legal, np.exp(logits), 0.0)
+            return (odds / odds.sum(axis=-1, keepdims=True)).astype(np.float32)
+
+        return AttentionWeights(
+            tuple(source),
+            tuple(target),
+            encoder=weights(source, source),
+            decoder=weights(target, target, np.tri(len(target), dtype=bool)),
+            cross=weights(target, source),
+        )
+
+    return attention
+
+
+@pytest.fixture(scope="session")
+def sentences(attention):
+    """Two sentences; the second is hostile."""
+    words = tuple(f"▁{word}" for word in HOSTILE.split(" "))
+    return [
+        SentenceInsights(
+            "two dogs playing .",
+            (
+                Hypothesis("zwei spielende hunde", -0.5),
+                Hypothesis("zwei hunde", -0.75),
+                Hypothesis("zwei spielende katzen", -1.25),
+            ),
+            attention(),
+        ),
+        SentenceInsights(
+            HOSTILE, (Hypothesis(HOSTILE, -2.0),), attention((*words, "</s>"), (*words, "</s>"))
+        ),
+    ]
+
+
+@pytest.fixture(scope="session")
+def driver():
+    """A browser without a window; it writes down what it asks the network for."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
+    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
+    browser = next(filter(None, map(shutil.which, names)), None)
+    chromedriver = shutil.which("chromedriver")
+    if not browser or not chromedriver:
+        pytest.skip("needs a browser: Chromium or Chrome, and chromedriver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = browser
+    for argument in ("--headless=new", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(argument)
+    if os.geteuid() == 0:
+        options.add_argument("--no-sandbox")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    service = webdriver.ChromeService(chromedriver)
+    driver = webdriver.Chrome(options=options, service=service)
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="session")
+def page_file(sentences, tmp_path_factory):
+    path = tmp_path_factory.mktemp("page") / "page.html"
+    write_attention_page(path, sentences)
+    return path
+
+
+@pytest.fixture
+def open_page(driver, page_file):
+    """open_page(width, scheme, file): the browser with a page; at the end, nothing went wrong."""
+    opened = {"data:,"}
+
+    def open_page(width=1000, scheme="light", file=page_file):
+        feature = {"name": "prefers-color-scheme", "value": scheme}
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        driver.get(file.as_uri())
+        opened.add(file.as_uri())
+        return driver
+
+    driver.get_log("performance")
+    driver.get_log("browser")
+    yield open_page
+    assert driver.get_log("browser") == []
+    events = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
+    asked = [
+        event["params"]["request"]["url"]
+        for event in events
+        if event["method"] == "Network.requestWillBeSent"
+    ]
+    assert opened - {"data:,"} <= set(asked) <= opened

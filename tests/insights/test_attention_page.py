@@ -1,0 +1,92 @@
+import base64
+import html.parser
+import json
+
+import numpy as np
+import pytest
+
+from t2t_keras.decoding.translator import Hypothesis
+from t2t_keras.errors import UserError
+from t2t_keras.insights.attention_page import attention_page, write_attention_page
+from t2t_keras.insights.sentence_insights import SentenceInsights
+
+
+class Elements(html.parser.HTMLParser):
+    """What an HTML parser finds in a page: elements, and the text of each script."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.names, self.scripts, self.attributes = [], [], []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.names.append(tag)
+        self.attributes += attrs
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_data(self, data):
+        if self.scripts and self.cdata_elem == "script":
+            self.scripts[-1] += data
+
+
+def data_of(page):
+    return json.loads(Elements(page).scripts[0])
+
+
+def test_text_comes_back_whatever_it_holds(sentences):
+    page = attention_page(sentences)
+    plain, hostile = data_of(page)["sentences"]
+    assert plain["source"] == "two dogs playing ."
+    assert hostile["source"] == sentences[1].source
+    assert hostile["hypotheses"] == [{"score": -2.0, "parts": [[sentences[1].source, False]]}]
+    words = [piece["text"] for piece in hostile["views"]["cross"]["keys"]]
+    assert words == [*sentences[1].source.split(" "), "</s>"]
+    # The elements are the template's: the text has made none, and ended none.
+    assert Elements(page).names == Elements(attention_page(sentences[:1])).names
+
+
+def test_it_names_nothing_to_fetch(sentences):
+    found = Elements(attention_page(sentences))
+    addresses = [value for name, value in found.attributes if name in ("src", "href")]
+    assert addresses == ["data:,"]
+    assert ("http-equiv", "Content-Security-Policy") in found.attributes
+    policies = [value for _, value in found.attributes if "default-src 'none';" in (value or "")]
+    assert len(policies) == 1
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
+def test_weights_have_four_decimals(sentences, kind):
+    data = data_of(attention_page(sentences))
+    packed = data["sentences"][0]["views"][kind]
+    steps = np.frombuffer(base64.b64decode(packed["weights"]), "<u2")
+    expected = getattr(sentences[0].attention, kind)
+    shape = [packed["layers"], packed["heads"], len(packed["queries"]), len(packed["keys"])]
+    assert shape == list(expected.shape)
+    np.testing.assert_allclose(steps.reshape(shape) / data["weightSteps"], expected, atol=5.1e-5)
+
+
+def test_hypotheses_say_where_they_differ_from_the_best(sentences):
+    best, shorter, other = data_of(attention_page(sentences))["sentences"][0]["hypotheses"]
+    assert best == {"score": -0.5, "parts": [["zwei spielende hunde", False]]}
+    assert shorter["parts"] == [["zwei", False], ["", True], ["hunde", False]]
+    assert other["parts"] == [["zwei spielende", False], ["katzen", True]]
+
+
+def test_a_sentence_of_the_base_model_is_small(attention):
+    words = [*(f"▁w{number}" for number in range(29)), "</s>"]
+    weights = attention(words, words, layers=6, heads=8)
+    page = attention_page([SentenceInsights("x", (Hypothesis("x", -1.0),), weights)])
+    assert 345_000 < len(page) < 400_000
+
+
+def test_the_file_is_written_and_its_size_told(sentences, tmp_path):
+    path = tmp_path / "new" / "page.html"
+    assert write_attention_page(path, sentences) == path.stat().st_size
+    assert path.read_text("utf-8") == attention_page(sentences)
+
+
+def test_a_folder_that_cannot_be_made(sentences, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="file cannot be made"):
+        write_attention_page(tmp_path / "file" / "page.html", sentences)

@@ -1,0 +1,74 @@
+"""Against WCAG 2.1's contrast, and the colour vision of Machado, Oliveira and Fernandes (2009)."""
+
+import re
+
+import numpy as np
+import pytest
+
+from t2t_keras.insights.head_colors import ON_DARK, ON_LIGHT, head_color, head_dashes
+
+# Their matrices for linear RGB at severity 1.0.
+VISION = {
+    "normal": np.eye(3),
+    "protanopia": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+    "deuteranopia": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ],
+    "tritanopia": [
+        [1.255528, -0.076749, -0.178779],
+        [-0.078411, 0.930809, 0.147602],
+        [0.004733, 0.691367, 0.303900],
+    ],
+}
+
+
+def linear(colors):
+    coded = np.array([[int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in colors]) / 255
+    return np.where(coded <= 0.04045, coded / 12.92, ((coded + 0.055) / 1.055) ** 2.4)
+
+
+def lab(rgb):
+    """CIE L*a*b* under D65."""
+    to_xyz = [
+        [0.4124564, 0.3575761, 0.1804375],
+        [0.2126729, 0.7151522, 0.0721750],
+        [0.0193339, 0.1191920, 0.9503041],
+    ]
+    x, y, z = (np.clip(rgb, 0, 1) @ np.transpose(to_xyz) / [0.95047, 1.0, 1.08883]).T
+    fx, fy, fz = (np.where(v > 0.008856, np.cbrt(v), 7.787 * v + 16 / 116) for v in (x, y, z))
+    return np.stack([116 * fy - 16, 500 * (fx - fy), 200 * (fy - fz)], axis=1)
+
+
+def surfaces(root):
+    style = (root / "t2t_keras/insights/attention_page.css").read_text("utf-8")
+    light, dark = re.findall(r"--surface: (#\w{6})", style)
+    return {ON_LIGHT: light, ON_DARK: dark}
+
+
+@pytest.mark.parametrize("colors", [ON_LIGHT, ON_DARK])
+def test_lines_stand_out_from_the_page(root, colors):
+    luminances = linear([*colors, surfaces(root)[colors]]) @ [0.2126, 0.7152, 0.0722] + 0.05
+    contrasts = np.maximum(luminances[:-1] / luminances[-1], luminances[-1] / luminances[:-1])
+    assert contrasts.min() >= 3.0
+
+
+@pytest.mark.parametrize("colors", [ON_LIGHT, ON_DARK])
+@pytest.mark.parametrize("vision", VISION)
+def test_all_eyes_tell_the_colors_apart(colors, vision):
+    seen = lab(linear(colors) @ np.transpose(VISION[vision]))
+    distances = np.linalg.norm(seen[:, None] - seen[None], axis=-1)
+    # 2.3 is a just noticeable difference.
+    assert distances[np.triu_indices(len(colors), 1)].min() > 12.0
+
+
+def test_no_two_of_32_heads_look_alike():
+    looks = {(head_color(head), head_dashes(head)) for head in range(32)}
+    assert len(looks) == 32
+    assert {head_dashes(head) for head in range(8)} == {()}
+    assert head_color(3, dark=True) == ON_DARK[3]
