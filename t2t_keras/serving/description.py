@@ -9,6 +9,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.serving.origin import Origin
 from t2t_keras.versions import installed_versions
 
 README_FILE = "README.md"
@@ -29,27 +30,6 @@ INVALID_ARGUMENT. `alpha` as in `nbest`.""",
 head, piece of the translation, piece of the text); `encoder_weights` and `decoder_weights` those of
 self-attention. Pieces are "" behind the end of a sentence.""",
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class Origin:
-    """What an export was made from.
-
-    Attributes:
-      problem: its name; "" = not known, as below.
-      hparams_set: name of the hyperparameter set.
-      steps: optimizer steps of the checkpoint.
-      data: checksum of the training data.
-      scores: a line for each score that is known.
-      example: a sentence in the source language.
-    """
-
-    problem: str = ""
-    hparams_set: str = ""
-    steps: int | None = None
-    data: str = ""
-    scores: tuple[str, ...] = ()
-    example: str = "A sentence."
 
 
 def write_readme(

@@ -13,10 +13,11 @@ import tensorflow as tf
 
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
-from t2t_keras.serving.description import Origin, write_readme
+from t2t_keras.serving.description import write_readme
 from t2t_keras.serving.integrity import write_manifest
+from t2t_keras.serving.origin import Origin
 from t2t_keras.serving.signatures import TranslationModule
-from t2t_keras.serving.stored_weights import STORED_DTYPES
+from t2t_keras.serving.stored_weights import check_dtype
 from t2t_keras.serving.warmup import write_warmup
 from t2t_keras.versions import installed_versions
 
@@ -48,8 +49,7 @@ def export(
     Raises:
       UserError: the files cannot be written, or there is no such dtype.
     """
-    if dtype not in STORED_DTYPES:
-        raise UserError(f"Weights are stored as {', '.join(STORED_DTYPES)}; '{dtype}' came.")
+    check_dtype(dtype)
     export_dir = Path(export_dir)
     unfinished = export_dir / f".unfinished-{os.getpid()}"
     module = TranslationModule(translator, dtype)

@@ -12,7 +12,15 @@ import ml_dtypes
 import numpy as np
 import tensorflow as tf
 
+from t2t_keras.errors import UserError
+
 STORED_DTYPES = ("float32", "bfloat16", "int8")
+
+
+def check_dtype(dtype: str) -> None:
+    """Raises `UserError` unless weights can be stored so."""
+    if dtype not in STORED_DTYPES:
+        raise UserError(f"Weights are stored as {', '.join(STORED_DTYPES)}; --dtype={dtype} came.")
 
 
 class StoredWeight(tf.Module):

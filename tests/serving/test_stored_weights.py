@@ -58,5 +58,5 @@ def test_a_graph_equals_a_model_with_rounded_weights(translator, lines):
 
 
 def test_unknown_dtype(translator, tmp_path):
-    with pytest.raises(UserError, match="'int4' came"):
+    with pytest.raises(UserError, match="--dtype=int4 came"):
         export(translator, tmp_path, dtype="int4")
