@@ -140,7 +140,12 @@ def _stream(flags: FlagValues, answer) -> None:
         except OSError as error:
             raise UserError(f"{error.filename} cannot be opened: {error.strerror}.") from error
         count, broken, cut = translate_stream(
-            answer, source, target, flags.batch_size, flags.concurrency
+            answer,
+            source,
+            target,
+            flags.batch_size,
+            flags.concurrency,
+            flags.input_file or "standard input",
         )
     if flags.output_file:
         print(f"{flags.output_file}: {count:,} lines")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import BinaryIO
 
-from t2t_keras.data.text_files import lines_of
+from t2t_keras.data.text_files import decoded, lines_of
 from t2t_keras.errors import UserError
 from t2t_keras.serving.clients import Answer
 
@@ -56,7 +56,12 @@ def translate_lines(
 
 
 def translate_stream(
-    translate: Translate, source: BinaryIO, target: BinaryIO, batch_size: int, concurrency: int
+    translate: Translate,
+    source: BinaryIO,
+    target: BinaryIO,
+    batch_size: int,
+    concurrency: int,
+    name: str = "the input",
 ) -> tuple[int, int, int]:
     """Translates a stream into another, line by line; each batch is written when it is there.
 
@@ -66,6 +71,7 @@ def translate_stream(
       target: takes a line for each.
       batch_size: the most lines of a request.
       concurrency: the most requests at once.
+      name: of the source, for errors.
 
     Returns:
       How many lines there were, how many translations held line breaks, which became spaces, and
@@ -75,7 +81,7 @@ def translate_stream(
       UserError: see `translate_lines`; or a line is not UTF-8, or `target` cannot be written.
     """
     count = broken = cut = 0
-    lines = _decoded(lines_of(source))
+    lines = (decoded(line, name, number) for number, line in enumerate(lines_of(source), start=1))
     for answer in translate_lines(translate, lines, batch_size, concurrency):
         # A vocabulary that spells in bytes can spell the end of a line.
         text = answer.text.replace("\n", " ")
@@ -122,14 +128,3 @@ def _batches(lines: Iterable[str], size: int) -> Iterator[list[str]]:
         raise
     if batch:
         yield batch
-
-
-def _decoded(lines: Iterable[bytes]) -> Iterator[str]:
-    for number, line in enumerate(lines, start=1):
-        try:
-            yield line.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise UserError(
-                f"Line {number} is not UTF-8 (byte {error.start + 1} of it is "
-                f"0x{error.object[error.start]:02x}). Convert the text to UTF-8."
-            ) from error

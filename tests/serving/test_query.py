@@ -59,7 +59,7 @@ def test_what_was_translated_before_an_error_is_written(concurrency):
 @pytest.mark.parametrize("batch_size", [1, 2, 10])
 def test_a_line_that_is_not_utf8_is_named_after_those_before_it(batch_size):
     source, target = io.BytesIO(b"one\n\ntwo\n\xff!\nthree\n"), io.BytesIO()
-    with pytest.raises(UserError, match=r"Line 4 is not UTF-8 .byte 1 of it is 0xff"):
+    with pytest.raises(UserError, match=r"the input:4 is not UTF-8 .byte 1 of the line is 0xff"):
         translate_stream(upper, source, target, batch_size, 2)
     assert target.getvalue() == b"ONE\n\nTWO\n"
 
