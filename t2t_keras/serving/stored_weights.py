@@ -8,7 +8,6 @@ import contextlib
 from collections.abc import Iterator, Sequence
 
 import keras
-import ml_dtypes
 import numpy as np
 import tensorflow as tf
 
@@ -65,7 +64,7 @@ def rounded_weights(weights: Sequence[keras.Variable], dtype: str) -> Iterator[N
 def _stored(weight: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray | None]:
     """Returns what is stored, and the scales [columns] to multiply it with or None."""
     if dtype == "bfloat16":
-        return weight.astype(ml_dtypes.bfloat16), None
+        return weight.astype(tf.bfloat16.as_numpy_dtype), None
     if dtype == "float32" or weight.ndim < 2:
         return weight, None
     largest = np.abs(weight).max(axis=tuple(range(weight.ndim - 1)))
