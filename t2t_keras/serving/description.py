@@ -70,7 +70,7 @@ def write_readme(
 {scores}
 ## Serve
 
-Beside this file's folder, with Docker:
+In the folder above this one, which holds all versions, with Docker:
 
     docker run --rm -p 8500:8500 -p 8501:8501 -e MODEL_NAME={servable_name} \\
         -v "$PWD":/models/{servable_name} tensorflow/serving

@@ -4,9 +4,11 @@ A process of its own that imports no TensorFlow: it loads the shared libraries o
 wheel, TensorFlow Text's operators, then the SavedModel. On standard input it reads JSON,
 
     {"framework": path, "tensorflow": path, "operators": [path, ...], "model_dir": path,
-     "inputs": {tensor name: [dtype, shape, values]}, "outputs": [tensor name, ...]}
+     "requests": [{"inputs": {tensor name: [dtype, shape, values]},
+                   "outputs": [tensor name, ...]}, ...]}
 
-where dtype is "string", "int32" or "float32", and writes [values, ...] of the outputs, flat.
+where dtype is "string", "int32" or "float32". It writes for each request the values of each output,
+flat, or in their place {"code": number, "message": text} of the error.
 """
 
 import ctypes
@@ -24,6 +26,10 @@ class Output(ctypes.Structure):
     """TF_Output."""
 
     _fields_ = (("operation", Pointer), ("index", ctypes.c_int))
+
+
+class FailedError(Exception):
+    """A call that did not succeed: its status."""
 
 
 class TensorFlow:
@@ -45,12 +51,12 @@ class TensorFlow:
         raise AttributeError(f"the wheel's libraries have no {name}")
 
     def checked(self, name: str, result, *arguments):
-        """Calls a function whose last argument is the status, and ends with its message."""
+        """Calls a function whose last argument is the status; raises what that says."""
         found = self.call(name, result, *arguments, Pointer(self.status))
         code = self.call("TF_GetCode", ctypes.c_int, Pointer(self.status))
         if code:
             message = self.call("TF_Message", ctypes.c_char_p, Pointer(self.status))
-            sys.exit(f"{name}: code {code}: {message.decode()}")
+            raise FailedError(code, message.decode())
         return found
 
     def tensor(self, dtype: str, shape: list[int], values: list):
@@ -88,8 +94,8 @@ class TensorFlow:
         return texts
 
 
-def run(asked: dict) -> list[list]:
-    """Returns the values of the outputs."""
+def run(asked: dict) -> list:
+    """Returns what each request gives."""
     tensorflow = TensorFlow(asked["framework"], asked["tensorflow"])
     for path in asked["operators"]:
         tensorflow.checked("TF_LoadLibrary", Pointer, ctypes.c_char_p(path.encode()))
@@ -119,25 +125,31 @@ def run(asked: dict) -> list[list]:
             found.append(Output(pointer, int(index)))
         return (Output * len(found))(*found)
 
-    inputs = asked["inputs"]
-    tensors = (Pointer * len(inputs))(*(tensorflow.tensor(*value) for value in inputs.values()))
-    results = (Pointer * len(asked["outputs"]))()
-    tensorflow.checked(
-        "TF_SessionRun",
-        None,
-        session,
-        None,
-        outputs(inputs),
-        tensors,
-        len(inputs),
-        outputs(asked["outputs"]),
-        results,
-        len(asked["outputs"]),
-        None,
-        0,
-        None,
-    )
-    return [tensorflow.values(tensor) for tensor in results]
+    def answer(request):
+        inputs, names = request["inputs"], request["outputs"]
+        tensors = (Pointer * len(inputs))(*(tensorflow.tensor(*value) for value in inputs.values()))
+        results = (Pointer * len(names))()
+        try:
+            tensorflow.checked(
+                "TF_SessionRun",
+                None,
+                session,
+                None,
+                outputs(inputs),
+                tensors,
+                len(inputs),
+                outputs(names),
+                results,
+                len(names),
+                None,
+                0,
+                None,
+            )
+        except FailedError as failed:
+            return dict(zip(("code", "message"), failed.args, strict=True))
+        return [tensorflow.values(tensor) for tensor in results]
+
+    return [answer(request) for request in asked["requests"]]
 
 
 if __name__ == "__main__":

@@ -13,28 +13,19 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 WHEEL = Path(tf.__file__).parent
 OPERATORS = Path(tensorflow_text.__file__).parent / "python" / "ops"
+INVALID_ARGUMENT = 3
 
 
 @pytest.fixture(scope="module")
-def signature_defs(exported):
+def run(exported):
+    """run([(signature, inputs), ...]): the outputs of each by name, or its error."""
     content = (exported / "saved_model.pb").read_bytes()
     (graph,) = saved_model_pb2.SavedModel.FromString(content).meta_graphs
-    return graph.signature_def
 
-
-@pytest.fixture(scope="module")
-def run(exported, signature_defs):
-    """run(signature, **inputs): the outputs by name, or what the process said when it failed."""
-
-    def run(name, **inputs):
-        signature = signature_defs[name]
-        names = sorted(signature.outputs)
+    def request(name, inputs):
+        signature = graph.signature_def[name]
         arrays = {key: np.array(value) for key, value in inputs.items()}
-        asked = {
-            "framework": str(WHEEL / "libtensorflow_framework.so.2"),
-            "tensorflow": str(WHEEL / "libtensorflow_cc.so.2"),
-            "operators": [str(OPERATORS / "_sentencepiece_tokenizer.so")],
-            "model_dir": str(exported),
+        return {
             "inputs": {
                 signature.inputs[key].name: [
                     tf.as_dtype(signature.inputs[key].dtype).name,
@@ -43,7 +34,16 @@ def run(exported, signature_defs):
                 ]
                 for key, array in arrays.items()
             },
-            "outputs": [signature.outputs[key].name for key in names],
+            "outputs": [signature.outputs[key].name for key in sorted(signature.outputs)],
+        }
+
+    def run(requests):
+        asked = {
+            "framework": str(WHEEL / "libtensorflow_framework.so.2"),
+            "tensorflow": str(WHEEL / "libtensorflow_cc.so.2"),
+            "operators": [str(OPERATORS / "_sentencepiece_tokenizer.so")],
+            "model_dir": str(exported),
+            "requests": [request(*each) for each in requests],
         }
         done = subprocess.run(
             [sys.executable, "-I", Path(__file__).with_name("c_api.py")],
@@ -52,16 +52,42 @@ def run(exported, signature_defs):
             text=True,
             check=False,
         )
-        if done.returncode:
-            return done.stderr
-        return dict(zip(names, json.loads(done.stdout), strict=True))
+        assert done.returncode == 0, done.stderr
+        return [
+            answer
+            if isinstance(answer, dict)
+            else dict(zip(sorted(graph.signature_def[name].outputs), answer, strict=True))
+            for (name, _), answer in zip(requests, json.loads(done.stdout), strict=True)
+        ]
 
     return run
 
 
-def test_translates_as_in_process(run, translator, lines):
-    expected = translator.translate(lines)
-    found = run("serving_default", text=lines)
-    assert isinstance(found, dict), found
-    assert found["translation"] == [translation.text for translation in expected]
-    np.testing.assert_allclose(found["score"], [t.score for t in expected], atol=1e-5)
+def test_gives_what_the_same_process_gives(run, translator, loaded, lines):
+    pair = {"text": lines[:1], "translation": lines[2:3]}
+    ids = translator.tokenizer.encode(lines[:1])[0]
+    requests = [
+        ("serving_default", {"text": lines}),
+        ("nbest", {"text": lines, "alpha": 0.6}),
+        ("score", pair),
+        ("tokens", {"ids": [ids], "alpha": 0.6}),
+        ("attention", pair),
+    ]
+    *found, refused = run([*requests, ("tokens", {"ids": [[4, 330, 1]], "alpha": 0.6})])
+    for (name, inputs), outputs in zip(requests, found, strict=True):
+        specs = loaded.signatures[name].structured_input_signature[1]
+        expected = loaded.signatures[name](
+            **{key: tf.constant(value, specs[key].dtype) for key, value in inputs.items()}
+        )
+        assert set(outputs) == set(expected)
+        for key, tensor in expected.items():
+            values = tensor.numpy().ravel().tolist()
+            if tensor.dtype == tf.float32:
+                np.testing.assert_allclose(outputs[key], values, atol=1e-5)
+            else:
+                texts = [value.decode() if isinstance(value, bytes) else value for value in values]
+                assert outputs[key] == texts
+    translations = translator.translate(lines)
+    assert found[0]["translation"] == [translation.text for translation in translations]
+    assert refused["code"] == INVALID_ARGUMENT
+    assert "ids that are not in the vocabulary, which has 0 to 329" in refused["message"]
