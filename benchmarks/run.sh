@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The long measurements: a served export under load, then training speed beside other toolkits on
-# the same batches.
+# The long measurements: restricted self-attention against full self-attention; a served export under
+# load; then training and decoding speed beside other toolkits on the same batches.
 #
 # RUN is the run that is exported and served; default: a small model with random weights.
 # KIT is a folder with the kit that defines the work and runs the others (its README says how to
@@ -8,6 +8,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+python benchmarks/restricted_attention.py
 python benchmarks/serving_load.py ${RUN:+--output_dir="$RUN"}
 
 kit=${KIT:-../shared/bench/peers}
@@ -19,9 +20,14 @@ fi
 kit=$(cd "$kit" && pwd)
 # oneDNN's matrix multiplication, as this package turns it on for itself, for every toolkit.
 export TF_ENABLE_ONEDNN_OPTS=1
-ours="$(command -v python) $PWD/benchmarks/train_speed.py --kit=$kit --config={config}"
-for config in tiny base; do
-    python "$kit/run.py" --config "$config" --mode train --rounds "$rounds" --limit 900 \
+compare() { # compare <config> <mode> <script>: takes turns with the others
+    local ours="$(command -v python) $PWD/benchmarks/$3 --kit=$kit --config={config}"
+    [ "$2" = train ] || ours+=" --mode={mode}"
+    python "$kit/run.py" --config "$1" --mode "$2" --rounds "$rounds" --limit 900 \
         ${PEERS:+--peers "$PEERS"} \
         --ours "$ours" --ours "$ours --xla" --ours "$ours --compute_dtype=bfloat16"
-done
+}
+compare tiny train train_speed.py
+compare base train train_speed.py
+compare base decode32 decode_speed.py
+compare base decode1 decode_speed.py

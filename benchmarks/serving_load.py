@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import grpc
-from absl import app, flags
+from absl import app, flags, logging
 
 from t2t_keras.environment import prepare_tensorflow
 from t2t_keras.serving import messages
@@ -282,6 +282,8 @@ def main(_) -> None:
     from t2t_keras.data.text_files import read_text
     from t2t_keras.serving.export import export
 
+    # TensorFlow tells how it names the inputs of each function that it saves.
+    logging.set_verbosity(logging.WARNING)
     translator, lines = _model()
     lines = read_text(_TEXT.value) if _TEXT.value else lines
     translations = [translation.text for translation in translator.translate(lines)]
