@@ -46,7 +46,7 @@ def define_flags(flags: FlagValues) -> None:
         "Where the translations or scores go, - is standard output; default: a name made of the "
         "input's, or standard output.",
     )
-    text("decode_reference", "Reference translations of --decode_from_file; prints BLEU.")
+    text("decode_reference", "References of --decode_from_file; prints BLEU, or F1 of trees.")
     switch("eval_use_test_set", "Translates the problem's test set, not its dev set.")
     switch(
         "decode_interactive",
@@ -65,7 +65,7 @@ def define_flags(flags: FlagValues) -> None:
     text("results_file", "File of JSON lines that the score is added to, for t2t-tables.")
     text(
         "decode_hparams",
-        '"name=value,..." of these settings:\n' + "\n".join(describe(DecodeConfig())),
+        '"name=value,..." of these settings (a problem may have other defaults):\n' + "\n".join(describe(DecodeConfig())),
     )
 
 
@@ -125,10 +125,12 @@ def _translate(
         {**made_by, "prefixes": flags.prefix_file},
         flags.prefix_file or None,
         flags.alignment_file or None,
+        record.problem,
     )
     if not asked.reference:
         return
-    score = record.problem.score(first_hypotheses(output, config), read_text(Path(asked.reference)))
+    sources, references = (read_text(Path(path)) for path in (asked.source, asked.reference))
+    score = record.problem.score(first_hypotheses(output, config), references, sources)
     print(score, flush=True)
     if flags.results_file:
         settings = {**dataclasses.asdict(config), "ensemble": made_by["ensemble"]}

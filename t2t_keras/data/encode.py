@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -67,7 +68,16 @@ class ExampleChunk:
         return f"example:{self.first_line + index}"
 
 
-Chunk = FileChunk | ExampleChunk
+class Chunk(Protocol):
+    """Some pairs, as a `FileChunk` and an `ExampleChunk` are."""
+
+    count: int
+
+    def pairs(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yields source and target lines."""
+
+    def place(self, index: int, side: int) -> str:
+        """Returns "file:line" of the pair with this index in the chunk."""
 
 
 @dataclasses.dataclass

@@ -40,7 +40,7 @@ from t2t_keras.data.manifest import (
 from t2t_keras.data.problem import ParallelFiles, Problem
 from t2t_keras.data.shards import SIDES
 from t2t_keras.data.text_files import line_offsets
-from t2t_keras.data.tokenizer import Tokenizer
+from t2t_keras.data.tokenizer import Tokenizer, symbol_pieces
 from t2t_keras.errors import UserError
 from t2t_keras.progress_bar import progress_bar
 from t2t_keras.versions import installed_versions
@@ -93,9 +93,15 @@ def generate(
     directory = Path(data_dir) / problem.name
     _clear(directory)
 
-    plan = _plan(problem, files, paths, chunk_pairs)
+    plan = problem.chunks(Path(tmp_dir), chunk_pairs) or _plan(problem, files, paths, chunk_pairs)
+    symbols = problem.symbols(plan["train"])
+    if reused:
+        _check_symbols(problem, reused, symbols)
     tokenizer = reused or Tokenizer.train(
-        _evenly_spread(plan["train"], problem.vocab_lines), problem.vocab_size, problem.vocab_kind
+        _evenly_spread(plan["train"], problem.vocab_lines),
+        problem.vocab_size,
+        problem.vocab_kind,
+        symbols,
     )
     record = write_atomically(directory / VOCABULARY_FILE, tokenizer.model_bytes)
     manifest = {
@@ -120,6 +126,23 @@ def generate(
     write_manifest(directory, manifest)
     print(describe(manifest), flush=True)
     return manifest
+
+
+def _check_symbols(problem: Problem, vocabulary: Tokenizer, symbols: Sequence[str]) -> None:
+    """Raises `UserError` where words that must be one piece are none in a vocabulary."""
+    pieces = vocabulary.vocabulary()
+    missing = [
+        symbol
+        for symbol, piece in zip(symbols, symbol_pieces(symbols), strict=True)
+        if piece not in pieces
+    ]
+    if missing:
+        some = ", ".join(missing[:10])
+        raise UserError(
+            f"vocab_file={problem.vocab_file} lacks {len(missing)} symbols of {problem.name}: "
+            f"{some}{', ...' if len(missing) > 10 else ''}. Give the vocabulary of a problem of "
+            f"its kind, or let t2t-datagen learn one."
+        )
 
 
 def _clear(directory: Path) -> None:

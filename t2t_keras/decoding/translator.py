@@ -107,8 +107,8 @@ class Translator:
         Args:
           output_dir: the run's directory, as `t2t-trainer` or `t2t-avg-all` wrote it.
           checkpoint_path: a checkpoint's path prefix; default: the run's newest.
-          decode_hparams: decoding settings that differ from the paper's, "name=value,..." or a
-            mapping.
+          decode_hparams: decoding settings that differ from the paper's for the run's problem,
+            "name=value,..." or a mapping.
           ensemble: more models to translate with, each the directory of a run or the path prefix of
             a checkpoint in one; they may be of other hyperparameter sets.
           forbidden: words or phrases that no translation may hold.
@@ -118,13 +118,14 @@ class Translator:
             runs have different vocabularies, or Keras runs on another backend than TensorFlow.
         """
         from t2t_keras.decoding.trained_model import load_ensemble
+        from t2t_keras.training.run_record import RunRecord
 
         if keras.backend.backend() != "tensorflow":
             raise UserError(
                 f"Translating needs TensorFlow: KERAS_BACKEND is {keras.backend.backend()}. Leave "
                 f"it unset."
             )
-        config = decode_config(decode_hparams)
+        config = decode_config(decode_hparams, RunRecord.load(output_dir).problem.decoding)
         models, tokenizer = load_ensemble(output_dir, checkpoint_path, ensemble)
         return cls(models, tokenizer, config, forbidden)
 

@@ -6,6 +6,7 @@ word of a tree can hold: a word "NP" or "/NP" in the text is never taken for a s
 for a constituent. The root, TOP, is left out.
 """
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -97,15 +98,15 @@ def rebuilt(output: Sequence[str], words: Sequence[str]) -> tuple[Tree, Counter]
     if not output and words:
         repairs[EMPTY_OUTPUT] += 1
     for symbol in output:
-        match = _SYMBOL.fullmatch(symbol)
-        if match is None:
+        kind, label = _read(symbol)
+        if kind is Step.OPEN:
+            builder.open(label)
+        elif kind is Step.CLOSE:
+            _close(builder, label, repairs)
+        elif kind is None:
             repairs[UNKNOWN_SYMBOL] += 1
-        elif match["closed"]:
-            _close(builder, match["closed"], repairs)
-        elif not match["tag"]:
-            builder.open(match["label"])
         elif word := next(left, None):
-            builder.add(Tree(match["label"], (), word))
+            builder.add(Tree(label, (), word))
         else:
             repairs[EXTRA_TAG] += 1
     for word in left:
@@ -117,13 +118,24 @@ def rebuilt(output: Sequence[str], words: Sequence[str]) -> tuple[Tree, Counter]
     return builder.discard(), repairs
 
 
+@functools.lru_cache(maxsize=4096)
+def _read(symbol: str) -> tuple[Step | None, str]:
+    """Returns what a symbol says, with the label; None where it is no symbol."""
+    match = _SYMBOL.fullmatch(symbol)
+    if match is None:
+        return None, ""
+    if match["closed"]:
+        return Step.CLOSE, match["closed"]
+    return Step.WORD if match["tag"] else Step.OPEN, match["label"]
+
+
 def _close(builder: TreeBuilder, label: str, repairs: Counter) -> None:
     """Ends the constituent that a closing symbol means."""
-    # Without the root, which has no symbol.
-    labels = builder.open_labels()[1:]
-    if not labels:
+    if builder.depth == 1:
+        # The root, which has no symbol.
         repairs[EXTRA_CLOSING] += 1
         return
+    labels = builder.open_labels[1:]
     if label not in labels:
         repairs[OTHER_CLOSING] += 1
         _end(builder, repairs)
@@ -136,4 +148,5 @@ def _close(builder: TreeBuilder, label: str, repairs: Counter) -> None:
 
 
 def _end(builder: TreeBuilder, repairs: Counter) -> None:
-    repairs[EMPTY_BRACKET] += builder.close_or_drop()
+    if builder.close_or_drop():
+        repairs[EMPTY_BRACKET] += 1

@@ -36,17 +36,20 @@ class Step(enum.Enum):
 
 def walk(tree: Tree) -> Iterator[tuple[Step, Tree]]:
     """Yields the nodes in the order of the text: OPEN and CLOSE of constituents, and WORDs."""
-    stack = [(tree, False)]
+    open_step, word_step, close_step = Step
+    stack: list[Tree | None] = [tree]
+    opened: list[Tree] = []
     while stack:
-        node, closing = stack.pop()
-        if closing:
-            yield Step.CLOSE, node
+        node = stack.pop()
+        if node is None:
+            yield close_step, opened.pop()
         elif node.word:
-            yield Step.WORD, node
+            yield word_step, node
         else:
-            yield Step.OPEN, node
-            stack.append((node, True))
-            stack.extend((child, False) for child in reversed(node.children))
+            yield open_step, node
+            opened.append(node)
+            stack.append(None)
+            stack.extend(node.children[::-1])
 
 
 def leaves(tree: Tree) -> list[Tree]:
@@ -77,43 +80,42 @@ class TreeBuilder:
 
     Attributes:
       roots: the trees that are complete.
+      open_labels: of the open constituents, the innermost last.
     """
 
     def __init__(self):
         self.roots: list[Tree] = []
-        self._open: list[tuple[str, list[Tree]]] = []
+        self.open_labels: list[str] = []
+        # The children of each open constituent, below all of them the complete trees.
+        self._children: list[list[Tree]] = [self.roots]
 
     @property
     def depth(self) -> int:
         """How many constituents are open."""
-        return len(self._open)
-
-    def open_labels(self) -> list[str]:
-        """Returns the labels of the open constituents, the innermost last."""
-        return [label for label, _ in self._open]
+        return len(self.open_labels)
 
     def open(self, label: str) -> None:
         """Begins a constituent below the innermost open one."""
-        self._open.append((label, []))
+        self.open_labels.append(label)
+        self._children.append([])
 
     def add(self, tree: Tree) -> None:
         """Adds a word or a whole tree to the innermost open constituent."""
-        (self._open[-1][1] if self._open else self.roots).append(tree)
+        self._children[-1].append(tree)
 
     def close(self) -> Tree:
         """Ends the innermost open constituent, adds it to the one above, and returns it."""
         tree = self.discard()
-        self.add(tree)
+        self._children[-1].append(tree)
         return tree
 
     def discard(self) -> Tree:
         """Ends the innermost open constituent, and returns it without adding it anywhere."""
-        label, children = self._open.pop()
-        return Tree(label, tuple(children))
+        return Tree(self.open_labels.pop(), tuple(self._children.pop()))
 
     def close_or_drop(self) -> bool:
         """Ends the innermost open constituent, and drops it if it is empty; returns whether."""
         tree = self.discard()
         if tree.children:
-            self.add(tree)
+            self._children[-1].append(tree)
         return not tree.children

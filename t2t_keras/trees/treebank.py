@@ -4,6 +4,7 @@ NLTK would read the brackets, but it takes `(NN two words)` for a tree, its erro
 no line, and it is 23 MB and four more packages for what is a page here.
 """
 
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -188,6 +189,7 @@ def cleaned(tree: Tree) -> Tree | None:
     return root if root.children else None
 
 
+@functools.lru_cache(maxsize=4096)
 def category(label: str) -> str:
     """Returns a label without functions and indices; those like -LRB- are labels as a whole."""
     return label if label[:1] in "-=" else label.partition("-")[0].partition("=")[0]
