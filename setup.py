@@ -11,6 +11,7 @@ COMMANDS = (
     "t2t-trainer",
     "t2t-decoder",
     "t2t-bleu",
+    "t2t-evalb",
     "t2t-avg-all",
     "t2t-exporter",
     "t2t-insights",

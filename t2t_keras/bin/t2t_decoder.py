@@ -65,7 +65,8 @@ def define_flags(flags: FlagValues) -> None:
     text("results_file", "File of JSON lines that the score is added to, for t2t-tables.")
     text(
         "decode_hparams",
-        '"name=value,..." of these settings (a problem may have other defaults):\n' + "\n".join(describe(DecodeConfig())),
+        '"name=value,..." of these settings (a problem may have other defaults):\n'
+        + "\n".join(describe(DecodeConfig())),
     )
 
 

@@ -108,5 +108,6 @@ def decode_config(
     return settings.override(
         dataclasses.replace(DecodeConfig(), **defaults or {}),
         changes,
-        what="decoding setting", renamed=_LINEAGE_NAMES
+        what="decoding setting",
+        renamed=_LINEAGE_NAMES,
     )

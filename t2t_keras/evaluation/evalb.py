@@ -167,9 +167,7 @@ def _equivalent(label: str) -> str:
     return "ADVP" if label == "PRT" else label
 
 
-def _counted(
-    brackets: Iterable[Sequence], parameters: Parameters
-) -> list[tuple[str, int, int]]:
+def _counted(brackets: Iterable[Sequence], parameters: Parameters) -> list[tuple[str, int, int]]:
     """Returns the brackets that count, without functions in their labels."""
     counted = []
     for label, start, end in brackets:

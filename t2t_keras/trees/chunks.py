@@ -68,9 +68,7 @@ class TreeChunk:
     @functools.cached_property
     def _places(self) -> list[str]:
         return [
-            f"{path.name}:{text.line}"
-            for path, text in self._texts()
-            for _ in trees_of(text, path)
+            f"{path.name}:{text.line}" for path, text in self._texts() for _ in trees_of(text, path)
         ]
 
 

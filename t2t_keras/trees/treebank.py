@@ -108,7 +108,7 @@ def trees_of(text: TreeText, path: Path | str) -> list[Tree]:
         line = text.line + text.text.count(b"\n", 0, error.start)
         raise UserError(f"{path}:{line} is not UTF-8. Convert the file to UTF-8.") from error
     try:
-        return parsed(decoded)
+        return parsed(decoded, labelled=True)
     except TreeError as error:
         line = text.line + decoded.count("\n", 0, error.position)
         raise UserError(f"{path}:{line}: {error}. Repair the tree.") from error
@@ -126,8 +126,12 @@ class TreeError(Exception):
         self.position = position
 
 
-def parsed(text: str) -> list[Tree]:
+def parsed(text: str, labelled: bool = False) -> list[Tree]:
     """Returns the trees in a text.
+
+    Args:
+      text: any text.
+      labelled: whether brackets inside a tree need a label, if anything is in them.
 
     Raises:
       TreeError: brackets do not pair, or what stands in them is no tree.
@@ -143,7 +147,7 @@ def parsed(text: str) -> list[Tree]:
             if not builder.depth:
                 raise TreeError("a bracket is closed that was never opened", match.start())
             tree = builder.close()
-            if tree.children and not tree.label and builder.depth:
+            if labelled and tree.children and not tree.label and builder.depth:
                 raise TreeError("a bracket inside a tree has no label", match.start())
         else:
             where = "in a bracket of more than a tag and it" if builder.depth else "outside a tree"
