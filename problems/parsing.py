@@ -27,6 +27,11 @@ class _Parsing(Problem):
     source_language: str = "en"
     target_language: str = "trees"
     vocab_size: int = setting(16_000, "ids that words and symbols share (section 6.3)", minimum=4)
+    vocab_lines: int = setting(
+        1_000_000,
+        "most training trees, evenly spread, whose words the vocabulary is learned from",
+        minimum=1,
+    )
     # The pieces of symbols begin with a space, which "char" vocabularies do not have in pieces.
     vocab_kind: str = setting("bpe", "how the vocabulary is learned", choices=("bpe", "unigram"))
 

@@ -95,10 +95,6 @@ def problem(name: str, config: str | Mapping[str, Any] = ""):
     known = _problems.all()
     reverse = name.endswith("_rev") and name not in known
     found = _problems.get(name.removesuffix("_rev") if reverse else name)
-    if reverse and not found.reversible:
-        raise UserError(
-            f"There is no problem '{name}': {name.removesuffix('_rev')} has no other way round."
-        )
     made = settings.override(found(), config, what=f"setting of problem {name}")
     return dataclasses.replace(made, name=name, reverse=reverse)
 

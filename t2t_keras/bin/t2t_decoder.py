@@ -95,7 +95,7 @@ def main(flags: FlagValues) -> None:
         "forbidden": forbidden,
     }
     if flags.decode_interactive:
-        _interactive(translator)
+        _interactive(translator, record.problem)
     elif flags.score_file:
         score_file(
             translator, flags.score_file, _output(flags, flags.score_file, "scores"), made_by
@@ -208,7 +208,7 @@ def _add_result(flags: FlagValues, record, checkpoint: str, score, settings) -> 
     print(f"The score is in {flags.results_file}.")
 
 
-def _interactive(translator) -> None:
+def _interactive(translator, problem) -> None:
     """Reads from the terminal, with editing and history where Python has readline."""
     from t2t_keras.decoding.typed import translate_typed
 
@@ -218,7 +218,8 @@ def _interactive(translator) -> None:
     prompt = "> " if sys.stdin.isatty() else ""
     if prompt:
         print("Type a sentence and press Enter; Ctrl-D ends.")
-    translate_typed(translator, lambda: input(prompt), functools.partial(print, flush=True))
+    write = functools.partial(print, flush=True)
+    translate_typed(translator, lambda: input(prompt), write, problem)
 
 
 def run(argv: Sequence[str] | None = None) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from t2t_keras.data.tokenizer import VOCABULARY_KINDS
+from t2t_keras.errors import UserError
 from t2t_keras.settings import setting
 
 
@@ -78,6 +79,11 @@ class Problem:
     decoding: ClassVar[Mapping[str, Any]] = {}
     # What ends the name of the file of `finished` outputs; "" = outputs are finished as they are.
     finished_suffix: ClassVar[str] = ""
+
+    def __post_init__(self):
+        if self.reverse and not self.reversible:
+            base = self.name.removesuffix("_rev")
+            raise UserError(f"There is no problem '{self.name}': {base} has no other way round.")
 
     def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles]]:
         """Returns the files of each split ("train", "dev" and, where there is one, "test").

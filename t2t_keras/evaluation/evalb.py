@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from t2t_keras.errors import UserError
 from t2t_keras.evaluation.misread_quotes import Quote, insert_misread_quotes
-from t2t_keras.trees.treebank import TreeError, parsed
 from t2t_keras.trees.tree import Step, Tree, walk
+from t2t_keras.trees.treebank import TreeError, parsed
 
 # Sentences of at most so many words have a summary of their own.
 SHORT = 40

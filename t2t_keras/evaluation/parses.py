@@ -1,4 +1,4 @@
-"""F1 of the trees that a model writes as symbols: by evalb's COLLINS parameters, over all of them."""
+"""F1 of the trees that a model writes as symbols, by evalb's COLLINS parameters."""
 
 import collections
 import dataclasses
@@ -141,9 +141,9 @@ class _Tally:
         repaired = 100.0 * self._repaired / outputs
         complete = 100.0 * everything.complete / max(everything.valid, 1)
         accuracy = 100.0 * self._right_tags / max(self._tags, 1)
+        shares = f"recall {everything.recall:.2f}, precision {everything.precision:.2f}"
         lines = [
-            f"F1 = {_f1(everything):.2f} (recall {everything.recall:.2f}, precision "
-            f"{everything.precision:.2f}; evalb's COLLINS, {outputs:,} sentences)",
+            f"F1 = {_f1(everything):.2f} ({shares}; evalb's COLLINS, {outputs:,} sentences)",
             f"complete match {complete:.2f}, tags {accuracy:.2f}",
             f"F1 by words: {lengths}",
             f"repaired: {repaired:.2f}% ({self._repaired:,} of {outputs:,} outputs)"

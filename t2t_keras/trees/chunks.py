@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from t2t_keras.trees.symbols import symbols, vocabulary_symbols
-from t2t_keras.trees.treebank import TreeText, cleaned, labels, tree_texts, trees_of
 from t2t_keras.trees.tree import words
+from t2t_keras.trees.treebank import TreeText, cleaned, labels, tree_texts, trees_of
 
 
 class Span(NamedTuple):

@@ -1,7 +1,9 @@
 """Parsing problems: from treebank files through training to F1."""
 
+import io
 import json
 import random
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.tables.results import read_results
 from t2t_keras.trees.symbols import symbols
 from t2t_keras.trees.tree import bracketed, words
-from t2t_keras.trees.treebank import cleaned, read_trees
+from t2t_keras.trees.treebank import cleaned, parsed, read_trees
 
 # One of each: traces, functions, indices, quotes, escaped brackets, several roots, no words.
 ODD = r"""
@@ -242,7 +244,14 @@ def test_a_user_s_sentences_with_brackets(run_dir, tmp_path, capsys):
     assert blank == ""
     for line, sentence in ((first, "the dog -LRB- sees -RRB-"), (second, "red house")):
         assert [line.count("("), line[:5]] == [line.count(")"), "(TOP "]
-        (tmp_path / "one").write_text(line)
-        [tree] = read_trees(tmp_path / "one")
+        [tree] = parsed(line)
         assert " ".join(words(tree)) == sentence
     assert "3 sentences)" in capsys.readouterr().out
+
+
+def test_what_is_typed_becomes_a_tree(run_dir, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"the ( dog\n")))
+    decode(run_dir, "--decode_hparams=beam_size=1,max_length=9", "--decode_interactive")
+    [answer] = capsys.readouterr().out.splitlines()
+    [tree] = parsed(answer)
+    assert words(tree) == ["the", "-LRB-", "dog"]

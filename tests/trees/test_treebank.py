@@ -28,9 +28,9 @@ MRG = r"""
 (NNP Rome)))
 (TOP (NN one)) ((NN two))
 """
+READ = r"(S (VP (VB Read) (NP (DT the) (NN and\/or) (PRN (-LRB- -LRB-) (NN note) (-RRB- -RRB-)))))"
 CLEAN = [
-    r"(TOP (S (`` ``) (S (VP (VB Read) (NP (DT the) (NN and\/or) (PRN (-LRB- -LRB-) (NN note) "
-    r"(-RRB- -RRB-))))) (, ,) ('' '') (NP (PRP$ his) (NN boss)) (VP (VBD said)) (. .)))",
+    f"(TOP (S (`` ``) {READ} (, ,) ('' '') (NP (PRP$ his) (NN boss)) (VP (VBD said)) (. .)))",
     "(TOP (FRAG (NP (NN Yes))) (. !))",
     "(TOP (NP (NNP Rome)))",
     "(TOP (NN one))",
@@ -94,7 +94,7 @@ def test_errors_name_file_and_line(tmp_path, text, message):
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(UserError, match=message):
         list(read_trees(path))
-    with pytest.raises(UserError, match="nowhere.mrg cannot be read"):
+    with pytest.raises(UserError, match=r"nowhere\.mrg cannot be read"):
         list(read_trees(tmp_path / "nowhere.mrg"))
 
 
