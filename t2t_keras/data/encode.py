@@ -5,6 +5,7 @@ workers.
 """
 
 import dataclasses
+import itertools
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -34,11 +35,11 @@ class FileChunk:
     first_line: int
     count: int
 
-    def pairs(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yields source and target lines."""
+    def pairs(self, skip: int = 0, every: int = 1) -> Iterator[tuple[bytes, bytes]]:
+        """Yields source and target lines, from the pair `skip` on each `every`-th."""
         sources = read_lines(self.source, self.source_offset, self.count)
         targets = read_lines(self.target, self.target_offset, self.count)
-        return zip(sources, targets, strict=True)
+        return itertools.islice(zip(sources, targets, strict=True), skip, None, every)
 
     def place(self, index: int, side: int) -> str:
         """Returns "file:line" of the pair with this index in the chunk."""
@@ -57,9 +58,9 @@ class ExampleChunk:
         """Number of pairs."""
         return len(self.examples)
 
-    def pairs(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yields source and target lines."""
-        for source, target in self.examples:
+    def pairs(self, skip: int = 0, every: int = 1) -> Iterator[tuple[bytes, bytes]]:
+        """Yields source and target lines, from the pair `skip` on each `every`-th."""
+        for source, target in self.examples[skip::every]:
             # A lone surrogate must be counted as invalid UTF-8 like any, not end the program.
             yield source.encode("utf-8", "surrogatepass"), target.encode("utf-8", "surrogatepass")
 
@@ -73,8 +74,8 @@ class Chunk(Protocol):
 
     count: int
 
-    def pairs(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yields source and target lines."""
+    def pairs(self, skip: int = 0, every: int = 1) -> Iterator[tuple[bytes, bytes]]:
+        """Yields source and target lines, from the pair `skip` on each `every`-th."""
 
     def place(self, index: int, side: int) -> str:
         """Returns "file:line" of the pair with this index in the chunk."""

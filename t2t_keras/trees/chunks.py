@@ -6,6 +6,7 @@ the workers, so that millions of trees are never in memory together.
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -43,13 +44,17 @@ class TreeChunk:
         """Number of trees; two on one line count as one."""
         return sum(span.count for span in self.spans)
 
-    def pairs(self) -> Iterator[tuple[bytes, bytes]]:
+    def pairs(self, skip: int = 0, every: int = 1) -> Iterator[tuple[bytes, bytes]]:
         """Yields sentences and their trees as symbols; both are empty where a tree has no words.
+
+        Args:
+          skip: so many trees are left out first.
+          every: then all trees but each `every`-th.
 
         Raises:
           UserError: a tree that is none, with file and line.
         """
-        for path, text in self._texts():
+        for path, text in itertools.islice(self._texts(), skip, None, every):
             for tree in trees_of(text, path):
                 clean = cleaned(tree)
                 pair = (" ".join(words(clean)), " ".join(symbols(clean))) if clean else ("", "")

@@ -34,6 +34,10 @@ def test_chunks_divide_the_trees(files, size):
     assert [pair for chunk in chunks for pair in read(chunk)] == pairs
     assert [chunk.count for chunk in chunks[:-1]] == [size] * (len(chunks) - 1)
     assert sum(chunk.count for chunk in chunks) == 22
+    first = chunks[0]
+    assert [tuple(side.decode() for side in pair) for pair in first.pairs(1, 3)] == read(first)[
+        1::3
+    ]
     used = {symbol for _, target in pairs for symbol in target.split()}
     assert set(chunk_symbols(chunks)) == used
     for chunk in chunks:
