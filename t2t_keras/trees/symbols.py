@@ -47,17 +47,9 @@ def tag(label: str) -> str:
 
 def symbols(tree: Tree) -> list[str]:
     """Returns a tree as symbols, its root left out if that is TOP."""
-    found = []
-    for step, node in walk(tree):
-        if node is tree and tree.label == ROOT:
-            continue
-        if step is Step.OPEN:
-            found.append(opening(node.label))
-        elif step is Step.WORD:
-            found.append(tag(node.label))
-        else:
-            found.append(closing(node.label))
-    return found
+    spelled = {Step.OPEN: opening, Step.WORD: tag, Step.CLOSE: closing}
+    found = [spelled[step](node.label) for step, node in walk(tree)]
+    return found[1:-1] if tree.label == ROOT and not tree.word else found
 
 
 def vocabulary_symbols(constituents: Iterable[str], tags: Iterable[str]) -> list[str]:
@@ -134,6 +126,9 @@ def _close(builder: TreeBuilder, label: str, repairs: Counter) -> None:
     if builder.depth == 1:
         # The root, which has no symbol.
         repairs[EXTRA_CLOSING] += 1
+        return
+    if label == builder.open_labels[-1]:
+        _end(builder, repairs)
         return
     labels = builder.open_labels[1:]
     if label not in labels:
