@@ -11,10 +11,12 @@ COMMANDS = (
     "t2t-trainer",
     "t2t-decoder",
     "t2t-bleu",
+    "t2t-evalb",
     "t2t-avg-all",
     "t2t-exporter",
     "t2t-insights",
     "t2t-npz-to-checkpoint",
+    "t2t-query-server",
     "t2t-tables",
 )
 
@@ -49,8 +51,10 @@ setup(
     install_requires=[
         "absl-py>=2.1,<3",
         "defusedxml>=0.7.1,<0.8",
+        "grpcio>=1.71,<2",
         "keras>=3.15,<4",
         "numpy>=2.0,<3",
+        "protobuf>=6.31.1,<8",
         "sacrebleu>=2.5,<3",
         "sacremoses>=0.2,<0.3",
         "sentencepiece>=0.2.1,<0.3",
@@ -76,6 +80,8 @@ setup(
             "selenium>=4.30,<5",
             # The packaging test builds the wheel with it, without a network.
             "setuptools>=77",
+            # The official messages of TensorFlow Serving, to compare with.
+            "tensorflow-serving-api>=2.21,<2.22",
         ],
         "lint": ["pre-commit>=4,<5", "ruff==0.17.5"],
     },

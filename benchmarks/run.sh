@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# The long measurements: restricted self-attention against full self-attention; then training and
-# decoding speed beside other toolkits on the same batches.
+# The long measurements: restricted self-attention against full self-attention; a served export under
+# load; then training and decoding speed beside other toolkits on the same batches.
 #
+# RUN is the run that is exported and served; default: a small model with random weights.
 # KIT is a folder with the kit that defines the work and runs the others (its README says how to
 # install them).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 python benchmarks/restricted_attention.py
+python benchmarks/serving_load.py ${RUN:+--output_dir="$RUN"}
 
 kit=${KIT:-../shared/bench/peers}
 rounds=${ROUNDS:-3}

@@ -47,7 +47,9 @@ class _Algorithmic(Problem):
         """A digit is a token."""
         return "char"
 
-    def score(self, hypotheses: Sequence[str], references: Sequence[str]):
+    def score(
+        self, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str] = ()
+    ):
         """Returns BLEU over digits; its report also gives the share of exact outputs."""
         score = super().score(hypotheses, references)
         exact = sum(map(str.__eq__, hypotheses, references))

@@ -136,7 +136,9 @@ class _Wmt14(Problem):
         stated = "" if lines == expected else f"; as published it has {expected:,}"
         return f"{name} ({lines:,} lines{stated})"
 
-    def score(self, hypotheses: Sequence[str], references: Sequence[str]):
+    def score(
+        self, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str] = ()
+    ):
         """Returns the score, with BLEU under each convention in which papers report this task."""
         from t2t_keras.evaluation.bleu import bleu
 

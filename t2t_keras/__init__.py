@@ -26,6 +26,7 @@ _HOMES = {
     "convert_npz_run": ("t2t_keras.training.npz_conversion", "convert_npz_run"),
     "Translator": ("t2t_keras.decoding.translator", "Translator"),
     "export": ("t2t_keras.serving.export", "export"),
+    "load_export": ("t2t_keras.serving.loaded", "load_export"),
     "bleu": ("t2t_keras.evaluation.bleu", "bleu"),
 }
 __all__ = [*_HOMES, "__version__"]

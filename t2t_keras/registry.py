@@ -90,7 +90,7 @@ def problem(name: str, config: str | Mapping[str, Any] = ""):
       config: "name=value,..." or a mapping, as `--problem_config` takes it.
 
     Raises:
-      UserError: no such problem, or a setting that it does not have.
+      UserError: no such problem, none of it with `_rev`, or a setting that it does not have.
     """
     known = _problems.all()
     reverse = name.endswith("_rev") and name not in known
@@ -119,7 +119,7 @@ def registry_help() -> str:
     """Returns what `--registry_help` prints: all names, a line each with what they are."""
     lines = []
     for names, title in (
-        (_problems, "Problems (each also as <name>_rev, with the languages swapped)"),
+        (_problems, "Problems (translation also as <name>_rev, with the languages swapped)"),
         (_hparams_sets, "Hyperparameter sets"),
         (_models, "Models"),
     ):

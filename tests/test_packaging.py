@@ -16,9 +16,11 @@ COMMANDS = {
     "t2t-bleu",
     "t2t-datagen",
     "t2t-decoder",
+    "t2t-evalb",
     "t2t-exporter",
     "t2t-insights",
     "t2t-npz-to-checkpoint",
+    "t2t-query-server",
     "t2t-tables",
     "t2t-trainer",
 }

@@ -24,7 +24,17 @@ from t2t_keras.errors import UserError, nearest
 FlagValues = absl_flags.FlagValues
 
 # What a machine that trains under one backend need not have.
-_MAY_BE_MISSING = ("tensorflow", "tensorflow_text", "tqdm", "sacrebleu", "tabulate", "jax", "torch")
+_MAY_BE_MISSING = (
+    "tensorflow",
+    "tensorflow_text",
+    "tqdm",
+    "sacrebleu",
+    "tabulate",
+    "grpc",
+    "google",
+    "jax",
+    "torch",
+)
 
 
 def run_command(

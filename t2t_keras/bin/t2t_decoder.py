@@ -46,7 +46,7 @@ def define_flags(flags: FlagValues) -> None:
         "Where the translations or scores go, - is standard output; default: a name made of the "
         "input's, or standard output.",
     )
-    text("decode_reference", "Reference translations of --decode_from_file; prints BLEU.")
+    text("decode_reference", "References of --decode_from_file; prints BLEU, or F1 of trees.")
     switch("eval_use_test_set", "Translates the problem's test set, not its dev set.")
     switch(
         "decode_interactive",
@@ -65,7 +65,8 @@ def define_flags(flags: FlagValues) -> None:
     text("results_file", "File of JSON lines that the score is added to, for t2t-tables.")
     text(
         "decode_hparams",
-        '"name=value,..." of these settings:\n' + "\n".join(describe(DecodeConfig())),
+        '"name=value,..." of these settings (a problem may have other defaults):\n'
+        + "\n".join(describe(DecodeConfig())),
     )
 
 
@@ -94,7 +95,7 @@ def main(flags: FlagValues) -> None:
         "forbidden": forbidden,
     }
     if flags.decode_interactive:
-        _interactive(translator)
+        _interactive(translator, record.problem)
     elif flags.score_file:
         score_file(
             translator, flags.score_file, _output(flags, flags.score_file, "scores"), made_by
@@ -125,11 +126,12 @@ def _translate(
         {**made_by, "prefixes": flags.prefix_file},
         flags.prefix_file or None,
         flags.alignment_file or None,
+        record.problem,
     )
     if not asked.reference:
         return
-    references = read_text(Path(asked.reference))
-    score = record.problem.score(first_hypotheses(output, config), references)
+    sources, references = (read_text(Path(path)) for path in (asked.source, asked.reference))
+    score = record.problem.score(first_hypotheses(output, config), references, sources)
     name = record.problem.text_name(_split(flags), len(references))
     print(f"{name}:\n{score}" if name else score, flush=True)
     if flags.results_file:
@@ -214,7 +216,7 @@ def _add_result(flags: FlagValues, record, checkpoint: str, score, settings, tex
     print(f"The score is in {flags.results_file}.")
 
 
-def _interactive(translator) -> None:
+def _interactive(translator, problem) -> None:
     """Reads from the terminal, with editing and history where Python has readline."""
     from t2t_keras.decoding.typed import translate_typed
 
@@ -224,7 +226,8 @@ def _interactive(translator) -> None:
     prompt = "> " if sys.stdin.isatty() else ""
     if prompt:
         print("Type a sentence and press Enter; Ctrl-D ends.")
-    translate_typed(translator, lambda: input(prompt), functools.partial(print, flush=True))
+    write = functools.partial(print, flush=True)
+    translate_typed(translator, lambda: input(prompt), write, problem)
 
 
 def run(argv: Sequence[str] | None = None) -> None:

@@ -1,6 +1,7 @@
 """Exports a run as a SavedModel that takes text and gives text.
 
 t2t-exporter --output_dir=runs/averaged --export_dir=exports/ende
+t2t-exporter --output_dir=runs/averaged --dtype=int8
 """
 
 from collections.abc import Sequence
@@ -14,12 +15,21 @@ from t2t_keras.bin.flags import FlagValues, run_command
 def define_flags(flags: FlagValues) -> None:
     """Adds this command's own flags."""
 
-    def text(name: str, meaning: str) -> None:
-        absl_flags.DEFINE_string(name, "", meaning, flag_values=flags)
+    def text(name: str, default: str, meaning: str) -> None:
+        absl_flags.DEFINE_string(name, default, meaning, flag_values=flags)
 
-    text("export_dir", "Where <version>/ is written; default: export/ in --output_dir.")
-    text("checkpoint_path", "Path prefix of a checkpoint; default: the newest of --output_dir.")
-    text("decode_hparams", 'Decoding settings, "beam_size=4,alpha=0.6,extra_length=50".')
+    text("export_dir", "", "Where <version>/ is written; default: export/ in --output_dir.")
+    text("checkpoint_path", "", "Path prefix of a checkpoint; default: the newest of --output_dir.")
+    text("decode_hparams", "", 'Decoding settings, "beam_size=4,alpha=0.6,extra_length=50,...".')
+    text("dtype", "float32", "How weights are stored: float32, bfloat16 or int8.")
+    absl_flags.DEFINE_boolean(
+        "measure",
+        True,
+        "Measures on the problem's dev set what another --dtype loses.",
+        flag_values=flags,
+    )
+    text("results_file", "results.jsonl", "File of results, from which the README has its scores.")
+    text("servable_name", "translate", "What the model is called in the README's examples.")
 
 
 def main(flags: FlagValues) -> None:
@@ -27,11 +37,34 @@ def main(flags: FlagValues) -> None:
     from t2t_keras.bin.recorded_run import recorded_run
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.serving.export import export
+    from t2t_keras.serving.origin import dev_text, measured_loss, recorded_scores, run_origin
+    from t2t_keras.serving.stored_weights import check_dtype
+    from t2t_keras.training.checkpoints import newest_checkpoint
 
-    recorded_run(flags)
-    translator = Translator.from_run(flags.output_dir, flags.checkpoint_path, flags.decode_hparams)
-    version = export(translator, flags.export_dir or Path(flags.output_dir) / "export")
-    print(f"{version}: SavedModel, signature serving_default: text -> translation, score")
+    check_dtype(flags.dtype)
+    record = recorded_run(flags)
+    # Looked up once: a training that goes on may write another one meanwhile.
+    checkpoint = flags.checkpoint_path or newest_checkpoint(flags.output_dir)
+    translator = Translator.from_run(flags.output_dir, checkpoint, flags.decode_hparams)
+    text = dev_text(record, flags.data_dir)
+    scores = recorded_scores(record, checkpoint, flags.results_file)
+    if flags.dtype != "float32":
+        if flags.measure and text:
+            scores.append(measured_loss(translator, record, flags.dtype, text))
+        else:
+            scores.append(f"what weights as {flags.dtype} lose was not measured")
+        print(scores[-1], flush=True)
+    version = export(
+        translator,
+        flags.export_dir or Path(flags.output_dir) / "export",
+        dtype=flags.dtype,
+        origin=run_origin(record, checkpoint, scores, example=text[0][0] if text else ""),
+        servable_name=flags.servable_name,
+    )
+    print(
+        f"{version}: SavedModel, signature serving_default: text -> translation, score; README.md "
+        f"there has the others"
+    )
 
 
 def run(argv: Sequence[str] | None = None) -> None:

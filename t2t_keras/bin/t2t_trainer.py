@@ -24,7 +24,7 @@ def define_flags(flags: FlagValues) -> None:
     whole("train_steps", None, "Steps to train, from the beginning; default: the set's.")
     whole("eval_steps", 0, "Most batches of an evaluation; 0 = the whole dev set.")
     whole("local_eval_frequency", 1000, "Steps between two evaluations.")
-    switch("eval_bleu", "Computes dev set BLEU at each evaluation.")
+    switch("eval_bleu", "Computes dev set BLEU, or F1 of parses, at each evaluation.")
     absl_flags.DEFINE_float(
         "save_checkpoints_secs", 600, "Seconds between two checkpoints.", 0, flag_values=flags
     )

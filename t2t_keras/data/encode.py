@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from t2t_keras.data.chunks import Chunk, repeated_pairs
+from t2t_keras.data.chunks import Chunk
 from t2t_keras.data.filters import Languages
 from t2t_keras.data.shards import write_shard
 from t2t_keras.data.tokenizer import Tokenizer
@@ -90,7 +90,7 @@ class ShardEncoder:
 
     def _filter_text(self, pairs: "_Pairs") -> None:
         if "duplicates" in self.filters:
-            repeated = repeated_pairs(pairs.chunk)[pairs.indices]
+            repeated = pairs.chunk.repeated()[pairs.indices]
             pairs.leave_out("that came before", repeated)
         if "identical" in self.filters:
             stripped = ([text.strip() for text in side] for side in pairs.sides)

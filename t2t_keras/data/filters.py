@@ -99,20 +99,22 @@ def pair_hashes(chunk: Chunk) -> np.ndarray:
     return np.frombuffer(b"".join(digests), np.uint64)
 
 
-def came_before(hashes: np.ndarray) -> np.ndarray:
-    """Returns for each hash whether an earlier one is the same, bool [pairs].
+def came_before(hashes: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Returns for each hash of each array whether an earlier one is the same, bool [pairs] each.
 
     Args:
-      hashes: uint64 [pairs]. It and what is computed take less than 16 bytes a pair.
+      hashes: uint64 arrays. They and what is computed take less than 16 bytes a hash.
     """
-    repeated = np.zeros(len(hashes), bool)
-    # By the hashes' highest bits, in blocks, as one comparison over all would be as large as they.
-    part = np.empty(len(hashes), np.uint8)
-    np.right_shift(hashes, np.uint64(60), out=part, casting="unsafe")
+    repeated = [np.zeros(len(some), bool) for some in hashes]
     for number in range(_PARTS_OF_HASHES):
-        indices = np.flatnonzero(part == number)
-        some = hashes[indices]
-        order = np.argsort(some, kind="stable")
-        same = some[order[1:]] == some[order[:-1]]
-        repeated[indices[order[1:][same]]] = True
+        # Part of them at a time: sorting takes several times the memory of what is sorted.
+        rows = [np.flatnonzero(some >> np.uint64(60) == number) for some in hashes]
+        values = [some[row] for some, row in zip(hashes, rows, strict=True)]
+        part = np.concatenate([np.zeros(0, np.uint64), *values])
+        order = np.argsort(part, kind="stable")
+        later = np.zeros(len(part), bool)
+        later[order[1:]] = part[order[1:]] == part[order[:-1]]
+        ends = np.cumsum(list(map(len, rows)))
+        for flags, row, end in zip(repeated, rows, ends, strict=True):
+            flags[row] = later[end - len(row) : end]
     return repeated

@@ -6,16 +6,13 @@ a shard. What is written does not depend on the number of workers.
 
 import contextlib
 import dataclasses
-import itertools
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from t2t_keras.data.atomic_file import TEMPORARY_SUFFIX, sha256_of, write_atomically
-from t2t_keras.data.chunks import Chunk, with_repeated
+from t2t_keras.data.chunks import Chunk, ChunkWithRepeats
 from t2t_keras.data.encode import LeftOut, Shard, ShardEncoder, shard_stem
 from t2t_keras.data.filters import Languages, came_before, filter_names, pair_hashes
 from t2t_keras.data.journal import JOURNAL_FILE, Journal, made_from
@@ -29,7 +26,7 @@ from t2t_keras.data.manifest import (
 from t2t_keras.data.plan import evenly_spread, fetch_sources, plan_chunks
 from t2t_keras.data.problem import Problem
 from t2t_keras.data.shards import SIDES
-from t2t_keras.data.tokenizer import Tokenizer
+from t2t_keras.data.tokenizer import Tokenizer, symbol_pieces
 from t2t_keras.data.workers import workers
 from t2t_keras.errors import UserError
 from t2t_keras.progress_bar import progress_bar
@@ -85,9 +82,14 @@ def generate(
         directory.mkdir(parents=True, exist_ok=True)
         (directory / MANIFEST_FILE).unlink(missing_ok=True)
 
-    plan = plan_chunks(problem, paths, Path(tmp_dir), chunk_pairs)
+    plan = problem.chunks(Path(tmp_dir), chunk_pairs) or plan_chunks(
+        problem, paths, Path(tmp_dir), chunk_pairs
+    )
+    symbols = problem.symbols(plan["train"])
+    if reused:
+        _check_symbols(problem, reused, symbols)
     journal = Journal(directory, made_from(problem, plan["train"], chunk_pairs))
-    tokenizer = reused or _vocabulary(problem, plan["train"], directory, journal)
+    tokenizer = reused or _vocabulary(problem, plan["train"], symbols, journal, directory)
     journal.start(tokenizer.checksum)
     kept = {name for shard in journal.shards.values() for name in shard.files}
     _clear(directory, {JOURNAL_FILE, VOCABULARY_FILE, *kept})
@@ -105,7 +107,7 @@ def generate(
         "files": {VOCABULARY_FILE: record},
     }
     if "duplicates" in filters:
-        plan["train"] = list(_without_repetition(plan["train"], num_workers))
+        plan["train"] = _with_repeats(plan["train"], num_workers)
     encoder = ShardEncoder(
         tokenizer,
         directory,
@@ -128,14 +130,35 @@ def generate(
 
 
 def _vocabulary(
-    problem: Problem, chunks: Sequence[Chunk], directory: Path, journal: Journal
+    problem: Problem,
+    chunks: Sequence[Chunk],
+    symbols: Sequence[str],
+    journal: Journal,
+    directory: Path,
 ) -> Tokenizer:
     """Returns the vocabulary of an interrupted run of the same, or learns one."""
     path = directory / VOCABULARY_FILE
     if journal.vocabulary and path.exists() and sha256_of(path) == journal.vocabulary:
         return Tokenizer.load(path)
     lines = evenly_spread(chunks, problem.vocab_lines)
-    return Tokenizer.train(lines, problem.vocab_size, problem.vocab_kind)
+    return Tokenizer.train(lines, problem.vocab_size, problem.vocab_kind, symbols)
+
+
+def _check_symbols(problem: Problem, vocabulary: Tokenizer, symbols: Sequence[str]) -> None:
+    """Raises `UserError` where words that must be one piece are none in a vocabulary."""
+    pieces = vocabulary.vocabulary()
+    missing = [
+        symbol
+        for symbol, piece in zip(symbols, symbol_pieces(symbols), strict=True)
+        if piece not in pieces
+    ]
+    if missing:
+        some = ", ".join(missing[:10])
+        raise UserError(
+            f"vocab_file={problem.vocab_file} lacks {len(missing)} symbols of {problem.name}: "
+            f"{some}{', ...' if len(missing) > 10 else ''}. Give the vocabulary of a problem of "
+            f"its kind, or let t2t-datagen learn one."
+        )
 
 
 def _clear(directory: Path, kept: Collection[str]) -> None:
@@ -157,21 +180,17 @@ def _writable(directory: Path) -> Iterator[None]:
         ) from error
 
 
-def _without_repetition(chunks: Sequence[Chunk], num_workers: int) -> Iterator[Chunk]:
-    """Yields the chunks, told which of their pairs came before in any of them."""
-    hashes = np.empty(sum(chunk.count for chunk in chunks), np.uint64)
-    ends = list(itertools.accumulate((chunk.count for chunk in chunks), initial=0))
-    with workers(pair_hashes, min(num_workers, len(chunks))) as call:
-        shown = progress_bar(total=len(hashes), desc="duplicates", unit=" pairs")
-        with shown as progress:
-            some = call((chunk,) for chunk in chunks)
-            for (start, end), part in zip(itertools.pairwise(ends), some, strict=True):
-                hashes[start:end] = part
-                progress.update(end - start)
-    repeated = came_before(hashes)
-    del hashes
-    for (start, end), chunk in zip(itertools.pairwise(ends), chunks, strict=True):
-        yield with_repeated(chunk, repeated[start:end])
+def _with_repeats(chunks: Sequence[Chunk], num_workers: int) -> list[ChunkWithRepeats]:
+    """Returns the chunks, told which of their pairs came before in any of them."""
+    hashes = []
+    with (
+        workers(pair_hashes, min(num_workers, len(chunks) or 1)) as call,
+        progress_bar(total=len(chunks), desc="duplicates", unit=" chunks") as progress,
+    ):
+        for some in call((chunk,) for chunk in chunks):
+            hashes.append(some)
+            progress.update(1)
+    return list(map(ChunkWithRepeats, chunks, came_before(hashes)))
 
 
 def _encoded(

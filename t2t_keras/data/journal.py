@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from t2t_keras.data.atomic_file import sha256_of, write_atomically
-from t2t_keras.data.chunks import Chunk, FileChunk
+from t2t_keras.data.atomic_file import write_atomically
+from t2t_keras.data.chunks import Chunk
 from t2t_keras.data.encode import LeftOut, Shard
+from t2t_keras.data.manifest import damaged_files
 from t2t_keras.data.problem import Problem
 from t2t_keras.errors import UserError
 from t2t_keras.versions import installed_versions
@@ -25,9 +26,9 @@ _ENCODER_VERSION = 1
 
 def made_from(problem: Problem, chunks: Sequence[Chunk], chunk_pairs: int) -> dict[str, Any] | None:
     """Returns all that decides about the shards but the vocabulary; None for text in no files."""
-    if not all(isinstance(chunk, FileChunk) for chunk in chunks):
+    if not all(chunk.paths for chunk in chunks):
         return None
-    files = dict.fromkeys(path for chunk in chunks for path in (chunk.source, chunk.target))
+    files = dict.fromkeys(path for chunk in chunks for path in chunk.paths)
     return {
         "encoder": _ENCODER_VERSION,
         "versions": installed_versions(),
@@ -94,7 +95,7 @@ class Journal:
                 self.vocabulary = head["vocabulary"]
                 for line in filter(None, lines):
                     shard = _shard(json.loads(line))
-                    if all(_is_whole(directory / name, shard.files[name]) for name in shard.files):
+                    if not damaged_files(directory, shard.files):
                         self.shards[shard.stem] = shard
 
 
@@ -102,11 +103,3 @@ def _shard(fields: dict[str, Any]) -> Shard:
     left_out = {reason: LeftOut(**entry) for reason, entry in fields.pop("left_out").items()}
     fields["tokens"], fields["lines"] = tuple(fields["tokens"]), tuple(fields["lines"])
     return Shard(**fields, left_out=left_out)
-
-
-def _is_whole(path: Path, record: dict[str, Any]) -> bool:
-    return (
-        path.exists()
-        and path.stat().st_size == record["size"]
-        and sha256_of(path) == record["sha256"]
-    )

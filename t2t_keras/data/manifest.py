@@ -78,17 +78,23 @@ def verify(directory: Path, manifest: dict[str, Any]) -> None:
     Raises:
       UserError: naming every file that is missing or differs.
     """
+    damaged = damaged_files(directory, manifest["files"])
+    if damaged:
+        raise UserError(
+            f"The data in {directory} is damaged: {', '.join(damaged)}. Run t2t-datagen again."
+        )
+
+
+def damaged_files(directory: Path, files: dict[str, dict[str, Any]]) -> list[str]:
+    """Returns which files are missing or have another size or SHA-256 than in `files`, and how."""
     damaged = []
-    for name, record in manifest["files"].items():
+    for name, record in files.items():
         path = directory / name
         if not path.exists():
             damaged.append(f"{name} (missing)")
         elif path.stat().st_size != record["size"] or sha256_of(path) != record["sha256"]:
             damaged.append(f"{name} (differs)")
-    if damaged:
-        raise UserError(
-            f"The data in {directory} is damaged: {', '.join(damaged)}. Run t2t-datagen again."
-        )
+    return damaged
 
 
 def describe(manifest: dict[str, Any]) -> str:

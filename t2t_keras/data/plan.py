@@ -69,12 +69,13 @@ def plan_chunks(
 
 def evenly_spread(chunks: Sequence[Chunk], limit: int) -> Iterator[str]:
     """Yields the text of at most `limit` pairs, evenly spread over the chunks."""
-    total = sum(chunk.count for chunk in chunks)
-    pairs = itertools.chain.from_iterable(chunk.pairs() for chunk in chunks)
-    for pair in itertools.islice(pairs, 0, None, max(1, math.ceil(total / limit))):
-        for line in pair:
+    every = max(1, math.ceil(sum(chunk.count for chunk in chunks) / limit))
+    before = 0
+    for chunk in chunks:
+        for line in itertools.chain.from_iterable(chunk.pairs(-before % every, every)):
             with contextlib.suppress(UnicodeDecodeError):
                 yield line.decode("utf-8")
+        before += chunk.count
 
 
 def _example_chunks(problem: Problem, split: str, chunk_pairs: int) -> Iterator[ExampleChunk]:

@@ -1,11 +1,12 @@
 """`Problem`: what is translated, where the text comes from, and how it is scored."""
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 from t2t_keras.data.tokenizer import VOCABULARY_KINDS
+from t2t_keras.errors import UserError
 from t2t_keras.settings import setting
 
 
@@ -107,6 +108,17 @@ class Problem:
 
     # The splits that `examples` makes; problems with files have those that `files` returns.
     splits: ClassVar[tuple[str, ...]] = ("train", "dev", "test")
+    # Whether the problem also exists the other way round, as `<name>_rev`.
+    reversible: ClassVar[bool] = True
+    # Decoding settings that this problem has other defaults for, by name.
+    decoding: ClassVar[Mapping[str, Any]] = {}
+    # What ends the name of the file of `finished` outputs; "" = outputs are finished as they are.
+    finished_suffix: ClassVar[str] = ""
+
+    def __post_init__(self):
+        if self.reverse and not self.reversible:
+            base = self.name.removesuffix("_rev")
+            raise UserError(f"There is no problem '{self.name}': {base} has no other way round.")
 
     def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles | PreparedText]]:
         """Returns the files of each split ("train", "dev" and, where there is one, "test").
@@ -122,6 +134,32 @@ class Problem:
     def examples(self, split: str) -> Iterator[tuple[str, str]]:
         """Yields the (source, target) lines of a split, the same at every call."""
         raise NotImplementedError(f"{type(self).__name__} overrides neither files nor examples.")
+
+    def chunks(self, tmp_dir: Path, chunk_pairs: int) -> dict[str, list]:
+        """Returns the chunks of each split, for a problem that reads a format of its own.
+
+        The default, no chunks, says that `files` or `examples` gives the text.
+
+        Args:
+          tmp_dir: where the source files stand.
+          chunk_pairs: the most pairs of a chunk.
+
+        Returns:
+          For each split, what has `count`, `pairs` and `place` as a `chunks.Chunk`.
+        """
+        return {}
+
+    def symbols(self, chunks: Sequence) -> list[str]:
+        """Returns the words of the training set's chunks that are one piece of the vocabulary."""
+        return []
+
+    def prepared(self, source: str) -> str:
+        """Returns a line that a user gives as the model is to see it."""
+        return source
+
+    def finished(self, source: str, output: str) -> str:
+        """Returns a line's output as users want it; see `finished_suffix`."""
+        return output
 
     def resolved(self, tmp_dir: Path) -> "Problem":
         """Returns the problem with settings that depend on the files in `tmp_dir` decided."""
@@ -156,8 +194,19 @@ class Problem:
             if "meaning" in field.metadata
         }
 
-    def score(self, hypotheses: Sequence[str], references: Sequence[str]):
-        """Returns the BLEU score of translations of the dev or test set."""
+    def score(
+        self, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str] = ()
+    ):
+        """Returns the score of outputs, here BLEU.
+
+        Args:
+          hypotheses: what the model wrote, line by line.
+          references: what is right.
+          sources: what the outputs were made of; a problem says whether it needs them.
+
+        Returns:
+          What `str()` gives a report of, with `main`, the name and the value of its first number.
+        """
         from t2t_keras.evaluation.bleu import bleu
 
         return bleu(hypotheses, references, tokenize=self.tokenize)

@@ -5,7 +5,7 @@ the like, which occur inside real sentences and would shift every later pair.
 """
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from t2t_keras.errors import UserError
@@ -23,10 +23,20 @@ def read_lines(path: Path, offset: int = 0, count: int | None = None) -> Iterato
     """
     with Path(path).open("rb") as file:
         file.seek(offset)
-        for number, line in enumerate(itertools.islice(file, count)):
-            if number == 0 and offset == 0:
-                line = line.removeprefix(_BYTE_ORDER_MARK)
-            yield line.removesuffix(b"\n").removesuffix(b"\r")
+        yield from lines_of(itertools.islice(file, count), at_start=offset == 0)
+
+
+def lines_of(stream: Iterable[bytes], at_start: bool = True) -> Iterator[bytes]:
+    r"""Yields the lines of a stream as `read_lines` does those of a file.
+
+    Args:
+      stream: lines with their "\n", as a binary file gives them.
+      at_start: whether the first one is the first of the text.
+    """
+    for number, line in enumerate(stream):
+        if number == 0 and at_start:
+            line = line.removeprefix(_BYTE_ORDER_MARK)
+        yield line.removesuffix(b"\n").removesuffix(b"\r")
 
 
 def line_offsets(path: Path, every: int) -> tuple[int, list[int]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import sentencepiece
 
-from t2t_keras.data.word_ids import WordIds, words_are_independent
+from t2t_keras.data.word_ids import SPACE, WordIds, words_are_independent
 from t2t_keras.errors import UserError
 
 PADDING_ID = 0
@@ -58,7 +58,13 @@ class Tokenizer:
         return Tokenizer, (self.model_bytes,)
 
     @classmethod
-    def train(cls, lines: Iterable[str], vocab_size: int, kind: str = "bpe") -> "Tokenizer":
+    def train(
+        cls,
+        lines: Iterable[str],
+        vocab_size: int,
+        kind: str = "bpe",
+        symbols: Sequence[str] = (),
+    ) -> "Tokenizer":
         """Learns a vocabulary; the same lines give the same bytes.
 
         Args:
@@ -66,6 +72,8 @@ class Tokenizer:
           vocab_size: number of pieces, the three special ids and (but for "char") the 256 bytes
             among them. For "char" it is an upper bound.
           kind: "bpe" (byte-pair encoding, section 5.1), "unigram" or "char".
+          symbols: words that are one piece each, with the space before, however rare they are; not
+            for "char", which has no such spaces.
 
         Raises:
           UserError: no text, or a size that this text cannot give; says which sizes it can.
@@ -96,6 +104,7 @@ class Tokenizer:
                 character_coverage=1.0 if kind == "char" else _CHARACTER_COVERAGE,
                 # SentencePiece leaves out longer lines without a word.
                 max_sentence_length=1 << 30,
+                user_defined_symbols=symbol_pieces(symbols),
                 num_threads=_TRAINING_THREADS,
                 minloglevel=2,
             )
@@ -197,6 +206,11 @@ class Tokenizer:
                     f"{self.vocab_size - 1}. Was this made with another vocabulary?"
                 )
         return ids
+
+
+def symbol_pieces(symbols: Iterable[str]) -> list[str]:
+    """Returns the pieces of words that are one piece each."""
+    return [f"{SPACE}{symbol}" for symbol in symbols]
 
 
 def _remember_failure(lines: Iterable[str], failures: list[BaseException]) -> Iterator[str]:

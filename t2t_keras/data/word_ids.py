@@ -33,7 +33,6 @@ def words_are_independent(model_bytes: bytes) -> bool:
         and not rules.remove_extra_whitespaces
         and not model.trainer_spec.treat_whitespace_as_suffix
         and all(SPACE not in piece.piece[1:] for piece in model.pieces)
-        and all(piece.type != piece.USER_DEFINED for piece in model.pieces)
     )
 
 

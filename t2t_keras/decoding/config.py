@@ -93,12 +93,21 @@ _LINEAGE_NAMES = {
 }
 
 
-def decode_config(changes: str | Mapping[str, Any] = "") -> DecodeConfig:
-    """Returns the paper's settings with some changed ("name=value,..." or a mapping).
+def decode_config(
+    changes: str | Mapping[str, Any] = "", defaults: Mapping[str, Any] | None = None
+) -> DecodeConfig:
+    """Returns the paper's settings with some changed.
+
+    Args:
+      changes: what the user gives, "name=value,..." or a mapping.
+      defaults: what a problem has instead of the paper's settings for translation, by name.
 
     Raises:
       UserError: an unknown name, a wrong type or a value out of range.
     """
     return settings.override(
-        DecodeConfig(), changes, what="decoding setting", renamed=_LINEAGE_NAMES
+        dataclasses.replace(DecodeConfig(), **defaults or {}),
+        changes,
+        what="decoding setting",
+        renamed=_LINEAGE_NAMES,
     )

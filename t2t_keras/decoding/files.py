@@ -15,6 +15,7 @@ from typing import Any
 
 import tqdm
 
+from t2t_keras.data.problem import Problem
 from t2t_keras.data.text_files import (
     check_readable,
     decoded,
@@ -66,6 +67,7 @@ def translate_file(
     made_by: Mapping[str, Any],
     prefixes: str | Path | None = None,
     alignments: str | Path | None = None,
+    problem: Problem | None = None,
 ) -> None:
     """Translates a file line by line into another.
 
@@ -81,6 +83,7 @@ def translate_file(
       made_by: what else the translations depend on, such as the checkpoint.
       prefixes: a file with a line for each of the source's: how its translation must begin.
       alignments: a file for the word alignments, "0-0 1-2" a line (see `word_alignment`).
+      problem: what prepares lines and finishes outputs; those go to a file beside `output`.
 
     Raises:
       UserError: a file cannot be read or written, a line is not UTF-8, or another job was
@@ -90,9 +93,15 @@ def translate_file(
     begins = itertools.repeat("") if prefixes is None else _prefixes(prefixes, source)
 
     def translate(lines: list[str], first_number: int, progress) -> tuple[dict, Counter]:
+        lines = [problem.prepared(line) for line in lines] if problem else lines
         begun = list(itertools.islice(begins, len(lines)))
         translations = list(translator.translate_stream(lines, begun, first_number, progress))
         made = {"translations": [_output_line(each, config) for each in translations]}
+        if "finished" in outputs:
+            made["finished"] = [
+                problem.finished(line, each.text)
+                for line, each in zip(lines, translations, strict=True)
+            ]
         if alignments:
             weights = translator.attention(lines, [each.text for each in translations])
             made["alignments"] = [pharaoh(word_alignment(each)) for each in weights]
@@ -108,6 +117,8 @@ def translate_file(
             "Lines that are split have no alignment: leave split_long or this file out."
         )
     outputs = {"translations": output} | ({"alignments": alignments} if alignments else {})
+    if problem and problem.finished_suffix and str(output) != STANDARD_STREAM:
+        outputs["finished"] = f"{output}.{problem.finished_suffix}"
     with _job(source, outputs, {**made_by, **dataclasses.asdict(config)}) as job:
         # Those of the lines that are done.
         collections.deque(itertools.islice(begins, job.lines_done), maxlen=0)

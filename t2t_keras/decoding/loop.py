@@ -17,8 +17,10 @@ import tensorflow as tf
 
 from t2t_keras.decoding.constraints import IMPOSSIBLE, Limits
 
-# XLA compiles for each shape. Slots of the past come in this number, doubled as often as needed...
+# XLA compiles for each shape. Slots of the past come in this number, doubled as often as needed ...
 _XLA_SLOTS = 128
+# ... the longest output is this, doubled as often as needed ...
+_XLA_LENGTH = 64
 # ... and sentences are left behind when only one in so many still goes on.
 _XLA_SHRINKS = 4
 
@@ -139,7 +141,7 @@ def decode(
       reach: how many positions before its own a step goes back to; 0 = all.
       padding_id: fills up the results.
       xla: whether the steps are compiled by XLA, anew for each number of sentences, length of the
-        source, longest output, and doubled number of slots.
+        source, and doubling of the longest output and of the number of slots.
 
     Returns:
       `Hypotheses` with ids [B, N, L] and scores [B, N].
@@ -198,6 +200,8 @@ class _Loop:
         num_hypotheses = self.rule.num_hypotheses
         # An empty batch has no longest output.
         longest = tf.maximum(tf.reduce_max(limits.max_lengths), 1)
+        if self.xla:
+            longest = _rounded_up(longest, _XLA_LENGTH)
         return _Sentences(
             rows=tf.range(batch_size),
             limits=limits,

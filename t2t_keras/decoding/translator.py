@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from t2t_keras.data.tokenizer import EOS_ID, PADDING_ID, Tokenizer
 from t2t_keras.decoding.attention_weights import AttentionWeights
-from t2t_keras.decoding.batching import batches, padded
+from t2t_keras.decoding.batching import batches, padded, padded_to_few_shapes
 from t2t_keras.decoding.beam_search import BeamSearch
 from t2t_keras.decoding.config import DecodeConfig, decode_config
 from t2t_keras.decoding.constraints import Constraints, Limits
@@ -40,6 +40,9 @@ class Translator:
       config: how to translate.
       forbidden: words or phrases that no translation may hold.
 
+    Attributes:
+      tokenizer, config, forbidden: as given.
+
     Raises:
       UserError: the models do not fit together.
 
@@ -57,6 +60,7 @@ class Translator:
     ):
         self.tokenizer = tokenizer
         self.config = config or DecodeConfig()
+        self.forbidden = tuple(forbidden)
         self._ensemble = Ensemble(
             models if isinstance(models, Sequence) else [models],
             with_coverage=self.config.coverage_penalty > 0,
@@ -103,8 +107,8 @@ class Translator:
         Args:
           output_dir: the run's directory, as `t2t-trainer` or `t2t-avg-all` wrote it.
           checkpoint_path: a checkpoint's path prefix; default: the run's newest.
-          decode_hparams: decoding settings that differ from the paper's, "name=value,..." or a
-            mapping.
+          decode_hparams: decoding settings that differ from the paper's for the run's problem,
+            "name=value,..." or a mapping.
           ensemble: more models to translate with, each the directory of a run or the path prefix of
             a checkpoint in one; they may be of other hyperparameter sets.
           forbidden: words or phrases that no translation may hold.
@@ -114,13 +118,14 @@ class Translator:
             runs have different vocabularies, or Keras runs on another backend than TensorFlow.
         """
         from t2t_keras.decoding.trained_model import load_ensemble
+        from t2t_keras.training.run_record import RunRecord
 
         if keras.backend.backend() != "tensorflow":
             raise UserError(
                 f"Translating needs TensorFlow: KERAS_BACKEND is {keras.backend.backend()}. Leave "
                 f"it unset."
             )
-        config = decode_config(decode_hparams)
+        config = decode_config(decode_hparams, RunRecord.load(output_dir).problem.decoding)
         models, tokenizer = load_ensemble(output_dir, checkpoint_path, ensemble)
         return cls(models, tokenizer, config, forbidden)
 
@@ -261,7 +266,8 @@ class Translator:
             for part, ids in enumerate(source.parts)
         }
         found = {}
-        for batch in batches({key: len(ids) for key, ids in parts.items()}, config.batch_tokens):
+        lengths = {key: len(ids) for key, ids in parts.items()}
+        for batch in batches(lengths, config.batch_tokens, few_shapes=config.xla):
             begins = [begun[number] if part == 0 else begun[number][:0] for number, part in batch]
             # A line's parts are told apart from other lines.
             numbers = [first_number + number + (part << 24) for number, part in batch]
@@ -279,10 +285,16 @@ class Translator:
         prefixes: Sequence[np.ndarray],
         numbers: Sequence[int],
     ) -> list[list[Hypothesis]]:
-        ids, scores = self.search(
-            padded(sources), padded(prefixes), np.array(numbers, np.int32) & 0x7FFFFFFF
-        )
-        ids, scores = ids.numpy(), scores.numpy()
+        numbers = np.array(numbers) & 0x7FFFFFFF
+        if self.config.xla:
+            source = padded_to_few_shapes(sources, self.config.batch_tokens)
+            added = len(source) - len(sources)
+            prefixes = padded_to_few_shapes([*prefixes, *[prefixes[0][:0]] * added], len(source))
+            numbers = np.pad(numbers, [0, added])
+        else:
+            source, prefixes = padded(sources), padded(prefixes)
+        ids, scores = self.search(source, prefixes, numbers.astype(np.int32))
+        ids, scores = ids.numpy()[: len(sources)], scores.numpy()[: len(sources)]
         if np.isnan(scores).any() or not np.isfinite(scores[:, 0]).all():
             raise UserError(
                 "No translation is possible: every one holds what is forbidden, or the model gives "
@@ -363,10 +375,13 @@ class Translator:
         )
 
     def _max_lengths(self, source: tf.Tensor) -> tf.Tensor:
-        """Returns how many tokens the translation of each row may have, int32 [B]."""
+        """Returns how many tokens the translation of each row may have, int32 [B].
+
+        A row of nothing but padding is there for its shape only, and ends at once.
+        """
         lengths = tf.math.count_nonzero(source != PADDING_ID, axis=1, dtype=tf.int32)
-        lengths += self.config.extra_length
-        return tf.minimum(lengths, self.config.max_length) if self.config.max_length else lengths
+        most = self.config.max_length or tf.int32.max
+        return tf.where(lengths == 0, 1, tf.minimum(lengths + self.config.extra_length, most))
 
 
 def _check_numbers(found: np.ndarray) -> None:

@@ -3,12 +3,16 @@
 import contextlib
 from collections.abc import Callable
 
+from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.source_text import is_text
 from t2t_keras.decoding.translator import Translator
 
 
 def translate_typed(
-    translator: Translator, read_line: Callable[[], str], write_line: Callable[[str], None]
+    translator: Translator,
+    read_line: Callable[[], str],
+    write_line: Callable[[str], None],
+    problem: Problem | None = None,
 ) -> None:
     """Translates line after line until the input ends (Ctrl-D) or is interrupted (Ctrl-C).
 
@@ -19,6 +23,7 @@ def translate_typed(
       translator: what translates.
       read_line: gives the next line, raises EOFError at the end.
       write_line: takes each line of an answer.
+      problem: what prepares lines and finishes outputs.
     """
     config = translator.config
     with contextlib.suppress(EOFError, KeyboardInterrupt):
@@ -28,6 +33,7 @@ def translate_typed(
                 write_line("(This line is not UTF-8.)")
                 continue
             source, _, prefix = line.partition("\t")
+            source = problem.prepared(source) if problem else source
             [translation] = translator.translate([source], [prefix])
             if translation.cut:
                 write_line(f"(The last {translation.cut:,} tokens were too much and are left out.)")
@@ -35,4 +41,5 @@ def translate_typed(
                 for hypothesis in translation.hypotheses:
                     write_line(f"{hypothesis.score:.4f}\t{hypothesis.text}")
             else:
-                write_line(translation.text)
+                text = translation.text
+                write_line(problem.finished(source, text) if problem else text)

@@ -35,6 +35,11 @@ class TranslationScore:
     def __str__(self) -> str:
         return self.report
 
+    @property
+    def main(self) -> tuple[str, float]:
+        """Name and value of what is followed while training."""
+        return "bleu", self.bleu
+
 
 def bleu(
     hypotheses: Sequence[str],

@@ -4,7 +4,8 @@ import dataclasses
 from collections.abc import Sequence
 
 from t2t_keras.decoding.attention_weights import AttentionWeights
-from t2t_keras.decoding.translator import Hypothesis, Translator
+from t2t_keras.decoding.translation import Hypothesis
+from t2t_keras.decoding.translator import Translator
 
 
 @dataclasses.dataclass(frozen=True)

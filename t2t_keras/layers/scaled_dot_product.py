@@ -23,7 +23,8 @@ def scaled_dot_product_attention(query, key, value, mask=None, dropout=None, tra
     Returns:
       [..., query length, d_v], and the weights [..., query length, key length].
     """
-    weights = _attention_weights(_scores(query, key), mask, value.dtype)
+    scores = ops.matmul(_scaled(query), ops.swapaxes(key, -1, -2))
+    weights = _attention_weights(scores, mask, value.dtype)
     if dropout is not None:
         weights = dropout(weights, training=training)
     return ops.matmul(weights, value), weights
@@ -44,7 +45,9 @@ def attention_over_parts(query, parts, mask=None):
     """
     if len(parts) == 1:
         return scaled_dot_product_attention(query, **parts[0], mask=mask)
-    scores = ops.concatenate([_scores(query, part["key"]) for part in parts], axis=-1)
+    query = _scaled(query)
+    scores = [ops.matmul(query, ops.swapaxes(part["key"], -1, -2)) for part in parts]
+    scores = ops.concatenate(scores, axis=-1)
     weights = _attention_weights(scores, mask, parts[0]["value"].dtype)
     attended, start = 0, 0
     for part in parts:
@@ -54,8 +57,8 @@ def attention_over_parts(query, parts, mask=None):
     return attended, weights
 
 
-def _scores(query, key):
-    return ops.matmul(query * key.shape[-1] ** -0.5, ops.swapaxes(key, -1, -2))
+def _scaled(query):
+    return query * query.shape[-1] ** -0.5
 
 
 def _attention_weights(scores, mask, dtype):

@@ -188,7 +188,7 @@ class DecoderLayer(_TransformerLayer):
         read = self.residual_3.sublayer_input(x)
         return self.residual_3(x, self.feed_forward(read, training=training), training=training)
 
-    def step(self, x, past, recent, place, legal, memory, memory_mask):
+    def step(self, x, past, recent, here, legal, memory, memory_mask):
         """Computes the next position of some hypotheses of each sentence.
 
         The keys and values of the positions before stand in slots, one for each hypothesis and
@@ -198,7 +198,8 @@ class DecoderLayer(_TransformerLayer):
           x: [batch, hypotheses, d_model].
           past: {"key", "value"} of earlier positions, each [batch, heads, slots, width]; read only.
           recent: the same of the positions since, with room for more.
-          place: the slot in `recent` of the first hypothesis; the others follow.
+          here: boolean [slots of recent], True for the slots of the new position, which follow each
+            other in the order of the hypotheses, from a multiple of their number on.
           legal: boolean [batch, hypotheses, slots of past + slots of recent]; it is True for the
             slots of a hypothesis's own positions, the new one included.
           memory: {"key", "value"} of the encoder's output.
@@ -209,7 +210,7 @@ class DecoderLayer(_TransformerLayer):
         """
         read = self.residual_1.sublayer_input(x)
         new = self.self_attention.keys_and_values(read)
-        recent = {name: _with_slots(recent[name], place, new[name]) for name in recent}
+        recent = {name: _written(recent[name], here, new[name]) for name in recent}
         attended = self.self_attention.attend(read, [past, recent], legal[:, None])
         x = self.residual_1(x, attended)
         read = self.residual_2.sublayer_input(x)
@@ -222,13 +223,11 @@ class DecoderLayer(_TransformerLayer):
         return x_shape
 
 
-def _with_slots(kept, place, new):
-    """Writes new [batch, heads, n, width] at slots place .. place + n - 1, a multiple of n.
+def _written(kept, here, new):
+    """Writes new [batch, heads, n, width] over the slots `here` of kept.
 
     `ops.slice_update` would be XLA's operator, which TensorFlow compiles even where nobody asked
     for XLA.
     """
-    slots, n = ops.shape(kept)[2], ops.shape(new)[2]
-    slot = ops.arange(slots, dtype="int32")
-    here = ops.logical_and(slot >= place, slot < place + n)
-    return ops.where(here[:, None], ops.tile(new, (1, 1, slots // n, 1)), kept)
+    repeats = ops.shape(kept)[2] // ops.shape(new)[2]
+    return ops.where(here[:, None], ops.tile(new, (1, 1, repeats, 1)), kept)

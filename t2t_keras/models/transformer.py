@@ -312,8 +312,10 @@ class Transformer(keras.Model):
         """
         hypotheses = previous.shape[1]
         place = index if place is None else place
+        slots = ops.shape(cache["recent"][0]["key"])[2]
         if legal is None:
-            legal = self._own_slots(index, hypotheses, ops.shape(cache["recent"][0]["key"])[2])
+            legal = self._own_slots(index, hypotheses, slots)
+        here = ops.equal(ops.arange(slots, dtype="int32") // hypotheses, place)
         x = self.embedding(ops.reshape(previous, (-1, 1)))
         x = ops.where(ops.equal(index, 0), ops.zeros_like(x), x)
         x = self.target_positions(x, start=index)
@@ -322,9 +324,7 @@ class Transformer(keras.Model):
         for layer, past, recent, memory in zip(
             self.decoder, cache["past"], cache["recent"], cache["memory"], strict=True
         ):
-            x, recent = layer.step(
-                x, past, recent, place * hypotheses, legal, memory, cache["memory_mask"]
-            )
+            x, recent = layer.step(x, past, recent, here, legal, memory, cache["memory_mask"])
             kept.append(recent)
         if self.config["pre_norm"]:
             x = self.decoder_norm(x)

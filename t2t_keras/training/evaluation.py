@@ -23,7 +23,7 @@ class Evaluator:
       generated: its data.
       output_dir: the run's; the best weights go to `best/` in it.
       eval_steps: most batches to evaluate; 0 = the whole dev set.
-      with_bleu: whether dev set BLEU is computed as well.
+      with_bleu: whether the dev set's BLEU, or the problem's other score, is computed as well.
     """
 
     def __init__(
@@ -56,8 +56,8 @@ class Evaluator:
         """Returns scalars of the dev set at this step, and records them.
 
         Returns:
-          {"loss": unsmoothed cross-entropy a token, "perplexity", "accuracy", and "bleu" where
-          asked for}.
+          {"loss": unsmoothed cross-entropy a token, "perplexity", "accuracy", and where asked for
+          "bleu", or what else the problem is scored by}.
         """
         totals = Totals()
         most = self._record.hparams.microbatch_tokens
@@ -71,7 +71,7 @@ class Evaluator:
                 totals.add(self._step.evaluate(arrays))
         scalars = totals.scalars()
         if self._with_bleu:
-            scalars["bleu"] = self._bleu()
+            scalars |= self._score()
         self._remember(step, scalars)
         return scalars
 
@@ -80,15 +80,19 @@ class Evaluator:
         history = self._history()
         return min(history, key=lambda entry: entry["loss"])["step"] if history else -1
 
-    def _bleu(self) -> float:
+    def _score(self) -> dict[str, float]:
+        problem = self._record.problem
         if self._translator is None:
+            from t2t_keras.decoding.config import decode_config
             from t2t_keras.decoding.translator import Translator
 
-            self._translator = Translator(self._step.model, self._record.tokenizer)
+            config = decode_config(defaults=problem.decoding)
+            self._translator = Translator(self._step.model, self._record.tokenizer, config)
         sources, references = self._generated.text("dev")
         translations = self._translator.translate(sources)
-        score = self._record.problem.score([each.text for each in translations], references)
-        return score.bleu
+        score = problem.score([each.text for each in translations], references, sources)
+        name, value = score.main
+        return {name: value}
 
     def _remember(self, step: int, scalars: dict[str, float]) -> None:
         # A run that continues from an earlier checkpoint evaluates the later steps again.

@@ -1,28 +1,64 @@
+import re
+
 import pytest
 import tensorflow as tf
 
 from t2t_keras.bin import t2t_exporter
 from t2t_keras.decoding.translator import Translator
+from t2t_keras.serving.stored_weights import rounded_weights
+from t2t_keras.tables.results import Result, append_result
 
 LINES = ["A man sleeps.", "", "The dog eats in the red house."]
 
 
 def test_exports_the_newest_checkpoint(random_run, tmp_path, capsys):
+    results = tmp_path / "results.jsonl"
+    result = {"set": "transformer_tiny", "problem": "parallel_text", "random_seed": 1}
+    for steps, bleu in ((20, 11.0), (30, 12.34)):
+        append_result(results, Result(**result, split="test", steps=steps, bleu=bleu))
     settings = "beam_size=3,extra_length=2"
     t2t_exporter.run(
         [
             "t2t-exporter",
             f"--output_dir={random_run}",
-            f"--export_dir={tmp_path}",
+            f"--export_dir={tmp_path / 'export'}",
             f"--decode_hparams={settings}",
+            "--dtype=bfloat16",
+            f"--results_file={results}",
         ]
     )
-    (version,) = tmp_path.iterdir()
-    assert f"{version}: SavedModel" in capsys.readouterr().out
+    (version,) = (tmp_path / "export").iterdir()
+    output = capsys.readouterr().out
+    assert f"{version}: SavedModel" in output
+    measured = r"dev: \S+ BLEU with weights as bfloat16, \S+ as float32 \([+-]\S+; nrefs:1"
+    assert re.search(measured, output)
+    readme = (version / "README.md").read_text("utf-8")
+    assert re.search(measured, readme)
+    for line in ("problem: parallel_text", "steps: 30", "weights: bfloat16", "test: 12.34 BLEU"):
+        assert line in readme
+    assert "11.00" not in readme
+    translator = Translator.from_run(random_run, random_run / "model.ckpt-30", settings)
+    (model,) = translator.models
     serve = tf.saved_model.load(str(version)).signatures["serving_default"]
     texts = [text.decode() for text in serve(text=tf.constant(LINES))["translation"].numpy()]
-    translator = Translator.from_run(random_run, random_run / "model.ckpt-30", settings)
-    assert texts == [translation.text for translation in translator.translate(LINES)]
+    with rounded_weights(model.weights, "bfloat16"):
+        assert texts == [translation.text for translation in translator.translate(LINES)]
+
+
+def test_what_cannot_be_measured_is_said(random_run, tmp_path, capsys, monkeypatch):
+    exported = []
+    monkeypatch.setattr(
+        "t2t_keras.serving.export.export", lambda *_, **settings: exported.append(settings)
+    )
+    t2t_exporter.run(["t2t-exporter", f"--output_dir={random_run}", "--dtype=int8", "--nomeasure"])
+    line = "what weights as int8 lose was not measured"
+    assert line in capsys.readouterr().out
+    assert exported[0]["origin"].scores == (line,)
+    with pytest.raises(SystemExit):
+        t2t_exporter.run(
+            ["t2t-exporter", f"--output_dir={random_run}", f"--data_dir={tmp_path / 'none'}"]
+        )
+    assert "There is no generated data" in capsys.readouterr().err
 
 
 def test_errors_are_one_message(random_run, capsys):

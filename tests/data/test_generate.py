@@ -222,7 +222,7 @@ def test_a_split_without_a_usable_pair(problem, tmp_dir, tmp_path):
 
 def test_vocabulary_of_some_lines_only(problem, tmp_dir, tmp_path):
     few = dataclasses.replace(problem, vocab_lines=100)
-    generate(few, tmp_path, tmp_dir)
+    generate(few, tmp_path, tmp_dir, chunk_pairs=50)
     # 230 lines, at most 100: every third one.
     kept = [
         sentence(language, "train", number)

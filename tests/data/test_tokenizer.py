@@ -229,3 +229,18 @@ def test_a_model_with_other_special_ids():
         Tokenizer(model.getvalue(), origin="mine.model")
     assert "mine.model has other special ids: padding is missing (expected 0)" in str(caught.value)
     assert "end of sentence is 2 (expected 1), unknown is 0 (expected 2)" in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_symbols_are_one_piece_each(kind):
+    symbols = ["(S", "(SBAR", "/S)", "(,)", "('')", "(``)", '(")']
+    # The one that no line has is there as well.
+    lines = ["(S (,) ('') a cat /S)", "S /S cats , 'eat' the SBAR (``)", '(") a dog'] * 20
+    tokenizer = Tokenizer.train(lines, 285, kind, symbols)
+    for line in (*lines[:3], "(SBAR (S /S)", "(S"):
+        ids = tokenizer.encode([line])[0]
+        pieces = tokenizer.pieces(ids[:-1])
+        found = [piece for piece in pieces if piece[1:] in symbols]
+        assert found == [f"\u2581{word}" for word in line.split() if word in symbols]
+        assert tokenizer.decode([ids]) == [line]
+        assert tokenizer.graph_tokenizer().tokenize([line]).to_list() == [ids.tolist()]

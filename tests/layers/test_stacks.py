@@ -114,7 +114,8 @@ def test_one_more_position_from_kept_keys_and_values(parts, random):
     of_memory = decoder.memory_attention.keys_and_values(memory)
     mask = keras.ops.convert_to_tensor(SOURCE != 0)[:, None, None]
     legal = np.array([[[True, False, True, True]]])
-    output, recent = decoder.step(x[:, 2:], past, recent, 1, legal, of_memory, mask)
+    here = np.array([False, True, False])
+    output, recent = decoder.step(x[:, 2:], past, recent, here, legal, of_memory, mask)
     np.testing.assert_allclose(output.numpy(), expected[:, 2:], atol=1e-5)
     for name, kept in recent.items():
         np.testing.assert_allclose(kept[:, :, 1].numpy(), whole[name][:, :, 2], atol=1e-6)

@@ -1,33 +1,20 @@
 """The SavedModel does what `Translator` does, and needs neither this package nor Keras."""
 
 import re
+import shutil
 import subprocess
 import sys
 import unicodedata
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from t2t_keras.data.tokenizer import Tokenizer
-from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
-from t2t_keras.models.transformer import Transformer
-from t2t_keras.serving import export as export_module
+from t2t_keras.serving.detokenizer import graph_detokenizer
 from t2t_keras.serving.export import export
-
-LINES = [
-    "The small dog sleeps.",
-    "",
-    "Der kleine Hund schläft im Haus, während die Katze frisst.",
-    "  two spaces first",
-    " \t ",
-    "一只猫 🐈 sits",
-    "\u3000\u00a0",
-    "e\u0301 \x01 control",
-]
+from t2t_keras.serving.signatures import BLANK, TranslationModule
 
 # TensorFlow Text imports Keras for layers of its own, which the export does not use: they are
 # replaced by nothing, so that Keras can be blocked from the start.
@@ -41,29 +28,9 @@ runpy.run_path(script, run_name="__main__")
 """
 
 
-def small_translator(tokenizer, **config):
-    """Random weights: its output has pieces of all kinds in all places."""
-    keras.utils.set_random_seed(3)
-    model = Transformer(tokenizer.vocab_size, num_layers=1, d_model=16, d_ff=16, num_heads=2)
-    model.build()
-    model.embedding.matrix.assign(3.0 * model.embedding.matrix.numpy())
-    return Translator(model, tokenizer, DecodeConfig(**config))
-
-
 @pytest.fixture(scope="module")
-def translator():
-    tokenizer = Tokenizer.train([line for line in LINES if line.strip()] * 20, vocab_size=330)
-    return small_translator(tokenizer, beam_size=3, extra_length=3)
-
-
-@pytest.fixture(scope="module")
-def exported(translator, tmp_path_factory):
-    return export(translator, tmp_path_factory.mktemp("export"))
-
-
-@pytest.fixture(scope="module")
-def serve(exported):
-    signature = tf.saved_model.load(str(exported)).signatures["serving_default"]
+def serve(loaded):
+    signature = loaded.signatures["serving_default"]
 
     def serve(lines):
         result = signature(text=tf.constant(lines, tf.string))
@@ -73,21 +40,31 @@ def serve(exported):
     return serve
 
 
-def test_equals_in_process(translator, serve):
-    expected = translator.translate(LINES)
-    texts, scores = serve(LINES)
+def test_equals_in_process(translator, serve, lines):
+    expected = translator.translate(lines)
+    texts, scores = serve(lines)
     assert texts == [translation.text for translation in expected]
     np.testing.assert_allclose(scores, [t.score for t in expected], atol=1e-5)
     assert len({text for text in texts if text}) >= 4
 
 
-def test_equals_in_process_on_real_text(shared_data, tmp_path):
+def test_equals_in_process_on_real_text(shared_data, small_translator):
+    """The graph that is saved; some lines are too long and are cut, in both in the same place."""
     lines = (shared_data / "multi30k" / "val.en").read_text("utf-8").split("\n")[:300]
-    translator = small_translator(Tokenizer.train(lines, 1000), beam_size=2, extra_length=2)
-    loaded = tf.saved_model.load(str(export(translator, tmp_path)))
-    result = loaded.signatures["serving_default"](text=tf.constant(lines))
-    expected = [translation.text for translation in translator.translate(lines)]
-    assert [text.decode() for text in result["translation"].numpy()] == expected
+    translator = small_translator(
+        Tokenizer.train(lines, 1000), beam_size=2, extra_length=2, max_input_length=24
+    )
+    signatures = TranslationModule(translator).signatures()
+    result = signatures["serving_default"](text=tf.constant(lines))
+    expected = translator.translate(lines)
+    texts = [text.decode() for text in result["translation"].numpy()]
+    assert texts == [translation.text for translation in expected]
+    cut = [translation.cut for translation in expected]
+    assert result["cut"].numpy().tolist() == cut
+    assert 10 < sum(each > 0 for each in cut) < 200
+    pairs = {"text": tf.constant(lines), "translation": tf.constant(lines)}
+    with pytest.raises(tf.errors.InvalidArgumentError, match="text may have 24 tokens"):
+        signatures["score"](**pairs)
 
 
 def test_signature(serve):
@@ -96,6 +73,7 @@ def test_signature(serve):
     assert serve.signature.structured_outputs == {
         "translation": tf.TensorSpec([None], tf.string, name="translation"),
         "score": tf.TensorSpec([None], tf.float32, name="score"),
+        "cut": tf.TensorSpec([None], tf.int32, name="cut"),
     }
 
 
@@ -108,15 +86,15 @@ def test_batches_without_text(serve):
 
 def test_blank_is_what_python_calls_blank():
     characters = [chr(i) for i in range(sys.maxunicode + 1) if unicodedata.category(chr(i)) != "Cs"]
-    found = tf.strings.regex_full_match(tf.constant(characters), export_module._BLANK).numpy()
+    found = tf.strings.regex_full_match(tf.constant(characters), BLANK).numpy()
     expected = [not character.strip() for character in characters]
     assert found.tolist() == expected
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "char"])
-def test_detokenizer_is_the_tokenizers(kind):
+def test_detokenizer_is_the_tokenizers(kind, lines):
     """Random ids: spaces, bytes that are no UTF-8, and the unknown id, in all places."""
-    text = [line for line in LINES if line.strip()] * 20
+    text = [line for line in lines if line.strip()] * 20
     tokenizer = Tokenizer.train(text, vocab_size=300, kind=kind)
     pieces = tokenizer.graph_tokenizer().id_to_string(tf.range(tokenizer.vocab_size)).numpy()
     space = [i for i, piece in enumerate(pieces) if piece.decode().startswith("\u2581")]
@@ -124,16 +102,16 @@ def test_detokenizer_is_the_tokenizers(kind):
     ids = random.integers(2, tokenizer.vocab_size, [2000, 8])
     ids[::2, :2] = random.choice(space, [1000, 2])
     ids[np.arange(2000), random.integers(0, 8, 2000)] = 1
-    detokenize = export_module._detokenizer(tokenizer.graph_tokenizer())
+    detokenize = graph_detokenizer(tokenizer.graph_tokenizer())
     ended = np.where(np.cumsum(ids == 1, axis=1) > 0, 1, ids)
     found = detokenize(tf.constant(ended, tf.int32)).numpy()
     assert [text.decode() for text in found] == tokenizer.decode(ids)
 
 
-def test_example_script_needs_only_tensorflow(root, translator, exported):
+def test_example_script_needs_only_tensorflow(root, translator, exported, lines):
     script = root / "examples" / "translate_with_savedmodel.py"
     assert not re.search("t2t|keras", script.read_text("utf-8"))
-    sentences = [LINES[0], LINES[2]]
+    sentences = [lines[0], lines[2]]
     done = subprocess.run(
         [sys.executable, "-c", BLOCKED, script, exported, *sentences],
         capture_output=True,
@@ -145,7 +123,11 @@ def test_example_script_needs_only_tensorflow(root, translator, exported):
         assert f"{sentence}\n  -> {translation.text}  ({translation.score:.3f})" in done.stdout
 
 
-def test_versions_are_complete_and_rise(translator, tmp_path, monkeypatch):
+def test_versions_are_complete_and_rise(translator, exported, tmp_path, monkeypatch):
+    def copied(module, path, signatures):
+        shutil.copytree(exported, path)
+
+    monkeypatch.setattr(tf.saved_model, "save", copied)
     first, second = export(translator, tmp_path), export(translator, tmp_path)
     assert int(first.name) < int(second.name)
     assert sorted(path.name for path in tmp_path.iterdir()) == [first.name, second.name]

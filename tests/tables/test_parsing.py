@@ -11,10 +11,12 @@ LAYERS = 4 * (3 * ATTENTION + 2 * FEED_FORWARD + 5 * 2 * 1024)
 def test_rows_with_weights_and_results(make_result):
     results = [
         make_result(set="transformer_parsing_base", problem="parsing_wsj", bleu=None, f1=90.5),
+        # Other text: it is shown, but not beside the paper's.
+        make_result(set="transformer_parsing_base", problem="parsing_craft", bleu=None, f1=75.0),
         make_result(),
     ]
     table = parsing_table(results)
-    assert list(table.results) == results[:1]
+    assert list(table.results) == results[:2]
     assert len(table.rows) == 12
     ours = [row for row in table.rows if row["set"]]
     assert [(row["set"], row["paper_f1"], row["our_f1"], row["vocab_size"]) for row in ours] == [

@@ -1,0 +1,169 @@
+"""English constituency parsing (section 6.3): sentences in, trees out.
+
+A source is a sentence's words, tokenised as its treebank has them; a target is its tree as symbols
+(`t2t_keras.trees.symbols`), each one piece of the vocabulary that words and symbols share. What
+the model writes becomes a tree over the words, and F1 is evalb's.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from t2t_keras.data.problem import Problem
+from t2t_keras.errors import UserError
+from t2t_keras.registry import register_problem
+from t2t_keras.settings import setting
+from t2t_keras.trees.chunks import TreeChunk, chunk_symbols, tree_chunks
+from t2t_keras.trees.penn_treebank import split_files
+from t2t_keras.trees.symbols import escaped, rebuilt, words_of
+from t2t_keras.trees.tree import bracketed
+
+
+@dataclasses.dataclass(frozen=True)
+class _Parsing(Problem):
+    """All parsing problems; they differ in where the trees stand."""
+
+    source_language: str = "en"
+    target_language: str = "trees"
+    vocab_size: int = setting(16_000, "ids that words and symbols share (section 6.3)", minimum=4)
+    vocab_lines: int = setting(
+        1_000_000,
+        "most training trees, evenly spread, whose words the vocabulary is learned from",
+        minimum=1,
+    )
+    # The pieces of symbols begin with a space, which "char" vocabularies do not have in pieces.
+    vocab_kind: str = setting("bpe", "how the vocabulary is learned", choices=("bpe", "unigram"))
+
+    reversible: ClassVar[bool] = False
+    # Section 6.3.
+    decoding: ClassVar[Mapping[str, Any]] = {"beam_size": 21, "alpha": 0.3, "extra_length": 300}
+    finished_suffix: ClassVar[str] = "trees"
+
+    def tree_files(self, tmp_dir: Path) -> dict[str, list[Path]]:
+        """Returns the files of trees of each split."""
+        raise NotImplementedError
+
+    def chunks(self, tmp_dir: Path, chunk_pairs: int) -> dict[str, list[TreeChunk]]:
+        """Returns the chunks of the files of trees."""
+        return {
+            split: tree_chunks(files, chunk_pairs)
+            for split, files in self.tree_files(tmp_dir).items()
+        }
+
+    def symbols(self, chunks: Sequence[TreeChunk]) -> list[str]:
+        """Returns the brackets and tags of the training trees."""
+        return chunk_symbols(chunks)
+
+    def prepared(self, source: str) -> str:
+        """Returns a line with its brackets as treebanks have them, -LRB- and -RRB-."""
+        return escaped(source)
+
+    def finished(self, source: str, output: str) -> str:
+        """Returns the tree over the line's words, in brackets; "" where it has none."""
+        words = words_of(source)
+        return bracketed(rebuilt(output.split(), words)[0]) if words else ""
+
+    @property
+    def tokenize(self) -> str:
+        """Symbols are scored as trees, not as text."""
+        return "none"
+
+    def score(
+        self, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str] = ()
+    ):
+        """Returns F1 of the trees over the words of the sources.
+
+        Raises:
+          UserError: a reference is no tree over its source's words.
+        """
+        from t2t_keras.evaluation.parses import score_parses
+
+        return score_parses(hypotheses, references, sources)
+
+
+@register_problem
+@dataclasses.dataclass(frozen=True)
+class ParsingTrees(_Parsing):
+    """Your own trees: train.trees, dev.trees and, where there is one, test.trees in --tmp_dir."""
+
+    def tree_files(self, tmp_dir: Path) -> dict[str, list[Path]]:
+        """Returns the files; the test set is there if its file is.
+
+        Raises:
+          UserError: train.trees or dev.trees is missing.
+        """
+        files = {split: tmp_dir / f"{split}.trees" for split in ("train", "dev", "test")}
+        missing = [str(files[split]) for split in ("train", "dev") if not files[split].exists()]
+        if missing:
+            raise UserError(
+                f"{' and '.join(missing)} cannot be found. Give --tmp_dir the directory with the "
+                f"trees, in brackets as the Penn Treebank has them."
+            )
+        return {split: [path] for split, path in files.items() if path.exists()}
+
+
+@register_problem
+@dataclasses.dataclass(frozen=True)
+class ParsingCraft(ParsingTrees):
+    """67 biomedical articles (CRAFT): train.trees of 18,943 and dev.trees of 2,778 sentences."""
+
+    vocab_size: int = setting(8000, "ids that words and symbols share", minimum=4)
+
+
+@register_problem
+@dataclasses.dataclass(frozen=True)
+class ParsingWsj(_Parsing):
+    """The Penn Treebank's Wall Street Journal: sections 02-21, dev 22, test 23 (Table 4)."""
+
+    def tree_files(self, tmp_dir: Path) -> dict[str, list[Path]]:
+        """Returns the `.mrg` files of the sections, wherever below `tmp_dir` they stand."""
+        return split_files(tmp_dir)
+
+
+@register_problem
+@dataclasses.dataclass(frozen=True)
+class ParsingWsjSemi(_Parsing):
+    """As parsing_wsj, and trees of a parser: silver.trees, or a folder silver, in --tmp_dir."""
+
+    vocab_size: int = setting(32_000, "ids that words and symbols share (section 6.3)", minimum=4)
+
+    def tree_files(self, tmp_dir: Path) -> dict[str, list[Path]]:
+        """Returns the sections' files, and those of the parser's trees after those of train.
+
+        Raises:
+          UserError: there are no such trees, or both a file and a folder.
+        """
+        file, folder = tmp_dir / "silver.trees", tmp_dir / "silver"
+        inside = sorted(path for path in folder.rglob("*") if path.is_file())
+        if file.exists() == bool(inside):
+            raise UserError(
+                f"{file} and {folder} are both there: leave one."
+                if inside
+                else f"There are no trees of a parser in {tmp_dir}: put them there as {file.name}, "
+                f"or as files in a folder {folder.name}."
+            )
+        splits = split_files(tmp_dir, besides=folder)
+        return {**splits, "train": [*splits["train"], *(inside or [file])]}
+
+
+@register_problem
+@dataclasses.dataclass(frozen=True)
+class WsjParsing(ParsingWsj):
+    """tensor2tensor's name of parsing_wsj."""
+
+
+@register_problem
+@dataclasses.dataclass(frozen=True)
+class ParsingEnglishPtb8k(ParsingWsj):
+    """tensor2tensor's name of parsing_wsj with a vocabulary of 8,192."""
+
+    vocab_size: int = setting(8192, "ids that words and symbols share", minimum=4)
+
+
+@register_problem
+@dataclasses.dataclass(frozen=True)
+class ParsingEnglishPtb16k(ParsingWsj):
+    """tensor2tensor's name of parsing_wsj with a vocabulary of 16,384."""
+
+    vocab_size: int = setting(16_384, "ids that words and symbols share", minimum=4)

@@ -1,0 +1,137 @@
+"""`README.md` of an export: what it is, how to serve it, and how to ask it."""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.serving.origin import Origin
+from t2t_keras.versions import installed_versions
+
+README_FILE = "README.md"
+
+_MEANINGS = {
+    "serving_default": """Translates. `score` is the log-probability over the length penalty
+((5 + tokens) / 6)^alpha; 0 is certain. `cut` says how many tokens of a text were left out because
+it has more than max_input_length (see above). A blank text gives a blank translation, score 0.""",
+    "nbest": """The best translations of each text, best first, as many as the beam is wide or
+samples are drawn; "" with score -inf where there are fewer. `alpha` may be left out over gRPC and
+is then the one above; over REST, TensorFlow Serving asks for every input.""",
+    "score": """How likely the model finds given translations: the natural logarithm of their
+probability, the end of sentence included, and of how many tokens that is.""",
+    "tokens": """Translates ids, each row with its end of sentence (1), then padding (0). `ids`
+and `scores` are those of the best hypotheses, best first. Other ids are refused with
+INVALID_ARGUMENT. `alpha` as in `nbest`.""",
+    "attention": """Where the model looks: `weights` are the decoder's over the text (batch, layer,
+head, piece of the translation, piece of the text); `encoder_weights` and `decoder_weights` those of
+self-attention. Pieces are "" behind the end of a sentence.""",
+}
+
+
+def write_readme(
+    directory: Path,
+    origin: Origin,
+    config: DecodeConfig,
+    vocabulary: Mapping[str, int | str],
+    dtype: str,
+    servable_name: str,
+) -> None:
+    """Writes the README.
+
+    Args:
+      directory: of the version, with its saved_model.pb.
+      origin: what it was made from.
+      config: how it translates.
+      vocabulary: "size" and "sha256" of it.
+      dtype: how the weights are stored.
+      servable_name: what the model is called in the examples.
+
+    Raises:
+      OSError: it cannot be written.
+    """
+    settings = ", ".join(f"{name}={value}" for name, value in dataclasses.asdict(config).items())
+    versions = ", ".join(f"{name} {version}" for name, version in installed_versions().items())
+    steps = "not known" if origin.steps is None else f"{origin.steps:,}"
+    scores = "".join(f"- {line}\n" for line in origin.scores or ("BLEU: not measured",))
+    text = f"""# A translation model for TensorFlow Serving
+
+- problem: {origin.problem or "not known"}
+- hyperparameter set: {origin.hparams_set or "not known"}
+- optimizer steps: {steps}
+- training data, SHA-256: {origin.data or "not known"}
+- vocabulary: SentencePiece, {vocabulary["size"]:,} ids, SHA-256 {vocabulary["sha256"]}
+- weights: {dtype}
+- decoding: {settings}
+- made with: {versions}
+{scores}
+## Serve
+
+In the folder above this one, which holds all versions, with Docker:
+
+    docker run --rm -p 8500:8500 -p 8501:8501 -e MODEL_NAME={servable_name} \\
+        -v "$PWD":/models/{servable_name} tensorflow/serving
+
+or with the program itself:
+
+    tensorflow_model_server --port=8500 --rest_api_port=8501 --model_name={servable_name} \\
+        --model_base_path="$PWD"
+
+The graph needs TensorFlow 2.21 or later and the operators of TensorFlow Text, which TensorFlow
+Serving has. Any other program that can load a SavedModel loads it too, with TensorFlow Text's
+operator libraries.
+
+## Ask
+
+Over gRPC, with `t2t-query-server` or any client of TensorFlow Serving's `PredictionService`:
+
+    t2t-query-server --server=localhost:8500 --servable_name={servable_name} \\
+        --inputs_once={json.dumps(origin.example, ensure_ascii=False)}
+
+Over REST:
+
+    curl http://localhost:8501/v1/models/{servable_name}:predict -d \\
+        '{_rest_example(origin.example)}'
+
+A request whose text is not UTF-8 is refused with INVALID_ARGUMENT.
+
+## Signatures
+
+{_signatures(directory)}
+## Files
+
+`manifest.json` has the size and the SHA-256 of each file. `t2t_keras.load_export` compares them
+before it loads. Loading runs nothing but TensorFlow's graph: there is no Python code, no pickle and
+no Keras configuration in this folder. `assets.extra/tf_serving_warmup_requests` are requests that
+TensorFlow Serving runs while it loads, so that the first answer comes as fast as the second.
+"""
+    (directory / README_FILE).write_text(text, encoding="utf-8")
+
+
+def _rest_example(sentence: str) -> str:
+    request = {"signature_name": "serving_default", "inputs": {"text": [sentence]}}
+    # For a shell, between single quotes.
+    return json.dumps(request, ensure_ascii=False).replace("'", "\\u0027")
+
+
+def _signatures(directory: Path) -> str:
+    """Returns a table of each signature as it stands in the SavedModel."""
+    content = (directory / "saved_model.pb").read_bytes()
+    (graph,) = saved_model_pb2.SavedModel.FromString(content).meta_graphs
+    tables = []
+    for name, meaning in _MEANINGS.items():
+        if name not in graph.signature_def:
+            continue
+        signature = graph.signature_def[name]
+        lines = [f"### `{name}`\n\n{meaning}\n", "| | name | dtype | shape |", "|---|---|---|---|"]
+        for kind, tensors in (("input", signature.inputs), ("output", signature.outputs)):
+            for key in sorted(tensors):
+                dtype = tf.as_dtype(tensors[key].dtype).name
+                sizes = [dim.size for dim in tensors[key].tensor_shape.dim]
+                shape = ", ".join("?" if size < 0 else str(size) for size in sizes)
+                lines.append(f"| {kind} | `{key}` | {dtype} | [{shape}] |")
+        tables.append("\n".join(lines) + "\n")
+    return "\n".join(tables)

@@ -1,0 +1,1 @@
+"""Constituency trees: reading treebanks, trees as sequences of symbols, and back."""

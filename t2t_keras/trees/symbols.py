@@ -1,0 +1,147 @@
+"""Trees as sequences of symbols, as tensor2tensor's parsers wrote them, and back.
+
+(S (NP (NNP John)) (VP (VBZ runs))) becomes S NP NNP /NP VP VBZ /VP /S: words are left out, and
+each leaves its tag. Here the symbols have brackets, (S (NP (NNP) /NP) (VP (VBZ) /VP) /S), which no
+word of a tree can hold: a word "NP" or "/NP" in the text is never taken for a symbol, nor a tag
+for a constituent. The root, TOP, is left out.
+"""
+
+import functools
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from t2t_keras.trees.tree import ROOT, Step, Tree, TreeBuilder, walk
+
+# The tag of a word that the model gave none, as the Penn Treebank's guidelines have it.
+UNKNOWN_TAG = "XX"
+
+# The kinds of repairs.
+EMPTY_OUTPUT = "empty output"
+UNKNOWN_SYMBOL = "symbol that is none"
+EXTRA_TAG = "tag without a word"
+MISSING_TAG = "word without a tag"
+EXTRA_CLOSING = "closed but never opened"
+MISSING_CLOSING = "opened but not closed"
+OTHER_CLOSING = "closed by another label"
+EMPTY_BRACKET = "bracket without words"
+
+_SYMBOL = re.compile(r"\((?P<label>[^\s()]+)(?P<tag>\))?|/(?P<closed>[^\s()]+)\)", re.ASCII)
+_ESCAPES = str.maketrans({"(": "-LRB-", ")": "-RRB-"})
+
+
+def opening(label: str) -> str:
+    """Returns the symbol that begins a constituent."""
+    return f"({label}"
+
+
+def closing(label: str) -> str:
+    """Returns the symbol that ends a constituent."""
+    return f"/{label})"
+
+
+def tag(label: str) -> str:
+    """Returns the symbol of a word's tag."""
+    return f"({label})"
+
+
+def symbols(tree: Tree) -> list[str]:
+    """Returns a tree as symbols, its root left out if that is TOP."""
+    spelled = {Step.OPEN: opening, Step.WORD: tag, Step.CLOSE: closing}
+    found = [spelled[step](node.label) for step, node in walk(tree)]
+    return found[1:-1] if tree.label == ROOT and not tree.word else found
+
+
+def vocabulary_symbols(constituents: Iterable[str], tags: Iterable[str]) -> list[str]:
+    """Returns all symbols of some labels, sorted."""
+    labels = set(constituents) - {ROOT}
+    return sorted({*map(opening, labels), *map(closing, labels), *map(tag, tags)})
+
+
+def escaped(line: str) -> str:
+    """Returns a line with its brackets as treebanks have them, -LRB- and -RRB-."""
+    return line.translate(_ESCAPES)
+
+
+def words_of(line: str) -> list[str]:
+    """Returns the words of a line, divided by spaces and tabs, with brackets escaped."""
+    return re.split(r"[ \t\r\n]+", stripped) if (stripped := escaped(line).strip(" \t\r\n")) else []
+
+
+def rebuilt(output: Sequence[str], words: Sequence[str]) -> tuple[Tree, Counter]:
+    """Returns the tree over some words that symbols describe, whatever the symbols are.
+
+    Where they describe none, they are repaired: what closes an outer constituent closes the inner
+    ones as well; what closes a label that is not open closes the innermost one; words left over
+    get the tag XX, in the innermost constituent that is still open; tags left over and
+    constituents without words go.
+
+    Args:
+      output: the symbols.
+      words: the words, in their order.
+
+    Returns:
+      The tree, its root TOP, with exactly these words; and the number of repairs of each kind.
+    """
+    builder = TreeBuilder()
+    builder.open(ROOT)
+    repairs: Counter = Counter()
+    left = iter(words)
+    if not output and words:
+        repairs[EMPTY_OUTPUT] += 1
+    for symbol in output:
+        kind, label = _read(symbol)
+        if kind is Step.OPEN:
+            builder.open(label)
+        elif kind is Step.CLOSE:
+            _close(builder, label, repairs)
+        elif kind is None:
+            repairs[UNKNOWN_SYMBOL] += 1
+        elif word := next(left, None):
+            builder.add(Tree(label, (), word))
+        else:
+            repairs[EXTRA_TAG] += 1
+    for word in left:
+        repairs[MISSING_TAG] += 1
+        builder.add(Tree(UNKNOWN_TAG, (), word))
+    while builder.depth > 1:
+        _end(builder, repairs)
+        repairs[MISSING_CLOSING] += 1
+    return builder.discard(), repairs
+
+
+@functools.lru_cache(maxsize=4096)
+def _read(symbol: str) -> tuple[Step | None, str]:
+    """Returns what a symbol says, with the label; None where it is no symbol."""
+    match = _SYMBOL.fullmatch(symbol)
+    if match is None:
+        return None, ""
+    if match["closed"]:
+        return Step.CLOSE, match["closed"]
+    return Step.WORD if match["tag"] else Step.OPEN, match["label"]
+
+
+def _close(builder: TreeBuilder, label: str, repairs: Counter) -> None:
+    """Ends the constituent that a closing symbol means."""
+    if builder.depth == 1:
+        # The root, which has no symbol.
+        repairs[EXTRA_CLOSING] += 1
+        return
+    if label == builder.open_labels[-1]:
+        _end(builder, repairs)
+        return
+    labels = builder.open_labels[1:]
+    if label not in labels:
+        repairs[OTHER_CLOSING] += 1
+        _end(builder, repairs)
+        return
+    for inner in reversed(labels):
+        _end(builder, repairs)
+        if inner == label:
+            return
+        repairs[MISSING_CLOSING] += 1
+
+
+def _end(builder: TreeBuilder, repairs: Counter) -> None:
+    if builder.close_or_drop():
+        repairs[EMPTY_BRACKET] += 1

@@ -1,0 +1,257 @@
+"""Parsing problems: from treebank files through training to F1."""
+
+import io
+import json
+import random
+import sys
+from pathlib import Path
+
+import pytest
+
+from t2t_keras import registry
+from t2t_keras.bin import t2t_datagen, t2t_decoder, t2t_evalb, t2t_trainer
+from t2t_keras.data.generate import generate
+from t2t_keras.data.generated import open_generated
+from t2t_keras.errors import UserError
+from t2t_keras.tables.results import read_results
+from t2t_keras.trees.symbols import symbols
+from t2t_keras.trees.tree import bracketed, words
+from t2t_keras.trees.treebank import cleaned, parsed, read_trees
+
+# One of each: traces, functions, indices, quotes, escaped brackets, several roots, no words.
+ODD = r"""
+( (S (`` ``) (S-TPC-1 (NP-SBJ (-NONE- *) ) (VP (VB Read)
+    (NP=2 (DT the) (NN and\/or) (PRN (-LRB- -LRB-) (NN NP) (-RRB- -RRB-) ))))
+  (, ,) ('' '') (NP-SBJ (PRP he)) (VP (VBD said) (SBAR (-NONE- 0) (S (-NONE- *T*-1) ))) (. .) ))
+( (FRAG (NP (NN /NP)) (. !)) (INTJ (UH yes)) )
+( (X (-NONE- *)) )
+"""
+
+
+@pytest.fixture(scope="module")
+def treebank(tmp_path_factory, load_module):
+    """A directory in the Penn Treebank's form, with a parser's trees beside it."""
+    toy = load_module(Path(__file__).parents[1] / "trees" / "toy_treebank.py")
+    generator = random.Random(5)
+    folder = tmp_path_factory.mktemp("treebank")
+    for section, sizes in {
+        1: [3],
+        2: [9, 20],
+        15: [11],
+        21: [5],
+        22: [6],
+        23: [4],
+        24: [3],
+    }.items():
+        for number, size in enumerate(sizes):
+            text = "".join(toy.as_mrg(toy.random_tree(generator)) for _ in range(size))
+            path = folder / "wsj" / f"{section:02d}" / f"wsj_{section:02d}{number:02d}.mrg"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text + (ODD if number == 0 else ""))
+    silver = [bracketed(toy.random_tree(generator)) for _ in range(70)]
+    (folder / "silver.trees").write_text("".join(f"{tree}\n" for tree in silver))
+    return folder
+
+
+def trees_in(folder, *sections):
+    paths = [path for each in sections for path in sorted((folder / f"wsj/{each}").iterdir())]
+    return [clean for path in paths for tree in read_trees(path) if (clean := cleaned(tree))]
+
+
+def pairs_of(generated, split):
+    store, decode = generated.store(split), generated.tokenizer.decode
+    sides = (decode(map(read, range(len(store)))) for read in (store.source, store.target))
+    return list(zip(*sides, strict=True))
+
+
+def as_pairs(trees):
+    return [(" ".join(words(tree)), " ".join(symbols(tree))) for tree in trees]
+
+
+def test_sections_become_splits(treebank, tmp_path, capsys):
+    problem = registry.problem("parsing_wsj", "vocab_size=400")
+    manifest = generate(problem, tmp_path, treebank, chunk_pairs=20)
+    generated = open_generated(problem, tmp_path)
+    expected = {
+        "train": trees_in(treebank, "02", "15", "21"),
+        "dev": trees_in(treebank, "22"),
+        "test": trees_in(treebank, "23"),
+    }
+    assert list(manifest["splits"]) == list(expected)
+    for split, trees in expected.items():
+        assert pairs_of(generated, split) == as_pairs(trees)
+        # The tree that has no words is counted, with its place.
+        left_out = manifest["splits"][split]["left_out"]
+        sources = {"train": 3, "dev": 1, "test": 1}[split]
+        assert left_out["with an empty line"]["count"] == sources
+    assert generated.text("dev") == tuple(map(list, zip(*as_pairs(expected["dev"]), strict=True)))
+    assert len(manifest["splits"]["train"]["shards"]) == 3
+    assert "has no section 03, 04, " in capsys.readouterr().out
+    # Each bracket and tag is a piece, and only those are.
+    tokenizer = generated.tokenizer
+    for source, target in pairs_of(generated, "train"):
+        written = tokenizer.pieces(tokenizer.encode([target])[0][:-1])
+        assert [piece.replace("\u2581", "") for piece in written] == target.split()
+        read = tokenizer.pieces(tokenizer.encode([source])[0])
+        assert not set(read) & set(written)
+    line = "NP /NP (NP (NP) /NP) the NP/ /S"
+    assert tokenizer.decode(tokenizer.encode([line])) == [line]
+    pieces = tokenizer.pieces(tokenizer.encode([problem.prepared(line)])[0])
+    assert not any("(" in piece or ")" in piece for piece in pieces)
+
+
+def test_the_number_of_workers_changes_nothing(treebank, tmp_path):
+    problem = registry.problem("parsing_wsj", "vocab_size=400")
+    for workers in (1, 2):
+        generate(problem, tmp_path / str(workers), treebank, workers, chunk_pairs=10)
+    one, two = (
+        {path.name: path.read_bytes() for path in (tmp_path / str(n) / "parsing_wsj").iterdir()}
+        for n in (1, 2)
+    )
+    assert one == two
+
+
+@pytest.mark.parametrize("form", ["file", "folder"])
+def test_silver_trees_follow_the_gold_ones(treebank, tmp_path, form):
+    folder = treebank
+    silver = [cleaned(tree) for tree in read_trees(treebank / "silver.trees")]
+    if form == "folder":
+        folder = tmp_path / "treebank"
+        (folder / "silver" / "02").mkdir(parents=True)
+        (folder / "wsj").symlink_to(treebank / "wsj")
+        lines = (treebank / "silver.trees").read_text().splitlines(keepends=True)
+        (folder / "silver" / "02" / "a.mrg").write_text("".join(lines[:40]))
+        (folder / "silver" / "b").write_text("".join(lines[40:]))
+        # rglob does not follow links to folders.
+        (folder / "wsj").unlink()
+        for path in sorted(treebank.glob("wsj/*/*.mrg")):
+            copy = folder / path.relative_to(treebank)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(path.read_bytes())
+    problem = registry.problem("parsing_wsj_semi", "vocab_size=400")
+    generate(problem, tmp_path, folder, chunk_pairs=25)
+    gold = trees_in(treebank, "02", "15", "21")
+    assert pairs_of(open_generated(problem, tmp_path), "train") == as_pairs([*gold, *silver])
+
+
+def test_silver_trees_are_needed_once(treebank, tmp_path):
+    problem = registry.problem("parsing_wsj_semi")
+    with pytest.raises(UserError, match="no trees of a parser"):
+        generate(problem, tmp_path, tmp_path)
+    (tmp_path / "silver").mkdir()
+    for path in (tmp_path / "silver" / "a", tmp_path / "silver.trees"):
+        path.write_text("(S (NN a))\n")
+    with pytest.raises(UserError, match="are both there"):
+        generate(problem, tmp_path, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("parsing_wsj", 16_000), ("parsing_wsj_semi", 32_000), ("wsj_parsing", 16_000),
+        ("parsing_english_ptb8k", 8192), ("parsing_english_ptb16k", 16_384),
+        ("parsing_craft", 8000), ("parsing_trees", 16_000),
+    ],
+)  # fmt: skip
+def test_names_and_vocabularies(name, size):
+    problem = registry.problem(name)
+    assert problem.vocab_size == size
+    assert problem.decoding == {"beam_size": 21, "alpha": 0.3, "extra_length": 300}
+    with pytest.raises(UserError, match=f"{name} has no other way round"):
+        registry.problem(f"{name}_rev")
+    with pytest.raises(UserError, match="vocab_kind"):
+        registry.problem(name, "vocab_kind=char")
+
+
+def test_a_vocabulary_without_the_symbols_is_refused(treebank, tmp_path):
+    problem = registry.problem("parsing_wsj", "vocab_size=400")
+    generate(problem, tmp_path, treebank)
+    same = tmp_path / "parsing_wsj" / "vocab.model"
+    again = registry.problem("wsj_parsing", f"vocab_file={same}")
+    generate(again, tmp_path, treebank)
+    (tmp_path / "train.trees").write_text("(S (ZZ (NN a)))\n")
+    (tmp_path / "dev.trees").write_text("(S (ZZ (NN a)))\n")
+    other = registry.problem("parsing_trees", f"vocab_file={same}")
+    with pytest.raises(UserError, match=r"lacks 2 symbols of parsing_trees: \(ZZ, /ZZ\)\."):
+        generate(other, tmp_path, tmp_path)
+
+
+def test_missing_trees(tmp_path):
+    with pytest.raises(UserError, match=r"train\.trees and .*dev\.trees cannot be found"):
+        generate(registry.problem("parsing_craft"), tmp_path, tmp_path)
+    with pytest.raises(UserError, match=r"has no \.mrg files for train and dev"):
+        generate(registry.problem("parsing_wsj"), tmp_path, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def run_dir(treebank, tmp_path_factory):
+    """A run of three steps of a tiny model."""
+    folder = tmp_path_factory.mktemp("run")
+    problem = ["--problem=parsing_wsj", "--problem_config=vocab_size=400", f"--data_dir={folder}"]
+    t2t_datagen.run(["t2t-datagen", *problem, f"--tmp_dir={treebank}"])
+    hparams = "num_layers=1,d_model=16,d_ff=16,num_heads=2,batch_tokens=500"
+    kind = type(registry.problem("parsing_wsj"))
+    with pytest.MonkeyPatch.context() as patch:
+        # A model that has learned nothing writes until it must stop.
+        patch.setattr(kind, "decoding", {**kind.decoding, "max_length": 12})
+        t2t_trainer.run(
+            ["t2t-trainer", *problem, f"--output_dir={folder / 'run'}", "--train_steps=3",
+             "--hparams_set=transformer_tiny", f"--hparams={hparams}", "--eval_bleu"]
+        )  # fmt: skip
+    return folder / "run"
+
+
+def decode(run_dir, *flags):
+    t2t_decoder.run(["t2t-decoder", f"--output_dir={run_dir}", *map(str, flags)])
+
+
+def test_decoding_is_the_paper_s_and_prints_f1(run_dir, treebank, tmp_path, capsys):
+    [evaluated] = (run_dir / "evaluations.json").read_text().splitlines()
+    assert 0 <= json.loads(evaluated)["f1"] <= 100
+    results = tmp_path / "results.jsonl"
+    decode(run_dir, "--decode_hparams=max_length=20", f"--results_file={results}")
+    said = capsys.readouterr().out
+    [result] = read_results(results)
+    settings = [result.decode[name] for name in ("beam_size", "alpha", "extra_length")]
+    assert settings == [21, 0.3, 300]
+    assert result.bleu is None
+    assert f"F1 = {result.f1:.2f} (" in said
+    assert "F1 by words: 1-10 " in said
+    assert "repaired: " in said
+    # Beside the symbols stand trees over the words, that evalb can read.
+    output = run_dir / "decodes" / "parsing_wsj.dev.beam21.alpha0.3.decodes"
+    trees = [cleaned(tree) for tree in read_trees(f"{output}.trees")]
+    gold = trees_in(treebank, "22")
+    assert len(output.read_bytes().split(b"\n")[:-1]) == len(trees)
+    assert [words(tree) for tree in trees] == [words(tree) for tree in gold]
+    (tmp_path / "gold").write_text("".join(f"{bracketed(tree)}\n" for tree in gold))
+    t2t_evalb.run(["t2t-evalb", f"--gold={tmp_path / 'gold'}", f"--test={output}.trees"])
+    assert f"Number of sentence        = {len(gold):6d}" in capsys.readouterr().out
+
+
+def test_a_user_s_sentences_with_brackets(run_dir, tmp_path, capsys):
+    source, output = tmp_path / "in.txt", tmp_path / "out"
+    source.write_text("the dog ( sees )\n\n  red  house \n")
+    (tmp_path / "gold").write_text(
+        "(S (NP (DT the) (NN dog)) (PRN (-LRB- -LRB-) (VBZ sees) (-RRB- -RRB-)))\n\n"
+        "( (NP (JJ red) (NN house)) )\n"
+    )
+    decode(
+        run_dir, "--decode_hparams=beam_size=1,max_length=9", f"--decode_from_file={source}",
+        f"--decode_to_file={output}", f"--decode_reference={tmp_path / 'gold'}",
+    )  # fmt: skip
+    first, blank, second = Path(f"{output}.trees").read_text().split("\n")[:-1]
+    assert blank == ""
+    for line, sentence in ((first, "the dog -LRB- sees -RRB-"), (second, "red house")):
+        assert [line.count("("), line[:5]] == [line.count(")"), "(TOP "]
+        [tree] = parsed(line)
+        assert " ".join(words(tree)) == sentence
+    assert "3 sentences)" in capsys.readouterr().out
+
+
+def test_what_is_typed_becomes_a_tree(run_dir, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"the ( dog\n")))
+    decode(run_dir, "--decode_hparams=beam_size=1,max_length=9", "--decode_interactive")
+    [answer] = capsys.readouterr().out.splitlines()
+    [tree] = parsed(answer)
+    assert words(tree) == ["the", "-LRB-", "dog"]

@@ -1,0 +1,122 @@
+"""What is in an export, and that a damaged one is refused."""
+
+import hashlib
+import json
+import shutil
+
+import pytest
+from tensorflow.core.protobuf import saved_model_pb2
+
+from t2t_keras.errors import UserError
+from t2t_keras.serving.loaded import load_export, version_directory
+
+# Operators that call back into Python, which no other program has.
+PYTHON_OPERATORS = {"PyFunc", "PyFuncStateless", "EagerPyFunc", "GeneratorDataset"}
+
+
+@pytest.fixture
+def copy(exported, tmp_path):
+    """A copy that may be damaged."""
+    return shutil.copytree(exported, tmp_path / exported.name)
+
+
+def test_translates(loaded, exported, translator, lines):
+    expected = [(t.text, pytest.approx(t.score, abs=1e-5), 0) for t in translator.translate(lines)]
+    assert loaded.directory == exported
+    assert [tuple(answer) for answer in loaded.translate(lines)] == expected
+    assert loaded.manifest["vocabulary"]["sha256"] == translator.tokenizer.checksum
+
+
+def test_the_newest_version_is_taken(tmp_path):
+    for name in ("9", "10", ".unfinished-11", "notes"):
+        (tmp_path / name).mkdir()
+    assert version_directory(tmp_path) == tmp_path / "10"
+    (tmp_path / "10" / "3").mkdir()
+    (tmp_path / "10" / "saved_model.pb").touch()
+    assert version_directory(tmp_path / "10") == tmp_path / "10"
+
+
+def test_the_manifest_names_every_file(exported):
+    manifest = json.loads((exported / "manifest.json").read_text("utf-8"))
+    files = {
+        str(path.relative_to(exported)): {
+            "size": path.stat().st_size,
+            "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        }
+        for path in exported.rglob("*")
+        if path.is_file() and path.name != "manifest.json"
+    }
+    assert manifest["files"] == files
+    assert {"saved_model.pb", "variables/variables.index", "README.md"} <= set(files)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "saved_model.pb",
+        "variables/variables.data-00000-of-00001",
+        "README.md",
+        "assets.extra/tf_serving_warmup_requests",
+    ],
+)
+def test_a_damaged_file_is_named(copy, name):
+    path = copy / name
+    content = path.read_bytes()
+    middle = len(content) // 2
+    flipped = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+    for damaged, how in ((flipped, "differs"), (content[:-1], "differs"), (None, "missing")):
+        if damaged is None:
+            path.unlink()
+        else:
+            path.write_bytes(damaged)
+        with pytest.raises(UserError, match=rf"is damaged: {name} \({how}\)\. Copy the export"):
+            load_export(copy)
+
+
+def test_a_damaged_manifest_is_named(copy):
+    path = copy / "manifest.json"
+    for content in (path.read_text("utf-8")[:-20], "[]", '{"files": {"README.md": 3}}'):
+        path.write_text(content, encoding="utf-8")
+        with pytest.raises(UserError, match=r"manifest.json is damaged \("):
+            load_export(copy)
+    path.unlink()
+    with pytest.raises(UserError, match=r"not a complete export .* there is no manifest.json"):
+        load_export(copy)
+    with pytest.raises(UserError, match=r"no such directory"):
+        load_export(copy / "none")
+
+
+def test_an_export_holds_no_code(exported):
+    suffixes = {path.suffix for path in exported.rglob("*") if path.is_file()}
+    assert suffixes <= {".pb", ".index", ".data-00000-of-00001", ".json", ".md", ""}
+    everything = b"".join(path.read_bytes() for path in exported.rglob("*") if path.is_file())
+    for trace in (b"keras_metadata", b"class_name", b"registered_name", b"\x80\x04\x95"):
+        assert trace not in everything, trace
+    content = (exported / "saved_model.pb").read_bytes()
+    (graph,) = saved_model_pb2.SavedModel.FromString(content).meta_graphs
+    functions = graph.graph_def.library.function
+    nodes = [*graph.graph_def.node, *(node for each in functions for node in each.node_def)]
+    operators = {node.op for node in nodes}
+    assert not operators & PYTHON_OPERATORS
+    # What TensorFlow itself does not have.
+    assert {op for op in operators if op.startswith("Sentencepiece")} == {
+        "SentencepieceOp",
+        "SentencepieceTokenizeOp",
+        "SentencepieceDetokenizeOp",
+        "SentencepieceIdToStringOp",
+    }
+
+
+def test_the_readme_says_what_the_signatures_are(exported, translator):
+    text = (exported / "README.md").read_text("utf-8")
+    assert translator.tokenizer.checksum in text
+    assert "beam_size=3" in text
+    assert "BLEU: not measured" in text
+    for line in (
+        "| input | `text` | string | [?] |",
+        "| output | `score` | float32 | [?] |",
+        "| output | `translation` | string | [?] |",
+        "    docker run --rm -p 8500:8500 -p 8501:8501 -e MODEL_NAME=translate \\",
+        "    tensorflow_model_server --port=8500 --rest_api_port=8501 --model_name=translate \\",
+    ):
+        assert line in text.split("\n")

@@ -1,0 +1,93 @@
+import random
+
+import pytest
+
+from t2t_keras.errors import UserError
+from t2t_keras.trees.chunks import chunk_symbols, tree_chunks
+from t2t_keras.trees.penn_treebank import section_files, split_files
+from t2t_keras.trees.symbols import symbols, vocabulary_symbols
+from t2t_keras.trees.tree import words
+
+
+@pytest.fixture
+def files(tmp_path, toy_treebank):
+    """Files of 7, 0, 3 and 12 trees, and the pairs of sentence and symbols in them."""
+    generator = random.Random(3)
+    paths, pairs = [], []
+    for number, size in enumerate((7, 0, 3, 12)):
+        trees = [toy_treebank.random_tree(generator) for _ in range(size)]
+        path = tmp_path / f"{number}.mrg"
+        path.write_text("".join(map(toy_treebank.as_mrg, trees)))
+        paths.append(path)
+        pairs += [(" ".join(words(tree)), " ".join(symbols(tree))) for tree in trees]
+    return paths, pairs
+
+
+def read(chunk):
+    return [tuple(side.decode() for side in pair) for pair in chunk.pairs()]
+
+
+@pytest.mark.parametrize("size", [1, 4, 7, 10, 22, 100])
+def test_chunks_divide_the_trees(files, size):
+    paths, pairs = files
+    chunks = tree_chunks(paths, size)
+    assert [pair for chunk in chunks for pair in read(chunk)] == pairs
+    assert [chunk.count for chunk in chunks[:-1]] == [size] * (len(chunks) - 1)
+    assert sum(chunk.count for chunk in chunks) == 22
+    first = chunks[0]
+    assert [tuple(side.decode() for side in pair) for pair in first.pairs(1, 3)] == read(first)[
+        1::3
+    ]
+    used = {symbol for _, target in pairs for symbol in target.split()}
+    assert set(chunk_symbols(chunks)) == used
+    for chunk in chunks:
+        of_chunk = {symbol for _, target in read(chunk) for symbol in target.split()}
+        assert set(vocabulary_symbols(chunk.constituents, chunk.tags)) == of_chunk
+
+
+def test_places_and_trees_without_words(tmp_path):
+    path = tmp_path / "a.trees"
+    path.write_text("\n(S (NN a))\n(())\n( (S\n (NN b))) (S (-NONE- *))\n(S (NN c))\n")
+    [chunk] = tree_chunks([path], 10)
+    assert read(chunk) == [
+        ("a", "(S (NN) /S)"), ("", ""), ("b", "(S (NN) /S)"), ("", ""), ("c", "(S (NN) /S)")
+    ]  # fmt: skip
+    places = [chunk.place(index, 0) for index in range(5)]
+    assert places == ["a.trees:2", "a.trees:3", "a.trees:4", "a.trees:4", "a.trees:6"]
+
+
+def touch(folder, *names):
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("( (S (NN a)) )\n")
+
+
+def test_sections_wherever_they_stand(tmp_path, capsys):
+    touch(
+        tmp_path, "treebank/parsed/mrg/wsj/02/wsj_0201.mrg", "treebank/parsed/mrg/wsj/02/a.mrg",
+        "WSJ/21/WSJ_2100.MRG", "flat/wsj_2201.mrg", "parsed/mrg/wsj/23/wsj_2300.mrg",
+        "parsed/mrg/wsj/00/wsj_0001.mrg", "parsed/mrg/wsj/24/wsj_2400.mrg",
+        "parsed/mrg/brown/cf/cf01.mrg", "tagged/wsj/02/wsj_0201.pos", "silver/03/wsj_0301.mrg",
+    )  # fmt: skip
+    splits = split_files(tmp_path, besides=tmp_path / "silver")
+    assert {split: [path.name for path in paths] for split, paths in splits.items()} == {
+        "train": ["a.mrg", "wsj_0201.mrg", "WSJ_2100.MRG"],
+        "dev": ["wsj_2201.mrg"],
+        "test": ["wsj_2300.mrg"],
+    }
+    said = capsys.readouterr().out
+    assert "has no section 03, 04, 05, " in said
+    assert "20.\n" in said
+    assert sorted(section_files(tmp_path)) == [0, 2, 3, 21, 22, 23, 24]
+
+
+def test_two_copies_and_missing_sections(tmp_path):
+    touch(tmp_path, "a/wsj_0201.mrg")
+    with pytest.raises(UserError, match=r"has no \.mrg files for dev\."):
+        split_files(tmp_path)
+    touch(tmp_path, "a/wsj_2201.mrg")
+    assert "test" not in split_files(tmp_path)
+    touch(tmp_path, "b/02/wsj_0201.mrg")
+    with pytest.raises(UserError, match="are the same file of section 02"):
+        split_files(tmp_path)

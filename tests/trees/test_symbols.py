@@ -1,0 +1,102 @@
+import random
+
+import pytest
+
+from t2t_keras.trees import symbols as kinds
+from t2t_keras.trees.symbols import rebuilt, symbols, vocabulary_symbols, words_of
+from t2t_keras.trees.tree import bracketed, words
+from t2t_keras.trees.treebank import labels, parsed
+
+WORDS = ["the", "dog", "sleeps"]
+RIGHT = "(S (NP (DT) (NN) /NP) (VP (VBZ) /VP) /S)"
+TREE = "(TOP (S (NP (DT the) (NN dog)) (VP (VBZ sleeps))))"
+
+
+def test_symbols_are_the_lineage_s_in_brackets():
+    [tree] = parsed("(TOP (S (NP (NNP John)) (VP (VBZ /NP))))")
+    found = symbols(tree)
+    assert " ".join(found) == "(S (NP (NNP) /NP) (VP (VBZ) /VP) /S)"
+    assert " ".join(found).replace("(", "").replace(")", "") == "S NP NNP /NP VP VBZ /VP /S"
+    assert rebuilt(found, words(tree)) == (tree, {})
+    assert vocabulary_symbols(["TOP", "S"], ["NN", "S"]) == ["(NN)", "(S", "(S)", "/S)"]
+
+
+@pytest.mark.parametrize(
+    ("output", "expected", "repairs"),
+    [
+        (RIGHT, TREE, {}),
+        ("(S (NP (DT) (NN) /NP) (VP (VBZ)", TREE, {kinds.MISSING_CLOSING: 2}),
+        ("(S (NP (DT) (NN) (VP (VBZ) /VP) /S)",
+         "(TOP (S (NP (DT the) (NN dog) (VP (VBZ sleeps)))))", {kinds.MISSING_CLOSING: 1}),
+        (RIGHT + " /S) /NP)", TREE, {kinds.EXTRA_CLOSING: 2}),
+        ("/NP) " + RIGHT, TREE, {kinds.EXTRA_CLOSING: 1}),
+        ("(S (NP (DT) (NN) /PP) (VP (VBZ) /VP) /S)", TREE, {kinds.OTHER_CLOSING: 1}),
+        (RIGHT.replace("(NN)", "(NN) (NN)"),
+         "(TOP (S (NP (DT the) (NN dog) (NN sleeps))))",
+         {kinds.EXTRA_TAG: 1, kinds.EMPTY_BRACKET: 1}),
+        ("(S (NP (DT) (NN) /NP) /S)",
+         "(TOP (S (NP (DT the) (NN dog))) (XX sleeps))", {kinds.MISSING_TAG: 1}),
+        ("(S (NP (DT) (NN) /NP)",
+         "(TOP (S (NP (DT the) (NN dog)) (XX sleeps)))",
+         {kinds.MISSING_TAG: 1, kinds.MISSING_CLOSING: 1}),
+        ("", "(TOP (XX the) (XX dog) (XX sleeps))", {kinds.EMPTY_OUTPUT: 1, kinds.MISSING_TAG: 3}),
+        (RIGHT.replace("(NN)", "dog (NN) (NP( NP"), TREE, {kinds.UNKNOWN_SYMBOL: 3}),
+        (RIGHT.replace("/S)", "(PP (NP /NP) /PP) /S)"), TREE, {kinds.EMPTY_BRACKET: 2}),
+        # Several roots, and words right below the root, are no fault.
+        ("(NP (DT) (NN) /NP) (VBZ)", "(TOP (NP (DT the) (NN dog)) (VBZ sleeps))", {}),
+    ],
+)  # fmt: skip
+def test_every_repair_is_counted(output, expected, repairs):
+    tree, found = rebuilt(output.split(), WORDS)
+    assert bracketed(tree) == expected
+    assert {kind: count for kind, count in found.items() if count} == repairs
+
+
+def test_whatever_comes_out_is_a_tree_over_the_words(toy_treebank):
+    generator = random.Random(2)
+    for _ in range(500):
+        tree = toy_treebank.random_tree(generator)
+        right, sentence = symbols(tree), words(tree)
+        assert rebuilt(right, sentence) == (tree, {})
+        spoiled = right[:]
+        for _ in range(generator.randint(1, 4)):
+            place = generator.randrange(len(spoiled) + 1)
+            if generator.random() < 0.5:
+                spoiled.insert(place, generator.choice([*right, "(ZZ", "/ZZ)", "?"]))
+            else:
+                del spoiled[place : place + generator.randint(1, 5)]
+        rough, repairs = rebuilt(spoiled, sentence)
+        [again] = parsed(bracketed(rough))
+        assert again == rough
+        assert words(rough) == sentence
+        # A tree that needed no repair says exactly what was written.
+        assert repairs.total() > 0 or symbols(rough) == spoiled
+
+
+def test_hundreds_of_brackets_inside_each_other():
+    tree, repairs = rebuilt(["(S"] * 5000 + ["(NN)"], ["a"])
+    assert bracketed(tree).count("(S") == repairs[kinds.MISSING_CLOSING] == 5000
+
+
+def test_words_of_a_line():
+    assert words_of(" he  (it)\tsays\u00a0no \r\n") == ["he", "-LRB-it-RRB-", "says\u00a0no"]
+    assert words_of("  ") == []
+
+
+def test_round_trip_of_every_craft_tree(shared_data):
+    count = 0
+    constituents, tags = set(), set()
+    for split in ("train", "dev"):
+        content = (shared_data / "craft" / f"{split}.trees").read_bytes()
+        for known, more in zip((constituents, tags), labels(content), strict=True):
+            known |= more
+        for line in content.decode("utf-8").split("\n")[:-1]:
+            [tree] = parsed(line)
+            again, repairs = rebuilt(symbols(tree), words(tree))
+            assert again == tree
+            assert not repairs
+            if count % 10 == 0:
+                assert bracketed(again) == line
+            count += 1
+    assert count == 21_721
+    assert (len(constituents - {"TOP"}), len(tags)) == (30, 45)
