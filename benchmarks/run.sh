@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# The long measurements: restricted self-attention against full self-attention; a served export under
-# load; then training and decoding speed beside other toolkits on the same batches.
+# The long measurements: restricted self-attention against full self-attention; t2t-datagen and the
+# input pipeline on 4.5 million pairs; a served export under load; then training and decoding speed
+# beside other toolkits on the same batches.
 #
+# TEXT is a folder of text (see datagen_scale.py).
 # RUN is the run that is exported and served; default: a small model with random weights.
 # KIT is a folder with the kit that defines the work and runs the others (its README says how to
 # install them).
@@ -9,6 +11,11 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 python benchmarks/restricted_attention.py
+scale=$(mktemp -d)
+trap 'rm -rf "$scale"' EXIT
+python benchmarks/datagen_scale.py --text="${TEXT:-../shared/data}" --pairs=4500000 \
+    --folder="$scale"
+python benchmarks/input_speed.py --data="$scale/data/parallel_text"
 python benchmarks/serving_load.py ${RUN:+--output_dir="$RUN"}
 
 kit=${KIT:-../shared/bench/peers}

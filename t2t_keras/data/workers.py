@@ -7,10 +7,13 @@ import itertools
 import multiprocessing
 import multiprocessing.connection
 import os
+import pickle
 import signal
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
 
 from t2t_keras.errors import UserError
 
@@ -31,22 +34,26 @@ def workers(function: Callable, count: int) -> Iterator[Callable[[Iterable[tuple
     if count == 1:
         yield lambda calls: itertools.starmap(function, calls)
         return
-    # Never fork: this process may hold threads, TensorFlow's among them.
-    pool = concurrent.futures.ProcessPoolExecutor(
-        count,
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=_start_worker,
-        initargs=(function,),
-    )
-    try:
-        yield lambda calls: _in_order(pool, calls, 2 * count)
-    except BrokenProcessPool as error:
-        raise UserError(
-            "A worker process ended without a word, as when memory runs out. Run the same command "
-            "again with fewer --num_workers."
-        ) from error
-    finally:
-        pool.shutdown(cancel_futures=True)
+    with tempfile.TemporaryDirectory() as folder:
+        # In a file: sending more than a pipe holds to a worker that dies at its start never ends.
+        file = Path(folder) / "function.pickle"
+        file.write_bytes(pickle.dumps(function))
+        # Never fork: this process may hold threads, TensorFlow's among them.
+        pool = concurrent.futures.ProcessPoolExecutor(
+            count,
+            mp_context=multiprocessing.get_context("spawn"),
+            initializer=_start_worker,
+            initargs=(file,),
+        )
+        try:
+            yield lambda calls: _in_order(pool, calls, 2 * count)
+        except BrokenProcessPool as error:
+            raise UserError(
+                "A worker process ended without a word, as when memory runs out. Run the same "
+                "command again with fewer --num_workers."
+            ) from error
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def _in_order(pool: concurrent.futures.Executor, calls: Iterable[tuple], ahead: int) -> Iterator:
@@ -73,10 +80,10 @@ def _submit(pool: concurrent.futures.Executor, call: tuple) -> concurrent.future
         signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
 
 
-def _start_worker(function: Callable) -> None:
+def _start_worker(file: Path) -> None:
     """Prepares a worker process, which ends with its parent even when that one is killed."""
     global _function
-    _function = function
+    _function = pickle.loads(file.read_bytes())
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
