@@ -70,6 +70,7 @@ setup(
         # tensorflow-datasets uses importlib_resources without asking for it.
         "tfds": ["importlib_resources>=6", "tensorflow-datasets>=4.9.9,<5"],
         "test": [
+            "importlib_resources>=6",
             "jax>=0.10,<0.11",
             "keras-nlp>=0.32,<0.33",
             "matplotlib>=3.11,<4",
@@ -80,6 +81,7 @@ setup(
             "selenium>=4.30,<5",
             # The packaging test builds the wheel with it, without a network.
             "setuptools>=77",
+            "tensorflow-datasets>=4.9.9,<5",
             # The official messages of TensorFlow Serving, to compare with.
             "tensorflow-serving-api>=2.21,<2.22",
         ],

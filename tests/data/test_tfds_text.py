@@ -65,7 +65,6 @@ def test_without_tensorflow_datasets(data_dir, tmp_path, monkeypatch):
 
 
 def test_nothing_is_downloaded(data_dir, tmp_path):
-    pytest.importorskip("tensorflow_datasets")
     problem = registry.problem("translate_ende", "text_source=tfds")
     touch(manual_directory(data_dir) / ARCHIVES[0])
     with pytest.raises(UserError, match=r"is not prepared .* missing in") as caught:
