@@ -53,17 +53,25 @@ def forbidden_sequences(
 def _spellings(text: str, pieces: dict[str, int]) -> list[tuple[int, ...]]:
     """Returns the ways to spell a text, those of the fewest pieces first."""
     longest = max(map(len, pieces))
-    # (number of pieces, characters left, ids so far)
-    begun = [(0, len(text), ())]
+    following = [list(_next_pieces(text, start, longest, pieces)) for start in range(len(text))]
+    # The fewest pieces that spell the text from each character on.
+    fewest = [*[float("inf")] * len(text), 0]
+    for start in reversed(range(len(text))):
+        lengths = [len(ids) + fewest[start + len(piece)] for piece, ids in following[start]]
+        fewest[start] = min(lengths, default=fewest[start])
+    # (pieces of the shortest spelling that begins so, characters left, ids so far)
+    begun = [(fewest[0], len(text), ())]
     found = []
     while begun and len(found) < _MOST_SPELLINGS:
-        count, left, ids = heapq.heappop(begun)
+        _, left, ids = heapq.heappop(begun)
         if not left:
             found.append(ids)
             continue
-        start = len(text) - left
-        for piece, added in _next_pieces(text, start, longest, pieces):
-            heapq.heappush(begun, (count + len(added), left - len(piece), (*ids, *added)))
+        for piece, added in following[len(text) - left]:
+            rest = fewest[len(text) - left + len(piece)]
+            if rest < float("inf"):
+                spelled = (*ids, *added)
+                heapq.heappush(begun, (len(spelled) + rest, left - len(piece), spelled))
     return found
 
 
