@@ -85,15 +85,13 @@ def test_one_graph_serves_all_shapes(make_step, generated):
 
 def test_dropout_differs_by_replica_and_repeats_with_the_seed(make_step, generated):
     half = next(batches(generated, 1))[1][0][0]
-    masks_of = []
-    for _ in range(2):
-        step = make_step(2, dropout=0.5)
-        total = step.update(0, [[half, half]])
-        masks_of.append(float(total["loss"]))
-        alone = [float(make_step(dropout=0.5).update(0, [[half]])["loss"])]
-    assert masks_of[0] == masks_of[1]
+    first, again = (
+        float(make_step(2, dropout=0.5).update(0, [[half, half]])["loss"]) for _ in range(2)
+    )
+    assert first == again
     # Equal masks on both replicas would give exactly twice one replica's loss.
-    assert masks_of[0] != pytest.approx(2 * alone[0], rel=1e-6)
+    alone = float(make_step(dropout=0.5).update(0, [[half]])["loss"])
+    assert first != pytest.approx(2 * alone, rel=1e-6)
 
 
 def test_dropout_differs_by_step_and_microbatch(make_step, generated):

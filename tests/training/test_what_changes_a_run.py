@@ -12,11 +12,12 @@ from t2t_keras.training.checkpoints import Checkpoints
 from t2t_keras.training.tensorflow_step import TensorFlowStep
 from t2t_keras.training.trainer import TrainOptions, train
 
-# Sets whose models are built or trained differently.
-SETS = """
-    transformer_base transformer_learned_positions transformer_parameter_attention_a
-    transformer_base_v3
-""".split()
+# Sets whose models are built or trained differently, and what is changed to make two of one.
+SETS = {
+    "transformer_base": {},
+    "transformer_parameter_attention_a": dict(learned_positions=7),
+    "transformer_base_v3": {},
+}
 # One step of a tiny model.
 TINY = dict(num_layers=1, d_model=4, d_ff=4, num_heads=2, d_k=2, d_v=2, warmup_steps=10)
 TINY |= dict(batch_tokens=60, microbatch_tokens=60, max_length=20, train_steps=1)
@@ -117,7 +118,7 @@ def first_difference(one, other):
 
 @pytest.mark.parametrize("name", SETS)
 def test_each_hyperparameter_acts(observe, name):
-    hparams = registry.hparams(name, TINY)
+    hparams = registry.hparams(name, TINY | SETS[name])
     before = observe(hparams)
     found = {}
     for field in dataclasses.fields(HParams):
