@@ -53,6 +53,18 @@ def write_atomically(path: Path, content: bytes) -> dict[str, int | str]:
     return {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
+def make_parent(path: Path) -> None:
+    """Makes the directory that a file is to stand in, where it is not there.
+
+    Raises:
+      UserError: it cannot be made.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{path.parent} cannot be made: {error.strerror}.") from error
+
+
 def sha256_of(path: Path) -> str:
     """Returns the SHA-256 of a file, in hex."""
     with path.open("rb") as file:

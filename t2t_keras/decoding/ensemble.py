@@ -1,21 +1,12 @@
 """One or several models as one: the mean of their probabilities."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import tensorflow as tf
 
 from t2t_keras.decoding.loop import Cache, Scored
 from t2t_keras.errors import UserError
 from t2t_keras.layers.attention_record import recorded_attention
-
-
-class _Parts(NamedTuple):
-    """A model's part of what a search keeps."""
-
-    sentence: dict
-    past: list
-    recent: list
 
 
 class Ensemble:
@@ -57,7 +48,7 @@ class Ensemble:
             memory, memory_mask = model.encode(source, training=False)
             sentence = model.start_cache(memory, memory_mask, room, hypotheses)
             parts.append(
-                _Parts(past=sentence.pop("past"), recent=sentence.pop("recent"), sentence=sentence)
+                Cache(past=sentence.pop("past"), recent=sentence.pop("recent"), sentence=sentence)
             )
         return Cache(*map(list, zip(*parts, strict=True)))
 

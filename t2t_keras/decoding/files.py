@@ -20,6 +20,7 @@ from t2t_keras.data.text_files import (
     check_readable,
     decoded,
     line_offsets,
+    lines_of,
     read_lines,
     read_text,
 )
@@ -220,7 +221,7 @@ def _run(
     """
     start = time.perf_counter()
     from_stream = str(source) == STANDARD_STREAM
-    lines = _lines_of_standard_input() if from_stream else read_lines(Path(source))
+    lines = lines_of(sys.stdin.buffer, at_start=False) if from_stream else read_lines(Path(source))
     if job.lines_done:
         job.check_source(itertools.islice(lines, job.lines_done))
         print(f"{job.lines_done:,} lines were done before.", file=sys.stderr, flush=True)
@@ -241,11 +242,6 @@ def _run(
             # Blank lines, and sentences of split ones.
             bar.update(job.lines_done - bar.n)
     return job.finish(), job.lines_done, time.perf_counter() - start
-
-
-def _lines_of_standard_input() -> Iterator[bytes]:
-    for line in sys.stdin.buffer:
-        yield line.removesuffix(b"\n").removesuffix(b"\r")
 
 
 def _prefixes(path: str | Path, source: str | Path) -> Iterator[str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from t2t_keras.data.atomic_file import TEMPORARY_SUFFIX, write_atomically
+from t2t_keras.data.atomic_file import TEMPORARY_SUFFIX, make_parent, write_atomically
 from t2t_keras.errors import UserError
 
 _RECORD_SUFFIX = ".progress.json"
@@ -37,10 +37,7 @@ class ResumableOutputs:
         self._main = next(iter(self._paths.values()))
         self._record_path = self._main.with_name(self._main.name + _RECORD_SUFFIX)
         for path in self._paths.values():
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise UserError(f"{path.parent} cannot be made: {error.strerror}.") from error
+            make_parent(path)
         self._made_by = json.loads(json.dumps(made_by))
         self._read = hashlib.sha256()
         record = self._load_record()

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from t2t_keras.data.atomic_file import write_atomically
-from t2t_keras.errors import UserError
+from t2t_keras.data.atomic_file import make_parent, write_atomically
 from t2t_keras.insights.head_colors import DASHES, ON_DARK, ON_LIGHT
 from t2t_keras.insights.sentence_insights import SentenceInsights
 from t2t_keras.insights.views import KINDS, AttentionView, attention_view
@@ -38,10 +37,7 @@ def write_attention_page(path: str | Path, sentences: Sequence[SentenceInsights]
       UserError: the file cannot be written.
     """
     path = Path(path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{path.parent} cannot be made: {error.strerror}.") from error
+    make_parent(path)
     content = attention_page(sentences).encode("utf-8")
     write_atomically(path, content)
     return len(content)
