@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+# SentencePiece's sign for a space.
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
 # Some 50 MB; when it is full it begins anew, as a new corpus has other words.
 _WORDS_KEPT = 1 << 18

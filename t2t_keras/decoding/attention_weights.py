@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-_SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # SentencePiece's sign for a space
+from t2t_keras.data.word_ids import SPACE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,8 +59,8 @@ def word_numbers(pieces: tuple[str, ...]) -> list[int]:
     numbers, number = [], -1
     for position, piece in enumerate(pieces):
         # A space alone begins the word that the next piece goes on with.
-        after_space = position > 0 and pieces[position - 1] == _SPACE
-        number += position == 0 or (piece.startswith(_SPACE) and not after_space)
+        after_space = position > 0 and pieces[position - 1] == SPACE
+        number += position == 0 or (piece.startswith(SPACE) and not after_space)
         numbers.append(number)
     return numbers
 

@@ -4,9 +4,9 @@ import heapq
 from collections.abc import Iterator, Sequence
 
 from t2t_keras.data.tokenizer import PADDING_ID, Tokenizer
+from t2t_keras.data.word_ids import SPACE
 from t2t_keras.errors import UserError
 
-_SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # SentencePiece's sign for a space
 # A long word can be spelled in very many ways; those of many pieces are never chosen.
 _MOST_SPELLINGS = 1000
 
@@ -30,14 +30,14 @@ def forbidden_sequences(
     if not phrases:
         return ()
     pieces = tokenizer.vocabulary()
-    signs = [i for piece, i in pieces.items() if not any(map(str.isalnum, piece.strip(_SPACE)))]
+    signs = [i for piece, i in pieces.items() if not any(map(str.isalnum, piece.strip(SPACE)))]
     sequences = []
     for phrase in phrases:
-        words = _SPACE.join(phrase.split())
+        words = SPACE.join(phrase.split())
         if not words:
             raise UserError("A forbidden word is blank: leave the line out.")
         inside = _spellings(words, pieces)
-        sequences += _spellings(_SPACE + words, pieces)
+        sequences += _spellings(SPACE + words, pieces)
         # At the start of an output, before which stands padding; and behind a sign, where the
         # shortest spelling is enough.
         sequences += [(PADDING_ID, *spelling) for spelling in inside]

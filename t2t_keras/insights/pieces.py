@@ -3,8 +3,9 @@
 import dataclasses
 from collections.abc import Sequence
 
-# SentencePiece's sign for the space before a word, and ours for one that stands alone.
-_SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
+from t2t_keras.data.word_ids import SPACE
+
+# Shown for a space that stands alone.
 _SHOWN_SPACE = "\N{OPEN BOX}"
 
 START = ""
@@ -42,7 +43,7 @@ def shown_pieces(pieces: Sequence[str]) -> list[ShownPiece]:
         if number == len(pieces) - 1 and piece == END:
             shown.append(ShownPiece(END, joined=False, special=True))
             continue
-        begins_word = piece.startswith(_SPACE) or not shown or shown[-1].special
-        text = piece.removeprefix(_SPACE) if piece != _SPACE else piece
-        shown.append(ShownPiece(text.replace(_SPACE, _SHOWN_SPACE), not begins_word, special=False))
+        begins_word = piece.startswith(SPACE) or not shown or shown[-1].special
+        text = piece.removeprefix(SPACE) if piece != SPACE else piece
+        shown.append(ShownPiece(text.replace(SPACE, _SHOWN_SPACE), not begins_word, special=False))
     return shown

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-_SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # SentencePiece's sign for a space
+from t2t_keras.data.word_ids import SPACE
 
 
 def graph_detokenizer(graph_tokenizer) -> Callable[[tf.Tensor], tf.Tensor]:
@@ -23,9 +23,9 @@ def graph_detokenizer(graph_tokenizer) -> Callable[[tf.Tensor], tf.Tensor]:
     ]
     letter = next(i for i, piece in enumerate(pieces) if len(piece) == 1 and piece.isalnum())
     letter_bytes = len(pieces[letter].encode())
-    puts_space_first = pieces[graph_tokenizer.tokenize(pieces[letter])[0]].startswith(_SPACE)
+    puts_space_first = pieces[graph_tokenizer.tokenize(pieces[letter])[0]].startswith(SPACE)
     # The bytes to take away, by the first id.
-    taken = [letter_bytes + (puts_space_first and piece.startswith(_SPACE)) for piece in pieces]
+    taken = [letter_bytes + (puts_space_first and piece.startswith(SPACE)) for piece in pieces]
 
     def detokenize(ids: tf.Tensor) -> tf.Tensor:
         text = graph_tokenizer.detokenize(tf.pad(ids, [[0, 0], [1, 0]], constant_values=letter))
