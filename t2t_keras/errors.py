@@ -7,8 +7,10 @@ from collections.abc import Iterable
 class UserError(Exception):
     """What the user gave cannot be used; the text says what came, what was expected, what to do.
 
-    Commands print the text without a traceback and exit with status 2.
+    Commands print the text without a traceback and exit with `exit_status`.
     """
+
+    exit_status = 2
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -144,6 +144,11 @@ class HParams:
         "type of the matrix work; weights, softmax, layer normalisation and loss stay float32",
         choices=("float32", "bfloat16", "float16"),
     )
+    reduction_dtype: str = setting(
+        "float32",
+        "type in which replicas exchange gradients; bfloat16 halves what they send, and rounds",
+        choices=("float32", "bfloat16"),
+    )
 
     def head_widths(self) -> tuple[int, int]:
         """Returns (d_k, d_v) with 0 resolved to d_model / num_heads."""

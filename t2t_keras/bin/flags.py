@@ -50,9 +50,9 @@ def run_command(
       argv: program name and arguments; default `sys.argv`.
 
     Raises:
-      SystemExit: status 2 after a `UserError`, a wrong flag or a package that is not installed,
-        with a text on standard error; 0 after --help and --registry_help; else what `main`
-        returned, where that is not 0.
+      SystemExit: status 2 after a `UserError` (or its own), a wrong flag or a package that is not
+        installed, with a text on standard error; 0 after --help and --registry_help; else what
+        `main` returned, where that is not 0.
     """
     argv = list(sys.argv if argv is None else argv)
     program = Path(argv[0]).stem.replace("_", "-")
@@ -73,7 +73,7 @@ def run_command(
         status = main(flags)
     except UserError as error:
         print(f"{program}: {error}", file=sys.stderr)
-        raise SystemExit(2) from None
+        raise SystemExit(error.exit_status) from None
     except ModuleNotFoundError as error:
         if error.name not in _MAY_BE_MISSING:
             raise

@@ -45,17 +45,29 @@ def define_flags(flags: FlagValues) -> None:
         0,
         "Ends when the dev loss has not fallen for so many steps; 0 = never.",
     )
+    for name, default, meaning in (
+        ("worker_start_secs", 300, "that several workers wait for each other at the beginning."),
+        ("worker_timeout_secs", 60, "that one of several workers may be silent or behind."),
+    ):
+        absl_flags.DEFINE_float(name, default, f"Seconds {meaning}", 1, flag_values=flags)
     switch("xla", "Compiles the step by XLA, for a few fixed shapes; JAX always does.")
 
 
 def main(flags: FlagValues) -> int:
     """Trains as the flags say."""
     required(flags, "output_dir")
+    from t2t_keras.errors import UserError
+    from t2t_keras.training.cluster import cluster_from_environment
     from t2t_keras.training.run_request import requested_run, run_training
     from t2t_keras.training.trainer import TrainOptions
 
     request = requested_run(flags.output_dir, _given(flags))
     if flags.generate_data and not request.has_data():
+        if cluster_from_environment():
+            raise UserError(
+                "--generate_data is for one machine: workers would write over each other. Run "
+                "t2t-datagen first, into a --data_dir that all of them see."
+            )
         from t2t_keras.data.generate import generate
 
         generate(request.problem, request.data_dir, flags.tmp_dir)

@@ -66,28 +66,6 @@ class TokenBatches:
         """Returns the example numbers of the batch of a step, counted from 0 over all epochs."""
         return self.epoch(self.epoch_of(step))[step - self._first_steps[self.epoch_of(step)]]
 
-    def share(self, step: int, worker: int, workers: int) -> np.ndarray:
-        """Returns the part of a step's examples that one of several workers takes.
-
-        The workers' parts together are the step's batch, each example in one of them; they are
-        alike in lengths, and differ by at most one in the number of examples.
-
-        Args:
-          step: as `at` counts it.
-          worker: 0 to workers - 1.
-          workers: number of workers.
-
-        Raises:
-          UserError: there is no such worker.
-        """
-        if not 0 <= worker < workers:
-            raise UserError(
-                f"Of {workers} workers, the numbers are 0 to {workers - 1}, not {worker}."
-            )
-        indices = self.at(step)
-        longest = self._lengths[indices].max(axis=1)
-        return indices[np.argsort(longest, kind="stable")[worker::workers]]
-
     def epoch_of(self, step: int) -> int:
         """Returns the epoch, counted from 0, that a step belongs to."""
         while step >= self._first_steps[-1]:
@@ -177,6 +155,32 @@ class TokenArrays:
     def target_tokens(self) -> int:
         """Target tokens that are not padding."""
         return int(np.count_nonzero(self.target))
+
+
+@dataclasses.dataclass(frozen=True)
+class ElsewhereArrays:
+    """What a replica of another worker holds: only its number of target tokens is known here."""
+
+    target_tokens: int
+
+
+def replica_arrays(
+    store, parts: list[np.ndarray], here: range, fixed_tokens: int = 0
+) -> list[TokenArrays | ElsewhereArrays]:
+    """Reads and pads what the replicas of this worker hold at once.
+
+    Args:
+      store: an `ExampleStore`.
+      parts: for each replica of all workers, its example numbers.
+      here: the replicas of this worker; for the others, nothing is read but lengths.
+      fixed_tokens: as `token_arrays` has it.
+    """
+    return [
+        token_arrays(store, part, fixed_tokens)
+        if replica in here
+        else ElsewhereArrays(int(store.lengths[part, 1].sum()))
+        for replica, part in enumerate(parts)
+    ]
 
 
 def token_arrays(store, indices: np.ndarray, fixed_tokens: int = 0) -> TokenArrays:

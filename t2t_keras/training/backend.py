@@ -12,6 +12,7 @@ import keras
 
 from t2t_keras.data.batches import TokenArrays
 from t2t_keras.errors import UserError
+from t2t_keras.training.cluster import Cluster
 from t2t_keras.training.run_record import RunRecord
 
 SUPPORTED = ("tensorflow", "jax")
@@ -22,13 +23,15 @@ class Step(Protocol):
 
     Attributes:
       model: the model.
-      num_replicas: how many parts of a step are computed at the same time.
+      num_replicas: how many parts of a step are computed at the same time, by all workers.
+      replicas_here: which of them this process computes.
       fixed_shapes: whether every new shape is compiled anew, so that arrays are padded to a few.
       schedule: the learning rate as a function of the step.
     """
 
     model: keras.Model
     num_replicas: int
+    replicas_here: range
     fixed_shapes: bool
     schedule: keras.optimizers.schedules.LearningRateSchedule
 
@@ -38,7 +41,13 @@ class Step(Protocol):
         """Starts optimizer step `step`, counted from 0; returns scalars that may not be ready.
 
         They are the sums of `token_sums` over the step, and "gradient_norm". `parts` holds, for
-        each microbatch, for each replica, its examples.
+        each microbatch, for each replica, its examples; of other workers' only their number counts.
+        """
+
+    def request(self, stop: bool, save: bool) -> None:
+        """Has the sums of the next steps say to all workers what this one wants.
+
+        Where there are several, the sums also hold "stop_requests" and "save_requests".
         """
 
     def evaluate(self, microbatch: Sequence[TokenArrays]) -> dict[str, float]:
@@ -76,13 +85,36 @@ def check_backend(eval_bleu: bool = False) -> None:
         )
 
 
-def make_step(record: RunRecord, worker_gpu: int | None = None, xla: bool = False) -> Step:
+def gpus_of_worker(worker_gpu: int | None = None) -> int:
+    """Returns the number of GPUs that this process uses as one of several workers.
+
+    Raises:
+      UserError: there are not so many, or the backend trains on one machine only.
+    """
+    check_backend()
+    if not _is_tensorflow():
+        raise UserError(
+            "Several workers (TF_CONFIG, Slurm) train under TensorFlow only; KERAS_BACKEND=jax "
+            "uses one device. Unset TF_CONFIG, or KERAS_BACKEND."
+        )
+    from t2t_keras.training import devices
+
+    return devices.gpus_of_worker(worker_gpu)
+
+
+def make_step(
+    record: RunRecord,
+    worker_gpu: int | None = None,
+    xla: bool = False,
+    cluster: Cluster | None = None,
+) -> Step:
     """Returns the step of this backend, with fresh weights.
 
     Args:
       record: what the run uses.
       worker_gpu: number of GPUs; None = all that the backend uses, 0 = the CPU.
       xla: whether TensorFlow compiles it by XLA, for a few fixed shapes; JAX always does.
+      cluster: the workers that do each step together; None = this process alone.
 
     Raises:
       UserError: there are no such devices, or the backend cannot train.
@@ -95,10 +127,13 @@ def make_step(record: RunRecord, worker_gpu: int | None = None, xla: bool = Fals
         return JaxStep(record.make_model, record.hparams, record.random_seed)
     import tensorflow as tf
 
-    from t2t_keras.training.devices import visible_devices
+    from t2t_keras.training.devices import multi_worker_strategy, visible_devices
     from t2t_keras.training.tensorflow_step import TensorFlowStep
 
-    strategy = tf.distribute.MirroredStrategy(visible_devices(worker_gpu))
+    if cluster:
+        strategy = multi_worker_strategy(cluster, gpus_of_worker(worker_gpu))
+    else:
+        strategy = tf.distribute.MirroredStrategy(visible_devices(worker_gpu))
     return TensorFlowStep(record.make_model, record.hparams, strategy, record.random_seed, xla)
 
 

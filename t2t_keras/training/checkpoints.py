@@ -71,6 +71,16 @@ class Checkpoints:
         )
         return whole[-1]
 
+    def restore(self, path: str) -> None:
+        """Restores the checkpoint with this path prefix, and changes no file.
+
+        Raises:
+          UserError: it cannot be read.
+        """
+        if damage := _damage(path):
+            raise UserError(f"The checkpoint {path} is damaged: {damage}")
+        self._checkpoint.restore(path).assert_existing_objects_matched()
+
     def save(self, step: int) -> str:
         """Writes the state under its step number and deletes the oldest ones.
 

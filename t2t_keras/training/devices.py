@@ -1,8 +1,9 @@
-"""Which devices a run uses."""
+"""Which devices a run uses, and the strategy over those of several workers."""
 
 import tensorflow as tf
 
 from t2t_keras.errors import UserError
+from t2t_keras.training.cluster import Cluster
 
 
 def visible_devices(worker_gpu: int | None = None) -> list[str]:
@@ -18,10 +19,46 @@ def visible_devices(worker_gpu: int | None = None) -> list[str]:
       UserError: more GPUs are asked for than there are.
     """
     present = len(tf.config.list_logical_devices("GPU"))
+    count = _count(present, worker_gpu)
+    return [f"/gpu:{number}" for number in range(count)] or ["/cpu:0"]
+
+
+def gpus_of_worker(worker_gpu: int | None = None) -> int:
+    """Returns the number of GPUs of one of several workers, without waking them.
+
+    TensorFlow learns who the other workers are only before it uses its first device.
+
+    Args:
+      worker_gpu: as `visible_devices` has it.
+
+    Raises:
+      UserError: more GPUs are asked for than there are.
+    """
+    return _count(len(tf.config.get_visible_devices("GPU")), worker_gpu)
+
+
+def multi_worker_strategy(cluster: Cluster, gpus: int) -> tf.distribute.Strategy:
+    """Returns the strategy over all devices of all workers; waits until all have called it.
+
+    Args:
+      cluster: the workers.
+      gpus: number of GPUs of each worker; 0 = the CPU.
+    """
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+        tf.train.ClusterSpec({"worker": list(cluster.addresses)}),
+        task_type="worker",
+        task_id=cluster.index,
+        num_accelerators={"GPU": gpus},
+        rpc_layer="grpc",
+    )
+    return tf.distribute.MultiWorkerMirroredStrategy(resolver)
+
+
+def _count(present: int, worker_gpu: int | None) -> int:
     count = present if worker_gpu is None else worker_gpu
     if count > present:
         raise UserError(
             f"--worker_gpu={worker_gpu}: TensorFlow sees {present} GPUs. Give a smaller number, or "
             f"leave the flag out to use all of them (the CPU where there is none)."
         )
-    return [f"/gpu:{number}" for number in range(count)] or ["/cpu:0"]
+    return count

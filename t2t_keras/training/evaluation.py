@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from t2t_keras.data.atomic_file import write_atomically
-from t2t_keras.data.batches import TokenBatches, split_batch, token_arrays
+from t2t_keras.data.batches import TokenBatches, replica_arrays, split_batch
 from t2t_keras.data.generated import Generated
 from t2t_keras.training import backend
 from t2t_keras.training.progress import Totals
@@ -24,6 +24,8 @@ class Evaluator:
       output_dir: the run's; the best weights go to `best/` in it.
       eval_steps: most batches to evaluate; 0 = the whole dev set.
       with_bleu: whether the dev set's BLEU, or the problem's other score, is computed as well.
+      writes: whether this worker, of several, writes what it finds, and computes that score; the
+        loss all compute together.
     """
 
     def __init__(
@@ -34,6 +36,7 @@ class Evaluator:
         output_dir: str | Path,
         eval_steps: int = 0,
         with_bleu: bool = False,
+        writes: bool = True,
     ):
         self._step, self._record, self._generated = step, record, generated
         self._output_dir = Path(output_dir)
@@ -48,7 +51,9 @@ class Evaluator:
             seed=0,
         )
         self._eval_steps = eval_steps
-        self._with_bleu = with_bleu
+        self._with_bleu = with_bleu and writes
+        self._writes = writes
+        self._best_step: int | None = None
         self._translator = None
         self.left_out = self._batches.left_out
 
@@ -67,7 +72,8 @@ class Evaluator:
             for part in split_batch(
                 self._store.lengths, batch, most, self._step.num_replicas, fixed_shapes=fixed
             ):
-                arrays = [token_arrays(self._store, each, most if fixed else 0) for each in part]
+                here = self._step.replicas_here
+                arrays = replica_arrays(self._store, part, here, most if fixed else 0)
                 totals.add(self._step.evaluate(arrays))
         scalars = totals.scalars()
         if self._with_bleu:
@@ -77,6 +83,8 @@ class Evaluator:
 
     def best_step(self) -> int:
         """Returns the step of the lowest dev loss so far, or -1."""
+        if self._best_step is not None:
+            return self._best_step
         history = self._history()
         return min(history, key=lambda entry: entry["loss"])["step"] if history else -1
 
@@ -100,6 +108,10 @@ class Evaluator:
         history.append({"step": step, **scalars})
         text = "".join(json.dumps(entry) + "\n" for entry in history)
         best = min(history, key=lambda entry: entry["loss"])
+        # Remembered, since another worker may not have written it yet.
+        self._best_step = best["step"]
+        if not self._writes:
+            return
         if best["step"] == step:
             directory = self._output_dir / BEST
             self._record.save(directory)

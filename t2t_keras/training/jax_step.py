@@ -34,11 +34,13 @@ class JaxStep:
     Attributes:
       model: the model; its variables hold the weights as arrays on the device.
       num_replicas: 1.
+      replicas_here: that one.
       fixed_shapes: True, since every new shape is compiled anew.
       schedule: the learning rate as a function of the step.
     """
 
     num_replicas = 1
+    replicas_here = range(1)
     fixed_shapes = True
 
     def __init__(self, make_model: Callable[[], keras.Model], hparams: HParams, seed: int):

@@ -116,11 +116,12 @@ class RunRecord:
         """Returns a line for each thing that `wanted` would change in what a step computes."""
         return [
             f"{name}: {there} in the run, {asked} asked for"
-            for name, there, asked in _pairs(self._compared(), wanted._compared())
+            for name, there, asked in _pairs(self.compared(), wanted.compared())
             if there != asked
         ]
 
-    def _compared(self) -> dict[str, Any]:
+    def compared(self) -> dict[str, Any]:
+        """Returns, by name, what another run must not change to compute the same steps."""
         hparams = dataclasses.asdict(self.hparams)
         return {
             "problem": self.problem.name,

@@ -97,12 +97,16 @@ def run_training(
     """Trains what is requested on the data that is there; see `train_problem`."""
     from t2t_keras.training import backend
     from t2t_keras.training.trainer import TrainOptions, train
+    from t2t_keras.training.workers import workers_of_run
 
-    generated = open_generated(request.problem, request.data_dir)
-    make_step = functools.partial(backend.make_step, worker_gpu=worker_gpu)
-    return train(
-        request.record(generated), generated, output_dir, make_step, TrainOptions(**options)
-    )
+    options = TrainOptions(**options)
+    with workers_of_run(options, worker_gpu) as workers:
+        generated = open_generated(request.problem, request.data_dir)
+        make_step = functools.partial(
+            backend.make_step, worker_gpu=worker_gpu, cluster=workers.cluster
+        )
+        record = request.record(generated)
+        return train(record, generated, output_dir, make_step, options, workers)
 
 
 def requested_run(output_dir: str | Path, given: dict[str, Any]) -> RunRequest:

@@ -41,7 +41,8 @@ class TensorFlowStep:
 
     Attributes:
       model: the model.
-      num_replicas: the number of replicas.
+      num_replicas: the number of replicas, of all workers together.
+      replicas_here: which of them are this worker's.
       fixed_shapes: whether every new shape is compiled anew.
       schedule: the learning rate as a function of the step.
     """
@@ -58,6 +59,7 @@ class TensorFlowStep:
         self._strategy = strategy
         self._hparams, self._seed = hparams, seed
         self.num_replicas = strategy.num_replicas_in_sync
+        self.replicas_here = _replicas_here(strategy)
         self.schedule = TransformerSchedule(
             hparams.d_model, hparams.warmup_steps, hparams.learning_rate
         )
@@ -73,6 +75,9 @@ class TensorFlowStep:
         self._weights = [weight.value for weight in self.model.trainable_variables]
         self._seed_states = self.model.non_trainable_variables
         self._accumulators = None
+        self._requests = None
+        if len(self.replicas_here) < self.num_replicas:
+            self._requests = tf.Variable([0.0, 0.0], trainable=False)
         self.fixed_shapes = xla
         # XLA needs shapes that do not depend on how much of a batch is padding.
         self._packed = not xla
@@ -80,8 +85,9 @@ class TensorFlowStep:
         self._compile()
 
     def _compile(self) -> None:
-        sides = [_IDS] * self.num_replicas
-        seeds = [tf.TensorSpec([len(self._seed_states), 2], tf.int64)] * self.num_replicas
+        here = len(self.replicas_here)
+        sides = [_IDS] * here
+        seeds = [tf.TensorSpec([len(self._seed_states), 2], tf.int64)] * here
         inputs = [sides, sides, seeds, _FLOAT]
         measure = tf.TensorSpec([], tf.bool)
         self._update = _compiled(self._one_update, input_signature=[*inputs, measure])
@@ -107,12 +113,13 @@ class TensorFlowStep:
 
         Args:
           step: its number, from 0.
-          parts: for each microbatch, for each replica, its examples.
+          parts: for each microbatch, for each replica, its examples; for those of other workers,
+            `ElsewhereArrays`.
           measure_gradient: whether the gradient's norm is wanted.
 
         Returns:
           Scalar tensors: the sums of `token_sums` over the step, and "gradient_norm" (0 where it
-          was not computed).
+          was not computed); with several workers also what `request` says.
         """
         tokens = sum(part.target_tokens for microbatch in parts for part in microbatch)
         inputs = [
@@ -129,9 +136,17 @@ class TensorFlowStep:
 
     def evaluate(self, microbatch: Sequence[TokenArrays]) -> dict[str, float]:
         """Returns the sums of `token_sums` without dropout, over one part for each replica."""
-        sources = [part.source for part in microbatch]
-        sums = self._evaluate(sources, [part.target for part in microbatch])
+        sums = self._evaluate(*self._sides(microbatch))
         return {name: float(value) for name, value in sums.items()}
+
+    def request(self, stop: bool, save: bool) -> None:
+        """Has the sums of the next steps say to all workers what this one wants.
+
+        Args:
+          stop: counted in "stop_requests".
+          save: counted in "save_requests".
+        """
+        self._requests.assign([float(stop), float(save)])
 
     def weights_are_finite(self) -> bool:
         """Returns whether no weight is NaN or infinite."""
@@ -154,10 +169,13 @@ class TensorFlowStep:
             dropout_seeds(
                 self._seed, step, number * self.num_replicas + replica, len(self._seed_states)
             )
-            for replica in range(self.num_replicas)
+            for replica in self.replicas_here
         ]
-        sources = [part.source for part in microbatch]
-        return [sources, [part.target for part in microbatch], seeds]
+        return [*self._sides(microbatch), seeds]
+
+    def _sides(self, microbatch: Sequence[TokenArrays]) -> tuple[list, list]:
+        here = [microbatch[replica] for replica in self.replicas_here]
+        return [part.source for part in here], [part.target for part in here]
 
     def _make_accumulators(self) -> None:
         with self._strategy.scope():
@@ -173,7 +191,7 @@ class TensorFlowStep:
 
     def _per_replica(self, values: Sequence[tf.Tensor]):
         return self._strategy.experimental_distribute_values_from_function(
-            lambda context: values[context.replica_id_in_sync_group]
+            lambda context: values[context.replica_id_in_sync_group - self.replicas_here.start]
         )
 
     # What follows runs as graphs; methods named _replica_... run once in each replica.
@@ -238,13 +256,15 @@ class TensorFlowStep:
     def _replica_total(self, sums):
         if self.num_replicas == 1:
             return sums
+        if self._requests is not None:
+            stop, save = tf.unstack(self._requests)
+            sums = {**sums, "stop_requests": stop, "save_requests": save}
         return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, sums)
 
     def _replica_apply(self, gradients, measure):
         """Sums gradients over replicas, clips the sum and updates; returns the sum's norm."""
         if self.num_replicas > 1:
-            context = tf.distribute.get_replica_context()
-            gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
+            gradients = self._replica_gradient_sum(gradients)
         if self._scales_loss:
             gradients = [gradient / self.loss_scale for gradient in gradients]
         clip = self._hparams.clip_norm
@@ -263,6 +283,12 @@ class TensorFlowStep:
         else:
             self._replica_adam(gradients)
         return norm
+
+    def _replica_gradient_sum(self, gradients):
+        exchanged = [tf.cast(each, self._hparams.reduction_dtype) for each in gradients]
+        context = tf.distribute.get_replica_context()
+        total = context.all_reduce(tf.distribute.ReduceOp.SUM, exchanged)
+        return [tf.cast(each, tf.float32) for each in total]
 
     def _replica_adam(self, gradients) -> None:
         # Every replica has the same sum and updates its own copy: no further exchange.
@@ -287,3 +313,13 @@ class TensorFlowStep:
         return tf.nest.map_structure(
             lambda value: self._strategy.experimental_local_results(value)[0], values
         )
+
+
+def _replicas_here(strategy: tf.distribute.Strategy) -> range:
+    """Returns the numbers of this worker's replicas among those of all workers."""
+    numbers = strategy.experimental_local_results(
+        strategy.experimental_distribute_values_from_function(
+            lambda context: tf.constant(context.replica_id_in_sync_group)
+        )
+    )
+    return range(int(numbers[0]), int(numbers[0]) + len(numbers))

@@ -3,13 +3,14 @@
 import concurrent.futures
 import dataclasses
 import itertools
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 
-from t2t_keras.data.batches import TokenArrays, TokenBatches, split_batch, token_arrays
+from t2t_keras.data.batches import TokenArrays, TokenBatches, replica_arrays, split_batch
 from t2t_keras.data.generated import Generated
 from t2t_keras.errors import UserError
 from t2t_keras.training import backend
@@ -18,6 +19,7 @@ from t2t_keras.training.graceful_stop import GracefulStop
 from t2t_keras.training.progress import Progress, Totals
 from t2t_keras.training.run_record import RunRecord
 from t2t_keras.training.training_cost import CostMeter, hardware_name
+from t2t_keras.training.workers import Agreed, OneWorker, SeveralWorkers
 
 SCHEDULES = ("train", "evaluate", "train_and_evaluate")
 # Steps between two points of the curves.
@@ -42,6 +44,8 @@ class TrainOptions:
       warm_start_from: a run's directory, or a checkpoint, whose weights a new run starts from.
       xla: whether TensorFlow's forward and backward pass is compiled by XLA for a few fixed
         shapes; JAX's always is.
+      worker_start_secs: seconds that several workers wait for each other at the beginning.
+      worker_timeout_secs: seconds that one of them may be silent, or behind the others.
     """
 
     save_checkpoints_secs: float = 600
@@ -53,6 +57,8 @@ class TrainOptions:
     schedule: str = "train_and_evaluate"
     warm_start_from: str = ""
     xla: bool = False
+    worker_start_secs: float = 300
+    worker_timeout_secs: float = 60
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +84,7 @@ def train(
     output_dir: str | Path,
     make_step: Callable[..., backend.Step] = backend.make_step,
     options: TrainOptions = TrainOptions(),
+    workers: OneWorker | SeveralWorkers | None = None,
 ) -> TrainResult:
     """Trains a model, or goes on with a run as if it had never stopped.
 
@@ -87,6 +94,7 @@ def train(
       output_dir: where checkpoints, logs and the record go, or are.
       make_step: returns the step, given the record and `xla` (see `backend.make_step`).
       options: how it is watched and kept.
+      workers: this process and those that do every step with it; None = it trains alone.
 
     Returns:
       How it ended.
@@ -99,10 +107,10 @@ def train(
         raise UserError(f"--schedule is one of {', '.join(SCHEDULES)}; {options.schedule} came.")
     _check_record(record, output_dir)
     backend.check_backend(options.eval_bleu)
+    workers = workers or OneWorker()
+    workers.meet(record, generated, options)
     step = make_step(record, xla=options.xla)
-    checkpoints = backend.checkpoints().Checkpoints(
-        output_dir, step.state(), options.keep_checkpoint_max
-    )
+    checkpoints = workers.open_checkpoints(output_dir, step.state(), options.keep_checkpoint_max)
     restored = checkpoints.restore_newest()
     if restored:
         print(f"Continuing from {restored}.")
@@ -111,7 +119,13 @@ def train(
     evaluator = None
     if options.schedule != "train":
         evaluator = Evaluator(
-            step, record, generated, output_dir, options.eval_steps, options.eval_bleu
+            step,
+            record,
+            generated,
+            output_dir,
+            options.eval_steps,
+            options.eval_bleu,
+            writes=workers.is_chief,
         )
     if options.schedule == "evaluate":
         if not restored:
@@ -119,16 +133,22 @@ def train(
         scalars = evaluator.evaluate(step.steps_done())
         print(_evaluation_line(step.steps_done(), scalars))
         return TrainResult(step.steps_done(), restored, scalars)
-    record.save(output_dir)
-    store, curves = generated.store("train"), backend.make_curves(output_dir)
-    run = _Run(record, store, step, checkpoints, evaluator, curves, options, Path(output_dir))
+    if workers.is_chief:
+        record.save(output_dir)
+    store, curves = generated.store("train"), workers.make_curves(output_dir)
+    run = _Run(
+        record, store, step, checkpoints, evaluator, curves, options, Path(output_dir), workers
+    )
     return run.loop(restored or "")
 
 
 class _Run:
     """The loop of one process of a run."""
 
-    def __init__(self, record, store, step, checkpoints, evaluator, curves, options, output_dir):
+    def __init__(
+        self, record, store, step, checkpoints, evaluator, curves, options, output_dir, workers
+    ):
+        self._workers = workers
         self._hparams = record.hparams
         self._store = store
         self._step = step
@@ -149,7 +169,7 @@ class _Run:
         self._evaluation: dict[str, float] = {}
         self._evaluated = -1
         self._output_dir = output_dir
-        self._cost = CostMeter(output_dir, self._first, hardware_name(step.gpus()))
+        self._cost = CostMeter(output_dir, self._first, hardware_name(step.gpus(), workers.count))
 
     def loop(self, restored: str) -> TrainResult:
         """Trains until the last step, an early stop or a signal.
@@ -164,32 +184,37 @@ class _Run:
         self._describe()
         with GracefulStop() as stop:
             try:
-                pending = None
+                pending, agreed = None, Agreed()
                 for number, parts in self._steps_ahead():
+                    self._workers.begins(number)
                     measure = (number + 1) % _LOG_STEPS == 0
                     sums = self._step.update(number, parts, measure)
                     # Looked at while the next step runs, so that a device never waits for it.
                     self._finish(pending)
                     pending = number, {**sums, "learning_rate": self._step.schedule(number)}
                     # Asked once: the clock must not make a pause due before the step is finished.
-                    due = self._save_is_due() or self._evaluation_is_due(number + 1)
-                    if measure or due or stop.number:
+                    agreed = self._workers.agree(
+                        self._step, number, stop.number, self._save_is_due()
+                    )
+                    due = agreed.save or self._evaluation_is_due(number + 1)
+                    if measure or due or agreed.stop:
                         self._finish(pending)
                         pending = None
-                    if stop.number or (due and not self._pause()):
+                    if agreed.stop or (due and not self._pause(agreed.save)):
                         break
                 self._finish(pending)
-                if not stop.number and self._evaluator and self._evaluated != self._done:
+                if not agreed.stop and self._evaluator and self._evaluated != self._done:
                     self._evaluate()
                 self._save()
             finally:
                 self._progress.close()
-        if stop.number:
+        if agreed.stop:
+            name = signal.Signals(agreed.stop).name
             print(
-                f"Stopped by {stop.signal_name} after step {self._done}; saved {self._saved_path}. "
+                f"Stopped by {name} after step {self._done}; saved {self._saved_path}. "
                 f"The same command continues from there."
             )
-        return TrainResult(self._done, self._saved_path, self._evaluation, stop.number)
+        return TrainResult(self._done, self._saved_path, self._evaluation, agreed.stop)
 
     def _describe(self) -> None:
         source, target = self._batches.fill()
@@ -220,7 +245,8 @@ class _Run:
             self._step.num_replicas,
             fixed_shapes=self._step.fixed_shapes,
         )
-        return [[token_arrays(self._store, part, fixed) for part in each] for each in split]
+        here = self._step.replicas_here
+        return [replica_arrays(self._store, each, here, fixed) for each in split]
 
     def _steps_ahead(self) -> Iterator[tuple[int, list[list[TokenArrays]]]]:
         """Yields step numbers with their arrays, which a thread prepares ahead of time."""
@@ -248,6 +274,7 @@ class _Run:
                 f"{self._saved_path or 'none'}. Try a lower learning_rate, more warmup_steps or "
                 f"clip_norm=1.0 in a new --output_dir."
             )
+        self._workers.hear(pending[0], sums)
         norm, learning_rate = sums.pop("gradient_norm"), sums.pop("learning_rate")
         self._totals.add(sums)
         self._cost.add_tokens(sums["tokens"])
@@ -267,10 +294,10 @@ class _Run:
         every = self._options.local_eval_frequency
         return self._evaluator is not None and every > 0 and done % every == 0
 
-    def _pause(self) -> bool:
+    def _pause(self, save: bool) -> bool:
         """Saves and evaluates what is due; returns whether training goes on."""
         patience = self._options.eval_early_stopping_steps
-        if self._save_is_due():
+        if save:
             self._save()
         if self._evaluation_is_due(self._done):
             self._evaluate()
@@ -285,9 +312,9 @@ class _Run:
 
     def _evaluate(self) -> None:
         started = time.monotonic()
-        with self._cost.paused():
+        with self._cost.paused(), self._workers.busy("evaluating"):
             self._evaluation = self._evaluator.evaluate(self._done)
-            if self._evaluator.best_step() == self._done:
+            if self._workers.is_chief and self._evaluator.best_step() == self._done:
                 self._cost.write(self._done, self._output_dir / BEST)
         self._evaluated = self._done
         self._progress.write("eval", self._done, self._evaluation)
@@ -304,8 +331,9 @@ class _Run:
                 f"is {self._saved_path or 'none'}. Try a lower learning_rate or clip_norm=1.0 in "
                 f"a new --output_dir."
             )
-        with self._cost.paused():
-            self._cost.write(self._done)
+        with self._cost.paused(), self._workers.busy("saving"):
+            if self._workers.is_chief:
+                self._cost.write(self._done)
             self._saved_path = self._checkpoints.save(self._done)
         self._saved, self._saved_at = self._done, time.monotonic()
 

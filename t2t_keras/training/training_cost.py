@@ -126,16 +126,19 @@ def copy_cost(checkpoint: str | Path, output_dir: str | Path) -> None:
         _write(output_dir, step, cost)
 
 
-def hardware_name(gpus: Sequence[str] = ()) -> str:
+def hardware_name(gpus: Sequence[str] = (), workers: int = 1) -> str:
     """Returns what a run computes on, such as "8 x Tesla P100" or "4 cores of Some CPU".
 
     Args:
-      gpus: the name of each GPU; none = the CPU.
+      gpus: the name of each GPU of a worker; none = the CPU.
+      workers: number of workers that have as much each.
     """
     if gpus:
         counts = collections.Counter(gpus)
-        return " + ".join(f"{count} x {name}" for name, count in counts.items())
-    return f"{os.cpu_count()} cores of {_cpu_name()}"
+        name = " + ".join(f"{count} x {name}" for name, count in counts.items())
+    else:
+        name = f"{os.cpu_count()} cores of {_cpu_name()}"
+    return name if workers == 1 else f"{workers} workers of {name}"
 
 
 def _cpu_name() -> str:

@@ -73,33 +73,6 @@ def test_a_step_is_a_function_of_seed_and_number(lengths, batches):
     assert (batches.epoch_of(0), batches.epoch_of(len(steps))) == (0, 3)
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3, 8])
-def test_workers_share_each_step(lengths, batches, workers):
-    seen = np.zeros(len(lengths), int)
-    for step in range(len(batches.epoch(0))):
-        shares = [batches.share(step, worker, workers) for worker in range(workers)]
-        np.testing.assert_array_equal(np.sort(np.concatenate(shares)), np.sort(batches.at(step)))
-        assert np.ptp([len(share) for share in shares]) <= 1
-        for share in shares:
-            seen[share] += 1
-    # Over the workers, an epoch has every example once.
-    assert seen.tolist() == (lengths.max(axis=1) <= MAX_LENGTH).astype(int).tolist()
-
-
-def test_a_worker_that_is_not_there(batches):
-    for worker in (-1, 2):
-        with pytest.raises(UserError, match=f"the numbers are 0 to 1, not {worker}"):
-            batches.share(0, worker, 2)
-
-
-def test_shares_do_not_hold_the_longer_pairs_always(lengths, batches):
-    totals = np.zeros(4)
-    for step in range(len(batches.epoch(0))):
-        for worker in range(4):
-            totals[worker] += lengths[batches.share(step, worker, 4)].sum()
-    assert np.ptp(totals) < 0.02 * totals.mean()
-
-
 def test_no_step_holds_more_than_batch_tokens_a_side(lengths, batches):
     for epoch in range(2):
         for batch in batches.epoch(epoch):

@@ -1,0 +1,233 @@
+"""Before the first step: all workers are there, and would compute the same.
+
+Each other worker connects to the chief and says what it would use; the chief compares, and tells
+all whether they go on. Whoever is missing or differs is named on every worker.
+"""
+
+import contextlib
+import socket
+import time
+
+from t2t_keras.errors import UserError
+from t2t_keras.training.cluster import Cluster
+from t2t_keras.training.worker_fault import TRY_AGAIN, WorkerError
+from t2t_keras.training.worker_links import Link, connect, listen
+
+# How much longer others wait for the chief's word than the chief for the others.
+_MARGIN_SECONDS = 10.0
+_LOOK_SECONDS = 0.05
+# How long a worker that will not come stays to say so.
+_TELL_SECONDS = 10.0
+
+
+def meet_as_chief(cluster: Cluster, own: dict[str, str], seconds: float) -> dict[int, Link]:
+    """Waits for all other workers and compares what they would use with the chief's.
+
+    Args:
+      cluster: whose worker 0 this is.
+      own: what the chief uses, by name.
+      seconds: how long to wait.
+
+    Returns:
+      The connection to each other worker.
+
+    Raises:
+      WorkerError: some did not come, use something else, or ended with an error. All that came
+        have been told.
+      UserError: the port is taken.
+    """
+    meeting = _Meeting(cluster, own)
+    with listen(cluster.watch_address) as listener:
+        try:
+            meeting.wait(listener, time.monotonic() + seconds, seconds)
+            meeting.compare()
+        except WorkerError as fault:
+            meeting.tell({"stop": str(fault), "status": fault.exit_status})
+            raise
+    meeting.tell({"go": True})
+    return meeting.links
+
+
+def meet_chief(cluster: Cluster, own: dict[str, str], seconds: float) -> Link:
+    """Connects to the chief and waits for its word that all are there and alike.
+
+    Args:
+      cluster: one of whose workers this is, not the chief.
+      own: what this worker uses, by name.
+      seconds: how long to try to reach the chief.
+
+    Returns:
+      The connection to the chief.
+
+    Raises:
+      WorkerError: the chief cannot be reached, or says that the workers do not go on.
+    """
+    deadline, why = time.monotonic() + seconds, "no answer"
+    hello = {"hello": own, "index": cluster.index, "host": socket.gethostname()}
+    while (remaining := deadline - time.monotonic()) > 0:
+        try:
+            link = connect(cluster.watch_address, remaining)
+            link.send(hello)
+            return _wait_for_go(cluster, link, seconds)
+        except OSError as error:
+            # A chief that has just ended, or does not listen yet: it may come.
+            why = str(error)
+        time.sleep(min(0.2, max(remaining, 0.0)))
+    host, port = cluster.watch_address
+    raise WorkerError(
+        f"{capital(cluster.name(0))} did not start: port {port} of {host} was not reached in "
+        f"{seconds:g} s (--worker_start_secs): {why}. Look at its log, or start it."
+    )
+
+
+def tell_failure(cluster: Cluster, text: str, exit_status: int) -> None:
+    """Tells the workers that wait for this one that it will not come, and why.
+
+    Those that cannot be reached within some seconds find out by waiting.
+
+    Args:
+      cluster: one of whose workers this is.
+      text: why.
+      exit_status: what they exit with.
+    """
+    with contextlib.suppress(OSError, UserError):
+        if not cluster.is_chief:
+            link = connect(cluster.watch_address, _TELL_SECONDS)
+            link.send({"failed": text, "status": exit_status, "index": cluster.index})
+            link.close()
+            return
+        message = {"stop": str(ended(cluster, 0, text)), "status": exit_status}
+        deadline = time.monotonic() + _TELL_SECONDS
+        with listen(cluster.watch_address) as listener:
+            told = []
+            while time.monotonic() < deadline and len(told) < len(cluster.addresses) - 1:
+                with contextlib.suppress(BlockingIOError):
+                    told.append(Link(listener.accept()[0]))
+                    told[-1].send(message)
+                time.sleep(_LOOK_SECONDS)
+
+
+def differences(cluster: Cluster, chief: dict[str, str], index: int, other: dict) -> list[str]:
+    """Returns a line for each thing that a worker uses other than the chief."""
+    return [
+        f"{name}: {chief.get(name, 'nothing')} on {cluster.name(0)}, "
+        f"{other.get(name, 'nothing')} on {cluster.name(index)}"
+        for name in {**chief, **other}
+        if chief.get(name) != other.get(name)
+    ]
+
+
+class _Meeting:
+    """What the chief knows of the others while it waits for them."""
+
+    def __init__(self, cluster: Cluster, own: dict[str, str]):
+        self._cluster, self._own = cluster, own
+        self.links: dict[int, Link] = {}
+        self._hellos: dict[int, dict] = {}
+        self._strangers: list[Link] = []
+
+    def wait(self, listener: socket.socket, deadline: float, seconds: float) -> None:
+        workers = range(1, len(self._cluster.addresses))
+        while len(self.links) < len(workers):
+            if time.monotonic() > deadline:
+                missing = [self._cluster.name(each) for each in workers if each not in self.links]
+                raise WorkerError(
+                    f"{capital(' and '.join(missing))} did not start: not heard of in "
+                    f"{seconds:g} s (--worker_start_secs). Look at the log there, or start it."
+                )
+            with contextlib.suppress(BlockingIOError):
+                self._strangers.append(Link(listener.accept()[0]))
+            for link in list(self._strangers):
+                self._listen_to(link)
+            for index, link in list(self.links.items()):
+                self._notice_who_leaves(index, link)
+            time.sleep(_LOOK_SECONDS)
+
+    def _listen_to(self, link: Link) -> None:
+        try:
+            messages = link.receive(0)
+        except OSError:  # Whoever it was, no worker of this run.
+            self._strangers.remove(link)
+            return
+        for message in messages:
+            self._strangers.remove(link)
+            index = message.get("index")
+            if index not in range(1, len(self._cluster.addresses)):
+                return
+            if "failed" in message:
+                raise failed(self._cluster, index, message)
+            if index in self.links:
+                raise WorkerError(
+                    f"Two processes are {self._cluster.name(index)}: on "
+                    f"{self._hellos[index].get('host')} and {message.get('host')}. Give each its "
+                    f"own index.",
+                    exit_status=2,
+                )
+            self.links[index], self._hellos[index] = link, message
+            return
+
+    def _notice_who_leaves(self, index: int, link: Link) -> None:
+        """Forgets a worker that has ended while others start: started again, it may come back."""
+        try:
+            messages = link.receive(0)
+        except OSError:
+            del self.links[index]
+            return
+        for message in messages:
+            if "failed" in message:
+                raise failed(self._cluster, index, message)
+
+    def compare(self) -> None:
+        lines = []
+        for index in sorted(self._hellos):
+            hello = self._hellos[index].get("hello", {})
+            lines += differences(self._cluster, self._own, index, hello)
+        if lines:
+            raise WorkerError(
+                "The workers would not compute the same:\n  "
+                + "\n  ".join(lines)
+                + "\nGive every machine the same command, data and versions.",
+                exit_status=2,
+            )
+
+    def tell(self, message: dict) -> None:
+        for link in self.links.values():
+            with contextlib.suppress(OSError):
+                link.send(message)
+
+
+def failed(cluster: Cluster, index: int, message: dict) -> WorkerError:
+    """Returns the fault of which a worker's last message tells."""
+    return ended(cluster, index, message["failed"], message.get("status", TRY_AGAIN))
+
+
+def ended(cluster: Cluster, index: int, text: str, exit_status: int = TRY_AGAIN) -> WorkerError:
+    """Returns the fault of a worker that has ended with an error."""
+    return WorkerError(f"{capital(cluster.name(index))} ended with an error: {text}", exit_status)
+
+
+def stopped(message: dict) -> WorkerError:
+    """Returns the fault that the chief tells of."""
+    return WorkerError(message["stop"], message.get("status", TRY_AGAIN))
+
+
+def _wait_for_go(cluster: Cluster, link: Link, seconds: float) -> Link:
+    deadline = time.monotonic() + seconds + _MARGIN_SECONDS
+    while (remaining := deadline - time.monotonic()) > 0:
+        messages = link.receive(remaining)
+        for number, message in enumerate(messages):
+            if "stop" in message:
+                raise stopped(message)
+            if "go" in message:
+                link.put_back(messages[number + 1 :])
+                return link
+    raise WorkerError(
+        f"{capital(cluster.name(0))} was reached, but has not said within "
+        f"{seconds + _MARGIN_SECONDS:g} s whether all are there: it is stopped, or its machine or "
+        f"the network is down."
+    )
+
+
+def capital(text: str) -> str:
+    """Returns the text as a sentence begins."""
+    return text[:1].upper() + text[1:]
