@@ -38,7 +38,7 @@ class _Worker:
 
     def report(self, step: int, busy: str) -> None:
         if (step, busy) != (self.step, self.busy):
-            self.changed = time.monotonic()
+            self.changed, self.behind_since = time.monotonic(), None
         self.step, self.busy = step, busy
 
     def where(self) -> str:
@@ -242,7 +242,8 @@ class WorkerWatch:
                 worker.behind_since = None
                 continue
             worker.behind_since = worker.behind_since or now
-            if now - worker.behind_since > self._silence_seconds:
+            # A little later than its silence would be, which says more.
+            if now - worker.behind_since > self._silence_seconds + 2 * self._period:
                 return WorkerError(
                     f"{capital(self._cluster.name(index))} stalls {worker.where()}: others have "
                     f"waited for it for {self._silence_seconds:g} s (--worker_timeout_secs). It "

@@ -1,0 +1,159 @@
+"""Each fault of a worker ends all workers in time, with a text that names the worker and the cause.
+
+The processes are real, and only pretend to train; `benchmarks/worker_faults.py` does it in earnest.
+"""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+SILENCE = 3.0
+
+
+@pytest.fixture
+def addresses():
+    """Three addresses whose ports, and the chief's watch port, were free a moment ago."""
+    while True:
+        with socket.create_server(("localhost", 0)) as server:
+            port = server.getsockname()[1]
+        if port < 60_000:
+            return [f"localhost:{port + number}" for number in range(3)]
+
+
+@pytest.fixture
+def start(addresses):
+    """Returns a function that starts a worker; what it started is ended with the test."""
+    started = []
+
+    def start(index, uses=None, start=60.0, **case):
+        case |= dict(addresses=addresses, index=index, uses=uses or {}, start=start)
+        case = json.dumps({"silence": SILENCE, **case})
+        script = Path(__file__).with_name("watched_worker.py")
+        started.append(
+            subprocess.Popen(
+                [sys.executable, script, case],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def training(start, **cases):
+    """Starts three workers, of which some differ, and returns them when all train."""
+    workers = [start(index, **cases.get(f"worker_{index}", {})) for index in range(3)]
+    for worker in workers:
+        assert worker.stdout.readline() == "trains\n", worker.stderr.read()
+    return workers
+
+
+def said(worker, status, seconds=30):
+    """Returns what a worker says at its end, which must come in time and with this status."""
+    _, text = worker.communicate(timeout=seconds)
+    assert worker.returncode == status, text
+    return text
+
+
+def test_workers_that_finish(start):
+    # One waits for the others at the end, and its silence then is no fault.
+    workers = [start(index, steps=6 + 40 * index) for index in range(3)]
+    for worker in workers:
+        assert worker.communicate(timeout=30)[0] == "trains\nfinished\n"
+        assert worker.returncode == 0
+
+
+@pytest.mark.parametrize("victim", [1, 0])
+def test_a_killed_worker(start, addresses, victim):
+    workers = training(start)
+    workers.pop(victim).kill()
+    since = time.monotonic()
+    chief = "the chief, " if victim == 0 else ""
+    for worker in workers:
+        text = said(worker, 75)
+        assert f"Worker {victim} ({chief}{addresses[victim]}) was killed or crashed" in text
+    assert time.monotonic() - since < SILENCE, "nobody waited for its silence"
+
+
+@pytest.mark.parametrize("victim", [2, 0])
+def test_a_stopped_worker(start, victim):
+    workers = training(start)
+    stopped = workers.pop(victim)
+    stopped.send_signal(signal.SIGSTOP)
+    for worker in workers:
+        text = said(worker, 75)
+        assert f"Worker {victim} (" in text
+        assert f"has not been heard of for {SILENCE:g} s" in text
+    stopped.send_signal(signal.SIGCONT)
+    assert "Worker " in said(stopped, 75)
+
+
+def test_a_worker_that_lives_but_does_not_go_on(start):
+    workers = training(start, worker_1={"stalls_at": 9})
+    for worker in workers:
+        assert "Worker 1 (" in (text := said(worker, 75))
+        assert "stalls in step 10" in text
+
+
+def test_a_worker_that_fails_tells_the_others_why(start):
+    workers = training(start, worker_1={"fails_at": 9})
+    said(workers[1], 2)
+    for worker in (workers[0], workers[2]):
+        assert "Worker 1 (" in (text := said(worker, 2))
+        assert "ended with an error: the disk is full" in text
+
+
+def test_a_worker_that_never_starts(start, addresses):
+    for worker in [start(index, start=1.0) for index in (0, 1)]:
+        text = said(worker, 75)
+        assert f"Worker 2 ({addresses[2]}) did not start" in text
+        assert "worker 1" not in text.lower()
+
+
+def test_a_chief_that_never_starts(start, addresses):
+    text = said(start(1, start=1.0), 75)
+    assert f"Worker 0 (the chief, {addresses[0]}) did not start" in text
+    assert "Connection refused" in text
+
+
+def test_workers_that_differ(start):
+    uses = {"tensorflow": "2.21.0", "training data": "aaaaaaaaaaaa"}
+    unlike = {1: uses | {"tensorflow": "2.20.0"}, 2: uses | {"training data": "bbbbbbbbbbbb"}}
+    for worker in [start(index, uses=unlike.get(index, uses)) for index in range(3)]:
+        text = said(worker, 2)
+        assert "tensorflow: 2.21.0 on worker 0 (the chief" in text
+        assert ", 2.20.0 on worker 1 (" in text
+        assert "training data: aaaaaaaaaaaa on worker 0 (the chief" in text
+        assert ", bbbbbbbbbbbb on worker 2 (" in text
+
+
+def test_two_processes_with_one_index(start):
+    workers = [start(0), start(1), start(1)]
+    assert "Two processes are worker 1" in said(workers[0], 2)
+
+
+def test_a_stranger_at_the_chief_s_port_does_no_harm(start, addresses):
+    workers = [start(0), start(1)]
+    port = int(addresses[0].rpartition(":")[2]) + 1000
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        try:
+            with socket.create_connection(("localhost", port)) as connection:
+                connection.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            break
+        except OSError:
+            time.sleep(0.05)
+    workers.append(start(2))
+    for worker in workers:
+        assert worker.stdout.readline() == "trains\n"
