@@ -1,9 +1,14 @@
 """Which devices a run uses, and the strategy over those of several workers."""
 
 import tensorflow as tf
+from tensorflow.compiler.xla.tsl.protobuf import coordination_config_pb2
+from tensorflow.python.eager import context
 
 from t2t_keras.errors import UserError
 from t2t_keras.training.cluster import Cluster
+
+# A day.
+_HEARTBEAT_MILLISECONDS = 24 * 3600 * 1000
 
 
 def visible_devices(worker_gpu: int | None = None) -> list[str]:
@@ -50,6 +55,16 @@ def multi_worker_strategy(cluster: Cluster, gpus: int) -> tf.distribute.Strategy
         task_id=cluster.index,
         num_accelerators={"GPU": gpus},
         rpc_layer="grpc",
+    )
+    job = coordination_config_pb2.CoordinatedJob(name="worker", num_tasks=len(cluster.addresses))
+    # As the strategy would have it, but for the timeout: after 10 s without a sign of life, as on a
+    # machine that is only busy, TensorFlow would abort every operation between workers without
+    # saying whose. `WorkerWatch` decides that instead, and names the worker.
+    context.context().configure_coordination_service(
+        service_type="standalone",
+        service_leader="/job:worker/replica:0/task:0",
+        heartbeat_timeout_in_ms=_HEARTBEAT_MILLISECONDS,
+        coordinated_jobs=[job],
     )
     return tf.distribute.MultiWorkerMirroredStrategy(resolver)
 

@@ -1,0 +1,170 @@
+"""Several processes that train together: as one machine, and again after a fault."""
+
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_keras.training.cluster import Cluster
+from t2t_keras.training.tensorflow_step import TensorFlowStep
+from t2t_keras.training.trainer import TrainOptions, train
+from t2t_keras.training.worker_identity import worker_identity
+
+STEPS = 30
+
+
+def free_ports(count):
+    """Returns addresses whose ports, and the first one's watch port, were free a moment ago."""
+    while True:
+        with socket.create_server(("localhost", 0)) as server:
+            port = server.getsockname()[1]
+        if port < 60_000:
+            return [f"localhost:{port + number}" for number in range(count)]
+
+
+@pytest.fixture
+def start(generated, tmp_path):
+    """Returns a function that starts so many workers; what it started is ended with the test."""
+    started = []
+
+    def start(name, workers, devices, *more, microbatch_tokens=512):
+        addresses = free_ports(workers)
+        config = ",".join(f"{key}={value}" for key, value in generated.problem.config().items())
+        command = [sys.executable, str(Path(__file__).with_name("worker_process.py")), str(devices)]
+        command += [f"--output_dir={tmp_path / name}", f"--train_steps={STEPS}", "--schedule=train"]
+        command += [f"--problem={generated.problem.name}", f"--problem_config={config}"]
+        command += [f"--data_dir={generated.directory.parent}", "--hparams_set=transformer_tiny"]
+        command += ["--hparams=num_layers=1,d_model=16,d_ff=32,num_heads=2,warmup_steps=10,"]
+        command[-1] += f"max_length=32,batch_tokens=300,microbatch_tokens={microbatch_tokens}"
+        for index in range(workers):
+            task = {"type": "worker", "index": index}
+            config = json.dumps({"cluster": {"worker": addresses}, "task": task})
+            started.append(
+                subprocess.Popen(
+                    [*command, *more],
+                    env=os.environ | {"TF_CONFIG": config},
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                )
+            )
+        return started[-workers:], addresses
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def said(process, status):
+    """Returns what a process says until it ends, with this status."""
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == status, output
+    return output
+
+
+def newest_step(directory):
+    newest = tf.train.latest_checkpoint(str(directory))
+    return int(newest.rsplit("-", 1)[1]) if newest else 0
+
+
+@pytest.fixture
+def on_one_machine(make_record, make_strategy, generated, tmp_path):
+    """Returns a function that trains in this process, on four replicas."""
+
+    def run(steps, schedule, **hparams):
+        def make_step(record, xla):
+            return TensorFlowStep(record.make_model, record.hparams, make_strategy(4), 1, xla)
+
+        record = make_record(train_steps=steps, **hparams)
+        options = TrainOptions(schedule=schedule)
+        return train(record, generated, tmp_path / "one", make_step, options)
+
+    return run
+
+
+def test_updates_are_those_of_one_machine_and_continue_bit_for_bit_after_a_kill(
+    start, on_one_machine, tmp_path, everything_in
+):
+    # With several microbatches a step, unlike below.
+    small = dict(microbatch_tokens=40)
+    together, _ = start("never stopped", 2, 2, "--schedule=train_and_evaluate", **small)
+    outputs = [said(process, 0) for process in together]
+    assert all("on 4 replica(s)" in output for output in outputs)
+    checkpoint = tf.train.latest_checkpoint(str(tmp_path / "never stopped"))
+    expected = everything_in(checkpoint)
+
+    alone = on_one_machine(STEPS, "train_and_evaluate", **small)
+    np.testing.assert_allclose(expected, everything_in(alone.checkpoint), atol=1e-5)
+    history = (tmp_path / "never stopped" / "evaluations.json").read_text().splitlines()
+    assert json.loads(history[0]) == pytest.approx({"step": STEPS, **alone.evaluation}, rel=1e-5)
+    assert (tmp_path / "never stopped" / "train").is_dir(), "the chief's curves"
+
+    run, at = tmp_path / "killed", random.randrange(1, STEPS - 10)
+    saves = ["--save_checkpoints_secs=0"]
+    together, addresses = start("killed", 2, 2, *saves, **small)
+    end = time.monotonic() + 240
+    while newest_step(run) < at:
+        assert time.monotonic() < end
+        assert together[0].poll() is None, together[0].communicate()[0]
+        time.sleep(0.001)
+    together[1].kill()
+    assert f"Worker 1 ({addresses[1]}) was killed or crashed" in (said_ := said(together[0], 75))
+    done = newest_step(run)
+    assert f"The same command on every machine continues from {run}/model.ckpt-{done}." in said_
+    assert at <= done < STEPS, "killed before the end"
+
+    together, _ = start("killed", 2, 2, *saves, **small)
+    for process in together:
+        assert f"Continuing from {run}/model.ckpt-{done}." in said(process, 0)
+    np.testing.assert_array_equal(everything_in(tf.train.latest_checkpoint(str(run))), expected)
+
+
+def test_a_signal_to_one_of_four_stops_all_after_the_same_step(
+    start, on_one_machine, tmp_path, everything_in
+):
+    run = tmp_path / "stopped"
+    together, _ = start("stopped", 4, 1, "--train_steps=100000", "--save_checkpoints_secs=0")
+    end = time.monotonic() + 240
+    while newest_step(run) < 2:
+        assert time.monotonic() < end
+        assert together[0].poll() is None, together[0].communicate()[0]
+        time.sleep(0.01)
+    together[2].send_signal(signal.SIGTERM)
+    outputs = [said(process, 143) for process in together]
+    step = newest_step(run)
+    for output in outputs:
+        assert f"Stopped by SIGTERM after step {step}; saved {run}/model.ckpt-{step}." in output
+    alone = on_one_machine(step, "train")
+    np.testing.assert_allclose(
+        everything_in(f"{run}/model.ckpt-{step}"), everything_in(alone.checkpoint), atol=1e-5
+    )
+
+
+def test_what_workers_compare(make_record, generated):
+    cluster = Cluster(("a:1", "b:1"), 0)
+
+    def uses(gpus=0, options=None, **hparams):
+        record = make_record(**hparams)
+        return worker_identity(cluster, record, generated, options or TrainOptions(), gpus)
+
+    def unlike(**changes):
+        before, after = uses(), uses(**changes)
+        return {name for name in after if after[name] != before[name]}
+
+    assert {"python", "tensorflow", "keras", "t2t_keras"} <= set(uses())
+    assert {"training data", "dev data", "dropout"} <= set(uses())
+    assert unlike() == set()
+    assert unlike(gpus=2) == {"GPUs"}
+    assert unlike(dropout=0.3) == {"dropout"}
+    assert unlike(microbatch_tokens=100) == {"microbatch_tokens"}
+    assert unlike(options=TrainOptions(local_eval_frequency=7)) == {"--local_eval_frequency"}
