@@ -76,6 +76,8 @@ setup(
             "matplotlib>=3.11,<4",
             "py3langid>=0.4,<0.5",
             "pytest>=9,<10",
+            # Reads the job for Kubernetes in docs/.
+            "PyYAML>=6,<7",
             "pytest-xdist>=3.6,<4",
             # Drives Chromium or Chrome, where there is one, over the pages of t2t-insights.
             "selenium>=4.30,<5",

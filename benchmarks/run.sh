@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The long measurements: restricted self-attention against full self-attention; t2t-datagen and the
-# input pipeline on 4.5 million pairs; a served export under load; then training and decoding speed
-# beside other toolkits on the same batches.
+# input pipeline on 4.5 million pairs; a served export under load; faults of several workers, and
+# what they exchange; then training and decoding speed beside other toolkits on the same batches.
 #
 # TEXT is a folder of text (see datagen_scale.py).
 # RUN is the run that is exported and served; default: a small model with random weights.
@@ -17,6 +17,8 @@ python benchmarks/datagen_scale.py --text="${TEXT:-../shared/data}" --pairs=4500
     --folder="$scale"
 python benchmarks/input_speed.py --data="$scale/data/parallel_text"
 python benchmarks/serving_load.py ${RUN:+--output_dir="$RUN"}
+python benchmarks/worker_faults.py
+python benchmarks/worker_communication.py
 
 kit=${KIT:-../shared/bench/peers}
 rounds=${ROUNDS:-3}

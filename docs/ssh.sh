@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# ssh.sh HOST...: one worker on each host, over ssh; the first is the chief.
+# All hosts have the package at the same place, and see the working directory (NFS or the like).
+#   ./ssh.sh gpu01 gpu02 gpu03 gpu04
+# It ends when all workers have ended, with the highest of their exit statuses. Ctrl-C or SIGTERM
+# stops them all after the same step, saved.
+set -uo pipefail
+[ $# -ge 2 ] || { echo "Give at least two hosts." >&2; exit 2; }
+
+port=2222
+list=""
+for host in "$@"; do
+    list+="${list:+, }\"$host:$port\""
+done
+
+mkdir -p logs
+workers=()
+index=0
+for host in "$@"; do
+    config="{\"cluster\": {\"worker\": [$list]}, \"task\": {\"type\": \"worker\", \"index\": $index}}"
+    # shellcheck disable=SC2029 # The directory and the configuration are those of this machine.
+    ssh "$host" "cd '$PWD' && echo \$\$ > logs/worker-$index.pid && export TF_CONFIG='$config' && \
+        exec t2t-trainer --problem=translate_ende --hparams_set=transformer_big \
+        --data_dir=data --output_dir=runs/ende_big" > "logs/worker-$index.log" 2>&1 < /dev/null &
+    workers+=($!)
+    index=$((index + 1))
+done
+# One worker that is told tells the others.
+stop() { ssh "$1" "kill -TERM \$(cat '$PWD/logs/worker-0.pid')"; }
+trap 'stop "$1"' INT TERM
+
+status=0
+for worker in "${workers[@]}"; do
+    while :; do
+        wait "$worker"
+        ended=$?
+        # A signal to this script interrupts the wait, not the worker.
+        kill -0 "$worker" 2> /dev/null || break
+    done
+    [ "$ended" -le "$status" ] || status=$ended
+done
+tail -n 3 logs/worker-*.log
+exit "$status"

@@ -1,0 +1,66 @@
+"""The files in docs/ that start several workers: whole, and with the names that the trainer has."""
+
+import json
+import os
+import re
+import subprocess
+
+import pytest
+import yaml
+
+from t2t_keras.training.cluster import cluster_from_environment
+
+
+@pytest.mark.parametrize("name", ["slurm.sh", "ssh.sh"])
+def test_scripts_are_bash(root, name):
+    subprocess.run(["bash", "-n", root / "docs" / name], check=True)
+
+
+def test_the_kubernetes_job(root):
+    service, job = yaml.safe_load_all((root / "docs" / "kubernetes_job.yaml").read_text())
+    assert (service["kind"], job["kind"]) == ("Service", "Job")
+    spec, pod = job["spec"], job["spec"]["template"]["spec"]
+    assert spec["completionMode"] == "Indexed"
+    assert spec["completions"] == spec["parallelism"] == 4
+    assert service["spec"]["clusterIP"] == "None"
+    assert service["spec"]["selector"] == {"job-name": job["metadata"]["name"]}
+    assert pod["subdomain"] == service["metadata"]["name"]
+    assert pod["restartPolicy"] == "Never", "as podFailurePolicy wants"
+    (rule,) = spec["podFailurePolicy"]["rules"]
+    (container,) = pod["containers"]
+    assert rule["onExitCodes"]["containerName"] == container["name"]
+    volumes = {volume["name"] for volume in pod["volumes"]}
+    assert {mount["name"] for mount in container["volumeMounts"]} == volumes
+
+    # What its script makes of an index is what the trainer reads.
+    (script,) = container["args"]
+    script = re.sub(r"exec t2t-trainer[^$]*", 'printf %s "$TF_CONFIG"', script)
+    environment = os.environ | {"JOB_COMPLETION_INDEX": "2"}
+    command = [*container["command"], script]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["task"]["index"] == 2
+    cluster = cluster_from_environment({"TF_CONFIG": done.stdout})
+    assert (len(cluster.addresses), cluster.index) == (4, 2)
+    assert cluster.addresses[3] == f"{job['metadata']['name']}-3.{pod['subdomain']}:2222"
+    ports = {port["containerPort"] for port in container["ports"]}
+    assert ports == {2222, cluster.watch_address[1]}
+
+
+def test_the_ssh_script_starts_a_worker_on_each_host(root, tmp_path):
+    # A stand-in for ssh, which runs the command here, and for the trainer.
+    for name, text in {
+        "ssh": 'shift; exec bash -c "$1"',
+        "t2t-trainer": 'printf "%s\\n" "$TF_CONFIG"; exit 75',
+    }.items():
+        (tmp_path / name).write_text(f"#!/bin/bash\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    command = ["bash", root / "docs" / "ssh.sh", "one", "two", "three"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 75, done.stderr
+    for index in range(3):
+        config = (tmp_path / "logs" / f"worker-{index}.log").read_text()
+        cluster = cluster_from_environment({"TF_CONFIG": config})
+        assert cluster.index == index
+        assert cluster.addresses == ("one:2222", "two:2222", "three:2222")
+        assert (tmp_path / "logs" / f"worker-{index}.pid").read_text().strip().isdigit()
