@@ -1,0 +1,171 @@
+"""What workers exchange: measured between two here, and expected on GPUs.
+
+    python benchmarks/worker_communication.py [--measure=false]
+
+Measured: two workers on this machine train a model of two layers and d_model 256. Each times its
+whole step, and the exchange of gradients alone with nothing else to do; both use the same cores, so
+this is no measurement of a network. Expected: a table from the sizes of the models and from what
+docs/distributed.md assumes.
+"""
+
+import dataclasses
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import time
+
+import numpy as np
+from absl import app, flags
+
+from t2t_keras.environment import prepare_tensorflow
+
+prepare_tensorflow()
+
+_MEASURE = flags.DEFINE_boolean("measure", True, "Measures between two workers here as well.")
+_ROUNDS = flags.DEFINE_integer("rounds", 10, "Rounds; the median counts.", 1)
+_TOKENS = flags.DEFINE_integer("tokens", 2048, "Target tokens of a measured step.", 64)
+
+# The paper's models with a vocabulary of 37,000, and the tokens of a step (Table 3, section 5.1).
+WEIGHTS = {"base": 63_045_632, "big": 214_171_648}
+STEP_TOKENS = 25_000
+# What is reached of a peak: of the matrix units, and of a link.
+COMPUTE_SHARE, LINK_SHARE = 0.3, 0.8
+NETWORK = 100e9 / 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Gpu:
+    """A kind of GPU.
+
+    Attributes:
+      flops: peak of the matrix units in bfloat16, operations a second.
+      link: NVLink's bandwidth in one direction, bytes a second.
+    """
+
+    flops: float
+    link: float
+
+
+GPUS = {"A100": Gpu(312e12, 300e9), "H100": Gpu(989e12, 450e9)}
+
+
+def ring_bytes(weights: int, replicas: int, bytes_a_weight: int = 4) -> float:
+    """Returns the bytes that each replica sends in a step: a ring sends all but its own part twice.
+
+    Args:
+      weights: number of weights.
+      replicas: number of replicas.
+      bytes_a_weight: 4, or 2 where gradients are exchanged in bfloat16.
+    """
+    return 2 * (replicas - 1) / replicas * weights * bytes_a_weight
+
+
+def step_seconds(weights: int, tokens: int, gpu: Gpu, replicas: int) -> float:
+    """Returns the expected time of a step's computation: 6 operations a weight and token."""
+    return 6 * weights * tokens / (gpu.flops * COMPUTE_SHARE * replicas)
+
+
+def expected_rows() -> list[str]:
+    """Returns the table of what is expected, as Markdown."""
+    names = "model,GPUs,exchanged in,bytes a GPU sends,tokens a step,computing ms,exchanging ms"
+    columns = [*names.split(","), "efficiency"]
+    rows = [f"| {' | '.join(columns)} |", "|" + "---|" * len(columns)]
+    for model, weights in WEIGHTS.items():
+        for name, gpu in GPUS.items():
+            for machines, times in ((1, 1), (4, 4), (4, 40)):
+                for dtype, size in (("float32", 4), ("bfloat16", 2)):
+                    replicas, tokens = 8 * machines, STEP_TOKENS * times
+                    sent = ring_bytes(weights, replicas, size)
+                    exchange = sent / ((gpu.link if machines == 1 else NETWORK) * LINK_SHARE)
+                    compute = step_seconds(weights, tokens, gpu, replicas)
+                    rows.append(
+                        f"| {model} | {machines} x 8 {name} | {dtype} | {sent / 1e6:,.0f} MB "
+                        f"| {tokens:,} | {compute * 1e3:.1f} | {exchange * 1e3:.1f} "
+                        f"| {compute / (compute + exchange):.0%} |"
+                    )
+    return rows
+
+
+def main(_) -> None:
+    """Prints both; or is one of the two workers."""
+    if "TF_CONFIG" in os.environ:
+        _worker()
+        return
+    print("\n".join(expected_rows()), flush=True)
+    if _MEASURE.value:
+        _measure()
+
+
+def _measure() -> None:
+    with socket.create_server(("localhost", 0)) as server:
+        port = 20_000 + server.getsockname()[1] % 20_000
+    addresses = [f"localhost:{port}", f"localhost:{port + 1}"]
+    workers = []
+    for index in range(2):
+        task = {"type": "worker", "index": index}
+        config = json.dumps({"cluster": {"worker": addresses}, "task": task})
+        workers.append(
+            subprocess.Popen([sys.executable, *sys.argv], env=os.environ | {"TF_CONFIG": config})
+        )
+    if any(status for status in [worker.wait() for worker in workers]):
+        raise SystemExit("a worker failed")
+
+
+def _worker() -> None:
+    import tensorflow as tf
+
+    from t2t_keras import registry
+    from t2t_keras.data.batches import ElsewhereArrays, TokenArrays
+    from t2t_keras.models.transformer import Transformer
+    from t2t_keras.training.cluster import cluster_from_environment
+    from t2t_keras.training.devices import multi_worker_strategy
+    from t2t_keras.training.tensorflow_step import TensorFlowStep
+
+    cluster = cluster_from_environment()
+    strategy = multi_worker_strategy(cluster, 0)
+    hparams = registry.hparams("transformer_small")
+    step = TensorFlowStep(lambda: Transformer.from_hparams(hparams, 8000), hparams, strategy, 1)
+    gradients = [tf.zeros(weight.shape) for weight in step.model.trainable_variables]
+
+    @tf.function(autograph=False)
+    def exchange():
+        def replica_exchange():
+            context = tf.distribute.get_replica_context()
+            return tf.add_n(
+                [
+                    tf.reduce_sum(each)
+                    for each in context.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
+                ]
+            )
+
+        return strategy.experimental_local_results(strategy.run(replica_exchange))[0]
+
+    rows = np.random.default_rng(1).integers(3, 8000, (_TOKENS.value // 64, 32), np.int32)
+    parts = [ElsewhereArrays(rows.size)] * 2
+    parts[cluster.index] = TokenArrays(rows, rows)
+    whole, alone = [], []
+    # The first of each, which is compiled, does not count.
+    for number in range(_ROUNDS.value + 1):
+        for times, work in (
+            (whole, lambda number=number: float(step.update(number, [parts])["loss"])),
+            (alone, lambda: float(exchange())),
+        ):
+            start = time.perf_counter()
+            work()
+            times.append(time.perf_counter() - start)
+    if cluster.is_chief:
+        whole, alone = (statistics.median(times[1:]) for times in (whole, alone))
+        sent = ring_bytes(step.model.count_params(), 2)
+        print(
+            f"2 workers on {os.cpu_count()} cores, {step.model.count_params():,} weights, "
+            f"{2 * rows.size:,} target tokens: a step {whole * 1e3:.0f} ms, the exchange of "
+            f"{sent / 1e6:.0f} MB alone {alone * 1e3:.0f} ms, {alone / whole:.0%} of a step",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    app.run(main)
