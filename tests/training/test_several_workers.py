@@ -36,7 +36,7 @@ def start(generated, tmp_path):
     """Returns a function that starts so many workers; what it started is ended with the test."""
     started = []
 
-    def start(name, workers, devices, *more, microbatch_tokens=512):
+    def start(name, workers, devices, *more):
         addresses = free_ports(workers)
         config = ",".join(f"{key}={value}" for key, value in generated.problem.config().items())
         command = [sys.executable, str(Path(__file__).with_name("worker_process.py")), str(devices)]
@@ -44,7 +44,7 @@ def start(generated, tmp_path):
         command += [f"--problem={generated.problem.name}", f"--problem_config={config}"]
         command += [f"--data_dir={generated.directory.parent}", "--hparams_set=transformer_tiny"]
         command += ["--hparams=num_layers=1,d_model=16,d_ff=32,num_heads=2,warmup_steps=10,"]
-        command[-1] += f"max_length=32,batch_tokens=300,microbatch_tokens={microbatch_tokens}"
+        command[-1] += "max_length=32,batch_tokens=300,microbatch_tokens=40"
         for index in range(workers):
             task = {"type": "worker", "index": index}
             config = json.dumps({"cluster": {"worker": addresses}, "task": task})
@@ -77,41 +77,43 @@ def newest_step(directory):
     return int(newest.rsplit("-", 1)[1]) if newest else 0
 
 
-@pytest.fixture
-def on_one_machine(make_record, make_strategy, generated, tmp_path):
-    """Returns a function that trains in this process, on four replicas."""
+@pytest.fixture(scope="module")
+def one_machine(make_record, make_strategy, generated, tmp_path_factory):
+    """The same run on four replicas of this process: its directory, with a checkpoint a step."""
 
-    def run(steps, schedule, **hparams):
-        def make_step(record, xla):
-            return TensorFlowStep(record.make_model, record.hparams, make_strategy(4), 1, xla)
+    def make_step(record, xla):
+        return TensorFlowStep(record.make_model, record.hparams, make_strategy(4), 1, xla)
 
-        record = make_record(train_steps=steps, **hparams)
-        options = TrainOptions(schedule=schedule)
-        return train(record, generated, tmp_path / "one", make_step, options)
-
-    return run
+    directory = tmp_path_factory.mktemp("one machine")
+    record = make_record(train_steps=2 * STEPS, microbatch_tokens=40)
+    options = TrainOptions(
+        save_checkpoints_secs=0, keep_checkpoint_max=2 * STEPS, local_eval_frequency=STEPS
+    )
+    train(record, generated, directory, make_step, options)
+    return directory
 
 
 def test_updates_are_those_of_one_machine_and_continue_bit_for_bit_after_a_kill(
-    start, on_one_machine, tmp_path, everything_in
+    start, one_machine, tmp_path, everything_in
 ):
-    # With several microbatches a step, unlike below.
-    small = dict(microbatch_tokens=40)
-    together, _ = start("never stopped", 2, 2, "--schedule=train_and_evaluate", **small)
+    together, _ = start("never stopped", 2, 2, "--schedule=train_and_evaluate")
     outputs = [said(process, 0) for process in together]
     assert all("on 4 replica(s)" in output for output in outputs)
     checkpoint = tf.train.latest_checkpoint(str(tmp_path / "never stopped"))
     expected = everything_in(checkpoint)
 
-    alone = on_one_machine(STEPS, "train_and_evaluate", **small)
-    np.testing.assert_allclose(expected, everything_in(alone.checkpoint), atol=1e-5)
-    history = (tmp_path / "never stopped" / "evaluations.json").read_text().splitlines()
-    assert json.loads(history[0]) == pytest.approx({"step": STEPS, **alone.evaluation}, rel=1e-5)
+    alone = everything_in(f"{one_machine}/model.ckpt-{STEPS}")
+    np.testing.assert_allclose(expected, alone, atol=1e-5)
+    ours, theirs = (
+        json.loads((directory / "evaluations.json").read_text().splitlines()[0])
+        for directory in (tmp_path / "never stopped", one_machine)
+    )
+    assert ours == pytest.approx(theirs, rel=1e-5)
     assert (tmp_path / "never stopped" / "train").is_dir(), "the chief's curves"
 
     run, at = tmp_path / "killed", random.randrange(1, STEPS - 10)
     saves = ["--save_checkpoints_secs=0"]
-    together, addresses = start("killed", 2, 2, *saves, **small)
+    together, addresses = start("killed", 2, 2, *saves)
     end = time.monotonic() + 240
     while newest_step(run) < at:
         assert time.monotonic() < end
@@ -123,14 +125,14 @@ def test_updates_are_those_of_one_machine_and_continue_bit_for_bit_after_a_kill(
     assert f"The same command on every machine continues from {run}/model.ckpt-{done}." in said_
     assert at <= done < STEPS, "killed before the end"
 
-    together, _ = start("killed", 2, 2, *saves, **small)
+    together, _ = start("killed", 2, 2, *saves)
     for process in together:
         assert f"Continuing from {run}/model.ckpt-{done}." in said(process, 0)
     np.testing.assert_array_equal(everything_in(tf.train.latest_checkpoint(str(run))), expected)
 
 
 def test_a_signal_to_one_of_four_stops_all_after_the_same_step(
-    start, on_one_machine, tmp_path, everything_in
+    start, one_machine, tmp_path, everything_in
 ):
     run = tmp_path / "stopped"
     together, _ = start("stopped", 4, 1, "--train_steps=100000", "--save_checkpoints_secs=0")
@@ -144,9 +146,11 @@ def test_a_signal_to_one_of_four_stops_all_after_the_same_step(
     step = newest_step(run)
     for output in outputs:
         assert f"Stopped by SIGTERM after step {step}; saved {run}/model.ckpt-{step}." in output
-    alone = on_one_machine(step, "train")
+    assert step <= 2 * STEPS
     np.testing.assert_allclose(
-        everything_in(f"{run}/model.ckpt-{step}"), everything_in(alone.checkpoint), atol=1e-5
+        everything_in(f"{run}/model.ckpt-{step}"),
+        everything_in(f"{one_machine}/model.ckpt-{step}"),
+        atol=1e-5,
     )
 
 

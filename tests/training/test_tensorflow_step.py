@@ -178,3 +178,20 @@ def test_a_part_of_padding_alone_changes_nothing(make_step, generated):
         step.model.trainable_variables, alone.model.trainable_variables, strict=True
     ):
         np.testing.assert_allclose(ours.numpy(), one.numpy(), atol=1e-6)
+
+
+def test_gradients_are_exchanged_in_bfloat16_on_request(make_step, generated):
+    sums = []
+    for replicas in (1, 2):
+        step = make_step(replicas, dropout=0.0, reduction_dtype="bfloat16")
+        step.update(*next(batches(generated, replicas)))
+        # After the first step, Adam's mean is the gradient times 1 - beta1.
+        means = [np.ravel(mean.numpy()) / np.float32(1 - 0.9) for mean in step.optimizer._momentums]
+        sums.append(np.concatenate(means))
+    exact, rounded = sums
+    # 8 bits of mantissa for each replica's and for the sum.
+    scale = np.abs(exact).max()
+    np.testing.assert_allclose(rounded, exact, atol=2**-7 * scale)
+    held = tf.cast(tf.cast(rounded, tf.bfloat16), tf.float32).numpy()
+    np.testing.assert_allclose(rounded, held, rtol=1e-5)
+    assert np.abs(exact - tf.cast(tf.cast(exact, tf.bfloat16), tf.float32)).max() > 1e-4 * scale
