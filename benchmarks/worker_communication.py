@@ -8,7 +8,6 @@ this is no measurement of a network. Expected: a table from the sizes of the mod
 docs/distributed.md assumes.
 """
 
-import dataclasses
 import json
 import os
 import socket
@@ -19,6 +18,7 @@ import time
 
 import numpy as np
 from absl import app, flags
+from scaling import expected_rows, ring_bytes
 
 from t2t_keras.environment import prepare_tensorflow
 
@@ -27,66 +27,6 @@ prepare_tensorflow()
 _MEASURE = flags.DEFINE_boolean("measure", True, "Measures between two workers here as well.")
 _ROUNDS = flags.DEFINE_integer("rounds", 10, "Rounds; the median counts.", 1)
 _TOKENS = flags.DEFINE_integer("tokens", 2048, "Target tokens of a measured step.", 64)
-
-# The paper's models with a vocabulary of 37,000, and the tokens of a step (Table 3, section 5.1).
-WEIGHTS = {"base": 63_045_632, "big": 214_171_648}
-STEP_TOKENS = 25_000
-# What is reached of a peak: of the matrix units, and of a link.
-COMPUTE_SHARE, LINK_SHARE = 0.3, 0.8
-NETWORK = 100e9 / 8
-
-
-@dataclasses.dataclass(frozen=True)
-class Gpu:
-    """A kind of GPU.
-
-    Attributes:
-      flops: peak of the matrix units in bfloat16, operations a second.
-      link: NVLink's bandwidth in one direction, bytes a second.
-    """
-
-    flops: float
-    link: float
-
-
-GPUS = {"A100": Gpu(312e12, 300e9), "H100": Gpu(989e12, 450e9)}
-
-
-def ring_bytes(weights: int, replicas: int, bytes_a_weight: int = 4) -> float:
-    """Returns the bytes that each replica sends in a step: a ring sends all but its own part twice.
-
-    Args:
-      weights: number of weights.
-      replicas: number of replicas.
-      bytes_a_weight: 4, or 2 where gradients are exchanged in bfloat16.
-    """
-    return 2 * (replicas - 1) / replicas * weights * bytes_a_weight
-
-
-def step_seconds(weights: int, tokens: int, gpu: Gpu, replicas: int) -> float:
-    """Returns the expected time of a step's computation: 6 operations a weight and token."""
-    return 6 * weights * tokens / (gpu.flops * COMPUTE_SHARE * replicas)
-
-
-def expected_rows() -> list[str]:
-    """Returns the table of what is expected, as Markdown."""
-    names = "model,GPUs,exchanged in,bytes a GPU sends,tokens a step,computing ms,exchanging ms"
-    columns = [*names.split(","), "efficiency"]
-    rows = [f"| {' | '.join(columns)} |", "|" + "---|" * len(columns)]
-    for model, weights in WEIGHTS.items():
-        for name, gpu in GPUS.items():
-            for machines, times in ((1, 1), (4, 4), (4, 40)):
-                for dtype, size in (("float32", 4), ("bfloat16", 2)):
-                    replicas, tokens = 8 * machines, STEP_TOKENS * times
-                    sent = ring_bytes(weights, replicas, size)
-                    exchange = sent / ((gpu.link if machines == 1 else NETWORK) * LINK_SHARE)
-                    compute = step_seconds(weights, tokens, gpu, replicas)
-                    rows.append(
-                        f"| {model} | {machines} x 8 {name} | {dtype} | {sent / 1e6:,.0f} MB "
-                        f"| {tokens:,} | {compute * 1e3:.1f} | {exchange * 1e3:.1f} "
-                        f"| {compute / (compute + exchange):.0%} |"
-                    )
-    return rows
 
 
 def main(_) -> None:

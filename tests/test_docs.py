@@ -8,6 +8,8 @@ import subprocess
 import pytest
 import yaml
 
+from t2t_keras import registry
+from t2t_keras.tables.weights import count_weights
 from t2t_keras.training.cluster import cluster_from_environment
 
 
@@ -64,3 +66,31 @@ def test_the_ssh_script_starts_a_worker_on_each_host(root, tmp_path):
         assert cluster.index == index
         assert cluster.addresses == ("one:2222", "two:2222", "three:2222")
         assert (tmp_path / "logs" / f"worker-{index}.pid").read_text().strip().isdigit()
+
+
+@pytest.fixture(scope="module")
+def scaling(root, load_module):
+    """The module of the estimate in docs/distributed.md."""
+    return load_module(root / "benchmarks" / "scaling.py")
+
+
+@pytest.mark.parametrize("replicas", [2, 8])
+def test_a_ring_sends_what_the_estimate_says(scaling, replicas):
+    # Which replicas' gradients each replica has summed so far, part by part.
+    held = [[{replica} for _ in range(replicas)] for replica in range(replicas)]
+    sent = 0
+    for turn in range(2 * (replicas - 1)):
+        moving = [set(held[each][(each - turn) % replicas]) for each in range(replicas)]
+        for each, part in enumerate(moving):
+            held[(each + 1) % replicas][(each - turn) % replicas] |= part
+        sent += 1
+    assert all(part == set(range(replicas)) for parts in held for part in parts)
+    weights = 1000 * replicas
+    assert scaling.ring_bytes(weights, replicas) == sent * 4 * weights / replicas
+
+
+def test_the_docs_hold_the_estimate_as_computed(root, scaling):
+    text = (root / "docs" / "distributed.md").read_text()
+    assert "\n".join(scaling.expected_rows()) in text
+    for name, weights in scaling.WEIGHTS.items():
+        assert count_weights(registry.hparams(f"transformer_{name}"), 37_000) == weights
