@@ -17,7 +17,7 @@ import sys
 import time
 
 import numpy as np
-from absl import app, flags
+from absl import app, flags, logging
 from scaling import expected_rows, ring_bytes
 
 from t2t_keras.environment import prepare_tensorflow
@@ -32,6 +32,8 @@ _TOKENS = flags.DEFINE_integer("tokens", 2048, "Target tokens of a measured step
 def main(_) -> None:
     """Prints both; or is one of the two workers."""
     if "TF_CONFIG" in os.environ:
+        # TensorFlow says of each exchange that it takes place.
+        logging.set_verbosity(logging.WARNING)
         _worker()
         return
     print("\n".join(expected_rows()), flush=True)
