@@ -4,7 +4,7 @@ import signal
 
 
 class GracefulStop:
-    """A context in which SIGTERM and SIGINT only set `signal_name`; a second one acts at once.
+    """A context in which SIGTERM and SIGINT only set `number`; a second one acts at once.
 
     Attributes:
       number: of the signal that came, or 0.
@@ -13,11 +13,6 @@ class GracefulStop:
     def __init__(self):
         self.number = 0
         self._before = {}
-
-    @property
-    def signal_name(self) -> str:
-        """The signal that came, or ""."""
-        return signal.Signals(self.number).name if self.number else ""
 
     def __enter__(self) -> "GracefulStop":
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -203,18 +203,20 @@ class _Run:
                     if agreed.stop or (due and not self._pause(agreed.save)):
                         break
                 self._finish(pending)
-                if not agreed.stop and self._evaluator and self._evaluated != self._done:
+                stopped = self._workers.stopped_by(stop.number, agreed)
+                if not stopped and self._evaluator and self._evaluated != self._done:
                     self._evaluate()
                 self._save()
             finally:
                 self._progress.close()
-        if agreed.stop:
-            name = signal.Signals(agreed.stop).name
+        stopped = self._workers.stopped_by(stop.number, agreed)
+        if stopped:
+            name = signal.Signals(stopped).name
             print(
                 f"Stopped by {name} after step {self._done}; saved {self._saved_path}. "
                 f"The same command continues from there."
             )
-        return TrainResult(self._done, self._saved_path, self._evaluation, agreed.stop)
+        return TrainResult(self._done, self._saved_path, self._evaluation, stopped)
 
     def _describe(self) -> None:
         source, target = self._batches.fill()

@@ -82,6 +82,10 @@ class OneWorker:
         """Returns what is done after step `number`: what this worker wants."""
         return Agreed(stop, save)
 
+    def stopped_by(self, stop: int, agreed: Agreed) -> int:
+        """Returns the number of the signal that came, even after the last step, or 0."""
+        return stop
+
 
 class SeveralWorkers:
     """One of several processes that do every step together.
@@ -183,6 +187,15 @@ class SeveralWorkers:
             step.request(stop=bool(stop), save=save and self.is_chief)
         # Whoever got no signal itself ends as if it had got the usual one.
         return Agreed(agreed.stop and (stop or signal.SIGTERM), agreed.save)
+
+    def stopped_by(self, stop: int, agreed: Agreed) -> int:
+        """Returns the number of the signal that all workers were stopped by, or 0.
+
+        Args:
+          stop: number of the signal that came here: after the last step, it changes nothing.
+          agreed: what was agreed on last.
+        """
+        return agreed.stop
 
     def _tell(self, kind: type[BaseException], error: BaseException) -> None:
         """Tells the others that this worker ends with an error."""

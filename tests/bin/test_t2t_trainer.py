@@ -116,6 +116,13 @@ def test_too_many_gpus(capsys, run_dir):
     assert "TensorFlow sees" in refused(capsys, f"--output_dir={run_dir}", "--worker_gpu=99")
 
 
+def test_several_workers_do_not_make_data(capsys, tmp_path, monkeypatch):
+    workers = '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}'
+    monkeypatch.setenv("TF_CONFIG", workers)
+    flags = [*PROBLEM, *SET, f"--data_dir={tmp_path}", f"--output_dir={tmp_path}/r"]
+    assert "t2t-datagen first" in refused(capsys, *flags, "--generate_data")
+
+
 def test_a_users_own_problem_and_set(tmp_path, capsys):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "__init__.py").write_text(

@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from t2t_keras.data.batches import TokenBatches, split_batch, token_arrays
+from t2t_keras.data.batches import TokenBatches, replica_arrays, split_batch, token_arrays
 from t2t_keras.data.shards import ExampleStore
 from t2t_keras.data.text_files import read_text
 from t2t_keras.data.tokenizer import Tokenizer
@@ -210,3 +210,19 @@ def test_multi30k(shared_data):
                     real += lengths[part].sum(axis=0)
                     padded += len(part) * lengths[part].max(axis=0)
         assert (real >= 0.85 * padded).all()
+
+
+def test_a_worker_reads_only_its_replicas_examples():
+    read = []
+
+    class Store:
+        lengths = np.array([[3, 2], [5, 6], [1, 4], [2, 2]], np.int32)
+
+        def padded(self, indices, side):
+            read.append((indices.tolist(), side))
+            return np.ones((len(indices), self.lengths[indices].max()), np.int32)
+
+    parts = [np.array([0]), np.array([1, 2]), np.array([], int), np.array([3])]
+    arrays = replica_arrays(Store(), parts, range(2, 4))
+    assert read == [([3], "source"), ([3], "target")]
+    assert [each.target_tokens for each in arrays] == [2, 6 + 4, 0, 2]
