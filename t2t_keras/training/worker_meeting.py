@@ -149,22 +149,26 @@ class _Meeting:
         except OSError:  # Whoever it was, no worker of this run.
             self._strangers.remove(link)
             return
-        for message in messages:
-            self._strangers.remove(link)
-            index = message.get("index")
-            if index not in range(1, len(self._cluster.addresses)):
-                return
-            if "failed" in message:
-                raise failed(self._cluster, index, message)
-            if index in self.links:
-                raise WorkerError(
-                    f"Two processes are {self._cluster.name(index)}: on "
-                    f"{self._hellos[index].get('host')} and {message.get('host')}. Give each its "
-                    f"own index.",
-                    exit_status=2,
-                )
-            self.links[index], self._hellos[index] = link, message
+        if not messages:
             return
+        self._strangers.remove(link)
+        message = messages[0]
+        index = message.get("index")
+        if index not in range(1, len(self._cluster.addresses)):
+            return
+        if "failed" in message:
+            raise failed(self._cluster, index, message)
+        if index in self.links:
+            fault = WorkerError(
+                f"Two processes are {self._cluster.name(index)}: on "
+                f"{self._hellos[index].get('host')} and {message.get('host')}. Give each its own "
+                f"index.",
+                exit_status=2,
+            )
+            with contextlib.suppress(OSError):
+                link.send({"stop": str(fault), "status": fault.exit_status})
+            raise fault
+        self.links[index], self._hellos[index] = link, message
 
     def _notice_who_leaves(self, index: int, link: Link) -> None:
         """Forgets a worker that has ended while others start: started again, it may come back."""

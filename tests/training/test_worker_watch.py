@@ -139,8 +139,8 @@ def test_workers_that_differ(start):
 
 
 def test_two_processes_with_one_index(start):
-    workers = [start(0), start(1), start(1)]
-    assert "Two processes are worker 1" in said(workers[0], 2)
+    for worker in [start(0), start(1), start(1)]:
+        assert "Two processes are worker 1" in said(worker, 2)
 
 
 def test_a_stranger_at_the_chief_s_port_does_no_harm(start, addresses):
