@@ -196,7 +196,7 @@ def _run(
     """
     start = time.perf_counter()
     from_stream = str(source) == STANDARD_STREAM
-    lines = lines_of(sys.stdin.buffer, at_start=False) if from_stream else read_lines(Path(source))
+    lines = lines_of(sys.stdin.buffer) if from_stream else read_lines(Path(source))
     if job.lines_done:
         job.check_source(itertools.islice(lines, job.lines_done))
         print(f"{job.lines_done:,} lines were done before.", file=sys.stderr, flush=True)
