@@ -134,9 +134,7 @@ class Translator:
         ensemble: Sequence[str | Path] = (),
         forbidden: Sequence[str] = (),
     ) -> "Translator":
-        """Returns a translator of a run's model before it has the weights of a checkpoint.
-
-        `load_weights` gives them to `models[0]`, one checkpoint's after another's.
+        """Returns a translator of a run's model, whose weights `load_weights` has yet to give it.
 
         Args:
           record: the run's `RunRecord`.
