@@ -11,6 +11,7 @@ COMMANDS = (
     "t2t-trainer",
     "t2t-decoder",
     "t2t-bleu",
+    "t2t-eval",
     "t2t-evalb",
     "t2t-avg-all",
     "t2t-exporter",
@@ -18,6 +19,7 @@ COMMANDS = (
     "t2t-npz-to-checkpoint",
     "t2t-query-server",
     "t2t-tables",
+    "t2t-translate-all",
 )
 
 

@@ -39,6 +39,13 @@ class _Parsing(Problem):
     # Section 6.3.
     decoding: ClassVar[Mapping[str, Any]] = {"beam_size": 21, "alpha": 0.3, "extra_length": 300}
     finished_suffix: ClassVar[str] = "trees"
+    unfinished: ClassVar[str] = (
+        "A translation is not a tree but what the model writes: brackets and tags, divided by "
+        "spaces, without the words, as `(S (NP (NNP) /NP) ... /S)`; it need not be balanced. "
+        '`t2t_keras.problem("parsing_trees").finished(sentence, translation)` makes the tree over '
+        "the sentence's words, whatever was written. Sentences come as tokens divided by spaces, "
+        "brackets as -LRB- and -RRB-."
+    )
 
     def tree_files(self, tmp_dir: Path) -> dict[str, list[Path]]:
         """Returns the files of trees of each split."""

@@ -16,6 +16,7 @@ COMMANDS = {
     "t2t-bleu",
     "t2t-datagen",
     "t2t-decoder",
+    "t2t-eval",
     "t2t-evalb",
     "t2t-exporter",
     "t2t-insights",
@@ -23,6 +24,7 @@ COMMANDS = {
     "t2t-query-server",
     "t2t-tables",
     "t2t-trainer",
+    "t2t-translate-all",
 }
 LINKS = ["problems", "hparams"]
 

@@ -51,8 +51,8 @@ def run_command(
 
     Raises:
       SystemExit: status 2 after a `UserError` (or its own), a wrong flag or a package that is not
-        installed, with a text on standard error; 0 after --help and --registry_help; else what
-        `main` returned, where that is not 0.
+        installed, with a text on standard error; 130 after Ctrl-C; 0 after --help and
+        --registry_help; else what `main` returned, where that is not 0.
     """
     argv = list(sys.argv if argv is None else argv)
     program = Path(argv[0]).stem.replace("_", "-")
@@ -74,6 +74,10 @@ def run_command(
     except UserError as error:
         print(f"{program}: {error}", file=sys.stderr)
         raise SystemExit(error.exit_status) from None
+    except KeyboardInterrupt:
+        # As a shell reports a process that Ctrl-C ended.
+        print(f"\n{program}: interrupted.", file=sys.stderr)
+        raise SystemExit(130) from None
     except ModuleNotFoundError as error:
         if error.name not in _MAY_BE_MISSING:
             raise

@@ -9,23 +9,20 @@ zcat news.en.gz | t2t-decoder --output_dir=runs/averaged --decode_from_file=- > 
 An interrupted job goes on where it stopped when the same command is given again.
 """
 
-import contextlib
 import dataclasses
 import functools
-import importlib
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from absl import flags as absl_flags
 
+from t2t_keras.bin.decoding_flags import define_decoding, ensemble, forbidden
 from t2t_keras.bin.flags import FlagValues, run_command
+from t2t_keras.bin.terminal import typed_lines
 from t2t_keras.data.generated import open_generated
 from t2t_keras.data.text_files import read_text
-from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.errors import UserError
-from t2t_keras.settings import describe
 
 
 def define_flags(flags: FlagValues) -> None:
@@ -53,21 +50,10 @@ def define_flags(flags: FlagValues) -> None:
         "Translates what is typed; what stands behind a tab is how the translation begins.",
     )
     text("score_file", "Scores pairs, source<tab>translation a line, - is standard input.")
-    text("prefix_file", "How each translation must begin, a line for each of the source's.")
-    text("forbidden_file", "Words or phrases that no translation may hold, one a line.")
     text("alignment_file", "Where word alignments go, as 0-0 1-2, source before target.")
     text("checkpoint_path", "Path prefix of a checkpoint; default: the newest of --output_dir.")
-    text(
-        "ensemble",
-        "More models to translate with, divided by commas: directories of runs, or path prefixes "
-        "of checkpoints.",
-    )
     text("results_file", "File of JSON lines that the score is added to, for t2t-tables.")
-    text(
-        "decode_hparams",
-        '"name=value,..." of these settings (a problem may have other defaults):\n'
-        + "\n".join(describe(DecodeConfig())),
-    )
+    define_decoding(flags)
 
 
 def main(flags: FlagValues) -> None:
@@ -75,27 +61,28 @@ def main(flags: FlagValues) -> None:
     from t2t_keras.bin.recorded_run import recorded_run
     from t2t_keras.decoding.files import score_file
     from t2t_keras.decoding.translator import Translator
+    from t2t_keras.decoding.typed import translate_typed
     from t2t_keras.training.checkpoints import newest_checkpoint
 
     _check_combination(flags)
     record = recorded_run(flags)
     asked = None if flags.decode_interactive or flags.score_file else _text(flags, record)
-    forbidden = read_text(Path(flags.forbidden_file)) if flags.forbidden_file else []
+    unwanted, others = forbidden(flags), ensemble(flags)
 
     # Looked up once: a training that goes on may write another one meanwhile.
     checkpoint = flags.checkpoint_path or newest_checkpoint(flags.output_dir)
-    ensemble = [path.strip() for path in flags.ensemble.split(",") if path.strip()]
     translator = Translator.from_run(
-        flags.output_dir, checkpoint, flags.decode_hparams, ensemble, forbidden
+        flags.output_dir, checkpoint, flags.decode_hparams, others, unwanted
     )
     made_by = {
         "checkpoint": str(checkpoint),
         "written": Path(f"{checkpoint}.index").stat().st_mtime_ns,
-        "ensemble": ensemble,
-        "forbidden": forbidden,
+        "ensemble": others,
+        "forbidden": unwanted,
     }
     if flags.decode_interactive:
-        _interactive(translator, record.problem)
+        write = functools.partial(print, flush=True)
+        translate_typed(translator, typed_lines("> "), write, record.problem)
     elif flags.score_file:
         score_file(
             translator, flags.score_file, _output(flags, flags.score_file, "scores"), made_by
@@ -214,20 +201,6 @@ def _add_result(flags: FlagValues, record, checkpoint: str, score, settings, tex
     except UserError as error:
         raise UserError(f"The translations and the score are complete, but: {error}") from error
     print(f"The score is in {flags.results_file}.")
-
-
-def _interactive(translator, problem) -> None:
-    """Reads from the terminal, with editing and history where Python has readline."""
-    from t2t_keras.decoding.typed import translate_typed
-
-    with contextlib.suppress(ImportError):
-        importlib.import_module("readline")
-    sys.stdin.reconfigure(errors="surrogateescape")
-    prompt = "> " if sys.stdin.isatty() else ""
-    if prompt:
-        print("Type a sentence and press Enter; Ctrl-D ends.")
-    write = functools.partial(print, flush=True)
-    translate_typed(translator, lambda: input(prompt), write, problem)
 
 
 def run(argv: Sequence[str] | None = None) -> None:

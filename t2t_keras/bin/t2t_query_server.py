@@ -7,7 +7,6 @@ t2t-query-server --server=localhost:8501 --protocol=rest --servable_name=transla
 
 import contextlib
 import functools
-import importlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 from absl import flags as absl_flags
 
 from t2t_keras.bin.flags import FlagValues, required, run_command
+from t2t_keras.bin.terminal import typed_lines
 from t2t_keras.errors import UserError
 
 
@@ -103,20 +103,12 @@ def _print_answer(source: str, answer) -> None:
 
 
 def _interactive(answer) -> None:
-    """Translates what is typed, with editing and history where Python has readline."""
-    with contextlib.suppress(ImportError):
-        importlib.import_module("readline")
-    sys.stdin.reconfigure(errors="surrogateescape")
-    print("Type a sentence and press Enter; Ctrl-D ends.")
-    with contextlib.suppress(EOFError, KeyboardInterrupt):
-        while True:
-            line = input(">> ")
+    """Translates what is typed."""
+    with contextlib.suppress(KeyboardInterrupt):
+        for line in typed_lines(">> "):
             try:
-                line.encode("utf-8")
                 if line.strip():
                     _print_answer(line, answer([line])[0])
-            except UnicodeEncodeError:
-                print("(This line is not UTF-8.)")
             except UserError as error:
                 # The server may be back for the next line.
                 print(f"({error})")

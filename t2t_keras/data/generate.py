@@ -7,7 +7,7 @@ a shard. What is written does not depend on the number of workers.
 import contextlib
 import dataclasses
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +94,17 @@ def generate(
     kept = {name for shard in journal.shards.values() for name in shard.files}
     _clear(directory, {JOURNAL_FILE, VOCABULARY_FILE, *kept})
     record = write_atomically(directory / VOCABULARY_FILE, tokenizer.model_bytes)
+    encoder = ShardEncoder(
+        tokenizer,
+        directory,
+        problem.max_pair_length,
+        filters,
+        problem.max_length_ratio,
+        problem.languages(),
+    )
+    if "duplicates" in filters:
+        plan["train"] = _with_repeats(plan["train"], num_workers)
+    splits, files = _encode_splits(encoder, plan, directory, journal, num_workers)
     manifest = {
         "problem": problem.name,
         "config": problem.config(),
@@ -103,25 +114,9 @@ def generate(
             "size": tokenizer.vocab_size,
             "sha256": tokenizer.checksum,
         },
-        "splits": {},
-        "files": {VOCABULARY_FILE: record},
+        "splits": splits,
+        "files": {VOCABULARY_FILE: record, **files},
     }
-    if "duplicates" in filters:
-        plan["train"] = _with_repeats(plan["train"], num_workers)
-    encoder = ShardEncoder(
-        tokenizer,
-        directory,
-        problem.max_pair_length,
-        filters,
-        problem.max_length_ratio,
-        problem.languages(),
-    )
-    with workers(encoder, min(num_workers, len(plan["train"]) or 1)) as call:
-        for split, chunks in plan.items():
-            shards = _encoded(call, chunks, split, journal)
-            summary, records = _finish_split(directory, split, shards)
-            manifest["splits"][split] = summary
-            manifest["files"] |= records
     verify(directory, manifest)
     write_manifest(directory, manifest)
     journal.end()
@@ -191,6 +186,28 @@ def _with_repeats(chunks: Sequence[Chunk], num_workers: int) -> list[ChunkWithRe
             hashes.append(some)
             progress.update(1)
     return list(map(ChunkWithRepeats, chunks, came_before(hashes)))
+
+
+def _encode_splits(
+    encoder: ShardEncoder,
+    plan: Mapping[str, Sequence[Chunk]],
+    directory: Path,
+    journal: Journal,
+    num_workers: int,
+) -> tuple[dict[str, Any], dict[str, dict]]:
+    """Encodes every split.
+
+    Returns:
+      The manifest's entries of the splits, and the records of their files.
+    """
+    splits: dict[str, Any] = {}
+    files: dict[str, dict] = {}
+    with workers(encoder, min(num_workers, len(plan["train"]) or 1)) as call:
+        for split, chunks in plan.items():
+            shards = _encoded(call, chunks, split, journal)
+            splits[split], records = _finish_split(directory, split, shards)
+            files |= records
+    return splits, files
 
 
 def _encoded(

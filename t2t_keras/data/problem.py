@@ -114,6 +114,8 @@ class Problem:
     decoding: ClassVar[Mapping[str, Any]] = {}
     # What ends the name of the file of `finished` outputs; "" = outputs are finished as they are.
     finished_suffix: ClassVar[str] = ""
+    # What outputs are before they are finished, for those who get them so, as from an export.
+    unfinished: ClassVar[str] = ""
 
     def __post_init__(self):
         if self.reverse and not self.reversible:

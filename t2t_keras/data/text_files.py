@@ -92,3 +92,12 @@ def decoded(line: bytes, path: Path | str, number: int) -> str:
             f"{path}:{number} is not UTF-8 (byte {error.start + 1} of the line is "
             f"0x{error.object[error.start]:02x}). Convert the file to UTF-8."
         ) from error
+
+
+def is_text(line: str) -> bool:
+    """Whether the line is free of the surrogates that stand for bytes that are no UTF-8."""
+    try:
+        line.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -5,7 +5,6 @@ import contextlib
 import dataclasses
 import itertools
 import math
-import re
 import sys
 import time
 from collections import Counter
@@ -24,16 +23,15 @@ from t2t_keras.data.text_files import (
     read_lines,
     read_text,
 )
-from t2t_keras.decoding.attention_weights import pharaoh, word_alignment
+from t2t_keras.decoding.attention_weights import pharaoh
 from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.line_alignment import line_alignments
 from t2t_keras.decoding.resumable_output import ResumableOutputs
-from t2t_keras.decoding.translation import Hypothesis, PairScore, Translation
+from t2t_keras.decoding.translation import Hypothesis, PairScore, Translation, one_line
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 
 STANDARD_STREAM = "-"
-# What would divide lines and columns.
-_SEPARATORS = re.compile(r"[\n\r\t]")
 
 
 class StandardOutput:
@@ -83,7 +81,7 @@ def translate_file(
         it grows beside its name, and the same call after an interruption goes on there.
       made_by: what else the translations depend on, such as the checkpoint.
       prefixes: a file with a line for each of the source's: how its translation must begin.
-      alignments: a file for the word alignments, "0-0 1-2" a line (see `word_alignment`).
+      alignments: a file for the word alignments, "0-0 1-2" a line (see `line_alignments`).
       problem: what prepares lines and finishes outputs; those go to a file beside `output`.
 
     Raises:
@@ -104,19 +102,10 @@ def translate_file(
                 for line, each in zip(lines, translations, strict=True)
             ]
         if alignments:
-            weights = translator.attention(lines, [each.text for each in translations])
-            made["alignments"] = [pharaoh(word_alignment(each)) for each in weights]
-        return made, Counter(
-            blank=sum(not line.strip() for line in lines),
-            cut=sum(each.cut > 0 for each in translations),
-            tokens_cut=sum(each.cut for each in translations),
-            breaks=sum(bool(_SEPARATORS.search(each.text)) for each in translations),
-        )
+            aligned = line_alignments(translator, lines, translations)
+            made["alignments"] = [pharaoh(each) for each in aligned]
+        return made, _translation_counts(lines, translations)
 
-    if config.split_long and alignments:
-        raise UserError(
-            "Lines that are split have no alignment: leave split_long or this file out."
-        )
     outputs = {"translations": output} | ({"alignments": alignments} if alignments else {})
     if problem and problem.finished_suffix and str(output) != STANDARD_STREAM:
         outputs["finished"] = f"{output}.{problem.finished_suffix}"
@@ -124,21 +113,7 @@ def translate_file(
         # Those of the lines that are done.
         collections.deque(itertools.islice(begins, job.lines_done), maxlen=0)
         counts, lines, seconds = _run(job, source, translate, config.lines_at_once)
-    text = f"{output}: {lines:,} lines, {counts['blank']:,} of them blank, in {seconds:.1f} s"
-    _say(output, f"{text} ({lines / seconds:.1f} lines/s)")
-    if counts["cut"]:
-        _say(
-            output,
-            f"{counts['cut']:,} lines had more than max_input_length={config.max_input_length} "
-            f"tokens; {counts['tokens_cut']:,} tokens were cut off. --decode_hparams="
-            f"split_long=true translates such lines by sentences.",
-        )
-    if counts["breaks"]:
-        _say(
-            output,
-            f"{counts['breaks']:,} translations held line breaks or tabs, which are spaces in the "
-            f"file.",
-        )
+    _report(output, config, counts, lines, seconds)
 
 
 def score_file(
@@ -221,7 +196,7 @@ def _run(
     """
     start = time.perf_counter()
     from_stream = str(source) == STANDARD_STREAM
-    lines = lines_of(sys.stdin.buffer, at_start=False) if from_stream else read_lines(Path(source))
+    lines = lines_of(sys.stdin.buffer) if from_stream else read_lines(Path(source))
     if job.lines_done:
         job.check_source(itertools.islice(lines, job.lines_done))
         print(f"{job.lines_done:,} lines were done before.", file=sys.stderr, flush=True)
@@ -255,13 +230,41 @@ def _prefixes(path: str | Path, source: str | Path) -> Iterator[str]:
     )
 
 
+def _translation_counts(lines: Sequence[str], translations: Sequence[Translation]) -> Counter:
+    return Counter(
+        blank=sum(not line.strip() for line in lines),
+        cut=sum(each.cut > 0 for each in translations),
+        tokens_cut=sum(each.cut for each in translations),
+        breaks=sum(each.text != one_line(each.text) for each in translations),
+    )
+
+
+def _report(
+    output: str | Path, config: DecodeConfig, counts: Counter, lines: int, seconds: float
+) -> None:
+    """Prints what was translated, and what was not or not quite."""
+    text = f"{output}: {lines:,} lines, {counts['blank']:,} of them blank, in {seconds:.1f} s"
+    _say(output, f"{text} ({lines / seconds:.1f} lines/s)")
+    if counts["cut"]:
+        _say(
+            output,
+            f"{counts['cut']:,} lines had more than max_input_length={config.max_input_length} "
+            f"tokens; {counts['tokens_cut']:,} tokens were cut off. --decode_hparams="
+            f"split_long=true translates such lines by sentences.",
+        )
+    if counts["breaks"]:
+        _say(
+            output,
+            f"{counts['breaks']:,} translations held line breaks or tabs, which are spaces in the "
+            f"file.",
+        )
+
+
 def _output_line(translation: Translation, config: DecodeConfig) -> str:
     found = translation.hypotheses or (Hypothesis("", 0.0),)
     columns = []
     for hypothesis in found[: config.num_hypotheses]:
-        # A vocabulary that spells in bytes can spell the end of a line, which would shift all
-        # others.
-        columns.append(_SEPARATORS.sub(" ", hypothesis.text))
+        columns.append(one_line(hypothesis.text))
         if config.write_beam_scores:
             columns.append(f"{hypothesis.score:.4f}")
     return "\t".join(columns)

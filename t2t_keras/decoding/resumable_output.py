@@ -112,11 +112,7 @@ class ResumableOutputs:
         new = {"lines": 0, "read": self._read.hexdigest(), "bytes": {}, "counts": {}}
         try:
             record = json.loads(self._record_path.read_text(encoding="utf-8"))
-            different = sorted(
-                f"{name}: {record['made_by'].get(name)} there, {self._made_by.get(name)} asked for"
-                for name in {*record["made_by"], *self._made_by}
-                if record["made_by"].get(name) != self._made_by.get(name)
-            )
+            different = differences(record["made_by"], self._made_by)
         except FileNotFoundError:
             return new
         except (OSError, ValueError, KeyError, AttributeError) as error:
@@ -163,3 +159,12 @@ class ResumableOutputs:
 
     def _remember(self, line: bytes) -> None:
         self._read.update(line + b"\n")
+
+
+def differences(there: Mapping[str, Any], asked_for: Mapping[str, Any]) -> list[str]:
+    """Returns a line for each setting by which two jobs differ, by name."""
+    return sorted(
+        f"{name}: {there.get(name)} there, {asked_for.get(name)} asked for"
+        for name in {*there, *asked_for}
+        if there.get(name) != asked_for.get(name)
+    )

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from t2t_keras.data.text_files import is_text
 from t2t_keras.data.tokenizer import EOS_ID, Tokenizer
 from t2t_keras.errors import UserError
 
@@ -15,10 +16,12 @@ class Source(NamedTuple):
     Attributes:
       parts: int32 [length] arrays, each with its end of sentence: one, or the line's sentences; of
         a blank line none.
+      first_words: for each part, the number in the line of its first word, from 0.
       cut: how many tokens were left out.
     """
 
     parts: list[np.ndarray]
+    first_words: list[int]
     cut: int
 
 
@@ -38,16 +41,42 @@ def read_sources(
     """
     filled = [number for number, line in enumerate(lines) if line.strip()]
     encoded = encode_text([lines[number] for number in filled], tokenizer)
-    sources = [Source([], 0)] * len(lines)
+    sources = [Source([], [], 0)] * len(lines)
     for number, ids in zip(filled, encoded, strict=True):
-        parts = [ids]
+        parts, first_words = [ids], [0]
         if split_long and len(ids) > max_length:
-            parts = tokenizer.encode(sentences(lines[number]))
+            texts = sentences(lines[number])
+            parts, first_words = tokenizer.encode(texts), _first_words(lines[number], texts)
         sources[number] = Source(
             [_cut(part, max_length) for part in parts],
+            first_words,
             sum(max(len(part) - max_length, 0) for part in parts),
         )
     return sources
+
+
+def read_pairs(
+    sources: Sequence[str], targets: Sequence[str], tokenizer: Tokenizer, max_length: int
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Encodes sources and their given translations, each with its end of sentence.
+
+    Raises:
+      UserError: there are not as many sources as targets, a side has more than `max_length` tokens,
+        or a line is no valid Unicode.
+    """
+    if len(sources) != len(targets):
+        raise UserError(
+            f"{len(sources)} sources and {len(targets)} targets came: each source needs its target."
+        )
+    encoded = encode_text(sources, tokenizer), encode_text(targets, tokenizer)
+    for number, sides in enumerate(zip(*encoded, strict=True), 1):
+        size = max(map(len, sides))
+        if size > max_length:
+            raise UserError(
+                f"Pair {number} has {size:,} tokens on its longer side; at most {max_length:,} can "
+                f"be scored. Leave it out, or set max_input_length={size}."
+            )
+    return encoded
 
 
 def encode_text(lines: Sequence[str], tokenizer: Tokenizer) -> list[np.ndarray]:
@@ -74,13 +103,17 @@ def sentences(text: str) -> list[str]:
     return [sentence.decode("utf-8").strip() for sentence in found if sentence.strip()]
 
 
-def is_text(line: str) -> bool:
-    """Whether the line is free of the surrogates that stand for bytes that are no UTF-8."""
-    try:
-        line.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
+def _first_words(line: str, parts: Sequence[str]) -> list[int]:
+    """Returns the number in a line of the first word of each of its parts."""
+    numbers, position = [], 0
+    for part in parts:
+        position = line.index(part, position)
+        before = line[:position]
+        # A part that begins within a word begins with that word.
+        within = bool(before) and not before[-1].isspace()
+        numbers.append(len(before.split()) - within)
+        position += len(part)
+    return numbers
 
 
 def _cut(ids: np.ndarray, max_length: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The models of trained runs, with their vocabulary."""
+"""The models of trained runs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,42 +9,30 @@ from t2t_keras.training.checkpoints import load_weights, newest_checkpoint
 from t2t_keras.training.run_record import RunRecord
 
 
-def load_ensemble(
-    output_dir: str | Path,
-    checkpoint_path: str | Path | None = None,
-    others: Sequence[str | Path] = (),
-) -> tuple[list, Tokenizer]:
-    """Loads a run's model, and those of others that translate with it.
+def load_models(paths: Sequence[str | Path], tokenizer: Tokenizer) -> list:
+    """Loads models of one vocabulary, which can translate together.
 
     Args:
-      output_dir: the run's directory.
-      checkpoint_path: a checkpoint's path prefix; default: the run's newest.
-      others: each the directory of a run, or the path prefix of a checkpoint in one.
-
-    Returns:
-      The models and the vocabulary that they share.
+      paths: each the directory of a run, whose newest checkpoint is taken, or the path prefix of a
+        checkpoint in one.
+      tokenizer: the vocabulary.
 
     Raises:
-      UserError: there is no run or no checkpoint, it cannot be read, or the vocabularies differ.
+      UserError: there is no run or no checkpoint, it cannot be read, or its vocabulary is another
+        one.
     """
-    model, tokenizer = _load(Path(output_dir), checkpoint_path)
-    models = [model]
-    for path in map(Path, others):
+    models = []
+    for path in map(Path, paths):
         is_run = RunRecord.exists(path)
-        model, vocabulary = _load(path, None) if is_run else _load(path.parent, path)
-        if vocabulary.checksum != tokenizer.checksum:
+        record = RunRecord.load(path if is_run else path.parent)
+        if record.tokenizer.checksum != tokenizer.checksum:
             raise UserError(
-                f"{path} was trained with another vocabulary ({vocabulary.vocab_size:,} pieces, "
-                f"SHA-256 {vocabulary.checksum[:12]}) than {output_dir} "
-                f"({tokenizer.vocab_size:,} pieces, {tokenizer.checksum[:12]}). An ensemble needs "
-                f"runs over the same generated data."
+                f"{path} was trained with another vocabulary ({record.tokenizer.vocab_size:,} "
+                f"pieces, SHA-256 {record.tokenizer.checksum[:12]}) than the run that it shall "
+                f"translate with ({tokenizer.vocab_size:,} pieces, {tokenizer.checksum[:12]}). An "
+                f"ensemble needs runs over the same generated data."
             )
+        model = record.make_model()
+        load_weights(model, newest_checkpoint(path) if is_run else path)
         models.append(model)
-    return models, tokenizer
-
-
-def _load(output_dir: Path, checkpoint_path: str | Path | None) -> tuple:
-    record = RunRecord.load(output_dir)
-    model = record.make_model()
-    load_weights(model, checkpoint_path or newest_checkpoint(output_dir))
-    return model, record.tokenizer
+    return models

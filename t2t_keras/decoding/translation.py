@@ -1,9 +1,13 @@
 """What translating and scoring return."""
 
 import dataclasses
+import re
 from collections.abc import Sequence
 
 import numpy as np
+
+# What would divide the lines and the columns of a file.
+_SEPARATORS = re.compile(r"[\n\r\t]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,12 +34,14 @@ class Translation:
         line was split.
       hypotheses: all that were asked for: of a search best first, of samples in the order of the
         draws. The first is `text` again.
+      parts: the translations that `text` joins: of a line that was split, those of its sentences.
       cut: how many tokens of the source were left out because it was too long.
     """
 
     text: str
     score: float
     hypotheses: tuple[Hypothesis, ...] = ()
+    parts: tuple[str, ...] = ()
     cut: int = 0
 
 
@@ -66,4 +72,13 @@ def joined(parts: Sequence[Sequence[Hypothesis]], cut: int) -> Translation:
     )
     if not hypotheses:
         return Translation("", 0.0)
-    return Translation(hypotheses[0].text, hypotheses[0].score, hypotheses, cut)
+    best = tuple(found[0].text for found in parts)
+    return Translation(hypotheses[0].text, hypotheses[0].score, hypotheses, best, cut)
+
+
+def one_line(text: str) -> str:
+    """Returns a translation as it stands in a file.
+
+    A vocabulary that spells in bytes can spell the end of a line, which would shift all others.
+    """
+    return _SEPARATORS.sub(" ", text)

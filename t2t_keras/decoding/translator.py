@@ -18,8 +18,9 @@ from t2t_keras.decoding.constraints import Constraints, Limits
 from t2t_keras.decoding.ensemble import Ensemble
 from t2t_keras.decoding.forbidden import forbidden_sequences
 from t2t_keras.decoding.loop import Hypotheses, decode
+from t2t_keras.decoding.probability_checks import check_found, check_numbers
 from t2t_keras.decoding.sampling import Sampling
-from t2t_keras.decoding.source_text import encode_text, read_sources
+from t2t_keras.decoding.source_text import encode_text, read_pairs, read_sources
 from t2t_keras.decoding.translation import Hypothesis, PairScore, Translation, joined
 from t2t_keras.errors import UserError
 
@@ -117,16 +118,42 @@ class Translator:
           UserError: there is no run or no checkpoint, it cannot be read, a setting is wrong, the
             runs have different vocabularies, or Keras runs on another backend than TensorFlow.
         """
-        from t2t_keras.decoding.trained_model import load_ensemble
+        from t2t_keras.training.checkpoints import load_weights, newest_checkpoint
         from t2t_keras.training.run_record import RunRecord
+
+        record = RunRecord.load(output_dir)
+        translator = cls.from_record(record, decode_hparams, ensemble, forbidden)
+        load_weights(translator.models[0], checkpoint_path or newest_checkpoint(output_dir))
+        return translator
+
+    @classmethod
+    def from_record(
+        cls,
+        record,
+        decode_hparams: str | Mapping[str, Any] = "",
+        ensemble: Sequence[str | Path] = (),
+        forbidden: Sequence[str] = (),
+    ) -> "Translator":
+        """Returns a translator of a run's model, whose weights `load_weights` has yet to give it.
+
+        Args:
+          record: the run's `RunRecord`.
+          decode_hparams: as for `from_run`.
+          ensemble: as for `from_run`; these models are loaded.
+          forbidden: as for `from_run`.
+
+        Raises:
+          UserError: as `from_run`.
+        """
+        from t2t_keras.decoding.trained_model import load_models
 
         if keras.backend.backend() != "tensorflow":
             raise UserError(
                 f"Translating needs TensorFlow: KERAS_BACKEND is {keras.backend.backend()}. Leave "
                 f"it unset."
             )
-        config = decode_config(decode_hparams, RunRecord.load(output_dir).problem.decoding)
-        models, tokenizer = load_ensemble(output_dir, checkpoint_path, ensemble)
+        tokenizer, config = record.tokenizer, decode_config(decode_hparams, record.problem.decoding)
+        models = [record.make_model(), *load_models(ensemble, tokenizer)]
         return cls(models, tokenizer, config, forbidden)
 
     def translate(
@@ -189,9 +216,10 @@ class Translator:
             computes something that is not a number.
         """
         scores: list[PairScore | None] = [None] * len(sources)
-        for batch, source, target in self._pairs(sources, targets):
+        encoded = read_pairs(sources, targets, self.tokenizer, self.config.max_input_length)
+        for batch, source, target in self._pairs(*encoded):
             found = self._log_probs(source, target).numpy()
-            _check_numbers(found)
+            check_numbers(found)
             for number, row, ids in zip(batch, found, target, strict=True):
                 of_tokens = row[ids != PADDING_ID]
                 scores[number] = PairScore(float(of_tokens.sum(dtype=np.float64)), of_tokens)
@@ -203,6 +231,13 @@ class Translator:
         Raises:
           UserError: as `score`; or this is an ensemble, whose models look in different places.
         """
+        most = self.config.max_input_length
+        return self.attention_of_ids(*read_pairs(sources, targets, self.tokenizer, most))
+
+    def attention_of_ids(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> list[AttentionWeights]:
+        """`attention` of int32 arrays, however long, each with its end of sentence."""
         if len(self.models) > 1:
             raise UserError(
                 f"Attention is that of one model; this is an ensemble of {len(self.models)}. Give "
@@ -211,9 +246,9 @@ class Translator:
         weights: list[AttentionWeights | None] = [None] * len(sources)
         for batch, source, target in self._pairs(sources, targets):
             found = {name: each.numpy() for name, each in self._attention(source, target).items()}
-            _check_numbers(found["cross"])
+            check_numbers(found["cross"])
             for row, number in enumerate(batch):
-                m, n = (np.count_nonzero(ids[row] != PADDING_ID) for ids in (source, target))
+                m, n = len(sources[number]), len(targets[number])
                 weights[number] = AttentionWeights(
                     tuple(self.tokenizer.pieces(source[row, :m])),
                     tuple(self.tokenizer.pieces(target[row, :n])),
@@ -295,12 +330,7 @@ class Translator:
             source, prefixes = padded(sources), padded(prefixes)
         ids, scores = self.search(source, prefixes, numbers.astype(np.int32))
         ids, scores = ids.numpy()[: len(sources)], scores.numpy()[: len(sources)]
-        if np.isnan(scores).any() or not np.isfinite(scores[:, 0]).all():
-            raise UserError(
-                "No translation is possible: every one holds what is forbidden, or the model gives "
-                "no probabilities (NaN or infinite). Forbid less; or, if nothing is forbidden, use "
-                "another checkpoint: this one's weights are damaged, or its training diverged."
-            )
+        check_found(scores)
         return [
             [
                 Hypothesis(text, float(score))
@@ -311,28 +341,13 @@ class Translator:
         ]
 
     def _pairs(
-        self, sources: Sequence[str], targets: Sequence[str]
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> Iterator[tuple[list[int], np.ndarray, np.ndarray]]:
         """Yields batches of pairs: their numbers, and padded ids of the sources and the targets."""
-        if len(sources) != len(targets):
-            raise UserError(
-                f"{len(sources)} sources and {len(targets)} targets came: each source needs its "
-                f"target."
-            )
-        most = self.config.max_input_length
-        encoded = [encode_text(lines, self.tokenizer) for lines in (sources, targets)]
-        sizes = {
-            number: max(len(source), len(target))
-            for number, (source, target) in enumerate(zip(*encoded, strict=True))
-        }
-        for number, size in sizes.items():
-            if size > most:
-                raise UserError(
-                    f"Pair {number + 1} has {size:,} tokens on its longer side; at most {most:,} "
-                    f"can be scored. Leave it out, or set max_input_length={size}."
-                )
+        sizes = dict(enumerate(map(max, map(len, sources), map(len, targets))))
         for batch in batches(sizes, self.config.batch_tokens):
-            yield (batch, *(padded([each[number] for number in batch]) for each in encoded))
+            arrays = (padded([side[number] for number in batch]) for side in (sources, targets))
+            yield (batch, *arrays)
 
     def _search_graph(
         self, source: tf.Tensor, prefixes: tf.Tensor, numbers: tf.Tensor, alpha: tf.Tensor
@@ -382,11 +397,3 @@ class Translator:
         lengths = tf.math.count_nonzero(source != PADDING_ID, axis=1, dtype=tf.int32)
         most = self.config.max_length or tf.int32.max
         return tf.where(lengths == 0, 1, tf.minimum(lengths + self.config.extra_length, most))
-
-
-def _check_numbers(found: np.ndarray) -> None:
-    if not np.isfinite(found).all():
-        raise UserError(
-            "The model gives no probabilities (NaN or infinite): its weights are damaged, or its "
-            "training had diverged. Use another checkpoint."
-        )

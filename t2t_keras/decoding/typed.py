@@ -1,37 +1,32 @@
 """Translation of what is typed, line after line."""
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from t2t_keras.data.problem import Problem
-from t2t_keras.decoding.source_text import is_text
 from t2t_keras.decoding.translator import Translator
 
 
 def translate_typed(
     translator: Translator,
-    read_line: Callable[[], str],
+    lines: Iterable[str],
     write_line: Callable[[str], None],
     problem: Problem | None = None,
 ) -> None:
-    """Translates line after line until the input ends (Ctrl-D) or is interrupted (Ctrl-C).
+    """Translates line after line until there are no more or Ctrl-C is pressed.
 
     What stands behind a tab in a line is how its translation must begin. With `return_beams` or
     `write_beam_scores` every hypothesis is shown with its score.
 
     Args:
       translator: what translates.
-      read_line: gives the next line, raises EOFError at the end.
+      lines: what is typed.
       write_line: takes each line of an answer.
       problem: what prepares lines and finishes outputs.
     """
     config = translator.config
-    with contextlib.suppress(EOFError, KeyboardInterrupt):
-        while True:
-            line = read_line()
-            if not is_text(line):
-                write_line("(This line is not UTF-8.)")
-                continue
+    with contextlib.suppress(KeyboardInterrupt):
+        for line in lines:
             source, _, prefix = line.partition("\t")
             source = problem.prepared(source) if problem else source
             [translation] = translator.translate([source], [prefix])

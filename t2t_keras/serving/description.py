@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -31,6 +32,31 @@ head, piece of the translation, piece of the text); `encoder_weights` and `decod
 self-attention. Pieces are "" behind the end of a sentence.""",
 }
 
+_SERVE = """## Serve
+
+In the folder above this one, which holds all versions, with Docker:
+
+    docker run --rm -p 8500:8500 -p 8501:8501 -e MODEL_NAME={servable_name} \\
+        -v "$PWD":/models/{servable_name} tensorflow/serving
+
+or with the program itself:
+
+    tensorflow_model_server --port=8500 --rest_api_port=8501 --model_name={servable_name} \\
+        --model_base_path="$PWD"
+
+The graph needs TensorFlow 2.21 or later and the operators of TensorFlow Text, which TensorFlow
+Serving has. Any other program that can load a SavedModel loads it too, with TensorFlow Text's
+operator libraries.
+"""
+
+_FILES = """## Files
+
+`manifest.json` has the size and the SHA-256 of each file. `t2t_keras.load_export` compares them
+before it loads. Loading runs nothing but TensorFlow's graph: there is no Python code, no pickle and
+no Keras configuration in this folder. `assets.extra/tf_serving_warmup_requests` are requests that
+TensorFlow Serving runs while it loads, so that the first answer comes as fast as the second.
+"""
+
 
 def write_readme(
     directory: Path,
@@ -53,11 +79,25 @@ def write_readme(
     Raises:
       OSError: it cannot be written.
     """
+    sections = (
+        _about(origin, config, vocabulary, dtype),
+        _SERVE.format(servable_name=servable_name),
+        _ask(origin.example, servable_name),
+        f"## Signatures\n\n{_signatures(directory)}",
+        _FILES,
+    )
+    (directory / README_FILE).write_text("\n".join(sections), encoding="utf-8")
+
+
+def _about(
+    origin: Origin, config: DecodeConfig, vocabulary: Mapping[str, int | str], dtype: str
+) -> str:
     settings = ", ".join(f"{name}={value}" for name, value in dataclasses.asdict(config).items())
     versions = ", ".join(f"{name} {version}" for name, version in installed_versions().items())
     steps = "not known" if origin.steps is None else f"{origin.steps:,}"
-    scores = "".join(f"- {line}\n" for line in origin.scores or ("BLEU: not measured",))
-    text = f"""# A translation model for TensorFlow Serving
+    scores = "".join(f"- {line}\n" for line in origin.scores or ("score: not measured",))
+    outputs = f"\n{textwrap.fill(origin.outputs, 100)}\n" if origin.outputs else ""
+    return f"""# A translation model for TensorFlow Serving
 
 - problem: {origin.problem or "not known"}
 - hyperparameter set: {origin.hparams_set or "not known"}
@@ -67,48 +107,24 @@ def write_readme(
 - weights: {dtype}
 - decoding: {settings}
 - made with: {versions}
-{scores}
-## Serve
+{scores}{outputs}"""
 
-In the folder above this one, which holds all versions, with Docker:
 
-    docker run --rm -p 8500:8500 -p 8501:8501 -e MODEL_NAME={servable_name} \\
-        -v "$PWD":/models/{servable_name} tensorflow/serving
-
-or with the program itself:
-
-    tensorflow_model_server --port=8500 --rest_api_port=8501 --model_name={servable_name} \\
-        --model_base_path="$PWD"
-
-The graph needs TensorFlow 2.21 or later and the operators of TensorFlow Text, which TensorFlow
-Serving has. Any other program that can load a SavedModel loads it too, with TensorFlow Text's
-operator libraries.
-
-## Ask
+def _ask(example: str, servable_name: str) -> str:
+    return f"""## Ask
 
 Over gRPC, with `t2t-query-server` or any client of TensorFlow Serving's `PredictionService`:
 
     t2t-query-server --server=localhost:8500 --servable_name={servable_name} \\
-        --inputs_once={json.dumps(origin.example, ensure_ascii=False)}
+        --inputs_once={json.dumps(example, ensure_ascii=False)}
 
 Over REST:
 
     curl http://localhost:8501/v1/models/{servable_name}:predict -d \\
-        '{_rest_example(origin.example)}'
+        '{_rest_example(example)}'
 
 A request whose text is not UTF-8 is refused with INVALID_ARGUMENT.
-
-## Signatures
-
-{_signatures(directory)}
-## Files
-
-`manifest.json` has the size and the SHA-256 of each file. `t2t_keras.load_export` compares them
-before it loads. Loading runs nothing but TensorFlow's graph: there is no Python code, no pickle and
-no Keras configuration in this folder. `assets.extra/tf_serving_warmup_requests` are requests that
-TensorFlow Serving runs while it loads, so that the first answer comes as fast as the second.
 """
-    (directory / README_FILE).write_text(text, encoding="utf-8")
 
 
 def _rest_example(sentence: str) -> str:

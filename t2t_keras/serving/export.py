@@ -57,15 +57,19 @@ def export(
         "size": translator.tokenizer.vocab_size,
         "sha256": translator.tokenizer.checksum,
     }
+    origin = origin or Origin()
     try:
         export_dir.mkdir(parents=True, exist_ok=True)
         tf.saved_model.save(module, str(unfinished), signatures=module.signatures())
         write_warmup(unfinished, module.warmup_inputs(), servable_name)
-        write_readme(
-            unfinished, origin or Origin(), translator.config, vocabulary, dtype, servable_name
-        )
+        write_readme(unfinished, origin, translator.config, vocabulary, dtype, servable_name)
+        contents = {
+            "made_by": installed_versions(),
+            "vocabulary": vocabulary,
+            "dtype": dtype,
+            "outputs": origin.outputs or "text",
+        }
         # Last: it speaks of all the others.
-        contents = {"made_by": installed_versions(), "vocabulary": vocabulary, "dtype": dtype}
         write_manifest(unfinished, contents)
         return _rename_to_version(unfinished, export_dir)
     except (OSError, tf.errors.OpError) as error:

@@ -1,7 +1,8 @@
 """`manifest.json` of an export: the size and the checksum of each of its files.
 
 ```
-{"made_by": {package: version}, "vocabulary": {"size": ids, "sha256": hex},
+{"made_by": {package: version}, "vocabulary": {"size": ids, "sha256": hex}, "dtype": of the weights,
+ "outputs": what translations are,
  "files": {path in the export: {"size": bytes, "sha256": hex}}}
 ```
 """

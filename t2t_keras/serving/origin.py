@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from t2t_keras.data.generated import open_generated
+from t2t_keras.decoding.translation import one_line
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.serving.stored_weights import rounded_weights
-from t2t_keras.tables.results import read_results
+from t2t_keras.tables.results import Result, read_results
 from t2t_keras.training.checkpoint_names import step_or_none
 from t2t_keras.training.run_record import RunRecord
 
@@ -24,6 +25,7 @@ class Origin:
       data: checksum of the training data.
       scores: a line for each score that is known.
       example: a sentence in the source language.
+      outputs: what translations are, where they are not text as users want it.
     """
 
     problem: str = ""
@@ -32,6 +34,7 @@ class Origin:
     data: str = ""
     scores: tuple[str, ...] = ()
     example: str = "A sentence."
+    outputs: str = ""
 
 
 def run_origin(
@@ -51,6 +54,7 @@ def run_origin(
         steps=step_or_none(checkpoint),
         data=record.data,
         scores=tuple(scores),
+        outputs=record.problem.unfinished,
         **({"example": example} if example else {}),
     )
 
@@ -63,13 +67,19 @@ def recorded_scores(record: RunRecord, checkpoint: str | Path, path: str | Path)
     """
     steps = step_or_none(checkpoint)
     return [
-        f"{result.split}: {result.bleu:.2f} BLEU ({result.bleu_signature})"
+        f"{result.split}: {_scored(result)}"
         for result in read_results(path)
-        if result.bleu is not None
+        if (result.bleu, result.f1) != (None, None)
         and steps is not None
         and (result.set, result.problem, result.random_seed, result.steps)
         == (record.hparams_set, record.problem.name, record.random_seed, steps)
     ]
+
+
+def _scored(result: Result) -> str:
+    if result.bleu is None:
+        return f"{result.f1:.2f} F1"
+    return f"{result.bleu:.2f} BLEU ({result.bleu_signature})"
 
 
 def dev_text(record: RunRecord, data_dir: str) -> tuple[list[str], list[str]] | None:
@@ -103,13 +113,14 @@ def measured_loss(
     weights = [weight for model in translator.models for weight in model.weights]
 
     def score():
-        lines = [translation.text for translation in translator.translate(sources)]
-        return record.problem.score([line.replace("\n", " ") for line in lines], references)
+        lines = [one_line(translation.text) for translation in translator.translate(sources)]
+        return record.problem.score(lines, references, sources)
 
-    exact = score()
+    name, exact = (found := score()).main
     with rounded_weights(weights, dtype):
-        stored = score()
+        _, stored = score().main
+    signature = f"; {found.bleu_signature}" if name == "bleu" else ""
     return (
-        f"dev: {stored.bleu:.2f} BLEU with weights as {dtype}, {exact.bleu:.2f} as float32 "
-        f"({stored.bleu - exact.bleu:+.2f}; {exact.bleu_signature})"
+        f"dev: {stored:.2f} {name.upper()} with weights as {dtype}, {exact:.2f} as float32 "
+        f"({stored - exact:+.2f}{signature})"
     )

@@ -6,8 +6,6 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tabulate import tabulate
-
 from t2t_keras.tables.results import Result
 
 FORMATS = ("text", "markdown", "json")
@@ -81,6 +79,9 @@ def _rows_with_results(table: Table) -> list[dict[str, Any]]:
 
 def _grid(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], style: str) -> str:
     """Returns the rows under their headings; a column without any value is left out."""
+    # Loaded here, since a machine that trains need not have it.
+    from tabulate import tabulate
+
     columns = {
         name: heading
         for name, heading in columns.items()

@@ -35,11 +35,15 @@ class Result:
       seconds: what training took; see `TrainingCost`.
       hardware: what it was trained on.
       commit: of the code that scored it, or the package's version.
-      decode: the decoding settings, by name.
+      decode: the decoding settings, by name; of a file, how it was scored.
+      loss: unsmoothed cross-entropy, natural logarithm, a token of the references.
+      perplexity: of a token, a word piece, of the references.
+      accuracy: share of the references' tokens that are the likeliest, 0 .. 1.
       bleu: corpus BLEU, 0 .. 100.
       bleu_signature: what it was computed with, in sacreBLEU's words.
       chrf: corpus chrF2, 0 .. 100.
       f1: of parses, 0 .. 100.
+      conventions: BLEU under other conventions, by name: {"bleu": ..., "signature": ...}.
       text: name of what was translated, with its edition, as "newstest2014, full edition (3,003
         lines)"; "" where the problem gives it none.
       date: when it was scored, UTC, as 2017-06-12T17:57:34Z.
@@ -56,10 +60,14 @@ class Result:
     hardware: str = ""
     commit: str = ""
     decode: dict = dataclasses.field(default_factory=dict)
+    loss: float | None = None
+    perplexity: float | None = None
+    accuracy: float | None = None
     bleu: float | None = None
     bleu_signature: str = ""
     chrf: float | None = None
     f1: float | None = None
+    conventions: dict = dataclasses.field(default_factory=dict)
     text: str = ""
     date: str = ""
 

@@ -1,6 +1,7 @@
 """The result of a run: its score, with what made it."""
 
 import datetime
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ def run_result(
     score,
     decode: dict[str, Any],
     text: str = "",
+    scalars: Mapping[str, float] | None = None,
 ) -> Result:
     """Returns what `append_result` adds to a file.
 
@@ -29,9 +31,11 @@ def run_result(
       record: of the run.
       checkpoint: the one that was scored; beside it stands what it cost.
       split: "dev", "test", or the name of the file that was translated.
-      score: as a problem's `score` returns it, with what it has of bleu, bleu_signature, chrf, f1.
+      score: as a problem's `score` returns it, with what it has of bleu, bleu_signature, chrf, f1
+        and conventions; None = not scored.
       decode: the decoding settings, by name.
       text: name of what was translated, where the problem gives it one.
+      scalars: loss, perplexity and accuracy, where they were measured.
     """
     steps = step_or_none(checkpoint)
     cost = read_costs(Path(checkpoint).parent).get(steps)
@@ -48,7 +52,19 @@ def run_result(
         hardware=cost.hardware if cost else "",
         commit=source_version(),
         decode=decode,
-        bleu_signature=getattr(score, "bleu_signature", ""),
-        **{name: round(getattr(score, name), 3) for name in _SCORES if hasattr(score, name)},
-        date=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        **{name: round(value, 6) for name, value in (scalars or {}).items()},
+        **score_fields(score),
     )
+
+
+def score_fields(score) -> dict[str, Any]:
+    """Returns the fields of a `Result` that a score fills, with the date of now."""
+    return {
+        "bleu_signature": getattr(score, "bleu_signature", ""),
+        **{name: round(getattr(score, name), 3) for name in _SCORES if hasattr(score, name)},
+        "conventions": {
+            each.convention: {"bleu": round(each.bleu, 3), "signature": each.signature}
+            for each in getattr(score, "conventions", ())
+        },
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }

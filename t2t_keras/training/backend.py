@@ -79,9 +79,9 @@ def check_backend(eval_bleu: bool = False) -> None:
         )
     if eval_bleu and not _is_tensorflow():
         raise UserError(
-            "--eval_bleu needs TensorFlow, which translates; under KERAS_BACKEND=jax leave it out. "
-            "The dev loss is measured all the same, and t2t-npz-to-checkpoint makes checkpoints "
-            "that t2t-decoder scores."
+            "--eval_bleu needs TensorFlow, which translates; under KERAS_BACKEND=jax give "
+            "--noeval_bleu. The loss is measured all the same, and t2t-npz-to-checkpoint makes "
+            "checkpoints that t2t-decoder scores."
         )
 
 
@@ -140,7 +140,7 @@ def make_step(
 def checkpoints():
     """Returns the module of this backend's checkpoints: `checkpoints` or `npz_checkpoints`.
 
-    Both have `Checkpoints`, `checkpoint_paths`, `newest_checkpoint` and `load_weights`.
+    Both have `SUFFIX`, `Checkpoints`, `checkpoint_paths`, `newest_checkpoint` and `load_weights`.
     """
     if not _is_tensorflow():
         from t2t_keras.training import npz_checkpoints
@@ -151,15 +151,20 @@ def checkpoints():
     return checkpoints
 
 
-def make_curves(output_dir: str | Path):
-    """Returns what writes the curves of a run, for TensorBoard or as lines of JSON."""
+def make_curves(output_dir: str | Path, kinds: Sequence[str] = ("train", "eval")):
+    """Returns what writes the curves of a run, for TensorBoard or as lines of JSON.
+
+    Args:
+      output_dir: the run's directory.
+      kinds: names of the folders in it, each with curves of its own.
+    """
     if not _is_tensorflow():
         from t2t_keras.training.json_curves import JsonCurves
 
         return JsonCurves(output_dir)
     from t2t_keras.training.tensorboard_curves import TensorBoardCurves
 
-    return TensorBoardCurves(output_dir)
+    return TensorBoardCurves(output_dir, kinds)
 
 
 def _is_tensorflow() -> bool:

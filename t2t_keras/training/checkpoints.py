@@ -18,6 +18,8 @@ from t2t_keras.training.checkpoint_names import (
     refuse_other_format,
 )
 
+SUFFIX = TENSORFLOW_SUFFIX
+
 
 class Checkpoints:
     """The checkpoints of a run, as `tf.train.latest_checkpoint` finds them.

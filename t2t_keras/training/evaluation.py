@@ -4,11 +4,10 @@ import json
 from pathlib import Path
 
 from t2t_keras.data.atomic_file import write_atomically
-from t2t_keras.data.batches import TokenBatches, replica_arrays, split_batch
 from t2t_keras.data.generated import Generated
 from t2t_keras.training import backend
-from t2t_keras.training.progress import Totals
 from t2t_keras.training.run_record import RunRecord
+from t2t_keras.training.split_evaluation import SplitEvaluator
 
 _HISTORY = "evaluations.json"
 BEST = "best"
@@ -38,24 +37,13 @@ class Evaluator:
         with_bleu: bool = False,
         writes: bool = True,
     ):
-        self._step, self._record, self._generated = step, record, generated
+        self._step, self._record = step, record
         self._output_dir = Path(output_dir)
-        self._store = generated.store("dev")
-        hparams = record.hparams
-        # Nothing is learned from these batches: their order does not matter, their size may be
-        # what fits.
-        self._batches = TokenBatches(
-            self._store.lengths,
-            hparams.microbatch_tokens * step.num_replicas,
-            min(hparams.max_length, hparams.microbatch_tokens),
-            seed=0,
-        )
-        self._eval_steps = eval_steps
+        self._dev = SplitEvaluator(step, record, generated, "dev", eval_steps)
         self._with_bleu = with_bleu and writes
         self._writes = writes
         self._best_step: int | None = None
-        self._translator = None
-        self.left_out = self._batches.left_out
+        self.left_out = self._dev.left_out
 
     def evaluate(self, step: int) -> dict[str, float]:
         """Returns scalars of the dev set at this step, and records them.
@@ -64,20 +52,10 @@ class Evaluator:
           {"loss": unsmoothed cross-entropy a token, "perplexity", "accuracy", and where asked for
           "bleu", or what else the problem is scored by}.
         """
-        totals = Totals()
-        most = self._record.hparams.microbatch_tokens
-        fixed = self._step.fixed_shapes
-        batches = self._batches.epoch(0)
-        for batch in batches[: self._eval_steps or len(batches)]:
-            for part in split_batch(
-                self._store.lengths, batch, most, self._step.num_replicas, fixed_shapes=fixed
-            ):
-                here = self._step.replicas_here
-                arrays = replica_arrays(self._store, part, here, most if fixed else 0)
-                totals.add(self._step.evaluate(arrays))
-        scalars = totals.scalars()
+        scalars = self._dev.measure()
         if self._with_bleu:
-            scalars |= self._score()
+            name, value = self._dev.score().main
+            scalars[name] = value
         self._remember(step, scalars)
         return scalars
 
@@ -87,20 +65,6 @@ class Evaluator:
             return self._best_step
         history = self._history()
         return min(history, key=lambda entry: entry["loss"])["step"] if history else -1
-
-    def _score(self) -> dict[str, float]:
-        problem = self._record.problem
-        if self._translator is None:
-            from t2t_keras.decoding.config import decode_config
-            from t2t_keras.decoding.translator import Translator
-
-            config = decode_config(defaults=problem.decoding)
-            self._translator = Translator(self._step.model, self._record.tokenizer, config)
-        sources, references = self._generated.text("dev")
-        translations = self._translator.translate(sources)
-        score = problem.score([each.text for each in translations], references, sources)
-        name, value = score.main
-        return {name: value}
 
     def _remember(self, step: int, scalars: dict[str, float]) -> None:
         # A run that continues from an earlier checkpoint evaluates the later steps again.

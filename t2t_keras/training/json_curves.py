@@ -9,7 +9,7 @@ _FILE = "scalars.jsonl"
 
 
 class JsonCurves:
-    """`train/scalars.jsonl` and `eval/scalars.jsonl` of a run, a line for each point in time.
+    """`<kind>/scalars.jsonl` of a run, as `train` and `eval`: a line for each point in time.
 
     A run that continues adds its lines; like TensorBoard's files they can hold a step twice, once
     from before it was stopped.
@@ -22,7 +22,7 @@ class JsonCurves:
         self._output_dir = Path(output_dir)
 
     def write(self, kind: str, step: int, scalars: dict[str, float]) -> None:
-        """Adds a point to each curve; `kind` is "train" or "eval".
+        """Adds a point to each curve of a kind.
 
         Raises:
           UserError: the file cannot be written, as on a full disk.

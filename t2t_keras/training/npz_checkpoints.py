@@ -23,6 +23,7 @@ from t2t_keras.training.checkpoint_names import (
     refuse_other_format,
 )
 
+SUFFIX = NPZ_SUFFIX
 _MODEL = "model"
 
 

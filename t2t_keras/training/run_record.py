@@ -16,7 +16,7 @@ from t2t_keras.versions import installed_versions
 _FILE = "run.json"
 _VOCABULARY = "vocab.model"
 # How long to train and how a step is split over memory do not change what a step computes.
-_MAY_CHANGE = ("train_steps", "microbatch_tokens")
+MAY_CHANGE = ("train_steps", "microbatch_tokens")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,7 +127,7 @@ class RunRecord:
             "problem": self.problem.name,
             **{f"problem_config {name}": value for name, value in self.problem.config().items()},
             "model": self.model,
-            **{name: value for name, value in hparams.items() if name not in _MAY_CHANGE},
+            **{name: value for name, value in hparams.items() if name not in MAY_CHANGE},
             "random_seed": self.random_seed,
             "vocabulary": self.tokenizer.checksum[:12],
             "training data": self.data[:12],

@@ -2,6 +2,7 @@ import pytest
 import sacrebleu
 
 from t2t_keras.bin import t2t_bleu
+from t2t_keras.tables.results import read_results
 
 HYPOTHESES = ["The cat sat , on the mat .", "It is raining ( again ) ."]
 REFERENCES = ["the cat is on the mat .", "It rains ( again ) ."]
@@ -44,6 +45,9 @@ def test_another_convention_is_named(files, capsys):
             ["FILES", "--convention=tokenised", "--language=de", "--tokenize=none"],
             "--convention=tokenised takes plain text",
         ),
+        (["--translations_dir=x", "FILES"], "exclude each other"),
+        (["FILES", "--min_steps=1"], "--min_steps have no meaning without --translations_dir"),
+        (["--translations_dir=nowhere", "--reference=FILES"], "There are no translations <name>-"),
         (["FILES", "--tokenize=13"], "There is no tokenisation '13'. Did you mean '13a'"),
     ],
 )
@@ -61,3 +65,28 @@ def test_different_numbers_of_lines(files, tmp_path, capsys):
     with pytest.raises(SystemExit):
         t2t_bleu.run(["t2t-bleu", *files])
     assert "2 translations cannot be scored against 1 references" in capsys.readouterr().err
+
+
+def test_the_files_of_a_directory_each_once(files, tmp_path, capsys):
+    folder, results = tmp_path / "translations", tmp_path / "curve" / "results.jsonl"
+    folder.mkdir()
+    for step, lines in ((5, HYPOTHESES), (10, REFERENCES)):
+        (folder / f"news-{step}").write_text("".join(f"{line}\n" for line in lines))
+    (folder / "news.json").write_text("{}")
+    flags = [f"--translations_dir={folder}", files[1], f"--event_dir={tmp_path / 'curve'}"]
+    t2t_bleu.run(["t2t-bleu", *flags])
+    printed = capsys.readouterr().out
+    assert printed.index(f"{folder / 'news-5'}:\nBLEU|") < printed.index(f"{folder / 'news-10'}:")
+    found = [(result.split, result.steps, result.bleu) for result in read_results(results)]
+    expected = sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score
+    assert found == [("news", 5, pytest.approx(expected, abs=1e-3)), ("news", 10, 100.0)]
+    (folder / "news-20").write_text((folder / "news-5").read_text())
+    t2t_bleu.run(["t2t-bleu", *flags])
+    assert [result.steps for result in read_results(results)] == [5, 10, 20]
+    # Scored in another way, all are scored again.
+    t2t_bleu.run(["t2t-bleu", *flags, "--lowercase", "--min_steps=10", "--source=any/news"])
+    assert [result.steps for result in read_results(results)] == [5, 10, 20, 10, 20]
+    (folder / "other-5").touch()
+    with pytest.raises(SystemExit):
+        t2t_bleu.run(["t2t-bleu", *flags])
+    assert "There are translations of news, other in" in capsys.readouterr().err

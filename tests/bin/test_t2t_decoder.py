@@ -247,7 +247,10 @@ def test_interactive_from_a_pipe(random_run, monkeypatch, capsys):
 
 
 def test_interactive_ends_at_ctrl_c(random_run):
-    def interrupted():
+    def lines():
+        yield "A man"
         raise KeyboardInterrupt
 
-    translate_typed(Translator.from_run(random_run), interrupted, print)
+    answers = []
+    translate_typed(Translator.from_run(random_run), lines(), answers.append)
+    assert len(answers) == 1

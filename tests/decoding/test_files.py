@@ -177,7 +177,8 @@ def pipe(monkeypatch):
 
 
 def test_from_standard_input_to_standard_output(pipe, capsys):
-    written = pipe("a\r\n\nä".encode())
+    # As in a file, a byte order mark is no part of the text.
+    written = pipe("\ufeffa\r\n\nä".encode())
     translate_file(Repeats(), "-", "-", MADE_BY)
     assert written.getvalue().decode("utf-8") == "a\n\nä\n"
     assert "3 lines, 1 of them blank" in capsys.readouterr().err

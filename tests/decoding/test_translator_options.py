@@ -1,11 +1,14 @@
 """What a translator does besides the paper's search, with the real model."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from t2t_keras.decoding.attention_weights import word_alignment
 from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.line_alignment import line_alignments
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.models.transformer import Transformer
@@ -185,6 +188,43 @@ def test_long_lines_are_cut_or_split(model, tokenizer):
         sum(part.cut for part in parts),
         whole.translate(["a man"])[0].text,
     )
+
+
+def test_cut_and_split_lines_are_aligned_as_they_were_translated(model, tokenizer):
+    line = "the small dog sleeps.  a man.sees the tree. red"
+
+    def aligned(translator, lines):
+        translations = translator.translate(lines)
+        return translations, line_alignments(translator, lines, translations)
+
+    # What was cut off is not there; the end is, of what was kept.
+    config = DecodeConfig(beam_size=1, extra_length=4, max_input_length=10)
+    translator = Translator(model, tokenizer, config)
+    ids = tokenizer.encode([line])[0]
+    [kept] = tokenizer.decode([ids[:9]])
+    translations, [cut, whole] = aligned(translator, [line, kept])
+    assert [translation.cut for translation in translations] == [len(ids) - 10, 0]
+    assert cut == whole
+    # Each sentence as if it stood alone. One begins within a word.
+    translator = Translator(model, tokenizer, dataclasses.replace(config, split_long=True))
+    _, [split, blank] = aligned(translator, [line, " "])
+    sentences = ["the small dog sleeps.", "a man.", "sees the tree.", "red"]
+    translations, alone = aligned(translator, sentences)
+    expected, words = [], 0
+    for first, translation, pairs in zip([0, 4, 5, 8], translations, alone, strict=True):
+        expected += [(first + source, words + target) for source, target in pairs]
+        words += len(translation.text.split())
+    assert split == expected
+    assert blank == []
+
+
+def test_a_translation_of_any_length_is_aligned(untaught, tokenizer):
+    config = DecodeConfig(beam_size=1, max_input_length=6, min_length=12, extra_length=20)
+    translator = Translator(untaught, tokenizer, config)
+    translations = translator.translate(["a man sees"])
+    assert len(tokenizer.encode([translations[0].text])[0]) > 6
+    [pairs] = line_alignments(translator, ["a man sees"], translations)
+    assert [target for _, target in pairs] == list(range(len(translations[0].text.split())))
 
 
 @pytest.mark.filterwarnings("ignore:You are using a softmax over axis")  # A blank line.

@@ -111,7 +111,7 @@ def test_the_readme_says_what_the_signatures_are(exported, translator):
     text = (exported / "README.md").read_text("utf-8")
     assert translator.tokenizer.checksum in text
     assert "beam_size=3" in text
-    assert "BLEU: not measured" in text
+    assert "score: not measured" in text
     for line in (
         "| input | `text` | string | [?] |",
         "| output | `score` | float32 | [?] |",

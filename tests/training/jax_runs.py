@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-MISSING = ("tensorflow", "tensorflow_text", "tqdm", "sacrebleu")
+MISSING = ("tensorflow", "tensorflow_text", "tqdm", "sacrebleu", "tabulate")
 SIZE = "num_layers=1,d_model=16,d_ff=32,num_heads=2,warmup_steps=10"
 
 
@@ -41,7 +41,7 @@ def main(folder, first_flags):
     # Imported only now that the backend is chosen and the rest is blocked.
     import keras
 
-    from t2t_keras.bin import t2t_avg_all, t2t_trainer
+    from t2t_keras.bin import t2t_avg_all, t2t_eval, t2t_trainer
     from t2t_keras.training import jax_step, progress, trainer
 
     trainer._LOG_STEPS = progress._LINE_STEPS = 10
@@ -74,6 +74,9 @@ def main(folder, first_flags):
     run("plain", 20, "", "--schedule=train")
     run("plain", 25)
     seen["numbers"] = list(numbers)
+    of_plain = f"--output_dir={folder / 'plain'}"
+    seen["scores"] = command(t2t_eval, of_plain, "--noeval_bleu", "--min_steps=25")
+    seen["BLEU of a checkpoint"] = command(t2t_eval, of_plain)
     seen["mean"] = command(
         t2t_avg_all, f"--model_dir={folder / 'plain'}", f"--output_dir={folder / 'mean'}", "--n=2"
     )

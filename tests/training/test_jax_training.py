@@ -15,6 +15,7 @@ import pytest
 from t2t_keras.data.batches import token_arrays
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
+from t2t_keras.tables.results import read_results
 from t2t_keras.training.npz_conversion import convert_npz_run
 from t2t_keras.training.run_record import RunRecord
 from t2t_keras.training.tensorflow_step import TensorFlowStep
@@ -188,12 +189,24 @@ def test_half_precision(seen):
     assert seen["scale after overflow"] == pytest.approx(5e29)
 
 
+def test_a_checkpoint_s_loss_is_that_of_the_training(runs, seen):
+    assert seen["scores"]["status"] == 0, seen["scores"]["err"]
+    [trained] = map(json.loads, (runs / "plain" / "evaluations.json").read_text().splitlines())
+    [scored] = read_results(runs / "plain" / "eval_dev" / "results.jsonl")
+    assert (trained["step"], scored.steps, scored.bleu) == (25, 25, None)
+    for name in ("loss", "perplexity", "accuracy"):
+        assert getattr(scored, name) == pytest.approx(trained[name], abs=2e-6)
+    [point] = (runs / "plain" / "eval_dev" / "scalars.jsonl").read_text().splitlines()
+    assert json.loads(point)["step"] == 25
+
+
 @pytest.mark.parametrize(
     ("name", "wanted"),
     [
         ("two GPUs", "a run uses one device"),
         ("one GPU", "JAX sees no GPU"),
         ("BLEU", "--eval_bleu needs TensorFlow"),
+        ("BLEU of a checkpoint", "--eval_bleu needs TensorFlow.*--noeval_bleu"),
         ("the mean", r"--warm_start_from=.*mean/model.ckpt-25.npz"),
         ("a run of TensorFlow's", r"TensorFlow wrote, as model.ckpt-3,.*KERAS_BACKEND=tensorflow"),
         ("average of TensorFlow's", "TensorFlow wrote, as model.ckpt-3"),

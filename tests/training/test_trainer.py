@@ -22,7 +22,7 @@ ITERATIONS = "optimizer/_iterations/.ATTRIBUTES/VARIABLE_VALUE"
 
 
 @pytest.fixture
-def run(make_record, make_strategy, generated, tmp_path):
+def compiled_run(make_record, make_strategy, generated, tmp_path):
     """Returns a function that trains in a directory of the test's own."""
 
     def run(name="run", options=None, replicas=1, **hparams):
@@ -39,17 +39,27 @@ def run(make_record, make_strategy, generated, tmp_path):
     return run
 
 
-def test_resumed_is_never_stopped(run, everything_in, tmp_path):
-    whole = run("whole", dropout=0.3)
-    run("parts", train_steps=3, dropout=0.3)
-    parts = run("parts", dropout=0.3)
+@pytest.fixture
+def run(compiled_run):
+    """The same with functions run as Python: for a few steps, building a graph takes longer."""
+    tf.config.run_functions_eagerly(True)
+    yield compiled_run
+    tf.config.run_functions_eagerly(False)
+
+
+def test_resumed_is_never_stopped(compiled_run, everything_in, tmp_path):
+    whole = compiled_run("whole", dropout=0.3)
+    compiled_run("parts", train_steps=3, dropout=0.3)
+    parts = compiled_run("parts", dropout=0.3)
     assert parts.step == whole.step == 8
     assert parts.checkpoint == tf.train.latest_checkpoint(str(tmp_path / "parts"))
     np.testing.assert_array_equal(everything_in(parts.checkpoint), everything_in(whole.checkpoint))
 
 
-def test_evaluation_and_the_best_weights(run, tmp_path, weights_in):
-    result = run(options=TrainOptions(local_eval_frequency=4, eval_bleu=True), learning_rate=0.5)
+def test_evaluation_and_the_best_weights(compiled_run, tmp_path, weights_in):
+    result = compiled_run(
+        options=TrainOptions(local_eval_frequency=4, eval_bleu=True), learning_rate=0.5
+    )
     history = [
         json.loads(line)
         for line in (tmp_path / "run" / "evaluations.json").read_text().splitlines()
@@ -93,9 +103,9 @@ def test_a_contradicting_restart_names_each_difference(run, tmp_path):
     assert f"--warm_start_from={tmp_path / 'run'}" in text
 
 
-def test_number_of_replicas_and_microbatch_may_change(run):
-    run(train_steps=1, dropout=0.0)
-    assert run(train_steps=2, dropout=0.0, replicas=2, microbatch_tokens=100).step == 2
+def test_number_of_replicas_and_microbatch_may_change(compiled_run):
+    compiled_run(train_steps=1, dropout=0.0)
+    assert compiled_run(train_steps=2, dropout=0.0, replicas=2, microbatch_tokens=100).step == 2
 
 
 def test_warm_start(run, weights_in, capsys):
@@ -183,7 +193,7 @@ def test_over_long_pairs_are_counted(run, capsys, generated):
     assert f"{(longest > 8).sum()} dev pairs are left out" in out
 
 
-def test_a_checkpoint_holds_the_step_that_it_is_named_after(run, monkeypatch):
+def test_a_checkpoint_holds_the_step_that_it_is_named_after(compiled_run, monkeypatch):
     # A second passes with each look at the clock, so that a save falls due at any of them.
     clock = itertools.count()
     monkeypatch.setattr(trainer.time, "monotonic", lambda: float(next(clock)))
@@ -196,14 +206,14 @@ def test_a_checkpoint_holds_the_step_that_it_is_named_after(run, monkeypatch):
         return path
 
     monkeypatch.setattr(checkpoints.Checkpoints, "save", save)
-    run(options=TrainOptions(schedule="train", save_checkpoints_secs=5), train_steps=30)
+    compiled_run(options=TrainOptions(schedule="train", save_checkpoints_secs=5), train_steps=30)
     assert len(saved) > 3
     assert all(named == held for named, held in saved)
 
 
-def test_tensorboard_files_hold_the_curves(run, tmp_path, monkeypatch):
+def test_tensorboard_files_hold_the_curves(compiled_run, tmp_path, monkeypatch):
     monkeypatch.setattr(trainer, "_LOG_STEPS", 2)
-    run()
+    compiled_run()
     found = {}
     for kind in ("train", "eval"):
         (file,) = (tmp_path / "run" / kind).glob("events*")

@@ -1,0 +1,56 @@
+"""Where the scores of one step after another go: curves, and a file of results."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from t2t_keras.tables.results import Result, append_result, read_results
+from t2t_keras.training.backend import make_curves
+from t2t_keras.training.run_record import MAY_CHANGE
+
+# What tells whether two results are of the same text, made and scored in the same way.
+_KIND = ("set", "problem", "split", "random_seed", "decode")
+
+
+class ScoreLog:
+    """Curves for TensorBoard and lines of results, which also tell what was scored before.
+
+    Args:
+      directory: of the curves; beside those of a run, TensorBoard shows both.
+      results_file: where the results go; default: results.jsonl in `directory`.
+
+    Attributes:
+      results_file: the file of results.
+    """
+
+    def __init__(self, directory: str | Path, results_file: str | Path = ""):
+        self._directory = Path(directory)
+        self.results_file = Path(results_file or self._directory / "results.jsonl")
+        self._curves = None
+
+    def steps_like(self, result: Result) -> set[int]:
+        """Returns the steps that are scored already in the way of a result without scores."""
+        wanted = _kind(result)
+        return {each.steps for each in read_results(self.results_file) if _kind(each) == wanted}
+
+    def add(self, result: Result, scalars: Mapping[str, float]) -> None:
+        """Adds a point to each curve, and then the result.
+
+        Raises:
+          UserError: one of the files cannot be written.
+        """
+        if self._curves is None:
+            self._curves = make_curves(self._directory.parent, [self._directory.name])
+        # In this order: a step whose result is missing is scored again.
+        self._curves.write(self._directory.name, result.steps, dict(scalars))
+        append_result(self.results_file, result)
+
+    def close(self) -> None:
+        """Ends the curves."""
+        if self._curves is not None:
+            self._curves.close()
+
+
+def _kind(result: Result) -> tuple:
+    """Returns what results of one kind have in common; a run may be given more steps."""
+    hparams = {name: value for name, value in result.hparams.items() if name not in MAY_CHANGE}
+    return hparams, *(getattr(result, name) for name in _KIND)

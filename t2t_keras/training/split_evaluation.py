@@ -1,0 +1,83 @@
+"""How well a model does on a split of its problem: loss, perplexity, accuracy, and its score."""
+
+import functools
+
+from t2t_keras.data.batches import TokenBatches, replica_arrays, split_batch
+from t2t_keras.data.generated import Generated
+from t2t_keras.decoding.translation import one_line
+from t2t_keras.training.progress import Totals
+from t2t_keras.training.run_record import RunRecord
+
+
+class SplitEvaluator:
+    """Measures a model on a split, with the weights that it has at each call.
+
+    Args:
+      step: a `backend.Step`, which holds the model.
+      record: what the run uses.
+      generated: its data.
+      split: "dev" or "test".
+      eval_steps: most batches that the loss is measured on; 0 = the whole split.
+      decode_hparams: decoding settings that differ from the problem's, "name=value,...".
+
+    Attributes:
+      left_out: how many pairs are too long to be measured.
+
+    Raises:
+      UserError: the data has no such split.
+    """
+
+    def __init__(
+        self,
+        step,
+        record: RunRecord,
+        generated: Generated,
+        split: str = "dev",
+        eval_steps: int = 0,
+        decode_hparams: str = "",
+    ):
+        self._step, self._record, self._generated = step, record, generated
+        self._split, self._decode_hparams = split, decode_hparams
+        self._store = generated.store(split)
+        hparams = record.hparams
+        # Nothing is learned from these batches: their order does not matter, their size may be
+        # what fits.
+        self._batches = TokenBatches(
+            self._store.lengths,
+            hparams.microbatch_tokens * step.num_replicas,
+            min(hparams.max_length, hparams.microbatch_tokens),
+            seed=0,
+        )
+        self._eval_steps = eval_steps
+        self.left_out = self._batches.left_out
+
+    def measure(self) -> dict[str, float]:
+        """Returns {"loss": unsmoothed cross-entropy a token, "perplexity", "accuracy"}."""
+        totals = Totals()
+        most = self._record.hparams.microbatch_tokens
+        fixed = self._step.fixed_shapes
+        batches = self._batches.epoch(0)
+        for batch in batches[: self._eval_steps or len(batches)]:
+            for part in split_batch(
+                self._store.lengths, batch, most, self._step.num_replicas, fixed_shapes=fixed
+            ):
+                here = self._step.replicas_here
+                arrays = replica_arrays(self._store, part, here, most if fixed else 0)
+                totals.add(self._step.evaluate(arrays))
+        return totals.scalars()
+
+    def score(self):
+        """Translates the split and returns its score, as the problem's `score` does."""
+        sources, references = self._generated.text(self._split)
+        translations = self.translator.translate(sources)
+        lines = [one_line(each.text) for each in translations]
+        return self._record.problem.score(lines, references, sources)
+
+    @functools.cached_property
+    def translator(self):
+        """What translates."""
+        from t2t_keras.decoding.config import decode_config
+        from t2t_keras.decoding.translator import Translator
+
+        config = decode_config(self._decode_hparams, self._record.problem.decoding)
+        return Translator(self._step.model, self._record.tokenizer, config)
