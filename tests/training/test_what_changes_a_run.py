@@ -58,6 +58,8 @@ CHANGES = {
     "train_steps": (2, STEPS),
     "batch_tokens": (40, EXAMPLES),
     "microbatch_tokens": (30, PARTS),
+    # What is computed again is the same to the last bit.
+    "recompute": ("opposite", "nothing"),
     "max_length": (8, EXAMPLES),
     "compute_dtype": ("bfloat16", LOSS),
 }
