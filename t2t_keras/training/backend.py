@@ -39,7 +39,13 @@ class Step(Protocol):
 
         They are the sums of `token_sums` over the step, and "gradient_norm". `parts` holds, for
         each microbatch, for each replica, its examples.
+
+        Raises:
+          OutOfMemoryError: the gradient does not fit into memory; nothing is changed.
         """
+
+    def fits(self, microbatch: Sequence[TokenArrays]) -> bool:
+        """Returns whether the gradient of one part for each replica fits into memory."""
 
     def evaluate(self, microbatch: Sequence[TokenArrays]) -> dict[str, float]:
         """Returns the sums of `token_sums` without dropout, over one part for each replica."""

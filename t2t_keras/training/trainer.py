@@ -12,11 +12,16 @@ import numpy as np
 from t2t_keras.data.batches import TokenArrays, TokenBatches, split_batch, token_arrays
 from t2t_keras.data.generated import Generated
 from t2t_keras.errors import UserError
+from t2t_keras.progress_bar import print_beside_bar
 from t2t_keras.training import backend
 from t2t_keras.training.evaluation import BEST, Evaluator
 from t2t_keras.training.graceful_stop import GracefulStop
+from t2t_keras.training.microbatch import Microbatch, find_microbatch, with_microbatch
+from t2t_keras.training.out_of_memory import OutOfMemoryError
+from t2t_keras.training.profiling import StepProfiler, profiled_steps
 from t2t_keras.training.progress import Progress, Totals
 from t2t_keras.training.run_record import RunRecord
+from t2t_keras.training.time_report import CHECKPOINT, EVALUATION, INPUT, STEP, TimeReport
 from t2t_keras.training.training_cost import CostMeter, hardware_name
 
 SCHEDULES = ("train", "evaluate", "train_and_evaluate")
@@ -42,6 +47,7 @@ class TrainOptions:
       warm_start_from: a run's directory, or a checkpoint, whose weights a new run starts from.
       xla: whether TensorFlow's forward and backward pass is compiled by XLA for a few fixed
         shapes; JAX's always is.
+      profile_steps: "first,last": the steps of the run of which a trace is written; "" = none.
     """
 
     save_checkpoints_secs: float = 600
@@ -53,6 +59,7 @@ class TrainOptions:
     schedule: str = "train_and_evaluate"
     warm_start_from: str = ""
     xla: bool = False
+    profile_steps: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,6 +104,7 @@ def train(
     """
     if options.schedule not in SCHEDULES:
         raise UserError(f"--schedule is one of {', '.join(SCHEDULES)}; {options.schedule} came.")
+    profiled = profiled_steps(options.profile_steps)
     _check_record(record, output_dir)
     backend.check_backend(options.eval_bleu)
     step = make_step(record, xla=options.xla)
@@ -108,6 +116,8 @@ def train(
         print(f"Continuing from {restored}.")
     elif options.warm_start_from:
         _warm_start(step.model, record, options.warm_start_from)
+    microbatch = find_microbatch(step, record, generated, output_dir)
+    asked, record = record, with_microbatch(record, microbatch.tokens)
     evaluator = None
     if options.schedule != "train":
         evaluator = Evaluator(
@@ -119,19 +129,37 @@ def train(
         scalars = evaluator.evaluate(step.steps_done())
         print(_evaluation_line(step.steps_done(), scalars))
         return TrainResult(step.steps_done(), restored, scalars)
-    record.save(output_dir)
+    asked.save(output_dir)
     store, curves = generated.store("train"), backend.make_curves(output_dir)
-    run = _Run(record, store, step, checkpoints, evaluator, curves, options, Path(output_dir))
+    profiler = StepProfiler(output_dir, profiled, print_beside_bar)
+    run = _Run(
+        *(record, store, step, microbatch, checkpoints, evaluator),
+        *(curves, profiler, options, Path(output_dir)),
+    )
     return run.loop(restored or "")
 
 
 class _Run:
     """The loop of one process of a run."""
 
-    def __init__(self, record, store, step, checkpoints, evaluator, curves, options, output_dir):
+    def __init__(
+        self,
+        record: RunRecord,
+        store,
+        step: backend.Step,
+        microbatch: Microbatch,
+        checkpoints,
+        evaluator: Evaluator | None,
+        curves,
+        profiler: StepProfiler,
+        options: TrainOptions,
+        output_dir: Path,
+    ):
         self._hparams = record.hparams
         self._store = store
         self._step = step
+        self._microbatch = microbatch
+        self._profiler = profiler
         self._checkpoints = checkpoints
         self._evaluator = evaluator
         self._options = options
@@ -162,20 +190,24 @@ class _Run:
         """
         self._saved_path = restored
         self._describe()
+        self._time = TimeReport()
         with GracefulStop() as stop:
             try:
                 pending = None
                 for number, parts in self._steps_ahead():
                     measure = (number + 1) % _LOG_STEPS == 0
-                    sums = self._step.update(number, parts, measure)
+                    sums = self._update(number, parts, measure)
                     # Looked at while the next step runs, so that a device never waits for it.
                     self._finish(pending)
                     pending = number, {**sums, "learning_rate": self._step.schedule(number)}
                     # Asked once: the clock must not make a pause due before the step is finished.
                     due = self._save_is_due() or self._evaluation_is_due(number + 1)
-                    if measure or due or stop.number:
+                    traced = self._profiler.ends_at(number + 1)
+                    if measure or due or traced or stop.number:
                         self._finish(pending)
                         pending = None
+                    if traced:
+                        self._profiler.finish()
                     if stop.number or (due and not self._pause()):
                         break
                 self._finish(pending)
@@ -183,7 +215,9 @@ class _Run:
                     self._evaluate()
                 self._save()
             finally:
+                self._profiler.close()
                 self._progress.close()
+                self._time.show()
         if stop.number:
             print(
                 f"Stopped by {stop.signal_name} after step {self._done}; saved {self._saved_path}. "
@@ -211,12 +245,12 @@ class _Run:
                     flush=True,
                 )
 
-    def _arrays(self, number: int) -> list[list[TokenArrays]]:
-        fixed = self._hparams.microbatch_tokens if self._step.fixed_shapes else 0
+    def _arrays(self, number: int, tokens: int) -> list[list[TokenArrays]]:
+        fixed = tokens if self._step.fixed_shapes else 0
         split = split_batch(
             self._store.lengths,
             self._batches.at(number),
-            self._hparams.microbatch_tokens,
+            tokens,
             self._step.num_replicas,
             fixed_shapes=self._step.fixed_shapes,
         )
@@ -226,22 +260,44 @@ class _Run:
         """Yields step numbers with their arrays, which a thread prepares ahead of time."""
         numbers = iter(range(self._first, self._last))
         with concurrent.futures.ThreadPoolExecutor(1) as thread:
-            waiting = [
-                (number, thread.submit(self._arrays, number))
-                for number in itertools.islice(numbers, _STEPS_AHEAD)
-            ]
+
+            def prepare(number):
+                tokens = self._microbatch.tokens
+                return number, tokens, thread.submit(self._arrays, number, tokens)
+
+            waiting = list(map(prepare, itertools.islice(numbers, _STEPS_AHEAD)))
             while waiting:
-                number, arrays = waiting.pop(0)
-                following = next(numbers, None)
-                if following is not None:
-                    waiting.append((following, thread.submit(self._arrays, following)))
-                yield number, arrays.result()
+                number, tokens, arrays = waiting.pop(0)
+                waiting += map(prepare, itertools.islice(numbers, 1))
+                with self._time.spent_on(INPUT):
+                    if tokens != self._microbatch.tokens:  # Halved since.
+                        arrays = prepare(number)[-1]
+                    parts = arrays.result()
+                yield number, parts
+
+    def _update(self, number: int, parts: list[list[TokenArrays]], measure: bool) -> dict:
+        """Starts a step; out of memory, again with half as much at once, until it fits."""
+        while True:
+            try:
+                with self._profiler.step(number + 1), self._time.spent_on(STEP):
+                    return self._step.update(number, parts, measure)
+            except OutOfMemoryError:
+                before = self._microbatch.tokens
+                self._microbatch.halve()
+                self._progress.say(
+                    f"Out of memory at step {number + 1} with microbatch_tokens={before:,}; it "
+                    f"goes on with {self._microbatch.tokens:,}, with the same batch_tokens."
+                )
+                with self._time.spent_on(INPUT):
+                    parts = self._arrays(number, self._microbatch.tokens)
 
     def _finish(self, pending) -> None:
         """Reads the numbers of a step that was started, and stops the run where they are NaN."""
         if pending is None:
             return
-        number, sums = pending[0], {name: float(value) for name, value in pending[1].items()}
+        with self._time.spent_on(STEP):
+            number, sums = pending[0], {name: float(value) for name, value in pending[1].items()}
+        self._time.finished_a_step()
         if not np.isfinite(sums["loss"]):
             raise UserError(
                 f"The loss is {sums['loss']} at step {number + 1}. The last good checkpoint is "
@@ -285,7 +341,7 @@ class _Run:
 
     def _evaluate(self) -> None:
         started = time.monotonic()
-        with self._cost.paused():
+        with self._time.spent_on(EVALUATION), self._cost.paused():
             self._evaluation = self._evaluator.evaluate(self._done)
             if self._evaluator.best_step() == self._done:
                 self._cost.write(self._done, self._output_dir / BEST)
@@ -304,7 +360,7 @@ class _Run:
                 f"is {self._saved_path or 'none'}. Try a lower learning_rate or clip_norm=1.0 in "
                 f"a new --output_dir."
             )
-        with self._cost.paused():
+        with self._time.spent_on(CHECKPOINT), self._cost.paused():
             self._cost.write(self._done)
             self._saved_path = self._checkpoints.save(self._done)
         self._saved, self._saved_at = self._done, time.monotonic()
