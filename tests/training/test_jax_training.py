@@ -180,6 +180,22 @@ def test_accumulated_microbatches_make_the_same_updates(seen):
     assert seen["compiled"] == [1, 1], "once for each shape, and the update once"
 
 
+def test_out_of_memory_changes_nothing(seen):
+    # The step that failed was then done again, with the same result as if it never had.
+    assert seen["out of memory"] == ["RESOURCE_EXHAUSTED: injected", True, True, False]
+
+
+def test_layers_computed_again_have_the_same_gradients(seen):
+    kept = seen["recompute False"]
+    np.testing.assert_allclose(seen["recompute True"], kept, atol=1e-5)
+
+
+def test_a_trace_for_tensorboard(runs, seen):
+    assert f"Steps 2 to 3 are traced in {runs / 'plain' / 'train'}" in seen["plain to 20"]["out"]
+    assert list((runs / "plain" / "train" / "plugins" / "profile").glob("*/*.xplane.pb"))
+    assert re.search("^Of .* s: start .*, checkpoint .*%, other", seen["plain to 20"]["out"], re.M)
+
+
 def test_half_precision(seen):
     for dtype in ("bfloat16", "float16"):
         assert seen[dtype][1] < seen[dtype][0]

@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import json
 import os
+import re
 import signal
 
 import numpy as np
@@ -95,7 +96,8 @@ def test_a_contradicting_restart_names_each_difference(run, tmp_path):
 
 def test_number_of_replicas_and_microbatch_may_change(run):
     run(train_steps=1, dropout=0.0)
-    assert run(train_steps=2, dropout=0.0, replicas=2, microbatch_tokens=100).step == 2
+    changed = dict(microbatch_tokens=100, recompute=True)
+    assert run(train_steps=2, dropout=0.0, replicas=2, **changed).step == 2
 
 
 def test_warm_start(run, weights_in, capsys):
@@ -131,7 +133,9 @@ def test_signals_save_and_leave(run, monkeypatch, capsys, number):
     assert result.signal == number
     assert 3 <= result.step < 8
     assert result.checkpoint.endswith(f"-{result.step}")
-    assert f"Stopped by {number.name} after step {result.step}" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert f"Stopped by {number.name} after step {result.step}" in out
+    assert re.search(r"^Of .* s: start .*%, input .*%, step .*%, evaluation 0\.0%, ch", out, re.M)
     assert signal.getsignal(number) == before
     assert run().step == 8
 
@@ -219,6 +223,16 @@ def test_tensorboard_files_hold_the_curves(run, tmp_path, monkeypatch):
     assert [step for step, _ in found["train", "loss"]] == [2, 4, 6, 8]
     assert all(value > 0 for _, value in found["train", "gradient_norm"])
     assert found["train", "learning_rate"][0][1] == pytest.approx(16**-0.5 * 2 * 10**-1.5)
+
+
+def test_a_trace_of_some_steps_changes_nothing(run, tmp_path, weights_in, capsys):
+    options = TrainOptions(schedule="train", profile_steps="2,3")
+    traced, plain = run("traced", options, train_steps=4), run("plain", train_steps=4)
+    np.testing.assert_array_equal(weights_in(traced.checkpoint), weights_in(plain.checkpoint))
+    (line,) = re.findall("Steps 2 to 3 are traced in (.*)[.]", capsys.readouterr().out)
+    assert line == str(tmp_path / "traced" / "train" / "plugins" / "profile")
+    with pytest.raises(UserError, match="--profile_steps=3: give the first and the last step"):
+        run(options=TrainOptions(profile_steps="3"))
 
 
 def test_unknown_schedule(run):
