@@ -48,10 +48,11 @@ def main(_) -> None:
         found = _in_a_child(case)
         counted, process = found["counted"], found["process"] - itself
         changes = f", `{case['changes']}`" if case["changes"] else ""
+        off_by = [f"{counted / each - 1:+.0%}" for each in (found["allocated"], process)]
         print(
             f"| `{case['hparams_set']}`{changes} | {case['tokens']:,} x {case['length']} "
-            f"| {counted:,.0f} | {found['allocated']:,.0f} | {counted / found['allocated'] - 1:+.0%} "
-            f"| {process:,.0f} | {counted / process - 1:+.0%} |",
+            f"| {counted:,.0f} | {found['allocated']:,.0f} | {off_by[0]} "
+            f"| {process:,.0f} | {off_by[1]} |",
             flush=True,
         )
 
