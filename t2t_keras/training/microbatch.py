@@ -19,8 +19,8 @@ from t2t_keras.training.training_cost import hardware_name
 _FILE = "microbatch.json"
 # The search ends when what fits and what does not are so close.
 _CLOSE = 1.1
-# What is counted before the run is at most so much too small, with some air for what else runs.
-_MARGIN = 1.25
+# A process has grown to so many times what a step was counted to hold at once.
+_MARGIN = 1.5
 
 
 class Microbatch:

@@ -12,7 +12,7 @@ from t2t_keras.training.memory import step_memory
 from t2t_keras.training.tensorflow_step import TensorFlowStep
 
 VOCAB_SIZE = 1000
-SIZE = dict(num_layers=3, d_model=64, d_ff=256, num_heads=4, batch_tokens=5000)
+SIZE = dict(num_layers=2, d_model=64, d_ff=256, num_heads=4, batch_tokens=5000)
 PAPERS_BASE = 63_045_632
 
 
@@ -50,9 +50,8 @@ def measured():
 @pytest.mark.parametrize(
     ("changes", "tokens", "length"),
     [
-        ({}, 3000, 30),
-        ({"recompute": True}, 3000, 30),
-        ({"attention_dropout": 0.1, "pre_norm": True}, 2000, 200),
+        ({"attention_dropout": 0.1}, 2000, 100),
+        ({"recompute": True, "pre_norm": True}, 3000, 30),
     ],
 )
 def test_a_step_takes_what_was_counted(measured, changes, tokens, length):
