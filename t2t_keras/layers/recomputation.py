@@ -20,9 +20,10 @@ def recomputed(layer, *inputs, **options):
       What the layer returns.
     """
     states = layer.non_trainable_variables
-    # Copies, made once: in the backward pass the generators have moved on.
-    seeds = [state.value * 1 for state in states]
-    weights = [ops.convert_to_tensor(weight) for weight in layer.trainable_variables]
+    # Tensors, not variables: in the backward pass the generators have moved on, and to a variable
+    # that is an argument no gradient flows outside of a graph.
+    seeds = [ops.copy(state) for state in states]
+    weights = [ops.copy(weight) for weight in layer.trainable_variables]
 
     @keras.remat
     def call(*tensors):
