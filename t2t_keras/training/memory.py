@@ -1,8 +1,8 @@
 """What a training step holds in memory, counted from the shapes of the model before it runs.
 
 Counted is what TensorFlow keeps between the forward and the backward pass, with padding packed away
-or none there: the outputs that gradients are computed from. What a library takes for itself (about
-half a gigabyte for TensorFlow on a CPU, CUDA's context on a GPU) comes on top.
+or none there: the outputs that gradients are computed from. What a library takes for itself comes
+on top.
 """
 
 import dataclasses
