@@ -131,8 +131,14 @@ class HParams:
     microbatch_tokens: int = setting(
         4096,
         "most tokens a side, padding counted, that one replica holds at once; a larger step is "
-        "accumulated, with the same update",
-        minimum=1,
+        "accumulated, with the same update; auto (or 0) = the most that fit, found at the start",
+        minimum=0,
+        words={"auto": 0},
+    )
+    recompute: bool = setting(
+        False,
+        "keep only the input of each layer, and compute the layer again for its gradient: less "
+        "memory, more time, the same update",
     )
     max_length: int = setting(
         256,
@@ -175,7 +181,8 @@ def override_hparams(hparams: HParams, changes: str | Mapping[str, Any]) -> HPar
             f"d_model={changed.d_model} is not divisible by num_heads={changed.num_heads}: give "
             f"d_k and d_v, or other values."
         )
-    if changed.max_length > changed.microbatch_tokens or changed.max_length > changed.batch_tokens:
+    at_once = changed.microbatch_tokens or changed.batch_tokens
+    if changed.max_length > at_once or changed.max_length > changed.batch_tokens:
         raise UserError(
             f"max_length={changed.max_length} exceeds microbatch_tokens="
             f"{changed.microbatch_tokens} or batch_tokens={changed.batch_tokens}: one sentence "

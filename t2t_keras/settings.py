@@ -25,6 +25,7 @@ def setting(
     minimum: float | None = None,
     maximum: float | None = None,
     choices: tuple = (),
+    words: Mapping[str, Any] | None = None,
 ) -> Any:
     """Declares a field: its default, its one documented meaning, and the values it may take.
 
@@ -34,8 +35,11 @@ def setting(
       minimum: smallest allowed value, inclusive.
       maximum: largest allowed value, inclusive.
       choices: the allowed values, where they are few.
+      words: words that may be written for a value, each with the value, such as {"auto": 0}.
     """
-    bounds = dict(meaning=meaning, minimum=minimum, maximum=maximum, choices=choices)
+    bounds = dict(
+        meaning=meaning, minimum=minimum, maximum=maximum, choices=choices, words=words or {}
+    )
     return dataclasses.field(default=default, metadata=bounds)
 
 
@@ -91,6 +95,9 @@ def override(
                 f"There is no {what} '{name}'.{nearest(name, fields)} "
                 f"There are: {', '.join(sorted(fields))}."
             )
+        words = fields[name].metadata.get("words", {})
+        if isinstance(value, str):
+            value = words.get(value.strip().lower(), value)
         values[name] = _converted(name, value, types[name], what)
     changed = dataclasses.replace(settings, **values)
     for name, field in fields.items():

@@ -113,6 +113,13 @@ def test_the_longest_sentence_must_fit_a_batch(name):
     assert getattr(override_hparams(HParams(), {name: 256}), name) == 256
 
 
+def test_the_microbatch_may_be_left_to_be_found():
+    found = override_hparams(HParams(), "microbatch_tokens=auto")
+    assert found.microbatch_tokens == 0
+    with pytest.raises(UserError, match=r"max_length=256 exceeds.*batch_tokens=\s*255"):
+        override_hparams(found, "batch_tokens=255")
+
+
 def test_head_widths_follow_d_model_and_num_heads():
     assert HParams(d_model=1024, num_heads=16).head_widths() == (64, 64)
     # Table 3, rows (B): d_k alone is lowered.

@@ -11,6 +11,7 @@ class Oven:
     degrees: int = setting(180, "heat in degrees Celsius", minimum=50, maximum=250)
     hours: float = setting(1.5, "time inside", minimum=0.0)
     fan: bool = setting(False, "whether the fan turns")
+    timer: int = setting(10, "minutes to the bell", minimum=0, words={"never": 0})
     rack: str = setting("middle", "where the tin stands", choices=("top", "middle", "bottom"))
     dish: str = setting("bread", "what is baked")
     drift: float = setting(0.0, "error of the thermometer in degrees")
@@ -136,6 +137,14 @@ class TestOverride:
         with pytest.raises(UserError, match=r"'hours' is at least 0\.0; nan came"):
             override(Oven(hours=float("nan")), "fan=true")
 
+    @pytest.mark.parametrize("text", ["never", " Never ", "0"])
+    def test_a_word_stands_for_a_value(self, text):
+        assert override(Oven(), {"timer": text}).timer == 0
+        with pytest.raises(UserError, match="'timer' takes a whole number; 'always' came"):
+            override(Oven(), "timer=always")
+        with pytest.raises(UserError, match="'degrees' takes a whole number; 'never' came"):
+            override(Oven(), "degrees=never")
+
     def test_a_choice_is_one_of_few(self):
         assert override(Oven(), "rack=top").rack == "top"
         with pytest.raises(
@@ -167,6 +176,7 @@ def test_describe_gives_the_values_and_meanings_of_all_settings():
         "degrees=200: heat in degrees Celsius",
         "hours=1.5: time inside",
         "fan=False: whether the fan turns",
+        "timer=10: minutes to the bell",
         "rack=middle: where the tin stands",
         "dish=bread: what is baked",
         "drift=0.0: error of the thermometer in degrees",

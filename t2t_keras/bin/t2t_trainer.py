@@ -51,6 +51,10 @@ def define_flags(flags: FlagValues) -> None:
     ):
         absl_flags.DEFINE_float(name, default, f"Seconds {meaning}", 1, flag_values=flags)
     switch("xla", "Compiles the step by XLA, for a few fixed shapes; JAX always does.")
+    absl_flags.DEFINE_string(
+        "profile_steps", "", "First and last step to trace, as 100,110.", flag_values=flags
+    )
+    switch("dry_run", "Prints what a step will hold in memory, and ends.")
 
 
 def main(flags: FlagValues) -> int:
@@ -58,8 +62,8 @@ def main(flags: FlagValues) -> int:
     required(flags, "output_dir")
     from t2t_keras.errors import UserError
     from t2t_keras.training.cluster import cluster_from_environment
-    from t2t_keras.training.run_request import requested_run, run_training
-    from t2t_keras.training.trainer import TrainOptions
+    from t2t_keras.training.run_request import dry_run, requested_run, run_training
+    from t2t_keras.training.train_options import TrainOptions
 
     request = requested_run(flags.output_dir, _given(flags))
     if flags.generate_data and not request.has_data():
@@ -71,6 +75,9 @@ def main(flags: FlagValues) -> int:
         from t2t_keras.data.generate import generate
 
         generate(request.problem, request.data_dir, flags.tmp_dir)
+    if flags.dry_run:
+        print(dry_run(request))
+        return 0
     options = {field.name: getattr(flags, field.name) for field in dataclasses.fields(TrainOptions)}
     result = run_training(request, flags.output_dir, flags.worker_gpu, **options)
     # As a shell reports a process that a signal ended, so that schedulers start it again.

@@ -28,6 +28,10 @@ class TokenBatches:
       max_length: pairs with a longer side are left out; `left_out` counts them.
       seed: of the order.
 
+    Attributes:
+      left_out: number of pairs that are left out.
+      longest: tokens of the longest side of those that are not.
+
     Raises:
       UserError: no example is left, or one alone exceeds `batch_tokens`.
     """
@@ -41,9 +45,10 @@ class TokenBatches:
                 f"None of the {len(lengths)} training pairs has at most max_length={max_length} "
                 f"tokens a side. Raise max_length."
             )
-        if longest[self._kept].max() > batch_tokens:
+        self.longest = int(longest[self._kept].max())
+        if self.longest > batch_tokens:
             raise UserError(
-                f"A pair has {longest[self._kept].max()} tokens on a side, more than batch_tokens="
+                f"A pair has {self.longest} tokens on a side, more than batch_tokens="
                 f"{batch_tokens}. Raise batch_tokens or lower max_length."
             )
         self._lengths = lengths
@@ -78,6 +83,10 @@ class TokenBatches:
         source, target = self._lengths[self._kept].sum(axis=0, dtype=np.int64)
         capacity = len(self.epoch(0)) * self._batch_tokens
         return float(source / capacity), float(target / capacity)
+
+    def most_padded(self) -> int:
+        """Returns the most tokens a side, padding counted, of a step of the first epoch."""
+        return max(len(batch) * int(self._lengths[batch].max()) for batch in self.epoch(0))
 
     def _cut(self, order: np.ndarray) -> list[np.ndarray]:
         totals = np.cumsum(self._lengths[order], axis=0, dtype=np.int64)
@@ -205,6 +214,22 @@ def token_arrays(store, indices: np.ndarray, fixed_tokens: int = 0) -> TokenArra
     length = int(_rounded_up(max(arrays.source.shape[1], arrays.target.shape[1])))
     rows = max(len(arrays.source), fixed_tokens // length)
     return TokenArrays(*(_grown(side, rows, length) for side in (arrays.source, arrays.target)))
+
+
+def largest_microbatch(tokens: int, longest: int, fixed_shapes: bool = False) -> TokenArrays:
+    """Returns made-up arrays that take as much memory as any microbatch of so many tokens.
+
+    All sentences are as long as the longest: attention grows with the square of the length. Of
+    these there is as much as holds all tokens, since short sentences fill a microbatch better.
+
+    Args:
+      tokens: most tokens a side, padding counted.
+      longest: tokens of the longest side of all examples.
+      fixed_shapes: whether `token_arrays` rounds lengths up.
+    """
+    length = int(_rounded_up(longest)) if fixed_shapes else longest
+    ids = np.ones((-(-tokens // length), length), np.int32)
+    return TokenArrays(ids, ids)
 
 
 def _rounded_up(lengths):

@@ -13,6 +13,7 @@ from t2t_keras.layers import (
     SymbolDropout,
 )
 from t2t_keras.layers.attention_record import recorded_attention
+from t2t_keras.layers.recomputation import recomputed
 from t2t_keras.layers.scaled_dot_product import attention_mask
 from t2t_keras.registry import register_model
 
@@ -33,6 +34,7 @@ _HPARAMS = (
     "learned_positions",
     "parameter_attention_heads",
     "pre_norm",
+    "recompute",
 )
 
 
@@ -59,6 +61,8 @@ class Transformer(keras.Model):
         replaces the feed-forward networks; 0 = feed-forward networks.
       pre_norm: whether the sub-layers' inputs are normalised, and the output of each stack, as in
         tensor2tensor's later models, not the residual sums.
+      recompute: whether training keeps only the input of each layer, and computes the layer again
+        for its gradient.
 
     Call arguments:
       inputs: {"source": integers [batch, source length], "target": integers [batch, target
@@ -88,6 +92,7 @@ class Transformer(keras.Model):
         learned_positions=0,
         parameter_attention_heads=0,
         pre_norm=False,
+        recompute=False,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -109,6 +114,7 @@ class Transformer(keras.Model):
             d_model=d_model,
             symbol_dropout=symbol_dropout,
             learned_positions=learned_positions,
+            recompute=recompute,
             **of_a_layer,
         )
         dtype = dict(dtype=self.dtype_policy)
@@ -194,7 +200,7 @@ class Transformer(keras.Model):
         x = x if packing is None else packing.pack(x)
         x = self.embedding_dropout(x, training=training)
         for layer in self.encoder:
-            x = layer(x, mask=mask, packing=packing, training=training)
+            x = self._run(layer, x, mask=mask, packing=packing, training=training)
         return self.encoder_norm(x) if self.config["pre_norm"] else x, mask
 
     def decode(self, target, memory, memory_mask, packing=None, memory_packing=None, training=None):
@@ -217,7 +223,8 @@ class Transformer(keras.Model):
         x = x if packing is None else packing.pack(x)
         x = self.embedding_dropout(x, training=training)
         for layer in self.decoder:
-            x = layer(
+            x = self._run(
+                layer,
                 x,
                 memory,
                 memory_mask=memory_mask,
@@ -337,6 +344,11 @@ class Transformer(keras.Model):
         radius = self.config["self_attention_radius"]
         seen = ops.logical_and(position <= index, position >= index - radius if radius else True)
         return ops.logical_and(seen, ops.arange(hypotheses)[:, None] == hypothesis)[None]
+
+    def _run(self, layer, *inputs, training, **options):
+        if training and self.config["recompute"]:
+            return recomputed(layer, *inputs, training=training, **options)
+        return layer(*inputs, training=training, **options)
 
     def _embed(self, ids, training):
         return self.embedding(self.symbol_dropout(ids, training=training))

@@ -17,7 +17,7 @@ from typing import Any
 from t2t_keras.errors import UserError
 
 # Hyperparameters that say how a step is computed, not what it computes.
-_HOW_NOT_WHAT = {"microbatch_tokens", "compute_dtype"}
+_HOW_NOT_WHAT = {"microbatch_tokens", "recompute", "compute_dtype"}
 
 
 @dataclasses.dataclass(frozen=True)

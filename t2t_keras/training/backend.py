@@ -42,6 +42,9 @@ class Step(Protocol):
 
         They are the sums of `token_sums` over the step, and "gradient_norm". `parts` holds, for
         each microbatch, for each replica, its examples; of other workers' only their number counts.
+
+        Raises:
+          OutOfMemoryError: the gradient does not fit into memory; nothing is changed.
         """
 
     def request(self, stop: bool, save: bool) -> None:
@@ -49,6 +52,9 @@ class Step(Protocol):
 
         Where there are several, the sums also hold "stop_requests" and "save_requests".
         """
+
+    def fits(self, microbatch: Sequence[TokenArrays]) -> bool:
+        """Returns whether the gradient of one part for each replica fits into memory."""
 
     def evaluate(self, microbatch: Sequence[TokenArrays]) -> dict[str, float]:
         """Returns the sums of `token_sums` without dropout, over one part for each replica."""

@@ -15,7 +15,11 @@ from t2t_keras.training.dropout_seeds import dropout_seeds
 from t2t_keras.training.loss_scale import FIRST_LOSS_SCALE, adapted_loss_scale
 from t2t_keras.training.losses import token_sums
 from t2t_keras.training.npz_checkpoints import weight_names
+from t2t_keras.training.out_of_memory import OutOfMemoryError
 from t2t_keras.training.schedules import TransformerSchedule
+
+# How XLA's errors begin that tell of missing memory.
+_OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
 
 
 class JaxStep:
@@ -62,12 +66,8 @@ class JaxStep:
             "loss_scale": _variable(np.float32(FIRST_LOSS_SCALE)),
             "good_steps": _variable(np.int32(0)),
         }
-        sums = jax.eval_shape(token_sums, jnp.zeros((1, 1, 1)), jnp.zeros((1, 1), jnp.int32))
         # Gradients and sums of a step's microbatches so far; between two steps they are 0.
-        self._totals = jax.tree.map(
-            lambda like: jnp.zeros(like.shape, like.dtype),
-            {"gradients": [weight.value for weight in weights], "sums": sums},
-        )
+        self._totals = self._no_totals()
         self._accumulate = jax.jit(self._one_accumulation, donate_argnums=0)
         self._apply = jax.jit(self._one_update, donate_argnums=(0, 1))
         self._evaluate = jax.jit(self._one_evaluation)
@@ -106,26 +106,46 @@ class JaxStep:
 
         Returns:
           Scalar arrays: the sums of `token_sums` over the step, and "gradient_norm".
+
+        Raises:
+          OutOfMemoryError: the gradient does not fit into memory; nothing is changed.
         """
         tokens = np.float32(max(sum(part.target_tokens for (part,) in parts), 1))
         values = jax.tree.map(_value, self._variables)
         totals = self._totals
-        for number, (part,) in enumerate(parts):
-            seeds = self._seeds(step, number)
-            totals = self._accumulate(
-                totals,
-                values["weights"],
-                values["loss_scale"],
-                part.source,
-                part.target,
-                seeds,
-                tokens,
-            )
+        try:
+            for number, (part,) in enumerate(parts):
+                totals = self._with_gradient(totals, values, step, number, part, tokens)
+        except jax.errors.JaxRuntimeError as error:
+            # What was given away to be added to is gone.
+            self._totals = self._no_totals()
+            if _OUT_OF_MEMORY not in str(error):
+                raise
+            raise OutOfMemoryError(str(error)) from error
         values, self._totals, numbers = self._apply(values, totals)
         for name, variables in self._variables.items():
             for variable, value in zip(_listed(variables), _listed(values[name]), strict=True):
                 variable.assign(value)
         return numbers
+
+    def fits(self, microbatch: Sequence[TokenArrays]) -> bool:
+        """Returns whether the gradient of such a part fits into memory; nothing is changed.
+
+        Args:
+          microbatch: one part.
+        """
+        values = jax.tree.map(_value, self._variables)
+        try:
+            jax.block_until_ready(
+                self._with_gradient(self._totals, values, 0, 0, microbatch[0], np.float32(1))
+            )
+        except jax.errors.JaxRuntimeError as error:
+            if _OUT_OF_MEMORY not in str(error):
+                raise
+            return False
+        finally:
+            self._totals = self._no_totals()
+        return True
 
     def evaluate(self, microbatch: Sequence[TokenArrays]) -> dict[str, float]:
         """Returns the sums of `token_sums` without dropout, over one part."""
@@ -142,6 +162,25 @@ class JaxStep:
         """Returns the name of the GPU that it computes on; none = the CPU."""
         devices = self._variables["iterations"].value.devices()
         return [device.device_kind for device in devices if device.platform == "gpu"]
+
+    def _no_totals(self):
+        sums = jax.eval_shape(token_sums, jnp.zeros((1, 1, 1)), jnp.zeros((1, 1), jnp.int32))
+        weights = [weight.value for weight in self.model.trainable_variables]
+        return jax.tree.map(
+            lambda like: jnp.zeros(like.shape, like.dtype), {"gradients": weights, "sums": sums}
+        )
+
+    def _with_gradient(self, totals, values, step, number, part, tokens):
+        """Starts to add the share of a microbatch to `totals`, which are given away."""
+        return self._accumulate(
+            totals,
+            values["weights"],
+            values["loss_scale"],
+            part.source,
+            part.target,
+            self._seeds(step, number),
+            tokens,
+        )
 
     def _seeds(self, step: int, part: int) -> np.ndarray:
         """Returns the states of the model's seed generators, uint32 as JAX's keys are."""

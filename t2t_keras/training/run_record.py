@@ -16,7 +16,7 @@ from t2t_keras.versions import installed_versions
 _FILE = "run.json"
 _VOCABULARY = "vocab.model"
 # How long to train and how a step is split over memory do not change what a step computes.
-MAY_CHANGE = ("train_steps", "microbatch_tokens")
+MAY_CHANGE = ("train_steps", "microbatch_tokens", "recompute")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,6 +16,7 @@ from t2t_keras.training.adam import Adam
 from t2t_keras.training.dropout_seeds import dropout_seeds
 from t2t_keras.training.loss_scale import FIRST_LOSS_SCALE, adapted_loss_scale
 from t2t_keras.training.losses import token_sums
+from t2t_keras.training.out_of_memory import OutOfMemoryError
 from t2t_keras.training.schedules import TransformerSchedule
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
@@ -93,6 +94,7 @@ class TensorFlowStep:
         self._update = _compiled(self._one_update, input_signature=[*inputs, measure])
         self._accumulate = _compiled(self._one_accumulation, input_signature=inputs)
         self._apply = _compiled(self._apply_accumulated, input_signature=[measure])
+        self._forget = _compiled(self._forget_accumulated, input_signature=[])
         self._evaluate = _compiled(self._one_evaluation, input_signature=[sides, sides])
 
     def state(self) -> dict[str, object]:
@@ -120,19 +122,42 @@ class TensorFlowStep:
         Returns:
           Scalar tensors: the sums of `token_sums` over the step, and "gradient_norm" (0 where it
           was not computed); with several workers also what `request` says.
+
+        Raises:
+          OutOfMemoryError: the gradient does not fit into memory; nothing is changed.
         """
         tokens = sum(part.target_tokens for microbatch in parts for part in microbatch)
         inputs = [
             [*self._inputs(step, number, microbatch), float(max(tokens, 1))]
             for number, microbatch in enumerate(parts)
         ]
-        if len(inputs) == 1:
-            return self._update(*inputs[0], measure_gradient)
-        if self._accumulators is None:
-            self._make_accumulators()
-        sums = [self._accumulate(*each) for each in inputs]
+        try:
+            if len(inputs) == 1:
+                return self._update(*inputs[0], measure_gradient)
+            if self._accumulators is None:
+                self._make_accumulators()
+            sums = [self._accumulate(*each) for each in inputs]
+        except tf.errors.ResourceExhaustedError as error:
+            self._forget_gradients()
+            raise OutOfMemoryError(error.message) from error
         totals = {name: tf.add_n([part[name] for part in sums]) for name in sums[0]}
         return {**totals, "gradient_norm": self._apply(measure_gradient)}
+
+    def fits(self, microbatch: Sequence[TokenArrays]) -> bool:
+        """Returns whether the gradient of such parts fits into memory; nothing is changed.
+
+        Args:
+          microbatch: one part for each replica.
+        """
+        try:
+            if self._accumulators is None:
+                self._make_accumulators()
+            float(self._accumulate(*self._inputs(0, 0, microbatch), 1.0)["loss"])
+        except tf.errors.ResourceExhaustedError:
+            return False
+        finally:
+            self._forget_gradients()
+        return True
 
     def evaluate(self, microbatch: Sequence[TokenArrays]) -> dict[str, float]:
         """Returns the sums of `token_sums` without dropout, over one part for each replica."""
@@ -189,6 +214,11 @@ class TensorFlowStep:
                 for weight in self._weights
             ]
 
+    def _forget_gradients(self) -> None:
+        """Makes the accumulators 0, where a step got stuck."""
+        if self._accumulators is not None:
+            self._forget()
+
     def _per_replica(self, values: Sequence[tf.Tensor]):
         return self._strategy.experimental_distribute_values_from_function(
             lambda context: values[context.replica_id_in_sync_group - self.replicas_here.start]
@@ -219,11 +249,17 @@ class TensorFlowStep:
         def replica_apply():
             gradients = [accumulator.read_value() for accumulator in self._accumulators]
             norm = self._replica_apply(gradients, measure)
-            for accumulator in self._accumulators:
-                accumulator.assign(tf.zeros(accumulator.shape))
+            self._replica_forget()
             return norm
 
         return self._finish(self._strategy.run(replica_apply))
+
+    def _forget_accumulated(self):
+        self._strategy.run(self._replica_forget)
+
+    def _replica_forget(self):
+        for accumulator in self._accumulators:
+            accumulator.assign(tf.zeros(accumulator.shape))
 
     def _one_evaluation(self, sources, targets):
         def replica_evaluation(source, target):
@@ -274,14 +310,17 @@ class TensorFlowStep:
             norm = tf.cond(measure, lambda: tf.linalg.global_norm(gradients), lambda: 0.0)
         if clip:
             gradients = [gradient * tf.minimum(1.0, clip / norm) for gradient in gradients]
-        if self._scales_loss:
-            tf.cond(
-                tf.math.is_finite(norm),
-                lambda: self._replica_adam(gradients),
-                lambda: None,
-            )
-        else:
-            self._replica_adam(gradients)
+        # Nothing is changed before all gradients are there: the memory for one may be missing.
+        with tf.control_dependencies(gradients):
+            norm = tf.identity(norm)
+            if self._scales_loss:
+                tf.cond(
+                    tf.math.is_finite(norm),
+                    lambda: self._replica_adam(gradients),
+                    lambda: None,
+                )
+            else:
+                self._replica_adam(gradients)
         return norm
 
     def _replica_gradient_sum(self, gradients):
@@ -299,7 +338,8 @@ class TensorFlowStep:
     def _finish(self, norm):
         """Counts the step and adapts the loss scale, once for all replicas."""
         norm = self._first(norm)
-        self.optimizer.iterations.assign_add(1)
+        with tf.control_dependencies([norm]):
+            self.optimizer.iterations.assign_add(1)
         if self._scales_loss:
             scale, good = adapted_loss_scale(
                 self.loss_scale.read_value(), self.good_steps.read_value(), tf.math.is_finite(norm)

@@ -14,9 +14,9 @@ from t2t_keras.data.generated import Generated
 from t2t_keras.errors import UserError
 from t2t_keras.training import backend
 from t2t_keras.training.cluster import Cluster, cluster_from_environment
-from t2t_keras.training.follower import ChiefCheckpoints, FollowerCheckpoints, FollowerCurves
 from t2t_keras.training.run_record import RunRecord
 from t2t_keras.training.worker_fault import TRY_AGAIN, WorkerError
+from t2t_keras.training.worker_files import ChiefCheckpoints, FollowerCheckpoints, FollowerCurves
 from t2t_keras.training.worker_identity import worker_identity
 from t2t_keras.training.worker_meeting import meet_as_chief, meet_chief, tell_failure
 from t2t_keras.training.worker_watch import WorkerWatch

@@ -1,6 +1,7 @@
 """The trainer's command line: a whole run, a restart, and what is refused."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -71,6 +72,18 @@ def test_a_restart_needs_no_flag_but_the_directory(run_dir, capsys):
     assert tf.train.latest_checkpoint(str(run_dir)).endswith("-3")
 
 
+def test_a_dry_run_counts_memory_and_trains_nothing(run_dir, capsys):
+    files = sorted(run_dir.iterdir())
+    train(f"--output_dir={run_dir}", "--hparams=microbatch_tokens=auto", "--dry_run")
+    out = capsys.readouterr().out
+    pairs, length = map(int, re.search(r"at worst (\d+) pairs of (\d+) tokens", out).groups())
+    assert length == 11
+    assert pairs * length >= 300 - length
+    for name in ("weights", "optimizer", "activations", "logits", "at most"):
+        assert re.search(rf"^{name} +[\d,]+ MB$", out, re.MULTILINE), name
+    assert sorted(run_dir.iterdir()) == files
+
+
 def test_a_contradicting_restart_is_refused(run_dir, capsys):
     said = refused(capsys, f"--output_dir={run_dir}", "--hparams=dropout=0.3", "--random_seed=8")
     assert "dropout: 0.1 in the run, 0.3 asked for" in said
@@ -89,6 +102,7 @@ def test_a_contradicting_restart_is_refused(run_dir, capsys):
         ),
         (["--output_dir=new", "--train_steps=many"], "train_steps"),
         (["--output_dir=new", "--worker_gpu=-1"], "worker_gpu"),
+        (["--output_dir=new", "--hparams=microbatch_tokens=all"], "a whole number; 'all' came"),
         (["--output_dir=new", "stray"], "'stray' is not a flag"),
         (["--output_dir=new", "--problem=translate_ende_toi"], "'translate_ende_toy'"),
         (["--output_dir=new", "--hparams_set=transformer_bse"], "'transformer_base'"),

@@ -3,7 +3,13 @@ import itertools
 import numpy as np
 import pytest
 
-from t2t_keras.data.batches import TokenBatches, replica_arrays, split_batch, token_arrays
+from t2t_keras.data.batches import (
+    TokenBatches,
+    largest_microbatch,
+    replica_arrays,
+    split_batch,
+    token_arrays,
+)
 from t2t_keras.data.shards import ExampleStore
 from t2t_keras.data.text_files import read_text
 from t2t_keras.data.tokenizer import Tokenizer
@@ -226,3 +232,28 @@ def test_a_worker_reads_only_its_replicas_examples():
     arrays = replica_arrays(Store(), parts, range(2, 4))
     assert read == [([3], "source"), ([3], "target")]
     assert [each.target_tokens for each in arrays] == [2, 6 + 4, 0, 2]
+
+
+@pytest.mark.parametrize("fixed_shapes", [False, True])
+@pytest.mark.parametrize("tokens", [64, 700, 5000])
+def test_no_microbatch_takes_more_than_the_largest(lengths, batches, tokens, fixed_shapes):
+    largest = largest_microbatch(tokens, batches.longest, fixed_shapes)
+    rows, length = largest.source.shape
+    assert largest.source.all()
+    assert largest.target.shape == (rows, length)
+    assert length == batches.longest == MAX_LENGTH
+    assert tokens <= rows * length < tokens + length
+    for batch in batches.epoch(0)[:10]:
+        for (part,) in split_batch(lengths, batch, tokens, 1, fixed_shapes):
+            padded = padded_tokens(lengths, part)
+            assert padded <= rows * length
+            assert padded * lengths[part].max(initial=0) <= rows * length**2
+
+
+def test_most_padded_is_what_no_step_exceeds(lengths, batches):
+    most = batches.most_padded()
+    assert BATCH_TOKENS < most < 1.5 * BATCH_TOKENS
+    parts = [len(split_batch(lengths, batch, most, 1)) for batch in batches.epoch(0)]
+    assert set(parts) == {1}
+    parts = [len(split_batch(lengths, batch, most - 1, 1)) for batch in batches.epoch(0)]
+    assert max(parts) == 2

@@ -42,9 +42,9 @@ def main(folder, first_flags):
     import keras
 
     from t2t_keras.bin import t2t_avg_all, t2t_eval, t2t_trainer
-    from t2t_keras.training import jax_step, progress, trainer
+    from t2t_keras.training import jax_step, progress, run_loop
 
-    trainer._LOG_STEPS = progress._LINE_STEPS = 10
+    run_loop._LOG_STEPS = progress._LINE_STEPS = 10
     numbers = []
     original = jax_step.JaxStep.update
 
@@ -71,7 +71,7 @@ def main(folder, first_flags):
 
     plain = "dropout=0,clip_norm=1.0,max_length=12,batch_tokens=300,microbatch_tokens=128"
     run("plain", 0, plain, "--schedule=train")
-    run("plain", 20, "", "--schedule=train")
+    run("plain", 20, "", "--schedule=train", "--profile_steps=2,3")
     run("plain", 25)
     seen["numbers"] = list(numbers)
     of_plain = f"--output_dir={folder / 'plain'}"
@@ -142,6 +142,8 @@ def steps_by_themselves(folder, seen):
     arrays = {}
     for name, parts in (("whole", [[whole]]), ("halves", [[half] for half in halves])):
         step = make()
+        if name == "halves":
+            seen["out of memory"] = runs_out_of_memory(step, parts)
         for number in range(3):
             step.update(number, parts)
         arrays[name] = weights(step)
@@ -150,6 +152,13 @@ def steps_by_themselves(folder, seen):
     bias = step.model.trainable_variables[-1]
     bias.assign(np.full(bias.shape, np.nan))
     assert not step.weights_are_finite()
+
+    for recompute in (False, True):
+        # With an epsilon this large Adam's update is proportional to the gradient.
+        noisy = dict(dropout=0.3, adam_epsilon=10.0, learning_rate=1000.0)
+        step = make(**noisy, recompute=recompute)
+        step.update(0, [[whole]])
+        arrays[f"recompute {recompute}"] = weights(step)
 
     for dtype in ("bfloat16", "float16"):
         step = make(compute_dtype=dtype)
@@ -165,6 +174,32 @@ def steps_by_themselves(folder, seen):
     arrays["scale after overflow"] = state["loss_scale"].value
     assert step.steps_done() == 3
     return arrays
+
+
+def runs_out_of_memory(step, parts):
+    """Lets the second of two parts fail; returns what was raised, and what `fits` says of both."""
+    import jax
+
+    from t2t_keras.training.out_of_memory import OutOfMemoryError
+
+    accumulate, calls = step._accumulate, []
+
+    def second_fails(*inputs):
+        calls.append(None)
+        if len(calls) == 2:
+            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: injected")
+        return accumulate(*inputs)
+
+    step._accumulate = second_fails
+    try:
+        step.update(0, parts)
+    except OutOfMemoryError as error:
+        raised = str(error)
+    fits = step.fits(parts[0])
+    calls.clear()
+    second = [step.fits(part) for part in parts]
+    step._accumulate = accumulate
+    return [raised, fits, *second]
 
 
 if __name__ == "__main__":

@@ -19,7 +19,8 @@ from t2t_keras.tables.results import read_results
 from t2t_keras.training.npz_conversion import convert_npz_run
 from t2t_keras.training.run_record import RunRecord
 from t2t_keras.training.tensorflow_step import TensorFlowStep
-from t2t_keras.training.trainer import TrainOptions, train
+from t2t_keras.training.train_options import TrainOptions
+from t2t_keras.training.trainer import train
 from t2t_keras.training.training_cost import hardware_name, read_costs
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="needs jax")
@@ -179,6 +180,22 @@ def test_curves_and_plain_lines_without_tensorboard_and_tqdm(runs, seen):
 def test_accumulated_microbatches_make_the_same_updates(seen):
     np.testing.assert_allclose(seen["halves"], seen["whole"], atol=1e-5)
     assert seen["compiled"] == [1, 1], "once for each shape, and the update once"
+
+
+def test_out_of_memory_changes_nothing(seen):
+    # The step that failed was then done again, with the same result as if it never had.
+    assert seen["out of memory"] == ["RESOURCE_EXHAUSTED: injected", True, True, False]
+
+
+def test_layers_computed_again_have_the_same_gradients(seen):
+    kept = seen["recompute False"]
+    np.testing.assert_allclose(seen["recompute True"], kept, atol=1e-5)
+
+
+def test_a_trace_for_tensorboard(runs, seen):
+    assert f"Steps 2 to 3 are traced in {runs / 'plain' / 'train'}" in seen["plain to 20"]["out"]
+    assert list((runs / "plain" / "train" / "plugins" / "profile").glob("*/*.xplane.pb"))
+    assert re.search("^Of .* s: start .*, checkpoint .*%, other", seen["plain to 20"]["out"], re.M)
 
 
 def test_half_precision(seen):

@@ -16,7 +16,8 @@ import tensorflow as tf
 
 from t2t_keras.training.cluster import Cluster
 from t2t_keras.training.tensorflow_step import TensorFlowStep
-from t2t_keras.training.trainer import TrainOptions, train
+from t2t_keras.training.train_options import TrainOptions
+from t2t_keras.training.trainer import train
 from t2t_keras.training.worker_identity import worker_identity
 
 STEPS = 30

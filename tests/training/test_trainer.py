@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import json
 import os
+import re
 import signal
 
 import numpy as np
@@ -12,10 +13,11 @@ import tensorflow as tf
 
 from t2t_keras.data.tokenizer import Tokenizer
 from t2t_keras.errors import UserError
-from t2t_keras.training import checkpoints, trainer
+from t2t_keras.training import checkpoints, run_loop
 from t2t_keras.training.averaging import average_run
 from t2t_keras.training.tensorflow_step import TensorFlowStep
-from t2t_keras.training.trainer import TrainOptions, train
+from t2t_keras.training.train_options import TrainOptions
+from t2t_keras.training.trainer import train
 from t2t_keras.training.training_cost import hardware_name, read_costs
 
 ITERATIONS = "optimizer/_iterations/.ATTRIBUTES/VARIABLE_VALUE"
@@ -108,6 +110,10 @@ def test_number_of_replicas_and_microbatch_may_change(compiled_run):
     assert compiled_run(train_steps=2, dropout=0.0, replicas=2, microbatch_tokens=100).step == 2
 
 
+def test_how_much_is_kept_may_change_as_well(make_record):
+    assert make_record().differences(make_record(recompute=True)) == []
+
+
 def test_warm_start(run, weights_in, capsys):
     first = run("first", train_steps=2)
     options = TrainOptions(warm_start_from=first.checkpoint, schedule="train")
@@ -126,7 +132,7 @@ def test_warm_start_with_another_vocabulary_is_refused(run, make_record, tmp_pat
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_save_and_leave(run, monkeypatch, capsys, number):
-    original = trainer._Run._finish
+    original = run_loop.RunLoop._finish
 
     def finish_and_signal(self, pending):
         original(self, pending)
@@ -135,13 +141,15 @@ def test_signals_save_and_leave(run, monkeypatch, capsys, number):
             os.kill(os.getpid(), number)
 
     sent = []
-    monkeypatch.setattr(trainer._Run, "_finish", finish_and_signal)
+    monkeypatch.setattr(run_loop.RunLoop, "_finish", finish_and_signal)
     before = signal.getsignal(number)
     result = run()
     assert result.signal == number
     assert 3 <= result.step < 8
     assert result.checkpoint.endswith(f"-{result.step}")
-    assert f"Stopped by {number.name} after step {result.step}" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert f"Stopped by {number.name} after step {result.step}" in out
+    assert re.search(r"^Of .* s: start .*%, input .*%, step .*%, evaluation 0\.0%, ch", out, re.M)
     assert signal.getsignal(number) == before
     assert run().step == 8
 
@@ -196,7 +204,7 @@ def test_over_long_pairs_are_counted(run, capsys, generated):
 def test_a_checkpoint_holds_the_step_that_it_is_named_after(compiled_run, monkeypatch):
     # A second passes with each look at the clock, so that a save falls due at any of them.
     clock = itertools.count()
-    monkeypatch.setattr(trainer.time, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(run_loop.time, "monotonic", lambda: float(next(clock)))
     saved = []
     original = checkpoints.Checkpoints.save
 
@@ -212,7 +220,7 @@ def test_a_checkpoint_holds_the_step_that_it_is_named_after(compiled_run, monkey
 
 
 def test_tensorboard_files_hold_the_curves(compiled_run, tmp_path, monkeypatch):
-    monkeypatch.setattr(trainer, "_LOG_STEPS", 2)
+    monkeypatch.setattr(run_loop, "_LOG_STEPS", 2)
     compiled_run()
     found = {}
     for kind in ("train", "eval"):
@@ -229,6 +237,14 @@ def test_tensorboard_files_hold_the_curves(compiled_run, tmp_path, monkeypatch):
     assert [step for step, _ in found["train", "loss"]] == [2, 4, 6, 8]
     assert all(value > 0 for _, value in found["train", "gradient_norm"])
     assert found["train", "learning_rate"][0][1] == pytest.approx(16**-0.5 * 2 * 10**-1.5)
+
+
+def test_a_trace_of_some_steps(run, tmp_path, capsys):
+    run("traced", TrainOptions(schedule="train", profile_steps="2,3"), train_steps=4)
+    (line,) = re.findall("Steps 2 to 3 are traced in (.*)[.]", capsys.readouterr().out)
+    assert line == str(tmp_path / "traced" / "train" / "plugins" / "profile")
+    with pytest.raises(UserError, match="--profile_steps=3: give the first and the last step"):
+        run(options=TrainOptions(profile_steps="3"))
 
 
 def test_unknown_schedule(run):
@@ -256,14 +272,14 @@ def test_checkpoints_and_averages_hold_every_weight(run, weights_in, tmp_path, m
 
 def test_each_checkpoint_has_its_cost_over_a_restart(run, tmp_path, monkeypatch):
     tokens = []
-    original = trainer._Run._finish
+    original = run_loop.RunLoop._finish
 
     def remember(self, pending):
         original(self, pending)
         if pending is not None:
             tokens.append(float(pending[1]["tokens"]))
 
-    monkeypatch.setattr(trainer._Run, "_finish", remember)
+    monkeypatch.setattr(run_loop.RunLoop, "_finish", remember)
     run(options=TrainOptions(schedule="train"), train_steps=3)
     run(train_steps=5)
     costs = read_costs(tmp_path / "run")

@@ -1,0 +1,38 @@
+"""Gradient checkpointing: what a layer computed is computed again for its gradient, not kept."""
+
+import keras
+from keras import ops
+
+
+def recomputed(layer, *inputs, **options):
+    """Calls a layer so that the backward pass computes its inside again, with the same dropout.
+
+    Between the passes nothing of the layer is kept but its inputs. The values, and on every device
+    the random masks, are those of `layer(*inputs, **options)`.
+
+    Args:
+      layer: a layer that is built. All state that it has beside its weights is that of seed
+        generators, each of which it draws from once a call.
+      *inputs: float tensors that gradients flow through.
+      **options: what else it is called with.
+
+    Returns:
+      What the layer returns.
+    """
+    states = layer.non_trainable_variables
+    # Tensors, not variables: in the backward pass the generators have moved on, and to a variable
+    # that is an argument no gradient flows outside of a graph.
+    seeds = [ops.copy(state) for state in states]
+    weights = [ops.copy(weight) for weight in layer.trainable_variables]
+
+    @keras.remat
+    def call(*tensors):
+        mine, given = tensors[: len(weights)], tensors[len(weights) :]
+        outputs, _ = layer.stateless_call(list(mine), seeds, *given, **options)
+        return outputs
+
+    outputs = call(*weights, *inputs)
+    for state, seed in zip(states, seeds, strict=True):
+        # As `SeedGenerator.next` does.
+        state.assign(seed + ops.convert_to_tensor([0, 1], dtype=seed.dtype))
+    return outputs

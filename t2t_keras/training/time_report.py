@@ -1,0 +1,56 @@
+"""Where the time of a run's loop went, as one line."""
+
+import contextlib
+import time
+from collections.abc import Iterator
+
+# In the order of the line; what belongs to none of them is "other".
+INPUT, STEP, EVALUATION, CHECKPOINT = PARTS = ("input", "step", "evaluation", "checkpoint")
+
+
+class TimeReport:
+    """Adds up seconds by what they were spent on.
+
+    All until the first step is finished is the start: in that time functions are traced and
+    compiled, and the first arrays read.
+    """
+
+    def __init__(self):
+        self._began = self._first_step = time.monotonic()
+        self._seconds: dict[str, float] | None = None
+
+    @contextlib.contextmanager
+    def spent_on(self, part: str) -> Iterator[None]:
+        """Counts the time within for one of `PARTS`; blocks must not be nested."""
+        before = time.monotonic()
+        try:
+            yield
+        finally:
+            if self._seconds is not None:
+                # A block that the first step was finished in began before the count.
+                self._seconds[part] += time.monotonic() - max(before, self._first_step)
+
+    def finished_a_step(self) -> None:
+        """Tells that a step is finished; the first ends the start."""
+        if self._seconds is None:
+            self._first_step = time.monotonic()
+            self._seconds = dict.fromkeys(PARTS, 0.0)
+
+    def seconds(self) -> dict[str, float]:
+        """Returns seconds by part, from "start" to "other"; {} where no step was finished.
+
+        Together they are the time since this was made.
+        """
+        if self._seconds is None:
+            return {}
+        now = time.monotonic()
+        other = now - self._first_step - sum(self._seconds.values())
+        return {"start": self._first_step - self._began, **self._seconds, "other": other}
+
+    def show(self) -> None:
+        """Prints the seconds in all and the share of each part, if a step was finished."""
+        seconds = self.seconds()
+        total = sum(seconds.values())
+        if total:
+            shares = ", ".join(f"{part} {spent / total:.1%}" for part, spent in seconds.items())
+            print(f"Of {total:,.1f} s: {shares}.", flush=True)

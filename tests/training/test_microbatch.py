@@ -1,0 +1,112 @@
+"""The search for the most that fits, and what is remembered of it."""
+
+import dataclasses
+import json
+
+import pytest
+
+from t2t_keras.errors import UserError
+from t2t_keras.hyperparameters import HParams
+from t2t_keras.training import microbatch
+from t2t_keras.training.memory import step_memory
+from t2t_keras.training.microbatch import Microbatch, find_microbatch, most_that_fit
+
+AUTO = HParams(microbatch_tokens=0)
+
+
+@pytest.mark.parametrize("limit", [256, 257, 300, 1000, 4095, 24_999])
+def test_the_search_ends_just_below_what_does_not_fit(limit):
+    tried = []
+
+    def fits(tokens):
+        tried.append(tokens)
+        return tokens <= limit
+
+    found = most_that_fit(fits, 256, 25_000)
+    assert limit / 1.1 - 1 <= found <= limit
+    assert found in tried
+    assert len(tried) <= 9
+
+
+def test_what_fits_as_a_whole_is_tried_once_and_what_never_fits_is_told():
+    tried = []
+    assert most_that_fit(lambda tokens: not tried.append(tokens), 256, 25_000) == 25_000
+    assert tried == [25_000]
+    assert most_that_fit(lambda tokens: False, 256, 25_000) == 0
+    assert most_that_fit(lambda tokens: False, 256, 256) == 0
+
+
+def test_what_was_found_is_remembered_where_it_was_found(tmp_path):
+    found = Microbatch(tmp_path / "run", AUTO, "8 x GPU")
+    assert found.tokens == 0
+    found.find(lambda tokens: tokens <= 5000, 25_000)
+    assert 4500 <= found.tokens <= 5000
+    assert Microbatch(tmp_path / "run", AUTO, "8 x GPU").tokens == found.tokens
+    assert Microbatch(tmp_path / "run", AUTO, "4 x GPU").tokens == 0
+    recompute = dataclasses.replace(AUTO, recompute=True)
+    assert Microbatch(tmp_path / "run", recompute, "8 x GPU").tokens == 0
+    assert Microbatch(tmp_path / "run", HParams(), "8 x GPU").tokens == 4096
+
+
+def test_half_is_remembered_and_a_sentence_is_the_least(tmp_path):
+    halved = Microbatch(tmp_path, HParams(microbatch_tokens=600), "GPU")
+    halved.halve()
+    assert halved.tokens == 300
+    halved = Microbatch(tmp_path, HParams(microbatch_tokens=600), "GPU")
+    assert halved.tokens == 300
+    halved.halve()
+    assert halved.tokens == 256
+    with pytest.raises(UserError, match=r"max_length=256.*Lower max_length, set recompute=true"):
+        halved.halve()
+    assert json.loads((tmp_path / "microbatch.json").read_text())["tokens"] == 256
+
+
+def test_a_file_that_cannot_be_read_is_named_and_not_used(tmp_path, capsys):
+    (tmp_path / "microbatch.json").write_text("{")
+    assert Microbatch(tmp_path, HParams(), "GPU").tokens == 4096
+    assert "microbatch.json cannot be read and is not used" in capsys.readouterr().out
+
+
+class FakeStep:
+    """A step whose devices hold so many tokens, on a GPU; on a CPU, nothing may be tried."""
+
+    def __init__(self, make_model, held=0):
+        self.model, self._held = make_model(), held
+        self.num_replicas, self.fixed_shapes = 2, False
+
+    def gpus(self):
+        return ["Some GPU"] * 2 if self._held else []
+
+    def fits(self, parts):
+        assert len(parts) == 2
+        assert self._held
+        return parts[0].source.size <= self._held
+
+
+def test_auto_is_tried_on_a_gpu(make_record, generated, tmp_path, capsys):
+    record = make_record(microbatch_tokens=0, batch_tokens=3000)
+    found = find_microbatch(FakeStep(record.make_model, 200), record, generated, tmp_path)
+    longest = int(generated.store("train").lengths.max())
+    assert 200 / 1.1 - longest <= found.tokens <= 200
+    assert "tried on 2 x Some GPU" in capsys.readouterr().out
+
+
+def test_auto_is_counted_on_a_cpu(make_record, generated, tmp_path, capsys, monkeypatch):
+    record = make_record(microbatch_tokens=0, batch_tokens=3000)
+    step = FakeStep(record.make_model)
+    monkeypatch.setattr(microbatch, "free_memory", lambda: 4_000_000)
+    found = find_microbatch(step, record, generated, tmp_path)
+    assert "counted for 0.0 GB of free memory" in capsys.readouterr().out
+
+    def needed(tokens):
+        memory = step_memory(record.hparams, 5, step.model.count_params(), tokens, 13, 2)
+        return 2 * (memory.accumulators + memory.passing)
+
+    assert 13 < found.tokens < 3000 / 2
+    assert needed(found.tokens) < 4_000_000 < 2 * needed(found.tokens)
+    monkeypatch.setattr(microbatch, "free_memory", lambda: 0)
+    with pytest.raises(UserError, match="does not tell how much memory is free"):
+        find_microbatch(step, record, generated, tmp_path / "other")
+    monkeypatch.setattr(microbatch, "free_memory", lambda: 1000)
+    with pytest.raises(UserError, match="Out of memory with sentences of max_length=32"):
+        find_microbatch(step, record, generated, tmp_path / "other")

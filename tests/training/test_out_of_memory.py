@@ -1,0 +1,125 @@
+"""A step that runs out of memory changes nothing, and is done again with half as much at once."""
+
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_keras.data.batches import token_arrays
+from t2t_keras.errors import UserError
+from t2t_keras.training.out_of_memory import OutOfMemoryError
+from t2t_keras.training.tensorflow_step import TensorFlowStep
+from t2t_keras.training.train_options import TrainOptions
+from t2t_keras.training.trainer import train
+
+TRAIN_ONLY = TrainOptions(schedule="train")
+
+
+@pytest.fixture
+def make_step(make_record, make_strategy):
+    """Returns a function that makes a step over so many replicas."""
+
+    def make(replicas=1, **hparams):
+        record = make_record(**hparams)
+        return TensorFlowStep(record.make_model, record.hparams, make_strategy(replicas), seed=1)
+
+    return make
+
+
+@pytest.fixture
+def part(generated):
+    return token_arrays(generated.store("train"), np.arange(20))
+
+
+def everything_of(step):
+    """Weights, moments and the number of steps, as one array."""
+    values = [*step.model.trainable_variables, *step.optimizer.variables]
+    return np.concatenate([np.ravel(value.numpy()).astype(np.float64) for value in values])
+
+
+def no_memory(*_):
+    # Late, so that whatever does not wait for this gradient is done before.
+    time.sleep(0.2)
+    raise MemoryError
+
+
+def test_what_has_no_memory_for_one_gradient_changes_nothing(make_step, part, monkeypatch):
+    original = TensorFlowStep._replica_gradients
+
+    def one_is_missing(self, *inputs):
+        gradients, sums = original(self, *inputs)
+        # TensorFlow tells of a function's MemoryError as of its own missing memory.
+        missing = tf.numpy_function(no_memory, [], tf.float32)
+        return [gradients[0] + missing, *gradients[1:]], sums
+
+    monkeypatch.setattr(TensorFlowStep, "_replica_gradients", one_is_missing)
+    step = make_step()
+    expected = everything_of(step)
+    for parts in ([[part]], [[part], [part]]):
+        with pytest.raises(OutOfMemoryError):
+            step.update(0, parts)
+        np.testing.assert_array_equal(everything_of(step), expected)
+    assert not step.fits([part])
+    np.testing.assert_array_equal(everything_of(step), expected)
+
+
+def test_what_fits_changes_nothing_on_any_replica(make_step, part):
+    step = make_step(2)
+    expected = everything_of(step)
+    assert step.fits([part, part])
+    np.testing.assert_array_equal(everything_of(step), expected)
+    assert not any(np.any(each.values[1].numpy()) for each in step._accumulators)
+
+
+def runs_out(monkeypatch, calls):
+    """Makes the accumulation of these calls, counted from 0, fail."""
+    made = TensorFlowStep.__init__
+    called = []
+
+    def make(self, *args, **kwargs):
+        made(self, *args, **kwargs)
+        accumulate = self._accumulate
+
+        def or_fail(*inputs):
+            called.append(None)
+            if len(called) - 1 in calls:
+                raise tf.errors.ResourceExhaustedError(None, None, "injected")
+            return accumulate(*inputs)
+
+        self._accumulate = or_fail
+
+    monkeypatch.setattr(TensorFlowStep, "__init__", make)
+
+
+@pytest.fixture
+def run(make_record, make_strategy, generated, tmp_path):
+    """Returns a function that trains two steps in a directory of the test's own."""
+
+    def run(name, microbatch_tokens, **hparams):
+        def make_step(record, xla):
+            return TensorFlowStep(
+                record.make_model, record.hparams, make_strategy(), record.random_seed, xla
+            )
+
+        hparams = dict(batch_tokens=600, train_steps=2, dropout=0.3) | hparams
+        record = make_record(microbatch_tokens=microbatch_tokens, **hparams)
+        return train(record, generated, tmp_path / name, make_step, TRAIN_ONLY).checkpoint
+
+    return run
+
+
+def test_a_run_that_halves_ends_as_one_that_began_so(run, monkeypatch, capsys, everything_in):
+    expected = everything_in(run("small", 100))
+    # At the second part of the first step: the accumulators hold the first by then.
+    runs_out(monkeypatch, calls=[1])
+    halved = run("halved", 200)
+    out = capsys.readouterr().out
+    assert "Out of memory at step 1 with microbatch_tokens=200; it goes on with 100" in out
+    np.testing.assert_array_equal(everything_in(halved), expected)
+
+
+def test_where_one_sentence_does_not_fit_the_run_ends(run, monkeypatch):
+    runs_out(monkeypatch, calls=range(99))
+    with pytest.raises(UserError, match=r"Out of memory.*max_length=32 tokens, one at a time"):
+        run("too large", 100)
