@@ -51,7 +51,7 @@ def measured():
     ("changes", "tokens", "length"),
     [
         ({"attention_dropout": 0.1}, 2000, 100),
-        ({"recompute": True, "pre_norm": True}, 3000, 30),
+        ({"relu_dropout": 0.1, "pre_norm": True}, 3000, 30),
     ],
 )
 def test_a_step_takes_what_was_counted(measured, changes, tokens, length):

@@ -1,5 +1,6 @@
 """Several processes that train together: as one machine, and again after a fault."""
 
+import contextlib
 import json
 import os
 import random
@@ -20,16 +21,19 @@ from t2t_keras.training.train_options import TrainOptions
 from t2t_keras.training.trainer import train
 from t2t_keras.training.worker_identity import worker_identity
 
-STEPS = 30
+STEPS = 16
 
 
-def free_ports(count):
+def free_addresses(count):
     """Returns addresses whose ports, and the first one's watch port, were free a moment ago."""
     while True:
-        with socket.create_server(("localhost", 0)) as server:
-            port = server.getsockname()[1]
-        if port < 60_000:
-            return [f"localhost:{port + number}" for number in range(count)]
+        first = random.randrange(20_000, 30_000)
+        addresses = tuple(f"localhost:{first + number}" for number in range(count))
+        watch_port = Cluster(addresses, 0).watch_address[1]
+        with contextlib.ExitStack() as taken, contextlib.suppress(OSError):
+            for port in (*range(first, first + count), watch_port):
+                taken.enter_context(socket.create_server(("localhost", port)))
+            return list(addresses)
 
 
 @pytest.fixture
@@ -38,7 +42,7 @@ def start(generated, tmp_path):
     started = []
 
     def start(name, workers, devices, *more):
-        addresses = free_ports(workers)
+        addresses = free_addresses(workers)
         config = ",".join(f"{key}={value}" for key, value in generated.problem.config().items())
         command = [sys.executable, str(Path(__file__).with_name("worker_process.py")), str(devices)]
         command += [f"--output_dir={tmp_path / name}", f"--train_steps={STEPS}", "--schedule=train"]
@@ -117,7 +121,7 @@ def test_updates_are_those_of_one_machine_and_continue_bit_for_bit_after_a_kill(
     assert ours == pytest.approx(theirs, rel=1e-5)
     assert (tmp_path / "never stopped" / "train").is_dir(), "the chief's curves"
 
-    run, at = tmp_path / "killed", random.randrange(1, STEPS - 15)
+    run, at = tmp_path / "killed", random.randrange(1, STEPS - 10)
     saves = ["--save_checkpoints_secs=0"]
     together, addresses = start("killed", 2, 2, *saves)
     end = time.monotonic() + 240
