@@ -100,12 +100,12 @@ class MultiHeadAttention(keras.layers.Layer):
                 training=training,
             )
         else:
+            radius = self.radius if restricted else 0
+            length = ops.shape(queries)[2] if causal or radius else None
             heads, weights = scaled_dot_product_attention(
                 queries,
                 **keys_and_values,
-                mask=attention_mask(
-                    mask, ops.shape(queries)[2], causal, self.radius if restricted else 0
-                ),
+                mask=attention_mask(mask, length, causal, radius),
                 dropout=self.attention_dropout,
                 training=training,
             )
@@ -149,19 +149,18 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def _split_heads(self, x, weights, width, packing):
         projected = self._project(x, weights)
+        lead = ops.shape(x)[:2] if packing is None else (-1,)
+        heads = ops.reshape(projected, (*lead, self.num_heads, width))
         if packing is not None:
-            projected = packing.unpack(projected)
-        batch, length, _ = ops.shape(projected)
-        heads = ops.reshape(projected, (batch, length, self.num_heads, width))
+            heads = packing.unpack(heads)
         return ops.transpose(heads, (0, 2, 1, 3))
 
     def _join_heads(self, heads, packing=None):
-        batch, _, length, _ = ops.shape(heads)
-        concatenated = ops.reshape(
-            ops.transpose(heads, (0, 2, 1, 3)), (batch, length, self.num_heads * self.d_v)
-        )
+        heads = ops.transpose(heads, (0, 2, 1, 3))
+        lead = ops.shape(heads)[:2] if packing is None else (-1,)
         if packing is not None:
-            concatenated = packing.pack(concatenated)
+            heads = packing.pack(heads)
+        concatenated = ops.reshape(heads, (*lead, self.num_heads * self.d_v))
         return self._project(concatenated, self.output_projection)
 
     def _project(self, x, weights):

@@ -1,4 +1,4 @@
-"""Leaves padding out of the work: the real tokens of a batch as one long row."""
+"""Leaves padding out of the work: the real tokens of a batch, one after the other."""
 
 from keras import ops
 
@@ -7,7 +7,7 @@ class Packing:
     """Where the real tokens of a padded batch stand.
 
     Everything but attention treats each position alone, so it can run on the packed batch
-    [1, tokens, ...], in which all sentences stand one after the other without padding. Attention
+    [tokens, ...], in which all sentences stand one after the other without padding. Attention
     unpacks queries, keys and values to [batch, length, ...], and packs its result.
 
     The number of tokens depends on the values of the mask: not for `jax.jit` nor XLA.
@@ -19,7 +19,8 @@ class Packing:
     def __init__(self, mask):
         places = ops.arange(ops.size(mask), dtype="int32")
         # In an empty row nothing can be looked up: a batch of padding alone keeps a position.
-        self._mask = ops.logical_or(mask, ops.reshape(places == 0, ops.shape(mask)))
+        self._shape = ops.shape(mask)
+        self._mask = ops.logical_or(mask, ops.reshape(places == 0, self._shape))
         # Both directions are lookups, and each is the gradient of the other: none has to add rows.
         flat = ops.reshape(self._mask, (-1,))
         self._tokens = ops.nonzero(flat)[0]
@@ -32,7 +33,7 @@ class Packing:
           x: [batch, length, ...].
 
         Returns:
-          [1, tokens, ...]; of a batch without any token, its first position.
+          [tokens, ...]; of a batch without any token, its first position.
         """
 
         @ops.custom_gradient
@@ -45,7 +46,7 @@ class Packing:
         """Puts tokens back where they stood.
 
         Args:
-          x: [1, tokens, ...].
+          x: [tokens, ...].
 
         Returns:
           [batch, length, ...]. At padding stands another token's value, which must not be used:
@@ -59,14 +60,13 @@ class Packing:
         return unpacked(x)
 
     def _kept(self, x):
-        rows = ops.reshape(x, (-1, *ops.shape(x)[2:]))
-        return ops.take(rows, self._tokens, axis=0)[None]
+        rows = ops.reshape(x, (-1, *x.shape[2:]))
+        return ops.take(rows, self._tokens, axis=0)
 
     def _spread(self, x, padding=None):
-        rest = ops.shape(x)[2:]
-        spread = ops.take(x[0], self._places, axis=0)
-        spread = ops.reshape(spread, (*ops.shape(self._mask), *rest))
+        rest = x.shape[1:]
+        spread = ops.reshape(ops.take(x, self._places, axis=0), (*self._shape, *rest))
         if padding is None:
             return spread
-        mask = ops.reshape(self._mask, (*ops.shape(self._mask), *[1] * len(rest)))
+        mask = ops.reshape(self._mask, (*self._shape, *[1] * len(rest)))
         return ops.where(mask, spread, ops.cast(padding, spread.dtype))

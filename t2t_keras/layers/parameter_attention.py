@@ -22,11 +22,11 @@ class ParameterAttention(keras.layers.Layer):
       dropout: share of attention weights dropped (0 in the paper).
 
     Call arguments:
-      x: [batch, length, d_model].
+      x: [..., d_model].
       training: whether dropout acts.
 
     Returns:
-      [batch, length, d_model].
+      [..., d_model].
     """
 
     def __init__(self, num_heads, num_pairs, d_k, d_v=None, dropout=0.0, **kwargs):
@@ -57,14 +57,14 @@ class ParameterAttention(keras.layers.Layer):
 
     def call(self, x, training=None):
         """See the class."""
-        batch, length, _ = ops.shape(x)
+        lead = ops.shape(x)[:-1]
         scale = x.shape[-1] ** 0.5
         # All positions of all sentences are queries of one attention.
         query = ops.matmul(x, ops.cast(self.query_projection, x.dtype))
         query, key, value = (
             ops.transpose(ops.cast(each, x.dtype), (1, 0, 2))
             for each in (
-                ops.reshape(query, (batch * length, self.num_heads, self.d_k)),
+                ops.reshape(query, (-1, self.num_heads, self.d_k)),
                 self.keys * scale,
                 self.values * scale,
             )
@@ -73,7 +73,7 @@ class ParameterAttention(keras.layers.Layer):
             query, key, value, dropout=self.attention_dropout, training=training
         )
         concatenated = ops.reshape(
-            ops.transpose(heads, (1, 0, 2)), (batch, length, self.num_heads * self.d_v)
+            ops.transpose(heads, (1, 0, 2)), (*lead, self.num_heads * self.d_v)
         )
         return ops.matmul(concatenated, ops.cast(self.output_projection, x.dtype))
 

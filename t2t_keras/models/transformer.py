@@ -72,7 +72,7 @@ class Transformer(keras.Model):
 
     Returns:
       float32 logits [batch, target length, vocab_size]; position i has seen targets before i only.
-      With `packed`, [1, target tokens, vocab_size], those of the real tokens.
+      With `packed`, [target tokens, vocab_size], those of the real tokens.
     """
 
     def __init__(

@@ -18,25 +18,31 @@ class Adam(keras.optimizers.Adam):
         return self._momentums, self._velocities
 
     def update_step(self, gradient, variable, learning_rate):
-        """Updates one weight and its two moments in place.
+        """Updates one weight, as Keras's own `apply` asks for it."""
+        self.update_weights([gradient], [variable], learning_rate)
+
+    def update_weights(self, gradients, variables, learning_rate):
+        """Updates weights and their two moments in place.
 
         Args:
-          gradient: dense, of the weight's shape.
-          variable: a `tf.Variable`, or a replica's part of a mirrored one.
+          gradients: dense, each of its weight's shape.
+          variables: `tf.Variable`s, or a replica's parts of mirrored ones.
           learning_rate: float32 scalar.
         """
         step = tf.cast(self.iterations.value, tf.float32) + 1.0
         beta1_power, beta2_power = self.beta_1**step, self.beta_2**step
-        index = self._get_variable_index(variable)
-        tf.raw_ops.ResourceApplyAdam(
-            var=variable.handle,
-            m=self._momentums[index].value.handle,
-            v=self._velocities[index].value.handle,
-            beta1_power=beta1_power,
-            beta2_power=beta2_power,
-            lr=learning_rate,
-            beta1=self.beta_1,
-            beta2=self.beta_2,
-            epsilon=self.epsilon * tf.sqrt(1.0 - beta2_power),
-            grad=gradient,
-        )
+        epsilon = self.epsilon * tf.sqrt(1.0 - beta2_power)
+        for gradient, variable in zip(gradients, variables, strict=True):
+            index = self._get_variable_index(variable)
+            tf.raw_ops.ResourceApplyAdam(
+                var=variable.handle,
+                m=self._momentums[index].value.handle,
+                v=self._velocities[index].value.handle,
+                beta1_power=beta1_power,
+                beta2_power=beta2_power,
+                lr=learning_rate,
+                beta1=self.beta_1,
+                beta2=self.beta_2,
+                epsilon=epsilon,
+                grad=gradient,
+            )

@@ -332,8 +332,7 @@ class TensorFlowStep:
     def _replica_adam(self, gradients) -> None:
         # Every replica has the same sum and updates its own copy: no further exchange.
         learning_rate = self.schedule(self.optimizer.iterations.value)
-        for gradient, weight in zip(gradients, self._weights, strict=True):
-            self.optimizer.update_step(gradient, weight, learning_rate)
+        self.optimizer.update_weights(gradients, self._weights, learning_rate)
 
     def _finish(self, norm):
         """Counts the step and adapts the loss scale, once for all replicas."""

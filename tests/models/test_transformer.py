@@ -26,7 +26,7 @@ def test_packed_logits_are_the_paper_s(
     reference = make_reference(weights_of(variant_model), **variant)
     expected = np.concatenate([reference.logits(source, target) for source, target in pairs])
     logits = variant_model(batch, packed=True)
-    np.testing.assert_allclose(logits, expected[None], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-5)
 
 
 def test_memory_is_the_paper_s(variant_model, variant, make_reference, weights_of, batch, pairs):

@@ -44,7 +44,7 @@ def as_the_trainer_does(optimizer, gradients):
     weight = keras.Variable(np.zeros(gradients.shape[1:], np.float32))
     optimizer.build([weight])
     for gradient in gradients:
-        optimizer.update_step(tf.constant(gradient), weight.value, tf.constant(RATE))
+        optimizer.update_weights([tf.constant(gradient)], [weight.value], tf.constant(RATE))
         optimizer.iterations.assign_add(1)
     return weight.numpy()
 
