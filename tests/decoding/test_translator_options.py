@@ -83,7 +83,7 @@ def test_what_cannot_be_scored(all_hypotheses, model, tokenizer):
 
 def test_prefixes(all_hypotheses):
     free = [each.text for each in all_hypotheses.translate(LINES)]
-    prefixes = ["cat man", "", "", "house"]
+    prefixes = ["cat man", "", "", "tree"]
     begun = all_hypotheses.translate(LINES, prefixes)
     for translation, prefix, text in zip(begun, prefixes, free, strict=True):
         if prefix:
@@ -240,7 +240,7 @@ def test_attention_of_each_pair(model, tokenizer, all_hypotheses):
         assert found.target[-1] == "</s>"
         assert "".join(found.source[:-1]).replace("▁", " ").strip() == source
     # The model has learned to turn the order around, so it must look there.
-    alignment = word_alignment(all_hypotheses.attention(LINES[:1], texts[:1])[0], layer=1)
+    alignment = word_alignment(all_hypotheses.attention(LINES[:1], texts[:1])[0], layer=0)
     assert {(3, 0), (0, 3)} & set(alignment)
 
 

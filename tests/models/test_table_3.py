@@ -1,7 +1,7 @@
 """Every registered set's model, trained for a few steps, against NumPy and its own cache.
 
 Widths are divided by 16 (d_ff by 64), which keeps the proportions of the rows of Table 3; so is
-kept how many layers a row (C) has, others have 2.
+kept how many layers a row (C) has, the base model has 2 and others have 1.
 """
 
 import numpy as np
@@ -22,6 +22,8 @@ STEPS = 3
 STRUCTURE = ("num_layers", "num_heads", "self_attention_radius", "learned_positions")
 STRUCTURE += ("parameter_attention_heads", "pre_norm")
 
+_LAYERS = {"transformer_base": 2}
+
 registry.registry_help()  # Imports all sets.
 RUNS = {name: (name, {}) for name in registry._hparams_sets.all()}
 RUNS["restricted"] = ("transformer_base", dict(self_attention_radius=2))
@@ -35,7 +37,7 @@ def scaled(name, changes):
         d_ff=hparams.d_ff // 64,
         d_k=hparams.d_k // 16,
         d_v=hparams.d_v // 16,
-        num_layers=2 if hparams.num_layers == 6 else hparams.num_layers,
+        num_layers=_LAYERS.get(name, hparams.num_layers if hparams.num_layers != 6 else 1),
         # Fewer than the tokens of the longest sentence.
         learned_positions=min(hparams.learned_positions, 12),
         warmup_steps=4,

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-STEPS = 60
+STEPS = 36
 
 
 @pytest.fixture

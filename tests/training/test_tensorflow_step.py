@@ -39,6 +39,14 @@ def trained(step, steps):
     return np.concatenate([np.ravel(w.numpy()) for w in step.model.trainable_variables]), said
 
 
+@pytest.fixture
+def eagerly():
+    """Functions run as Python: for a step or two, building a graph takes longer."""
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
 @pytest.fixture(scope="module")
 def one_replica(make_step, generated):
     """What one replica does in one part a step, without dropout."""
@@ -108,6 +116,7 @@ def test_dropout_differs_by_step_and_microbatch(frozen, generated):
     assert float(frozen.update(0, [[half]])["loss"]) == losses[0]
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_clipping_is_by_the_norm_of_the_summed_gradient(make_step, generated):
     norms, weights = [], []
     for replicas in (1, 2):
@@ -128,6 +137,7 @@ def test_clipping_is_by_the_norm_of_the_summed_gradient(make_step, generated):
         assert np.linalg.norm(update) == pytest.approx(learning_rate * 0.01 / 10.0, rel=1e-2)
 
 
+@pytest.mark.usefixtures("eagerly")
 @pytest.mark.parametrize("compute_dtype", ["bfloat16", "float16"])
 def test_half_precision_keeps_float32_weights(make_step, generated, one_replica, compute_dtype):
     step = make_step(dropout=0.0, compute_dtype=compute_dtype)
@@ -138,6 +148,7 @@ def test_half_precision_keeps_float32_weights(make_step, generated, one_replica,
         assert ours["loss"] != one["loss"]
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_float16_overflow_skips_the_step_and_halves_the_scale(make_step, generated):
     step = make_step(dropout=0.0, compute_dtype="float16")
     step.loss_scale.assign(1e30)
@@ -151,6 +162,7 @@ def test_float16_overflow_skips_the_step_and_halves_the_scale(make_step, generat
         np.testing.assert_array_equal(weight.numpy(), same)
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_evaluation_has_neither_dropout_nor_smoothing(make_step, generated):
     step = make_step(dropout=0.5, label_smoothing=0.3)
     part = next(batches(generated, 1))[1][0][0]
@@ -172,6 +184,8 @@ def test_weights_are_finite(make_step):
     assert not step.weights_are_finite()
 
 
+@pytest.mark.filterwarnings("ignore:You are using a softmax over axis")  # Of one position.
+@pytest.mark.usefixtures("eagerly")
 def test_a_part_of_padding_alone_changes_nothing(make_step, generated):
     step, alone = make_step(2, dropout=0.0), make_step(dropout=0.0)
     part = next(batches(generated, 1))[1][0][0]
@@ -184,6 +198,7 @@ def test_a_part_of_padding_alone_changes_nothing(make_step, generated):
         np.testing.assert_allclose(ours.numpy(), one.numpy(), atol=1e-6)
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_gradients_are_exchanged_in_bfloat16_on_request(make_step, generated):
     sums = []
     for replicas in (1, 2):
