@@ -194,8 +194,10 @@ def _said(process: subprocess.Popen, status: int, seconds: float) -> str:
 def _newest_step(run: Path) -> int:
     import tensorflow as tf
 
+    from t2t_keras.training.checkpoint_names import step_of
+
     newest = tf.train.latest_checkpoint(str(run))
-    return int(newest.rsplit("-", 1)[1]) if newest else 0
+    return step_of(newest) if newest else 0
 
 
 def _numbers(run: Path) -> np.ndarray:

@@ -1,6 +1,6 @@
 """What of the training depends on Keras's backend: the step, the checkpoints, the curves.
 
-The loop around them (`training.trainer`) is the same on every backend. What a backend needs is
+The loop around them (`training.run_loop`) is the same on every backend. What a backend needs is
 imported when it is asked for, so that none needs the packages of another.
 """
 
@@ -50,7 +50,8 @@ class Step(Protocol):
     def request(self, stop: bool, save: bool) -> None:
         """Has the sums of the next steps say to all workers what this one wants.
 
-        Where there are several, the sums also hold "stop_requests" and "save_requests".
+        Where there are several, the sums also hold "stop_requests" and "save_requests". A backend
+        that trains in one process only, as JAX here, does not have it.
         """
 
     def fits(self, microbatch: Sequence[TokenArrays]) -> bool:

@@ -1,6 +1,6 @@
 """One optimizer step on TensorFlow, over all replicas of a `tf.distribute` strategy.
 
-What surrounds it (`training.trainer`) hands over NumPy arrays and gets numbers back.
+What surrounds it (`training.run_loop`) hands over NumPy arrays and gets numbers back.
 """
 
 import functools
@@ -134,8 +134,7 @@ class TensorFlowStep:
         try:
             if len(inputs) == 1:
                 return self._update(*inputs[0], measure_gradient)
-            if self._accumulators is None:
-                self._make_accumulators()
+            self._need_accumulators()
             sums = [self._accumulate(*each) for each in inputs]
         except tf.errors.ResourceExhaustedError as error:
             self._forget_gradients()
@@ -150,8 +149,7 @@ class TensorFlowStep:
           microbatch: one part for each replica.
         """
         try:
-            if self._accumulators is None:
-                self._make_accumulators()
+            self._need_accumulators()
             float(self._accumulate(*self._inputs(0, 0, microbatch), 1.0)["loss"])
         except tf.errors.ResourceExhaustedError:
             return False
@@ -202,7 +200,10 @@ class TensorFlowStep:
         here = [microbatch[replica] for replica in self.replicas_here]
         return [part.source for part in here], [part.target for part in here]
 
-    def _make_accumulators(self) -> None:
+    def _need_accumulators(self) -> None:
+        """Makes the accumulators, where no step was split before."""
+        if self._accumulators is not None:
+            return
         with self._strategy.scope():
             self._accumulators = [
                 tf.Variable(

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from t2t_keras.errors import UserError
-from t2t_keras.training.checkpoint_names import NAME
+from t2t_keras.training.checkpoint_names import NAME, step_of
 from t2t_keras.training.worker_watch import WorkerWatch
 
 # How long a network file system may need to show a file to another machine.
@@ -30,7 +30,7 @@ class ChiefCheckpoints:
     def restore_newest(self) -> str | None:
         """Restores the newest checkpoint that is whole, and has all others restore it."""
         path = self._checkpoints.restore_newest()
-        self._watch.tell_checkpoint(int(path.rsplit("-", 1)[1]) if path else 0)
+        self._watch.tell_checkpoint(step_of(path) if path else 0)
         self._watch.checkpoint = path or ""
         return path
 

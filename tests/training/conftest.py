@@ -9,6 +9,7 @@ import tensorflow as tf
 from t2t_keras import registry
 from t2t_keras.data.generate import generate
 from t2t_keras.data.generated import open_generated
+from t2t_keras.training.checkpoint_names import step_of
 from t2t_keras.training.checkpoints import load_weights
 from t2t_keras.training.run_record import RunRecord
 from t2t_keras.training.run_request import RunRequest
@@ -76,6 +77,17 @@ def weights_in():
         return np.concatenate([np.ravel(weight.numpy()) for weight in model.trainable_variables])
 
     return read
+
+
+@pytest.fixture
+def newest_step():
+    """Returns a function that gives the step of a run's newest checkpoint, or 0."""
+
+    def newest_step(directory):
+        newest = tf.train.latest_checkpoint(str(directory))
+        return step_of(newest) if newest else 0
+
+    return newest_step
 
 
 @pytest.fixture

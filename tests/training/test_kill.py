@@ -55,12 +55,6 @@ def wait_for(condition, process, seconds=120):
         time.sleep(0.001)
 
 
-def newest_step(directory):
-    """The step of the newest checkpoint, 0 where there is none."""
-    newest = tf.train.latest_checkpoint(str(directory))
-    return int(newest.rsplit("-", 1)[1]) if newest else 0
-
-
 @pytest.fixture
 def expected(start, tmp_path, everything_in, never_stopped):
     """All numbers after all steps of a run that nobody stopped."""
@@ -72,7 +66,9 @@ def expected(start, tmp_path, everything_in, never_stopped):
     return never_stopped["weights"]
 
 
-def test_killed_at_a_random_step_continues_bit_for_bit(start, expected, tmp_path, everything_in):
+def test_killed_at_a_random_step_continues_bit_for_bit(
+    start, expected, tmp_path, everything_in, newest_step
+):
     run = tmp_path / "killed"
     at = random.randrange(1, STEPS - 10)
     process = start("killed")
@@ -86,7 +82,7 @@ def test_killed_at_a_random_step_continues_bit_for_bit(start, expected, tmp_path
 
 
 def test_killed_while_it_writes_a_checkpoint_continues_bit_for_bit(
-    start, expected, tmp_path, everything_in
+    start, expected, tmp_path, everything_in, newest_step
 ):
     run = tmp_path / "killed writing"
     for _ in range(5):

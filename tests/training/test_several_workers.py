@@ -77,11 +77,6 @@ def said(process, status):
     return output
 
 
-def newest_step(directory):
-    newest = tf.train.latest_checkpoint(str(directory))
-    return int(newest.rsplit("-", 1)[1]) if newest else 0
-
-
 @pytest.fixture(scope="module")
 def one_machine(make_record, make_strategy, generated, tmp_path_factory):
     """The same run on four replicas of this process: its directory, and its weights by step."""
@@ -103,7 +98,7 @@ def one_machine(make_record, make_strategy, generated, tmp_path_factory):
 
 
 def test_updates_are_those_of_one_machine_and_continue_bit_for_bit_after_a_kill(
-    start, one_machine, tmp_path, everything_in
+    start, one_machine, tmp_path, everything_in, newest_step
 ):
     together, _ = start("never stopped", 2, 2, "--schedule=train_and_evaluate")
     outputs = [said(process, 0) for process in together]
@@ -142,7 +137,7 @@ def test_updates_are_those_of_one_machine_and_continue_bit_for_bit_after_a_kill(
 
 
 def test_a_signal_to_one_of_four_stops_all_after_the_same_step(
-    start, one_machine, tmp_path, weights_in
+    start, one_machine, tmp_path, weights_in, newest_step
 ):
     run = tmp_path / "stopped"
     together, _ = start("stopped", 4, 1, "--train_steps=100000", "--save_checkpoints_secs=0")
