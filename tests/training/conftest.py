@@ -68,6 +68,29 @@ def make_strategy():
 
 
 @pytest.fixture
+def start_trainer(generated, tmp_path, monkeypatch):
+    """Returns a function that starts a trainer of a tiny model; what still runs is killed."""
+    # Where a new process looks for the function that it is to run.
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+    from trainer_process import TrainerProcess
+
+    started = []
+
+    def start(run, *more, cluster=None, devices=1):
+        config = ",".join(f"{key}={value}" for key, value in generated.problem.config().items())
+        flags = [f"--output_dir={run}", "--schedule=train", "--hparams_set=transformer_tiny"]
+        flags += [f"--problem={generated.problem.name}", f"--problem_config={config}"]
+        flags += [f"--data_dir={generated.directory.parent}"]
+        output = tmp_path / f"output {len(started)}"
+        started.append(TrainerProcess([*flags, *more], output, cluster, devices))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+
+
+@pytest.fixture
 def weights_in():
     """Returns a function that reads the model's weights in a run's checkpoint, as one array."""
 

@@ -2,14 +2,10 @@
 
 import contextlib
 import json
-import os
 import random
 import signal
 import socket
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -37,44 +33,24 @@ def free_addresses(count):
 
 
 @pytest.fixture
-def start(generated, tmp_path):
-    """Returns a function that starts so many workers; what it started is ended with the test."""
-    started = []
+def start(start_trainer, tmp_path):
+    """Returns a function that starts so many workers; returns them and their addresses."""
+    size = "--hparams=num_layers=1,d_model=16,d_ff=32,num_heads=2,warmup_steps=10,"
+    size += "max_length=32,batch_tokens=300,microbatch_tokens=40"
 
     def start(name, workers, devices, *more):
         addresses = free_addresses(workers)
-        config = ",".join(f"{key}={value}" for key, value in generated.problem.config().items())
-        command = [sys.executable, str(Path(__file__).with_name("worker_process.py")), str(devices)]
-        command += [f"--output_dir={tmp_path / name}", f"--train_steps={STEPS}", "--schedule=train"]
-        command += [f"--problem={generated.problem.name}", f"--problem_config={config}"]
-        command += [f"--data_dir={generated.directory.parent}", "--hparams_set=transformer_tiny"]
-        command += ["--hparams=num_layers=1,d_model=16,d_ff=32,num_heads=2,warmup_steps=10,"]
-        command[-1] += "max_length=32,batch_tokens=300,microbatch_tokens=40"
+        together = []
         for index in range(workers):
             task = {"type": "worker", "index": index}
-            config = json.dumps({"cluster": {"worker": addresses}, "task": task})
-            started.append(
-                subprocess.Popen(
-                    [*command, *more],
-                    env=os.environ | {"TF_CONFIG": config},
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    text=True,
-                )
+            cluster = {"cluster": {"worker": addresses}, "task": task}
+            flags = (f"--train_steps={STEPS}", size, *more)
+            together.append(
+                start_trainer(tmp_path / name, *flags, cluster=cluster, devices=devices)
             )
-        return started[-workers:], addresses
+        return together, addresses
 
-    yield start
-    for process in started:
-        process.kill()
-        process.communicate()
-
-
-def said(process, status):
-    """Returns what a process says until it ends, with this status."""
-    output, _ = process.communicate(timeout=300)
-    assert process.returncode == status, output
-    return output
+    return start
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +77,7 @@ def test_updates_are_those_of_one_machine_and_continue_bit_for_bit_after_a_kill(
     start, one_machine, tmp_path, everything_in, newest_step
 ):
     together, _ = start("never stopped", 2, 2, "--schedule=train_and_evaluate")
-    outputs = [said(process, 0) for process in together]
+    outputs = [process.said() for process in together]
     assert all("on 4 replica(s)" in output for output in outputs)
     checkpoint = tf.train.latest_checkpoint(str(tmp_path / "never stopped"))
     expected = everything_in(checkpoint)
@@ -122,17 +98,17 @@ def test_updates_are_those_of_one_machine_and_continue_bit_for_bit_after_a_kill(
     end = time.monotonic() + 240
     while newest_step(run) < at:
         assert time.monotonic() < end
-        assert together[0].poll() is None, together[0].communicate()[0]
+        together[0].check_running()
         time.sleep(0.001)
     together[1].kill()
-    assert f"Worker 1 ({addresses[1]}) was killed or crashed" in (said_ := said(together[0], 75))
+    assert f"Worker 1 ({addresses[1]}) was killed or crashed" in (said := together[0].said(75))
     done = newest_step(run)
-    assert f"The same command on every machine continues from {run}/model.ckpt-{done}." in said_
+    assert f"The same command on every machine continues from {run}/model.ckpt-{done}." in said
     assert at <= done < STEPS, "killed before the end"
 
     together, _ = start("killed", 2, 2, *saves)
     for process in together:
-        assert f"Continuing from {run}/model.ckpt-{done}." in said(process, 0)
+        assert f"Continuing from {run}/model.ckpt-{done}." in process.said()
     np.testing.assert_array_equal(everything_in(tf.train.latest_checkpoint(str(run))), expected)
 
 
@@ -144,10 +120,10 @@ def test_a_signal_to_one_of_four_stops_all_after_the_same_step(
     end = time.monotonic() + 240
     while newest_step(run) < 2:
         assert time.monotonic() < end
-        assert together[0].poll() is None, together[0].communicate()[0]
+        together[0].check_running()
         time.sleep(0.01)
     together[2].send_signal(signal.SIGTERM)
-    outputs = [said(process, 143) for process in together]
+    outputs = [process.said(143) for process in together]
     step = newest_step(run)
     for output in outputs:
         assert f"Stopped by SIGTERM after step {step}; saved {run}/model.ckpt-{step}." in output
