@@ -7,8 +7,8 @@ _SETTINGS = {
     # the projection to the vocabulary took half the time with it, a whole training step three
     # quarters (benchmarks/train_speed.py --config=tiny).
     "TF_ENABLE_ONEDNN_OPTS": "1",
-    # TensorFlow's own start-up lines would bury what a command says.
-    "TF_CPP_MIN_LOG_LEVEL": "2",
+    # TensorFlow's own lines would bury what a command says; what stops it is raised as well.
+    "TF_CPP_MIN_LOG_LEVEL": "3",
 }
 
 

@@ -17,6 +17,10 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
 )
 os.environ["KERAS_BACKEND"] = "tensorflow"
 
+# Commands keep nothing that they compile in the cache of whoever runs the tests.
+os.environ["TF_XLA_FLAGS"] = "--tf_xla_persistent_cache_directory="
+os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
+
 from t2t_keras.environment import prepare_tensorflow  # noqa: E402
 
 prepare_tensorflow()

@@ -18,6 +18,7 @@ from pathlib import Path
 from absl import flags as absl_flags
 
 from t2t_keras import registry
+from t2t_keras.compilation_cache import keep_compiled
 from t2t_keras.environment import prepare_tensorflow
 from t2t_keras.errors import UserError, nearest
 
@@ -57,6 +58,7 @@ def run_command(
     argv = list(sys.argv if argv is None else argv)
     program = Path(argv[0]).stem.replace("_", "-")
     prepare_tensorflow()
+    keep_compiled()
     flags = FlagValues()
     _define_common(flags)
     define_flags(flags)

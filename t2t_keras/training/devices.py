@@ -1,11 +1,17 @@
 """Which devices a run uses, and the strategy over those of several workers."""
 
+import sys
+from pathlib import Path
+
 import tensorflow as tf
 from tensorflow.compiler.xla.tsl.protobuf import coordination_config_pb2
 from tensorflow.python.eager import context
 
 from t2t_keras.errors import UserError
 from t2t_keras.training.cluster import Cluster
+
+# There where the driver of NVIDIA's GPUs is loaded.
+_DRIVER = Path("/proc/driver/nvidia/version")
 
 # A day.
 _HEARTBEAT_MILLISECONDS = 24 * 3600 * 1000
@@ -70,6 +76,14 @@ def multi_worker_strategy(cluster: Cluster, gpus: int) -> tf.distribute.Strategy
 
 
 def _count(present: int, worker_gpu: int | None) -> int:
+    if worker_gpu is None and not present and _DRIVER.exists():
+        print(
+            "This machine has NVIDIA's driver, but TensorFlow sees no GPU: it uses the CPU. "
+            "TF_CPP_MIN_LOG_LEVEL=0 shows why; often it is a TensorFlow without its libraries, "
+            "which `pip install tensorflow[and-cuda]` brings. --worker_gpu=0 is for the CPU.",
+            file=sys.stderr,
+            flush=True,
+        )
     count = present if worker_gpu is None else worker_gpu
     if count > present:
         raise UserError(

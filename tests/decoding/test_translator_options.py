@@ -58,7 +58,6 @@ def test_all_hypotheses_with_their_scores(model, tokenizer, all_hypotheses):
             assert hypothesis.score == pytest.approx(expected_score, abs=1e-4)
 
 
-@pytest.mark.filterwarnings("ignore:You are using a softmax over axis")  # A blank line.
 def test_score_is_the_whole_model_s_log_probability(model, tokenizer, all_hypotheses):
     targets = ["sleeps dog small the", "", "man", "house red red dog cat"]
     together = all_hypotheses.score(LINES, targets)
@@ -227,7 +226,6 @@ def test_a_translation_of_any_length_is_aligned(untaught, tokenizer):
     assert [target for _, target in pairs] == list(range(len(translations[0].text.split())))
 
 
-@pytest.mark.filterwarnings("ignore:You are using a softmax over axis")  # A blank line.
 def test_attention_of_each_pair(model, tokenizer, all_hypotheses):
     texts = ["sleeps dog small the", "", "tree the sees man a", "house red red"]
     for source, target, found in zip(

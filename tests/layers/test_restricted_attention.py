@@ -6,9 +6,6 @@ from t2t_keras.layers import MultiHeadAttention
 from t2t_keras.layers.restricted_attention import restricted_self_attention
 from t2t_keras.layers.scaled_dot_product import scaled_dot_product_attention
 
-# Keras warns of a softmax over one key, which the first position rightly has.
-pytestmark = pytest.mark.filterwarnings("ignore:You are using a softmax over axis -1:UserWarning")
-
 RADII = [1, 2, 15, 16, 17, 50]
 LENGTHS = [1, 2, 16, 17, 33, 49]
 

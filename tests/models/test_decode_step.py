@@ -4,9 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-# The first position has one key to attend to; Keras takes that for a mistake.
-pytestmark = pytest.mark.filterwarnings("ignore:You are using a softmax over axis -1:UserWarning")
-
 # Float32, and what bfloat16 rounds to with logits of a few units.
 TOLERANCES = [("float32", 1e-5), ("mixed_bfloat16", 0.2)]
 

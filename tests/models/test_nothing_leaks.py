@@ -5,10 +5,6 @@ order, and what is masked is multiplied by exactly 0. Where shapes change, to 1e
 """
 
 import numpy as np
-import pytest
-
-# The first position has one key to attend to; Keras takes that for a mistake.
-pytestmark = pytest.mark.filterwarnings("ignore:You are using a softmax over axis -1:UserWarning")
 
 
 def other_ids(ids):

@@ -13,9 +13,6 @@ from t2t_keras.data.batches import TokenArrays
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.training.tensorflow_step import TensorFlowStep
 
-# The first position has one key to attend to; Keras takes that for a mistake.
-pytestmark = pytest.mark.filterwarnings("ignore:You are using a softmax over axis -1:UserWarning")
-
 VOCAB_SIZE = 13
 STEPS = 3
 # What the reference needs to know of a set, besides its weights.

@@ -54,7 +54,11 @@ def one_replica(make_step, generated):
 
 
 @pytest.mark.parametrize("replicas", [2, 8])
-def test_replicas_make_the_same_updates_as_one(make_step, generated, one_replica, replicas):
+def test_replicas_make_the_same_updates_as_one(
+    make_step, generated, one_replica, replicas, request
+):
+    if replicas == 8:
+        request.getfixturevalue("eagerly")
     steps = list(batches(generated, replicas))
     tokens = [part.target_tokens for part in steps[1][1][0]]
     assert len(set(tokens)) > 1, "replicas hold unequal numbers of tokens"
@@ -97,6 +101,7 @@ def frozen(make_step):
     return make_step(dropout=0.5, learning_rate=0.0)
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_dropout_differs_by_replica_and_repeats_with_the_seed(make_step, frozen, generated):
     half = next(batches(generated, 1))[1][0][0]
     two = make_step(2, dropout=0.5, learning_rate=0.0)
@@ -107,6 +112,7 @@ def test_dropout_differs_by_replica_and_repeats_with_the_seed(make_step, frozen,
     assert first != pytest.approx(2 * alone, rel=1e-6)
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_dropout_differs_by_step_and_microbatch(frozen, generated):
     half = next(batches(generated, 1))[1][0][0]
     losses = [float(frozen.update(number, [[half]])["loss"]) for number in (0, 1)]
@@ -184,7 +190,6 @@ def test_weights_are_finite(make_step):
     assert not step.weights_are_finite()
 
 
-@pytest.mark.filterwarnings("ignore:You are using a softmax over axis")  # Of one position.
 @pytest.mark.usefixtures("eagerly")
 def test_a_part_of_padding_alone_changes_nothing(make_step, generated):
     step, alone = make_step(2, dropout=0.0), make_step(dropout=0.0)
