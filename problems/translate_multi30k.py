@@ -60,6 +60,9 @@ class _Multi30k(Problem):
     """
 
     source_language: str = "en"
+    vocab_size: int = setting(
+        10_000, "ids of the shared vocabulary, as Wu et al. (2021)", minimum=4
+    )
     text_form: str = setting(
         "auto",
         "raw text, tok (lower-cased, tokenised: BLEU as most papers give it), or auto: the one "
