@@ -87,7 +87,7 @@ class WorkerWatch:
         self._own = self._workers[cluster.index]
         self._saving = threading.Lock()
         self._changed = threading.Condition()
-        self._told_checkpoint: int | None = None
+        self._told_checkpoint: list[int | None] = []
         self._over = threading.Event()
         self.checkpoint = ""
         self._thread = threading.Thread(target=self._watch, name="worker watch", daemon=True)
@@ -111,15 +111,15 @@ class WorkerWatch:
         """Returns the context in which a checkpoint is written: no fault interrupts it."""
         return self._saving
 
-    def tell_checkpoint(self, step: int) -> None:
-        """Tells all other workers, as the chief, which checkpoint to continue from; 0 = none."""
+    def tell_checkpoint(self, step: int | None) -> None:
+        """Tells all other workers, as the chief, which checkpoint to continue from, if any."""
         self._send({"checkpoint": step})
 
-    def told_checkpoint(self) -> int:
+    def told_checkpoint(self) -> int | None:
         """Returns what the chief told by `tell_checkpoint`, after waiting for it."""
         with self._changed:
-            self._changed.wait_for(lambda: self._told_checkpoint is not None)
-        return self._told_checkpoint
+            self._changed.wait_for(lambda: self._told_checkpoint)
+        return self._told_checkpoint[0]
 
     def fail(self, text: str, exit_status: int) -> None:
         """Tells the others that this worker ends with an error, and no longer watches."""
@@ -207,7 +207,7 @@ class WorkerWatch:
             return failed(self._cluster, index, message)
         with self._changed:
             if "checkpoint" in message:
-                self._told_checkpoint = message["checkpoint"]
+                self._told_checkpoint = [message["checkpoint"]]
             if "done" in message:
                 worker.done = True
                 worker.report(_FINISHED, "")
