@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The long measurements: restricted self-attention against full self-attention; the memory of a
+# The long measurements: which test sees which fault; restricted self-attention against full self-attention; the memory of a
 # training step against what is counted of it; t2t-datagen and the input pipeline on 4.5 million
 # pairs; a served export under load; faults of several workers, and what they exchange; then training
 # and decoding speed beside other toolkits on the same batches.
@@ -11,6 +11,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+python benchmarks/broken_on_purpose.py
 python benchmarks/restricted_attention.py
 python benchmarks/training_memory.py
 scale=$(mktemp -d)
