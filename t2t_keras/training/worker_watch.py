@@ -18,10 +18,12 @@ from t2t_keras.training.worker_fault import TRY_AGAIN, WorkerError
 from t2t_keras.training.worker_links import Link, wait_for_any
 from t2t_keras.training.worker_meeting import capital, ended, failed, stopped
 
-# The longest that building a model, writing a checkpoint or evaluating may take.
+# The longest that building a model, the first step, writing a checkpoint or evaluating may take.
 _BUSY_SECONDS = 3600.0
-# No worker begins a step for so long, and none is busy otherwise: the devices or the network hang.
+# No worker begins a step for so long, and for so many times the longest step before, and none is
+# busy otherwise: the devices or the network hang.
 _NO_STEP_SECONDS = 600.0
+_LONGER_THAN_BEFORE = 5
 # How long an end waits for a checkpoint that is being written.
 _SAVING_SECONDS = 60.0
 _FINISHED = 1 << 60
@@ -34,11 +36,15 @@ class _Worker:
         self.step, self.busy = -1, "starting"
         self.heard = self.changed = time.monotonic()
         self.behind_since: float | None = None
+        self.longest_step = 0.0
         self.done = False
 
     def report(self, step: int, busy: str) -> None:
         if (step, busy) != (self.step, self.busy):
-            self.changed, self.behind_since = time.monotonic(), None
+            now = time.monotonic()
+            if step > self.step >= 0 and not self.busy:
+                self.longest_step = max(self.longest_step, now - self.changed)
+            self.changed, self.behind_since = now, None
         self.step, self.busy = step, busy
 
     def where(self) -> str:
@@ -261,9 +267,11 @@ class WorkerWatch:
                     f"{_BUSY_SECONDS:g} s."
                 )
         idle = min(now - each.changed for each in self._workers.values())
-        if idle > _NO_STEP_SECONDS and not any(each.busy for each in self._workers.values()):
+        longest = max(each.longest_step for each in self._workers.values())
+        most = max(_NO_STEP_SECONDS, _LONGER_THAN_BEFORE * longest) if longest else _BUSY_SECONDS
+        if idle > most and not any(each.busy for each in self._workers.values()):
             return WorkerError(
-                f"No worker has begun a step for {_NO_STEP_SECONDS:g} s: all are "
+                f"No worker has begun a step for {most:.0f} s: all are "
                 f"{self._own.where()}. Their devices or the network between them hang."
             )
         return None
