@@ -195,6 +195,7 @@ def _add_result(flags: FlagValues, record, checkpoint: str, score, settings, tex
     from t2t_keras.tables.run_result import run_result
 
     split = Path(flags.decode_from_file).name or _split(flags)
+    settings = {**settings, "forbidden": flags.forbidden_file, "prefixes": flags.prefix_file}
     result = run_result(record, checkpoint, split, score, settings, text)
     try:
         append_result(flags.results_file, result)

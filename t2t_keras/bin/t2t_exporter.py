@@ -1,6 +1,6 @@
 """Exports a run as a SavedModel that takes text and gives text.
 
-t2t-exporter --output_dir=runs/averaged --export_dir=exports/ende
+t2t-exporter --output_dir=runs/averaged --export_dir=exports/ende --measure
 t2t-exporter --output_dir=runs/averaged --dtype=int8
 """
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from absl import flags as absl_flags
 
 from t2t_keras.bin.flags import FlagValues, run_command
+from t2t_keras.errors import UserError
 
 
 def define_flags(flags: FlagValues) -> None:
@@ -24,8 +25,8 @@ def define_flags(flags: FlagValues) -> None:
     text("dtype", "float32", "How weights are stored: float32, bfloat16 or int8.")
     absl_flags.DEFINE_boolean(
         "measure",
-        True,
-        "Measures on the problem's dev set what another --dtype loses.",
+        None,
+        "Scores the problem's dev set for the README; default: only where --dtype is not float32.",
         flag_values=flags,
     )
     text("results_file", "results.jsonl", "File of results, from which the README has its scores.")
@@ -37,7 +38,8 @@ def main(flags: FlagValues) -> None:
     from t2t_keras.bin.recorded_run import recorded_run
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.serving.export import export
-    from t2t_keras.serving.origin import dev_text, measured_loss, recorded_scores, run_origin
+    from t2t_keras.serving.origin import dev_text, measured_score, recorded_scores, run_origin
+    from t2t_keras.serving.signatures import check_settings
     from t2t_keras.serving.stored_weights import check_dtype
     from t2t_keras.training.checkpoints import newest_checkpoint
 
@@ -46,14 +48,21 @@ def main(flags: FlagValues) -> None:
     # Looked up once: a training that goes on may write another one meanwhile.
     checkpoint = flags.checkpoint_path or newest_checkpoint(flags.output_dir)
     translator = Translator.from_run(flags.output_dir, checkpoint, flags.decode_hparams)
+    check_settings(translator.config)
     text = dev_text(record, flags.data_dir)
+    if flags.measure and not text:
+        raise UserError(
+            "--measure needs the dev set, and the data is not where the run had it. Give "
+            "--data_dir, or leave --measure out."
+        )
     scores = recorded_scores(record, checkpoint, flags.results_file)
-    if flags.dtype != "float32":
-        if flags.measure and text:
-            scores.append(measured_loss(translator, record, flags.dtype, text))
-        else:
-            scores.append(f"what weights as {flags.dtype} lose was not measured")
-        print(scores[-1], flush=True)
+    exact = flags.dtype == "float32"
+    measure = bool(text) and not exact if flags.measure is None else flags.measure
+    if measure:
+        scores.append(measured_score(translator, record, flags.dtype, text))
+    elif not exact:
+        scores.append(f"what weights as {flags.dtype} lose was not measured")
+    print(scores[-1] if scores else "Without a score: --measure measures one.", flush=True)
     version = export(
         translator,
         flags.export_dir or Path(flags.output_dir) / "export",

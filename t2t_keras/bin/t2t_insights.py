@@ -14,7 +14,7 @@ from pathlib import Path
 from absl import flags as absl_flags
 
 from t2t_keras.bin.flags import FlagValues, run_command
-from t2t_keras.data.text_files import read_text
+from t2t_keras.data.text_files import is_text, read_text
 from t2t_keras.errors import UserError
 
 _OF_FIGURES = ("figure_kind", "figure_layer", "figure_heads")
@@ -71,6 +71,8 @@ def _sentences(flags: FlagValues) -> list[str]:
     """Returns what shall be translated; says how many blank lines are left out."""
     if bool(flags.sentence) == bool(flags.sentences_from_file):
         raise UserError("Give one of --sentence and --sentences_from_file.")
+    if not is_text(flags.sentence):
+        raise UserError("--sentence is not UTF-8: give it as UTF-8.")
     lines = [flags.sentence] if flags.sentence else read_text(flags.sentences_from_file)
     sentences = [line for line in lines if line.strip()]
     if not sentences:

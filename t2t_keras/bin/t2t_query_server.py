@@ -58,15 +58,18 @@ def main(flags: FlagValues) -> None:
     from t2t_keras.serving.retries import Retries
 
     required(flags, "server", "servable_name")
+    once = flags["inputs_once"].present
     for name in ("input_file", "output_file"):
-        if flags.inputs_once and getattr(flags, name):
+        if once and getattr(flags, name):
             raise UserError(f"--inputs_once and --{name} exclude each other: leave one out.")
+    if once and not flags.inputs_once.strip():
+        raise UserError("--inputs_once is blank: give the sentence to translate.")
     served = _served(flags)
     client = (GrpcClient if flags.protocol == "grpc" else RestClient)(served)
     retries = Retries(attempts=flags.max_attempts, timeout=flags.timeout_secs)
     answer = functools.partial(translate, client, retries=retries)
     try:
-        if flags.inputs_once:
+        if once:
             _print_answer(flags.inputs_once, answer([flags.inputs_once])[0])
         elif sys.stdin.isatty() and not flags.input_file and not flags.output_file:
             _interactive(answer)
@@ -116,6 +119,7 @@ def _interactive(answer) -> None:
 
 def _stream(flags: FlagValues, answer) -> None:
     """Translates --input_file or standard input."""
+    from t2t_keras.serving.late_file import LateFile
     from t2t_keras.serving.query import translate_stream
 
     with contextlib.ExitStack() as files:
@@ -127,8 +131,7 @@ def _stream(flags: FlagValues, answer) -> None:
                 path = Path(flags.output_file)
                 if flags.input_file and path.exists() and path.samefile(flags.input_file):
                     raise UserError("--input_file and --output_file are the same file.")
-                path.parent.mkdir(parents=True, exist_ok=True)
-                target = files.enter_context(path.open("wb"))
+                target = files.enter_context(LateFile(path))
         except OSError as error:
             raise UserError(f"{error.filename} cannot be opened: {error.strerror}.") from error
         count, broken, cut = translate_stream(
@@ -142,7 +145,10 @@ def _stream(flags: FlagValues, answer) -> None:
     if flags.output_file:
         print(f"{flags.output_file}: {count:,} lines")
     if broken:
-        print(f"{broken:,} translations held line breaks, which became spaces.", file=sys.stderr)
+        print(
+            f"{broken:,} translations held line breaks or tabs, which became spaces.",
+            file=sys.stderr,
+        )
     if cut:
         print(f"{cut:,} lines were too long and were cut.", file=sys.stderr)
 

@@ -15,7 +15,8 @@ class SentenceInsights:
     Attributes:
       source: the sentence.
       hypotheses: what the search found, best first, or the samples; the first is the translation.
-      attention: the weights with which the first is predicted.
+      attention: the weights with which the first one's text is predicted, in the pieces that the
+        vocabulary divides it into. A search may have spelled the same text in other pieces.
     """
 
     source: str

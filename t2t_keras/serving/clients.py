@@ -11,10 +11,12 @@ import ssl
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from t2t_keras.data.text_files import is_text
 from t2t_keras.errors import UserError
 from t2t_keras.serving import messages
 from t2t_keras.serving.retries import DeadlineError, Retries, TransientError
 from t2t_keras.serving.server_address import Served
+from t2t_keras.serving.timed_http import timed_response
 
 _OUTPUTS = ("translation", "score")
 
@@ -57,9 +59,20 @@ def translate(client: Client, texts: Sequence[str], retries: Retries) -> list[An
     """Returns an answer for each text, after as many attempts as `retries` allows.
 
     Raises:
-      UserError: there was none.
+      UserError: there was none, or a text is not UTF-8.
     """
+    check_texts(texts)
     return retries.call(lambda timeout: client.attempt(texts, timeout))
+
+
+def check_texts(texts: Sequence[str]) -> None:
+    """Raises `UserError` where a text holds what stands for bytes that are not UTF-8."""
+    for number, text in enumerate(texts, 1):
+        if not is_text(text):
+            raise UserError(
+                f"Text {number} is not UTF-8, or holds half a character: {text[:50]!a}. Give it as "
+                f"UTF-8."
+            )
 
 
 class GrpcClient:
@@ -197,6 +210,7 @@ class RestClient:
             )
         else:
             connection = http.client.HTTPConnection(served.host, served.port, timeout=timeout)
+        connection.response_class = timed_response(timeout)
         version = "" if served.version is None else f"/versions/{served.version}"
         headers = {**dict(served.metadata), "Content-Type": "application/json"}
         path = f"/v1/models/{served.name}{version}:predict"

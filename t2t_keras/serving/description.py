@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shlex
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ from t2t_keras.serving.origin import Origin
 from t2t_keras.versions import installed_versions
 
 README_FILE = "README.md"
+VOCABULARY_FILE = "vocab.model"
 
 _MEANINGS = {
     "serving_default": """Translates. `score` is the log-probability over the length penalty
@@ -49,12 +51,23 @@ Serving has. Any other program that can load a SavedModel loads it too, with Ten
 operator libraries.
 """
 
+_FIXED = """## Signatures
+
+The beam and how else to search, above under "decoding", are fixed in the graph, which is traced
+with them. Only `alpha` is an input, of `nbest` and `tokens`; `serving_default` has it fixed as
+well, since TensorFlow Serving fills in no defaults over REST, where text alone would then be
+refused.
+"""
+
 _FILES = """## Files
 
 `manifest.json` has the size and the SHA-256 of each file. `t2t_keras.load_export` compares them
 before it loads. Loading runs nothing but TensorFlow's graph: there is no Python code, no pickle and
-no Keras configuration in this folder. `assets.extra/tf_serving_warmup_requests` are requests that
-TensorFlow Serving runs while it loads, so that the first answer comes as fast as the second.
+no Keras configuration in this folder. `assets/{vocabulary_file}` is the vocabulary, for the ids of
+the signature `tokens`; the graph has it too and does not read the file.
+`assets.extra/tf_serving_warmup_requests` are requests that TensorFlow Serving runs while it loads,
+so that the first answer need not wait for what TensorFlow makes only once; what else loads a model,
+`t2t_keras.load_export` as well, does not run them, and its first answer takes seconds longer.
 """
 
 
@@ -83,8 +96,8 @@ def write_readme(
         _about(origin, config, vocabulary, dtype),
         _SERVE.format(servable_name=servable_name),
         _ask(origin.example, servable_name),
-        f"## Signatures\n\n{_signatures(directory)}",
-        _FILES,
+        f"{_FIXED}\n{_signatures(directory)}",
+        _FILES.format(vocabulary_file=VOCABULARY_FILE),
     )
     (directory / README_FILE).write_text("\n".join(sections), encoding="utf-8")
 
@@ -95,7 +108,9 @@ def _about(
     settings = ", ".join(f"{name}={value}" for name, value in dataclasses.asdict(config).items())
     versions = ", ".join(f"{name} {version}" for name, version in installed_versions().items())
     steps = "not known" if origin.steps is None else f"{origin.steps:,}"
-    scores = "".join(f"- {line}\n" for line in origin.scores or ("score: not measured",))
+    scores = "".join(
+        f"- {line}\n" for line in origin.scores or ("score: not measured (t2t-exporter --measure)",)
+    )
     outputs = f"\n{textwrap.fill(origin.outputs, 100)}\n" if origin.outputs else ""
     return f"""# A translation model for TensorFlow Serving
 
@@ -103,7 +118,8 @@ def _about(
 - hyperparameter set: {origin.hparams_set or "not known"}
 - optimizer steps: {steps}
 - training data, SHA-256: {origin.data or "not known"}
-- vocabulary: SentencePiece, {vocabulary["size"]:,} ids, SHA-256 {vocabulary["sha256"]}
+- vocabulary: `assets/{VOCABULARY_FILE}`, SentencePiece, {vocabulary["size"]:,} ids, SHA-256
+  {vocabulary["sha256"]}
 - weights: {dtype}
 - decoding: {settings}
 - made with: {versions}
@@ -113,10 +129,26 @@ def _about(
 def _ask(example: str, servable_name: str) -> str:
     return f"""## Ask
 
-Over gRPC, with `t2t-query-server` or any client of TensorFlow Serving's `PredictionService`:
+Over gRPC, in Python with the packages grpcio and tensorflow-serving-api:
+
+```python
+import grpc
+import tensorflow as tf
+from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+
+request = predict_pb2.PredictRequest()
+request.model_spec.name = {json.dumps(servable_name)}
+request.inputs["text"].CopyFrom(tf.make_tensor_proto([{json.dumps(example, ensure_ascii=False)}]))
+with grpc.insecure_channel("localhost:8500") as channel:
+    service = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+    outputs = service.Predict(request, timeout=10).outputs
+print(tf.make_ndarray(outputs["translation"])[0].decode(), tf.make_ndarray(outputs["score"])[0])
+```
+
+or with `t2t-query-server`:
 
     t2t-query-server --server=localhost:8500 --servable_name={servable_name} \\
-        --inputs_once={json.dumps(example, ensure_ascii=False)}
+        --inputs_once={shlex.quote(example)}
 
 Over REST:
 

@@ -6,6 +6,7 @@ program with TensorFlow and TensorFlow Text can translate with it.
 
 import os
 import shutil
+import tempfile
 import time
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import tensorflow as tf
 
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
-from t2t_keras.serving.description import write_readme
+from t2t_keras.serving.description import VOCABULARY_FILE, write_readme
 from t2t_keras.serving.integrity import write_manifest
 from t2t_keras.serving.origin import Origin
 from t2t_keras.serving.signatures import TranslationModule
@@ -33,8 +34,8 @@ def export(
     """Writes a SavedModel to `<export_dir>/<version>/`, as TensorFlow Serving reads it.
 
     The version is the time in seconds, or the next number that is free. The folder appears under
-    its name only when it is complete. It also holds a README.md with the signatures, requests for
-    TensorFlow Serving to warm up with, and a manifest of all files.
+    its name only when it is complete. It also holds the vocabulary as a file, a README.md with the
+    signatures, requests for TensorFlow Serving to warm up with, and a manifest of all files.
 
     Args:
       translator: the model, the vocabulary and the settings to export.
@@ -60,7 +61,12 @@ def export(
     origin = origin or Origin()
     try:
         export_dir.mkdir(parents=True, exist_ok=True)
-        tf.saved_model.save(module, str(unfinished), signatures=module.signatures())
+        with tempfile.TemporaryDirectory() as folder:
+            vocabulary_file = Path(folder) / VOCABULARY_FILE
+            vocabulary_file.write_bytes(translator.tokenizer.model_bytes)
+            # TensorFlow copies it into assets/.
+            module.vocabulary = tf.saved_model.Asset(str(vocabulary_file))
+            tf.saved_model.save(module, str(unfinished), signatures=module.signatures())
         write_warmup(unfinished, module.warmup_inputs(), servable_name)
         write_readme(unfinished, origin, translator.config, vocabulary, dtype, servable_name)
         contents = {

@@ -12,7 +12,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401 - gives TensorFlow the operators of the vocabulary
 
 from t2t_keras.errors import UserError
-from t2t_keras.serving.clients import Answer
+from t2t_keras.serving.clients import Answer, check_texts
 from t2t_keras.serving.integrity import check_integrity
 
 
@@ -33,7 +33,15 @@ class LoadedExport:
         self.signatures = self._loaded.signatures
 
     def translate(self, lines: Sequence[str]) -> list[Answer]:
-        """Returns translation and score of each line, all of them as one batch."""
+        """Returns translation and score of each line, all of them as one batch.
+
+        The first call takes seconds longer than the next: the requests that TensorFlow Serving
+        warms up with are not run here.
+
+        Raises:
+          UserError: a line is not UTF-8.
+        """
+        check_texts(lines)
         found = self.signatures["serving_default"](text=tf.constant(list(lines), tf.string))
         texts = [text.decode("utf-8") for text in found["translation"].numpy()]
         rest = (found[name].numpy().tolist() for name in ("score", "cut"))

@@ -1,8 +1,9 @@
 """Where an export comes from, as its README says it: the run, its scores, what storing costs."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from t2t_keras.data.generated import open_generated
 from t2t_keras.decoding.translation import one_line
@@ -10,8 +11,12 @@ from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.serving.stored_weights import rounded_weights
 from t2t_keras.tables.results import Result, read_results
+from t2t_keras.tables.run_result import checkpoint_checksum
 from t2t_keras.training.checkpoint_names import step_or_none
 from t2t_keras.training.run_record import RunRecord
+
+# Settings of a score that is not this model's alone.
+_MORE_THAN_THE_MODEL = ("ensemble", "forbidden", "prefixes")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,24 +67,49 @@ def run_origin(
 def recorded_scores(record: RunRecord, checkpoint: str | Path, path: str | Path) -> list[str]:
     """Returns a line for each score of the checkpoint in a file of results; none without a file.
 
+    Prints how many scores are left out although they have the same problem, set and step: another
+    run may have them too, and an average has the step of its newest source.
+
     Raises:
       UserError: the file cannot be read.
     """
-    steps = step_or_none(checkpoint)
-    return [
-        f"{result.split}: {_scored(result)}"
+    wanted = record.problem.name, record.hparams_set, step_or_none(checkpoint)
+    alike = [
+        result
         for result in read_results(path)
-        if (result.bleu, result.f1) != (None, None)
-        and steps is not None
-        and (result.set, result.problem, result.random_seed, result.steps)
-        == (record.hparams_set, record.problem.name, record.random_seed, steps)
+        if (result.problem, result.set, result.steps) == wanted
+        and (result.bleu, result.f1) != (None, None)
     ]
+    checksum = checkpoint_checksum(checkpoint)
+    found = [
+        result
+        for result in alike
+        if result.checkpoint == checksum
+        and not any(result.decode.get(name) for name in _MORE_THAN_THE_MODEL)
+    ]
+    if left_out := len(alike) - len(found):
+        print(
+            f"{path}: {left_out:,} scores of the same set and step are left out: of other weights, "
+            f"of weights that are not named, or with an ensemble, forbidden words or prefixes.",
+            flush=True,
+        )
+    return [f"{result.split}: {_scored(result)}" for result in found]
 
 
 def _scored(result: Result) -> str:
-    if result.bleu is None:
-        return f"{result.f1:.2f} F1"
-    return f"{result.bleu:.2f} BLEU ({result.bleu_signature})"
+    name, value = ("F1", result.f1) if result.bleu is None else ("BLEU", result.bleu)
+    return f"{value:.2f} {name}{_how(result.decode, result.bleu_signature)}"
+
+
+def _how(settings: Mapping[str, Any], *more: str) -> str:
+    """Returns in brackets what a score depends on: the search, and what else there is."""
+    parts = []
+    if settings.get("samples"):
+        parts.append(f"sampled, seed {settings.get('seed')}")
+    elif "beam_size" in settings and "alpha" in settings:
+        parts.append(f"beam {settings['beam_size']}, alpha {settings['alpha']}")
+    parts += [each for each in more if each]
+    return f" ({'; '.join(parts)})" if parts else ""
 
 
 def dev_text(record: RunRecord, data_dir: str) -> tuple[list[str], list[str]] | None:
@@ -95,10 +125,10 @@ def dev_text(record: RunRecord, data_dir: str) -> tuple[list[str], list[str]] | 
         return None
 
 
-def measured_loss(
+def measured_score(
     translator: Translator, record: RunRecord, dtype: str, text: tuple[list[str], list[str]]
 ) -> str:
-    """Translates the dev set with exact and with stored weights, and says what that changes.
+    """Translates the dev set and says its score, and what weights that are not exact change.
 
     Args:
       translator: what is exported.
@@ -107,7 +137,7 @@ def measured_loss(
       text: sources and references.
 
     Returns:
-      A line with both scores and the difference.
+      A line with the score; where weights are not stored as float32, both and the difference.
     """
     sources, references = text
     weights = [weight for model in translator.models for weight in model.weights]
@@ -117,10 +147,13 @@ def measured_loss(
         return record.problem.score(lines, references, sources)
 
     name, exact = (found := score()).main
+    signature = found.bleu_signature if name == "bleu" else ""
+    settings = dataclasses.asdict(translator.config)
+    if dtype == "float32":
+        return f"dev: {exact:.2f} {name.upper()}{_how(settings, signature)}"
     with rounded_weights(weights, dtype):
         _, stored = score().main
-    signature = f"; {found.bleu_signature}" if name == "bleu" else ""
     return (
-        f"dev: {stored:.2f} {name.upper()} with weights as {dtype}, {exact:.2f} as float32 "
-        f"({stored - exact:+.2f}{signature})"
+        f"dev: {stored:.2f} {name.upper()} with weights as {dtype}, {exact:.2f} as float32"
+        f"{_how(settings, f'{stored - exact:+.2f}', signature)}"
     )

@@ -6,6 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import BinaryIO
 
 from t2t_keras.data.text_files import decoded, lines_of
+from t2t_keras.decoding.translation import one_line
 from t2t_keras.errors import UserError
 from t2t_keras.serving.clients import Answer
 
@@ -68,33 +69,39 @@ def translate_stream(
     Args:
       translate: gives the answers to some lines, or raises `UserError`.
       source: UTF-8, a line ends with a line feed.
-      target: takes a line for each.
+      target: takes a line for each; nothing is written or flushed before the first answer.
       batch_size: the most lines of a request.
       concurrency: the most requests at once.
       name: of the source, for errors.
 
     Returns:
-      How many lines there were, how many translations held line breaks, which became spaces, and
-      how many lines were too long, so that some of their tokens were left out.
+      How many lines there were, how many translations held line breaks or tabs, which became
+      spaces, and how many lines were too long, so that some of their tokens were left out.
 
     Raises:
       UserError: see `translate_lines`; or a line is not UTF-8, or `target` cannot be written.
     """
-    count = broken = cut = 0
-    lines = (decoded(line, name, number) for number, line in enumerate(lines_of(source), start=1))
-    for answer in translate_lines(translate, lines, batch_size, concurrency):
-        # A vocabulary that spells in bytes can spell the end of a line.
-        text = answer.text.replace("\n", " ")
+
+    def write(content: bytes) -> None:
         try:
-            target.write(f"{text}\n".encode())
+            target.write(content)
             target.flush()
         except OSError as error:
             raise UserError(
                 f"The translation of line {count + 1} cannot be written: {error.strerror}."
             ) from error
+
+    count = broken = cut = 0
+    lines = (decoded(line, name, number) for number, line in enumerate(lines_of(source), start=1))
+    for answer in translate_lines(translate, lines, batch_size, concurrency):
+        text = one_line(answer.text)
+        write(f"{text}\n".encode())
         count += 1
-        broken += "\n" in answer.text
+        broken += text != answer.text
         cut += answer.cut > 0
+    if not count:
+        # No text gives no text, which may have to be written as well.
+        write(b"")
     return count, broken, cut
 
 

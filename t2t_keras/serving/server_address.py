@@ -87,10 +87,11 @@ class Served:
     metadata: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self):
-        if not re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[^:/\s]+):\d{1,5}", self.address):
+        if not _is_address(self.address):
             raise UserError(
-                f"--server={self.address} is not of the form host:port, as localhost:8500. "
-                f"TensorFlow Serving listens on 8500 for gRPC and on 8501 for REST."
+                f"--server={self.address} is not of the form host:port, as localhost:8500, with a "
+                f"port up to 65535. TensorFlow Serving listens on 8500 for gRPC and on 8501 for "
+                f"REST."
             )
         for key, value in self.metadata:
             if not re.fullmatch(r"[0-9a-z_.-]+", key) or not re.fullmatch(r"[ -~]*", value):
@@ -112,3 +113,16 @@ class Served:
     def __str__(self) -> str:
         version = "" if self.version is None else f" version {self.version}"
         return f"servable '{self.name}'{version} at {self.address}"
+
+
+def _is_address(text: str) -> bool:
+    """Returns whether a text is host:port."""
+    found = re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[^:/\s]+):([0-9]{1,5})", text)
+    if not found or not 0 < int(found[2]) < 2**16:
+        return False
+    try:
+        # What every look-up of the name does.
+        found[1].encode("idna")
+    except UnicodeError:
+        return False
+    return True

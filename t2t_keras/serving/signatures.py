@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from t2t_keras.data.tokenizer import EOS_ID, PADDING_ID
+from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.ensemble import Ensemble
 from t2t_keras.decoding.loop import Hypotheses
 from t2t_keras.decoding.translator import Translator
@@ -35,6 +36,21 @@ _TEXT = tf.TensorSpec([None], tf.string, name="text")
 _TRANSLATION = tf.TensorSpec([None], tf.string, name="translation")
 
 
+def check_settings(config: DecodeConfig) -> None:
+    """Raises `UserError` where decoding settings ask for what an export cannot do."""
+    if config.split_long:
+        raise UserError(
+            "An export cannot split long lines into sentences: leave split_long out of "
+            "--decode_hparams, and split the text before it is sent."
+        )
+    if config.xla:
+        raise UserError(
+            "An export cannot have its search compiled by XLA: that would be done anew for each "
+            "shape of a request, some seconds each, while whoever asked waits. Leave xla out of "
+            "--decode_hparams."
+        )
+
+
 class TranslationModule(tf.Module):
     """A translator as graphs; `signatures` says which.
 
@@ -48,11 +64,7 @@ class TranslationModule(tf.Module):
 
     def __init__(self, translator: Translator, dtype: str = "float32"):
         super().__init__()
-        if translator.config.split_long:
-            raise UserError(
-                "An export cannot split long lines into sentences: leave split_long out of "
-                "--decode_hparams, and split the text before it is sent."
-            )
+        check_settings(translator.config)
         # The models must not be attributes: TensorFlow would export their `call` as well, and
         # fail. The weights must be, to be saved; the translator is no object that it looks into.
         self._translator = translator
@@ -95,9 +107,9 @@ class TranslationModule(tf.Module):
 
     def warmup_inputs(self) -> dict[str, list[Mapping[str, Any]]]:
         """Returns requests of all shapes that matter: their inputs, by signature."""
-        tokenizer = self._translator.tokenizer
-        batches = warmup_texts(tokenizer)
-        alpha = messages.float_tensor(self._translator.config.alpha)
+        tokenizer, config = self._translator.tokenizer, self._translator.config
+        batches = warmup_texts(tokenizer, config.max_input_length)
+        alpha = messages.float_tensor(config.alpha)
         texts = [{"text": messages.string_tensor(batch)} for batch in batches]
         pairs = [{**text, "translation": text["text"]} for text in texts]
         # Their rows have the same length only one by one.

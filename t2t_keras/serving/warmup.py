@@ -21,16 +21,36 @@ WARMUP_FILE = "assets.extra/tf_serving_warmup_requests"
 _SHAPES = ((1, 6), (1, 40), (8, 20))
 
 
-def warmup_texts(tokenizer: Tokenizer) -> list[list[str]]:
-    """Returns the texts of each request: pieces of the vocabulary, the same for each export."""
+def warmup_texts(tokenizer: Tokenizer, most: int) -> list[list[str]]:
+    """Returns the texts of each request: pieces of the vocabulary, the same for each export.
+
+    Args:
+      tokenizer: the vocabulary.
+      most: the most tokens that a text may have, its end counted. TensorFlow Serving does not load
+        a model that refuses one of these requests.
+    """
     random = np.random.default_rng(0)
     # The first half holds the bytes and, as it were, the letters.
     first = tokenizer.vocab_size // 2
     batches = [
-        tokenizer.decode(random.integers(first, tokenizer.vocab_size, shape)) for shape in _SHAPES
+        [
+            _fitting_text(tokenizer, ids, most)
+            for ids in random.integers(first, tokenizer.vocab_size, shape)
+        ]
+        for shape in _SHAPES
     ]
     # What is blank is not translated: a batch without any text to translate.
     return [*batches, [""]]
+
+
+def _fitting_text(tokenizer: Tokenizer, ids: Sequence[int], most: int) -> str:
+    """Returns the text of as many of the ids as become no more than `most` when it is read."""
+    for length in range(min(len(ids), most - 1), 0, -1):
+        (text,) = tokenizer.decode([ids[:length]])
+        # Pieces side by side may be read as others.
+        if len(tokenizer.encode([text])[0]) <= most:
+            return text
+    return ""
 
 
 def write_warmup(

@@ -31,6 +31,8 @@ class Result:
       hparams: the hyperparameters that differ from the set's, by name.
       random_seed: the run's.
       steps: optimizer steps of the checkpoint; None = not known, as below.
+      checkpoint: SHA-256 that tells its weights from all others, also from an average, which has
+        the step of its newest source; "" = not known. See `checkpoint_checksum`.
       target_tokens: real target tokens that it was trained on.
       seconds: what training took; see `TrainingCost`.
       hardware: what it was trained on.
@@ -55,6 +57,7 @@ class Result:
     hparams: dict = dataclasses.field(default_factory=dict)
     random_seed: int | None = None
     steps: int | None = None
+    checkpoint: str = ""
     target_tokens: int | None = None
     seconds: float | None = None
     hardware: str = ""

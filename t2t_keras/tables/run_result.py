@@ -1,13 +1,15 @@
 """The result of a run: its score, with what made it."""
 
+import contextlib
 import datetime
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from t2t_keras.data.atomic_file import sha256_of
 from t2t_keras.tables.results import Result
 from t2t_keras.tables.weights import changed_hparams
-from t2t_keras.training.checkpoint_names import step_or_none
+from t2t_keras.training.checkpoint_names import TENSORFLOW_SUFFIX, step_or_none
 from t2t_keras.training.run_record import RunRecord
 from t2t_keras.training.training_cost import read_costs
 from t2t_keras.versions import source_version
@@ -47,6 +49,7 @@ def run_result(
         hparams=changed_hparams(record.hparams, record.hparams_set),
         random_seed=record.random_seed,
         steps=steps,
+        checkpoint=checkpoint_checksum(checkpoint),
         target_tokens=cost.target_tokens if cost else None,
         seconds=cost.seconds if cost else None,
         hardware=cost.hardware if cost else "",
@@ -55,6 +58,19 @@ def run_result(
         **{name: round(value, 6) for name, value in (scalars or {}).items()},
         **score_fields(score),
     )
+
+
+def checkpoint_checksum(path: str | Path) -> str:
+    """Returns the SHA-256 of a checkpoint, "" where there is none any more.
+
+    Args:
+      path: of the file that JAX wrote, or the prefix of TensorFlow's; of those the index is read,
+        which has a checksum of every weight.
+    """
+    for file in (Path(f"{path}{TENSORFLOW_SUFFIX}"), Path(path)):
+        with contextlib.suppress(FileNotFoundError, IsADirectoryError):
+            return sha256_of(file)
+    return ""
 
 
 def score_fields(score) -> dict[str, Any]:

@@ -91,7 +91,10 @@ def test_results_are_added(random_run, text, tmp_path, capsys):
     source, reference = (tmp_path / name for name in ("news.en", "news.de"))
     source.write_text("A man\n")
     reference.write_text("Ein Mann\n")
+    begins = tmp_path / "begins"
+    begins.write_text("Ein\n")
     from_file = [f"--decode_from_file={source}", f"--decode_reference={reference}"]
+    from_file.append(f"--prefix_file={begins}")
     earlier = f"--checkpoint_path={random_run / 'model.ckpt-10'}"
     decode(*run, *from_file, earlier, f"--results_file={results}")
     (random_run / "training_cost.json").unlink()
@@ -102,6 +105,11 @@ def test_results_are_added(random_run, text, tmp_path, capsys):
     assert (first.set, first.problem) == ("transformer_tiny", "parallel_text")
     assert first.hparams == {"num_layers": 1, "d_model": 16, "d_ff": 16, "num_heads": 2}
     assert (first.decode["beam_size"], first.decode["alpha"]) == (2, 0.6)
+    # These tell a score that is not the model's alone.
+    alone = {"ensemble": [], "forbidden": "", "prefixes": ""}
+    assert {name: first.decode[name] for name in alone} == alone
+    assert second.decode["prefixes"] == str(begins)
+    assert first.checkpoint != second.checkpoint
     sources, references = text("dev")
     lines = expected_lines(random_run, sources)
     score = sacrebleu.corpus_bleu(lines, [references], tokenize="13a").score

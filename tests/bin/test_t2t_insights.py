@@ -100,6 +100,7 @@ def test_a_file_of_sentences(random_run, tmp_path, capsys):
         ([], "Give one of --sentence and --sentences_from_file"),
         (["--sentence=x", "--sentences_from_file=y"], "Give one of"),
         (["--sentences_from_file=nowhere"], "nowhere cannot be read"),
+        (["--sentence=\udcff"], "--sentence is not UTF-8"),
         (["--sentence=  "], "nothing to translate: --sentence is blank"),
         (["--sentence=x", "--figure_heads=1"], "--figure_heads .* without --figure"),
         (["--sentence=x", "--figure=a.jpg"], "'a.jpg' says no format"),

@@ -123,12 +123,30 @@ def test_what_was_translated_before_an_error_is_kept(query, tmp_path, capsys):
     assert "end before line 3" in error
 
 
+def test_an_older_file_stays_until_there_is_an_answer(query, tmp_path, capsys):
+    source, target = tmp_path / "news.en", tmp_path / "news.de"
+    target.write_text("old\n")
+    source.write_text("bad\n")
+    with pytest.raises(SystemExit):
+        query(f"--input_file={source}", f"--output_file={target}")
+    assert target.read_text() == "old\n"
+    source.write_text("")
+    query(f"--input_file={source}", f"--output_file={target}")
+    assert target.read_text() == ""
+    source.write_text("one\n")
+    with pytest.raises(SystemExit):
+        query(f"--input_file={source}", f"--output_file={tmp_path}")
+    assert "translation of line 1 cannot be written: Is a directory" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
         (["--inputs_once=a", "--input_file=b"], "exclude each other"),
         (["--inputs_once=a", "--tls_ca_file=b"], "need --tls"),
         (["--inputs_once=a", "--metadata=key"], "not of the form key=value"),
+        (["--inputs_once="], "--inputs_once is blank"),
+        (["--inputs_once=\udcff"], "Text 1 is not UTF-8"),
         (["--input_file=none/at/all"], "none/at/all cannot be opened: No such file"),
         (["--protocol=soap"], "protocol"),
         (["--batch_size=0"], "batch_size"),

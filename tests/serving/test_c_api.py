@@ -1,6 +1,7 @@
 """The export runs outside Python: through TensorFlow's C API, with TensorFlow Text's operators."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,8 +18,10 @@ INVALID_ARGUMENT = 3
 
 
 @pytest.fixture(scope="module")
-def run(exported):
+def run(exported, tmp_path_factory):
     """run([(signature, inputs), ...]): the outputs of each by name, or its error."""
+    # In another folder than where it was written.
+    exported = shutil.copytree(exported, tmp_path_factory.mktemp("moved") / "1")
     content = (exported / "saved_model.pb").read_bytes()
     (graph,) = saved_model_pb2.SavedModel.FromString(content).meta_graphs
 

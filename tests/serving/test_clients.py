@@ -209,6 +209,8 @@ def test_tls_that_does_not_fit(ask, protocol, certificates, tmp_path):
     [
         ({"address": "localhost"}, "not of the form host:port"),
         ({"address": "http://localhost:8501"}, "not of the form host:port"),
+        ({"address": "localhost:85000"}, "a port up to 65535"),
+        ({"address": "a..b:8501"}, "not of the form host:port"),
         ({"metadata": (("Big", "x"),)}, "a key is of small letters"),
         ({"metadata": (("key", "ü"),)}, "printable ASCII"),
     ],

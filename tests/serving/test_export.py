@@ -1,20 +1,26 @@
 """The SavedModel does what `Translator` does, and needs neither this package nor Keras."""
 
+import itertools
 import re
 import shutil
 import subprocess
 import sys
 import unicodedata
+from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow_serving.apis import predict_pb2
 
+from t2t_keras import registry
 from t2t_keras.data.tokenizer import Tokenizer
 from t2t_keras.errors import UserError
+from t2t_keras.serving import messages
 from t2t_keras.serving.detokenizer import graph_detokenizer
 from t2t_keras.serving.export import export
-from t2t_keras.serving.signatures import BLANK, TranslationModule
+from t2t_keras.serving.signatures import BLANK
+from t2t_keras.serving.warmup import warmup_texts
 
 # TensorFlow Text imports Keras for layers of its own, which the export does not use: they are
 # replaced by nothing, so that Keras can be blocked from the start.
@@ -48,23 +54,54 @@ def test_equals_in_process(translator, serve, lines):
     assert len({text for text in texts if text}) >= 4
 
 
-def test_equals_in_process_on_real_text(shared_data, small_translator):
-    """The graph that is saved; some lines are too long and are cut, in both in the same place."""
-    lines = (shared_data / "multi30k" / "val.en").read_text("utf-8").split("\n")[:300]
+@pytest.fixture(scope="module")
+def real_lines(root):
+    """Sentences and a size of vocabulary: real ones where they are, else those of a grammar."""
+    file = root.parent / "shared" / "data" / "multi30k" / "val.en"
+    if file.exists():
+        return file.read_text("utf-8").split("\n")[:200], 1000
+    examples = registry.problem("translate_ende_toy").examples("dev")
+    return [source for source, _ in itertools.islice(examples, 200)], 500
+
+
+def test_what_is_loaded_equals_in_process_on_real_text(
+    real_lines, small_translator, tmp_path, load_module
+):
+    """Some lines are too long: cut in both in the same place, and not among the warm-up's."""
+    lines, vocab_size = real_lines
     translator = small_translator(
-        Tokenizer.train(lines, 1000), beam_size=2, extra_length=2, max_input_length=24
+        Tokenizer.train(lines, vocab_size), beam_size=2, extra_length=2, max_input_length=24
     )
-    signatures = TranslationModule(translator).signatures()
-    result = signatures["serving_default"](text=tf.constant(lines))
+    stand_in = load_module(Path(__file__).with_name("stand_in_server.py"))
+    # Which sends the requests of the warm-up, and fails if one of them is refused.
+    served = stand_in.Model(export(translator, tmp_path), "translate")
+
+    def predict(signature, *names):
+        inputs = dict.fromkeys(names, messages.string_tensor(lines))
+        asked = messages.predict_request("translate", signature, **inputs)
+        return served.predict(predict_pb2.PredictRequest.FromString(asked.SerializeToString()))
+
+    result = predict("serving_default", "text")
     expected = translator.translate(lines)
     texts = [text.decode() for text in result["translation"].numpy()]
     assert texts == [translation.text for translation in expected]
+    scores = [translation.score for translation in expected]
+    np.testing.assert_allclose(result["score"], scores, atol=1e-5)
     cut = [translation.cut for translation in expected]
     assert result["cut"].numpy().tolist() == cut
-    assert 10 < sum(each > 0 for each in cut) < 200
-    pairs = {"text": tf.constant(lines), "translation": tf.constant(lines)}
-    with pytest.raises(tf.errors.InvalidArgumentError, match="text may have 24 tokens"):
-        signatures["score"](**pairs)
+    assert 10 < sum(each > 0 for each in cut) < 130
+    with pytest.raises(stand_in.RefusedError, match="text may have 24 tokens"):
+        predict("score", "text", "translation")
+
+
+@pytest.mark.parametrize("most", [2, 3, 24, 512])
+def test_warmup_texts_are_never_refused(translator, most):
+    tokenizer = translator.tokenizer
+    batches = warmup_texts(tokenizer, most)
+    assert [len(batch) for batch in batches] == [1, 1, 8, 1]
+    lengths = [len(ids) for batch in batches for ids in tokenizer.encode(batch)]
+    assert max(lengths) <= most
+    assert max(lengths) >= min(most, 30) // 2
 
 
 def test_signature(serve):

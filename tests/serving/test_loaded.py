@@ -5,6 +5,7 @@ import json
 import shutil
 
 import pytest
+import sentencepiece
 from tensorflow.core.protobuf import saved_model_pb2
 
 from t2t_keras.errors import UserError
@@ -25,6 +26,25 @@ def test_translates(loaded, exported, translator, lines):
     assert loaded.directory == exported
     assert [tuple(answer) for answer in loaded.translate(lines)] == expected
     assert loaded.manifest["vocabulary"]["sha256"] == translator.tokenizer.checksum
+
+
+def test_a_line_that_is_no_text(loaded):
+    with pytest.raises(UserError, match=r"Text 2 is not UTF-8.*'\\udcff'"):
+        loaded.translate(["a", "\udcff"])
+
+
+def test_the_vocabulary_is_an_asset(exported, translator):
+    """It encodes for the signature `tokens` without this package."""
+    content = (exported / "saved_model.pb").read_bytes()
+    (graph,) = saved_model_pb2.SavedModel.FromString(content).meta_graphs
+    (asset,) = graph.asset_file_def
+    path = exported / "assets" / asset.filename
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
+    found = processor.encode("Der kleine Hund", add_eos=True)
+    assert found == translator.tokenizer.encode(["Der kleine Hund"])[0].tolist()
+    readme = (exported / "README.md").read_text("utf-8")
+    assert f"`assets/{asset.filename}`" in readme
+    assert hashlib.sha256(path.read_bytes()).hexdigest() in readme
 
 
 def test_the_newest_version_is_taken(tmp_path):
@@ -56,6 +76,7 @@ def test_the_manifest_names_every_file(exported):
         "saved_model.pb",
         "variables/variables.data-00000-of-00001",
         "README.md",
+        "assets/vocab.model",
         "assets.extra/tf_serving_warmup_requests",
     ],
 )
@@ -88,7 +109,7 @@ def test_a_damaged_manifest_is_named(copy):
 
 def test_an_export_holds_no_code(exported):
     suffixes = {path.suffix for path in exported.rglob("*") if path.is_file()}
-    assert suffixes <= {".pb", ".index", ".data-00000-of-00001", ".json", ".md", ""}
+    assert suffixes <= {".pb", ".index", ".data-00000-of-00001", ".json", ".md", ".model", ""}
     everything = b"".join(path.read_bytes() for path in exported.rglob("*") if path.is_file())
     for trace in (b"keras_metadata", b"class_name", b"registered_name", b"\x80\x04\x95"):
         assert trace not in everything, trace

@@ -1,5 +1,6 @@
 """What an export says of a problem whose outputs are no translations."""
 
+import hashlib
 import types
 
 import pytest
@@ -8,7 +9,7 @@ from t2t_keras import registry
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.serving import description
-from t2t_keras.serving.origin import measured_loss, recorded_scores, run_origin
+from t2t_keras.serving.origin import measured_score, recorded_scores, run_origin
 from t2t_keras.tables.results import Result, append_result
 
 TREE = "(S (NP (NNP) /NP) (VP (VBZ) /VP) /S)"
@@ -39,17 +40,34 @@ def test_the_readme_says_that_outputs_are_no_trees(record, tmp_path, monkeypatch
 
 def test_what_storing_loses_is_told_in_the_problem_s_own_score(record):
     translator = types.SimpleNamespace(
-        models=[], translate=lambda lines: [Translation(TREE, 0.0) for _ in lines]
+        models=[],
+        config=DecodeConfig(samples=1, seed=5),
+        translate=lambda lines: [Translation(TREE, 0.0) for _ in lines],
     )
-    said = measured_loss(translator, record, "int8", (["John sees"], [TREE]))
-    assert said == "dev: 100.00 F1 with weights as int8, 100.00 as float32 (+0.00)"
+    text = (["John sees"], [TREE])
+    said = measured_score(translator, record, "int8", text)
+    how = "(sampled, seed 5; +0.00)"
+    assert said == f"dev: 100.00 F1 with weights as int8, 100.00 as float32 {how}"
+    said = measured_score(translator, record, "float32", text)
+    assert said == "dev: 100.00 F1 (sampled, seed 5)"
 
 
-def test_recorded_f1(record, tmp_path):
-    results = tmp_path / "results.jsonl"
-    for fields in (dict(f1=91.5), dict(loss=2.0)):
+def test_only_scores_of_these_very_weights_are_told(record, tmp_path, capsys):
+    """An average has the step of its newest source, and so has a run with other settings."""
+    results, checkpoint = tmp_path / "results.jsonl", tmp_path / "model.ckpt-3"
+    (tmp_path / "model.ckpt-3.index").write_bytes(b"sums of the weights")
+    own = {"checkpoint": hashlib.sha256(b"sums of the weights").hexdigest()}
+    search = {"beam_size": 21, "alpha": 0.3, "ensemble": [], "forbidden": [], "prefixes": ""}
+    for fields in (
+        dict(f1=91.5, decode=search, **own),
+        dict(loss=2.0, **own),
+        dict(f1=11.0, decode=search, checkpoint="0" * 64),
+        dict(f1=12.0, decode=search),
+        dict(f1=13.0, decode={**search, "ensemble": ["runs/other"]}, **own),
+        dict(f1=14.0, decode={**search, "prefixes": "begins.txt"}, **own),
+    ):
         append_result(
-            results,
-            Result("transformer_tiny", "parsing_trees", "dev", random_seed=1, steps=3, **fields),
+            results, Result("transformer_tiny", "parsing_trees", "dev", steps=3, **fields)
         )
-    assert recorded_scores(record, "model.ckpt-3", results) == ["dev: 91.50 F1"]
+    assert recorded_scores(record, checkpoint, results) == ["dev: 91.50 F1 (beam 21, alpha 0.3)"]
+    assert "4 scores of the same set and step are left out" in capsys.readouterr().out

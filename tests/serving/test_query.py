@@ -68,13 +68,13 @@ def test_line_ends():
     """Only a line feed ends a line, as everywhere in the package."""
     source = io.BytesIO("\ufeffone\r\ntwo\u2028three\nlast".encode())
     target = io.BytesIO()
-    broken = [Answer("a\nb", -1.0, cut=7)]
+    broken = [Answer("a\nb\tc\rd", -1.0, cut=7)]
 
     def translate(texts):
         return upper(texts) if texts != ["last"] else broken
 
     assert translate_stream(translate, source, target, 1, 1) == (3, 1, 1)
-    assert target.getvalue().decode() == "ONE\nTWO\u2028THREE\na b\n"
+    assert target.getvalue().decode() == "ONE\nTWO\u2028THREE\na b c d\n"
 
 
 def test_each_batch_is_written_when_it_is_there():

@@ -164,9 +164,13 @@ def test_what_is_refused(predict, signature, inputs, message):
     assert re.search(message, caught.value.details(), flags=re.DOTALL), caught.value.details()
 
 
-def test_what_a_graph_cannot_do_is_refused(translators):
-    with pytest.raises(UserError, match="cannot split long lines"):
-        TranslationModule(translators(split_long=True))
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [("split_long", "cannot split long lines"), ("xla", "cannot have its search compiled by XLA")],
+)
+def test_what_a_graph_cannot_do_is_refused(translators, setting, message):
+    with pytest.raises(UserError, match=message):
+        TranslationModule(translators(**{setting: True}))
 
 
 def test_an_ensemble_has_no_attention(translator):

@@ -38,6 +38,13 @@ def test_what_is_appended_is_read(tmp_path):
     assert read_results(tmp_path / "nowhere") == []
 
 
+def test_a_line_from_before_results_named_their_checkpoint_is_read(tmp_path):
+    path = tmp_path / "results.jsonl"
+    path.write_text('{"set": "x", "problem": "y", "split": "dev", "steps": 3, "bleu": 1.5}\n')
+    (result,) = read_results(path)
+    assert (result.bleu, result.checkpoint) == (1.5, "")
+
+
 def test_torn_and_wrong_lines_are_named_and_left_out(tmp_path, capsys):
     path = tmp_path / "results.jsonl"
     append_result(path, RESULT)

@@ -5,6 +5,7 @@ import re
 import types
 
 import pytest
+import tensorflow as tf
 
 from t2t_keras import registry
 from t2t_keras.evaluation.bleu import bleu
@@ -40,6 +41,19 @@ def test_a_run_s_result(record, tmp_path):
     assert "tok:13a" in result.bleu_signature
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", result.date)
     assert result.decode == {"beam_size": 4}
+
+
+def test_an_average_is_told_from_its_newest_source(record, tmp_path):
+    def checkpoint(folder, weight):
+        path = tmp_path / folder / "model.ckpt-7"
+        path.parent.mkdir(exist_ok=True)
+        return tf.train.Checkpoint(weight=tf.Variable(weight)).write(str(path))
+
+    paths = checkpoint("run", 1.0), checkpoint("mean", 2.0), checkpoint("copy", 1.0)
+    source, mean, copy = (run_result(record, path, "dev", None, {}).checkpoint for path in paths)
+    assert source == copy != mean
+    assert len(mean) == 64
+    assert run_result(record, tmp_path / "gone-7", "dev", None, {}).checkpoint == ""
 
 
 def test_what_is_not_known_is_left_open(record, tmp_path):
