@@ -2,7 +2,7 @@
 
 Chunks of a text are found by byte position, and a vocabulary is learned before anything is encoded:
 both need files that are read in any place and more than once. The plain text stands in
-`<tmp_dir>/plain_text/<file>.<fingerprint>/`. A file there is whole or not there, so an interrupted
+`<tmp_dir>/plain_text/<file>.<fingerprint>/`, with "%2F" for "/". A file there is whole or not there, so an interrupted
 conversion goes on with the next file; another archive under an old name is converted anew.
 """
 
@@ -92,7 +92,7 @@ def _unpack(
             choice: next((name for name in choice if there is None or name in there), choice[0])
             for choice in choices
         }
-        folder = _folder(path, tmp_dir)
+        folder = _folder(archive.name, path, tmp_dir)
         plain = {choice: folder / plain_name(name) for choice, name in members.items()}
         missing = {name for choice, name in members.items() if not plain[choice].exists()}
         if missing:
@@ -111,7 +111,7 @@ def _unpack(
 
 
 def _converted(file: SourceFile, path: Path, tmp_dir: Path) -> Path:
-    plain = _folder(path, tmp_dir) / plain_name(file.name)
+    plain = _folder(file.name, path, tmp_dir) / plain_name(file.name)
     if not plain.exists():
         with (
             _reading(file, path),
@@ -123,7 +123,7 @@ def _converted(file: SourceFile, path: Path, tmp_dir: Path) -> Path:
 
 
 def _split(pair: ParallelFiles, path: Path, tmp_dir: Path) -> tuple[Path, Path]:
-    folder = _folder(path, tmp_dir)
+    folder = _folder(pair.source.name, path, tmp_dir)
     source, target = (folder / f"{plain_name(path.name)}.{code}" for code in pair.languages)
     if not (source.exists() and target.exists()):
         with (
@@ -139,7 +139,7 @@ def _split(pair: ParallelFiles, path: Path, tmp_dir: Path) -> tuple[Path, Path]:
 
 def _prepared(text: PreparedText, tmp_dir: Path) -> tuple[Path, Path]:
     directory = dataset_directory(text)
-    folder = _folder(directory / "dataset_info.json", tmp_dir, text.dataset.replace("/", "-"))
+    folder = _folder(text.dataset, directory / "dataset_info.json", tmp_dir)
     source, target = (folder / f"{text.split}.{code}" for code in text.languages)
     if not (source.exists() and target.exists()):
         with (
@@ -151,9 +151,16 @@ def _prepared(text: PreparedText, tmp_dir: Path) -> tuple[Path, Path]:
     return source, target
 
 
-def _folder(path: Path, tmp_dir: Path, name: str = "") -> Path:
-    """Makes the folder of a file's plain text; that of another file under its name goes."""
-    name = name or path.name
+def _folder(name: str, path: Path, tmp_dir: Path) -> Path:
+    """Makes the folder of a file's plain text; that of another file under its name goes.
+
+    Args:
+      name: with its folders, since files in two of them may have the same name.
+      path: where the file stands.
+      tmp_dir: the folder goes below it.
+    """
+    # One level, whatever the name: it may lead out of `tmp_dir`.
+    name = name.replace("%", "%25").replace("/", "%2F")
     status = path.stat()
     identity = f"{_READERS_VERSION} {name} {status.st_size} {status.st_mtime_ns}"
     fingerprint = hashlib.sha256(identity.encode()).hexdigest()[:12]
