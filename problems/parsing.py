@@ -19,7 +19,6 @@ from t2t_keras.trees.penn_treebank import files_below, split_files
 from t2t_keras.trees.symbols import escaped, rebuilt, words_of
 from t2t_keras.trees.tree import bracketed
 
-
 # The name of what another parser made of unlabelled text.
 _SILVER = "silver"
 

@@ -2,8 +2,9 @@
 
 Chunks of a text are found by byte position, and a vocabulary is learned before anything is encoded:
 both need files that are read in any place and more than once. The plain text stands in
-`<tmp_dir>/plain_text/<file>.<fingerprint>/`, with "%2F" for "/". A file there is whole or not there, so an interrupted
-conversion goes on with the next file; another archive under an old name is converted anew.
+`<tmp_dir>/plain_text/<file>.<fingerprint>/`, with "%2F" for a "/" in the file's name. A file there
+is whole or not there, so an interrupted conversion goes on with the next file; another archive
+under an old name is converted anew.
 """
 
 import contextlib

@@ -1,5 +1,6 @@
 """Scores of each checkpoint, against those of the commands that do one."""
 
+import contextlib
 import dataclasses
 import json
 import shutil
@@ -13,6 +14,7 @@ from t2t_keras.data.generated import open_generated
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.tables.results import read_results
 from t2t_keras.training.checkpoints import load_weights
+from t2t_keras.training.following import Patience
 from t2t_keras.training.run_record import RunRecord
 
 FAST = "--decode_hparams=beam_size=1,extra_length=2"
@@ -89,6 +91,31 @@ def test_test_set_and_file_of_results(random_run, tmp_path):
     assert set(points(run / "eval_test")) == {"loss", "perplexity", "accuracy"}
     line = json.loads(results.read_text().splitlines()[0])
     assert set(line) == {field.name for field in dataclasses.fields(test)}
+
+
+def test_runs_with_one_file_of_results(random_run, tmp_path):
+    results = tmp_path / "results.jsonl"
+    flags = ["--min_steps=30", "--noeval_bleu"]
+    for name in ("run", "mean"):
+        shutil.copytree(random_run, tmp_path / name)
+        evaluate(f"--output_dir={tmp_path / name}", f"--results_file={results}", *flags)
+    evaluate(f"--output_dir={tmp_path / 'run'}", f"--results_file={results}", *flags)
+    assert len(read_results(results)) == 2
+    # Another file gets what was scored before.
+    other = tmp_path / "other.jsonl"
+    evaluate(f"--output_dir={tmp_path / 'run'}", f"--results_file={other}", *flags)
+    assert read_results(other) == read_results(results)[:1]
+
+
+def test_started_before_the_training(random_run, tmp_path, monkeypatch):
+    def start_training(_):
+        shutil.copytree(random_run, tmp_path / "run")
+
+    patience = Patience(wait_minutes=1e-3, poll_seconds=0.01, sleep=start_training)
+    monkeypatch.setattr(t2t_eval, "patience", lambda flags: patience)
+    with contextlib.suppress(FileExistsError):  # It waits once more, at the end.
+        evaluate(f"--output_dir={tmp_path / 'run'}", "--min_steps=30", "--noeval_bleu")
+    assert read_results(tmp_path / "run" / "eval_dev" / "results.jsonl")[0].steps == 30
 
 
 def test_no_checkpoint(random_run, capsys):
