@@ -11,7 +11,8 @@ import time
 import pytest
 
 from t2t_keras import registry
-from t2t_keras.data.atomic_file import write_atomically
+from t2t_keras.data import atomic_file
+from t2t_keras.data.atomic_file import replaced_atomically, write_atomically
 from t2t_keras.data.encode import ShardEncoder
 from t2t_keras.data.generate import generate
 from t2t_keras.data.generated import open_generated
@@ -66,7 +67,12 @@ def test_nothing_but_own_files_is_removed(problem, tmp_dir, tmp_path):
     directory = tmp_path / "parallel_text"
     directory.mkdir()
     mine = {"notes.txt", "train.source.old.txt", "my.source.txt", "train-1.tokens"}
-    stale = {"train-00099.tokens.npy", "vocab.model.partial", "test.target.txt", "manifest.json"}
+    stale = {
+        "train-00099.tokens.npy",
+        "vocab.model.0123abcd.partial",
+        "test.target.txt",
+        "manifest.json",
+    }
     for name in mine | stale:
         (directory / name).write_text("old")
     generate(problem, tmp_path, tmp_dir)
@@ -194,13 +200,33 @@ def test_a_worker_that_cannot_write_names_the_file(tmp_dir, tmp_path):
     assert not (tmp_path / "parallel_text" / "manifest.json").exists()
 
 
-def test_a_full_disk_names_the_file(tmp_path):
+def test_a_full_disk_names_the_file(tmp_path, monkeypatch):
     path = tmp_path / "train-00000.tokens.npy"
     # What is written to /dev/full finds a disk without room.
-    (tmp_path / f"{path.name}.partial").symlink_to("/dev/full")
+    (tmp_path / "begun").symlink_to("/dev/full")
+    monkeypatch.setattr(atomic_file, "_temporary", lambda path: path.with_name("begun"))
     with pytest.raises(UserError, match=rf"{path} cannot be written: No space left on device"):
         write_atomically(path, b"content")
     assert contents(tmp_path) == {}
+
+
+def test_two_may_write_one_file(tmp_path):
+    path = tmp_path / "some"
+    with replaced_atomically(path) as first:
+        first.write(b"a lot of it")
+        first.flush()
+        (begun,) = tmp_path.iterdir()
+        os.utime(begun, (1, 1))
+        with replaced_atomically(path) as second:
+            second.write(b"all")
+        assert path.read_bytes() == b"all"
+        first.write(b" and the rest")
+    assert contents(tmp_path) == {"some": b"a lot of it and the rest"}
+    # What a process that was killed has left goes.
+    begun.write_bytes(b"a lot")
+    os.utime(begun, (1, 1))
+    write_atomically(path, b"all")
+    assert contents(tmp_path) == {"some": b"all"}
 
 
 def test_a_file_replaces_an_older_one_at_once(tmp_path):
