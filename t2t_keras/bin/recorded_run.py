@@ -12,7 +12,7 @@ _ABOUT_THE_RUN = ("problem", "problem_config", "model", "hparams_set", "hparams"
 
 
 def recorded_run(flags: FlagValues, patience: Patience = NO_WAIT) -> RunRecord:
-    """Returns the record of the run in --output_dir.
+    """Returns the record of the run in --output_dir, with the test set that the flags say.
 
     Args:
       flags: the command's.
@@ -39,4 +39,4 @@ def recorded_run(flags: FlagValues, patience: Patience = NO_WAIT) -> RunRecord:
             f"The run in {flags.output_dir} was trained otherwise: {'; '.join(differences)}. "
             f"Leave these flags out, or give the --output_dir of another run."
         )
-    return record
+    return dataclasses.replace(record, problem=request.problem)

@@ -27,7 +27,7 @@ from t2t_keras.data.text_formats import (
     write_both_languages,
     write_one_language,
 )
-from t2t_keras.data.tfds_text import dataset_directory, write_prepared
+from t2t_keras.data.tfds_text import dataset_directory, what_is_lost, write_prepared
 from t2t_keras.errors import UserError
 
 FOLDER = "plain_text"
@@ -142,6 +142,7 @@ def _prepared(text: PreparedText, tmp_dir: Path) -> tuple[Path, Path]:
     directory = dataset_directory(text)
     folder = _folder(text.dataset, directory / "dataset_info.json", tmp_dir)
     source, target = (folder / f"{text.split}.{code}" for code in text.languages)
+    print(what_is_lost(text), flush=True)
     if not (source.exists() and target.exists()):
         with (
             _named_errors(folder),
