@@ -10,6 +10,7 @@ import sacrebleu
 import tensorflow as tf
 
 from t2t_keras.bin import t2t_eval
+from t2t_keras.data.generate import generate
 from t2t_keras.data.generated import open_generated
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.tables.results import read_results
@@ -78,7 +79,7 @@ def test_each_checkpoint_once(random_run, tmp_path, capsys):
     assert "BLEU|nrefs:1|" in printed
 
 
-def test_test_set_and_file_of_results(random_run, tmp_path):
+def test_test_set_and_file_of_results(random_run, tmp_path, capsys):
     run, results = tmp_path / "run", tmp_path / "results.jsonl"
     shutil.copytree(random_run, run)
     flags = [f"--output_dir={run}", f"--results_file={results}", "--min_steps=30", "--noeval_bleu"]
@@ -91,6 +92,26 @@ def test_test_set_and_file_of_results(random_run, tmp_path):
     assert set(points(run / "eval_test")) == {"loss", "perplexity", "accuracy"}
     line = json.loads(results.read_text().splitlines()[0])
     assert set(line) == {field.name for field in dataclasses.fields(test)}
+
+    # Another test set than the run was trained beside is another text, with its name.
+    text = random_run.parent
+    for language in ("en", "de"):
+        shutil.copy(text / f"dev.{language}", tmp_path / f"news.{language}")
+    config = f"test={tmp_path / 'news'}"
+    record = RunRecord.load(run)
+    problem = dataclasses.replace(record.problem, test=str(tmp_path / "news"))
+    generate(problem, tmp_path / "data", text)
+    flags += ["--eval_use_test_set", f"--problem_config={config}"]
+    capsys.readouterr()
+    evaluate(*flags, f"--data_dir={tmp_path / 'data'}")
+    name = f"{tmp_path / 'news'} (3 lines)"
+    assert f"{name} at step 30: loss " in capsys.readouterr().out
+    news = read_results(results)[2]
+    assert (news.split, news.text, news.loss) == ("test", name, pytest.approx(dev.loss))
+    # The run's own data has the other test set.
+    with pytest.raises(SystemExit):
+        evaluate(*flags)
+    assert "test=test there, test=" in capsys.readouterr().err
 
 
 def test_runs_with_one_file_of_results(random_run, tmp_path):

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -163,7 +164,7 @@ def group_is_gone(group):
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_a_process_killed_while_it_writes(problem, tmp_dir, tmp_path, number):
+def test_a_process_killed_while_it_writes(problem, tmp_dir, tmp_path, capsys, number):
     process = start(tmp_path)
     directory = tmp_path / "parallel_text"
     wait_until(lambda: (directory / "train-00020.tokens.npy").exists())
@@ -182,9 +183,15 @@ def test_a_process_killed_while_it_writes(problem, tmp_dir, tmp_path, number):
     assert not (directory / "manifest.json").exists()
     with pytest.raises(UserError, match="incomplete"):
         open_generated(problem, tmp_path)
-    generate(problem, tmp_path, tmp_dir)
+    workers = 2 if number == signal.SIGKILL else 1
+    generate(problem, tmp_path, tmp_dir, workers, chunk_pairs=1)
+    kept = re.search(r"Continuing: (\d+) of 230 training shards", capsys.readouterr().out)
+    assert int(kept[1]) > 10
     assert not list(directory.glob("*.partial"))
     verify(directory, open_generated(problem, tmp_path).manifest)
+    if workers == 2:
+        generate(problem, tmp_path / "whole", tmp_dir, chunk_pairs=1)
+        assert contents(directory) == contents(tmp_path / "whole" / "parallel_text")
 
 
 def test_a_worker_that_cannot_write_names_the_file(tmp_dir, tmp_path):
