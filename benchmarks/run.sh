@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The long measurements: restricted self-attention against full self-attention; the memory of a
-# training step against what is counted of it; t2t-datagen and the input pipeline on 4.5 million
-# pairs; a served export under load; faults of several workers, and what they exchange; then training
-# and decoding speed beside other toolkits on the same batches.
+# The long measurements: which test sees which fault; restricted self-attention against full
+# self-attention; the memory of a training step against what is counted of it; t2t-datagen and the
+# input pipeline on 4.5 million pairs; a served export under load; faults of several workers, and
+# what they exchange; then training and decoding speed beside other toolkits on the same batches.
 #
 # TEXT is a folder of text (see datagen_scale.py).
 # RUN is the run that is exported and served; default: a small model with random weights.
@@ -11,6 +11,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+python benchmarks/broken_on_purpose.py
 python benchmarks/restricted_attention.py
 python benchmarks/training_memory.py
 scale=$(mktemp -d)

@@ -15,13 +15,15 @@ set -uo pipefail
 
 # Slurm says who the workers are; nothing else is needed. A task that ends with an error does not
 # take the others with it: each says itself, in its log, which worker was the cause.
-srun --kill-on-bad-exit=0 --label t2t-trainer --problem=translate_ende \
+srun --kill-on-bad-exit=0 --label --cpus-per-task="$SLURM_CPUS_PER_TASK" \
+    t2t-trainer --problem=translate_ende \
     --hparams_set=transformer_big --data_dir=data --output_dir=runs/ende_big
 status=$?
 
-# 75: a worker was killed, stopped or missing; 143: stopped by SIGTERM, as before the time is over.
-# Either continues from the newest checkpoint.
-if [ "$status" -eq 75 ] || [ "$status" -eq 137 ] || [ "$status" -eq 143 ]; then
+# The highest status of all tasks. 2: something must be changed first. Others, as 75 (a worker was
+# killed, stopped or missing), 143 (SIGTERM, as before the time is over) or 139 (a fault in a
+# library), continue from the newest checkpoint; not for ever, should it never get further.
+if [ "$status" -ne 0 ] && [ "$status" -ne 2 ] && [ "${SLURM_RESTART_COUNT:-0}" -lt 20 ]; then
     scontrol requeue "$SLURM_JOB_ID"
 fi
 exit "$status"

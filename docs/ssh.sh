@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # ssh.sh HOST...: one worker on each host, over ssh; the first is the chief.
-# All hosts have the package at the same place, and see the working directory (NFS or the like).
+# All hosts have t2t-trainer at the same place as this one, and see the working directory (NFS or the like).
 #   ./ssh.sh gpu01 gpu02 gpu03 gpu04
 # It ends when all workers have ended, with the highest of their exit statuses. Ctrl-C or SIGTERM
 # stops them all after the same step, saved.
@@ -8,6 +8,7 @@ set -uo pipefail
 [ $# -ge 2 ] || { echo "Give at least two hosts." >&2; exit 2; }
 
 port=2222
+trainer=$(command -v t2t-trainer) || { echo "t2t-trainer is not on the PATH." >&2; exit 2; }
 list=""
 for host in "$@"; do
     list+="${list:+, }\"$host:$port\""
@@ -20,7 +21,7 @@ for host in "$@"; do
     config="{\"cluster\": {\"worker\": [$list]}, \"task\": {\"type\": \"worker\", \"index\": $index}}"
     # shellcheck disable=SC2029 # The directory and the configuration are those of this machine.
     ssh "$host" "cd '$PWD' && echo \$\$ > logs/worker-$index.pid && export TF_CONFIG='$config' && \
-        exec t2t-trainer --problem=translate_ende --hparams_set=transformer_big \
+        exec '$trainer' --problem=translate_ende --hparams_set=transformer_big \
         --data_dir=data --output_dir=runs/ende_big" > "logs/worker-$index.log" 2>&1 < /dev/null &
     workers+=($!)
     index=$((index + 1))

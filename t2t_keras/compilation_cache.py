@@ -18,15 +18,19 @@ def keep_compiled() -> None:
     kind of machine and each combination of versions has one of its own: compiled code is made for
     one processor. Nothing is kept where that cannot be written.
     """
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = home / "t2t_keras" / f"compiled-{_machine()}"
-    # Whoever writes there first makes the folder.
-    present = next(path for path in (folder, *folder.parents) if path.exists())
+    try:
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        folder = home / "t2t_keras" / f"compiled-{_machine()}"
+        # Whoever writes there first makes the folder.
+        present = next(path for path in (folder, *folder.parents) if path.exists())
+    except (OSError, RuntimeError):  # There is no home, or it may not be looked into.
+        return
     if not os.access(present, os.W_OK):
         return
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder))
     flags = os.environ.get("TF_XLA_FLAGS", "")
-    if _TENSORFLOW_FLAG not in flags:
+    # TensorFlow divides its flags at spaces.
+    if _TENSORFLOW_FLAG not in flags and " " not in str(folder):
         os.environ["TF_XLA_FLAGS"] = f"{flags} {_TENSORFLOW_FLAG}={folder}".strip()
 
 

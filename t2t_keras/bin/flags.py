@@ -123,7 +123,12 @@ def _define_common(flags: FlagValues) -> None:
     text("t2t_usr_dir", "", "Directory with the user's own problems, sets and models.")
     switch("registry_help", "Lists all problems, hyperparameter sets and models, and ends.")
     absl_flags.DEFINE_integer(
-        "random_seed", 1, "Seed of initial weights, dropout and order.", 0, flag_values=flags
+        "random_seed",
+        1,
+        "Seed of initial weights, dropout and order.",
+        0,
+        2**32 - 1,
+        flag_values=flags,
     )
     switch("help", "Shows this help.")
 

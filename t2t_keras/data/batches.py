@@ -42,7 +42,7 @@ class TokenBatches:
         self.left_out = len(lengths) - len(self._kept)
         if not len(self._kept):
             raise UserError(
-                f"None of the {len(lengths)} training pairs has at most max_length={max_length} "
+                f"None of the {len(lengths)} pairs has at most max_length={max_length} "
                 f"tokens a side. Raise max_length."
             )
         self.longest = int(longest[self._kept].max())

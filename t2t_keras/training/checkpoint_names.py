@@ -35,6 +35,15 @@ def step_or_none(path: str | Path) -> int | None:
     return int(found[1]) if found else None
 
 
+def weights_alone(path: str | Path) -> UserError:
+    """Returns the error of going on from a checkpoint without the optimizer's state."""
+    return UserError(
+        f"The checkpoint {path} holds weights alone, as a mean of checkpoints or the best weights "
+        f"do: a run cannot be continued from it. Start a new one, in a new --output_dir, with "
+        f"--warm_start_from={path}."
+    )
+
+
 def refuse_other_format(directory: str | Path, suffix: str) -> None:
     """Raises `UserError` where there are checkpoints, but all of another suffix than this."""
     held = {each: files_by_step(directory, each) for each in (TENSORFLOW_SUFFIX, NPZ_SUFFIX)}

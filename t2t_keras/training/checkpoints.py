@@ -16,6 +16,7 @@ from t2t_keras.training.checkpoint_names import (
     files_by_step,
     no_checkpoint,
     refuse_other_format,
+    weights_alone,
 )
 
 SUFFIX = TENSORFLOW_SUFFIX
@@ -33,6 +34,7 @@ class Checkpoints:
     def __init__(self, directory: str | Path, state: dict[str, object], keep: int):
         self._directory = Path(directory)
         self._checkpoint = tf.train.Checkpoint(**state)
+        self._has_optimizer = "optimizer" in state
         self._keep = keep
         self._manager = None
 
@@ -58,7 +60,7 @@ class Checkpoints:
             )
         if not whole:
             return None
-        self._checkpoint.restore(whole[-1]).assert_existing_objects_matched()
+        self._restore(whole[-1])
         for interrupted in self._directory.glob(f"{NAME}-*_temp"):
             shutil.rmtree(interrupted)
         # So that `tf.train.latest_checkpoint` and the manager below agree with what was found.
@@ -81,6 +83,12 @@ class Checkpoints:
         """
         if damage := _damage(path):
             raise UserError(f"The checkpoint {path} is damaged: {damage}")
+        self._restore(path)
+
+    def _restore(self, path: str) -> None:
+        names = tf.train.load_checkpoint(path).get_variable_to_shape_map()
+        if self._has_optimizer and not any(name.startswith("optimizer/") for name in names):
+            raise weights_alone(path)
         self._checkpoint.restore(path).assert_existing_objects_matched()
 
     def save(self, step: int) -> str:

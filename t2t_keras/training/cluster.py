@@ -87,7 +87,7 @@ def _from_tf_config(text: str) -> Cluster:
     for address in addresses:
         try:
             _host_and_port(address)
-        except ValueError:
+        except (ValueError, AttributeError):
             raise refused(f"has the address {address!r}; host:port is expected") from None
     if len(set(addresses)) < len(addresses):
         raise refused("names an address twice")
@@ -110,12 +110,16 @@ def _from_slurm() -> Cluster:
             gpus_per_node=tasks, gpus_per_task=1, auto_set_gpu=False
         )
         addresses = resolver.cluster_spec().as_dict()["worker"]
+        # The resolver orders hosts as text, so that the task's own number may be another's place.
+        first_port = min(_host_and_port(address)[1] for address in addresses)
+        port = first_port + int(os.environ["SLURM_LOCALID"])
+        index = addresses.index(f"{os.environ['SLURMD_NODENAME']}:{port}")
     except (RuntimeError, ValueError, KeyError) as error:
         raise UserError(
             f"Slurm's description of this step cannot be read: {error} Start the command with "
             f"srun, one task a machine; or set TF_CONFIG."
         ) from None
-    return Cluster(tuple(addresses), resolver.task_id)
+    return Cluster(tuple(addresses), index)
 
 
 def _host_and_port(address: str) -> tuple[str, int]:

@@ -47,7 +47,8 @@ class Evaluator:
         self._dev = SplitEvaluator(step, record, generated, "dev", eval_steps)
         self._with_bleu = with_bleu and writes
         self._writes = writes
-        self._best_step: int | None = None
+        # Read once: of several workers one writes, and the others may see it late.
+        self._entries: list[dict[str, Any]] | None = None
         self.left_out = self._dev.left_out
         self.report = ""
 
@@ -69,8 +70,6 @@ class Evaluator:
 
     def best_step(self) -> int:
         """Returns the step of the lowest dev loss so far, or -1."""
-        if self._best_step is not None:
-            return self._best_step
         history = self._history()
         return min(history, key=lambda entry: entry["loss"])["step"] if history else -1
 
@@ -79,10 +78,9 @@ class Evaluator:
         history = [entry for entry in self._history() if entry["step"] < step]
         report = {"score": self.report.splitlines()} if self.report else {}
         history.append({"step": step, **scalars, **report})
+        self._entries = history
         text = "".join(json.dumps(entry) + "\n" for entry in history)
         best = min(history, key=lambda entry: entry["loss"])
-        # Remembered, since another worker may not have written it yet.
-        self._best_step = best["step"]
         if not self._writes:
             return
         if best["step"] == step:
@@ -93,7 +91,8 @@ class Evaluator:
         write_atomically(self._output_dir / _HISTORY, text.encode("utf-8"))
 
     def _history(self) -> list[dict[str, Any]]:
-        path = self._output_dir / _HISTORY
-        if not path.exists():
-            return []
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        if self._entries is None:
+            path = self._output_dir / _HISTORY
+            lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+            self._entries = [json.loads(line) for line in lines]
+        return self._entries

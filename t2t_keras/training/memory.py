@@ -94,18 +94,24 @@ def step_memory(
 
 
 def _encoder_layer(hparams: HParams, length: int) -> float:
-    return (
-        _attention(hparams, _visible(hparams, length))
-        + _position_wise(hparams)
-        + 2 * _residual(hparams)
-    )
+    attention = _self_attention(hparams, length, blocks=3)
+    return attention + _position_wise(hparams) + 2 * _residual(hparams)
 
 
 def _decoder_layer(hparams: HParams, length: int) -> float:
-    return _encoder_layer(hparams, length) + _attention(hparams, length) + _residual(hparams)
+    attention = _self_attention(hparams, length, blocks=2) + _attention(hparams, length)
+    return attention + _position_wise(hparams) + 3 * _residual(hparams)
 
 
-def _attention(hparams: HParams, keys: int) -> float:
+def _self_attention(hparams: HParams, length: int, blocks: int) -> float:
+    """With a radius, each block of queries has keys and values of its own, of so many blocks."""
+    radius = hparams.self_attention_radius
+    if not radius:
+        return _attention(hparams, length)
+    return _attention(hparams, min(blocks * max(radius, 16), length + 32), copies=blocks)
+
+
+def _attention(hparams: HParams, keys: int, copies: int = 1) -> float:
     """Scaled queries, keys, values and joined heads; for each head and key the weights, twice.
 
     Twice, since the softmax is kept in float32, and again with illegal keys at 0 or in the type of
@@ -113,13 +119,7 @@ def _attention(hparams: HParams, keys: int) -> float:
     """
     size, (d_k, d_v) = _BYTES[hparams.compute_dtype], hparams.head_widths()
     weight = _FLOAT32 + size + (_BOOLEAN if hparams.attention_dropout else 0)
-    return hparams.num_heads * (size * 2 * (d_k + d_v) + weight * keys)
-
-
-def _visible(hparams: HParams, length: int) -> int:
-    """Keys that a query of self-attention is compared with: with a radius, those of 3 blocks."""
-    radius = hparams.self_attention_radius
-    return min(3 * max(radius, 16), length + 32) if radius else length
+    return hparams.num_heads * (size * (1 + copies) * (d_k + d_v) + weight * keys)
 
 
 def _position_wise(hparams: HParams) -> float:

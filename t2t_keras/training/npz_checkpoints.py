@@ -21,6 +21,7 @@ from t2t_keras.training.checkpoint_names import (
     files_by_step,
     no_checkpoint,
     refuse_other_format,
+    weights_alone,
 )
 
 SUFFIX = NPZ_SUFFIX
@@ -185,11 +186,7 @@ def _assign(state: Mapping[str, Any], arrays: dict[str, np.ndarray], path: str |
     variables = named_variables(state)
     missing = [name for name in variables if name not in arrays]
     if missing and not any(name.startswith(f"{_MODEL}/") for name in missing):
-        raise UserError(
-            f"The checkpoint {path} holds weights alone, as a mean of checkpoints or the best "
-            f"weights do: a run cannot be continued from it. Start a new one, in a new "
-            f"--output_dir, with --warm_start_from={path}."
-        )
+        raise weights_alone(path)
     wrong = [
         f"{name} is {list(arrays[name].shape)} there, {list(variable.shape)} in the model"
         for name, variable in variables.items()

@@ -10,7 +10,7 @@ from t2t_keras.training.checkpoint_names import (
     NPZ_SUFFIX,
     TENSORFLOW_SUFFIX,
     files_by_step,
-    step_of,
+    step_or_none,
 )
 from t2t_keras.training.run_record import RunRecord
 from t2t_keras.training.training_cost import copy_cost
@@ -52,12 +52,18 @@ def convert_npz_run(
             f"stand among. Give a new directory."
         )
     path = str(checkpoint_path) or npz_checkpoints.newest_checkpoint(model_dir)
+    step = step_or_none(path)
+    if step is None:
+        raise UserError(
+            f"The name of {path} does not say which step it is of: give it the name that "
+            f"t2t-trainer gave it, as model.ckpt-1000{NPZ_SUFFIX}."
+        )
     state = _restored_state(record, path)
     from t2t_keras.training.checkpoints import Checkpoints
 
     record.save(output_dir)
     copy_cost(path, output_dir)
-    made = Checkpoints(output_dir, state, keep=1).save(step_of(path))
+    made = Checkpoints(output_dir, state, keep=1).save(step)
     left = "with" if "optimizer" in state else "without"
     print(f"{made} is {path} as TensorFlow's, {left} the optimizer's state.")
     return made

@@ -8,6 +8,9 @@ from t2t_keras.decoding.translation import one_line
 from t2t_keras.training.progress import Totals
 from t2t_keras.training.run_record import RunRecord
 
+# Tokens that are measured at once where the run does not say how many fit.
+_USUAL_TOKENS = 4096
+
 
 class SplitEvaluator:
     """Measures a model on a split, with the weights that it has at each call.
@@ -40,12 +43,14 @@ class SplitEvaluator:
         self._split, self._decode_hparams = split, decode_hparams
         self._store = generated.store(split)
         hparams = record.hparams
+        # A run that asked for "auto" may have found its number on another machine.
+        self._most = hparams.microbatch_tokens or max(hparams.max_length, _USUAL_TOKENS)
         # Nothing is learned from these batches: their order does not matter, their size may be
         # what fits.
         self._batches = TokenBatches(
             self._store.lengths,
-            hparams.microbatch_tokens * step.num_replicas,
-            min(hparams.max_length, hparams.microbatch_tokens),
+            self._most * step.num_replicas,
+            min(hparams.max_length, self._most),
             seed=0,
         )
         self._eval_steps = eval_steps
@@ -54,15 +59,14 @@ class SplitEvaluator:
     def measure(self) -> dict[str, float]:
         """Returns {"loss": unsmoothed cross-entropy a token, "perplexity", "accuracy"}."""
         totals = Totals()
-        most = self._record.hparams.microbatch_tokens
         fixed = self._step.fixed_shapes
         batches = self._batches.epoch(0)
         for batch in batches[: self._eval_steps or len(batches)]:
             for part in split_batch(
-                self._store.lengths, batch, most, self._step.num_replicas, fixed_shapes=fixed
+                self._store.lengths, batch, self._most, self._step.num_replicas, fixed_shapes=fixed
             ):
                 here = self._step.replicas_here
-                arrays = replica_arrays(self._store, part, here, most if fixed else 0)
+                arrays = replica_arrays(self._store, part, here, self._most if fixed else 0)
                 totals.add(self._step.evaluate(arrays))
         return totals.scalars()
 

@@ -136,11 +136,12 @@ class TensorFlowStep:
                 return self._update(*inputs[0], measure_gradient)
             self._need_accumulators()
             sums = [self._accumulate(*each) for each in inputs]
+            norm = self._apply(measure_gradient)
         except tf.errors.ResourceExhaustedError as error:
             self._forget_gradients()
             raise OutOfMemoryError(error.message) from error
         totals = {name: tf.add_n([part[name] for part in sums]) for name in sums[0]}
-        return {**totals, "gradient_norm": self._apply(measure_gradient)}
+        return {**totals, "gradient_norm": norm}
 
     def fits(self, microbatch: Sequence[TokenArrays]) -> bool:
         """Returns whether the gradient of such parts fits into memory; nothing is changed.

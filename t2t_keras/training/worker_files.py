@@ -30,7 +30,7 @@ class ChiefCheckpoints:
     def restore_newest(self) -> str | None:
         """Restores the newest checkpoint that is whole, and has all others restore it."""
         path = self._checkpoints.restore_newest()
-        self._watch.tell_checkpoint(step_of(path) if path else 0)
+        self._watch.tell_checkpoint(step_of(path) if path else None)
         self._watch.checkpoint = path or ""
         return path
 
@@ -60,7 +60,7 @@ class FollowerCheckpoints:
           UserError: it is not in this worker's `--output_dir`, or cannot be read.
         """
         step = self._watch.told_checkpoint()
-        if not step:
+        if step is None:
             return None
         path = str(self._directory / f"{NAME}-{step}")
         deadline = time.monotonic() + _SHOWN_SECONDS

@@ -18,10 +18,12 @@ from t2t_keras.training.worker_fault import TRY_AGAIN, WorkerError
 from t2t_keras.training.worker_links import Link, wait_for_any
 from t2t_keras.training.worker_meeting import capital, ended, failed, stopped
 
-# The longest that building a model, writing a checkpoint or evaluating may take.
+# The longest that building a model, the first step, writing a checkpoint or evaluating may take.
 _BUSY_SECONDS = 3600.0
-# No worker begins a step for so long, and none is busy otherwise: the devices or the network hang.
+# No worker begins a step for so long, and for so many times the longest step before, and none is
+# busy otherwise: the devices or the network hang.
 _NO_STEP_SECONDS = 600.0
+_LONGER_THAN_BEFORE = 5
 # How long an end waits for a checkpoint that is being written.
 _SAVING_SECONDS = 60.0
 _FINISHED = 1 << 60
@@ -34,11 +36,15 @@ class _Worker:
         self.step, self.busy = -1, "starting"
         self.heard = self.changed = time.monotonic()
         self.behind_since: float | None = None
+        self.longest_step = 0.0
         self.done = False
 
     def report(self, step: int, busy: str) -> None:
         if (step, busy) != (self.step, self.busy):
-            self.changed, self.behind_since = time.monotonic(), None
+            now = time.monotonic()
+            if step > self.step >= 0 and not self.busy:
+                self.longest_step = max(self.longest_step, now - self.changed)
+            self.changed, self.behind_since = now, None
         self.step, self.busy = step, busy
 
     def where(self) -> str:
@@ -87,7 +93,7 @@ class WorkerWatch:
         self._own = self._workers[cluster.index]
         self._saving = threading.Lock()
         self._changed = threading.Condition()
-        self._told_checkpoint: int | None = None
+        self._told_checkpoint: list[int | None] = []
         self._over = threading.Event()
         self.checkpoint = ""
         self._thread = threading.Thread(target=self._watch, name="worker watch", daemon=True)
@@ -111,15 +117,15 @@ class WorkerWatch:
         """Returns the context in which a checkpoint is written: no fault interrupts it."""
         return self._saving
 
-    def tell_checkpoint(self, step: int) -> None:
-        """Tells all other workers, as the chief, which checkpoint to continue from; 0 = none."""
+    def tell_checkpoint(self, step: int | None) -> None:
+        """Tells all other workers, as the chief, which checkpoint to continue from, if any."""
         self._send({"checkpoint": step})
 
-    def told_checkpoint(self) -> int:
+    def told_checkpoint(self) -> int | None:
         """Returns what the chief told by `tell_checkpoint`, after waiting for it."""
         with self._changed:
-            self._changed.wait_for(lambda: self._told_checkpoint is not None)
-        return self._told_checkpoint
+            self._changed.wait_for(lambda: self._told_checkpoint)
+        return self._told_checkpoint[0]
 
     def fail(self, text: str, exit_status: int) -> None:
         """Tells the others that this worker ends with an error, and no longer watches."""
@@ -207,7 +213,7 @@ class WorkerWatch:
             return failed(self._cluster, index, message)
         with self._changed:
             if "checkpoint" in message:
-                self._told_checkpoint = message["checkpoint"]
+                self._told_checkpoint = [message["checkpoint"]]
             if "done" in message:
                 worker.done = True
                 worker.report(_FINISHED, "")
@@ -261,9 +267,11 @@ class WorkerWatch:
                     f"{_BUSY_SECONDS:g} s."
                 )
         idle = min(now - each.changed for each in self._workers.values())
-        if idle > _NO_STEP_SECONDS and not any(each.busy for each in self._workers.values()):
+        longest = max(each.longest_step for each in self._workers.values())
+        most = max(_NO_STEP_SECONDS, _LONGER_THAN_BEFORE * longest) if longest else _BUSY_SECONDS
+        if idle > most and not any(each.busy for each in self._workers.values()):
             return WorkerError(
-                f"No worker has begun a step for {_NO_STEP_SECONDS:g} s: all are "
+                f"No worker has begun a step for {most:.0f} s: all are "
                 f"{self._own.where()}. Their devices or the network between them hang."
             )
         return None

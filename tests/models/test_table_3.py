@@ -98,10 +98,13 @@ def test_logits_are_the_paper_s(trained, unseen, batch, numpy_transformer, weigh
     hparams, model = trained
     structure = {name: getattr(hparams, name) for name in STRUCTURE}
     reference = numpy_transformer.NumpyTransformer(weights_of(model), **structure)
-    for ours, (source, target) in zip(model(batch).numpy(), unseen, strict=True):
-        expected = reference.logits(source, target)
-        assert np.abs(expected).max() > 1
-        np.testing.assert_allclose(ours[: len(target)], expected, rtol=0, atol=1e-5)
+    expected = [reference.logits(source, target) for source, target in unseen]
+    for ours, theirs in zip(model(batch).numpy(), expected, strict=True):
+        assert np.abs(theirs).max() > 1
+        np.testing.assert_allclose(ours[: len(theirs)], theirs, rtol=0, atol=1e-5)
+    # As the trainer computes them.
+    packed = model(batch, packed=True)
+    np.testing.assert_allclose(packed, np.concatenate(expected), rtol=0, atol=1e-5)
 
 
 def test_cached_decoding_gives_the_same_logits(trained, batch):

@@ -58,6 +58,13 @@ def test_saved_pruned_and_restored(model, tmp_path):
     set_weights(model, -1)
     restored = Checkpoints(tmp_path, {"model": model}, 3).restore_newest()
     assert restored == str(tmp_path / "model.ckpt-10")
+    optimizer = keras.optimizers.Adam()
+    optimizer.build(model.trainable_variables)
+    whole = Checkpoints(tmp_path, {"model": model, "optimizer": optimizer}, 3)
+    with pytest.raises(UserError, match=r"weights alone.*--warm_start_from=.*model.ckpt-10"):
+        whole.restore_newest()
+    whole.save(11)
+    assert whole.restore_newest() == str(tmp_path / "model.ckpt-11")
     assert value_of(model) == 10
 
 

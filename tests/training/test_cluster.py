@@ -57,14 +57,22 @@ def test_what_tf_config_must_not_be(environment, why):
 
 
 def test_a_step_of_slurm(monkeypatch):
-    # What Slurm sets for the fourth task of `srun --nodes=3 --ntasks=4`.
-    step = dict(NUM_TASKS="4", NODELIST="gpu[07-08],login2", TASKS_PER_NODE="1,2,1")
+    # What Slurm sets for the third task of `srun --nodes=3 --ntasks=4`.
+    step = dict(NUM_TASKS="4", NODELIST="gpu[9-10],login2", TASKS_PER_NODE="1,2,1")
     environment = {f"SLURM_STEP_{name}": value for name, value in step.items()}
-    environment["SLURM_PROCID"] = "2"
+    environment |= dict(SLURM_PROCID="2", SLURM_LOCALID="1", SLURMD_NODENAME="gpu10")
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     found = cluster_from_environment(environment)
-    assert found == Cluster(("gpu07:8888", "gpu08:8888", "gpu08:8889", "login2:8888"), 2)
+    # In the order of text, which all workers find; only that it is the same matters.
+    assert found == Cluster(("gpu10:8888", "gpu10:8889", "gpu9:8888", "login2:8888"), 1)
+    monkeypatch.setenv("SLURMD_NODENAME", "gpu9")
+    monkeypatch.setenv("SLURM_LOCALID", "0")
+    assert cluster_from_environment(environment).index == 2
+    monkeypatch.setenv("SLURMD_NODENAME", "another")
+    with pytest.raises(UserError, match=r"Slurm.*cannot be read.*another"):
+        cluster_from_environment(environment)
+    monkeypatch.setenv("SLURMD_NODENAME", "gpu10")
     # TF_CONFIG, which is more definite, comes first; one task of a step is a process alone.
     assert cluster_from_environment(environment | tf_config({"worker": ["a:1", "b:1"]})).index == 0
     assert cluster_from_environment(environment | {"SLURM_STEP_NUM_TASKS": "1"}) is None

@@ -4,12 +4,17 @@ import dataclasses
 import json
 
 import pytest
+import tensorflow as tf
 
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.training import microbatch
 from t2t_keras.training.memory import step_memory
 from t2t_keras.training.microbatch import Microbatch, find_microbatch, most_that_fit
+from t2t_keras.training.run_record import RunRecord
+from t2t_keras.training.split_evaluation import SplitEvaluator
+from t2t_keras.training.tensorflow_step import TensorFlowStep
+from t2t_keras.training.trainer import train
 
 AUTO = HParams(microbatch_tokens=0)
 
@@ -110,3 +115,25 @@ def test_auto_is_counted_on_a_cpu(make_record, generated, tmp_path, capsys, monk
     monkeypatch.setattr(microbatch, "free_memory", lambda: 1000)
     with pytest.raises(UserError, match="Out of memory with sentences of max_length=32"):
         find_microbatch(step, record, generated, tmp_path / "other")
+
+
+def test_a_run_with_auto_trains_and_is_measured(
+    make_record, make_strategy, generated, tmp_path, capsys
+):
+    auto, given = (make_record(microbatch_tokens=number, train_steps=1) for number in (0, 512))
+    tf.config.run_functions_eagerly(True)  # Building graphs would take longer.
+    steps = []
+
+    def make_step(record, xla):
+        steps.append(TensorFlowStep(record.make_model, record.hparams, make_strategy(), 1, xla))
+        return steps[-1]
+
+    train(auto, generated, tmp_path, make_step)
+    assert "microbatch_tokens=auto: " in capsys.readouterr().out
+    loaded = RunRecord.load(tmp_path)
+    assert loaded.hparams.microbatch_tokens == 0, "as it was asked for"
+    # What t2t-eval measures it with.
+    ours, theirs = (SplitEvaluator(steps[0], record, generated) for record in (loaded, given))
+    assert ours.measure() == pytest.approx(theirs.measure(), rel=1e-5)
+    assert ours.left_out == theirs.left_out == 0
+    tf.config.run_functions_eagerly(False)

@@ -4,6 +4,7 @@ The processes are real, and only pretend to train; `benchmarks/worker_faults.py`
 """
 
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -12,6 +13,10 @@ import time
 from pathlib import Path
 
 import pytest
+
+from t2t_keras.training import worker_watch
+from t2t_keras.training.cluster import Cluster
+from t2t_keras.training.worker_watch import WorkerWatch
 
 SILENCE = 3.0
 
@@ -157,3 +162,19 @@ def test_a_stranger_at_the_chief_s_port_does_no_harm(start, addresses):
     workers.append(start(2))
     for worker in workers:
         assert worker.stdout.readline() == "trains\n"
+
+
+def test_when_no_worker_begins_a_step(monkeypatch):
+    monkeypatch.setattr(worker_watch, "_NO_STEP_SECONDS", 0.1)
+    faults = []
+    watch = WorkerWatch(Cluster(("a:1",), 0), {}, 0.2, lambda fault, _: faults.append(str(fault)))
+    watch.begins(0)
+    time.sleep(0.3)
+    assert not faults, "the first step may take long"
+    watch.begins(1)
+    time.sleep(0.3)
+    assert not faults, "a step may take five times as long as the one before"
+    end = time.monotonic() + 60
+    while not faults and time.monotonic() < end:
+        time.sleep(0.1)
+    assert re.match(r"No worker has begun a step for \d+ s: all are in step 2\.", faults[0])

@@ -1,0 +1,151 @@
+"""Where the time of a training step goes: its operators, and its matrix products by themselves.
+
+    python benchmarks/step_profile.py --hparams_set=transformer_base --vocab_size=32000
+        --tokens=1024 --length=32 [--hparams=...]
+
+Prints the median of some steps; what the same matrix products take when nothing else is done, in
+turns with the steps; and milliseconds by operator, from a trace of one step by TensorFlow's
+profiler. Operators run side by side, so that together they may take longer than the step.
+"""
+
+import collections
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from absl import app, flags
+
+from t2t_keras.environment import prepare_tensorflow
+
+prepare_tensorflow()
+
+_SET = flags.DEFINE_string("hparams_set", "transformer_base", "Hyperparameter set.")
+_HPARAMS = flags.DEFINE_string("hparams", "", "What differs from the set.")
+_VOCAB_SIZE = flags.DEFINE_integer("vocab_size", 32_000, "Ids of the shared vocabulary.")
+_TOKENS = flags.DEFINE_integer("tokens", 1024, "Tokens of the step on either side.")
+_LENGTH = flags.DEFINE_integer("length", 32, "Tokens of each sentence.")
+_ROUNDS = flags.DEFINE_integer("rounds", 7, "Steps, and turns of products, that are timed.")
+_ROWS = flags.DEFINE_integer("rows", 16, "Operators that are named; the others are one row.")
+
+
+def main(_) -> None:
+    """Times steps and products in turns, then traces a step."""
+    import numpy as np
+    import tensorflow as tf
+
+    from t2t_keras import registry
+    from t2t_keras.data.batches import TokenArrays
+    from t2t_keras.models.transformer import Transformer
+    from t2t_keras.training.tensorflow_step import TensorFlowStep
+
+    hparams = registry.hparams(_SET.value, _HPARAMS.value)
+    step = TensorFlowStep(
+        lambda: Transformer.from_hparams(hparams, _VOCAB_SIZE.value),
+        hparams,
+        tf.distribute.MirroredStrategy(["/cpu:0"]),
+        seed=1,
+    )
+    shape = (_TOKENS.value // _LENGTH.value, _LENGTH.value)
+    ids = np.random.default_rng(0).integers(3, _VOCAB_SIZE.value, shape, np.int32)
+    parts = [[TokenArrays(ids, ids)]]
+
+    def whole_step() -> float:
+        start = time.perf_counter()
+        float(step.update(step.steps_done(), parts)["loss"])
+        return time.perf_counter() - start
+
+    shapes = product_shapes(hparams, _VOCAB_SIZE.value, *shape)
+    operations = sum(count * 3 * 2 * b * m * k * n for count, (b, m, k, n) in shapes)
+    times = collections.defaultdict(list)
+    for number in range(_ROUNDS.value + 1):
+        found = whole_step(), sum(count * product_seconds(*each) for count, each in shapes)
+        if number:
+            times["step"].append(found[0])
+            times["its matrix products alone"].append(found[1])
+    print("| what | ms | GFLOP/s |\n|---|---|---|")
+    for name, seconds in times.items():
+        median = statistics.median(seconds)
+        print(f"| {name} | {median * 1e3:,.0f} | {operations / median / 1e9:,.0f} |")
+
+    with tempfile.TemporaryDirectory() as folder:
+        tf.profiler.experimental.start(folder)
+        whole_step()
+        tf.profiler.experimental.stop()
+        operators = milliseconds(Path(folder))
+    print("\n| operator | calls | ms |\n|---|---|---|")
+    ranked = sorted(operators.items(), key=lambda item: -item[1][1])
+    rest = [found for _, found in ranked[_ROWS.value :]]
+    others = sum(calls for calls, _ in rest), sum(spent for _, spent in rest)
+    for name, (calls, spent) in [*ranked[: _ROWS.value], ("others", others)]:
+        print(f"| {name} | {calls:,} | {spent:,.1f} |")
+
+
+def product_shapes(hparams, vocab_size: int, sentences: int, length: int) -> list[tuple]:
+    """Returns (how many, (batch, m, k, n)) of the forward pass's products [m, k] x [k, n]."""
+    tokens, width, heads = sentences * length, hparams.d_model, hparams.num_heads
+    d_k, d_v = hparams.head_widths()
+    attentions, layers = 3 * hparams.num_layers, 2 * hparams.num_layers
+    return [
+        (2 * attentions, (1, tokens, width, heads * d_k)),
+        (attentions, (1, tokens, width, heads * d_v)),
+        (attentions, (1, tokens, heads * d_v, width)),
+        (attentions, (sentences * heads, length, d_k, length)),
+        (attentions, (sentences * heads, length, length, d_v)),
+        (layers, (1, tokens, width, hparams.d_ff)),
+        (layers, (1, tokens, hparams.d_ff, width)),
+        (1, (1, tokens, width, vocab_size)),
+    ]
+
+
+def product_seconds(batch: int, m: int, k: int, n: int) -> float:
+    """Returns the seconds of one product forward, and of the two of its gradient."""
+    import tensorflow as tf
+
+    @tf.function(autograph=False)
+    def products(left, right, gradient):
+        forward = tf.matmul(left, right)
+        to_left = tf.matmul(gradient, right, transpose_b=True)
+        to_right = tf.matmul(left, gradient, transpose_a=True)
+        return [tf.reduce_max(each[..., :1, :1]) for each in (forward, to_left, to_right)]
+
+    if (batch, m, k, n) not in _COMPILED:
+        _COMPILED[batch, m, k, n] = (
+            products,
+            [
+                tf.random.normal((batch, rows, columns))
+                for rows, columns in ((m, k), (k, n), (m, n))
+            ],
+        )
+    products, arrays = _COMPILED[batch, m, k, n]
+    products(*arrays)
+    start = time.perf_counter()
+    [float(each) for each in products(*arrays)]
+    return time.perf_counter() - start
+
+
+_COMPILED: dict[tuple, tuple] = {}
+
+
+def milliseconds(folder: Path) -> dict[str, tuple[int, float]]:
+    """Returns calls and milliseconds of each type of operator in a trace."""
+    from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+    trace = xplane_pb2.XSpace()
+    trace.ParseFromString(next(folder.rglob("*.xplane.pb")).read_bytes())
+    operators: dict[str, tuple[int, float]] = {}
+    for plane in trace.planes:
+        if "CPU" not in plane.name:
+            continue
+        for line in plane.lines:
+            for event in line.events:
+                # An operator's events are named "its name:its type".
+                name, colon, kind = plane.event_metadata[event.metadata_id].name.rpartition(":")
+                if colon and not name.endswith(":") and kind.lstrip("_").isalnum():
+                    calls, spent = operators.get(kind, (0, 0.0))
+                    operators[kind] = calls + 1, spent + event.duration_ps / 1e9
+    return operators
+
+
+if __name__ == "__main__":
+    app.run(main)
