@@ -27,7 +27,9 @@ class ParallelText(Problem):
 
     train: str = setting("train", "training files without their endings; + between several")
     dev: str = setting("dev", "dev files likewise, e.g. newstest2013")
-    test: str = setting("test", "test files likewise, e.g. newstest2014-deen; may be missing")
+    test: str = setting(
+        "test", "test files likewise, e.g. newstest2014-deen; may be missing", of_test_set=True
+    )
 
     def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles]]:
         """Returns the files; the test set is there if a test file is.
@@ -52,6 +54,11 @@ class ParallelText(Problem):
                     for stem, pair in zip(stems, found, strict=True)
                 ]
         return splits
+
+    def text_name(self, split: str, lines: int) -> str:
+        """Returns the names of the files that are the split, where they say more than it does."""
+        files = getattr(self, split) if split in ("dev", "test") else split
+        return "" if files == split else f"{files} ({lines:,} lines)"
 
 
 def _found(stem: str, languages: tuple[str, str], tmp_dir: Path) -> ParallelFiles | None:

@@ -15,9 +15,12 @@ from t2t_keras.errors import UserError
 from t2t_keras.registry import register_problem
 from t2t_keras.settings import setting
 from t2t_keras.trees.chunks import TreeChunk, chunk_symbols, tree_chunks
-from t2t_keras.trees.penn_treebank import split_files
+from t2t_keras.trees.penn_treebank import files_below, split_files
 from t2t_keras.trees.symbols import escaped, rebuilt, words_of
 from t2t_keras.trees.tree import bracketed
+
+# The name of what another parser made of unlabelled text.
+_SILVER = "silver"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,8 +127,11 @@ class ParsingWsj(_Parsing):
     """The Penn Treebank's Wall Street Journal: sections 02-21, dev 22, test 23 (Table 4)."""
 
     def tree_files(self, tmp_dir: Path) -> dict[str, list[Path]]:
-        """Returns the `.mrg` files of the sections, wherever below `tmp_dir` they stand."""
-        return split_files(tmp_dir)
+        """Returns the `.mrg` files of the sections, wherever below `tmp_dir` they stand.
+
+        Those of a parser, for `parsing_wsj_semi`, are not taken.
+        """
+        return split_files(tmp_dir, besides=tmp_dir / _SILVER)
 
 
 @register_problem
@@ -141,8 +147,8 @@ class ParsingWsjSemi(_Parsing):
         Raises:
           UserError: there are no such trees, or both a file and a folder.
         """
-        file, folder = tmp_dir / "silver.trees", tmp_dir / "silver"
-        inside = sorted(path for path in folder.rglob("*") if path.is_file())
+        file, folder = tmp_dir / f"{_SILVER}.trees", tmp_dir / _SILVER
+        inside = files_below(folder) if folder.is_dir() else []
         if file.exists() == bool(inside):
             raise UserError(
                 f"{file} and {folder} are both there: leave one."

@@ -79,21 +79,28 @@ class _Wmt14(Problem):
 
     # Each archive with the stem of its two members, and what packs these.
     corpora: ClassVar[tuple[tuple[SourceFile, str, str], ...]] = ()
-    # Lines of each edition of newstest2014, the only one or the full one first.
-    editions: ClassVar[dict[str, int]] = {"": 3003}
+    # Lines of each edition of newstest2014, the only one or the full one first, from English and to
+    # English.
+    editions: ClassVar[dict[str, tuple[int, int]]] = {"": (3003, 3003)}
     # In which papers report the task, besides sacreBLEU's.
     conventions: ClassVar[tuple[str, ...]] = ("tokenised",)
 
     def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles | PreparedText]]:
         """Returns the archives' members, or the splits of tensorflow-datasets."""
         if self.resolved(tmp_dir).text_source == "tfds":
+            directory = tfds_text.default_data_dir()
             prepared = PreparedText(
-                self._dataset(),
-                "train",
-                self._codes(),
-                str(tfds_text.default_data_dir()),
-                self._archives(),
+                self._dataset(), "train", self._codes(), str(directory), self._archives()
             )
+            archive = tfds_text.manual_directory(directory).absolute() / _DEV.name
+            if archive.exists():
+                # In the official order, which tensorflow-datasets does not keep.
+                official = dataclasses.replace(_DEV, name=str(archive))
+                return {
+                    "train": [prepared],
+                    "dev": [self._dev(official)],
+                    "test": [self._test(tmp_dir, official)],
+                }
             splits = {
                 "train": [prepared],
                 "dev": [dataclasses.replace(prepared, split="validation")],
@@ -131,7 +138,7 @@ class _Wmt14(Problem):
         name, expected = "newstest2013", 3000
         if split == "test":
             edition = self._edition()
-            name, expected = "newstest2014", self.editions[edition]
+            name, expected = "newstest2014", self.editions[edition][self.reverse]
             name += f", {edition} edition" if edition else ""
         stated = "" if lines == expected else f"; as published it has {expected:,}"
         return f"{name} ({lines:,} lines{stated})"
@@ -146,22 +153,25 @@ class _Wmt14(Problem):
             hypotheses, references, conventions=self.conventions, language=self.languages()[1]
         )
 
-    def _dev(self) -> ParallelFiles:
+    def _dev(self, archive: SourceFile = _DEV) -> ParallelFiles:
         source, target = (
             [f"newstest2013{kind.format(code)}" for kind in kinds]
             for code, kinds in zip(self._codes(), _KINDS_OF_DEV, strict=True)
         )
-        return ParallelFiles(_member(_DEV, *source), _member(_DEV, *target))
+        return ParallelFiles(_member(archive, *source), _member(archive, *target))
 
-    def _test(self, tmp_dir: Path) -> ParallelFiles:
-        other = self.target_language
+    def _test(self, tmp_dir: Path, dev: SourceFile = _DEV) -> ParallelFiles:
         archive = _TEST_FILTERED if self._edition() == "filtered" else _TEST_FULL
         if archive is _TEST_FULL and not (tmp_dir / archive.name).exists():
-            archive = _DEV  # It has the full edition too.
-        stem = f"newstest2014-{other}en"
+            archive = dev  # It has the full edition too.
+        # Each direction has its own files, which differ where only one of them was filtered.
+        kinds = ("ref", "src") if self.reverse else ("src", "ref")
+        stem = f"newstest2014-{self.target_language}en"
         return ParallelFiles(
-            _member(archive, f"{stem}-src.{self.source_language}.sgm"),
-            _member(archive, f"{stem}-ref.{other}.sgm"),
+            *(
+                _member(archive, f"{stem}-{kind}.{code}.sgm")
+                for kind, code in zip(kinds, self._codes(), strict=True)
+            )
         )
 
     def _archives(self) -> tuple[SourceFile, ...]:
@@ -190,8 +200,10 @@ class TranslateEnde(_Wmt14):
     vocab_size: int = setting(37_000, "ids of the shared vocabulary (section 5.1)", minimum=4)
     newstest2014: str = setting(
         "full",
-        "edition of the test set: full (3,003 lines) or filtered (2,737, as scored in 2014)",
+        "edition of the test set: full (3,003 lines), or filtered (2,737; from German 3,003), as "
+        "scored in 2014",
         choices=("full", "filtered"),
+        of_test_set=True,
     )
 
     corpora: ClassVar[tuple[tuple[SourceFile, str, str], ...]] = (
@@ -199,7 +211,10 @@ class TranslateEnde(_Wmt14):
         (_COMMON_CRAWL, "commoncrawl.de-en", ""),
         (_NEWS_COMMENTARY, "news-commentary-v9.de-en", ""),
     )
-    editions: ClassVar[dict[str, int]] = {"full": 3003, "filtered": 2737}
+    editions: ClassVar[dict[str, tuple[int, int]]] = {
+        "full": (3003, 3003),
+        "filtered": (2737, 3003),
+    }
     conventions: ClassVar[tuple[str, ...]] = ("tokenised", "compound_split")
 
     def _edition(self) -> str:

@@ -130,6 +130,15 @@ def registry_help() -> str:
     return "\n".join(lines)
 
 
+# For processes that this one starts.
+_user_directories: list[str] = []
+
+
+def user_directories() -> tuple[str, ...]:
+    """Returns the directories that `import_user_directory` has imported."""
+    return tuple(_user_directories)
+
+
 def import_user_directory(path: str) -> None:
     """Imports a user's own Python files, so that what they register can be named.
 
@@ -147,6 +156,8 @@ def import_user_directory(path: str) -> None:
     for file in files:
         name = directory.name if file == package else file.stem
         _import_file(name, file, [str(directory)] if file == package else None)
+    if str(directory) not in _user_directories:
+        _user_directories.append(str(directory))
 
 
 def _import_file(name: str, file: Path, search: list[str] | None) -> None:

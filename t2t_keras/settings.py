@@ -26,6 +26,7 @@ def setting(
     maximum: float | None = None,
     choices: tuple = (),
     words: Mapping[str, Any] | None = None,
+    of_test_set: bool = False,
 ) -> Any:
     """Declares a field: its default, its one documented meaning, and the values it may take.
 
@@ -36,9 +37,16 @@ def setting(
       maximum: largest allowed value, inclusive.
       choices: the allowed values, where they are few.
       words: words that may be written for a value, each with the value, such as {"auto": 0}.
+      of_test_set: whether it says nothing about a problem but what its test set is, so that a model
+        may be scored on another one than it was trained beside.
     """
     bounds = dict(
-        meaning=meaning, minimum=minimum, maximum=maximum, choices=choices, words=words or {}
+        meaning=meaning,
+        minimum=minimum,
+        maximum=maximum,
+        choices=choices,
+        words=words or {},
+        of_test_set=of_test_set,
     )
     return dataclasses.field(default=default, metadata=bounds)
 

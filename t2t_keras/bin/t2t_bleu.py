@@ -37,8 +37,8 @@ def define_flags(flags: FlagValues) -> None:
         "convention",
         "sacrebleu",
         "Adds BLEU under another convention, named as such: tokenised (by Moses's rules, as "
-        "multi-bleu.perl) or compound_split (and split at hyphens, as tensor2tensor's "
-        "get_ende_bleu.sh). Both take plain text, and need --language.",
+        "multi-bleu.perl) or compound_split (and split at hyphens, with some punctuation made "
+        "ASCII, as tensor2tensor's get_ende_bleu.sh). Both take plain text, and need --language.",
         flag_values=flags,
     )
     absl_flags.DEFINE_string(

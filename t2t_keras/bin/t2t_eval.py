@@ -6,7 +6,7 @@ t2t-eval --output_dir=runs/base --eval_use_test_set --min_steps=50000
 Loss, perplexity and accuracy, and BLEU or what else the problem is scored by, on its dev or test
 set. The curves are in eval_dev/ or eval_test/ of the run, where TensorBoard shows them beside those
 of the training, and each score is a line of results.jsonl there. What stands in it is not scored
-again. With KERAS_BACKEND=jax --noeval_bleu is needed.
+again; --results_file gets it too. With KERAS_BACKEND=jax --noeval_bleu is needed.
 """
 
 import functools
@@ -30,8 +30,7 @@ def define_flags(flags: FlagValues) -> None:
     absl_flags.DEFINE_string(
         "results_file",
         "",
-        "File of JSON lines that the scores are added to, for t2t-tables; default: results.jsonl "
-        "beside the curves.",
+        "File of JSON lines that gets the scores too, as that of several runs for t2t-tables.",
         flag_values=flags,
     )
     absl_flags.DEFINE_integer(
@@ -52,7 +51,7 @@ def main(flags: FlagValues) -> None:
     from t2t_keras.evaluation.evaluate_all import evaluate_all
     from t2t_keras.training import backend
 
-    record = recorded_run(flags)
+    record = recorded_run(flags, patience(flags))
     evaluate_all(
         flags.output_dir,
         record,

@@ -54,7 +54,7 @@ def main(flags: FlagValues) -> None:
         raise UserError("--source is read for each checkpoint anew: give a file, not '-'.")
     if flags.source and flags.eval_use_test_set:
         raise UserError("--source and --eval_use_test_set exclude each other: leave one out.")
-    record = recorded_run(flags)
+    record = recorded_run(flags, patience(flags))
     source, name = flags.source, Path(flags.source).name
     if not source:
         split = "test" if flags.eval_use_test_set else "dev"

@@ -1,8 +1,12 @@
 """Files that are either complete or not there."""
 
 import contextlib
+import fcntl
+import glob
 import hashlib
 import os
+import secrets
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -10,19 +14,25 @@ from typing import BinaryIO
 from t2t_keras.errors import UserError
 
 TEMPORARY_SUFFIX = ".partial"
+_SECONDS_TO_LOCK = 60
 
 
 @contextlib.contextmanager
 def replaced_atomically(path: Path) -> Iterator[BinaryIO]:
     """Gives a file to write to; it is synced and renamed into place when all went well.
 
+    Until then it has a name that no other process takes, so several may write the same file: the
+    last one's stays. What was left under such a name by a process that was killed is removed.
+
     Raises:
       OSError: it cannot be written, as on a full disk; nothing of it is left, and what stood under
         the name before stays.
     """
-    temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
+    _remove_abandoned(path)
+    temporary = _temporary(path)
     try:
         with temporary.open("wb") as file:
+            _lock(file)
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -31,6 +41,32 @@ def replaced_atomically(path: Path) -> Iterator[BinaryIO]:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f"{path.name}.{secrets.token_hex(4)}{TEMPORARY_SUFFIX}")
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Removes what killed processes left of a file; one that is written is locked."""
+    for other in path.parent.glob(f"{glob.escape(path.name)}.{'?' * 8}{TEMPORARY_SUFFIX}"):
+        with contextlib.suppress(OSError), other.open("rb") as file:
+            # One that has just begun may not have its lock yet.
+            old = time.time() - other.stat().st_mtime > _SECONDS_TO_LOCK
+            if old and _lock(file):
+                other.unlink()
+
+
+def _lock(file: BinaryIO) -> bool:
+    """Locks a file until it is closed; returns False where another has it, or there are no locks.
+
+    The system ends the lock of a process that is killed.
+    """
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def write_atomically(path: Path, content: bytes) -> dict[str, int | str]:

@@ -9,8 +9,9 @@ import urllib.request
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import BinaryIO
 
-from t2t_keras.data.atomic_file import TEMPORARY_SUFFIX, sha256_of
+from t2t_keras.data.atomic_file import replaced_atomically, sha256_of
 from t2t_keras.data.problem import SourceFile
 from t2t_keras.errors import UserError
 from t2t_keras.progress_bar import show_reading
@@ -67,28 +68,22 @@ def _missing_error(missing: list[SourceFile], tmp_dir: Path, reason: str) -> Use
 
 
 def _download(file: SourceFile, path: Path) -> None:
-    temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
-    try:
-        _copy(file, temporary)
-        _check(file, temporary)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replaced_atomically(path) as output:
+        _copy(file, output)
+        output.flush()
+        _check(file, Path(output.name))
 
 
-def _copy(file: SourceFile, path: Path) -> None:
+def _copy(file: SourceFile, output: BinaryIO) -> None:
     with urllib.request.urlopen(file.url, timeout=_TIMEOUT_SECONDS) as response:
         length = response.headers.get("Content-Length")
         total = int(length) if length else None
-        with (
-            show_reading(response, total, file.name) as received,
-            path.open("wb") as output,
-        ):
+        with show_reading(response, total, file.name) as received:
             content = gzip.GzipFile(fileobj=received) if _is_packed(file) else received
             shutil.copyfileobj(content, output, _BLOCK_BYTES)
     # A connection that breaks off looks like the end of the file; gzip notices by itself.
-    if not _is_packed(file) and total not in (None, path.stat().st_size):
-        raise EOFError(f"{path.stat().st_size:,} of {total:,} bytes came")
+    if not _is_packed(file) and total not in (None, output.tell()):
+        raise EOFError(f"{output.tell():,} of {total:,} bytes came")
 
 
 def _is_packed(file: SourceFile) -> bool:

@@ -35,9 +35,10 @@ from t2t_keras.versions import installed_versions
 # Pairs a shard: tens of megabytes of memory a worker.
 CHUNK_PAIRS = 50_000
 
+_TEMPORARY = rf"\.[0-9a-f]{{8}}{TEMPORARY_SUFFIX}"
 _OWN_FILES = re.compile(
-    rf"({VOCABULARY_FILE}|(train|dev|test)(-\d+\.(tokens|lengths)\.npy|\.(source|target)\.txt))"
-    rf"({TEMPORARY_SUFFIX})?|{JOURNAL_FILE}({TEMPORARY_SUFFIX})?|{MANIFEST_FILE}{TEMPORARY_SUFFIX}"
+    rf"({VOCABULARY_FILE}|(train|dev|test)(-\d+\.(tokens|lengths)\.npy|\.(source|target)\.txt)"
+    rf"|{JOURNAL_FILE})({_TEMPORARY})?|{MANIFEST_FILE}{_TEMPORARY}"
 )
 
 

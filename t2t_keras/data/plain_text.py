@@ -2,8 +2,9 @@
 
 Chunks of a text are found by byte position, and a vocabulary is learned before anything is encoded:
 both need files that are read in any place and more than once. The plain text stands in
-`<tmp_dir>/plain_text/<file>.<fingerprint>/`. A file there is whole or not there, so an interrupted
-conversion goes on with the next file; another archive under an old name is converted anew.
+`<tmp_dir>/plain_text/<file>.<fingerprint>/`, with "%2F" for a "/" in the file's name. A file there
+is whole or not there, so an interrupted conversion goes on with the next file; another archive
+under an old name is converted anew.
 """
 
 import contextlib
@@ -26,7 +27,7 @@ from t2t_keras.data.text_formats import (
     write_both_languages,
     write_one_language,
 )
-from t2t_keras.data.tfds_text import dataset_directory, write_prepared
+from t2t_keras.data.tfds_text import dataset_directory, what_is_lost, write_prepared
 from t2t_keras.errors import UserError
 
 FOLDER = "plain_text"
@@ -92,7 +93,7 @@ def _unpack(
             choice: next((name for name in choice if there is None or name in there), choice[0])
             for choice in choices
         }
-        folder = _folder(path, tmp_dir)
+        folder = _folder(archive.name, path, tmp_dir)
         plain = {choice: folder / plain_name(name) for choice, name in members.items()}
         missing = {name for choice, name in members.items() if not plain[choice].exists()}
         if missing:
@@ -111,7 +112,7 @@ def _unpack(
 
 
 def _converted(file: SourceFile, path: Path, tmp_dir: Path) -> Path:
-    plain = _folder(path, tmp_dir) / plain_name(file.name)
+    plain = _folder(file.name, path, tmp_dir) / plain_name(file.name)
     if not plain.exists():
         with (
             _reading(file, path),
@@ -123,7 +124,7 @@ def _converted(file: SourceFile, path: Path, tmp_dir: Path) -> Path:
 
 
 def _split(pair: ParallelFiles, path: Path, tmp_dir: Path) -> tuple[Path, Path]:
-    folder = _folder(path, tmp_dir)
+    folder = _folder(pair.source.name, path, tmp_dir)
     source, target = (folder / f"{plain_name(path.name)}.{code}" for code in pair.languages)
     if not (source.exists() and target.exists()):
         with (
@@ -139,8 +140,9 @@ def _split(pair: ParallelFiles, path: Path, tmp_dir: Path) -> tuple[Path, Path]:
 
 def _prepared(text: PreparedText, tmp_dir: Path) -> tuple[Path, Path]:
     directory = dataset_directory(text)
-    folder = _folder(directory / "dataset_info.json", tmp_dir, text.dataset.replace("/", "-"))
+    folder = _folder(text.dataset, directory / "dataset_info.json", tmp_dir)
     source, target = (folder / f"{text.split}.{code}" for code in text.languages)
+    print(what_is_lost(text), flush=True)
     if not (source.exists() and target.exists()):
         with (
             _named_errors(folder),
@@ -151,9 +153,16 @@ def _prepared(text: PreparedText, tmp_dir: Path) -> tuple[Path, Path]:
     return source, target
 
 
-def _folder(path: Path, tmp_dir: Path, name: str = "") -> Path:
-    """Makes the folder of a file's plain text; that of another file under its name goes."""
-    name = name or path.name
+def _folder(name: str, path: Path, tmp_dir: Path) -> Path:
+    """Makes the folder of a file's plain text; that of another file under its name goes.
+
+    Args:
+      name: with its folders, since files in two of them may have the same name.
+      path: where the file stands.
+      tmp_dir: the folder goes below it.
+    """
+    # One level, whatever the name: it may lead out of `tmp_dir`.
+    name = name.replace("%", "%25").replace("/", "%2F")
     status = path.stat()
     identity = f"{_READERS_VERSION} {name} {status.st_size} {status.st_mtime_ns}"
     fingerprint = hashlib.sha256(identity.encode()).hexdigest()[:12]

@@ -188,12 +188,16 @@ class Problem:
         pair = (self.source_language, self.target_language)
         return pair[::-1] if self.reverse else pair
 
-    def config(self) -> dict[str, Any]:
-        """Returns the value of every setting, by name."""
+    def config(self, of_test_set: bool = True) -> dict[str, Any]:
+        """Returns the value of every setting, by name.
+
+        Args:
+          of_test_set: whether those that say what the test set is are among them.
+        """
         return {
             field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)
-            if "meaning" in field.metadata
+            if "meaning" in field.metadata and (of_test_set or not field.metadata["of_test_set"])
         }
 
     def score(

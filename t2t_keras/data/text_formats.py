@@ -84,12 +84,24 @@ def _unpacked(stream: BinaryIO, name: str) -> tuple[BinaryIO, str]:
     return gzip.GzipFile(fileobj=stream), name.removesuffix(PACKED)
 
 
-def _columns(lines: Iterable[bytes], name: str) -> Iterator[list[bytes]]:
+def _columns(lines: Iterable[bytes], name: str) -> Iterator[tuple[bytes, bytes]]:
+    """Yields source and target of every line; both are empty where it has not two columns.
+
+    Such a pair is then left out and counted, as one with an empty side is in every format.
+
+    Raises:
+      UserError: no line has two columns.
+    """
+    found, other = 0, ""
     for number, line in enumerate(lines, 1):
         columns = line.removesuffix(b"\n").removesuffix(b"\r").split(b"\t")
-        if len(columns) != 2:
-            raise UserError(
-                f"{name}:{number} has {len(columns)} column(s); source<tab>translation was "
-                f"expected. Repair or remove the line."
-            )
-        yield columns
+        if len(columns) == 2:
+            found += 1
+            yield columns[0], columns[1]
+        else:
+            other = other or f": line {number} has {len(columns)}"
+            yield b"", b""
+    if not found:
+        raise UserError(
+            f"{name} has no line of two columns{other}. source<tab>translation was expected."
+        )

@@ -4,8 +4,9 @@ Without a network it tries for minutes to download before it fails, so it is ask
 files were not seen first.
 """
 
+import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -50,7 +51,9 @@ def dataset_directory(text: PreparedText) -> Path:
                 f"to prepare it these are missing in {folder}:\n"
                 + "\n".join(f"  {file.name}  ({file.url})" for file in missing)
             )
-        _run(text, lambda builder: builder.download_and_prepare())
+        builder = _builder(text)
+        with _errors_named(text, "prepare"):
+            builder.download_and_prepare()
     versions = (Path(text.data_dir) / text.dataset).glob("*/dataset_info.json")
     return max(versions, key=lambda path: path.parent.name).parent
 
@@ -60,35 +63,51 @@ def write_prepared(text: PreparedText, outputs: tuple[BinaryIO, BinaryIO]) -> No
 
     Raises:
       UserError: tensorflow-datasets is not installed, or cannot read the data set.
+      OSError: an output cannot be written.
     """
+    for example in _examples(text):
+        for output, language in zip(outputs, text.languages, strict=True):
+            line = example[language]
+            line = segment_text(line) if text.has_entities else line.replace(b"\n", b" ")
+            output.write(line + b"\n")
 
-    def write(builder) -> None:
+
+def what_is_lost(text: PreparedText) -> str:
+    """Returns a line on what tensorflow-datasets does to a split without saying so."""
+    order = "" if text.split == "train" else "; its lines are not in the official order"
+    return (
+        f"{text.dataset}, {text.split}: tensorflow-datasets has left out pairs with an empty side, "
+        f"and does not tell how many{order}."
+    )
+
+
+def _examples(text: PreparedText) -> Iterator[Mapping[str, bytes]]:
+    builder = _builder(text)
+    with _errors_named(text, "read"):
         import tensorflow_datasets as tfds
 
-        for example in tfds.as_numpy(builder.as_dataset(split=text.split, shuffle_files=False)):
-            for output, language in zip(outputs, text.languages, strict=True):
-                line = example[language]
-                line = segment_text(line) if text.has_entities else line.replace(b"\n", b" ")
-                output.write(line + b"\n")
-
-    _run(text, write)
+        yield from tfds.as_numpy(builder.as_dataset(split=text.split, shuffle_files=False))
 
 
-def _run(text: PreparedText, use) -> None:
+def _builder(text: PreparedText):
     try:
         import tensorflow_datasets as tfds
 
-        builder = tfds.builder(text.dataset, data_dir=text.data_dir)
+        return tfds.builder(text.dataset, data_dir=text.data_dir)
     except ImportError as error:
         raise UserError(
             f"{text.dataset} in {text.data_dir} needs tensorflow-datasets ({error}): "
             f"pip install 't2t-keras[tfds]'."
         ) from error
+
+
+@contextlib.contextmanager
+def _errors_named(text: PreparedText, what_it_does: str) -> Iterator[None]:
     try:
-        use(builder)
+        yield
     except Exception as error:
         # It raises errors of many kinds, those of its own among them.
         raise UserError(
-            f"tensorflow-datasets cannot read {text.dataset} in {text.data_dir}: "
+            f"tensorflow-datasets cannot {what_it_does} {text.dataset} in {text.data_dir}: "
             f"{type(error).__name__}: {error}"
         ) from error

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
+from t2t_keras import registry
 from t2t_keras.errors import UserError
 
 _function: Callable | None = None
@@ -43,7 +44,7 @@ def workers(function: Callable, count: int) -> Iterator[Callable[[Iterable[tuple
             count,
             mp_context=multiprocessing.get_context("spawn"),
             initializer=_start_worker,
-            initargs=(file,),
+            initargs=(file, registry.user_directories()),
         )
         try:
             yield lambda calls: _in_order(pool, calls, 2 * count)
@@ -80,9 +81,16 @@ def _submit(pool: concurrent.futures.Executor, call: tuple) -> concurrent.future
         signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
 
 
-def _start_worker(file: Path) -> None:
-    """Prepares a worker process, which ends with its parent even when that one is killed."""
+def _start_worker(file: Path, user_directories: tuple[str, ...]) -> None:
+    """Prepares a worker process, which ends with its parent even when that one is killed.
+
+    Args:
+      file: has what it is to call.
+      user_directories: of --t2t_usr_dir, whose classes may be in what it is to call or to take.
+    """
     global _function
+    for directory in user_directories:
+        registry.import_user_directory(directory)
     _function = pickle.loads(file.read_bytes())
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

@@ -4,15 +4,19 @@
 |---|---|
 | `sacrebleu` | plain text, tokenised by sacreBLEU: comparable everywhere |
 | `tokenised` | text tokenised by Moses's tokeniser, as by multi-bleu.perl |
-| `compound_split` | the same, with compounds split at hyphens |
+| `compound_split` | the same by tensor2tensor's get_ende_bleu.sh, as the papers of its line |
 
-The last is what tensor2tensor's get_ende_bleu.sh computes, and so the papers of its line: it splits
-a word at its hyphens, which makes more n-grams match, and gives a higher score.
+That script replaces some Unicode punctuation of the translations by ASCII, as Moses's
+replace-unicode-punctuation.perl does, and splits words at their hyphens, which makes more n-grams
+match. Its reference, newstest2014.tok.de, has ASCII double quotes for the German ones, which
+nothing in Moses makes of them (https://github.com/tensorflow/tensor2tensor/issues/317). The low
+quote of a translation stays, so that one in German quotes matches the reference at its end only.
 """
 
 import dataclasses
+import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import sacremoses
 from sacrebleu.metrics import BLEU
@@ -21,6 +25,7 @@ from t2t_keras.errors import UserError, nearest
 
 CONVENTIONS = ("sacrebleu", "tokenised", "compound_split")
 
+_DOUBLE_QUOTES = str.maketrans(dict.fromkeys("„“”‟", '"'))
 _HYPHEN_IN_WORD = re.compile(r"(\S)-(\S)")
 
 
@@ -72,22 +77,22 @@ def convention_bleu(
             f"e.g. de."
         )
     tokenizer = sacremoses.MosesTokenizer(lang=language)
-    split = convention == "compound_split"
-    hypotheses, references = (
-        [_split_compounds(line) if split else line for line in map(_tokenised(tokenizer), side)]
-        for side in (hypotheses, references)
-    )
+    tokenised = functools.partial(tokenizer.tokenize, return_str=True)
+    tokenisation = f"moses-{language}-sacremoses-{sacremoses.__version__}"
+    if convention == "compound_split":
+        replaced = sacremoses.MosesPunctNormalizer().replace_unicode_punct
+        hypotheses = [_split_compounds(tokenised(replaced(line))) for line in hypotheses]
+        references = [
+            _split_compounds(tokenised(line.translate(_DOUBLE_QUOTES))) for line in references
+        ]
+        tokenisation += "-unicode-punct-replaced-ref-quotes-ascii-compounds-split"
+    else:
+        hypotheses, references = (list(map(tokenised, side)) for side in (hypotheses, references))
     # As multi-bleu.perl: no smoothing. `force` is sacreBLEU's consent to tokenised text.
     metric = BLEU(tokenize="none", smooth_method="none", lowercase=lowercase, force=True)
     score = metric.corpus_score(hypotheses, [references]).score
-    tokenisation = f"moses-{language}-sacremoses-{sacremoses.__version__}"
-    tokenisation += "-compounds-split" * split
     signature = str(metric.get_signature()).replace("tok:none", f"tok:{tokenisation}")
     return ConventionScore(convention, score, signature)
-
-
-def _tokenised(tokenizer) -> Callable[[str], str]:
-    return lambda line: tokenizer.tokenize(line, return_str=True)
 
 
 def _split_compounds(line: str) -> str:

@@ -33,7 +33,7 @@ def evaluate_all(
     """Measures every checkpoint of a run, in the order of their steps.
 
     The curves are in `<output_dir>/eval_<split>/`, beside those of the training. A step that stands
-    in the file of results, scored with the same settings, is not scored again.
+    in results.jsonl there, scored with the same settings, is not scored again.
 
     Args:
       output_dir: the run.
@@ -45,7 +45,7 @@ def evaluate_all(
       eval_bleu: whether the split is translated and scored as well, by BLEU or, where the problem
         has another, its own score.
       decode_hparams: decoding settings that differ from the problem's, "name=value,...".
-      results_file: where the results go; default: results.jsonl beside the curves.
+      results_file: a file that gets the results too, also those of before; "" = none.
       make_step: returns what evaluates, given the record (see `backend.make_step`).
 
     Returns:

@@ -1,17 +1,29 @@
 """The scores of translations of one text by one checkpoint after another, as the files come."""
 
 import contextlib
+import functools
 import hashlib
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
-from t2t_keras.data.text_files import read_text
+from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.files import first_hypotheses
 from t2t_keras.errors import UserError
 from t2t_keras.evaluation.bleu import TranslationScore
 from t2t_keras.evaluation.score_log import ScoreLog
 from t2t_keras.tables.results import Result
 from t2t_keras.tables.run_result import score_fields
-from t2t_keras.training.following import NO_WAIT, Follower, Patience, files_by_name_and_step
+from t2t_keras.training.following import (
+    NO_WAIT,
+    Follower,
+    Patience,
+    files_by_name_and_step,
+    first_found,
+)
+
+# The settings of decoding that say what stands in a line.
+_FORM = ("return_beams", "write_beam_scores")
 
 
 def score_all(
@@ -28,7 +40,8 @@ def score_all(
     """Scores the files `<name>-<step>` of t2t-translate-all, in the order of their steps.
 
     The curves and the results, in results.jsonl, are in `event_dir`. A step that stands in the
-    results, scored against the same references in the same way, is not scored again.
+    results, made with the same settings and scored against the same references in the same way, is
+    not scored again. Of several hypotheses of a line the first is scored.
 
     Args:
       translations_dir: where the files are.
@@ -46,13 +59,20 @@ def score_all(
     Raises:
       UserError: there are no translations, or of several texts; a file cannot be read or written.
     """
-    name = Path(source).name or _only_name(translations_dir)
-    digest = hashlib.sha256("\n".join(references).encode("utf-8")).hexdigest()
-    kind = Result("", "", name, decode={**scored_by, "references": digest})
+    translations = functools.partial(_translations, translations_dir, Path(source).name)
+    name = _only_name(first_found(translations, patience, "translation"), translations_dir)
+    # There now: t2t-translate-all writes it before the first translation.
+    made_by = _made_by(Path(translations_dir) / f"{name}.json")
+    config = DecodeConfig(**{each: made_by[each] for each in _FORM if each in made_by})
+    digests = {
+        "references": _digest("\n".join(references)),
+        "made_by": _digest(json.dumps(made_by, sort_keys=True)),
+    }
+    kind = Result("", "", name, decode={**scored_by, **digests})
     log = ScoreLog(event_dir or translations_dir)
     before = log.steps_like(kind)
     follower = Follower(
-        lambda: files_by_name_and_step(translations_dir).get(name, {}),
+        lambda: translations().get(name, {}),
         patience,
         what="translation",
         min_steps=min_steps,
@@ -61,27 +81,53 @@ def score_all(
     scored = []
     with contextlib.closing(log):
         for step, path in follower:
-            found = score(read_text(Path(path)), references)
+            found = score(first_hypotheses(path, config), references)
             fields = {**vars(kind), **score_fields(found), "steps": step}
             log.add(Result(**fields), {"bleu": found.bleu, "chrf": found.chrf})
             print(f"{path}:\n{found}", flush=True)
             scored.append(step)
     if not scored and not before:
         raise UserError(
-            f"There are no translations {name}-<step> in {translations_dir}. Make them with "
-            f"t2t-translate-all; --wait_minutes waits for them."
+            f"There are no translations {name}-<step> of at least {min_steps:,} steps in "
+            f"{translations_dir}. --wait_minutes waits for them."
         )
     print(f"{log.results_file}: {len(scored) + len(before):,} translations.", flush=True)
     return scored
 
 
-def _only_name(translations_dir: str | Path) -> str:
+def _translations(directory: str | Path, name: str) -> dict[str, dict[int, str]]:
+    """Returns the translations of a text, or of all ("") that there are, by name and step."""
+    found = files_by_name_and_step(directory)
+    return {each: found[each] for each in found if each == (name or each)}
+
+
+def _made_by(path: Path) -> dict[str, object]:
+    """Returns what t2t-translate-all says that it made the translations by; {} for other files."""
+    try:
+        return dict(json.loads(path.read_bytes()))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, TypeError) as error:
+        raise UserError(f"{path} cannot be read ({error}). Translate again, or remove it.") from (
+            error
+        )
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def _only_name(found: Collection[str], translations_dir: str | Path) -> str:
     """Returns the name of the one text whose translations are there."""
-    names = sorted(files_by_name_and_step(translations_dir))
-    if len(names) != 1:
-        there = f"translations of {', '.join(names)}" if names else "no translations <name>-<step>"
+    names = sorted(found)
+    if not names:
         raise UserError(
-            f"There are {there} in --translations_dir={translations_dir}. Give --source, the file "
-            f"that was translated."
+            f"There are no translations <name>-<step> in --translations_dir={translations_dir}. "
+            f"Make them with t2t-translate-all; --wait_minutes waits for them."
+        )
+    if len(names) > 1:
+        raise UserError(
+            f"There are translations of {', '.join(names)} in "
+            f"--translations_dir={translations_dir}. Give --source, the file that was translated."
         )
     return names[0]

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from t2t_keras.data.atomic_file import write_atomically
 from t2t_keras.data.generated import Generated
@@ -25,6 +26,10 @@ class Evaluator:
       with_bleu: whether the dev set's BLEU, or the problem's other score, is computed as well.
       writes: whether this worker, of several, writes what it finds, and computes that score; the
         loss all compute together.
+
+    Attributes:
+      left_out: how many pairs are too long to be measured.
+      report: the last score with its signature, as the problem's `score` tells it; "" = none.
     """
 
     def __init__(
@@ -43,8 +48,9 @@ class Evaluator:
         self._with_bleu = with_bleu and writes
         self._writes = writes
         # Read once: of several workers one writes, and the others may see it late.
-        self._entries: list[dict[str, float]] | None = None
+        self._entries: list[dict[str, Any]] | None = None
         self.left_out = self._dev.left_out
+        self.report = ""
 
     def evaluate(self, step: int) -> dict[str, float]:
         """Returns scalars of the dev set at this step, and records them.
@@ -55,8 +61,10 @@ class Evaluator:
         """
         scalars = self._dev.measure()
         if self._with_bleu:
-            name, value = self._dev.score().main
+            score = self._dev.score()
+            name, value = score.main
             scalars[name] = value
+            self.report = str(score)
         self._remember(step, scalars)
         return scalars
 
@@ -68,7 +76,8 @@ class Evaluator:
     def _remember(self, step: int, scalars: dict[str, float]) -> None:
         # A run that continues from an earlier checkpoint evaluates the later steps again.
         history = [entry for entry in self._history() if entry["step"] < step]
-        history.append({"step": step, **scalars})
+        report = {"score": self.report.splitlines()} if self.report else {}
+        history.append({"step": step, **scalars, **report})
         self._entries = history
         text = "".join(json.dumps(entry) + "\n" for entry in history)
         best = min(history, key=lambda entry: entry["loss"])
@@ -81,7 +90,7 @@ class Evaluator:
             backend.checkpoints().Checkpoints(directory, weights, keep=1).save(step)
         write_atomically(self._output_dir / _HISTORY, text.encode("utf-8"))
 
-    def _history(self) -> list[dict[str, float]]:
+    def _history(self) -> list[dict[str, Any]]:
         if self._entries is None:
             path = self._output_dir / _HISTORY
             lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []

@@ -9,8 +9,11 @@ import re
 import time
 from collections.abc import Callable, Container, Iterator, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from t2t_keras.errors import UserError
+
+Found = TypeVar("Found")
 
 _NAME_AND_STEP = re.compile(r"(.+)-(\d+)")
 
@@ -33,6 +36,54 @@ class Patience:
 
 
 NO_WAIT = Patience()
+
+
+def _print(text: str) -> None:
+    print(text, flush=True)
+
+
+class Wait:
+    """A wait for one thing, which somebody looks for every few seconds.
+
+    Args:
+      patience: how long to wait.
+      what: is waited for, with "next" or "first" before it.
+      say: takes the line that tells what is waited for.
+    """
+
+    def __init__(self, patience: Patience, what: str, say: Callable[[str], object] = _print):
+        self._patience = patience
+        self._what = what
+        self._say = say
+        self._since = patience.clock()
+        self._told = False
+
+    def goes_on(self) -> bool:
+        """Sleeps until the next look; returns False, at once, when it is to wait no longer."""
+        patience = self._patience
+        left = 60 * patience.wait_minutes - (patience.clock() - self._since)
+        if left <= 0:
+            return False
+        if not self._told:
+            minutes = f"{patience.wait_minutes:g} minutes"
+            self._say(f"Waiting for the {self._what}, at most {minutes}.")
+            self._told = True
+        patience.sleep(min(patience.poll_seconds, left))
+        return True
+
+
+def first_found(find: Callable[[], Found], patience: Patience, what: str) -> Found:
+    """Returns what `find` finds first, or what it returned at last, where it found nothing.
+
+    Args:
+      find: returns what is true when it is found.
+      patience: how long to wait for it.
+      what: is looked for.
+    """
+    wait = Wait(patience, f"first {what}")
+    while not (found := find()) and wait.goes_on():
+        pass
+    return found
 
 
 class Follower:
@@ -60,7 +111,7 @@ class Follower:
         min_steps: int = 0,
         done: Container[int] = (),
         last_step: Callable[[], int | None] = lambda: None,
-        say: Callable[[str], object] = lambda text: print(text, flush=True),
+        say: Callable[[str], object] = _print,
     ):
         self._files = files
         self._patience = patience
@@ -76,8 +127,7 @@ class Follower:
 
         That is when the last step is there, or when nothing came for as long as it waits.
         """
-        patience, given, expected = self._patience, set(), {}
-        since, told = patience.clock(), False
+        given, expected, wait = set(), {}, self._wait()
         while True:
             there = self._files()
             found = {step: path for step, path in there.items() if self._wanted(step, given)}
@@ -88,20 +138,14 @@ class Follower:
                 step = min(found)
                 given.add(step)
                 yield step, found[step]
-                since, told = patience.clock(), False
+                wait = self._wait()
                 continue
-            left = 60 * patience.wait_minutes - (patience.clock() - since)
-            if patience.wait_minutes <= 0 or self._is_last(max(there, default=-1)):
+            minutes = self._patience.wait_minutes
+            if minutes <= 0 or self._is_last(max(there, default=-1)):
                 return
-            if left <= 0:
-                self._say(f"No further {self._what} came in {patience.wait_minutes:g} minutes.")
+            if not wait.goes_on():
+                self._say(f"No further {self._what} came in {minutes:g} minutes.")
                 return
-            if not told:
-                self._say(
-                    f"Waiting for the next {self._what}, at most {patience.wait_minutes:g} minutes."
-                )
-                told = True
-            patience.sleep(min(patience.poll_seconds, left))
 
     def loaded(self, load: Callable[[str], object]) -> Iterator[tuple[int, str]]:
         """Yields step and path of each file after `load(path)`.
@@ -118,6 +162,9 @@ class Follower:
                 self._skip(step, path, reason)
             else:
                 yield step, path
+
+    def _wait(self) -> Wait:
+        return Wait(self._patience, f"next {self._what}", self._say)
 
     def _wanted(self, step: int, given: Container[int]) -> bool:
         return step >= self._min_steps and step not in self._done and step not in given

@@ -66,7 +66,7 @@ class Checkpoints:
                 Path(path).rename(Path(path).with_name(f"damaged.{Path(path).name}"))
                 continue
             _assign(self._state, arrays, path)
-            for interrupted in self._directory.glob(f"{NAME}-*{NPZ_SUFFIX}{TEMPORARY_SUFFIX}"):
+            for interrupted in self._directory.glob(f"{NAME}-*{NPZ_SUFFIX}.*{TEMPORARY_SUFFIX}"):
                 interrupted.unlink()
             return path
         if paths:

@@ -237,6 +237,8 @@ class RunLoop:
         self._progress.write("eval", self._done, self._evaluation)
         seconds = time.monotonic() - started
         self._progress.say(f"{evaluation_line(self._done, self._evaluation)} ({seconds:.0f} s)")
+        if self._evaluator.report:
+            self._progress.say(self._evaluator.report)
         self._totals.clear()
 
     def _save(self) -> None:

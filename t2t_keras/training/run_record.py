@@ -123,9 +123,10 @@ class RunRecord:
     def compared(self) -> dict[str, Any]:
         """Returns, by name, what another run must not change to compute the same steps."""
         hparams = dataclasses.asdict(self.hparams)
+        config = self.problem.config(of_test_set=False)
         return {
             "problem": self.problem.name,
-            **{f"problem_config {name}": value for name, value in self.problem.config().items()},
+            **{f"problem_config {name}": value for name, value in config.items()},
             "model": self.model,
             **{name: value for name, value in hparams.items() if name not in MAY_CHANGE},
             "random_seed": self.random_seed,

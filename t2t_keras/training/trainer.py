@@ -74,6 +74,8 @@ def train(
             backend.checkpoints().newest_checkpoint(output_dir)
         scalars = evaluator.evaluate(step.steps_done())
         print(evaluation_line(step.steps_done(), scalars))
+        if evaluator.report:
+            print(evaluator.report)
         return TrainResult(step.steps_done(), restored, scalars)
     if workers.is_chief:
         asked.save(output_dir)

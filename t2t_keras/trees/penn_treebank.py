@@ -2,6 +2,7 @@
 
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 from t2t_keras.errors import UserError
@@ -27,20 +28,30 @@ def section_files(directory: Path, besides: Path | None = None) -> dict[int, lis
     """
     sections: dict[int, list[Path]] = defaultdict(list)
     seen: dict[tuple[int, str], Path] = {}
-    for path in sorted(directory.rglob("*")):
+    for path in files_below(directory):
         if path.suffix.lower() != ".mrg" or (besides and path.is_relative_to(besides)):
             continue
         section = _section(path)
         if section is None:
             continue
         first = seen.setdefault((section, path.name.lower()), path)
-        if first != path:
+        if not first.samefile(path):
             raise UserError(
                 f"{first} and {path} are the same file of section {section:02d}. Give a --tmp_dir "
                 f"with one copy of the treebank."
             )
-        sections[section].append(path)
+        if first == path:
+            sections[section].append(path)
     return dict(sections)
+
+
+def files_below(directory: Path) -> list[Path]:
+    """Returns the files in a directory and the folders in it, sorted, and in those that links name.
+
+    Where many share a treebank, their directories have links to it. A folder that cannot be read is
+    left out, and named.
+    """
+    return list(_files(directory, frozenset()))
 
 
 def split_files(directory: Path, besides: Path | None = None) -> dict[str, list[Path]]:
@@ -76,6 +87,22 @@ def split_files(directory: Path, besides: Path | None = None) -> dict[str, list[
     if missing:
         print(f"{directory} has no section {', '.join(missing)}.", flush=True)
     return {split: files for split, files in splits.items() if files}
+
+
+def _files(folder: Path, above: frozenset[Path]) -> Iterator[Path]:
+    real = folder.resolve()
+    if real in above:  # A link to a folder that it stands in.
+        return
+    try:
+        paths = sorted(folder.iterdir())
+    except OSError as error:
+        print(f"{folder} cannot be read and is left out: {error.strerror}.", flush=True)
+        return
+    for path in paths:
+        if path.is_dir():
+            yield from _files(path, above | {real})
+        else:
+            yield path
 
 
 def _section(path: Path) -> int | None:

@@ -1,8 +1,13 @@
+import json
+
 import pytest
 import sacrebleu
 
 from t2t_keras.bin import t2t_bleu
+from t2t_keras.evaluation.bleu import bleu
+from t2t_keras.evaluation.score_all import score_all
 from t2t_keras.tables.results import read_results
+from t2t_keras.training.following import Patience
 
 HYPOTHESES = ["The cat sat , on the mat .", "It is raining ( again ) ."]
 REFERENCES = ["the cat is on the mat .", "It rains ( again ) ."]
@@ -65,6 +70,35 @@ def test_different_numbers_of_lines(files, tmp_path, capsys):
     with pytest.raises(SystemExit):
         t2t_bleu.run(["t2t-bleu", *files])
     assert "2 translations cannot be scored against 1 references" in capsys.readouterr().err
+
+
+def test_what_made_the_translations_counts(files, tmp_path):
+    def translate(**settings):
+        several = settings.get("return_beams")
+        lines = [f"{line}\tanother\n" if several else f"{line}\n" for line in HYPOTHESES]
+        (folder / "news-5").write_text("".join(lines))
+        (folder / "news.json").write_text(json.dumps(settings))
+
+    folder = tmp_path / "translations"
+    folder.mkdir()
+    expected = sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score
+    for settings in ({"alpha": 0.6}, {"alpha": 0.6, "return_beams": True}, {"alpha": 1.0}):
+        translate(**settings)
+        for _ in range(2):
+            t2t_bleu.run(["t2t-bleu", f"--translations_dir={folder}", files[1]])
+    found = [result.bleu for result in read_results(folder / "results.jsonl")]
+    assert found == [pytest.approx(expected, abs=1e-3)] * 3
+
+
+@pytest.mark.parametrize("source", ["", "any/news"])
+def test_the_first_translation_is_waited_for(tmp_path, source):
+    def translate(_):
+        (tmp_path / "news.json").write_text('{"write_beam_scores": true}')
+        (tmp_path / "news-5").write_text("".join(f"{line}\t-1.5\n" for line in REFERENCES))
+
+    patience = Patience(wait_minutes=1e-3, poll_seconds=0.01, sleep=translate)
+    assert score_all(tmp_path, REFERENCES, bleu, {}, source=source, patience=patience) == [5]
+    assert read_results(tmp_path / "results.jsonl")[0].bleu == 100
 
 
 def test_the_files_of_a_directory_each_once(files, tmp_path, capsys):

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,7 +12,8 @@ import time
 import pytest
 
 from t2t_keras import registry
-from t2t_keras.data.atomic_file import write_atomically
+from t2t_keras.data import atomic_file
+from t2t_keras.data.atomic_file import replaced_atomically, write_atomically
 from t2t_keras.data.encode import ShardEncoder
 from t2t_keras.data.generate import generate
 from t2t_keras.data.generated import open_generated
@@ -66,7 +68,12 @@ def test_nothing_but_own_files_is_removed(problem, tmp_dir, tmp_path):
     directory = tmp_path / "parallel_text"
     directory.mkdir()
     mine = {"notes.txt", "train.source.old.txt", "my.source.txt", "train-1.tokens"}
-    stale = {"train-00099.tokens.npy", "vocab.model.partial", "test.target.txt", "manifest.json"}
+    stale = {
+        "train-00099.tokens.npy",
+        "vocab.model.0123abcd.partial",
+        "test.target.txt",
+        "manifest.json",
+    }
     for name in mine | stale:
         (directory / name).write_text("old")
     generate(problem, tmp_path, tmp_dir)
@@ -157,7 +164,7 @@ def group_is_gone(group):
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_a_process_killed_while_it_writes(problem, tmp_dir, tmp_path, number):
+def test_a_process_killed_while_it_writes(problem, tmp_dir, tmp_path, capsys, number):
     process = start(tmp_path)
     directory = tmp_path / "parallel_text"
     wait_until(lambda: (directory / "train-00020.tokens.npy").exists())
@@ -176,9 +183,15 @@ def test_a_process_killed_while_it_writes(problem, tmp_dir, tmp_path, number):
     assert not (directory / "manifest.json").exists()
     with pytest.raises(UserError, match="incomplete"):
         open_generated(problem, tmp_path)
-    generate(problem, tmp_path, tmp_dir)
+    workers = 2 if number == signal.SIGKILL else 1
+    generate(problem, tmp_path, tmp_dir, workers, chunk_pairs=1)
+    kept = re.search(r"Continuing: (\d+) of 230 training shards", capsys.readouterr().out)
+    assert int(kept[1]) > 10
     assert not list(directory.glob("*.partial"))
     verify(directory, open_generated(problem, tmp_path).manifest)
+    if workers == 2:
+        generate(problem, tmp_path / "whole", tmp_dir, chunk_pairs=1)
+        assert contents(directory) == contents(tmp_path / "whole" / "parallel_text")
 
 
 def test_a_worker_that_cannot_write_names_the_file(tmp_dir, tmp_path):
@@ -194,13 +207,33 @@ def test_a_worker_that_cannot_write_names_the_file(tmp_dir, tmp_path):
     assert not (tmp_path / "parallel_text" / "manifest.json").exists()
 
 
-def test_a_full_disk_names_the_file(tmp_path):
+def test_a_full_disk_names_the_file(tmp_path, monkeypatch):
     path = tmp_path / "train-00000.tokens.npy"
     # What is written to /dev/full finds a disk without room.
-    (tmp_path / f"{path.name}.partial").symlink_to("/dev/full")
+    (tmp_path / "begun").symlink_to("/dev/full")
+    monkeypatch.setattr(atomic_file, "_temporary", lambda path: path.with_name("begun"))
     with pytest.raises(UserError, match=rf"{path} cannot be written: No space left on device"):
         write_atomically(path, b"content")
     assert contents(tmp_path) == {}
+
+
+def test_two_may_write_one_file(tmp_path):
+    path = tmp_path / "some"
+    with replaced_atomically(path) as first:
+        first.write(b"a lot of it")
+        first.flush()
+        (begun,) = tmp_path.iterdir()
+        os.utime(begun, (1, 1))
+        with replaced_atomically(path) as second:
+            second.write(b"all")
+        assert path.read_bytes() == b"all"
+        first.write(b" and the rest")
+    assert contents(tmp_path) == {"some": b"a lot of it and the rest"}
+    # What a process that was killed has left goes.
+    begun.write_bytes(b"a lot")
+    os.utime(begun, (1, 1))
+    write_atomically(path, b"all")
+    assert contents(tmp_path) == {"some": b"all"}
 
 
 def test_a_file_replaces_an_older_one_at_once(tmp_path):

@@ -1,6 +1,7 @@
 """Text of tensorflow-datasets: looked for before it is asked, since without a network it hangs."""
 
 import hashlib
+import re
 import sys
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 from t2t_keras import registry
 from t2t_keras.data.generate import generate
 from t2t_keras.data.generated import open_generated
-from t2t_keras.data.tfds_text import manual_directory
+from t2t_keras.data.plain_text import plain_text
+from t2t_keras.data.tfds_text import manual_directory, write_prepared
 from t2t_keras.errors import UserError
 
 ARCHIVES = (
@@ -74,7 +76,7 @@ def test_nothing_is_downloaded(data_dir, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore")  # Those of tensorflow-datasets and what it imports.
-def test_archives_put_there_by_hand(small, data_dir, tmp_path, monkeypatch):
+def test_archives_put_there_by_hand(small, data_dir, tmp_path, monkeypatch, capsys):
     tfds = pytest.importorskip("tensorflow_datasets")
     manual = manual_directory(data_dir)
     manual.parent.mkdir(parents=True)
@@ -97,5 +99,18 @@ def test_archives_put_there_by_hand(small, data_dir, tmp_path, monkeypatch):
     assert generated.problem.text_source == "tfds"
     for split, corpus, count in (("dev", "newstest2013", 15), ("test", "full", 14)):
         for code, lines in zip(("en", "de"), generated.text(split), strict=True):
-            assert sorted(lines) == sorted(small.lines(code, corpus, count))
+            assert lines == small.lines(code, corpus, count)
     assert len(generated.store("train")) == 120 + 60 + 40
+
+    # Without the archive, what tensorflow-datasets has made of it is taken.
+    (manual / "dev.tgz").unlink()
+    capsys.readouterr()
+    splits = problem.files(tmp_path)
+    for split, corpus, count in (("dev", "newstest2013", 15), ("test", "full", 14)):
+        (paths,) = plain_text(splits[split], {}, tmp_path)
+        for code, path in zip(("en", "de"), paths, strict=True):
+            assert sorted(path.read_text().splitlines()) == sorted(small.lines(code, corpus, count))
+        assert re.search("empty side.*not in the official order", capsys.readouterr().out)
+    # What cannot be written is no fault of what is read.
+    with pytest.raises(OSError, match="No space left"), Path("/dev/full").open("wb", 0) as full:
+        write_prepared(splits["dev"][0], (full, full))

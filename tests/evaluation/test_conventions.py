@@ -71,6 +71,23 @@ def test_each_is_computed_on_its_own_text():
         assert str(score).endswith(f" = {value:.2f}")
 
 
+def test_punctuation_is_made_ascii_as_by_the_script():
+    quote, dash = "\N{RIGHT SINGLE QUOTATION MARK}", "\N{EN DASH}"
+    hypothesis = f"Er sagt heute: „Das ist{quote}s … {dash} ja“, gern."
+    reference = f'Er sagt heute: „Das ist{quote}s … {dash} ja”, "gern".'
+    # By replace-unicode-punctuation.perl, then tokenizer.perl; the reference has ASCII quotes only.
+    expected = multi_bleu(
+        [f"Er sagt heute : „ Das ist &apos; s ... {dash} ja &quot; , gern ."],
+        [f"Er sagt heute : &quot; Das ist {quote} s … {dash} ja &quot; , &quot; gern &quot; ."],
+    )
+    assert expected > 10
+    score = convention_bleu([hypothesis], [reference], "compound_split", "de")
+    assert score.bleu == pytest.approx(expected, abs=1e-9)
+    assert "-unicode-punct-replaced-ref-quotes-ascii-compounds-split|" in score.signature
+    other = convention_bleu([hypothesis], [reference], "tokenised", "de")
+    assert "punct" not in other.signature
+
+
 def test_case():
     upper = [line.upper() for line in REFERENCES]
     assert convention_bleu(upper, list(REFERENCES), "tokenised", "de").bleu < 20

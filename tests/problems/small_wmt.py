@@ -21,7 +21,8 @@ def lines(language, corpus, count):
     """Line N in one language has the number that line N in another has."""
     generator = random.Random(f"{language} {corpus}")
     return [
-        f"{' '.join(generator.choices(WORDS[language], k=7))} {n} & {corpus}." for n in range(count)
+        f'{" ".join(generator.choices(WORDS[language], k=7))} {n} & "{corpus}".'
+        for n in range(count)
     ]
 
 
@@ -44,6 +45,27 @@ def sgml(language, corpus, count, kind):
     return (head + "".join(docs) + f"</{root}>\n").encode()
 
 
+def odd_sgml(language, corpus, count, kind):
+    """The same as `sgml`, with what test sets of other years have: it is no XML."""
+    first, second, third, *rest = (
+        line.replace('"', "&quot;") for line in lines(language, corpus, count)
+    )
+    segments = [
+        f"<hl>\n<seg id=1> {first} </seg>\n</hl>\n<p>\n",
+        f'<SEG ID="2">{second.replace("&", "&amp;", 1)}</SEG><seg id="3">{third}</seg>\n',
+        *(
+            f"<seg\n id='{n}' >{line.replace(' ', chr(10), 1)}\n</seg>\n"
+            for n, line in enumerate(rest, 4)
+        ),
+    ]
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        '<!DOCTYPE mteval SYSTEM "ftp://jaguar.ncsl.nist.gov/mt/resources/mteval-xml-v1.3.dtd">\n'
+        f"<{kind.upper()}SET setid={corpus} srclang=any>\n<DOC docid=1>\n"
+        f"{''.join(segments)}</p>\n</DOC>\n</{kind.upper()}SET>\n"
+    ).encode()
+
+
 def archive(path, members):
     with tarfile.open(path, "w" if path.suffix == ".tar" else "w:gz") as file:
         for name, content in members.items():
@@ -57,18 +79,17 @@ def corpus(stem, other, count, folder="training/"):
     return {f"{folder}{stem}.{other}-en.{code}": plain(code, stem, count) for code in (other, "en")}
 
 
-def newstest2014(edition, folder, other):
-    """Both directions of newstest2014, as members."""
-    return {
-        f"{folder}newstest2014-{other}en-{kind}.{code}.sgm": sgml(
-            code, edition, TEST_LINES[edition], kind
-        )
-        for kind in ("src", "ref")
-        for code in (other, "en")
-    }
+def newstest2014(edition, folder, other, markup=sgml):
+    """Both directions of newstest2014, as members; that to English was never filtered."""
+    members = {}
+    for kinds, text in ((("src", "ref"), edition), (("ref", "src"), "full")):
+        for kind, code in zip(kinds, ("en", other), strict=True):
+            name = f"{folder}newstest2014-{other}en-{kind}.{code}.sgm"
+            members[name] = markup(code, text, TEST_LINES[text], kind)
+    return members
 
 
-def write_archives(tmp_dir, dev_in_sgml=False):
+def write_archives(tmp_dir, dev_in_sgml=False, markup=sgml):
     """Writes the archives of both tasks."""
     tmp_dir.mkdir(exist_ok=True)
     archive(
@@ -105,7 +126,7 @@ def write_archives(tmp_dir, dev_in_sgml=False):
     for code in ("de", "en", "fr"):
         for kind in ("src", "ref"):
             name = f"dev/newstest2013-{kind}.{code}.sgm"
-            dev[name] = sgml(code, "newstest2013", count, kind)
+            dev[name] = markup(code, "newstest2013", count, kind)
         if not dev_in_sgml:
             dev[f"dev/newstest2013.{code}"] = plain(code, "newstest2013", count)
     archive(
@@ -113,8 +134,8 @@ def write_archives(tmp_dir, dev_in_sgml=False):
         {
             "dev/newstest2012.en": b"another year\n",
             **dev,
-            **newstest2014("full", "dev/", "de"),
-            **newstest2014("full", "dev/", "fr"),
+            **newstest2014("full", "dev/", "de", markup),
+            **newstest2014("full", "dev/", "fr", markup),
         },
     )
-    archive(tmp_dir / "test-filtered.tgz", newstest2014("filtered", "test/", "de"))
+    archive(tmp_dir / "test-filtered.tgz", newstest2014("filtered", "test/", "de", markup))

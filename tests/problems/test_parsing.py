@@ -122,16 +122,13 @@ def test_silver_trees_follow_the_gold_ones(treebank, tmp_path, form):
         lines = (treebank / "silver.trees").read_text().splitlines(keepends=True)
         (folder / "silver" / "02" / "a.mrg").write_text("".join(lines[:40]))
         (folder / "silver" / "b").write_text("".join(lines[40:]))
-        # rglob does not follow links to folders.
-        (folder / "wsj").unlink()
-        for path in sorted(treebank.glob("wsj/*/*.mrg")):
-            copy = folder / path.relative_to(treebank)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_bytes(path.read_bytes())
     problem = registry.problem("parsing_wsj_semi", "vocab_size=400")
     generate(problem, tmp_path, folder, chunk_pairs=25)
     gold = trees_in(treebank, "02", "15", "21")
     assert pairs_of(open_generated(problem, tmp_path), "train") == as_pairs([*gold, *silver])
+    # Without them in the same directory.
+    files = registry.problem("parsing_wsj").tree_files(folder)["train"]
+    assert {path.parent.parent.name for path in files} == {"wsj"}
 
 
 def test_silver_trees_are_needed_once(treebank, tmp_path):

@@ -25,10 +25,11 @@ def small(load_module):
     return load_module(Path(__file__).parent / "small_wmt.py")
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["plain dev", "SGML dev"])
+@pytest.fixture(scope="module", params=[False, True], ids=["plain dev", "odd SGML"])
 def tmp_dir(request, small, tmp_path_factory):
     folder = tmp_path_factory.mktemp("archives")
-    small.write_archives(folder, dev_in_sgml=request.param)
+    markup = small.odd_sgml if request.param else small.sgml
+    small.write_archives(folder, dev_in_sgml=request.param, markup=markup)
     return folder
 
 
@@ -48,6 +49,7 @@ def pairs_of(generated, split):
         ("translate_ende", "de", ""),
         ("translate_ende", "de", "newstest2014=filtered"),
         ("translate_ende_rev", "de", ""),
+        ("translate_ende_rev", "de", "newstest2014=filtered"),
         ("translate_enfr", "fr", ""),
     ],
 )
@@ -63,7 +65,7 @@ def test_the_whole_of_datagen(small, tmp_dir, tmp_path, name, other, config):
         [line for corpus, count in training.items() for line in small.lines(code, corpus, count)]
         for code in codes
     )
-    edition = "filtered" if config else "full"
+    edition = "filtered" if config and order == 1 else "full"
     for split, text in (("dev", "newstest2013"), ("test", edition)):
         count = small.TEST_LINES[text]
         assert generated.text(split) == tuple(small.lines(code, text, count) for code in codes)
@@ -90,6 +92,8 @@ def test_scores_say_which_edition():
     assert full.text_name("dev", 3000) == "newstest2013 (3,000 lines)"
     assert full.text_name("test", 3003) == "newstest2014, full edition (3,003 lines)"
     assert filtered.text_name("test", 2737) == "newstest2014, filtered edition (2,737 lines)"
+    to_english = registry.problem("translate_ende_rev", "newstest2014=filtered")
+    assert to_english.text_name("test", 3003) == "newstest2014, filtered edition (3,003 lines)"
     wrong = "newstest2014, full edition (2,737 lines; as published it has 3,003)"
     assert full.text_name("test", 2737) == wrong
     assert full.text_name("", 3003) == ""

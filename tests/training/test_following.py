@@ -3,7 +3,12 @@
 import pytest
 
 from t2t_keras.errors import UserError
-from t2t_keras.training.following import Follower, Patience, files_by_name_and_step
+from t2t_keras.training.following import (
+    Follower,
+    Patience,
+    files_by_name_and_step,
+    first_found,
+)
 
 
 class Clock:
@@ -136,6 +141,17 @@ def test_what_is_half_written_is_read_a_moment_later(follower, folder):
     assert found.skipped == {30: "file-30 is damaged"}
     assert found.said == ["file-30 is skipped: file-30 is damaged."]
     assert found.clock.seconds == 10
+
+
+def test_the_first_is_waited_for(capsys):
+    folder = Folder()
+    clock = Clock(t12=folder.add(10))
+    assert not first_found(lambda: dict(folder), Patience(), "file")
+    assert first_found(lambda: dict(folder), clock.patience(2), "file") == {10: "file-10"}
+    assert clock.seconds == 15
+    assert capsys.readouterr().out == "Waiting for the first file, at most 2 minutes.\n"
+    assert first_found(lambda: 0, clock.patience(2), "file") == 0
+    assert clock.seconds == 15 + 120
 
 
 def test_names_and_steps(tmp_path):

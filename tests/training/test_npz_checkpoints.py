@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 
+from t2t_keras.data import atomic_file
 from t2t_keras.errors import UserError
 from t2t_keras.training.npz_checkpoints import (
     Checkpoints,
@@ -59,7 +60,7 @@ def test_names_pruned_and_restored(state, tmp_path):
         "model/dense/bias",
         "optimizer/iterations",
     }
-    (tmp_path / "model.ckpt-11.npz.partial").write_bytes(b"killed while it was written")
+    (tmp_path / "model.ckpt-11.npz.0123abcd.partial").write_bytes(b"killed while it was written")
     fill(state, -1)
     assert Checkpoints(tmp_path, state, 3).restore_newest() == newest_checkpoint(tmp_path)
     assert value_of(state) == 10
@@ -115,9 +116,10 @@ def test_all_damaged_is_an_error(state, tmp_path):
         Checkpoints(tmp_path, state, 20).restore_newest()
 
 
-def test_a_full_disk_names_the_file_and_keeps_the_last_checkpoint(state, tmp_path):
+def test_a_full_disk_names_the_file_and_keeps_the_last_checkpoint(state, tmp_path, monkeypatch):
     checkpoints = saved(state, tmp_path, [1])
-    (tmp_path / "model.ckpt-2.npz.partial").symlink_to("/dev/full")
+    (tmp_path / "begun").symlink_to("/dev/full")
+    monkeypatch.setattr(atomic_file, "_temporary", lambda path: path.with_name("begun"))
     with pytest.raises(UserError, match=r"model.ckpt-2.npz cannot be written.*Make room") as full:
         checkpoints.save(2)
     assert f"continues from {tmp_path / 'model.ckpt-1.npz'}" in str(full.value)

@@ -58,7 +58,7 @@ def test_resumed_is_never_stopped(compiled_run, everything_in, tmp_path):
     np.testing.assert_array_equal(everything_in(parts.checkpoint), everything_in(whole.checkpoint))
 
 
-def test_evaluation_and_the_best_weights(compiled_run, tmp_path, weights_in):
+def test_evaluation_and_the_best_weights(compiled_run, tmp_path, weights_in, capsys):
     result = compiled_run(
         options=TrainOptions(local_eval_frequency=4, eval_bleu=True), learning_rate=0.5
     )
@@ -67,6 +67,11 @@ def test_evaluation_and_the_best_weights(compiled_run, tmp_path, weights_in):
         for line in (tmp_path / "run" / "evaluations.json").read_text().splitlines()
     ]
     assert [entry["step"] for entry in history] == [4, 8]
+    printed = capsys.readouterr()
+    for entry in history:
+        lines = entry.pop("score")
+        assert any(line.startswith("BLEU|nrefs:1|case:mixed|") for line in lines)
+        assert "\n".join(lines) in printed.out + printed.err
     assert set(history[0]) == {"step", "loss", "perplexity", "accuracy", "bleu"}
     assert history[0]["perplexity"] == pytest.approx(np.exp(history[0]["loss"]))
     assert {"step": 8, **result.evaluation} == history[1]

@@ -82,6 +82,19 @@ def test_sections_wherever_they_stand(tmp_path, capsys):
     assert sorted(section_files(tmp_path)) == [0, 2, 3, 21, 22, 23, 24]
 
 
+def test_links_are_followed_once(tmp_path, capsys):
+    touch(tmp_path, "shared/02/wsj_0201.mrg", "shared/22/wsj_2201.mrg")
+    (tmp_path / "shared" / "up").symlink_to(tmp_path / "shared")
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "treebank").symlink_to(tmp_path / "shared")
+    (mine / "wsj_2201.mrg").symlink_to(tmp_path / "shared" / "22" / "wsj_2201.mrg")
+    assert split_files(mine) == {
+        "train": [mine / "treebank" / "02" / "wsj_0201.mrg"],
+        "dev": [mine / "treebank" / "22" / "wsj_2201.mrg"],
+    }
+
+
 def test_two_copies_and_missing_sections(tmp_path):
     touch(tmp_path, "a/wsj_0201.mrg")
     with pytest.raises(UserError, match=r"has no \.mrg files for dev\."):
