@@ -54,8 +54,20 @@ class Search:
             self._config.alpha if alpha is None else alpha,
         )
 
-    def longest_output(self, source_length: int | tf.Tensor) -> tf.Tensor:
-        """Returns how many tokens the output for a source may have, both ends counted, int32."""
+    def prefix_cut(self, prefix_length: int, source_length: int) -> int:
+        """Returns how many tokens of a prefix are left out, because the output may not be so long.
+
+        Args:
+          prefix_length: without an end.
+          source_length: with its end; 0 = there is nothing to translate, nor a prefix.
+        """
+        if not (prefix_length and source_length):
+            return 0
+        longest = int(self._max_length(source_length))
+        return max(prefix_length - (longest - 1), 0)
+
+    def _max_length(self, source_length: int | tf.Tensor) -> tf.Tensor:
+        """Returns how many tokens an output may have, both ends counted, int32."""
         most = self._config.max_length or tf.int32.max
         return tf.minimum(source_length + self._config.extra_length, most)
 
@@ -64,7 +76,7 @@ class Search:
     ) -> Hypotheses:
         lengths = tf.math.count_nonzero(source != PADDING_ID, axis=1, dtype=tf.int32)
         # A row of nothing but padding is there for its shape only, and ends at once.
-        max_lengths = tf.where(lengths == 0, 1, self.longest_output(lengths))
+        max_lengths = tf.where(lengths == 0, 1, self._max_length(lengths))
         if self._config.coverage_penalty:
             covered = tf.cast(source == PADDING_ID, tf.float32)
         else:

@@ -125,6 +125,14 @@ def check_several(lines: Iterable[str]) -> None:
         )
 
 
+def check_one_each(lines: Sequence[str], others: Sequence, what: str) -> None:
+    """Raises `UserError` where there are not as many others as lines."""
+    if len(lines) != len(others):
+        raise UserError(
+            f"{len(lines)} lines came with {len(others)} of what each must have: a {what}."
+        )
+
+
 def sentences(text: str) -> list[str]:
     """Splits a text behind its full stops, question and exclamation marks, by Unicode's rules."""
     import tensorflow_text

@@ -26,6 +26,7 @@ from t2t_keras.decoding.search import Search
 from t2t_keras.decoding.source_text import (
     Source,
     check_lines,
+    check_one_each,
     check_several,
     encode_text,
     read_pairs,
@@ -169,9 +170,13 @@ class Translator:
           One `Translation` a line, in the order of `lines`.
 
         Raises:
-          UserError: a line is no text, there are fewer prefixes than lines, no translation is
-            possible under the constraints, or the model computes something that is not a number.
+          UserError: a line is no text, there is another number of prefixes than of lines, no
+            translation is possible under the constraints, or the model computes something that is
+            not a number.
         """
+        check_several(lines)
+        if prefixes is not None:
+            check_one_each(lines, prefixes, "prefix, which may be blank")
         return list(self.translate_stream(lines, prefixes))
 
     def translate_stream(
@@ -265,9 +270,11 @@ class Translator:
           target word.
 
         Raises:
-          UserError: this is an ensemble, or the model computes something that is not a number.
+          UserError: this is an ensemble, there are not as many translations as lines, or the model
+            computes something that is not a number.
         """
         self.check_alignable()
+        check_one_each(lines, translations, "translation, as `translate` returned it")
         return line_alignments(
             self._read(self._prepared(lines)),
             translations,
@@ -343,15 +350,11 @@ class Translator:
         parts: Sequence[Sequence[Hypothesis]],
     ) -> Translation:
         translation = joined(parts)
-        prefix_cut = 0
-        if len(prefix) and parts:
-            # The prefix belongs to the first part; the last token is the end.
-            longest = int(self._search.longest_output(len(source.parts[0])))
-            prefix_cut = max(len(prefix) - (longest - 1), 0)
+        first_length = len(source.parts[0]) if parts else 0
         return dataclasses.replace(
             translation,
             cut=source.cut,
-            prefix_cut=prefix_cut,
+            prefix_cut=self._search.prefix_cut(len(prefix), first_length),
             finished=self.problem.finished(line, translation.text),
         )
 

@@ -151,8 +151,11 @@ def test_prefixes(all_hypotheses):
         else:
             assert translation.text == text
     assert begun[0].text != prefixes[0], "it goes on after what it must begin with"
+    for count in (2, 5):
+        with pytest.raises(UserError, match=rf"4 lines came with {count} .* a prefix"):
+            all_hypotheses.translate(LINES, ["a"] * count)
     with pytest.raises(UserError, match="2 prefixes for at least 4 lines"):
-        all_hypotheses.translate(LINES, ["a", "b"])
+        list(all_hypotheses.translate_stream(LINES, ["a", "b"]))
 
 
 def test_forbidden_words(model, tokenizer, all_hypotheses):
@@ -321,6 +324,11 @@ def test_attention_is_one_model_s(model, tokenizer):
     for look in (several.attention, several.align):
         with pytest.raises(UserError, match="ensemble of 2"):
             look(["a"], ["b"])
+
+
+def test_every_line_is_aligned_with_its_own_translation(all_hypotheses):
+    with pytest.raises(UserError, match=r"2 lines came with 1 .* a translation"):
+        all_hypotheses.align(["a", "man"], all_hypotheses.translate(["a"]))
 
 
 def test_coverage_is_the_attention_to_the_source(model, tokenizer, padded):
