@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.translation import Translation
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.decoding.word_alignment import word_alignment
 from t2t_keras.errors import UserError
@@ -109,7 +110,7 @@ def test_ids_outside_the_vocabulary(all_hypotheses):
             all_hypotheses.attention_of_ids(good, bad)
 
 
-def test_a_problem_prepares_lines_and_finishes_outputs(model, tokenizer):
+def test_a_problem_prepares_lines_and_finishes_outputs(model, tokenizer, all_hypotheses):
     """Its lines come with digits for words; its outputs are shouted, after the line."""
 
     class Shouted(Problem):
@@ -119,7 +120,7 @@ def test_a_problem_prepares_lines_and_finishes_outputs(model, tokenizer):
         def finished(self, source, output):
             return f"{source}: {output.upper()}"
 
-    plain = Translator(model, tokenizer, DecodeConfig(beam_size=2, extra_length=4))
+    plain = all_hypotheses
     shouted = Translator(model, tokenizer, plain.config, problem=Shouted())
     [expected], [found] = plain.translate(["a man"]), shouted.translate(["a 1"])
     assert (found.text, found.score) == (expected.text, expected.score)
@@ -310,12 +311,12 @@ def test_lines_are_aligned_by_the_last_layer_but_one(tokenizer):
     keras.utils.set_random_seed(3)
     model = Transformer(tokenizer.vocab_size, num_layers=3, d_model=8, d_ff=8, num_heads=2)
     model.build()
-    translator = Translator(model, tokenizer, DecodeConfig(beam_size=1, extra_length=4))
-    translations = translator.translate(LINES)
-    texts = [each.text for each in translations]
-    assert translator.align(LINES, translations) == [
+    translator = Translator(model, tokenizer)
+    lines, texts = ["the small dog sleeps", "red red house"], ["sleeps dog small", "house red"]
+    translations = [Translation(text, 0.0, parts=(text,)) for text in texts]
+    assert translator.align(lines, translations) == [
         word_alignment(each.source, each.target, each.cross[1].mean(axis=0))
-        for each in translator.attention(LINES, texts)
+        for each in translator.attention(lines, texts)
     ]
 
 
