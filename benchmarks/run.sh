@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # The long measurements: which test sees which fault; restricted self-attention against full
 # self-attention; the memory of a training step against what is counted of it; t2t-datagen and the
-# input pipeline on 4.5 million pairs; a served export under load; faults of several workers, and
-# what they exchange; then training and decoding speed beside other toolkits on the same batches.
+# input pipeline on 4.5 million pairs; the memory of translating files of many lines; a served
+# export under load; faults of several workers, and what they exchange; then training and decoding
+# speed beside other toolkits on the same batches.
 #
 # TEXT is a folder of text (see datagen_scale.py).
 # RUN is the run that is exported and served; default: a small model with random weights.
@@ -19,6 +20,7 @@ trap 'rm -rf "$scale"' EXIT
 python benchmarks/datagen_scale.py --text="${TEXT:-../shared/data}" --pairs=4500000 \
     --folder="$scale"
 python benchmarks/input_speed.py --data="$scale/data/parallel_text"
+python benchmarks/decode_memory.py
 python benchmarks/serving_load.py ${RUN:+--output_dir="$RUN"}
 python benchmarks/worker_faults.py
 python benchmarks/worker_communication.py

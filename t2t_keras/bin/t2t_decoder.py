@@ -60,29 +60,23 @@ def main(flags: FlagValues) -> None:
     """Translates or scores as the flags say."""
     from t2t_keras.bin.recorded_run import recorded_run
     from t2t_keras.decoding.files import score_file
+    from t2t_keras.decoding.trained_model import checkpoint_at, identity
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.decoding.typed import translate_typed
-    from t2t_keras.training.checkpoints import newest_checkpoint
 
     _check_combination(flags)
     record = recorded_run(flags)
     asked = None if flags.decode_interactive or flags.score_file else _text(flags, record)
-    unwanted, others = forbidden(flags), ensemble(flags)
-
     # Looked up once: a training that goes on may write another one meanwhile.
-    checkpoint = flags.checkpoint_path or newest_checkpoint(flags.output_dir)
+    checkpoint = checkpoint_at(flags.checkpoint_path or flags.output_dir)
+    others = [checkpoint_at(path) for path in ensemble(flags)]
+    made_by = {**identity(checkpoint), "ensemble": [identity(path) for path in others]}
     translator = Translator.from_run(
-        flags.output_dir, checkpoint, flags.decode_hparams, others, unwanted
+        flags.output_dir, checkpoint, flags.decode_hparams, others, forbidden(flags)
     )
-    made_by = {
-        "checkpoint": str(checkpoint),
-        "written": Path(f"{checkpoint}.index").stat().st_mtime_ns,
-        "ensemble": others,
-        "forbidden": unwanted,
-    }
     if flags.decode_interactive:
         write = functools.partial(print, flush=True)
-        translate_typed(translator, typed_lines("> "), write, record.problem)
+        translate_typed(translator, typed_lines("> "), write)
     elif flags.score_file:
         score_file(
             translator, flags.score_file, _output(flags, flags.score_file, "scores"), made_by
@@ -110,10 +104,10 @@ def _translate(
         translator,
         asked.source,
         output,
-        {**made_by, "prefixes": flags.prefix_file},
+        made_by,
         flags.prefix_file or None,
         flags.alignment_file or None,
-        record.problem,
+        spared=[path for path in (asked.reference, flags.forbidden_file) if path],
     )
     if not asked.reference:
         return
@@ -122,12 +116,15 @@ def _translate(
     name = record.problem.text_name(_split(flags), len(references))
     print(f"{name}:\n{score}" if name else score, flush=True)
     if flags.results_file:
-        settings = {**dataclasses.asdict(config), "ensemble": made_by["ensemble"]}
+        models = [each["checkpoint"] for each in made_by["ensemble"]]
+        settings = {**dataclasses.asdict(config), "ensemble": models}
         _add_result(flags, record, made_by["checkpoint"], score, settings, name)
 
 
 def _check_combination(flags: FlagValues) -> None:
     """Raises `UserError` where one flag would silently be ignored beside another."""
+    from t2t_keras.decoding.job_files import is_stream
+
     of_a_file = ("decode_from_file", "eval_use_test_set", "decode_reference", "results_file")
     more = ("prefix_file", "alignment_file")
     for one, others in (
@@ -148,10 +145,15 @@ def _check_combination(flags: FlagValues) -> None:
             "--results_file takes scores: give --decode_reference, the reference translations of "
             "--decode_from_file."
         )
-    if flags.decode_reference and "-" in (flags.decode_from_file, flags.decode_to_file):
+    is_scored = flags.decode_reference or not (
+        flags.decode_from_file or flags.score_file or flags.decode_interactive
+    )
+    if is_scored and (
+        flags.decode_from_file == "-" or (flags.decode_to_file and is_stream(flags.decode_to_file))
+    ):
         raise UserError(
-            "--decode_reference needs the translations in a file: give --decode_from_file and "
-            "--decode_to_file names."
+            "What is scored must be in a file, as the problem's dev and test sets are and what has "
+            "a --decode_reference: give --decode_from_file and --decode_to_file names."
         )
 
 

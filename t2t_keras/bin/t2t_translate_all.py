@@ -47,6 +47,7 @@ def define_flags(flags: FlagValues) -> None:
 def main(flags: FlagValues) -> None:
     """Translates as the flags say."""
     from t2t_keras.bin.recorded_run import recorded_run
+    from t2t_keras.decoding.trained_model import checkpoint_at
     from t2t_keras.decoding.translate_all import translate_all
     from t2t_keras.decoding.translator import Translator
 
@@ -60,7 +61,8 @@ def main(flags: FlagValues) -> None:
         split = "test" if flags.eval_use_test_set else "dev"
         generated = open_generated(record.problem, flags.data_dir or record.data_dir)
         source, name = generated.text_paths(split)[0], f"{record.problem.name}.{split}"
-    others = ensemble(flags)
+    # Looked up once: a training that goes on may write another one meanwhile.
+    others = [checkpoint_at(path) for path in ensemble(flags)]
     translator = Translator.from_record(record, flags.decode_hparams, others, forbidden(flags))
     directory = Path(flags.translations_dir or Path(flags.output_dir) / "translations")
     translate_all(

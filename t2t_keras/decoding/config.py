@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from t2t_keras import settings
+from t2t_keras.errors import UserError
 from t2t_keras.settings import setting
 
 
@@ -92,6 +93,9 @@ _LINEAGE_NAMES = {
     "sampling_keep_top_k": "top_k",
 }
 
+_OF_BEAM_SEARCH = ("beam_size", "coverage_penalty")
+_OF_SAMPLING = ("temperature", "top_k", "top_p", "seed")
+
 
 def decode_config(
     changes: str | Mapping[str, Any] = "", defaults: Mapping[str, Any] | None = None
@@ -103,11 +107,23 @@ def decode_config(
       defaults: what a problem has instead of the paper's settings for translation, by name.
 
     Raises:
-      UserError: an unknown name, a wrong type or a value out of range.
+      UserError: an unknown name, a wrong type or a value out of range; or what is changed has no
+        effect, as it belongs to sampling and there is a beam search, or the other way round.
     """
-    return settings.override(
-        dataclasses.replace(DecodeConfig(), **defaults or {}),
-        changes,
-        what="decoding setting",
-        renamed=_LINEAGE_NAMES,
-    )
+    usual = dataclasses.replace(DecodeConfig(), **defaults or {})
+    config = settings.override(usual, changes, what="decoding setting", renamed=_LINEAGE_NAMES)
+    without_effect = [
+        name
+        for name in (_OF_BEAM_SEARCH if config.samples else _OF_SAMPLING)
+        if getattr(config, name) != getattr(usual, name)
+    ]
+    if without_effect:
+        names = " and ".join(without_effect)
+        reason = (
+            f"while samples={config.samples} draws outputs and searches for none: leave out one of "
+            f"them."
+            if config.samples
+            else "in a beam search: set samples to draw outputs, or leave it out."
+        )
+        raise UserError(f"{names} would have no effect {reason}")
+    return config

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from t2t_keras.decoding.loop import Cache, Scored
@@ -40,6 +41,15 @@ class Ensemble:
     def reach(self) -> int:
         """How many positions back a step looks; 0 = all."""
         return self.models[0].config.get("self_attention_radius", 0)
+
+    def check_ids(self, ids: np.ndarray) -> None:
+        """Raises `UserError` where ids, of any shape, are not in the vocabulary."""
+        size = self.models[0].config["vocab_size"]
+        if ids.size and not (ids.min() >= 0 and ids.max() < size):
+            raise UserError(
+                f"The vocabulary has the ids 0 to {size - 1}; {ids.min()} to {ids.max()} came. Was "
+                f"this made with another vocabulary?"
+            )
 
     def start(self, source: tf.Tensor, room: int, hypotheses: int) -> Cache:
         """Encodes source ids [B, S] and returns what a search keeps."""

@@ -1,15 +1,20 @@
 """Word alignments of lines with their translations, as they were translated: cut, or in parts."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from t2t_keras.decoding.attention_weights import word_alignment
-from t2t_keras.decoding.source_text import encode_text, read_sources
+import numpy as np
+
+from t2t_keras.data.tokenizer import Tokenizer
+from t2t_keras.decoding.source_text import Source, encode_text
 from t2t_keras.decoding.translation import Translation
-from t2t_keras.decoding.translator import Translator
+from t2t_keras.decoding.word_alignment import word_alignment
 
 
 def line_alignments(
-    translator: Translator, lines: Sequence[str], translations: Sequence[Translation]
+    sources: Sequence[Source],
+    translations: Sequence[Translation],
+    tokenizer: Tokenizer,
+    attention: Callable[[list[np.ndarray], list[np.ndarray]], Iterator[tuple[int, np.ndarray]]],
 ) -> list[list[tuple[int, int]]]:
     """Aligns each word of the translations with the source word that it attends to most.
 
@@ -17,19 +22,16 @@ def line_alignments(
     are aligned one by one.
 
     Args:
-      translator: what has translated, with one model.
-      lines: the source text.
+      sources: the lines.
       translations: of the lines.
+      tokenizer: the vocabulary.
+      attention: yields numbers of pairs and where their translations look, as
+        `GivenPairs.cross_attention`.
 
     Returns:
-      For each line, pairs (source word, target word), counted from 0 as spaces divide them.
-
-    Raises:
-      UserError: the translator is an ensemble, or the model computes something that is not a
-        number.
+      For each line, pairs (source word, target word), counted from 0 as in `str.split`, by target
+      word.
     """
-    config = translator.config
-    sources = read_sources(lines, translator.tokenizer, config.max_input_length, config.split_long)
     # A line of the table for each part: the line's number, its ids, its translation, and the words
     # of the line and of its translation that stand before it.
     parts = []
@@ -40,11 +42,13 @@ def line_alignments(
         ):
             parts.append((number, ids, text, first, words))
             words += len(text.split())
-    targets = encode_text([text for _, _, text, _, _ in parts], translator.tokenizer)
-    found = translator.attention_of_ids([ids for _, ids, _, _, _ in parts], targets)
-    alignments: list[list[tuple[int, int]]] = [[] for _ in lines]
-    for (number, _, _, first, words), weights in zip(parts, found, strict=True):
+    ids = [ids for _, ids, _, _, _ in parts]
+    targets = encode_text([text for _, _, text, _, _ in parts], tokenizer)
+    alignments: list[list[tuple[int, int]]] = [[] for _ in sources]
+    for part, weights in attention(ids, targets):
+        number, _, _, first, words = parts[part]
+        pieces = (tokenizer.pieces(each[part]) for each in (ids, targets))
         alignments[number] += [
-            (first + source, words + target) for source, target in word_alignment(weights)
+            (first + source, words + target) for source, target in word_alignment(*pieces, weights)
         ]
-    return alignments
+    return [sorted(alignment, key=lambda pair: pair[1]) for alignment in alignments]

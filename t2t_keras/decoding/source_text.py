@@ -1,6 +1,6 @@
 """Lines of text as sequences of ids, cut or split where they are too long."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -56,9 +56,20 @@ def read_sources(
 
 
 def read_pairs(
-    sources: Sequence[str], targets: Sequence[str], tokenizer: Tokenizer, max_length: int
+    sources: Sequence[str],
+    targets: Sequence[str],
+    tokenizer: Tokenizer,
+    max_length: int,
+    names: Sequence[str] = (),
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Encodes sources and their given translations, each with its end of sentence.
+
+    Args:
+      sources: text.
+      targets: their translations.
+      tokenizer: the vocabulary.
+      max_length: the most tokens of a side, its end counted.
+      names: what pairs are called in errors; default: by their number from 1.
 
     Raises:
       UserError: there are not as many sources as targets, a side has more than `max_length` tokens,
@@ -72,26 +83,54 @@ def read_pairs(
     for number, sides in enumerate(zip(*encoded, strict=True), 1):
         size = max(map(len, sides))
         if size > max_length:
+            name = names[number - 1] if names else f"Pair {number}"
             raise UserError(
-                f"Pair {number} has {size:,} tokens on its longer side; at most {max_length:,} can "
+                f"{name} has {size:,} tokens on its longer side; at most {max_length:,} can "
                 f"be scored. Leave it out, or set max_input_length={size}."
             )
     return encoded
 
 
 def encode_text(lines: Sequence[str], tokenizer: Tokenizer) -> list[np.ndarray]:
-    """`Tokenizer.encode`, after a look at what came.
+    """`Tokenizer.encode`, after `check_lines`."""
+    check_lines(lines)
+    return tokenizer.encode(lines)
+
+
+def check_lines(lines: Sequence[str]) -> None:
+    """Looks at what came.
 
     Raises:
-      UserError: a line is no valid Unicode.
+      UserError: it is one text and no list of them, or a line is no text or no valid Unicode.
     """
+    check_several(lines)
     for line in lines:
+        if not isinstance(line, str):
+            raise UserError(
+                f"A line is text (str); {type(line).__name__} came: {str(line)[:50]!a}."
+            )
         if not is_text(line):
             raise UserError(
                 f"A line holds half a character (a lone surrogate), which no text can hold: "
                 f"{line[:50]!a}. Read the text as UTF-8."
             )
-    return tokenizer.encode(lines)
+
+
+def check_several(lines: Iterable[str]) -> None:
+    """Raises `UserError` where one text came, whose characters would each be a line."""
+    if isinstance(lines, str | bytes):
+        raise UserError(
+            f"A list of lines is expected; one text came: {lines[:50]!a}. Put it into a list: "
+            f"[text]."
+        )
+
+
+def check_one_each(lines: Sequence[str], others: Sequence, what: str) -> None:
+    """Raises `UserError` where there are not as many others as lines."""
+    if len(lines) != len(others):
+        raise UserError(
+            f"{len(lines)} lines came with {len(others)} of what each must have: a {what}."
+        )
 
 
 def sentences(text: str) -> list[str]:

@@ -2,19 +2,51 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from t2t_keras.data.tokenizer import Tokenizer
 from t2t_keras.errors import UserError
+from t2t_keras.training.checkpoint_names import TENSORFLOW_SUFFIX, no_checkpoint
 from t2t_keras.training.checkpoints import load_weights, newest_checkpoint
 from t2t_keras.training.run_record import RunRecord
+
+
+def checkpoint_at(path: str | Path) -> str:
+    """Returns the path prefix of a checkpoint.
+
+    Args:
+      path: the directory of a run, whose newest checkpoint is meant; or a path prefix, also with
+        the ".index" of the file's name.
+
+    Raises:
+      UserError: there is no checkpoint in the run.
+    """
+    if Path(path).is_dir():
+        return newest_checkpoint(path)
+    return str(path).removesuffix(TENSORFLOW_SUFFIX)
+
+
+def identity(checkpoint: str | Path) -> dict[str, Any]:
+    """Returns what tells a checkpoint from one that is later written under its name.
+
+    Args:
+      checkpoint: its path prefix.
+
+    Raises:
+      UserError: it is not there; those that are are named.
+    """
+    try:
+        written = Path(f"{checkpoint}{TENSORFLOW_SUFFIX}").stat().st_mtime_ns
+    except OSError:
+        raise no_checkpoint(Path(checkpoint), TENSORFLOW_SUFFIX) from None
+    return {"checkpoint": str(checkpoint), "written": written}
 
 
 def load_models(paths: Sequence[str | Path], tokenizer: Tokenizer) -> list:
     """Loads models of one vocabulary, which can translate together.
 
     Args:
-      paths: each the directory of a run, whose newest checkpoint is taken, or the path prefix of a
-        checkpoint in one.
+      paths: each as `checkpoint_at` takes it.
       tokenizer: the vocabulary.
 
     Raises:
@@ -23,8 +55,7 @@ def load_models(paths: Sequence[str | Path], tokenizer: Tokenizer) -> list:
     """
     models = []
     for path in map(Path, paths):
-        is_run = RunRecord.exists(path)
-        record = RunRecord.load(path if is_run else path.parent)
+        record = RunRecord.load(path if path.is_dir() else path.parent)
         if record.tokenizer.checksum != tokenizer.checksum:
             raise UserError(
                 f"{path} was trained with another vocabulary ({record.tokenizer.vocab_size:,} "
@@ -33,6 +64,6 @@ def load_models(paths: Sequence[str | Path], tokenizer: Tokenizer) -> list:
                 f"ensemble needs runs over the same generated data."
             )
         model = record.make_model()
-        load_weights(model, newest_checkpoint(path) if is_run else path)
+        load_weights(model, checkpoint_at(path))
         models.append(model)
     return models

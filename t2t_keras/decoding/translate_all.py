@@ -10,6 +10,7 @@ from t2t_keras.data.atomic_file import TEMPORARY_SUFFIX, make_parent, sha256_of,
 from t2t_keras.data.text_files import check_readable
 from t2t_keras.decoding.files import translate_file
 from t2t_keras.decoding.resumable_output import differences
+from t2t_keras.decoding.trained_model import identity
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.training.checkpoints import load_weights
@@ -45,7 +46,8 @@ def translate_all(
       patience: how long to wait for further checkpoints.
       min_steps: earlier checkpoints are left alone.
       prefixes: a file with a line for each of the source's: how its translation must begin.
-      ensemble: what else translates, as `Translator.from_record` was told.
+      ensemble: path prefixes of the checkpoints that translate besides, as
+        `Translator.from_record` was told.
 
     Returns:
       The complete files, by step; also those that were there before.
@@ -65,7 +67,7 @@ def translate_all(
         "training_data": record.data,
         "source": sha256_of(Path(source)),
         "prefixes": sha256_of(Path(prefixes)) if prefixes else "",
-        "ensemble": list(ensemble),
+        "ensemble": [identity(checkpoint) for checkpoint in ensemble],
         "forbidden": list(translator.forbidden),
         **dataclasses.asdict(translator.config),
     }
@@ -74,13 +76,16 @@ def translate_all(
     follower = follow_run(output_dir, patience, min_steps, done=before)
     if before:
         print(f"{output}-*: {_count(before)} of earlier are complete.", flush=True)
-    for step, path in follower.loaded(lambda path: load_weights(translator.models[0], path)):
-        checkpoint = Path(path).name
-        print(f"{checkpoint}: translating {source}", flush=True)
-        job = {**made_by, "checkpoint": checkpoint}
-        translate_file(
-            translator, source, f"{output}-{step}", job, prefixes, problem=record.problem
-        )
+    loaded = {}
+
+    def load(path: str) -> None:
+        # Before it is read: it may be removed, or written anew, as soon as it was.
+        loaded.update(identity(path), checkpoint=Path(path).name)
+        load_weights(translator.models[0], path)
+
+    for step, path in follower.loaded(load):
+        print(f"{Path(path).name}: translating {source}", flush=True)
+        translate_file(translator, source, f"{output}-{step}", {**made_by, **loaded}, prefixes)
     return _summary(output_dir, output, min_steps, follower.skipped)
 
 

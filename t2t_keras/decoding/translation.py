@@ -1,6 +1,7 @@
 """What translating and scoring return."""
 
 import dataclasses
+import math
 import re
 from collections.abc import Sequence
 
@@ -36,6 +37,9 @@ class Translation:
         draws. The first is `text` again.
       parts: the translations that `text` joins: of a line that was split, those of its sentences.
       cut: how many tokens of the source were left out because it was too long.
+      prefix_cut: how many tokens of what it must begin with were left out, because it may not be so
+        long.
+      finished: `text` as the problem gives it to users: of a parser the tree, of most the same.
     """
 
     text: str
@@ -43,6 +47,8 @@ class Translation:
     hypotheses: tuple[Hypothesis, ...] = ()
     parts: tuple[str, ...] = ()
     cut: int = 0
+    prefix_cut: int = 0
+    finished: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,13 +64,17 @@ class PairScore:
     log_prob: float
     token_log_probs: np.ndarray
 
+    @property
+    def perplexity(self) -> float:
+        """Of a token, on average; 1 is certain."""
+        return math.exp(-self.log_prob / len(self.token_log_probs))
 
-def joined(parts: Sequence[Sequence[Hypothesis]], cut: int) -> Translation:
+
+def joined(parts: Sequence[Sequence[Hypothesis]]) -> Translation:
     """Returns a line's translation, of the hypotheses of its parts; the best go with the best.
 
     Args:
       parts: for each part, its hypotheses; of a blank line there are none.
-      cut: how many tokens of the source were left out.
     """
     hypotheses = tuple(
         Hypothesis(" ".join(each.text for each in ranked), sum(each.score for each in ranked))
@@ -73,7 +83,7 @@ def joined(parts: Sequence[Sequence[Hypothesis]], cut: int) -> Translation:
     if not hypotheses:
         return Translation("", 0.0)
     best = tuple(found[0].text for found in parts)
-    return Translation(hypotheses[0].text, hypotheses[0].score, hypotheses, best, cut)
+    return Translation(hypotheses[0].text, hypotheses[0].score, hypotheses, best)
 
 
 def one_line(text: str) -> str:

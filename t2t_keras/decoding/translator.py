@@ -1,5 +1,6 @@
 """`Translator`: lines of text in, translations out."""
 
+import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -9,24 +10,30 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from t2t_keras.data.problem import Problem
 from t2t_keras.data.tokenizer import EOS_ID, PADDING_ID, Tokenizer
 from t2t_keras.decoding.attention_weights import AttentionWeights
 from t2t_keras.decoding.batching import batches, padded, padded_to_few_shapes
-from t2t_keras.decoding.beam_search import BeamSearch
 from t2t_keras.decoding.config import DecodeConfig, decode_config
-from t2t_keras.decoding.constraints import Constraints, Limits
+from t2t_keras.decoding.constraints import Constraints
 from t2t_keras.decoding.ensemble import Ensemble
 from t2t_keras.decoding.forbidden import forbidden_sequences
-from t2t_keras.decoding.loop import Hypotheses, decode
-from t2t_keras.decoding.probability_checks import check_found, check_numbers
-from t2t_keras.decoding.sampling import Sampling
-from t2t_keras.decoding.source_text import encode_text, read_pairs, read_sources
+from t2t_keras.decoding.given_pairs import GivenPairs
+from t2t_keras.decoding.line_alignment import line_alignments
+from t2t_keras.decoding.loop import Hypotheses
+from t2t_keras.decoding.probability_checks import check_found
+from t2t_keras.decoding.search import Search
+from t2t_keras.decoding.source_text import (
+    Source,
+    check_lines,
+    check_one_each,
+    check_several,
+    encode_text,
+    read_pairs,
+    read_sources,
+)
 from t2t_keras.decoding.translation import Hypothesis, PairScore, Translation, joined
 from t2t_keras.errors import UserError
-
-# Positions after which what is no longer needed is left behind.
-_ROOM = 8
-_IDS = tf.TensorSpec([None, None], tf.int32)
 
 
 class Translator:
@@ -40,9 +47,11 @@ class Translator:
       tokenizer: the vocabulary that they were trained with.
       config: how to translate.
       forbidden: words or phrases that no translation may hold.
+      problem: what they were trained for; it prepares lines and finishes outputs. Default: lines
+        and outputs stay as they are.
 
     Attributes:
-      tokenizer, config, forbidden: as given.
+      tokenizer, config, forbidden, problem: as given.
 
     Raises:
       UserError: the models do not fit together.
@@ -58,36 +67,27 @@ class Translator:
         tokenizer: Tokenizer,
         config: DecodeConfig | None = None,
         forbidden: Sequence[str] = (),
+        problem: Problem | None = None,
     ):
         self.tokenizer = tokenizer
         self.config = config or DecodeConfig()
         self.forbidden = tuple(forbidden)
+        self.problem = problem or Problem()
         self._ensemble = Ensemble(
             models if isinstance(models, Sequence) else [models],
             with_coverage=self.config.coverage_penalty > 0,
         )
-        self._constraints = Constraints(
-            self.config.min_length,
-            forbidden_sequences(forbidden, tokenizer),
-            eos_id=EOS_ID,
-            padding_id=PADDING_ID,
-        )
-        # One graph each for all shapes. There is nothing to convert for autograph, and looking for
-        # it took most of the start.
-        scalar, numbers = tf.TensorSpec([], tf.float32), tf.TensorSpec([None], tf.int32)
-        self._search = tf.function(
-            self._search_graph, input_signature=[_IDS, _IDS, numbers, scalar], autograph=False
-        )
-        self._log_probs = tf.function(
-            self._ensemble.log_probs, input_signature=[_IDS, _IDS], autograph=False
-        )
-        self._attention = tf.function(
-            lambda source, target: self.models[0].attention_weights(
-                {"source": source, "target": target}
+        self._search = Search(
+            self._ensemble,
+            self.config,
+            Constraints(
+                self.config.min_length,
+                forbidden_sequences(forbidden, tokenizer),
+                eos_id=EOS_ID,
+                padding_id=PADDING_ID,
             ),
-            input_signature=[_IDS, _IDS],
-            autograph=False,
         )
+        self._pairs = GivenPairs(self._ensemble, self.config.batch_tokens)
 
     @property
     def models(self) -> tuple:
@@ -118,12 +118,13 @@ class Translator:
           UserError: there is no run or no checkpoint, it cannot be read, a setting is wrong, the
             runs have different vocabularies, or Keras runs on another backend than TensorFlow.
         """
-        from t2t_keras.training.checkpoints import load_weights, newest_checkpoint
+        from t2t_keras.decoding.trained_model import checkpoint_at
+        from t2t_keras.training.checkpoints import load_weights
         from t2t_keras.training.run_record import RunRecord
 
         record = RunRecord.load(output_dir)
         translator = cls.from_record(record, decode_hparams, ensemble, forbidden)
-        load_weights(translator.models[0], checkpoint_path or newest_checkpoint(output_dir))
+        load_weights(translator.models[0], checkpoint_at(checkpoint_path or output_dir))
         return translator
 
     @classmethod
@@ -154,7 +155,7 @@ class Translator:
             )
         tokenizer, config = record.tokenizer, decode_config(decode_hparams, record.problem.decoding)
         models = [record.make_model(), *load_models(ensemble, tokenizer)]
-        return cls(models, tokenizer, config, forbidden)
+        return cls(models, tokenizer, config, forbidden, record.problem)
 
     def translate(
         self, lines: Sequence[str], prefixes: Sequence[str] | None = None
@@ -173,6 +174,9 @@ class Translator:
             translation is possible under the constraints, or the model computes something that is
             not a number.
         """
+        check_several(lines)
+        if prefixes is not None:
+            check_one_each(lines, prefixes, "prefix, which may be blank")
         return list(self.translate_stream(lines, prefixes))
 
     def translate_stream(
@@ -196,6 +200,7 @@ class Translator:
         Raises:
           UserError: as `translate`.
         """
+        check_several(lines)
         lines = iter(lines)
         prefixes = iter(prefixes) if prefixes is not None else itertools.repeat("")
         while chunk := list(itertools.islice(lines, self.config.lines_at_once)):
@@ -208,22 +213,26 @@ class Translator:
             yield from self._translate_chunk(chunk, begun, first_number, progress)
             first_number += len(chunk)
 
-    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[PairScore]:
+    def score(
+        self, sources: Sequence[str], targets: Sequence[str], names: Sequence[str] = ()
+    ) -> list[PairScore]:
         """Returns how likely the model finds each target as the translation of its source.
 
+        Args:
+          sources: text.
+          targets: their translations.
+          names: what pairs are called in errors; default: by their number from 1.
+
         Raises:
-          UserError: a line is no text, there are not as many sources as targets, or the model
-            computes something that is not a number.
+          UserError: a line is no text, a side has more than `max_input_length` tokens, there are
+            not as many sources as targets, or the model computes something that is not a number.
         """
-        scores: list[PairScore | None] = [None] * len(sources)
-        encoded = read_pairs(sources, targets, self.tokenizer, self.config.max_input_length)
-        for batch, source, target in self._pairs(*encoded):
-            found = self._log_probs(source, target).numpy()
-            check_numbers(found)
-            for number, row, ids in zip(batch, found, target, strict=True):
-                of_tokens = row[ids != PADDING_ID]
-                scores[number] = PairScore(float(of_tokens.sum(dtype=np.float64)), of_tokens)
-        return scores
+        pairs = self._encoded_pairs(sources, targets, names)
+        found = dict(self._pairs.log_probs(*pairs))
+        return [
+            PairScore(float(found[number].sum(dtype=np.float64)), found[number])
+            for number in range(len(sources))
+        ]
 
     def attention(self, sources: Sequence[str], targets: Sequence[str]) -> list[AttentionWeights]:
         """Returns where the model looks for each pair of a source and its translation.
@@ -231,32 +240,51 @@ class Translator:
         Raises:
           UserError: as `score`; or this is an ensemble, whose models look in different places.
         """
-        most = self.config.max_input_length
-        return self.attention_of_ids(*read_pairs(sources, targets, self.tokenizer, most))
+        return self.attention_of_ids(*self._encoded_pairs(sources, targets))
 
     def attention_of_ids(
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> list[AttentionWeights]:
         """`attention` of int32 arrays, however long, each with its end of sentence."""
-        if len(self.models) > 1:
-            raise UserError(
-                f"Attention is that of one model; this is an ensemble of {len(self.models)}. Give "
-                f"one checkpoint."
-            )
-        weights: list[AttentionWeights | None] = [None] * len(sources)
-        for batch, source, target in self._pairs(sources, targets):
-            found = {name: each.numpy() for name, each in self._attention(source, target).items()}
-            check_numbers(found["cross"])
-            for row, number in enumerate(batch):
-                m, n = len(sources[number]), len(targets[number])
-                weights[number] = AttentionWeights(
-                    tuple(self.tokenizer.pieces(source[row, :m])),
-                    tuple(self.tokenizer.pieces(target[row, :n])),
-                    encoder=found["encoder"][row, :, :, :m, :m],
-                    decoder=found["decoder"][row, :, :, :n, :n],
-                    cross=found["cross"][row, :, :, :n, :m],
-                )
-        return weights
+        found = dict(self._pairs.attention(sources, targets))
+        pieces = self.tokenizer.pieces
+        return [
+            AttentionWeights(tuple(pieces(source)), tuple(pieces(target)), **found[number])
+            for number, (source, target) in enumerate(zip(sources, targets, strict=True))
+        ]
+
+    def align(
+        self, lines: Sequence[str], translations: Sequence[Translation]
+    ) -> list[list[tuple[int, int]]]:
+        """Aligns each word of translations with the source word that the model attends to most.
+
+        The attention is the mean over the heads of the last layer but one. A word that a line was
+        cut before is aligned with none.
+
+        Args:
+          lines: the source text.
+          translations: what `translate` made of it.
+
+        Returns:
+          For each line, pairs (source word, target word), counted from 0 as in `str.split`, by
+          target word.
+
+        Raises:
+          UserError: this is an ensemble, there are not as many translations as lines, or the model
+            computes something that is not a number.
+        """
+        self.check_alignable()
+        check_one_each(lines, translations, "translation, as `translate` returned it")
+        return line_alignments(
+            self._read(self._prepared(lines)),
+            translations,
+            self.tokenizer,
+            self._pairs.cross_attention,
+        )
+
+    def check_alignable(self) -> None:
+        """Raises `UserError` where this is an ensemble, which can neither `align` nor attend."""
+        self._pairs.check_one_model()
 
     def search(
         self,
@@ -275,14 +303,11 @@ class Translator:
 
         Returns:
           The hypotheses asked for: ids int32 [B, N, L], scores float32 [B, N].
+
+        Raises:
+          UserError: an id is not in the vocabulary. In a graph, nothing looks.
         """
-        source = tf.convert_to_tensor(source)
-        return self._search(
-            source,
-            tf.zeros_like(source[:, :0]) if prefixes is None else prefixes,
-            tf.range(tf.shape(source)[0]) if numbers is None else numbers,
-            self.config.alpha if alpha is None else alpha,
-        )
+        return self._search(source, prefixes, numbers, alpha)
 
     def _translate_chunk(
         self,
@@ -292,7 +317,8 @@ class Translator:
         progress: Callable[[int], object],
     ) -> list[Translation]:
         config = self.config
-        sources = read_sources(lines, self.tokenizer, config.max_input_length, config.split_long)
+        lines = self._prepared(lines)
+        sources = self._read(lines)
         begun = [ids[:-1] for ids in encode_text(prefixes, self.tokenizer)]
         # The parts of a line by (line, part); its prefix belongs to the first.
         parts = {
@@ -310,9 +336,41 @@ class Translator:
             found.update(zip(batch, translated, strict=True))
             progress(len(batch))
         return [
-            joined([found[number, part] for part in range(len(source.parts))], source.cut)
-            for number, source in enumerate(sources)
+            self._translation(
+                line, source, begins, [found[number, part] for part in range(len(source.parts))]
+            )
+            for number, (line, source, begins) in enumerate(zip(lines, sources, begun, strict=True))
         ]
+
+    def _translation(
+        self,
+        line: str,
+        source: Source,
+        prefix: np.ndarray,
+        parts: Sequence[Sequence[Hypothesis]],
+    ) -> Translation:
+        translation = joined(parts)
+        first_length = len(source.parts[0]) if parts else 0
+        return dataclasses.replace(
+            translation,
+            cut=source.cut,
+            prefix_cut=self._search.prefix_cut(len(prefix), first_length),
+            finished=self.problem.finished(line, translation.text),
+        )
+
+    def _prepared(self, lines: Sequence[str]) -> list[str]:
+        check_lines(lines)
+        return [self.problem.prepared(line) for line in lines]
+
+    def _read(self, lines: Sequence[str]) -> list[Source]:
+        config = self.config
+        return read_sources(lines, self.tokenizer, config.max_input_length, config.split_long)
+
+    def _encoded_pairs(
+        self, sources: Sequence[str], targets: Sequence[str], names: Sequence[str] = ()
+    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        most = self.config.max_input_length
+        return read_pairs(self._prepared(sources), targets, self.tokenizer, most, names)
 
     def _translate_batch(
         self,
@@ -339,61 +397,3 @@ class Translator:
             ]
             for row, row_scores in zip(ids, scores, strict=True)
         ]
-
-    def _pairs(
-        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
-    ) -> Iterator[tuple[list[int], np.ndarray, np.ndarray]]:
-        """Yields batches of pairs: their numbers, and padded ids of the sources and the targets."""
-        sizes = dict(enumerate(map(max, map(len, sources), map(len, targets))))
-        for batch in batches(sizes, self.config.batch_tokens):
-            arrays = (padded([side[number] for number in batch]) for side in (sources, targets))
-            yield (batch, *arrays)
-
-    def _search_graph(
-        self, source: tf.Tensor, prefixes: tf.Tensor, numbers: tf.Tensor, alpha: tf.Tensor
-    ) -> Hypotheses:
-        config = self.config
-        rule = self._rule(alpha)
-        if config.coverage_penalty:
-            covered = tf.cast(source == PADDING_ID, tf.float32)
-        else:
-            covered = tf.zeros([tf.shape(source)[0], 0])
-        return decode(
-            self._ensemble.step,
-            self._ensemble.start(source, _ROOM, rule.places),
-            Limits(self._max_lengths(source), prefixes, numbers, covered),
-            rule,
-            room=_ROOM,
-            reach=self._ensemble.reach,
-            padding_id=PADDING_ID,
-            xla=config.xla,
-        )
-
-    def _rule(self, alpha: tf.Tensor) -> BeamSearch | Sampling:
-        config = self.config
-        if not config.samples:
-            return BeamSearch(
-                config.beam_size,
-                alpha,
-                config.num_hypotheses,
-                config.coverage_penalty,
-                self._constraints,
-            )
-        return Sampling(
-            config.num_hypotheses,
-            alpha,
-            config.temperature,
-            config.top_k,
-            config.top_p,
-            config.seed,
-            self._constraints,
-        )
-
-    def _max_lengths(self, source: tf.Tensor) -> tf.Tensor:
-        """Returns how many tokens the translation of each row may have, int32 [B].
-
-        A row of nothing but padding is there for its shape only, and ends at once.
-        """
-        lengths = tf.math.count_nonzero(source != PADDING_ID, axis=1, dtype=tf.int32)
-        most = self.config.max_length or tf.int32.max
-        return tf.where(lengths == 0, 1, tf.minimum(lengths + self.config.extra_length, most))

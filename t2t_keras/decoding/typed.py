@@ -3,7 +3,6 @@
 import contextlib
 from collections.abc import Callable, Iterable
 
-from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.translator import Translator
 
 
@@ -11,7 +10,6 @@ def translate_typed(
     translator: Translator,
     lines: Iterable[str],
     write_line: Callable[[str], None],
-    problem: Problem | None = None,
 ) -> None:
     """Translates line after line until there are no more or Ctrl-C is pressed.
 
@@ -22,19 +20,21 @@ def translate_typed(
       translator: what translates.
       lines: what is typed.
       write_line: takes each line of an answer.
-      problem: what prepares lines and finishes outputs.
     """
     config = translator.config
     with contextlib.suppress(KeyboardInterrupt):
         for line in lines:
             source, _, prefix = line.partition("\t")
-            source = problem.prepared(source) if problem else source
             [translation] = translator.translate([source], [prefix])
             if translation.cut:
                 write_line(f"(The last {translation.cut:,} tokens were too much and are left out.)")
+            if translation.prefix_cut:
+                write_line(
+                    f"(The last {translation.prefix_cut:,} tokens of the prefix are left out: an "
+                    f"output may not be so long.)"
+                )
             if config.return_beams or config.write_beam_scores:
                 for hypothesis in translation.hypotheses:
                     write_line(f"{hypothesis.score:.4f}\t{hypothesis.text}")
             else:
-                text = translation.text
-                write_line(problem.finished(source, text) if problem else text)
+                write_line(translation.finished)

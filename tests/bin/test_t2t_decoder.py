@@ -2,13 +2,17 @@ import io
 import json
 import math
 import re
+import shutil
+import subprocess
 import sys
+import time
 
 import pytest
 import sacrebleu
 
 from t2t_keras.bin import t2t_decoder
 from t2t_keras.data.generated import open_generated
+from t2t_keras.decoding.resumable_output import ResumableOutputs
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.decoding.typed import translate_typed
 from t2t_keras.tables.results import read_results
@@ -62,7 +66,7 @@ def test_default_name_and_checkpoint(random_run, tmp_path):
     decode(
         f"--output_dir={random_run}",
         f"--decode_from_file={source}",
-        f"--checkpoint_path={checkpoint}",
+        f"--checkpoint_path={checkpoint}.index",
     )
     name = "in.txt.transformer.transformer_tiny.parallel_text"
     lines = (tmp_path / f"{name}.beam2.alpha0.6.decodes").read_text().splitlines()
@@ -156,6 +160,79 @@ def test_what_else_a_file_can_be_given(random_run, tmp_path, capsys):
         assert bool(pairs) == bool(line)
 
 
+def test_from_standard_input_to_standard_output(random_run, monkeypatch, capsys):
+    sources = ["A man", "", "The dog sleeps."]
+    given = io.BytesIO("".join(f"{line}\n" for line in sources).encode())
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(given))
+    decode(f"--output_dir={random_run}", "--decode_from_file=-")
+    printed = capsys.readouterr()
+    assert printed.out.split("\n")[:-1] == expected_lines(random_run, sources)
+    assert "-: 3 lines, 1 of them blank" in printed.err
+
+
+def test_killed_in_the_middle_it_goes_on(random_run, tmp_path, capsys):
+    source, output = tmp_path / "in.txt", tmp_path / "out.txt"
+    sources = [f"A man eats {number} dogs." for number in range(60)]
+    source.write_text("".join(f"{line}\n" for line in sources))
+    flags = [
+        f"--output_dir={random_run}", f"--decode_from_file={source}", f"--decode_to_file={output}",
+        f"--decode_hparams={FAST},lines_at_once=1",
+    ]  # fmt: skip
+    record = tmp_path / "out.txt.progress.json"
+    command = [sys.executable, "-m", "t2t_keras.bin.t2t_decoder", *flags]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        while not record.exists() or json.loads(record.read_text())["lines"] < 3:
+            assert process.poll() is None
+            time.sleep(0.001)
+        process.kill()
+    done = json.loads(record.read_text())["lines"]
+    assert done < len(sources)
+    assert not output.exists()
+    t2t_decoder.run(["t2t-decoder", *flags])
+    assert output.read_text().split("\n")[:-1] == expected_lines(random_run, sources)
+    assert f"{done} lines were done before." in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "out.txt"]
+
+
+@pytest.mark.parametrize("changed", ["member", "prefixes"])
+def test_a_job_made_by_something_else_is_not_continued(
+    random_run, tmp_path, capsys, monkeypatch, changed
+):
+    """A run that another checkpoint came to, as a member of an ensemble; another prefix file."""
+    member, prefixes = tmp_path / "member", tmp_path / "begins.txt"
+    shutil.copytree(random_run, member)
+    source = tmp_path / "in.txt"
+    source.write_text("A man\nA dog\n")
+    prefixes.write_text("Ein\nEin\n")
+    flags = [
+        f"--output_dir={random_run}", f"--decode_from_file={source}", f"--ensemble={member}",
+        f"--decode_to_file={tmp_path / 'out.txt'}", f"--prefix_file={prefixes}",
+        f"--decode_hparams={FAST},lines_at_once=1",
+    ]  # fmt: skip
+
+    def interrupted(self, *arguments):
+        if self.lines_done == 1:
+            raise KeyboardInterrupt
+        append(self, *arguments)
+
+    append = ResumableOutputs.append
+    with monkeypatch.context() as patch:
+        patch.setattr(ResumableOutputs, "append", interrupted)
+        with pytest.raises(SystemExit):
+            t2t_decoder.run(["t2t-decoder", *flags])
+    if changed == "member":
+        for file in member.glob("model.ckpt-30.*"):
+            file.unlink()
+        (member / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-20"\n')
+    else:
+        prefixes.write_text("Ein\nEine\n")
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        t2t_decoder.run(["t2t-decoder", *flags])
+    expected = "ensemble: .*ckpt-30.* there, .*ckpt-20" if changed == "member" else "prefixes: "
+    assert re.search(expected, capsys.readouterr().err)
+
+
 def test_ensemble_of_checkpoints(random_run, tmp_path):
     source, output = tmp_path / "in.txt", tmp_path / "out.txt"
     source.write_text("A man\nThe dog sleeps.\n")
@@ -210,8 +287,19 @@ def test_flags_that_agree_need_not_be_left_out(random_run, text):
         (["RUN", "--decode_from_file=ONE", "--results_file=x"], "give --decode_reference"),
         (["RUN", "--score_file=ONE", "--prefix_file=x"], "exclude each other"),
         (["RUN", "--score_file=ONE"], "one.txt:1 is not a source, one tab"),
-        (["RUN", "--ensemble=nowhere"], "There is no run in .*nowhere|no run.json"),
+        (["RUN", "--ensemble=nowhere"], "There is no checkpoint nowhere"),
         (["RUN", "--decode_from_file=-", "--decode_reference=ONE"], "in a file"),
+        (["RUN", "--decode_to_file=-"], "must be in a file"),
+        (["RUN", "--eval_use_test_set", "--decode_to_file=/dev/null"], "must be in a file"),
+        (["RUN", "--decode_from_file=ONE", "--decode_to_file=ONE"], "write over .*which is read"),
+        (
+            ["RUN", "--decode_from_file=ONE", "--forbidden_file=TWO", "--decode_to_file=TWO"],
+            "two.txt, which is read",
+        ),
+        (
+            ["RUN", "--decode_from_file=ONE", "--alignment_file=x", "--ensemble=RUN"],
+            "ensemble of 2",
+        ),
         (["RUN", "--forbidden_file=nowhere"], "nowhere cannot be read"),
         (["RUN", "--decode_from_file=nowhere"], "nowhere cannot be read: No such file"),
         (["RUN", "--decode_from_file=LATIN"], "latin.txt:2 is not UTF-8"),

@@ -1,10 +1,13 @@
 import io
+import os
 import sys
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.files import first_hypotheses, score_file, translate_file
 from t2t_keras.decoding.translation import Hypothesis, PairScore, Translation
@@ -19,8 +22,11 @@ class Repeats:
     A line that is "stop" interrupts the job.
     """
 
-    def __init__(self, **config):
+    forbidden = ()
+
+    def __init__(self, problem=None, **config):
         self.config = DecodeConfig(lines_at_once=2, **config)
+        self.problem = problem or Problem()
         self.translated = 0
 
     def translate_stream(self, lines, prefixes, first_number, progress):
@@ -30,10 +36,18 @@ class Repeats:
             self.translated += 1
             text = prefix + line.replace("|", "\n")
             hypotheses = (Hypothesis(text, -0.5), Hypothesis(f"{number}", -1.25))
-            yield Translation(text, -0.5, hypotheses, cut=3 if line == "long" else 0)
+            finished = self.problem.finished(line, text)
+            cut = 3 if line == "long" else 0
+            yield Translation(text, -0.5, hypotheses, cut=cut, finished=finished)
         progress(len(lines))
 
-    def score(self, sources, targets):
+    def check_alignable(self):
+        pass
+
+    def align(self, lines, translations):
+        return [[(number, 0)] for number, _ in enumerate(lines)]
+
+    def score(self, sources, targets, names):
         return [PairScore(-float(len(target)), -np.ones(len(target))) for target in targets]
 
 
@@ -76,9 +90,27 @@ def test_prefixes(write, tmp_path):
     source, output = write("in.txt", "a\nb\nc\n"), tmp_path / "out.txt"
     translate_file(Repeats(), source, output, MADE_BY, prefixes=write("p.txt", "x \n\ny\n"))
     assert output.read_text() == "x a\nb\nyc\n"
-    with pytest.raises(UserError, match=r"short.txt has 2 lines, .*in.txt has more"):
-        translate_file(Repeats(), source, output, MADE_BY, prefixes=write("short.txt", "x\ny\n"))
-    assert output.read_text() == "x a\nb\nyc\n", "the old file stays until the new one is whole"
+    for name, text in (("2", "x\ny\n"), ("4", "x\ny\nz\n\n")):
+        with pytest.raises(UserError, match=f"{name} has {name} lines, .*in.txt has 3"):
+            translate_file(Repeats(), source, output, MADE_BY, prefixes=write(name, text))
+    assert output.read_text() == "x a\nb\nyc\n", "the old file stays"
+
+
+def test_prefixes_of_standard_input(pipe, write, tmp_path, capsys):
+    output, prefixes = tmp_path / "out.txt", write("p.txt", "x \ny \nz \n")
+    pipe(b"a\n")
+    translate_file(Repeats(), "-", output, MADE_BY, prefixes)
+    assert output.read_text() == "x a\n"
+    pipe(b"a\n" * 4)
+    with pytest.raises(UserError, match=r"p.txt has 3 lines, - has at least 4"):
+        translate_file(Repeats(), "-", tmp_path / "other.txt", MADE_BY, prefixes)
+
+
+def test_an_empty_file(write, tmp_path, capsys):
+    output = tmp_path / "out.txt"
+    translate_file(Repeats(), write("in.txt", ""), output, MADE_BY)
+    assert output.read_bytes() == b""
+    assert "0 lines, 0 of them blank" in capsys.readouterr().out
 
 
 def test_an_interrupted_job_goes_on(write, tmp_path, capsys):
@@ -111,6 +143,8 @@ def test_an_interrupted_job_goes_on(write, tmp_path, capsys):
         (dict(made_by={"checkpoint": "2"}), "checkpoint: model.ckpt-1 there, 2 asked for"),
         (dict(config={"alpha": 1.0}), "alpha: 0.6 there, 1.0 asked for"),
         (dict(partial=""), "shorter than when it was written"),
+        (dict(alignments="b.txt"), r"alignments: None there, b.txt asked for"),
+        (dict(prefixes="x\n"), "prefixes:  there, [0-9a-f]{64} asked for"),
         (dict(record="{"), "progress.json cannot be read"),
     ],
 )
@@ -119,13 +153,109 @@ def test_another_job_does_not_go_on(write, tmp_path, change, message):
     with pytest.raises(KeyboardInterrupt):
         translate_file(Repeats(), source, output, MADE_BY)
     source.write_text(change.get("source", "a\nb\nc\n"))
+    more = {name: tmp_path / change[name] for name in ("alignments",) if name in change}
+    if "prefixes" in change:
+        more["prefixes"] = write("p.txt", change["prefixes"] * 3)
     if "partial" in change:
         (tmp_path / "out.txt.partial").write_text(change["partial"])
     if "record" in change:
         (tmp_path / "out.txt.progress.json").write_text(change["record"])
     translator, made_by = Repeats(**change.get("config", {})), change.get("made_by", MADE_BY)
+    before = sorted(tmp_path.iterdir())
     with pytest.raises(UserError, match=message):
-        translate_file(translator, source, output, made_by)
+        translate_file(translator, source, output, made_by, **more)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("gone", ["out.txt.partial", "out.txt.progress.json"])
+def test_a_job_begins_anew_where_what_it_left_is_deleted(write, tmp_path, gone):
+    source, output = write("in.txt", "a\nb\nstop\n"), tmp_path / "out.txt"
+    with pytest.raises(KeyboardInterrupt):
+        translate_file(Repeats(), source, output, MADE_BY)
+    (tmp_path / gone).unlink()
+    source.write_text("b\na\nc\n")
+    translate_file(Repeats(), source, output, MADE_BY)
+    assert output.read_text() == "b\na\nc\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "out.txt"]
+
+
+def test_two_jobs_do_not_write_to_one_output(write, tmp_path):
+    source, output = write("in.txt", "a\nb\nc\n"), tmp_path / "out.txt"
+
+    class StartsAnother(Repeats):
+        def translate_stream(self, *arguments):
+            with pytest.raises(UserError, match=r"Another process is writing .*out\.txt\.partial"):
+                translate_file(Repeats(), source, output, MADE_BY)
+            return super().translate_stream(*arguments)
+
+    translate_file(StartsAnother(), source, output, MADE_BY)
+    assert output.read_text() == "a\nb\nc\n"
+
+
+class Trees(Problem):
+    """A problem whose outputs are finished into a file of their own."""
+
+    finished_suffix = "trees"
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (dict(output="in.txt"), r"write over .*in\.txt, which is read"),
+        (dict(output="link"), r"write over .*in\.txt, which is read"),
+        (dict(output="hard"), r"write over .*hard, which is read"),
+        (dict(output="new/../in.txt"), "which is read"),
+        (dict(output="p.txt", prefixes="p.txt"), r"p\.txt, which is read"),
+        (dict(output="r.txt", spared=["r.txt"]), r"r\.txt, which is read"),
+        (dict(output="out", alignments="in.txt"), r"in\.txt, which is read"),
+        (dict(output="out", alignments="out"), r"out, another output"),
+        (dict(output="out", alignments="out.partial"), r"out\.partial, another output"),
+        (dict(output="out", alignments="out.progress.json"), "another output"),
+        (dict(output="out", alignments="out.trees"), "another output"),
+        (dict(source="out.partial", output="out"), r"out\.partial, which is read"),
+        (dict(output="out", alignments="folder"), "folder is a directory"),
+        (dict(output="folder"), r"folder is a directory: .* folder/out"),
+        (dict(output="out", alignments="/dev/null"), "one output"),
+    ],
+)
+def test_no_file_is_written_over_another(write, tmp_path, files, message):
+    for name in ("in.txt", "p.txt", "r.txt", "out.partial"):
+        write(name, "a\n")
+    (tmp_path / "link").symlink_to("in.txt")
+    (tmp_path / "hard").hardlink_to(tmp_path / "in.txt")
+    for name in ("folder", "new"):
+        (tmp_path / name).mkdir()
+    before = sorted(tmp_path.iterdir())
+    files = {"source": "in.txt", **files, "spared": files.get("spared", ())}
+    paths = {name: tmp_path / path for name, path in files.items() if name != "spared"}
+    spared = [tmp_path / path for path in files["spared"]]
+    translator = Repeats(Trees())
+    with pytest.raises(UserError, match=message.replace(" folder", ".*folder")):
+        translate_file(translator, **paths, made_by=MADE_BY, spared=spared)
+    assert translator.translated == 0
+    assert sorted(tmp_path.iterdir()) == before
+    assert (tmp_path / "in.txt").read_text() == "a\n"
+
+
+def test_a_link_stays_one(write, tmp_path):
+    (tmp_path / "link").symlink_to("out.txt")
+    translate_file(Repeats(), write("in.txt", "a\n"), tmp_path / "link", MADE_BY)
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "out.txt").read_text() == "a\n"
+
+
+def test_all_outputs_of_a_line(write, tmp_path):
+    source, output = write("in.txt", "a\nb\nc\n"), tmp_path / "out.txt"
+
+    class Shouted(Trees):
+        def finished(self, source, output):
+            return f"{source}{output.upper()}"
+
+    translate_file(Repeats(Shouted()), source, output, MADE_BY, alignments=tmp_path / "al.txt")
+    assert output.read_text() == "a\nb\nc\n"
+    assert (tmp_path / "out.txt.trees").read_text() == "aA\nbB\ncC\n"
+    assert (tmp_path / "al.txt").read_text() == "0-0\n1-0\n0-0\n"
+    assert len(list(tmp_path.iterdir())) == 4
 
 
 def test_a_full_disk_keeps_what_is_done(write, tmp_path, monkeypatch):
@@ -182,6 +312,35 @@ def test_from_standard_input_to_standard_output(pipe, capsys):
     translate_file(Repeats(), "-", "-", MADE_BY)
     assert written.getvalue().decode("utf-8") == "a\n\nä\n"
     assert "3 lines, 1 of them blank" in capsys.readouterr().err
+
+
+def test_a_pipe_by_its_name_is_written_to(write, tmp_path):
+    reading, writing = os.pipe()
+    source = write("in.txt", "a\nb\nc\n")
+    translate_file(Repeats(Trees()), source, f"/dev/fd/{writing}", MADE_BY)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as file:
+        assert file.read() == b"a\nb\nc\n"
+    assert list(tmp_path.iterdir()) == [source]
+
+
+def test_a_device_is_written_to_and_stays_one(write, tmp_path):
+    source = write("in.txt", "a\n")
+    translate_file(Repeats(), source, "/dev/null", MADE_BY)
+    assert Path("/dev/null").is_char_device()
+    with pytest.raises(UserError, match=r"/dev/full cannot be written: No space left"):
+        translate_file(Repeats(), source, "/dev/full", MADE_BY)
+
+
+def test_standard_output_that_nobody_reads(write, capfd, monkeypatch):
+    """As after `| head -1`: one message, and Python finds nothing to write at its end."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as closed:
+        monkeypatch.setattr(sys, "stdout", closed)
+        with pytest.raises(UserError, match=r"Standard output cannot be written: Broken pipe"):
+            translate_file(Repeats(), write("in.txt", "a\n"), "-", MADE_BY)
+        closed.flush()
 
 
 def test_only_one_output_is_standard_output(write, tmp_path):

@@ -161,7 +161,7 @@ class NeverEnds:
     """Symbol 5 for ever: only the limit ends its output."""
 
     def __init__(self):
-        self.config = {"self_attention_radius": 0}
+        self.config = {"self_attention_radius": 0, "vocab_size": 8}
 
     def encode(self, source, training):
         return tf.cast(source, tf.float32)[:, :, None], source != 0

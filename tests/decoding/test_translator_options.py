@@ -2,14 +2,16 @@
 
 import dataclasses
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_keras.decoding.attention_weights import word_alignment
+from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.line_alignment import line_alignments
+from t2t_keras.decoding.translation import Translation
 from t2t_keras.decoding.translator import Translator
+from t2t_keras.decoding.word_alignment import word_alignment
 from t2t_keras.errors import UserError
 from t2t_keras.models.transformer import Transformer
 
@@ -76,8 +78,67 @@ def test_what_cannot_be_scored(all_hypotheses, model, tokenizer):
     short = Translator(model, tokenizer, DecodeConfig(max_input_length=5))
     with pytest.raises(UserError, match=r"Pair 2 has 10 tokens .* at most 5"):
         short.score(["a man", "a man"], ["man a", "a " * 8])
-    with pytest.raises(UserError, match="lone surrogate"):
-        all_hypotheses.translate(["a man", "dog \udcff"])
+    with pytest.raises(UserError, match=r"first\.tsv:7 has 10 tokens"):
+        short.score(["a man"], ["a " * 8], names=["first.tsv:7"])
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["a man", "dog \udcff"], "lone surrogate"),
+        ("a man", "A list of lines is expected; one text came: 'a man'"),
+        (b"a man", "A list of lines is expected"),
+        (["a man", b"dog"], "bytes came"),
+        (["a man", None], "NoneType came"),
+    ],
+)
+def test_what_is_no_list_of_lines(all_hypotheses, lines, message):
+    for ask in (all_hypotheses.translate, lambda lines: all_hypotheses.score(lines, lines)):
+        with pytest.raises(UserError, match=message):
+            ask(lines)
+
+
+def test_ids_outside_the_vocabulary(all_hypotheses):
+    good = np.array([[5, 1]], np.int32)
+    for bad in ([[-1, 1]], [[310, 1]]):
+        bad = np.array(bad, np.int32)
+        with pytest.raises(UserError, match="The vocabulary has the ids 0 to 309; "):
+            all_hypotheses.search(bad)
+        with pytest.raises(UserError, match="The vocabulary has the ids 0 to 309; "):
+            all_hypotheses.search(good, prefixes=bad)
+        with pytest.raises(UserError, match="The vocabulary has the ids 0 to 309; "):
+            all_hypotheses.attention_of_ids(good, bad)
+
+
+def test_a_problem_prepares_lines_and_finishes_outputs(model, tokenizer, all_hypotheses):
+    """Its lines come with digits for words; its outputs are shouted, after the line."""
+
+    class Shouted(Problem):
+        def prepared(self, source):
+            return source.replace("1", "man")
+
+        def finished(self, source, output):
+            return f"{source}: {output.upper()}"
+
+    plain = all_hypotheses
+    shouted = Translator(model, tokenizer, plain.config, problem=Shouted())
+    [expected], [found] = plain.translate(["a man"]), shouted.translate(["a 1"])
+    assert (found.text, found.score) == (expected.text, expected.score)
+    assert found.finished == f"a man: {expected.text.upper()}"
+    assert expected.finished == expected.text
+    [expected], [found] = plain.score(["a man"], ["man a"]), shouted.score(["a 1"], ["man a"])
+    assert found.log_prob == expected.log_prob
+    assert found.perplexity == pytest.approx(np.exp(-found.token_log_probs.mean()))
+    [attended] = shouted.attention(["a 1"], ["man a"])
+    assert attended.source == plain.attention(["a man"], ["man a"])[0].source
+
+
+def test_a_prefix_that_is_longer_than_the_output_may_be(model, tokenizer):
+    translator = Translator(model, tokenizer, DecodeConfig(beam_size=1, max_length=4))
+    begins = tokenizer.encode(["the small dog sleeps"])[0][:-1]
+    found = translator.translate(["a man", "a man", ""], ["the small dog sleeps", "the", "the"])
+    assert [each.prefix_cut for each in found] == [len(begins) - 3, 0, 0]
+    assert found[0].text == tokenizer.decode([begins[:3]])[0]
 
 
 def test_prefixes(all_hypotheses):
@@ -91,8 +152,11 @@ def test_prefixes(all_hypotheses):
         else:
             assert translation.text == text
     assert begun[0].text != prefixes[0], "it goes on after what it must begin with"
+    for count in (2, 5):
+        with pytest.raises(UserError, match=rf"4 lines came with {count} .* a prefix"):
+            all_hypotheses.translate(LINES, ["a"] * count)
     with pytest.raises(UserError, match="2 prefixes for at least 4 lines"):
-        all_hypotheses.translate(LINES, ["a", "b"])
+        list(all_hypotheses.translate_stream(LINES, ["a", "b"]))
 
 
 def test_forbidden_words(model, tokenizer, all_hypotheses):
@@ -194,7 +258,7 @@ def test_cut_and_split_lines_are_aligned_as_they_were_translated(model, tokenize
 
     def aligned(translator, lines):
         translations = translator.translate(lines)
-        return translations, line_alignments(translator, lines, translations)
+        return translations, translator.align(lines, translations)
 
     # What was cut off is not there; the end is, of what was kept.
     config = DecodeConfig(beam_size=1, extra_length=4, max_input_length=10)
@@ -222,7 +286,7 @@ def test_a_translation_of_any_length_is_aligned(untaught, tokenizer):
     translator = Translator(untaught, tokenizer, config)
     translations = translator.translate(["a man sees"])
     assert len(tokenizer.encode([translations[0].text])[0]) > 6
-    [pairs] = line_alignments(translator, ["a man sees"], translations)
+    [pairs] = translator.align(["a man sees"], translations)
     assert [target for _, target in pairs] == list(range(len(translations[0].text.split())))
 
 
@@ -238,13 +302,34 @@ def test_attention_of_each_pair(model, tokenizer, all_hypotheses):
         assert found.target[-1] == "</s>"
         assert "".join(found.source[:-1]).replace("▁", " ").strip() == source
     # The model has learned to turn the order around, so it must look there.
-    alignment = word_alignment(all_hypotheses.attention(LINES[:1], texts[:1])[0], layer=0)
+    [found] = all_hypotheses.attention(LINES[:1], texts[:1])
+    alignment = word_alignment(found.source, found.target, found.cross[0].mean(axis=0))
     assert {(3, 0), (0, 3)} & set(alignment)
 
 
+def test_lines_are_aligned_by_the_last_layer_but_one(tokenizer):
+    keras.utils.set_random_seed(3)
+    model = Transformer(tokenizer.vocab_size, num_layers=3, d_model=8, d_ff=8, num_heads=2)
+    model.build()
+    translator = Translator(model, tokenizer)
+    lines, texts = ["the small dog sleeps", "red red house"], ["sleeps dog small", "house red"]
+    translations = [Translation(text, 0.0, parts=(text,)) for text in texts]
+    assert translator.align(lines, translations) == [
+        word_alignment(each.source, each.target, each.cross[1].mean(axis=0))
+        for each in translator.attention(lines, texts)
+    ]
+
+
 def test_attention_is_one_model_s(model, tokenizer):
-    with pytest.raises(UserError, match="ensemble of 2"):
-        Translator([model, model], tokenizer).attention(["a"], ["b"])
+    several = Translator([model, model], tokenizer)
+    for look in (several.attention, several.align):
+        with pytest.raises(UserError, match="ensemble of 2"):
+            look(["a"], ["b"])
+
+
+def test_every_line_is_aligned_with_its_own_translation(all_hypotheses):
+    with pytest.raises(UserError, match=r"2 lines came with 1 .* a translation"):
+        all_hypotheses.align(["a", "man"], all_hypotheses.translate(["a"]))
 
 
 def test_coverage_is_the_attention_to_the_source(model, tokenizer, padded):

@@ -1,0 +1,121 @@
+"""What models say of given pairs: how likely a translation is, and where a model looks."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_keras.decoding.batching import batches, padded
+from t2t_keras.decoding.ensemble import Ensemble
+from t2t_keras.decoding.probability_checks import check_numbers
+from t2t_keras.decoding.word_alignment import alignment_layer
+from t2t_keras.errors import UserError
+
+_IDS = tf.TensorSpec([None, None], tf.int32)
+
+
+class GivenPairs:
+    """Computes batch by batch, pairs of similar length together, and keeps nothing.
+
+    All methods take ids of sources and of their translations, int32 arrays with their ends of
+    sentence, and yield what was found for a pair with the pair's number, in any order.
+
+    Args:
+      ensemble: the models.
+      batch_tokens: the most tokens a side of a batch, padding counted.
+    """
+
+    def __init__(self, ensemble: Ensemble, batch_tokens: int):
+        self._ensemble = ensemble
+        self._batch_tokens = batch_tokens
+        # One graph each for all shapes. What a graph does not return of the attention, it does not
+        # keep.
+        self._log_probs = _graph(ensemble.log_probs)
+        self._attention = _graph(self._all_attention)
+        self._cross_attention = _graph(self._mean_cross_attention)
+
+    def log_probs(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Yields log-probabilities of the symbols of each target, float32 [target].
+
+        Raises:
+          UserError: a model computes something that is not a number, or an id is not in the
+            vocabulary; so do the other methods.
+        """
+        for batch, source, target in self._batches(sources, targets):
+            found = self._log_probs(source, target).numpy()
+            check_numbers(found)
+            for row, number in enumerate(batch):
+                yield number, found[row, : len(targets[number])]
+
+    def attention(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+        """Yields "encoder", "decoder" and "cross", as `AttentionWeights` has them.
+
+        Raises:
+          UserError: there is more than one model.
+        """
+        self.check_one_model()
+        for batch, source, target in self._batches(sources, targets):
+            found = {name: each.numpy() for name, each in self._attention(source, target).items()}
+            check_numbers(found["cross"])
+            for row, number in enumerate(batch):
+                m, n = len(sources[number]), len(targets[number])
+                yield (
+                    number,
+                    {
+                        "encoder": found["encoder"][row, :, :, :m, :m],
+                        "decoder": found["decoder"][row, :, :, :n, :n],
+                        "cross": found["cross"][row, :, :, :n, :m],
+                    },
+                )
+
+    def cross_attention(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Yields the mean over the heads of the layer that words are aligned by.
+
+        It is float32 [target, source]; of all that `attention` gives, nothing else is kept.
+
+        Raises:
+          UserError: there is more than one model.
+        """
+        self.check_one_model()
+        for batch, source, target in self._batches(sources, targets):
+            found = self._cross_attention(source, target).numpy()
+            check_numbers(found)
+            for row, number in enumerate(batch):
+                yield number, found[row, : len(targets[number]), : len(sources[number])]
+
+    def check_one_model(self) -> None:
+        """Raises `UserError` where there are several models: each looks elsewhere."""
+        if len(self._ensemble.models) > 1:
+            raise UserError(
+                f"Attention, and alignments with it, are those of one model; this is an ensemble "
+                f"of {len(self._ensemble.models)}. Give one checkpoint."
+            )
+
+    def _batches(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> Iterator[tuple[list[int], np.ndarray, np.ndarray]]:
+        """Yields the numbers of pairs, and padded ids of their sources and targets."""
+        sizes = dict(enumerate(map(max, map(len, sources), map(len, targets))))
+        for batch in batches(sizes, self._batch_tokens):
+            arrays = [padded([side[number] for number in batch]) for side in (sources, targets)]
+            for array in arrays:
+                self._ensemble.check_ids(array)
+            yield (batch, *arrays)
+
+    def _all_attention(self, source: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
+        return self._ensemble.models[0].attention_weights({"source": source, "target": target})
+
+    def _mean_cross_attention(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        cross = self._all_attention(source, target)["cross"]
+        return tf.reduce_mean(cross[:, alignment_layer(cross.shape[1])], axis=1)
+
+
+def _graph(function: Callable) -> Callable:
+    # There is nothing to convert for autograph, and looking for it took most of the start.
+    return tf.function(function, input_signature=[_IDS, _IDS], autograph=False)

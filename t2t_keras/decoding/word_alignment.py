@@ -1,0 +1,90 @@
+"""Word alignments from attention: which word of a source a word of its translation comes from."""
+
+import bisect
+import itertools
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from t2t_keras.data.word_ids import SPACE
+
+# How a vocabulary writes one byte of a character that it does not have.
+_BYTE = re.compile("<0x([0-9A-F]{2})>")
+
+
+def alignment_layer(layers: int) -> int:
+    """Returns which of so many layers of a decoder, from 0, words are aligned by.
+
+    It is the last but one, whose attention agrees best with alignments made by people (Garg et al.,
+    2019).
+    """
+    return max(layers - 2, 0)
+
+
+def word_alignment(
+    source: Sequence[str], target: Sequence[str], attention: np.ndarray
+) -> list[tuple[int, int]]:
+    """Aligns each word of a translation with the source word that it attends to most.
+
+    The weights are summed up over the pieces of a source word, and averaged over those of a target
+    word; the ends of the sentences are no words.
+
+    Args:
+      source: pieces of the source, the end of sentence included.
+      target: pieces of the translation, the end included.
+      attention: float32 [target, source], as of `alignment_layer`, the mean over its heads.
+
+    Returns:
+      Pairs (source word, target word), counted from 0 as in `str.split`, by target word.
+    """
+    sources, targets = (_pieces_of_words(pieces[:-1]) for pieces in (source, target))
+    if not sources:
+        return []
+    # [target, source word]
+    between = np.stack([attention[:, places].sum(axis=1) for places in sources.values()], axis=1)
+    # The mean over a target word's pieces has the same largest one as their sum.
+    best = [int(between[places].sum(axis=0).argmax()) for places in targets.values()]
+    numbers = list(sources)
+    return [(numbers[place], number) for place, number in zip(best, targets, strict=True)]
+
+
+def word_numbers(pieces: Sequence[str]) -> list[int | None]:
+    """Returns to which word of a text each piece belongs, from 0; None behind the last word.
+
+    Words are what `str.split` finds in the text. A piece belongs to the word that it is in; white
+    space alone, to the word that follows it.
+
+    Args:
+      pieces: as the vocabulary spells them, without an end of sentence.
+    """
+    spelled = [_spelled(piece) for piece in pieces]
+    # Half a character, as where a line was cut within one, is no white space.
+    text = b"".join(spelled).decode("utf-8", "surrogateescape")
+    words = [word.encode("utf-8", "surrogateescape") for word in re.findall(r"\s*\S+", text)]
+    ends = list(itertools.accumulate(map(len, words)))
+    numbers, position = [], 0
+    for piece in spelled:
+        number = bisect.bisect_right(ends, position)
+        numbers.append(number if number < len(ends) else None)
+        position += len(piece)
+    return numbers
+
+
+def pharaoh(alignment: Sequence[tuple[int, int]]) -> str:
+    """Writes an alignment as "0-0 1-2", source before target (Koehn's Pharaoh format)."""
+    return " ".join(f"{source}-{target}" for source, target in alignment)
+
+
+def _pieces_of_words(pieces: Sequence[str]) -> dict[int, list[int]]:
+    """Returns the places of each word's pieces, by the word's number."""
+    found: dict[int, list[int]] = {}
+    for place, number in enumerate(word_numbers(pieces)):
+        if number is not None:
+            found.setdefault(number, []).append(place)
+    return found
+
+
+def _spelled(piece: str) -> bytes:
+    byte = _BYTE.fullmatch(piece)
+    return bytes([int(byte[1], 16)]) if byte else piece.replace(SPACE, " ").encode("utf-8")
