@@ -114,9 +114,9 @@ def test_steps_hold_pairs_of_similar_length_in_random_order(lengths, batches):
 
 
 def test_nothing_left():
-    with pytest.raises(UserError, match=r"None of the 2 training pairs has at most max_length=4"):
+    with pytest.raises(UserError, match=r"None of the 2 pairs has at most max_length=4"):
         TokenBatches(np.array([[5, 1], [2, 6]], np.int32), 100, 4, seed=0)
-    with pytest.raises(UserError, match="None of the 0 training pairs"):
+    with pytest.raises(UserError, match="None of the 0 pairs"):
         TokenBatches(np.zeros((0, 2), np.int32), 100, 4, seed=0)
 
 

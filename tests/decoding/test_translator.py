@@ -125,7 +125,7 @@ def test_one_graph_for_all_shapes_and_new_weights(tokenizer):
     model.embedding.matrix.assign(-model.embedding.matrix.numpy())
     after = translator.translate(LINES)
     assert after[0] != before[0]
-    assert translator._search.experimental_get_tracing_count() == 1
+    assert translator._search._graph.experimental_get_tracing_count() == 1
 
 
 def test_weights_that_are_no_numbers(tokenizer):
@@ -209,7 +209,7 @@ def test_compiled_by_xla_it_translates_the_same(model, tokenizer):
 
 def test_nothing_is_compiled_unasked(model):
     """XLA's operators would be compiled for each shape, and not every server has them."""
-    graph = Translator(model, None)._search.get_concrete_function().graph.as_graph_def()
+    graph = Translator(model, None)._search._graph.get_concrete_function().graph.as_graph_def()
     operators = {node.op for function in graph.library.function for node in function.node_def}
     assert "MatMul" in operators or "BatchMatMulV2" in operators
     assert not [operator for operator in operators if operator.startswith("Xla")]
