@@ -17,6 +17,7 @@ from t2t_keras.bin.decoding_flags import define_decoding, ensemble, forbidden
 from t2t_keras.bin.flags import FlagValues, run_command
 from t2t_keras.bin.following_flags import define_following, patience
 from t2t_keras.data.generated import open_generated
+from t2t_keras.data.text_files import read_text
 from t2t_keras.errors import UserError
 
 
@@ -56,11 +57,12 @@ def main(flags: FlagValues) -> None:
     if flags.source and flags.eval_use_test_set:
         raise UserError("--source and --eval_use_test_set exclude each other: leave one out.")
     record = recorded_run(flags, patience(flags))
-    source, name = flags.source, Path(flags.source).name
+    source, name, text = flags.source, Path(flags.source).name, ""
     if not source:
         split = "test" if flags.eval_use_test_set else "dev"
         generated = open_generated(record.problem, flags.data_dir or record.data_dir)
         source, name = generated.text_paths(split)[0], f"{record.problem.name}.{split}"
+        text = record.problem.text_name(split, len(read_text(Path(source))))
     # Looked up once: a training that goes on may write another one meanwhile.
     others = [checkpoint_at(path) for path in ensemble(flags)]
     translator = Translator.from_record(record, flags.decode_hparams, others, forbidden(flags))
@@ -73,6 +75,7 @@ def main(flags: FlagValues) -> None:
         directory / name,
         patience=patience(flags),
         min_steps=flags.min_steps,
+        text=text,
         prefixes=flags.prefix_file or None,
         ensemble=tuple(others),
     )

@@ -28,6 +28,7 @@ def translate_all(
     *,
     patience: Patience = NO_WAIT,
     min_steps: int = 0,
+    text: str = "",
     prefixes: str | Path | None = None,
     ensemble: tuple[str, ...] = (),
 ) -> list[Path]:
@@ -45,6 +46,7 @@ def translate_all(
       output: what the names of the files begin with.
       patience: how long to wait for further checkpoints.
       min_steps: earlier checkpoints are left alone.
+      text: what the source is called where its score is told; "" = by the name of the files.
       prefixes: a file with a line for each of the source's: how its translation must begin.
       ensemble: path prefixes of the checkpoints that translate besides, as
         `Translator.from_record` was told.
@@ -66,6 +68,7 @@ def translate_all(
         "random_seed": record.random_seed,
         "training_data": record.data,
         "source": sha256_of(Path(source)),
+        "text": text,
         "prefixes": sha256_of(Path(prefixes)) if prefixes else "",
         "ensemble": [identity(checkpoint) for checkpoint in ensemble],
         "forbidden": list(translator.forbidden),

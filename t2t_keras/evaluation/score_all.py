@@ -68,7 +68,8 @@ def score_all(
         "references": _digest("\n".join(references)),
         "made_by": _digest(json.dumps(made_by, sort_keys=True)),
     }
-    kind = Result("", "", name, decode={**scored_by, **digests})
+    text = str(made_by.get("text", ""))
+    kind = Result("", "", name, text=text, decode={**scored_by, **digests})
     log = ScoreLog(event_dir or translations_dir)
     before = log.steps_like(kind)
     follower = Follower(
@@ -84,7 +85,7 @@ def score_all(
             found = score(first_hypotheses(path, config), references)
             fields = {**vars(kind), **score_fields(found), "steps": step}
             log.add(Result(**fields), {"bleu": found.bleu, "chrf": found.chrf})
-            print(f"{path}:\n{found}", flush=True)
+            print(f"{path}{f', {text}' if text else ''}:\n{found}", flush=True)
             scored.append(step)
     if not scored and not before:
         raise UserError(

@@ -91,14 +91,16 @@ def test_what_made_the_translations_counts(files, tmp_path):
 
 
 @pytest.mark.parametrize("source", ["", "any/news"])
-def test_the_first_translation_is_waited_for(tmp_path, source):
+def test_the_first_translation_is_waited_for(tmp_path, source, capsys):
     def translate(_):
-        (tmp_path / "news.json").write_text('{"write_beam_scores": true}')
+        (tmp_path / "news.json").write_text('{"write_beam_scores": true, "text": "news, in full"}')
         (tmp_path / "news-5").write_text("".join(f"{line}\t-1.5\n" for line in REFERENCES))
 
     patience = Patience(wait_minutes=1e-3, poll_seconds=0.01, sleep=translate)
     assert score_all(tmp_path, REFERENCES, bleu, {}, source=source, patience=patience) == [5]
-    assert read_results(tmp_path / "results.jsonl")[0].bleu == 100
+    [result] = read_results(tmp_path / "results.jsonl")
+    assert (result.bleu, result.text) == (100, "news, in full")
+    assert f"{tmp_path / 'news-5'}, news, in full:\nBLEU" in capsys.readouterr().out
 
 
 def test_the_files_of_a_directory_each_once(files, tmp_path, capsys):
