@@ -123,7 +123,7 @@ _FAULTS = [
         "layers/stacks.py",
         "self.self_attention.attend(read, [past, recent]",
         "self.self_attention.attend(read, [recent, past]",
-        "models/test_decode_step.py",
+        "decoding/test_translator.py",
     ),
     _Fault(
         "optimizer not restored",

@@ -26,8 +26,8 @@ t2t-decoder --output_dir="$runs/averaged" --eval_use_test_set \
     --decode_to_file="$runs/test.translations.txt"
 
 say "A dozen of its translations, each above its reference:"
-paste -d '\n' "$runs/test.translations.txt" "$runs/data/$problem/test.target.txt" |
-    sed 'n;s/^/    /' | head -24
+paste -d '\n' <(head -12 "$runs/test.translations.txt") \
+    <(head -12 "$runs/data/$problem/test.target.txt") | sed 'n;s/^/    /'
 
 say "5. Export: a SavedModel that takes text and gives text."
 t2t-exporter --output_dir="$runs/averaged" --export_dir="$runs/export"
