@@ -58,7 +58,6 @@ def run_command(
     argv = list(sys.argv if argv is None else argv)
     program = Path(argv[0]).stem.replace("_", "-")
     prepare_tensorflow()
-    keep_compiled()
     flags = FlagValues()
     _define_common(flags)
     define_flags(flags)
@@ -67,6 +66,7 @@ def run_command(
         if flags.help:
             print((sys.modules[main.__module__].__doc__ or "").strip(), flags.get_help(), sep="\n")
             return
+        keep_compiled()
         if flags.t2t_usr_dir:
             registry.import_user_directory(flags.t2t_usr_dir)
         if flags.registry_help:

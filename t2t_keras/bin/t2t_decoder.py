@@ -116,8 +116,12 @@ def _translate(
     name = record.problem.text_name(_split(flags), len(references))
     print(f"{name}:\n{score}" if name else score, flush=True)
     if flags.results_file:
-        models = [each["checkpoint"] for each in made_by["ensemble"]]
-        settings = {**dataclasses.asdict(config), "ensemble": models}
+        settings = {
+            **dataclasses.asdict(config),
+            "ensemble": [each["checkpoint"] for each in made_by["ensemble"]],
+            "forbidden": flags.forbidden_file,
+            "prefixes": flags.prefix_file,
+        }
         _add_result(flags, record, made_by["checkpoint"], score, settings, name)
 
 
@@ -197,7 +201,6 @@ def _add_result(flags: FlagValues, record, checkpoint: str, score, settings, tex
     from t2t_keras.tables.run_result import run_result
 
     split = Path(flags.decode_from_file).name or _split(flags)
-    settings = {**settings, "forbidden": flags.forbidden_file, "prefixes": flags.prefix_file}
     result = run_result(record, checkpoint, split, score, settings, text)
     try:
         append_result(flags.results_file, result)

@@ -59,6 +59,11 @@ def line_offsets(path: Path, every: int) -> tuple[int, list[int]]:
     return count, offsets
 
 
+def count_lines(path: Path) -> int:
+    """Returns the number of lines; raises as `line_offsets`."""
+    return line_offsets(path, 1 << 30)[0]
+
+
 def check_readable(path: Path) -> None:
     """Raises `UserError` if the file cannot be read."""
     try:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from t2t_keras.data.text_files import decoded, line_offsets, lines_of, read_lines
+from t2t_keras.data.text_files import count_lines, decoded, lines_of, read_lines
 from t2t_keras.decoding.job_files import STANDARD_STREAM, is_stream
 from t2t_keras.decoding.line_progress import LineProgress
 from t2t_keras.decoding.resumable_output import ResumableOutputs
@@ -67,7 +67,7 @@ def run_line_job(
     start = time.perf_counter()
     from_stream = str(source) == STANDARD_STREAM
     lines = lines_of(sys.stdin.buffer) if from_stream else read_lines(Path(source))
-    total = None if from_stream else line_offsets(Path(source), 1 << 30)[0]
+    total = None if from_stream else count_lines(Path(source))
     job = _opened(outputs, made_by)
     try:
         before = job.lines_done

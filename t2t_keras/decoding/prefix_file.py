@@ -3,7 +3,7 @@
 import itertools
 from pathlib import Path
 
-from t2t_keras.data.text_files import decoded, line_offsets, read_lines
+from t2t_keras.data.text_files import count_lines, decoded, read_lines
 from t2t_keras.decoding.job_files import STANDARD_STREAM
 from t2t_keras.errors import UserError
 
@@ -23,9 +23,11 @@ class PrefixFile:
         self._path, self._source = path, source
         self._lines = read_lines(Path(path))
         self._position = 0
-        self._count = _lines_in(path)
-        if str(source) != STANDARD_STREAM and (needed := _lines_in(source)) != self._count:
-            raise self._other_number(f"{needed:,}")
+        self._count = count_lines(Path(path))
+        if str(source) != STANDARD_STREAM:
+            needed = count_lines(Path(source))
+            if needed != self._count:
+                raise self._other_number(f"{needed:,}")
 
     def of_lines(self, first: int, count: int) -> list[str]:
         """Returns the prefixes of lines; what is before them is passed over.
@@ -53,7 +55,3 @@ class PrefixFile:
             f"{self._path} has {self._count:,} lines, {self._source} has {needed}: give a prefix "
             f"for each line; it may be blank."
         )
-
-
-def _lines_in(path: str | Path) -> int:
-    return line_offsets(Path(path), 1 << 30)[0]

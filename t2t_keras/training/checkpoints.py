@@ -86,9 +86,10 @@ class Checkpoints:
         self._restore(path)
 
     def _restore(self, path: str) -> None:
-        names = tf.train.load_checkpoint(path).get_variable_to_shape_map()
-        if self._has_optimizer and not any(name.startswith("optimizer/") for name in names):
-            raise weights_alone(path)
+        if self._has_optimizer:
+            names = tf.train.load_checkpoint(path).get_variable_to_shape_map()
+            if not any(name.startswith("optimizer/") for name in names):
+                raise weights_alone(path)
         self._checkpoint.restore(path).assert_existing_objects_matched()
 
     def save(self, step: int) -> str:

@@ -39,8 +39,10 @@ def newest_translator(run):
 
 
 def expected_lines(run, sources, **options):
-    more = Translator.from_run(run, decode_hparams=FAST, **options) if options else None
-    translator = more or newest_translator(run)
+    if options:
+        translator = Translator.from_run(run, decode_hparams=FAST, **options)
+    else:
+        translator = newest_translator(run)
     return [translation.text for translation in translator.translate(sources)]
 
 
