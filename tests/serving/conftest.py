@@ -36,11 +36,12 @@ def lines():
 
 @pytest.fixture(scope="session")
 def small_translator():
-    """small_translator(tokenizer, **config): random weights; its output has pieces of all kinds."""
+    """small_translator(tokenizer, model_options=None, **config): random weights, varied text."""
 
-    def small_translator(tokenizer, **config):
+    def small_translator(tokenizer, model_options=None, **config):
         keras.utils.set_random_seed(3)
-        model = Transformer(tokenizer.vocab_size, num_layers=1, d_model=16, d_ff=16, num_heads=2)
+        options = dict(num_layers=1, d_model=16, d_ff=16, num_heads=2) | (model_options or {})
+        model = Transformer(tokenizer.vocab_size, **options)
         model.build()
         model.embedding.matrix.assign(3.0 * model.embedding.matrix.numpy())
         return Translator(model, tokenizer, DecodeConfig(**config))

@@ -22,6 +22,16 @@ from t2t_keras.serving.export import export
 from t2t_keras.serving.signatures import BLANK
 from t2t_keras.serving.warmup import warmup_texts
 
+# Every variation of Table 3, and restricted attention, in one model.
+VARIED = dict(
+    d_k=4,
+    d_v=6,
+    self_attention_radius=2,
+    learned_positions=64,
+    parameter_attention_heads=2,
+    pre_norm=True,
+)
+
 # TensorFlow Text imports Keras for layers of its own, which the export does not use: they are
 # replaced by nothing, so that Keras can be blocked from the start.
 BLOCKED = """
@@ -69,9 +79,8 @@ def test_what_is_loaded_equals_in_process_on_real_text(
 ):
     """Some lines are too long: cut in both in the same place, and not among the warm-up's."""
     lines, vocab_size = real_lines
-    translator = small_translator(
-        Tokenizer.train(lines, vocab_size), beam_size=2, extra_length=2, max_input_length=24
-    )
+    config = dict(beam_size=2, extra_length=2, max_input_length=24)
+    translator = small_translator(Tokenizer.train(lines, vocab_size), VARIED, **config)
     stand_in = load_module(Path(__file__).with_name("stand_in_server.py"))
     # Which sends the requests of the warm-up, and fails if one of them is refused.
     served = stand_in.Model(export(translator, tmp_path), "translate")
