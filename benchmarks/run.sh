@@ -34,14 +34,15 @@ fi
 kit=$(cd "$kit" && pwd)
 # oneDNN's matrix multiplication, as this package turns it on for itself, for every toolkit.
 export TF_ENABLE_ONEDNN_OPTS=1
-compare() { # compare <config> <mode> <script>: takes turns with the others
+compare() { # compare <config> <mode> <script> [options]: takes turns with the others
     local ours="$(command -v python) $PWD/benchmarks/$3 --kit=$kit --config={config}"
     [ "$2" = train ] || ours+=" --mode={mode}"
     python "$kit/run.py" --config "$1" --mode "$2" --rounds "$rounds" --limit 900 \
         ${PEERS:+--peers "$PEERS"} \
-        --ours "$ours" --ours "$ours --xla" --ours "$ours --compute_dtype=bfloat16"
+        --ours "$ours" --ours "$ours --xla" --ours "$ours --compute_dtype=bfloat16" \
+        ${4:+--ours "$ours $4"}
 }
-compare tiny train train_speed.py
+compare tiny train train_speed.py --cpu_replicas=2
 compare base train train_speed.py
 compare base decode32 decode_speed.py
 compare base decode1 decode_speed.py

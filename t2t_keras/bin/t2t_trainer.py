@@ -30,6 +30,9 @@ def define_flags(flags: FlagValues) -> None:
     )
     absl_flags.DEFINE_integer("keep_checkpoint_max", 20, "Checkpoints kept.", 1, flag_values=flags)
     whole("worker_gpu", None, "GPUs to use; default: all that are visible; 0 = the CPU.")
+    absl_flags.DEFINE_integer(
+        "cpu_replicas", 1, "Replicas among which a CPU's cores are divided.", 1, flag_values=flags
+    )
     absl_flags.DEFINE_enum(
         "schedule",
         "train_and_evaluate",

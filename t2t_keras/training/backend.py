@@ -114,6 +114,7 @@ def make_step(
     worker_gpu: int | None = None,
     xla: bool = False,
     cluster: Cluster | None = None,
+    cpu_replicas: int = 1,
 ) -> Step:
     """Returns the step of this backend, with fresh weights.
 
@@ -122,25 +123,33 @@ def make_step(
       worker_gpu: number of GPUs; None = all that the backend uses, 0 = the CPU.
       xla: whether TensorFlow compiles it by XLA, for a few fixed shapes; JAX always does.
       cluster: the workers that do each step together; None = this process alone.
+      cpu_replicas: replicas among which the CPU's cores are divided.
 
     Raises:
-      UserError: there are no such devices, or the backend cannot train.
+      UserError: there are no such devices, the CPU cannot be divided, or the backend cannot train.
     """
     check_backend()
     if not _is_tensorflow():
         from t2t_keras.training.jax_step import JaxStep, choose_device
 
-        choose_device(worker_gpu)
+        choose_device(worker_gpu, cpu_replicas)
         return JaxStep(record.make_model, record.hparams, record.random_seed)
     import tensorflow as tf
 
-    from t2t_keras.training.devices import multi_worker_strategy, visible_devices
+    from t2t_keras.training.devices import divide_cpu, multi_worker_strategy, visible_devices
     from t2t_keras.training.tensorflow_step import TensorFlowStep
 
+    if cpu_replicas > 1:
+        if cluster:
+            raise UserError(
+                f"--cpu_replicas={cpu_replicas}: one of several workers has one replica on a CPU. "
+                f"Leave the flag out, or start more workers."
+            )
+        divide_cpu(cpu_replicas, gpus_of_worker(worker_gpu))
     if cluster:
         strategy = multi_worker_strategy(cluster, gpus_of_worker(worker_gpu))
     else:
-        strategy = tf.distribute.MirroredStrategy(visible_devices(worker_gpu))
+        strategy = tf.distribute.MirroredStrategy(visible_devices(worker_gpu, cpu_replicas))
     return TensorFlowStep(record.make_model, record.hparams, strategy, record.random_seed, xla)
 
 

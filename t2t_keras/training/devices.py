@@ -1,5 +1,6 @@
 """Which devices a run uses, and the strategy over those of several workers."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -17,21 +18,61 @@ _DRIVER = Path("/proc/driver/nvidia/version")
 _HEARTBEAT_MILLISECONDS = 24 * 3600 * 1000
 
 
-def visible_devices(worker_gpu: int | None = None) -> list[str]:
+def visible_devices(worker_gpu: int | None = None, cpu_replicas: int = 1) -> list[str]:
     """Returns the devices to train on.
 
     Args:
       worker_gpu: number of GPUs; None = all that are visible, 0 = the CPU.
+      cpu_replicas: what the CPU is divided into.
 
     Returns:
-      ["/gpu:0", ...], or ["/cpu:0"] where there is no GPU.
+      ["/gpu:0", ...], or ["/cpu:0", ...] where there is no GPU.
 
     Raises:
       UserError: more GPUs are asked for than there are.
     """
     present = len(tf.config.list_logical_devices("GPU"))
     count = _count(present, worker_gpu)
-    return [f"/gpu:{number}" for number in range(count)] or ["/cpu:0"]
+    gpus = [f"/gpu:{number}" for number in range(count)]
+    return gpus or [f"/cpu:{number}" for number in range(cpu_replicas)]
+
+
+def divide_cpu(replicas: int, gpus: int) -> None:
+    """Gives each of several replicas its own share of the CPU's cores.
+
+    A product as small as those of a small model has too little work for all cores: they wait for
+    each other more than they compute. Replicas wait for each other once a step.
+
+    Args:
+      replicas: how many; more than one.
+      gpus: the GPUs that the run uses.
+
+    Raises:
+      UserError: it has GPUs, there are fewer cores than replicas, or TensorFlow already computes in
+        this process, after which it cannot be told.
+    """
+    if gpus:
+        raise UserError(
+            f"--cpu_replicas={replicas} is for a CPU, and the run uses {gpus} GPUs. Leave the flag "
+            f"out, or give --worker_gpu=0."
+        )
+    cores = os.cpu_count()
+    if replicas > cores:
+        raise UserError(
+            f"--cpu_replicas={replicas}: this machine has {cores} cores. Give at most as many."
+        )
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    try:
+        tf.config.set_logical_device_configuration(
+            cpu, [tf.config.LogicalDeviceConfiguration()] * replicas
+        )
+        tf.config.threading.set_intra_op_parallelism_threads(cores // replicas)
+        tf.config.threading.set_inter_op_parallelism_threads(replicas)
+    except RuntimeError as error:
+        raise UserError(
+            f"--cpu_replicas={replicas}: TensorFlow already computes in this process. Start the "
+            f"training before anything else, or in a process of its own. ({error})"
+        ) from error
 
 
 def gpus_of_worker(worker_gpu: int | None = None) -> int:

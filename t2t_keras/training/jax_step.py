@@ -258,16 +258,22 @@ class JaxStep:
         return token_sums(logits, target)
 
 
-def choose_device(worker_gpu: int | None = None) -> None:
+def choose_device(worker_gpu: int | None = None, cpu_replicas: int = 1) -> None:
     """Makes JAX compute on the device that is asked for.
 
     Args:
       worker_gpu: 1 = the first GPU, 0 = the CPU, None = the first GPU, or the CPU where there is
         none.
+      cpu_replicas: 1; TensorFlow may divide a CPU among more.
 
     Raises:
-      UserError: more GPUs are asked for than one, or than there are.
+      UserError: more than one GPU or replica is asked for, or more GPUs than there are.
     """
+    if cpu_replicas > 1:
+        raise UserError(
+            f"--cpu_replicas={cpu_replicas}: under KERAS_BACKEND=jax a run uses one device. Leave "
+            f"the flag out, or train with KERAS_BACKEND=tensorflow."
+        )
     if worker_gpu is not None and worker_gpu > 1:
         raise UserError(
             f"--worker_gpu={worker_gpu}: under KERAS_BACKEND=jax a run uses one device. Give 1, or "

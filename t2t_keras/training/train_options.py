@@ -21,6 +21,8 @@ class TrainOptions:
       warm_start_from: a run's directory, or a checkpoint, whose weights a new run starts from.
       xla: whether TensorFlow's forward and backward pass is compiled by XLA for a few fixed
         shapes; JAX's always is.
+      cpu_replicas: on a CPU, the replicas among which its cores are divided; 1 = all cores work on
+        each product together.
       profile_steps: "first,last": the steps of the run of which a trace is written; "" = none.
       worker_start_secs: seconds that several workers wait for each other at the beginning.
       worker_timeout_secs: seconds that one of them may be silent, or behind the others.
@@ -35,6 +37,7 @@ class TrainOptions:
     schedule: str = "train_and_evaluate"
     warm_start_from: str = ""
     xla: bool = False
+    cpu_replicas: int = 1
     profile_steps: str = ""
     worker_start_secs: float = 300
     worker_timeout_secs: float = 60

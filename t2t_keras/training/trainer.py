@@ -49,7 +49,7 @@ def train(
     backend.check_backend(options.eval_bleu)
     workers = workers or OneWorker()
     workers.meet(record, generated, options)
-    step = make_step(record, xla=options.xla)
+    step = make_step(record, xla=options.xla, cpu_replicas=options.cpu_replicas)
     checkpoints = workers.open_checkpoints(output_dir, step.state(), options.keep_checkpoint_max)
     restored = checkpoints.restore_newest()
     if restored:

@@ -124,8 +124,8 @@ def test_a_run_with_auto_trains_and_is_measured(
     tf.config.run_functions_eagerly(True)  # Building graphs would take longer.
     steps = []
 
-    def make_step(record, xla):
-        steps.append(TensorFlowStep(record.make_model, record.hparams, make_strategy(), 1, xla))
+    def make_step(record, **options):
+        steps.append(TensorFlowStep(record.make_model, record.hparams, make_strategy(), 1))
         return steps[-1]
 
     train(auto, generated, tmp_path, make_step)

@@ -97,9 +97,9 @@ def run(make_record, make_strategy, generated, tmp_path):
     """Returns a function that trains two steps in a directory of the test's own."""
 
     def run(name, microbatch_tokens, **hparams):
-        def make_step(record, xla):
+        def make_step(record, **options):
             return TensorFlowStep(
-                record.make_model, record.hparams, make_strategy(), record.random_seed, xla
+                record.make_model, record.hparams, make_strategy(), record.random_seed
             )
 
         hparams = dict(batch_tokens=600, train_steps=2, dropout=0.3) | hparams

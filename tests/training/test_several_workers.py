@@ -65,8 +65,8 @@ def one_machine(make_record, make_strategy, generated, tmp_path_factory):
             weights[number + 1] = np.concatenate(values)
             return sums
 
-    def make_step(record, xla):
-        return Step(record.make_model, record.hparams, make_strategy(4), 1, xla)
+    def make_step(record, **options):
+        return Step(record.make_model, record.hparams, make_strategy(4), 1)
 
     record = make_record(train_steps=STEPS, microbatch_tokens=40)
     train(record, generated, directory, make_step, TrainOptions())
