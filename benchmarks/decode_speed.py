@@ -1,7 +1,7 @@
 """Decoding speed on a kit of batches, as one JSON line that the kit compares with other toolkits.
 
     python benchmarks/decode_speed.py --kit=../shared/bench/peers --config=base --mode=decode32
-        [--xla] [--compute_dtype=bfloat16]
+        [--xla] [--compute_dtype=bfloat16] [--batches_at_once=2]
 
 Weights are random; beam 4, alpha 0.6, and the end of sentence is forced to be the last of 50
 symbols. The search is the translator's own.
@@ -11,6 +11,9 @@ import kit
 from absl import app, flags
 
 _MODE = flags.DEFINE_enum("mode", "decode32", ["decode32", "decode1"], "Sentences at once.")
+_BATCHES_AT_ONCE = flags.DEFINE_integer(
+    "batches_at_once", 1, "As the decoder has it, which makes so many batches of the sentences.", 1
+)
 
 
 def main(_) -> None:
@@ -21,6 +24,7 @@ def main(_) -> None:
 
     from t2t_keras.data.tokenizer import EOS_ID
     from t2t_keras.decoding.config import DecodeConfig
+    from t2t_keras.decoding.side_by_side import share_cores, side_by_side
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.models.transformer import Transformer
 
@@ -31,17 +35,23 @@ def main(_) -> None:
         min_length=work.STEPS,
         max_length=work.STEPS,
         xla=kit.XLA.value,
+        batches_at_once=_BATCHES_AT_ONCE.value,
     )
+    share_cores(config)
     vocab_size = work.config(kit.CONFIG.value)["vocab"]
     translator = Translator(Transformer.from_hparams(kit.hparams(work), vocab_size), None, config)
 
     def translate(source):
         # The kit's end of sentence is another id than ours.
         source = np.where(source == work.EOS, EOS_ID, source)
+        found = side_by_side(search, np.array_split(source, config.batches_at_once), config)
+        return [ids for _, batch in found for ids in batch]
+
+    def search(source):
         return translator.search(source).ids.numpy()[:, 0].tolist()
 
     work.decode(
-        kit.name(),
+        kit.name() + f"_{config.batches_at_once}_at_once" * (config.batches_at_once > 1),
         kit.CONFIG.value,
         int(_MODE.value.removeprefix("decode")),
         translate,

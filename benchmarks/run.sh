@@ -44,5 +44,5 @@ compare() { # compare <config> <mode> <script> [options]: takes turns with the o
 }
 compare tiny train train_speed.py --cpu_replicas=2
 compare base train train_speed.py
-compare base decode32 decode_speed.py
+compare base decode32 decode_speed.py --batches_at_once=2
 compare base decode1 decode_speed.py

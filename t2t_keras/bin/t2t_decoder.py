@@ -59,7 +59,9 @@ def define_flags(flags: FlagValues) -> None:
 def main(flags: FlagValues) -> None:
     """Translates or scores as the flags say."""
     from t2t_keras.bin.recorded_run import recorded_run
+    from t2t_keras.decoding.config import decode_config
     from t2t_keras.decoding.files import score_file
+    from t2t_keras.decoding.side_by_side import share_cores
     from t2t_keras.decoding.trained_model import checkpoint_at, identity
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.decoding.typed import translate_typed
@@ -71,6 +73,8 @@ def main(flags: FlagValues) -> None:
     checkpoint = checkpoint_at(flags.checkpoint_path or flags.output_dir)
     others = [checkpoint_at(path) for path in ensemble(flags)]
     made_by = {**identity(checkpoint), "ensemble": [identity(path) for path in others]}
+    if not flags.decode_interactive:
+        share_cores(decode_config(flags.decode_hparams, record.problem.decoding))
     translator = Translator.from_run(
         flags.output_dir, checkpoint, flags.decode_hparams, others, forbidden(flags)
     )

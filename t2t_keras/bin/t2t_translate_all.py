@@ -48,6 +48,8 @@ def define_flags(flags: FlagValues) -> None:
 def main(flags: FlagValues) -> None:
     """Translates as the flags say."""
     from t2t_keras.bin.recorded_run import recorded_run
+    from t2t_keras.decoding.config import decode_config
+    from t2t_keras.decoding.side_by_side import share_cores
     from t2t_keras.decoding.trained_model import checkpoint_at
     from t2t_keras.decoding.translate_all import translate_all
     from t2t_keras.decoding.translator import Translator
@@ -65,6 +67,7 @@ def main(flags: FlagValues) -> None:
         text = record.problem.text_name(split, len(read_text(Path(source))))
     # Looked up once: a training that goes on may write another one meanwhile.
     others = [checkpoint_at(path) for path in ensemble(flags)]
+    share_cores(decode_config(flags.decode_hparams, record.problem.decoding))
     translator = Translator.from_record(record, flags.decode_hparams, others, forbidden(flags))
     directory = Path(flags.translations_dir or Path(flags.output_dir) / "translations")
     translate_all(

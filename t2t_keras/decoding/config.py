@@ -75,6 +75,12 @@ class DecodeConfig:
         "translated alone",
         minimum=1,
     )
+    batches_at_once: int = setting(
+        0,
+        "batches translated at the same time, each by its share of a CPU's cores; 0 = one for each "
+        "core, up to 8, but one on a GPU or under xla",
+        minimum=0,
+    )
     xla: bool = setting(
         False,
         "compiles the search by XLA: some seconds for each shape of a batch, then faster",

@@ -13,7 +13,7 @@ import tensorflow as tf
 from t2t_keras.data.problem import Problem
 from t2t_keras.data.tokenizer import EOS_ID, PADDING_ID, Tokenizer
 from t2t_keras.decoding.attention_weights import AttentionWeights
-from t2t_keras.decoding.batching import batches, padded, padded_to_few_shapes
+from t2t_keras.decoding.batching import padded, padded_to_few_shapes
 from t2t_keras.decoding.config import DecodeConfig, decode_config
 from t2t_keras.decoding.constraints import Constraints
 from t2t_keras.decoding.ensemble import Ensemble
@@ -23,6 +23,7 @@ from t2t_keras.decoding.line_alignment import line_alignments
 from t2t_keras.decoding.loop import Hypotheses
 from t2t_keras.decoding.probability_checks import check_found
 from t2t_keras.decoding.search import Search
+from t2t_keras.decoding.side_by_side import shared_batches, side_by_side
 from t2t_keras.decoding.source_text import (
     Source,
     check_lines,
@@ -227,8 +228,7 @@ class Translator:
           UserError: a line is no text, a side has more than `max_input_length` tokens, there are
             not as many sources as targets, or the model computes something that is not a number.
         """
-        pairs = self._encoded_pairs(sources, targets, names)
-        found = dict(self._pairs.log_probs(*pairs))
+        found = dict(self._pairs.log_probs(*self._encoded_pairs(sources, targets, names)))
         return [
             PairScore(float(found[number].sum(dtype=np.float64)), found[number])
             for number in range(len(sources))
@@ -246,8 +246,7 @@ class Translator:
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> list[AttentionWeights]:
         """`attention` of int32 arrays, however long, each with its end of sentence."""
-        found = dict(self._pairs.attention(sources, targets))
-        pieces = self.tokenizer.pieces
+        pieces, found = self.tokenizer.pieces, dict(self._pairs.attention(sources, targets))
         return [
             AttentionWeights(tuple(pieces(source)), tuple(pieces(target)), **found[number])
             for number, (source, target) in enumerate(zip(sources, targets, strict=True))
@@ -316,8 +315,7 @@ class Translator:
         first_number: int,
         progress: Callable[[int], object],
     ) -> list[Translation]:
-        config = self.config
-        lines = self._prepared(lines)
+        lines, config = self._prepared(lines), self.config
         sources = self._read(lines)
         begun = [ids[:-1] for ids in encode_text(prefixes, self.tokenizer)]
         # The parts of a line by (line, part); its prefix belongs to the first.
@@ -326,14 +324,17 @@ class Translator:
             for number, source in enumerate(sources)
             for part, ids in enumerate(source.parts)
         }
-        found = {}
-        lengths = {key: len(ids) for key, ids in parts.items()}
-        for batch in batches(lengths, config.batch_tokens, few_shapes=config.xla):
+
+        def translated(batch: list[tuple[int, int]]) -> list[list[Hypothesis]]:
             begins = [begun[number] if part == 0 else begun[number][:0] for number, part in batch]
             # A line's parts are told apart from other lines.
             numbers = [first_number + number + (part << 24) for number, part in batch]
-            translated = self._translate_batch([parts[key] for key in batch], begins, numbers)
-            found.update(zip(batch, translated, strict=True))
+            return self._translate_batch([parts[key] for key in batch], begins, numbers)
+
+        found = {}
+        in_turn = shared_batches({key: len(ids) for key, ids in parts.items()}, config)
+        for batch, hypotheses in side_by_side(translated, in_turn, config):
+            found.update(zip(batch, hypotheses, strict=True))
             progress(len(batch))
         return [
             self._translation(

@@ -1,0 +1,69 @@
+"""Batches that are translated at the same time."""
+
+import threading
+
+import pytest
+import tensorflow as tf
+
+from t2t_keras.decoding import side_by_side as module
+from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.side_by_side import batches_at_once, shared_batches, side_by_side
+from t2t_keras.decoding.translator import Translator
+
+
+def at_once(number, **config):
+    return DecodeConfig(batches_at_once=number, **config)
+
+
+def test_they_overlap_and_keep_their_order():
+    together = threading.Barrier(3, timeout=60)
+
+    def wait_for_the_others(item):
+        together.wait()
+        return -item
+
+    found = side_by_side(wait_for_the_others, range(6), at_once(3))
+    assert list(found) == [(item, -item) for item in range(6)]
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_what_one_raises_is_raised(number):
+    with pytest.raises(ZeroDivisionError):
+        list(side_by_side(lambda item: 1 // item, [2, 1, 0, 1], at_once(number)))
+
+
+def test_each_share_gets_a_batch():
+    lengths = {number: 20 + number % 3 for number in range(40)}
+    assert [len(batch) for batch in shared_batches(lengths, at_once(1))] == [40]
+    shares = shared_batches(lengths, at_once(2))
+    assert [len(batch) for batch in shares] == [20, 20]
+    assert sorted(key for batch in shares for key in batch) == list(lengths)
+    small = shared_batches(lengths, at_once(2, batch_tokens=50))
+    assert [len(batch) for batch in small] == [2] * 20
+    assert shared_batches({}, at_once(2)) == []
+
+
+def test_few_tokens_are_not_divided():
+    assert len(shared_batches(dict.fromkeys(range(8), 10), at_once(4))) == 1
+
+
+def test_one_for_each_core_of_a_cpu(monkeypatch):
+    monkeypatch.setattr(module.os, "cpu_count", lambda: 6)
+    assert batches_at_once(at_once(0)) == 6
+    assert batches_at_once(at_once(4)) == 4
+    assert batches_at_once(at_once(0, xla=True)) == 1
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: [kind])
+    assert batches_at_once(at_once(0)) == 1
+
+
+def test_translations_are_the_same(model, tokenizer):
+    lines = [f"{line} {line}" for line in ("the small dog", "", "a man sees", "house")] * 6
+    alone, together = (
+        Translator(
+            model, tokenizer, at_once(number, batch_tokens=24, beam_size=2, extra_length=4)
+        ).translate(lines)
+        for number in (1, 3)
+    )
+    assert [each.text for each in together] == [each.text for each in alone]
+    assert [each.score for each in together] == pytest.approx([each.score for each in alone])
+    assert len({each.text for each in alone}) > 3
