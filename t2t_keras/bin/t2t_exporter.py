@@ -36,17 +36,17 @@ def define_flags(flags: FlagValues) -> None:
 def main(flags: FlagValues) -> None:
     """Exports as the flags say."""
     from t2t_keras.bin.recorded_run import recorded_run
+    from t2t_keras.decoding.trained_model import checkpoint_at
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.serving.export import export
     from t2t_keras.serving.origin import dev_text, measured_score, recorded_scores, run_origin
     from t2t_keras.serving.signatures import check_settings
     from t2t_keras.serving.stored_weights import check_dtype
-    from t2t_keras.training.checkpoints import newest_checkpoint
 
     check_dtype(flags.dtype)
     record = recorded_run(flags)
     # Looked up once: a training that goes on may write another one meanwhile.
-    checkpoint = flags.checkpoint_path or newest_checkpoint(flags.output_dir)
+    checkpoint = checkpoint_at(flags.checkpoint_path or flags.output_dir)
     translator = Translator.from_run(flags.output_dir, checkpoint, flags.decode_hparams)
     check_settings(translator.config)
     text = dev_text(record, flags.data_dir)

@@ -68,6 +68,12 @@ class Evaluator:
         self._remember(step, scalars)
         return scalars
 
+    def told(self, step: int, scalars: dict[str, float], seconds: float | None = None) -> str:
+        """Returns lines to print of what `evaluate` has measured, and in how many seconds."""
+        values = ", ".join(f"{name} {value:.4g}" for name, value in scalars.items())
+        took = "" if seconds is None else f" ({seconds:.0f} s)"
+        return "\n".join(filter(None, (f"Dev set at step {step:,}: {values}{took}", self.report)))
+
     def best_step(self) -> int:
         """Returns the step of the lowest dev loss so far, or -1."""
         history = self._history()

@@ -236,9 +236,7 @@ class RunLoop:
         self._evaluated = self._done
         self._progress.write("eval", self._done, self._evaluation)
         seconds = time.monotonic() - started
-        self._progress.say(f"{evaluation_line(self._done, self._evaluation)} ({seconds:.0f} s)")
-        if self._evaluator.report:
-            self._progress.say(self._evaluator.report)
+        self._progress.say(self._evaluator.told(self._done, self._evaluation, seconds))
         self._totals.clear()
 
     def _save(self) -> None:
@@ -255,9 +253,3 @@ class RunLoop:
                 self._cost.write(self._done)
             self._saved_path = self._checkpoints.save(self._done)
         self._saved, self._saved_at = self._done, time.monotonic()
-
-
-def evaluation_line(step: int, scalars: dict[str, float]) -> str:
-    """Returns what an evaluation has measured, as a line to print."""
-    values = ", ".join(f"{name} {value:.4g}" for name, value in scalars.items())
-    return f"Dev set at step {step:,}: {values}"

@@ -10,7 +10,7 @@ from t2t_keras.training import backend
 from t2t_keras.training.evaluation import Evaluator
 from t2t_keras.training.microbatch import find_microbatch, with_microbatch
 from t2t_keras.training.profiling import StepProfiler, profiled_steps
-from t2t_keras.training.run_loop import RunLoop, evaluation_line
+from t2t_keras.training.run_loop import RunLoop
 from t2t_keras.training.run_record import RunRecord
 from t2t_keras.training.train_options import SCHEDULES, TrainOptions, TrainResult
 from t2t_keras.training.workers import OneWorker, SeveralWorkers
@@ -73,9 +73,7 @@ def train(
         if not restored:
             backend.checkpoints().newest_checkpoint(output_dir)
         scalars = evaluator.evaluate(step.steps_done())
-        print(evaluation_line(step.steps_done(), scalars))
-        if evaluator.report:
-            print(evaluator.report)
+        print(evaluator.told(step.steps_done(), scalars))
         return TrainResult(step.steps_done(), restored, scalars)
     if workers.is_chief:
         asked.save(output_dir)
