@@ -9,7 +9,8 @@ set -euo pipefail
 data=${DATA:-data}
 runs=${RUNS:-runs/ablations}
 steps=${STEPS:-2000}
-common="batch_tokens=3000,microbatch_tokens=4096,dropout=0.1,warmup_steps=500"
+# A peak rate of 0.0031: 1 · 128^-0.5 · 800^-0.5.
+common="batch_tokens=2048,dropout=0.1,learning_rate=1,warmup_steps=800"
 
 # What each row changes. Attention over parameters keeps the number of weights, but for biases:
 # 4 heads of 128 pairs and two projections have as many as d_ff 256.
