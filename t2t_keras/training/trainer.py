@@ -30,7 +30,8 @@ def train(
       record: what the run uses.
       generated: its data.
       output_dir: where checkpoints, logs and the record go, or are.
-      make_step: returns the step, given the record and `xla` (see `backend.make_step`).
+      make_step: returns the step, given the record, `xla` and `cpu_replicas`, as
+        `backend.make_step` does.
       options: how it is watched and kept; None = the defaults.
       workers: this process and those that do every step with it; None = it trains alone.
 

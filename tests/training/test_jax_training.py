@@ -76,8 +76,8 @@ def tensorflows_numbers(runs, generated, make_strategy, monkeypatch, tmp_path):
             found.append({name: float(value) for name, value in values.items()} | {"step": step})
             return values
 
-        def make_step(record, xla):
-            return TensorFlowStep(record.make_model, record.hparams, make_strategy(), 1, xla)
+        def make_step(record, **options):
+            return TensorFlowStep(record.make_model, record.hparams, make_strategy(), 1)
 
         monkeypatch.setattr(TensorFlowStep, "update", update)
         convert_npz_run(runs / "plain", tmp_path / "run", runs / "plain" / checkpoint)
@@ -238,8 +238,8 @@ def test_refused_with_what_to_do(seen, name, wanted):
 def test_tensorflow_refuses_a_run_of_jaxs_by_name(runs, generated, make_strategy):
     record = RunRecord.load(runs / "plain")
 
-    def make_step(record, xla):
-        return TensorFlowStep(record.make_model, record.hparams, make_strategy(), 1, xla)
+    def make_step(record, **options):
+        return TensorFlowStep(record.make_model, record.hparams, make_strategy(), 1)
 
     with pytest.raises(UserError, match=r"JAX wrote.*t2t-npz-to-checkpoint --model_dir=.*plain"):
         train(record, generated, runs / "plain", make_step)

@@ -28,11 +28,9 @@ def compiled_run(make_record, make_strategy, generated, tmp_path):
     """Returns a function that trains in a directory of the test's own."""
 
     def run(name="run", options=None, replicas=1, **hparams):
-        def make_step(record, xla):
+        def make_step(record, **options):
             strategy = make_strategy(replicas)
-            return TensorFlowStep(
-                record.make_model, record.hparams, strategy, record.random_seed, xla
-            )
+            return TensorFlowStep(record.make_model, record.hparams, strategy, record.random_seed)
 
         return train(
             make_record(**hparams), generated, tmp_path / name, make_step, options or TrainOptions()

@@ -72,9 +72,9 @@ def numbers(variables):
     return np.concatenate([np.ravel(variable.numpy()) for variable in variables]).tolist()
 
 
-def make_step(record, xla):
+def make_step(record, **options):
     strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
-    return TensorFlowStep(record.make_model, record.hparams, strategy, record.random_seed, xla)
+    return TensorFlowStep(record.make_model, record.hparams, strategy, record.random_seed)
 
 
 @pytest.fixture
