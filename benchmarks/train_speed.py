@@ -19,12 +19,10 @@ def main(_) -> None:
 
     from t2t_keras.data.batches import TokenArrays
     from t2t_keras.models.transformer import Transformer
-    from t2t_keras.training.devices import divide_cpu, visible_devices
+    from t2t_keras.training.devices import visible_devices
     from t2t_keras.training.tensorflow_step import TensorFlowStep
 
     replicas = _CPU_REPLICAS.value
-    if replicas > 1:
-        divide_cpu(replicas, gpus=0)
     hparams = kit.hparams(work, dropout=work.DROPOUT, label_smoothing=work.LABEL_SMOOTHING)
     vocab_size = work.config(kit.CONFIG.value)["vocab"]
     step = TensorFlowStep(

@@ -136,17 +136,15 @@ def make_step(
         return JaxStep(record.make_model, record.hparams, record.random_seed)
     import tensorflow as tf
 
-    from t2t_keras.training.devices import divide_cpu, multi_worker_strategy, visible_devices
+    from t2t_keras.training.devices import multi_worker_strategy, visible_devices
     from t2t_keras.training.tensorflow_step import TensorFlowStep
 
-    if cpu_replicas > 1:
-        if cluster:
+    if cluster:
+        if cpu_replicas > 1:
             raise UserError(
                 f"--cpu_replicas={cpu_replicas}: one of several workers has one replica on a CPU. "
                 f"Leave the flag out, or start more workers."
             )
-        divide_cpu(cpu_replicas, gpus_of_worker(worker_gpu))
-    if cluster:
         strategy = multi_worker_strategy(cluster, gpus_of_worker(worker_gpu))
     else:
         strategy = tf.distribute.MirroredStrategy(visible_devices(worker_gpu, cpu_replicas))

@@ -23,18 +23,20 @@ def visible_devices(worker_gpu: int | None = None, cpu_replicas: int = 1) -> lis
 
     Args:
       worker_gpu: number of GPUs; None = all that are visible, 0 = the CPU.
-      cpu_replicas: what the CPU is divided into.
+      cpu_replicas: replicas among which the CPU is divided, where there is more than one.
 
     Returns:
       ["/gpu:0", ...], or ["/cpu:0", ...] where there is no GPU.
 
     Raises:
-      UserError: more GPUs are asked for than there are.
+      UserError: more GPUs are asked for than there are, or as `divide_cpu`.
     """
+    if cpu_replicas > 1:
+        divide_cpu(cpu_replicas, gpus_of_worker(worker_gpu))
+        return [f"/cpu:{number}" for number in range(cpu_replicas)]
     present = len(tf.config.list_logical_devices("GPU"))
     count = _count(present, worker_gpu)
-    gpus = [f"/gpu:{number}" for number in range(count)]
-    return gpus or [f"/cpu:{number}" for number in range(cpu_replicas)]
+    return [f"/gpu:{number}" for number in range(count)] or ["/cpu:0"]
 
 
 def divide_cpu(replicas: int, gpus: int) -> None:
