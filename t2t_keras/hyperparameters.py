@@ -92,7 +92,8 @@ class HParams:
     )
     relu_dropout: float = setting(
         0.0,
-        "share of the feed-forward sub-layer's inner units dropped after the ReLU",
+        "share of the feed-forward sub-layer's inner units dropped after the ReLU; of an attention "
+        "over parameters, of its weights after the softmax",
         minimum=0.0,
         maximum=0.99,
     )

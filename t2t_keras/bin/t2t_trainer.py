@@ -26,7 +26,11 @@ def define_flags(flags: FlagValues) -> None:
     whole("local_eval_frequency", 1000, "Steps between two evaluations.")
     switch("eval_bleu", "Computes dev set BLEU, or F1 of parses, at each evaluation.")
     absl_flags.DEFINE_float(
-        "save_checkpoints_secs", 600, "Seconds between two checkpoints.", 0, flag_values=flags
+        "save_checkpoints_secs",
+        600,
+        "Seconds of training between two checkpoints.",
+        0,
+        flag_values=flags,
     )
     absl_flags.DEFINE_integer("keep_checkpoint_max", 20, "Checkpoints kept.", 1, flag_values=flags)
     whole("worker_gpu", None, "GPUs to use; default: all that are visible; 0 = the CPU.")

@@ -1,6 +1,5 @@
 """Self-attention restricted to a neighbourhood (section 4, Table 1), at its cost of r·n·d."""
 
-import numpy as np
 from keras import ops
 
 from t2t_keras.layers.scaled_dot_product import scaled_dot_product_attention
@@ -16,8 +15,8 @@ def restricted_self_attention(
 
     The paper's neighbourhood of size r, centred on the position, has r = 2·radius + 1. Positions
     are cut into blocks not shorter than the radius, so that a block's neighbourhood lies within
-    itself and the blocks beside it; what lies too far or outside the sentence is masked. A query
-    without any legal key gets zeros.
+    itself and the blocks beside it; what lies too far or outside the sentence is masked. A sentence
+    shorter than a block is one block. A query without any legal key gets zeros.
 
     Args:
       query: [batch, heads, length, d_k].
@@ -34,6 +33,7 @@ def restricted_self_attention(
     """
     batch, heads, length, _ = ops.shape(query)
     block = max(radius, _SHORTEST_BLOCK)
+    block = min(block, length) if isinstance(length, int) else ops.minimum(block, length)
     blocks = (length + block - 1) // block
     beside = 1 if causal else 2
     if mask is None:
@@ -65,7 +65,7 @@ def restricted_self_attention(
 
 def _near(block, radius, causal):
     """Which positions of its neighbourhood each of a block sees: boolean [block, neighbourhood]."""
-    query = np.arange(block)[:, None]
-    key = np.arange(-block, block if causal else 2 * block)[None, :]
-    near = np.abs(query - key) <= radius
-    return near & (key <= query) if causal else near
+    query = ops.arange(block)[:, None]
+    key = ops.arange(-block, block if causal else 2 * block)[None, :]
+    near = ops.abs(query - key) <= radius
+    return ops.logical_and(near, key <= query) if causal else near

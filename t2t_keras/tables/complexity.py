@@ -108,9 +108,9 @@ _NOTES = (
         "our_projections)."
     ),
     (
-        "Restricted self-attention computes blocks of max(radius, 16) positions against themselves "
-        "and the blocks beside them, r = 2·radius + 1, and masks what lies beyond the radius: more "
-        "than r positions, but as many for any n."
+        "Restricted self-attention computes blocks of max(radius, 16) positions, or of n where "
+        "that is less, against themselves and the blocks beside them, r = 2·radius + 1, and masks "
+        "what lies beyond the radius: more than r positions, but as many for any n."
     ),
     (
         "Sequential: 1 where the graph has no loop. Path: layers until every output has a gradient "

@@ -104,11 +104,12 @@ def spaced_apart(paths: Sequence[str], seconds: Sequence[float], apart: float) -
     Args:
       paths: the newest last.
       seconds: when each was written, on any clock.
-      apart: how many seconds one that is taken must be older than the one taken before it.
+      apart: how many seconds one that is taken must be older than the one taken before it, to the
+        second.
     """
     chosen, last = [paths[-1]], seconds[-1]
     for path, at in zip(reversed(paths[:-1]), reversed(seconds[:-1]), strict=True):
-        if last - at >= apart:
+        if round(last - at) >= apart:
             chosen.append(path)
             last = at
     return chosen[::-1]

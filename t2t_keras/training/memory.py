@@ -108,7 +108,7 @@ def _self_attention(hparams: HParams, length: int, blocks: int) -> float:
     radius = hparams.self_attention_radius
     if not radius:
         return _attention(hparams, length)
-    return _attention(hparams, min(blocks * max(radius, 16), length + 32), copies=blocks)
+    return _attention(hparams, blocks * min(max(radius, 16), length), copies=blocks)
 
 
 def _attention(hparams: HParams, keys: int, copies: int = 1) -> float:

@@ -10,7 +10,8 @@ class TrainOptions:
     """How a run is watched and kept; nothing here changes what a step computes.
 
     Attributes:
-      save_checkpoints_secs: seconds between two checkpoints (section 6.1: 10 minutes).
+      save_checkpoints_secs: seconds of training between two checkpoints (section 6.1: 10
+        minutes); evaluations do not count.
       keep_checkpoint_max: checkpoints kept.
       local_eval_frequency: steps between two evaluations on the dev set.
       eval_steps: most batches of an evaluation; 0 = the whole dev set.

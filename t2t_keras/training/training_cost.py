@@ -66,6 +66,11 @@ class CostMeter:
         self._tokens, self._seconds = 0, 0.0
         self._running_since = time.monotonic()
 
+    @property
+    def seconds(self) -> float:
+        """Seconds of this process that count so far, for use while not paused."""
+        return self._seconds + time.monotonic() - self._running_since
+
     def add_tokens(self, target_tokens: float) -> None:
         """Counts the target tokens of a step."""
         self._tokens += int(target_tokens)

@@ -15,7 +15,9 @@ def test_full_attention_multiplies_every_pair_twice(n, d):
     assert traced.loops == 0
 
 
-@pytest.mark.parametrize(("n", "radius", "block"), [(64, 4, 16), (128, 4, 16), (100, 20, 20)])
+@pytest.mark.parametrize(
+    ("n", "radius", "block"), [(64, 4, 16), (128, 4, 16), (100, 20, 20), (24, 64, 24), (5, 4, 5)]
+)
 def test_restricted_attention_multiplies_three_blocks_a_position(n, radius, block):
     traced = trace_attention(n, 32, radius)
     assert traced.multiplications == 2 * n * 3 * block * 32

@@ -15,6 +15,7 @@ from t2t_keras.data.tokenizer import Tokenizer
 from t2t_keras.errors import UserError
 from t2t_keras.training import checkpoints, run_loop
 from t2t_keras.training.averaging import average_run
+from t2t_keras.training.evaluation import Evaluator
 from t2t_keras.training.tensorflow_step import TensorFlowStep
 from t2t_keras.training.train_options import TrainOptions
 from t2t_keras.training.trainer import train
@@ -220,6 +221,29 @@ def test_a_checkpoint_holds_the_step_that_it_is_named_after(compiled_run, monkey
     compiled_run(options=TrainOptions(schedule="train", save_checkpoints_secs=5), train_steps=30)
     assert len(saved) > 3
     assert all(named == held for named, held in saved)
+
+
+def test_evaluations_do_not_bring_checkpoints_nearer(run, tmp_path, monkeypatch):
+    # A second passes with each look at the clock, and a minute with each evaluation.
+    clock = [0.0]
+
+    def monotonic():
+        clock[0] += 1
+        return clock[0]
+
+    def evaluate(self, step):
+        clock[0] += 60
+        return {"loss": 1.0, "perplexity": 1.0, "accuracy": 0.0}
+
+    monkeypatch.setattr(run_loop.time, "monotonic", monotonic)
+    monkeypatch.setattr(Evaluator, "evaluate", evaluate)
+    monkeypatch.setattr(Evaluator, "best_step", lambda self: 1)
+    monkeypatch.setattr(Evaluator, "told", lambda self, *arguments: "")
+    run(options=TrainOptions(save_checkpoints_secs=40, local_eval_frequency=2), train_steps=30)
+    seconds = [cost.seconds for _, cost in sorted(read_costs(tmp_path / "run").items())]
+    between = np.diff(seconds[:-1])
+    assert len(between) > 2
+    assert between.min() >= 40, "the last one alone was not saved because it was due"
 
 
 def test_tensorboard_files_hold_the_curves(compiled_run, tmp_path, monkeypatch):
