@@ -39,7 +39,8 @@ def main(_) -> None:
     )
     share_cores(config)
     vocab_size = work.config(kit.CONFIG.value)["vocab"]
-    translator = Translator(Transformer.from_hparams(kit.hparams(work), vocab_size), None, config)
+    model = Transformer.from_hparams(kit.hparams(work), vocab_size, kit.DTYPE.value)
+    translator = Translator(model, None, config)
 
     def translate(source):
         # The kit's end of sentence is another id than ours.

@@ -16,7 +16,9 @@ prepare_tensorflow()
 
 _KIT = flags.DEFINE_string("kit", "../shared/bench/peers", "Folder of the kit.")
 CONFIG = flags.DEFINE_enum("config", "tiny", ["tiny", "base"], "Size of the model.")
-DTYPE = flags.DEFINE_string("compute_dtype", "float32", "Type of the matrix work.")
+DTYPE = flags.DEFINE_string(
+    "compute_dtype", "float32", "Type of the matrix work; in decoding also of the weights."
+)
 XLA = flags.DEFINE_boolean("xla", False, "Compiles by XLA.")
 
 

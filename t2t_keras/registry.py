@@ -77,7 +77,10 @@ def register_hparams(hparams_set: Callable) -> Callable:
 
 
 def register_model(model_class: type) -> type:
-    """Registers a model class under its name in snake case; it needs `from_hparams`."""
+    """Registers a model class under its name in snake case.
+
+    It needs `from_hparams`, as `Transformer` has it.
+    """
     _models.register(_snake_case(model_class.__name__), model_class)
     return model_class
 

@@ -81,6 +81,12 @@ class DecodeConfig:
         "core, up to 8, but one on a GPU or under xla",
         minimum=0,
     )
+    weights_dtype: str = setting(
+        "float32",
+        "type of the weights; with bfloat16 the model also computes in it, but for softmax and "
+        "layer normalisation: faster where the processor has instructions for it, and rounded",
+        choices=("float32", "bfloat16"),
+    )
     xla: bool = setting(
         False,
         "compiles the search by XLA: some seconds for each shape of a batch, then faster",

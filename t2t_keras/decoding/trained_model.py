@@ -42,12 +42,15 @@ def identity(checkpoint: str | Path) -> dict[str, Any]:
     return {"checkpoint": str(checkpoint), "written": written}
 
 
-def load_models(paths: Sequence[str | Path], tokenizer: Tokenizer) -> list:
+def load_models(
+    paths: Sequence[str | Path], tokenizer: Tokenizer, weights_dtype: str = "float32"
+) -> list:
     """Loads models of one vocabulary, which can translate together.
 
     Args:
       paths: each as `checkpoint_at` takes it.
       tokenizer: the vocabulary.
+      weights_dtype: type of their weights.
 
     Raises:
       UserError: there is no run or no checkpoint, it cannot be read, or its vocabulary is another
@@ -63,7 +66,7 @@ def load_models(paths: Sequence[str | Path], tokenizer: Tokenizer) -> list:
                 f"translate with ({tokenizer.vocab_size:,} pieces, {tokenizer.checksum[:12]}). An "
                 f"ensemble needs runs over the same generated data."
             )
-        model = record.make_model()
+        model = record.make_model(weights_dtype)
         load_weights(model, checkpoint_at(path))
         models.append(model)
     return models

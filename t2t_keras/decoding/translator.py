@@ -155,7 +155,8 @@ class Translator:
                 f"it unset."
             )
         tokenizer, config = record.tokenizer, decode_config(decode_hparams, record.problem.decoding)
-        models = [record.make_model(), *load_models(ensemble, tokenizer)]
+        dtype = config.weights_dtype
+        models = [record.make_model(dtype), *load_models(ensemble, tokenizer, dtype)]
         return cls(models, tokenizer, config, forbidden, record.problem)
 
     def translate(

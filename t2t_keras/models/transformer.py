@@ -144,15 +144,22 @@ class Transformer(keras.Model):
             )
 
     @classmethod
-    def from_hparams(cls, hparams, vocab_size):
-        """Returns the model that a hyperparameter set describes, with its weights made."""
+    def from_hparams(cls, hparams, vocab_size, weights_dtype="float32"):
+        """Returns the model that a hyperparameter set describes, with its weights made.
+
+        Args:
+          hparams: `HParams`.
+          vocab_size: number of ids.
+          weights_dtype: another type than float32 is also that of all computation but softmax and
+            layer normalisation, whatever `hparams.compute_dtype` says; not for training.
+        """
         d_k, d_v = hparams.head_widths()
         model = cls(
             vocab_size,
             **{name: getattr(hparams, name) for name in _HPARAMS},
             d_k=d_k,
             d_v=d_v,
-            dtype=_POLICIES[hparams.compute_dtype],
+            dtype=weights_dtype if weights_dtype != "float32" else _POLICIES[hparams.compute_dtype],
             name="transformer",
         )
         model.build()

@@ -154,13 +154,23 @@ def load_weights(model: keras.Model, path: str | Path) -> None:
         held = _weights_of_model(path)
         if held < model.count_params():
             raise ValueError(f"it holds {held:,} of {model.count_params():,} weights.")
-        status = tf.train.Checkpoint(model=model).restore(path)
+        exact = model if model.variable_dtype == "float32" else _in_float32(model)
+        status = tf.train.Checkpoint(model=exact).restore(path)
         status.assert_existing_objects_matched().expect_partial()
+        if exact is not model:
+            model.set_weights(exact.get_weights())
     except Exception as error:
         raise UserError(
             f"The checkpoint {path} is damaged, or of a model with other hyperparameters: "
             f"{_first_line(error)}"
         ) from error
+
+
+def _in_float32(model: keras.Model) -> keras.Model:
+    """Returns a model like this one that holds what checkpoints hold: float32."""
+    exact = type(model).from_config(model.get_config() | {"dtype": "float32"})
+    exact.build()
+    return exact
 
 
 def _remove_partial(path: Path) -> None:

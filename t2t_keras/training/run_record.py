@@ -43,9 +43,15 @@ class RunRecord:
     data: str
     tokenizer: Tokenizer
 
-    def make_model(self):
-        """Returns the model that the run trains, with fresh weights."""
-        return registry.model(self.model).from_hparams(self.hparams, self.tokenizer.vocab_size)
+    def make_model(self, weights_dtype: str = "float32"):
+        """Returns the model that the run trains, with fresh weights.
+
+        Args:
+          weights_dtype: see `Transformer.from_hparams`.
+        """
+        return registry.model(self.model).from_hparams(
+            self.hparams, self.tokenizer.vocab_size, weights_dtype
+        )
 
     def save(self, output_dir: str | Path) -> None:
         """Writes the record and the vocabulary, each atomically."""

@@ -1,0 +1,47 @@
+"""Decoding with weights in fewer bytes than those of the training."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.models.transformer import Transformer
+
+LINES = ["the small dog sleeps", "a man sees the tree", "red red house"]
+CONFIG = DecodeConfig(alpha=0.0, extra_length=4, return_beams=True)
+
+
+@pytest.fixture(scope="module")
+def rounded(model):
+    """The same weights in bfloat16."""
+    rounded = Transformer(**model.config, dtype="bfloat16")
+    rounded.build()
+    rounded.set_weights(model.get_weights())
+    return rounded
+
+
+def test_scores_are_those_of_float32_but_for_rounding(model, rounded, tokenizer):
+    ids = tf.ragged.constant([each.tolist() for each in tokenizer.encode(LINES)]).to_tensor()
+    source = tf.cast(ids, tf.int32)
+    found = Translator(rounded, tokenizer, CONFIG).search(source)
+    target = tf.reshape(found.ids, [-1, found.ids.shape[2]])
+    inputs = {"source": tf.repeat(source, found.ids.shape[1], axis=0), "target": target}
+    log_probs = tf.gather(tf.nn.log_softmax(model(inputs)), target, axis=2, batch_dims=2)
+    totals = tf.reduce_sum(tf.where(target != 0, log_probs, 0.0), axis=1)
+    scores = tf.reshape(found.scores, [-1])
+    np.testing.assert_allclose(scores, totals, rtol=0.05, atol=0.1)
+    assert not np.allclose(scores, totals, rtol=1e-6), "it was rounded"
+
+
+def test_no_weight_is_cast_at_a_step(rounded, tokenizer):
+    translator = Translator(rounded, tokenizer, CONFIG)
+    translator.translate(LINES)
+    shapes = {tuple(each.shape) for each in rounded.trainable_variables if len(each.shape) > 1}
+    functions = translator._search._graph.get_concrete_function().graph._functions.values()
+    operators = [each for one in functions for each in one.graph.get_operations()]
+    products = [each for each in operators if each.type in ("MatMul", "BatchMatMulV2")]
+    assert {each.inputs[0].dtype for each in products} == {tf.bfloat16}
+    for operator in operators:
+        if operator.type == "Cast" and operator.inputs[0].shape.rank == 2:
+            assert tuple(operator.inputs[0].shape) not in shapes, operator.name
