@@ -31,7 +31,8 @@ def run_result(
 
     Args:
       record: of the run.
-      checkpoint: the one that was scored; beside it stands what it cost.
+      checkpoint: the one that was scored; beside it stands what it cost, and of how many it is the
+        mean.
       split: "dev", "test", or the name of the file that was translated.
       score: as a problem's `score` returns it, with what it has of bleu, bleu_signature, chrf, f1
         and conventions; None = not scored.
@@ -44,12 +45,14 @@ def run_result(
     return Result(
         set=record.hparams_set,
         problem=record.problem.name,
+        problem_config=record.problem.config(),
         split=split,
         text=text,
         hparams=changed_hparams(record.hparams, record.hparams_set),
         random_seed=record.random_seed,
         steps=steps,
         checkpoint=checkpoint_checksum(checkpoint),
+        averaged=_averaged(checkpoint),
         target_tokens=cost.target_tokens if cost else None,
         seconds=cost.seconds if cost else None,
         hardware=cost.hardware if cost else "",
@@ -71,6 +74,12 @@ def checkpoint_checksum(path: str | Path) -> str:
         with contextlib.suppress(FileNotFoundError, IsADirectoryError):
             return sha256_of(file)
     return ""
+
+
+def _averaged(checkpoint: str | Path) -> int | None:
+    """Returns of how many checkpoints this one is the mean, as the record beside it says."""
+    directory = Path(checkpoint).parent
+    return RunRecord.load(directory).averaged if RunRecord.exists(directory) else None
 
 
 def score_fields(score) -> dict[str, Any]:
