@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_keras.data.atomic_file import sha256_of
+from t2t_keras.errors import UserError
 from t2t_keras.tables.results import Result
 from t2t_keras.tables.weights import changed_hparams
 from t2t_keras.training.checkpoint_names import TENSORFLOW_SUFFIX, step_or_none
@@ -78,8 +79,10 @@ def checkpoint_checksum(path: str | Path) -> str:
 
 def _averaged(checkpoint: str | Path) -> int | None:
     """Returns of how many checkpoints this one is the mean, as the record beside it says."""
-    directory = Path(checkpoint).parent
-    return RunRecord.load(directory).averaged if RunRecord.exists(directory) else None
+    # Where the record is not there or cannot be read, the score is there all the same.
+    with contextlib.suppress(UserError):
+        return RunRecord.load(Path(checkpoint).parent).averaged
+    return None
 
 
 def score_fields(score) -> dict[str, Any]:
