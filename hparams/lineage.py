@@ -9,13 +9,14 @@ from t2t_keras.registry import register_hparams
 
 @register_hparams
 def transformer_base_v3() -> HParams:
-    """What tensor2tensor came to call transformer_base: pre-norm, more dropout, another schedule.
+    r"""What tensor2tensor came to call transformer_base: pre-norm, more dropout, another schedule.
 
     Not the paper's: layer normalisation before each sub-layer and after each stack, dropout 0.1
     also on attention weights and inner units, beta2 0.997, a learning rate twice the paper's with a
     warmup of 8,000 steps. Positions stay interleaved.
 
-        t2t-trainer --problem=translate_ende --hparams_set=transformer_base_v3
+        t2t-trainer --problem=translate_ende --data_dir=data --output_dir=runs/base_v3 \
+            --hparams_set=transformer_base_v3
     """
     return dataclasses.replace(
         transformer_base(),

@@ -9,13 +9,14 @@ from t2t_keras.registry import register_hparams
 
 @register_hparams
 def transformer_multi30k() -> HParams:
-    """4 layers, d_model 128: the "Tiny" of Wu et al. (2021), 41.02 BLEU on Multi30k EN-DE.
+    r"""4 layers, d_model 128: the "Tiny" of Wu et al. (2021), 41.02 BLEU on Multi30k EN-DE.
 
     "Good for Misconceived Reasons" (ACL 2021): lower-cased, tokenised test_2016_flickr, joint BPE
     of 10,000, 8,000 updates of about 8,000 tokens with a peak learning rate of 0.005 after 2,000
     steps, the mean of the last 10 checkpoints, beam 5.
 
-    t2t-trainer --problem=translate_ende_multi30k --hparams_set=transformer_multi30k
+    t2t-trainer --problem=translate_ende_multi30k --data_dir=data --output_dir=runs/multi30k \
+        --hparams_set=transformer_multi30k
     """
     return dataclasses.replace(
         transformer_base(),

@@ -9,12 +9,13 @@ from t2t_keras.registry import register_hparams
 
 @register_hparams
 def transformer_parsing_base() -> HParams:
-    """4 layers, d_model 1024, the rest as base: 91.3 F1 on WSJ section 23, WSJ only (Table 4).
+    r"""4 layers, d_model 1024, the rest as base: 91.3 F1 on WSJ section 23, WSJ only (Table 4).
 
     The paper chose dropouts and learning rate on section 22 without stating them; these are
     tensor2tensor's. max_length is longer because trees are longer than sentences.
 
-        t2t-trainer --problem=parsing_wsj --hparams_set=transformer_parsing_base
+        t2t-trainer --problem=parsing_wsj --data_dir=data --output_dir=runs/parsing_base \
+            --hparams_set=transformer_parsing_base
     """
     return dataclasses.replace(
         transformer_base(),
@@ -29,11 +30,12 @@ def transformer_parsing_base() -> HParams:
 
 @register_hparams
 def transformer_parsing_big() -> HParams:
-    """The model of `transformer_parsing_base` with less dropout, for the 17M silver trees.
+    r"""The model of `transformer_parsing_base` with less dropout, for the 17M silver trees.
 
     Semi-supervised: 92.7 F1 (Table 4). tensor2tensor's dropouts of 0.1 and the paper's warmup.
 
-        t2t-trainer --problem=parsing_wsj_semi --hparams_set=transformer_parsing_big
+        t2t-trainer --problem=parsing_wsj_semi --data_dir=data --output_dir=runs/parsing_big \
+            --hparams_set=transformer_parsing_big
     """
     return dataclasses.replace(
         transformer_parsing_base(), dropout=0.1, attention_dropout=0.1, warmup_steps=4000

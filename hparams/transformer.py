@@ -8,22 +8,26 @@ from t2t_keras.registry import register_hparams
 
 @register_hparams
 def transformer_base() -> HParams:
-    """The paper's base model (Table 3, row base): 27.3 BLEU EN-DE, 38.1 EN-FR (Table 2).
+    r"""The paper's base model (Table 3, row base): 27.3 BLEU EN-DE, 38.1 EN-FR (Table 2).
 
-    100,000 steps, 12 hours on 8 P100; the last 5 checkpoints averaged.
+    100,000 steps, 12 hours on 8 P100; the last 5 checkpoints averaged. Without averaging, on
+    newstest2013: perplexity 4.92, 25.8 BLEU (Table 3).
 
-        t2t-trainer --problem=translate_ende --hparams_set=transformer_base
+        t2t-trainer --problem=translate_ende --data_dir=data --output_dir=runs/base \
+            --hparams_set=transformer_base
     """
     return HParams()
 
 
 @register_hparams
 def transformer_big() -> HParams:
-    """The paper's big model (Table 3, row big): 28.4 BLEU EN-DE (Table 2).
+    r"""The paper's big model (Table 3, row big): 28.4 BLEU EN-DE (Table 2).
 
-    300,000 steps, 3.5 days on 8 P100; the last 20 checkpoints averaged.
+    300,000 steps, 3.5 days on 8 P100; the last 20 checkpoints averaged. Without averaging, on
+    newstest2013: perplexity 4.33, 26.4 BLEU (Table 3).
 
-        t2t-trainer --problem=translate_ende --hparams_set=transformer_big
+        t2t-trainer --problem=translate_ende --data_dir=data --output_dir=runs/big \
+            --hparams_set=transformer_big
     """
     return dataclasses.replace(
         transformer_base(), d_model=1024, d_ff=4096, num_heads=16, dropout=0.3, train_steps=300_000
@@ -32,16 +36,21 @@ def transformer_big() -> HParams:
 
 @register_hparams
 def transformer_big_enfr() -> HParams:
-    """The paper's big model for EN-FR, with P_drop 0.1 (section 6.1): 41.8 BLEU (Table 2).
+    r"""The paper's big model for EN-FR, with P_drop 0.1 (section 6.1): 41.8 BLEU (Table 2).
 
-    t2t-trainer --problem=translate_enfr --hparams_set=transformer_big_enfr
+    t2t-trainer --problem=translate_enfr --data_dir=data --output_dir=runs/big_enfr \
+        --hparams_set=transformer_big_enfr
     """
     return dataclasses.replace(transformer_big(), dropout=0.1)
 
 
 @register_hparams
 def transformer_small() -> HParams:
-    """2 layers, d_model 256: for one modest GPU. Not in the paper."""
+    r"""2 layers, d_model 256: for one modest GPU. Not in the paper.
+
+    t2t-trainer --problem=translate_ende --data_dir=data --output_dir=runs/small \
+        --hparams_set=transformer_small
+    """
     return dataclasses.replace(
         transformer_base(), num_layers=2, d_model=256, d_ff=1024, num_heads=4, batch_tokens=8192
     )
@@ -49,7 +58,11 @@ def transformer_small() -> HParams:
 
 @register_hparams
 def transformer_tiny() -> HParams:
-    """2 layers, d_model 128: trains on a CPU in minutes. Not in the paper."""
+    r"""2 layers, d_model 128: trains on a CPU in minutes. Not in the paper.
+
+    t2t-trainer --problem=translate_ende_toy --data_dir=data --output_dir=runs/tiny \
+        --hparams_set=transformer_tiny
+    """
     return dataclasses.replace(
         transformer_base(), num_layers=2, d_model=128, d_ff=512, num_heads=4, batch_tokens=4096
     )

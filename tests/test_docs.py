@@ -1,4 +1,4 @@
-"""The files in docs/ that start several workers: whole, and with the names that the trainer has."""
+"""The files in docs/: whole, and with the names that the code has."""
 
 import json
 import os
@@ -66,6 +66,19 @@ def test_the_ssh_script_starts_a_worker_on_each_host(root, tmp_path):
         assert cluster.index == index
         assert cluster.addresses == ("one:2222", "two:2222", "three:2222")
         assert (tmp_path / "logs" / f"worker-{index}.pid").read_text().strip().isdigit()
+
+
+def test_what_is_broken_on_purpose_is_still_there(root, load_module):
+    faults = load_module(root / "benchmarks" / "broken_on_purpose.py").FAULTS
+    table = (root / "docs" / "broken_on_purpose.md").read_text(encoding="utf-8")
+    for fault in faults:
+        source = (root / "t2t_keras" / fault.file).read_text(encoding="utf-8")
+        assert source.count(fault.text) == 1, fault.name
+        assert f"\n| {fault.name} |" in table
+        for test in fault.tests.split():
+            file, _, name = test.partition("::")
+            text = (root / "tests" / file).read_text(encoding="utf-8")
+            assert not name or f"def {name.partition('[')[0]}(" in text, test
 
 
 @pytest.fixture(scope="module")

@@ -30,6 +30,8 @@ _MAY_BE_MISSING = (
     "tensorflow_text",
     "tqdm",
     "sacrebleu",
+    "sacremoses",
+    "defusedxml",
     "tabulate",
     "grpc",
     "google",

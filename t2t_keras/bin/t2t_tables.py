@@ -39,7 +39,7 @@ def define_flags(flags: FlagValues) -> None:
     absl_flags.DEFINE_string(
         "results_file",
         "results.jsonl",
-        "What t2t-decoder --results_file has written; need not be there. Tables 2 to 4.",
+        "What --results_file of t2t-decoder and t2t-eval has; need not be there. Tables 2 to 4.",
         flag_values=flags,
     )
     whole("n", 64, "Table 1: length of the sequence.", 2, 2048)

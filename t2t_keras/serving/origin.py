@@ -15,9 +15,6 @@ from t2t_keras.tables.run_result import checkpoint_checksum
 from t2t_keras.training.checkpoint_names import step_or_none
 from t2t_keras.training.run_record import RunRecord
 
-# Settings of a score that is not this model's alone.
-_MORE_THAN_THE_MODEL = ("ensemble", "forbidden", "prefixes")
-
 
 @dataclasses.dataclass(frozen=True)
 class Origin:
@@ -82,10 +79,7 @@ def recorded_scores(record: RunRecord, checkpoint: str | Path, path: str | Path)
     ]
     checksum = checkpoint_checksum(checkpoint)
     found = [
-        result
-        for result in alike
-        if result.checkpoint == checksum
-        and not any(result.decode.get(name) for name in _MORE_THAN_THE_MODEL)
+        result for result in alike if result.checkpoint == checksum and result.is_of_the_model_alone
     ]
     if left_out := len(alike) - len(found):
         print(

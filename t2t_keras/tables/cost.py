@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from t2t_keras import registry
 from t2t_keras.errors import UserError
+from t2t_keras.tables.comparable import newest_result
 from t2t_keras.tables.paper import (
     GPUS,
     HARDWARE,
@@ -19,7 +20,7 @@ from t2t_keras.tables.paper import (
     TranslationModel,
 )
 from t2t_keras.tables.rendering import Table
-from t2t_keras.tables.results import Result, newest_result
+from t2t_keras.tables.results import Result
 
 _COLUMNS = {
     "model": "model",
@@ -39,6 +40,10 @@ _NOTE = (
     "FLOPs = seconds x GPUs x what a GPU sustains in single precision ("
     + ", ".join(f"{name} {tflops}" for name, tflops in SUSTAINED_TFLOPS.items())
     + " TFLOP/s). The paper's own come from its hours; its step times give less for the base model."
+)
+_OURS = (
+    "Ours is the newest score of an unchanged set on the full newstest2014 by one model, the mean "
+    "of as many checkpoints as the paper's (base 5, big 20), with beam 4 and alpha 0.6."
 )
 
 
@@ -145,15 +150,20 @@ def cost_table(results: Sequence[Result] = (), asked: dict[str, object] | None =
         title="Table 2: BLEU on newstest2014 and training cost in floating point operations",
         columns=_COLUMNS,
         rows=rows,
-        notes=[_NOTE],
+        notes=[_NOTE, _OURS],
         results=shown,
     )
 
 
 def _paper_row(model: TranslationModel, results: Sequence[Result]) -> dict[str, object]:
     enfr_set = _ENFR_SETS.get(model.hparams_set, model.hparams_set)
-    ende = newest_result(results, model.hparams_set, "test", "translate_ende")
-    enfr = newest_result(results, enfr_set, "test", "translate_enfr")
+    ende, enfr = (
+        newest_result(results, name, "test", problem, averaged=model.averaged)
+        for name, problem in (
+            (model.hparams_set, "translate_ende"),
+            (enfr_set, "translate_enfr"),
+        )
+    )
     return {
         "model": model.name,
         "set": model.hparams_set,

@@ -14,6 +14,7 @@ class TranslationModel:
       flops_ende: what training the English-German model cost.
       flops_enfr: what training the English-French model cost.
       hparams_set: our hyperparameter set of this row, or None.
+      averaged: how many checkpoints the Transformer is the mean of (section 6.1).
     """
 
     name: str
@@ -22,6 +23,7 @@ class TranslationModel:
     flops_ende: float | None = None
     flops_enfr: float | None = None
     hparams_set: str | None = None
+    averaged: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,6 +75,9 @@ HARDWARE = "P100"
 HOURS = {"transformer_base": 12.0, "transformer_big": 3.5 * 24}
 STEP_SECONDS = {"transformer_base": 0.4, "transformer_big": 1.0}
 
+# Section 6.1: dev is newstest2013, test newstest2014, the latter in its full edition.
+NEWSTEST_LINES = {"dev": 3000, "test": 3003}
+
 TABLE_2 = (
     TranslationModel("ByteNet", 23.75),
     TranslationModel("Deep-Att + PosUnk", None, 39.2, None, 1.0e20),
@@ -82,8 +87,8 @@ TABLE_2 = (
     TranslationModel("Deep-Att + PosUnk ensemble", None, 40.4, None, 8.0e20),
     TranslationModel("GNMT + RL ensemble", 26.30, 41.16, 1.8e20, 1.1e21),
     TranslationModel("ConvS2S ensemble", 26.36, 41.29, 7.7e19, 1.2e21),
-    TranslationModel("Transformer base", 27.3, 38.1, 3.3e18, 3.3e18, "transformer_base"),
-    TranslationModel("Transformer big", 28.4, 41.8, 2.3e19, 2.3e19, "transformer_big"),
+    TranslationModel("Transformer base", 27.3, 38.1, 3.3e18, 3.3e18, "transformer_base", 5),
+    TranslationModel("Transformer big", 28.4, 41.8, 2.3e19, 2.3e19, "transformer_big", 20),
 )
 
 TABLE_3 = (

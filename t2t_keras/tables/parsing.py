@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from t2t_keras import registry
+from t2t_keras.tables.comparable import newest_result
 from t2t_keras.tables.paper import TABLE_4
 from t2t_keras.tables.rendering import Table
-from t2t_keras.tables.results import Result, newest_result
+from t2t_keras.tables.results import Result
 from t2t_keras.tables.weights import changed_hparams, count_weights
 
 _COLUMNS = {
@@ -49,7 +50,7 @@ def parsing_table(results: Sequence[Result] = ()) -> Table:
         }
         if parser.hparams_set:
             hparams = registry.hparams(parser.hparams_set)
-            ours = newest_result(on_wsj, parser.hparams_set, "test")
+            ours = newest_result(on_wsj, parser.hparams_set, "test", score="f1")
             row["our_f1"] = ours and ours.f1
             row["changed"] = changed_hparams(hparams)
             row["vocab_size"] = parser.vocab_size

@@ -10,14 +10,13 @@ import math
 import os
 import sys
 import typing
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from t2t_keras.errors import UserError
 
-# Hyperparameters that say how a step is computed, not what it computes.
-_HOW_NOT_WHAT = {"microbatch_tokens", "recompute", "compute_dtype"}
+# Decoding settings of a score that is not this model's alone.
+_MORE_THAN_THE_MODEL = ("ensemble", "forbidden", "prefixes")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,12 +26,14 @@ class Result:
     Attributes:
       set: name of the hyperparameter set.
       problem: name of the problem.
+      problem_config: all its settings, by name.
       split: "dev", "test", or the name of the file that was translated.
       hparams: the hyperparameters that differ from the set's, by name.
       random_seed: the run's.
       steps: optimizer steps of the checkpoint; None = not known, as below.
       checkpoint: SHA-256 that tells its weights from all others, also from an average, which has
         the step of its newest source; "" = not known. See `checkpoint_checksum`.
+      averaged: of how many checkpoints its weights are the mean; 1 = as training left them.
       target_tokens: real target tokens that it was trained on.
       seconds: what training took; see `TrainingCost`.
       hardware: what it was trained on.
@@ -54,10 +55,12 @@ class Result:
     set: str
     problem: str
     split: str
+    problem_config: dict = dataclasses.field(default_factory=dict)
     hparams: dict = dataclasses.field(default_factory=dict)
     random_seed: int | None = None
     steps: int | None = None
     checkpoint: str = ""
+    averaged: int | None = None
     target_tokens: int | None = None
     seconds: float | None = None
     hardware: str = ""
@@ -73,6 +76,11 @@ class Result:
     conventions: dict = dataclasses.field(default_factory=dict)
     text: str = ""
     date: str = ""
+
+    @property
+    def is_of_the_model_alone(self) -> bool:
+        """Whether no other model, and nothing said of the outputs, has a part in the score."""
+        return not any(self.decode.get(name) for name in _MORE_THAN_THE_MODEL)
 
 
 def append_result(path: str | Path, result: Result) -> None:
@@ -130,27 +138,6 @@ def read_results(path: str | Path) -> list[Result]:
         except (ValueError, OverflowError) as error:
             print(f"{path}:{number} is not a result and is left out: {error}", file=sys.stderr)
     return results
-
-
-def newest_result(
-    results: Sequence[Result], hparams_set: str | None, split: str, problem: str = ""
-) -> Result | None:
-    """Returns the last result of an unchanged set, or None.
-
-    Args:
-      results: in the order of the file.
-      hparams_set: name of the set; what changes only how it is computed may differ.
-      split: "dev" or "test".
-      problem: name of the problem; "" = any.
-    """
-    found = [
-        result
-        for result in results
-        if (result.set, result.split) == (hparams_set, split)
-        and result.problem == (problem or result.problem)
-        and not set(result.hparams) - _HOW_NOT_WHAT
-    ]
-    return found[-1] if found else None
 
 
 def _ends_a_line(path: Path) -> bool:

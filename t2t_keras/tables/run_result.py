@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_keras.data.atomic_file import sha256_of
+from t2t_keras.errors import UserError
 from t2t_keras.tables.results import Result
 from t2t_keras.tables.weights import changed_hparams
 from t2t_keras.training.checkpoint_names import TENSORFLOW_SUFFIX, step_or_none
@@ -31,7 +32,8 @@ def run_result(
 
     Args:
       record: of the run.
-      checkpoint: the one that was scored; beside it stands what it cost.
+      checkpoint: the one that was scored; beside it stands what it cost, and of how many it is the
+        mean.
       split: "dev", "test", or the name of the file that was translated.
       score: as a problem's `score` returns it, with what it has of bleu, bleu_signature, chrf, f1
         and conventions; None = not scored.
@@ -44,12 +46,14 @@ def run_result(
     return Result(
         set=record.hparams_set,
         problem=record.problem.name,
+        problem_config=record.problem.config(),
         split=split,
         text=text,
         hparams=changed_hparams(record.hparams, record.hparams_set),
         random_seed=record.random_seed,
         steps=steps,
         checkpoint=checkpoint_checksum(checkpoint),
+        averaged=_averaged(checkpoint),
         target_tokens=cost.target_tokens if cost else None,
         seconds=cost.seconds if cost else None,
         hardware=cost.hardware if cost else "",
@@ -71,6 +75,14 @@ def checkpoint_checksum(path: str | Path) -> str:
         with contextlib.suppress(FileNotFoundError, IsADirectoryError):
             return sha256_of(file)
     return ""
+
+
+def _averaged(checkpoint: str | Path) -> int | None:
+    """Returns of how many checkpoints this one is the mean, as the record beside it says."""
+    # Where the record is not there or cannot be read, the score is there all the same.
+    with contextlib.suppress(UserError):
+        return RunRecord.load(Path(checkpoint).parent).averaged
+    return None
 
 
 def score_fields(score) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The mean of a run's last checkpoints, as a run of its own (section 6.1)."""
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -62,7 +63,9 @@ def average_run(
     if len(chosen) < n:
         print(f"There are only {len(chosen)} checkpoints{apart} in {model_dir}, not {n}.")
     model = record.make_model()
-    record.save(output_dir)
+    # The mean of one checkpoint is that checkpoint.
+    averaged = len(chosen) if len(chosen) > 1 else record.averaged
+    dataclasses.replace(record, averaged=averaged).save(output_dir)
     copy_cost(chosen[-1], output_dir)
     mean = average_checkpoints(files, model, chosen, output_dir)
     names = ", ".join(Path(path).name for path in chosen)

@@ -32,6 +32,8 @@ class RunRecord:
       data_dir: where the data stood; only a convenience for commands that read it again.
       data: checksum of the training data.
       tokenizer: the vocabulary.
+      averaged: of how many checkpoints those of the run are the mean; 1 = they are as training left
+        them, None = not known, as of a run of before this was written.
     """
 
     problem: Problem
@@ -42,6 +44,7 @@ class RunRecord:
     data_dir: str
     data: str
     tokenizer: Tokenizer
+    averaged: int | None = 1
 
     def make_model(self, weights_dtype: str = "float32"):
         """Returns the model that the run trains, with fresh weights.
@@ -67,6 +70,7 @@ class RunRecord:
             "random_seed": self.random_seed,
             "data_dir": self.data_dir,
             "data": self.data,
+            "averaged": self.averaged,
             "vocabulary": {
                 "file": _VOCABULARY,
                 "size": self.tokenizer.vocab_size,
@@ -111,6 +115,7 @@ class RunRecord:
                 data_dir=content["data_dir"],
                 data=content["data"],
                 tokenizer=tokenizer,
+                averaged=content.get("averaged"),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise UserError(

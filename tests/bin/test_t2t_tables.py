@@ -41,7 +41,13 @@ def test_table_2_with_a_training_of_one_s_own(tables):
 
 def test_table_3_and_its_results(tables):
     result = Result(
-        set="transformer_h4", problem="translate_ende", split="dev", bleu=25.4, bleu_signature="s|1"
+        set="transformer_h4",
+        problem="translate_ende",
+        split="dev",
+        text="newstest2013 (3,000 lines)",
+        averaged=1,
+        bleu=25.4,
+        bleu_signature="s|1",
     )
     append_result("results.jsonl", result)
     rows = json.loads(tables("--table=3", "--format=json", "--vocab_size=1000"))

@@ -1,11 +1,16 @@
 """Every registered set differs from the base model in what the paper states, and nothing else."""
 
 import dataclasses
+import re
+import types
 
 import pytest
 
 from t2t_keras import registry
+from t2t_keras.bin import t2t_trainer
 from t2t_keras.hyperparameters import HParams
+from t2t_keras.tables.paper import PARAMETER_ATTENTION, TABLE_3
+from t2t_keras.training import run_request
 
 # Tables 3 and 4, sections 6.1 and 6.3, the paper's source (attention over parameters), and what is
 # known of the two sets that are not the paper's.
@@ -89,12 +94,42 @@ def test_widths_of_the_heads(name):
     assert registry.hparams(name).head_widths() == HEAD_WIDTHS[name]
 
 
-@pytest.mark.parametrize("name", STATED)
-def test_the_docstring_has_the_command(name):
-    text = registry._hparams_sets.get(name).__doc__
-    (command,) = (line.strip() for line in text.splitlines() if "t2t-trainer" in line)
-    assert command.startswith("t2t-trainer --problem=")
-    assert command.endswith(f" --hparams_set={name}")
+def docstring(name):
+    return registry._hparams_sets.get(name).__doc__
+
+
+@pytest.fixture
+def requested(monkeypatch, tmp_path):
+    """The runs that t2t-trainer is asked for, which are not trained."""
+    requests = []
+
+    def run_training(request, output_dir, *arguments, **options):
+        requests.append((request, output_dir))
+        return types.SimpleNamespace(signal=0)
+
+    monkeypatch.setattr(run_request, "run_training", run_training)
+    monkeypatch.chdir(tmp_path)
+    return requests
+
+
+@pytest.mark.parametrize("name", [*STATED, *sorted(OTHERS)])
+def test_the_docstring_has_a_command_that_runs_as_it_stands(name, requested):
+    (command,) = re.findall(r"^ *(t2t-trainer (?:.*\\\n)*.*)$", docstring(name), re.MULTILINE)
+    t2t_trainer.run(command.replace("\\\n", " ").split())
+    ((request, output_dir),) = requested
+    assert request.hparams_set == name
+    assert request.hparams == registry.hparams(name)
+    assert request.data_dir == "data"
+    assert output_dir.startswith("runs/")
+
+
+@pytest.mark.parametrize("row", [*TABLE_3, *PARAMETER_ATTENTION], ids=lambda row: row.hparams_set)
+def test_the_docstring_has_the_paper_s_row_and_figures(row):
+    text = " ".join(docstring(row.hparams_set).split())
+    # A group has a letter; attention over parameters is in no row of the table.
+    names = f"row ({row.row})", f"row {row.row})", f"{row.row}:"
+    assert sum(name in text for name in names) == 1
+    assert f"perplexity {row.perplexity:.2f}, {row.bleu} BLEU" in text
 
 
 def test_no_set_of_the_package_is_left_out():

@@ -1,4 +1,4 @@
-"""A result as t2t-decoder adds it to a file."""
+"""A result as t2t-decoder and t2t-eval add it to a file."""
 
 import pytest
 
@@ -14,6 +14,8 @@ def make_result():
             set="transformer_base",
             problem="translate_ende",
             split="test",
+            text="newstest2014, full edition (3,003 lines)",
+            averaged=5,
             steps=100_000,
             target_tokens=2_500_000_000,
             seconds=43_200.0,
@@ -24,3 +26,10 @@ def make_result():
         return Result(**known | fields)
 
     return make
+
+
+@pytest.fixture
+def make_dev_result(make_result):
+    """Returns a function that makes one of newstest2013, without averaging, as Table 3 has it."""
+    known = dict(split="dev", text="newstest2013 (3,000 lines)", averaged=1)
+    return lambda **fields: make_result(**known | fields)

@@ -9,10 +9,13 @@ LAYERS = 4 * (3 * ATTENTION + 2 * FEED_FORWARD + 5 * 2 * 1024)
 
 
 def test_rows_with_weights_and_results(make_result):
+    parsed = dict(set="transformer_parsing_base", problem="parsing_wsj", text="", bleu=None)
     results = [
-        make_result(set="transformer_parsing_base", problem="parsing_wsj", bleu=None, f1=90.5),
+        make_result(**parsed, f1=90.5),
         # Other text: it is shown, but not beside the paper's.
-        make_result(set="transformer_parsing_base", problem="parsing_craft", bleu=None, f1=75.0),
+        make_result(**parsed | dict(problem="parsing_craft"), f1=75.0),
+        # As t2t-eval --noeval_bleu leaves it.
+        make_result(**parsed, perplexity=1.1),
         make_result(),
     ]
     table = parsing_table(results)

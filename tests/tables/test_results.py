@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from t2t_keras.errors import UserError
-from t2t_keras.tables.results import Result, append_result, newest_result, read_results
+from t2t_keras.tables.results import Result, append_result, read_results
 
 RESULT = Result(
     set="transformer_tiny",
@@ -114,14 +114,3 @@ def test_what_cannot_be_written_or_read_is_one_message(tmp_path):
         append_result("/dev/full", RESULT)
     with pytest.raises(UserError, match="cannot be read: Is a directory"):
         read_results(tmp_path)
-
-
-def test_the_newest_of_an_unchanged_set():
-    plain = dataclasses.replace(RESULT, hparams={}, bleu=1.0)
-    newest = dataclasses.replace(plain, hparams={"microbatch_tokens": 9}, bleu=2.0)
-    results = [plain, newest, RESULT]
-    assert newest_result(results, "transformer_tiny", "test", "translate_ende_toy") == newest
-    assert newest_result(results, "transformer_tiny", "test") == newest
-    assert newest_result(results, "transformer_tiny", "dev") is None
-    assert newest_result(results, "transformer_tiny", "test", "translate_ende") is None
-    assert newest_result(results, None, "test") is None

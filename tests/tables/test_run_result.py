@@ -17,7 +17,7 @@ def record():
     return types.SimpleNamespace(
         hparams_set="transformer_h1",
         hparams=registry.hparams("transformer_h1", "dropout=0.2"),
-        problem=types.SimpleNamespace(name="translate_ende"),
+        problem=registry.problem("translate_ende", "newstest2014=filtered"),
         random_seed=7,
     )
 
@@ -34,6 +34,9 @@ def test_a_run_s_result(record, tmp_path):
         "test",
     )
     assert result.hparams == {"dropout": 0.2}
+    assert result.problem_config["newstest2014"] == "filtered"
+    # With these settings the problem is the same again.
+    assert registry.problem(result.problem, result.problem_config) == record.problem
     assert (result.steps, result.target_tokens, result.seconds) == (100, 1234, 5.5)
     assert (result.hardware, result.random_seed) == ("8 x P100", 7)
     assert (result.bleu, result.chrf, result.f1) == (100, 100, None)
@@ -61,3 +64,4 @@ def test_what_is_not_known_is_left_open(record, tmp_path):
     result = run_result(record, tmp_path / "weights", "dev", score, {})
     assert (result.steps, result.target_tokens, result.seconds) == (None, None, None)
     assert (result.hardware, result.bleu, result.f1) == ("", None, 91.25)
+    assert result.averaged is None

@@ -1,9 +1,13 @@
 """Table 3: the weights of each model, against the sums of their parts."""
 
+import json
+
 import pytest
 
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.models.transformer import Transformer
+from t2t_keras.tables import weights
+from t2t_keras.tables.rendering import render
 from t2t_keras.tables.weights import changed_hparams, count_weights, weights_table
 
 WEIGHTS = {
@@ -116,14 +120,55 @@ def test_what_differs_from_a_set():
     assert changed_hparams(changed, "a set of the user's own") == changed_hparams(changed)
 
 
-def test_results_of_the_dev_set_stand_beside_the_paper_s(make_result, monkeypatch):
-    from t2t_keras.tables import weights
-
+@pytest.fixture
+def uncounted(monkeypatch):
+    """Weights are not counted, which takes most of the time."""
     monkeypatch.setattr(weights, "count_weights", lambda *arguments: 0)
-    shown = [make_result(split="dev", bleu=25.0), make_result(split="dev", hparams={"d_ff": 1})]
-    others = [make_result(), make_result(split="dev", problem="parsing_wsj")]
+
+
+def test_results_of_the_dev_set_stand_beside_the_paper_s(make_result, make_dev_result, uncounted):
+    shown = [make_dev_result(bleu=25.0), make_dev_result(hparams={"d_ff": 1})]
+    # Table 3 is without averaging.
+    shown.append(make_dev_result(bleu=26.0, averaged=5))
+    others = [make_result(), make_dev_result(problem="parsing_wsj")]
     table = weights_table([*shown, *others])
     assert list(table.results) == shown
     assert {
         row["set"]: (row["our_bleu"], row["our_steps"]) for row in table.rows if row["our_bleu"]
     } == {"transformer_base": (25.0, 100_000)}
+
+
+@pytest.fixture
+def base_row(uncounted):
+    """Returns a function that gives our PPL, our BLEU and the step of the base model's row."""
+
+    def row(*results):
+        (row, *_) = weights_table(results).rows
+        return row["our_perplexity"], row["our_bleu"], row["our_steps"]
+
+    return row
+
+
+def test_our_perplexity_and_bleu_are_of_one_checkpoint(make_dev_result, base_row):
+    # As t2t-eval --noeval_bleu and t2t-decoder measure one after the other.
+    measured = make_dev_result(steps=9, checkpoint="a", bleu=None, perplexity=4.95)
+    scored = make_dev_result(steps=9, checkpoint="a", bleu=25.7)
+    later = make_dev_result(steps=10, checkpoint="b", bleu=None, perplexity=4.5)
+    assert base_row(measured) == (4.95, None, 9)
+    assert base_row(scored) == (None, 25.7, 9)
+    assert base_row(measured, scored, later) == (4.95, 25.7, 9)
+    both = make_dev_result(steps=10, checkpoint="b", bleu=25.8, perplexity=4.5)
+    assert base_row(measured, scored, both) == (4.5, 25.8, 10)
+    assert base_row() == (None, None, None)
+
+
+def test_our_perplexity_is_printed_in_every_format(make_dev_result, uncounted):
+    table = weights_table([make_dev_result(perplexity=4.95)])
+    assert "our PPL" in render(table, "text")
+    heading, _, base, *_ = (
+        [cell.strip() for cell in line.split("|")]
+        for line in render(table, "markdown").splitlines()
+        if line.startswith("|")
+    )
+    assert dict(zip(heading, base, strict=True))["our PPL"] == "4.95"
+    assert json.loads(render(table, "json"))[0]["our_perplexity"] == 4.95

@@ -5,6 +5,7 @@ folder/seen.json and folder/seen.npz.
 """
 
 import contextlib
+import importlib.metadata
 import io
 import json
 import os
@@ -13,16 +14,43 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
-MISSING = ("tensorflow", "tensorflow_text", "tqdm", "sacrebleu", "tabulate")
+# The README says that a machine needs these and nothing else; what they ask for comes with them.
+NEEDED = ("absl-py", "jax", "keras", "numpy", "sentencepiece")
 SIZE = "num_layers=1,d_model=16,d_ff=32,num_heads=2,warmup_steps=10"
+
+
+def not_needed():
+    """Returns the top-level names of all packages here that a JAX machine need not have."""
+    there, wanted = set(), list(NEEDED)
+    while wanted:
+        name = canonicalize_name(wanted.pop())
+        if name in there:
+            continue
+        there.add(name)
+        requirements = map(Requirement, importlib.metadata.requires(name) or ())
+        wanted += [
+            each.name
+            for each in requirements
+            if each.marker is None or each.marker.evaluate({"extra": ""})
+        ]
+    return {
+        package
+        for package, owners in importlib.metadata.packages_distributions().items()
+        if package != "t2t_keras" and not there & set(map(canonicalize_name, owners))
+    }
 
 
 class _NotInstalled:
     """Makes every import of what a JAX machine need not have fail."""
 
+    def __init__(self, names):
+        self._names = names
+
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in MISSING:
+        if name.partition(".")[0] in self._names:
             raise ModuleNotFoundError(f"No module named {name!r} (blocked by the test)", name=name)
 
 
@@ -37,7 +65,7 @@ def command(module, *arguments):
     return {"status": status, "out": out.getvalue(), "err": err.getvalue()}
 
 
-def main(folder, first_flags):
+def main(folder, first_flags, missing):
     # Imported only now that the backend is chosen and the rest is blocked.
     import keras
 
@@ -103,7 +131,7 @@ def main(folder, first_flags):
 
     arrays = {"logits": logits_of_the_mean(folder)} | steps_by_themselves(folder, seen)
     assert keras.backend.backend() == "jax"
-    assert not [name for name in sys.modules if name.partition(".")[0] in MISSING]
+    assert not [name for name in sys.modules if name.partition(".")[0] in missing]
     np.savez(folder / "seen.npz", **{name: np.asarray(each) for name, each in arrays.items()})
     (folder / "seen.json").write_text(json.dumps(seen))
 
@@ -204,5 +232,8 @@ def runs_out_of_memory(step, parts):
 
 if __name__ == "__main__":
     os.environ["KERAS_BACKEND"] = "jax"
-    sys.meta_path.insert(0, _NotInstalled())
-    main(Path(sys.argv[1]), json.loads(Path(sys.argv[2]).read_text()))
+    # What is there before any import, as setuptools may be, came with Python's start.
+    missing = not_needed() - set(sys.modules)
+    assert {"tensorflow", "tqdm", "google", "grpc", "defusedxml", "matplotlib"} <= missing
+    sys.meta_path.insert(0, _NotInstalled(missing))
+    main(Path(sys.argv[1]), json.loads(Path(sys.argv[2]).read_text()), missing)

@@ -7,8 +7,10 @@ import keras
 import numpy as np
 import pytest
 
+from t2t_keras.tables.run_result import run_result
 from t2t_keras.training import checkpoints, npz_checkpoints
 from t2t_keras.training.averaging import average_checkpoints, average_run, spaced_apart
+from t2t_keras.training.run_record import RunRecord
 from t2t_keras.training.training_cost import read_costs
 
 
@@ -100,3 +102,25 @@ def test_without_costs_the_times_of_the_files_count(run_of_five, tmp_path, capsy
     assert value_of(mean) == (1 + 3 + 5) / 3
     assert "the times of their files are used" in capsys.readouterr().out
     assert not (tmp_path / "mean" / "training_cost.json").exists()
+
+
+def test_a_result_tells_of_how_many_checkpoints_it_is(run_of_five, tmp_path):
+    record = RunRecord.load(run_of_five)
+
+    def told(path):
+        # The record beside the checkpoint counts, which --checkpoint_path may take from elsewhere.
+        return run_result(record, path, "dev", None, {}).averaged
+
+    assert told(run_of_five / "model.ckpt-5") == 1
+    assert told(average_run(run_of_five, tmp_path / "mean", n=3)) == 3
+    assert told(average_run(run_of_five, tmp_path / "all", n=9)) == 5
+    assert told(average_run(run_of_five, tmp_path / "last", n=1)) == 1
+    assert told(average_run(tmp_path / "mean", tmp_path / "copy", n=1)) == 3
+    assert told(tmp_path / "nowhere" / "model.ckpt-5") is None
+
+    # As runs were recorded before.
+    content = json.loads((run_of_five / "run.json").read_text())
+    del content["averaged"]
+    (run_of_five / "run.json").write_text(json.dumps(content))
+    assert told(run_of_five / "model.ckpt-5") is None
+    assert told(average_run(run_of_five, tmp_path / "later", n=2)) == 2
