@@ -15,6 +15,7 @@ _RESULT_COLUMNS = {
     "hparams": "changed",
     "problem": "problem",
     "split": "split",
+    "text": "text",
     "steps": "steps",
     "averaged": "mean of",
     "target_tokens": "tokens",
@@ -23,6 +24,7 @@ _RESULT_COLUMNS = {
     "perplexity": "PPL",
     "bleu": "BLEU",
     "bleu_signature": "signature",
+    "conventions": "other conventions",
     "chrf": "chrF",
     "f1": "F1",
     "decode": "decoding",
@@ -122,4 +124,7 @@ def _real(value: float) -> str:
 
 
 def _plain(value: Any) -> str:
+    if isinstance(value, Mapping):
+        # A score under another convention; how it was computed is in JSON.
+        return _plain(value.get("bleu"))
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -25,7 +25,7 @@ _COLUMNS = {
     "paper_perplexity": "PPL",
     "our_perplexity": "our PPL",
     "paper_bleu": "BLEU",
-    "our_bleu": "our BLEU",
+    "our_bleu": "our sacreBLEU",
     "our_steps": "at step",
     "paper_millions": "params·10⁶",
     "weights": "our weights",

@@ -68,4 +68,11 @@ def test_text_shows_results_below(make_result):
     assert "2,500,000,000" in results
     assert "nrefs:1|tok:13a" in results
     assert "F1" not in results
+    split = {"bleu": 27.31, "signature": "tok:none"}
+    told = render(
+        make_table([make_result(text="newstest2014, filtered", conventions={"split": split})]),
+        "text",
+    )
+    assert "newstest2014, filtered" in told
+    assert "split=27.31" in told
     assert set(FORMATS) == {"text", "markdown", "json"}
