@@ -8,7 +8,6 @@ each other more than they compute; with a batch each, they need not wait. On two
 
 import concurrent.futures
 import contextlib
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ import tensorflow as tf
 
 from t2t_keras.decoding.batching import batches
 from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.processor_cores import usable_cores
 
 # Each batch at once needs memory of its own, and gives less with each.
 _MOST_AT_ONCE = 8
@@ -31,7 +31,7 @@ def batches_at_once(config: DecodeConfig) -> int:
         return config.batches_at_once
     if config.xla or tf.config.get_visible_devices("GPU"):
         return 1
-    return min(os.cpu_count() or 1, _MOST_AT_ONCE)
+    return min(usable_cores(), _MOST_AT_ONCE)
 
 
 def share_cores(config: DecodeConfig) -> None:
@@ -43,7 +43,7 @@ def share_cores(config: DecodeConfig) -> None:
     at_once = batches_at_once(config)
     if at_once > 1 and config.lines_at_once > 1:
         with contextlib.suppress(RuntimeError):
-            cores = max((os.cpu_count() or 1) // at_once, 1)
+            cores = max(usable_cores() // at_once, 1)
             tf.config.threading.set_intra_op_parallelism_threads(cores)
 
 

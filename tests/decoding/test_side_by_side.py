@@ -48,7 +48,7 @@ def test_few_tokens_are_not_divided():
 
 
 def test_one_for_each_core_of_a_cpu(monkeypatch):
-    monkeypatch.setattr(module.os, "cpu_count", lambda: 6)
+    monkeypatch.setattr(module, "usable_cores", lambda: 6)
     assert batches_at_once(at_once(0)) == 6
     assert batches_at_once(at_once(4)) == 4
     assert batches_at_once(at_once(0, xla=True)) == 1
