@@ -1,4 +1,4 @@
-"""Batches that are translated at the same time, each by its share of a CPU's cores.
+"""Batches that are computed at the same time, each by its share of a CPU's cores.
 
 The products of decoding are small: a row for each hypothesis. All cores on one of them wait for
 each other more than they compute; with a batch each, they need not wait. On two cores a model of
@@ -6,6 +6,7 @@ each other more than they compute; with a batch each, they need not wait. On two
 (README, "Decoding speed").
 """
 
+import collections
 import concurrent.futures
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -64,10 +65,25 @@ def shared_batches(lengths: Mapping[Any, int], config: DecodeConfig) -> list[lis
 def side_by_side(
     function: Callable[[Any], Any], items: Sequence, config: DecodeConfig
 ) -> Iterator[tuple]:
-    """Yields each item with what a function returns for it, in order, several at the same time."""
+    """Yields each item with what a function returns for it, in order, several at the same time.
+
+    It runs ahead of what is taken by a few items, so what it returns does not pile up.
+    """
     at_once = batches_at_once(config)
     if at_once == 1 or len(items) == 1:
         yield from ((item, function(item)) for item in items)
         return
     with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
-        yield from zip(items, pool.map(function, items), strict=True)
+        started = collections.deque()
+        try:
+            for item in items:
+                if len(started) == 2 * at_once:
+                    first, result = started.popleft()
+                    yield first, result.result()
+                started.append((item, pool.submit(function, item)))
+            while started:
+                first, result = started.popleft()
+                yield first, result.result()
+        finally:
+            for _, result in started:
+                result.cancel()
