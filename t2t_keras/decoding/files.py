@@ -39,7 +39,7 @@ def translate_file(
 
     Args:
       translator: what translates.
-      source: UTF-8 text; "-" is standard input.
+      source: UTF-8 text; "-" is standard input, and a device or a pipe is read as that is.
       output: the file to write, "-" is standard output. It appears when it is complete; until then
         it grows beside its name, and the same call after an interruption goes on there. What is no
         regular file, as a named pipe, is written to at once.
@@ -98,7 +98,7 @@ def score_file(
 
     Args:
       translator: what scores.
-      pairs: UTF-8 text, "source<tab>translation" a line; "-" is standard input.
+      pairs: UTF-8 text, "source<tab>translation" a line, from where `translate_file` reads.
       output: the file to write, as `translate_file` does; "-" is standard output.
       made_by: what the scores depend on, such as the checkpoints.
 

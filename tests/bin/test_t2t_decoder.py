@@ -2,10 +2,12 @@ import functools
 import io
 import json
 import math
+import os
 import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -179,6 +181,21 @@ def test_from_standard_input_to_standard_output(random_run, monkeypatch, capsys)
     assert "-: 3 lines, 1 of them blank" in printed.err
 
 
+def test_from_a_pipe_by_its_name_to_standard_output(random_run, tmp_path, capsys, monkeypatch):
+    translator = newest_translator(random_run)
+    monkeypatch.setattr(Translator, "from_run", lambda *arguments: translator)
+    sources, pipe = ["A man", "The dog sleeps."], tmp_path / "pipe"
+    os.mkfifo(pipe)
+    given = "".join(f"{line}\n" for line in sources)
+    writer = threading.Thread(target=pipe.write_text, args=[given], daemon=True)
+    writer.start()
+    decode(f"--output_dir={random_run}", f"--decode_from_file={pipe}")
+    writer.join()
+    expected = [translation.text for translation in translator.translate(sources)]
+    assert capsys.readouterr().out.split("\n")[:-1] == expected
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
 def test_killed_in_the_middle_it_goes_on(random_run, tmp_path, capsys):
     source, output = tmp_path / "in.txt", tmp_path / "out.txt"
     sources = [f"A man eats {number} dogs." for number in range(60)]
@@ -298,6 +315,8 @@ def test_flags_that_agree_need_not_be_left_out(random_run, text):
         (["RUN", "--score_file=ONE"], "one.txt:1 is not a source, one tab"),
         (["RUN", "--ensemble=nowhere"], "There is no checkpoint nowhere"),
         (["RUN", "--decode_from_file=-", "--decode_reference=ONE"], "in a file"),
+        (["RUN", "--decode_from_file=/dev/null", "--decode_reference=ONE"], "in a file"),
+        (["RUN", "--decode_from_file=ONE", "--decode_reference=/dev/null"], "in a file"),
         (["RUN", "--decode_to_file=-"], "must be in a file"),
         (["RUN", "--eval_use_test_set", "--decode_to_file=/dev/null"], "must be in a file"),
         (["RUN", "--decode_from_file=ONE", "--decode_to_file=ONE"], "write over .*which is read"),
