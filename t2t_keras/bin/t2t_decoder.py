@@ -53,6 +53,7 @@ def define_flags(flags: FlagValues) -> None:
     )
     text("score_file", "Scores pairs, source<tab>translation a line, - is standard input.")
     text("alignment_file", "Where word alignments go, as 0-0 1-2, source before target.")
+    text("attention_file", "Where attention weights go, five NumPy arrays a line (see README.md).")
     text("checkpoint_path", "Path prefix of a checkpoint; default: the newest of --output_dir.")
     text("results_file", "File of JSON lines that the score is added to, for t2t-tables.")
     define_decoding(flags)
@@ -113,6 +114,7 @@ def _translate(
         made_by,
         flags.prefix_file or None,
         flags.alignment_file or None,
+        flags.attention_file or None,
         spared=[path for path in (asked.reference, flags.forbidden_file) if path],
     )
     if not asked.reference:
@@ -134,7 +136,7 @@ def _translate(
 def _check_combination(flags: FlagValues) -> None:
     """Raises `UserError` where one flag would silently be ignored beside another."""
     of_a_file = ("decode_from_file", "eval_use_test_set", "decode_reference", "results_file")
-    more = ("prefix_file", "alignment_file")
+    more = ("prefix_file", "alignment_file", "attention_file")
     for one, others in (
         ("decode_interactive", (*of_a_file, *more, "decode_to_file", "score_file")),
         ("score_file", (*of_a_file, *more, "forbidden_file")),

@@ -19,7 +19,8 @@ from t2t_keras.decoding.stream_output import StreamOutput
 #   number    of the first one, from 0
 #   progress  is told how many more lines are done
 Work = Callable[
-    [Sequence[str], int, Callable[[int], object]], tuple[Mapping[str, Sequence[str]], Counter]
+    [Sequence[str], int, Callable[[int], object]],
+    tuple[Mapping[str, Iterable[str | bytes]], Counter],
 ]
 
 

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 
+import numpy as np
 import pytest
 import sacrebleu
 
@@ -145,8 +146,9 @@ def test_a_results_file_that_cannot_be_written_costs_no_translation(random_run, 
 
 
 def test_what_else_a_file_can_be_given(random_run, tmp_path, capsys):
-    source, output, prefixes, forbidden, alignments = (
-        tmp_path / name for name in ("in.txt", "out.txt", "begins.txt", "not.txt", "aligned.txt")
+    source, output, prefixes, forbidden, alignments, attention = (
+        tmp_path / name
+        for name in ("in.txt", "out.txt", "begins.txt", "not.txt", "aligned.txt", "attention")
     )
     sources = ["A man", "", "The dog sleeps."]
     source.write_text("".join(f"{line}\n" for line in sources))
@@ -160,6 +162,7 @@ def test_what_else_a_file_can_be_given(random_run, tmp_path, capsys):
         f"--prefix_file={prefixes}",
         f"--forbidden_file={forbidden}",
         f"--alignment_file={alignments}",
+        f"--attention_file={attention}",
     )
     lines = output.read_text().split("\n")
     assert plain[0].split()[0] not in lines[0].split()
@@ -169,6 +172,14 @@ def test_what_else_a_file_can_be_given(random_run, tmp_path, capsys):
         pairs = [pair.split("-") for pair in aligned.split()]
         assert [int(target) for _, target in pairs] == list(range(len(pairs)))
         assert bool(pairs) == bool(line)
+    weights = newest_translator(random_run).attention(sources, lines[:-1])
+    with attention.open("rb") as file:
+        for expected in weights:
+            pieces = [tuple(np.load(file)) for _ in range(2)]
+            assert pieces == [expected.source, expected.target]
+            for kind in ("encoder", "decoder", "cross"):
+                np.testing.assert_allclose(np.load(file), getattr(expected, kind), atol=1e-5)
+        assert not file.read()
 
 
 def test_from_standard_input_to_standard_output(random_run, monkeypatch, capsys):
@@ -328,6 +339,8 @@ def test_flags_that_agree_need_not_be_left_out(random_run, text):
             ["RUN", "--decode_from_file=ONE", "--alignment_file=x", "--ensemble=RUN"],
             "ensemble of 2",
         ),
+        (["RUN", "--score_file=ONE", "--attention_file=x"], "exclude each other"),
+        (["RUN", "--decode_from_file=-", "--attention_file=x"], "Only a job with one output"),
         (["RUN", "--forbidden_file=nowhere"], "nowhere cannot be read"),
         (["RUN", "--decode_from_file=nowhere"], "nowhere cannot be read: No such file"),
         (["RUN", "--decode_from_file=LATIN"], "latin.txt:2 is not UTF-8"),
