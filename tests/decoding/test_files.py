@@ -1,7 +1,6 @@
 import io
 import os
 import sys
-import threading
 import types
 from pathlib import Path
 
@@ -345,57 +344,6 @@ def test_a_pipe_by_its_name_is_written_to(write, tmp_path):
     with os.fdopen(reading, "rb") as file:
         assert file.read() == b"a\nb\nc\n"
     assert list(tmp_path.iterdir()) == [source]
-
-
-@pytest.fixture
-def named_pipe(tmp_path):
-    """named_pipe(bytes): the path of a pipe that the bytes are written to, once."""
-    writers = []
-
-    def named_pipe(given):
-        path = tmp_path / f"pipe{len(writers)}"
-        os.mkfifo(path)
-        writers.append(threading.Thread(target=path.write_bytes, args=[given], daemon=True))
-        writers[-1].start()
-        return path
-
-    yield named_pipe
-    for writer in writers:
-        writer.join(timeout=10)
-        assert not writer.is_alive()
-
-
-def test_a_pipe_is_read_by_its_name(named_pipe, write, tmp_path):
-    output = tmp_path / "out.txt"
-    begins = write("p.txt", "1\n2\n3\n")
-    translate_file(Repeats(), named_pipe(b"a\nb\nc\n"), output, MADE_BY, begins)
-    assert output.read_text() == "1a\n2b\n3c\n"
-    reading, writing = os.pipe()
-    os.write(writing, b"a\tb\nc\td\n")
-    os.close(writing)
-    score_file(Repeats(), f"/dev/fd/{reading}", output, MADE_BY)
-    os.close(reading)
-    assert len(output.read_text().splitlines()) == 2
-
-
-def test_a_pipe_is_read_again_to_go_on(named_pipe, tmp_path, capsys):
-    output = tmp_path / "out.txt"
-    with pytest.raises(KeyboardInterrupt):
-        translate_file(Repeats(), named_pipe(b"a\nb\nstop\n"), output, MADE_BY)
-    translator = Repeats()
-    translate_file(translator, named_pipe(b"a\nb\nc\n"), output, MADE_BY)
-    assert (output.read_text(), translator.translated) == ("a\nb\nc\n", 1)
-    with pytest.raises(KeyboardInterrupt):
-        translate_file(Repeats(), named_pipe(b"a\nb\nstop\n"), output, MADE_BY)
-    with pytest.raises(UserError, match="source has changed"):
-        translate_file(Repeats(), named_pipe(b"a\nc\n"), output, MADE_BY)
-
-
-def test_prefixes_are_no_stream(write, tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    for stream in (tmp_path / "pipe", "-"):
-        with pytest.raises(UserError, match=f"{stream} is no file, .* Write them to a file"):
-            translate_file(Repeats(), write("in.txt", "a\n"), tmp_path / "out", MADE_BY, stream)
 
 
 def test_a_device_is_written_to_and_stays_one(write, tmp_path):
