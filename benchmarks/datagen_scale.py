@@ -22,6 +22,7 @@ from absl import app, flags
 from t2t_keras import registry
 from t2t_keras.data.generate import generate
 from t2t_keras.data.text_files import read_lines
+from t2t_keras.processor_cores import usable_cores
 
 _TEXT = flags.DEFINE_string("text", "../shared/data", "Folder of text, <corpus>/*.en-de.en.")
 _PAIRS = flags.DEFINE_integer("pairs", 300_000, "Training pairs.")
@@ -30,7 +31,7 @@ _VOCAB_SIZE = flags.DEFINE_integer("vocab_size", 37_000, "Size of the vocabulary
 _VOCAB_LINES = flags.DEFINE_integer(
     "vocab_lines", 1_000_000, "Lines a side that it is learned from, as for translate_ende."
 )
-_WORKERS = flags.DEFINE_integer("num_workers", os.cpu_count(), "Worker processes.")
+_WORKERS = flags.DEFINE_integer("num_workers", usable_cores(), "Worker processes.")
 _FOLDER = flags.DEFINE_string("folder", "", "Where to work and leave the data; a temporary one.")
 _CORPORA = ("europarl/europarl20k", "tatoeba/train", "debian_descriptions/train")
 _PAPER_PAIRS = 36_000_000

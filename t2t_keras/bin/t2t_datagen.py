@@ -3,7 +3,6 @@
 t2t-datagen --problem=translate_ende_multi30k --data_dir=data --tmp_dir=downloads
 """
 
-import os
 from collections.abc import Sequence
 
 from absl import flags as absl_flags
@@ -12,14 +11,15 @@ from t2t_keras import registry
 from t2t_keras.bin.flags import FlagValues, required, run_command
 from t2t_keras.data.generate import generate
 from t2t_keras.errors import UserError
+from t2t_keras.processor_cores import usable_cores
 
 
 def define_flags(flags: FlagValues) -> None:
     """Adds this command's own flags."""
     absl_flags.DEFINE_integer(
         "num_workers",
-        os.cpu_count(),
-        "Processes that encode; the data is the same for any number. Default: all cores.",
+        usable_cores(),
+        "Processes that encode; the data is the same for any number. Default: one a core.",
         1,
         flag_values=flags,
     )

@@ -22,6 +22,7 @@ from t2t_keras.bin.flags import FlagValues, run_command
 from t2t_keras.bin.terminal import typed_lines
 from t2t_keras.data.generated import open_generated
 from t2t_keras.data.text_files import read_text
+from t2t_keras.decoding.job_files import is_stream
 from t2t_keras.errors import UserError
 
 
@@ -36,7 +37,8 @@ def define_flags(flags: FlagValues) -> None:
 
     text(
         "decode_from_file",
-        "Source text, a sentence a line, - is standard input; default: the problem's dev set.",
+        "Source text, a sentence a line, - is standard input, a pipe is read as such; default: the "
+        "problem's dev set.",
     )
     text(
         "decode_to_file",
@@ -51,6 +53,7 @@ def define_flags(flags: FlagValues) -> None:
     )
     text("score_file", "Scores pairs, source<tab>translation a line, - is standard input.")
     text("alignment_file", "Where word alignments go, as 0-0 1-2, source before target.")
+    text("attention_file", "Where attention weights go, five NumPy arrays a line (see README.md).")
     text("checkpoint_path", "Path prefix of a checkpoint; default: the newest of --output_dir.")
     text("results_file", "File of JSON lines that the score is added to, for t2t-tables.")
     define_decoding(flags)
@@ -111,6 +114,7 @@ def _translate(
         made_by,
         flags.prefix_file or None,
         flags.alignment_file or None,
+        flags.attention_file or None,
         spared=[path for path in (asked.reference, flags.forbidden_file) if path],
     )
     if not asked.reference:
@@ -131,10 +135,8 @@ def _translate(
 
 def _check_combination(flags: FlagValues) -> None:
     """Raises `UserError` where one flag would silently be ignored beside another."""
-    from t2t_keras.decoding.job_files import is_stream
-
     of_a_file = ("decode_from_file", "eval_use_test_set", "decode_reference", "results_file")
-    more = ("prefix_file", "alignment_file")
+    more = ("prefix_file", "alignment_file", "attention_file")
     for one, others in (
         ("decode_interactive", (*of_a_file, *more, "decode_to_file", "score_file")),
         ("score_file", (*of_a_file, *more, "forbidden_file")),
@@ -156,12 +158,12 @@ def _check_combination(flags: FlagValues) -> None:
     is_scored = flags.decode_reference or not (
         flags.decode_from_file or flags.score_file or flags.decode_interactive
     )
-    if is_scored and (
-        flags.decode_from_file == "-" or (flags.decode_to_file and is_stream(flags.decode_to_file))
-    ):
+    files = (flags.decode_from_file, flags.decode_reference, flags.decode_to_file)
+    if is_scored and any(is_stream(file) for file in files if file):
         raise UserError(
             "What is scored must be in a file, as the problem's dev and test sets are and what has "
-            "a --decode_reference: give --decode_from_file and --decode_to_file names."
+            "a --decode_reference: let --decode_from_file, --decode_reference and --decode_to_file "
+            "name files."
         )
 
 
@@ -173,7 +175,7 @@ def _text(flags: FlagValues, record) -> _Text:
         name = Path(flags.output_dir) / "decodes" / f"{record.problem.name}.{split}"
         return _Text(str(source), str(reference), str(name))
     name = ".".join([flags.decode_from_file, record.model, record.hparams_set, record.problem.name])
-    if flags.decode_from_file == "-":
+    if is_stream(flags.decode_from_file):
         name = "-"
     if flags.decode_reference:
         # Before the work, not after it.
@@ -196,7 +198,7 @@ def _split(flags: FlagValues) -> str:
 
 
 def _output(flags: FlagValues, name: str, suffix: str) -> str:
-    return flags.decode_to_file or ("-" if name == "-" else f"{name}.{suffix}")
+    return flags.decode_to_file or ("-" if is_stream(name) else f"{name}.{suffix}")
 
 
 def _add_result(flags: FlagValues, record, checkpoint: str, score, settings, text: str) -> None:

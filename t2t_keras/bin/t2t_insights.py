@@ -48,6 +48,7 @@ def define_flags(flags: FlagValues) -> None:
 def main(flags: FlagValues) -> None:
     """Translates and shows as the flags say."""
     from t2t_keras.bin.recorded_run import recorded_run
+    from t2t_keras.decoding.job_files import checked_outputs
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.insights.attention_page import write_attention_page
     from t2t_keras.insights.sentence_insights import sentence_insights
@@ -55,11 +56,16 @@ def main(flags: FlagValues) -> None:
     record = recorded_run(flags)
     sentences = _sentences(flags)
     figure = _figure(flags, record, sentences)
+    page = Path(flags.page or Path(flags.output_dir) / "insights.html")
+    # Before the work, not after it.
+    checked_outputs(
+        [flags.sentences_from_file] if flags.sentences_from_file else [],
+        {"page": page, **({"figure": flags.figure} if figure else {})},
+    )
     translator = Translator.from_run(
         flags.output_dir, flags.checkpoint_path, _decode_settings(flags)
     )
     found = sentence_insights(translator, sentences)
-    page = Path(flags.page or Path(flags.output_dir) / "insights.html")
     size = write_attention_page(page, found)
     plural = "s" if len(found) > 1 else ""
     print(f"{page}: {len(found):,} sentence{plural}, {size / 1e6:.2f} MB")

@@ -49,13 +49,18 @@ def main(flags: FlagValues) -> None:
     """Translates as the flags say."""
     from t2t_keras.bin.recorded_run import recorded_run
     from t2t_keras.decoding.config import decode_config
+    from t2t_keras.decoding.job_files import is_stream
     from t2t_keras.decoding.side_by_side import share_cores
     from t2t_keras.decoding.trained_model import checkpoint_at
     from t2t_keras.decoding.translate_all import translate_all
     from t2t_keras.decoding.translator import Translator
 
-    if flags.source == "-":
-        raise UserError("--source is read for each checkpoint anew: give a file, not '-'.")
+    for name in ("source", "prefix_file"):
+        path = getattr(flags, name)
+        if path and is_stream(path):
+            raise UserError(
+                f"--{name} is read for each checkpoint anew: give a file, not '{path}'."
+            )
     if flags.source and flags.eval_use_test_set:
         raise UserError("--source and --eval_use_test_set exclude each other: leave one out.")
     record = recorded_run(flags, patience(flags))

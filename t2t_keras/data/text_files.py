@@ -5,6 +5,7 @@ the like, which occur inside real sentences and would shift every later pair.
 """
 
 import itertools
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -22,7 +23,8 @@ def read_lines(path: Path, offset: int = 0, count: int | None = None) -> Iterato
       count: number of lines; None is all.
     """
     with Path(path).open("rb") as file:
-        file.seek(offset)
+        if offset:  # A pipe cannot seek.
+            file.seek(offset)
         yield from lines_of(itertools.islice(file, count), at_start=offset == 0)
 
 
@@ -65,7 +67,12 @@ def count_lines(path: Path) -> int:
 
 
 def check_readable(path: Path) -> None:
-    """Raises `UserError` if the file cannot be read."""
+    """Raises `UserError` if the file cannot be read.
+
+    A pipe is not opened: whoever writes to it would lose its reader when it is closed.
+    """
+    if Path(path).is_fifo() and os.access(path, os.R_OK):
+        return
     try:
         Path(path).open("rb").close()
     except OSError as error:

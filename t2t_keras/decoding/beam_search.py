@@ -41,8 +41,9 @@ class BeamSearch:
     sentence finishes a hypothesis if it is among the `beam_size` best continuations of all; the
     `num_hypotheses` best finished ones are kept. A sentence is done when no unfinished hypothesis
     can still enter these: log-probabilities only fall, and no penalty exceeds that of the longest
-    allowed output, so log-probability / penalty(max_length) bounds what a hypothesis can reach; a
-    coverage penalty only makes scores lower.
+    allowed output, so log-probability / penalty(max_length) bounds what a hypothesis can reach. The
+    coverage penalty, at most 0, only lowers a score. What it would take from an unfinished
+    hypothesis is not counted: more attention may yet make it 0, so the bound can be no lower.
     With `beam_size` 1 the first end of sentence is final, which makes the search greedy.
 
     At the last allowed position only the end of sentence may follow, so all that is returned is

@@ -77,8 +77,8 @@ class DecodeConfig:
     )
     batches_at_once: int = setting(
         0,
-        "batches translated at the same time, each by its share of a CPU's cores; 0 = one for each "
-        "core, up to 8, but one on a GPU or under xla",
+        "batches translated, scored or aligned at the same time, each by its share of a CPU's "
+        "cores; 0 = one for each core, up to 8, but one on a GPU or under xla",
         minimum=0,
     )
     weights_dtype: str = setting(

@@ -10,6 +10,7 @@ from typing import Any
 
 from t2t_keras.data.atomic_file import sha256_of
 from t2t_keras.data.text_files import read_text
+from t2t_keras.decoding.attention_file import attention_records
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.job_files import STANDARD_STREAM, checked_outputs, is_stream
 from t2t_keras.decoding.line_job import Finished, run_line_job
@@ -27,6 +28,7 @@ def translate_file(
     made_by: Mapping[str, Any],
     prefixes: str | Path | None = None,
     alignments: str | Path | None = None,
+    attention: str | Path | None = None,
     spared: Sequence[str | Path] = (),
 ) -> None:
     """Translates a file line by line into another.
@@ -39,25 +41,35 @@ def translate_file(
 
     Args:
       translator: what translates.
-      source: UTF-8 text; "-" is standard input.
+      source: UTF-8 text; "-" is standard input, and a device or a pipe is read as that is.
       output: the file to write, "-" is standard output. It appears when it is complete; until then
         it grows beside its name, and the same call after an interruption goes on there. What is no
         regular file, as a named pipe, is written to at once.
       made_by: what else the translations depend on, such as the checkpoints.
       prefixes: a file with a line for each of the source's: how its translation must begin.
       alignments: a file for the word alignments, "0-0 1-2" a line (see `Translator.align`).
+      attention: a file for the attention weights (see `attention_file`).
       spared: more files that are read, as for scoring, and that no output may replace.
 
     Raises:
       UserError: a file cannot be read or written, an output is one of the files that are read, a
         line is not UTF-8, another process writes the same output, or another job was interrupted at
-        it. What is translated so far is kept.
+        it. What is translated so far is kept. Or attention or alignments are asked of an ensemble,
+        or attention where lines are split.
     """
     config, problem = translator.config, translator.problem
     named = {"translations": output}
     if alignments:
         translator.check_alignable()
         named["alignments"] = alignments
+    if attention:
+        translator.check_alignable()
+        if config.split_long:
+            raise UserError(
+                f"{attention} gets the attention of whole lines, and split_long=true splits them: "
+                f"leave out one of them."
+            )
+        named["attention"] = attention
     if problem.finished_suffix and not is_stream(output):
         named["finished"] = f"{output}.{problem.finished_suffix}"
     reads = [source, *spared, *([prefixes] if prefixes else [])]
@@ -73,6 +85,8 @@ def translate_file(
         if "alignments" in outputs:
             aligned = translator.align(lines, translations)
             made["alignments"] = [pharaoh(each) for each in aligned]
+        if "attention" in outputs:
+            made["attention"] = attention_records(translator, lines, translations)
         return made, _translation_counts(lines, translations)
 
     everything = {
@@ -98,7 +112,7 @@ def score_file(
 
     Args:
       translator: what scores.
-      pairs: UTF-8 text, "source<tab>translation" a line; "-" is standard input.
+      pairs: UTF-8 text, "source<tab>translation" a line, from where `translate_file` reads.
       output: the file to write, as `translate_file` does; "-" is standard output.
       made_by: what the scores depend on, such as the checkpoints.
 

@@ -1,13 +1,16 @@
 """What models say of given pairs: how likely a translation is, and where a model looks."""
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from t2t_keras.decoding.batching import batches, padded
+from t2t_keras.decoding.batching import padded
+from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.ensemble import Ensemble
 from t2t_keras.decoding.probability_checks import check_numbers
+from t2t_keras.decoding.side_by_side import shared_batches, side_by_side
 from t2t_keras.decoding.word_alignment import alignment_layer
 from t2t_keras.errors import UserError
 
@@ -15,19 +18,19 @@ _IDS = tf.TensorSpec([None, None], tf.int32)
 
 
 class GivenPairs:
-    """Computes batch by batch, pairs of similar length together, and keeps nothing.
+    """Computes batches of pairs of similar length, some side by side, and keeps nothing.
 
     All methods take ids of sources and of their translations, int32 arrays with their ends of
     sentence, and yield what was found for a pair with the pair's number, in any order.
 
     Args:
       ensemble: the models.
-      batch_tokens: the most tokens a side of a batch, padding counted.
+      config: how large batches are, a side of them, and how many are computed at the same time.
     """
 
-    def __init__(self, ensemble: Ensemble, batch_tokens: int):
+    def __init__(self, ensemble: Ensemble, config: DecodeConfig):
         self._ensemble = ensemble
-        self._batch_tokens = batch_tokens
+        self._config = config
         # One graph each for all shapes. What a graph does not return of the attention, it does not
         # keep.
         self._log_probs = _graph(ensemble.log_probs)
@@ -43,9 +46,7 @@ class GivenPairs:
           UserError: a model computes something that is not a number, or an id is not in the
             vocabulary; so do the other methods.
         """
-        for batch, source, target in self._batches(sources, targets):
-            found = self._log_probs(source, target).numpy()
-            check_numbers(found)
+        for batch, found in self._of_batches(self._log_probs, sources, targets):
             for row, number in enumerate(batch):
                 yield number, found[row, : len(targets[number])]
 
@@ -58,9 +59,7 @@ class GivenPairs:
           UserError: there is more than one model.
         """
         self.check_one_model()
-        for batch, source, target in self._batches(sources, targets):
-            found = {name: each.numpy() for name, each in self._attention(source, target).items()}
-            check_numbers(found["cross"])
+        for batch, found in self._of_batches(self._attention, sources, targets):
             for row, number in enumerate(batch):
                 m, n = len(sources[number]), len(targets[number])
                 yield (
@@ -83,9 +82,7 @@ class GivenPairs:
           UserError: there is more than one model.
         """
         self.check_one_model()
-        for batch, source, target in self._batches(sources, targets):
-            found = self._cross_attention(source, target).numpy()
-            check_numbers(found)
+        for batch, found in self._of_batches(self._cross_attention, sources, targets):
             for row, number in enumerate(batch):
                 yield number, found[row, : len(targets[number]), : len(sources[number])]
 
@@ -97,16 +94,23 @@ class GivenPairs:
                 f"of {len(self._ensemble.models)}. Give one checkpoint."
             )
 
-    def _batches(
-        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
-    ) -> Iterator[tuple[list[int], np.ndarray, np.ndarray]]:
-        """Yields the numbers of pairs, and padded ids of their sources and targets."""
-        sizes = dict(enumerate(map(max, map(len, sources), map(len, targets))))
-        for batch in batches(sizes, self._batch_tokens):
+    def _of_batches(
+        self, graph: Callable, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> Iterator[tuple[list[int], Any]]:
+        """Yields the numbers of a batch's pairs, and what a graph finds for them, as arrays."""
+
+        def of_batch(batch: list[int]) -> Any:
             arrays = [padded([side[number] for number in batch]) for side in (sources, targets)]
             for array in arrays:
                 self._ensemble.check_ids(array)
-            yield (batch, *arrays)
+            # A model may compute in bfloat16, which NumPy does not have.
+            found = tf.nest.map_structure(lambda x: tf.cast(x, tf.float32).numpy(), graph(*arrays))
+            for array in tf.nest.flatten(found):
+                check_numbers(array)
+            return found
+
+        sizes = dict(enumerate(map(max, map(len, sources), map(len, targets))))
+        return side_by_side(of_batch, shared_batches(sizes, self._config), self._config)
 
     def _all_attention(self, source: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
         return self._ensemble.models[0].attention_weights({"source": source, "target": target})

@@ -11,9 +11,10 @@ STANDARD_STREAM = "-"
 
 
 def is_stream(path: str | Path) -> bool:
-    """Whether what is written there cannot be a file that is complete or not there.
+    """Whether this is "-", standard input or output, or what exists and is no regular file.
 
-    This is "-", standard output, and what exists and is no regular file: a device or a pipe.
+    What is written to a device or a pipe is never a file that is complete or not there, and what is
+    read from one can be read only once.
     """
     path = Path(path)
     return str(path) == STANDARD_STREAM or (path.exists() and not path.is_file())

@@ -1,4 +1,4 @@
-"""A job that makes lines out of the lines of a file, or of standard input, chunk by chunk."""
+"""A job that makes lines out of the lines of a file or a stream, chunk by chunk."""
 
 import itertools
 import sys
@@ -19,7 +19,8 @@ from t2t_keras.decoding.stream_output import StreamOutput
 #   number    of the first one, from 0
 #   progress  is told how many more lines are done
 Work = Callable[
-    [Sequence[str], int, Callable[[int], object]], tuple[Mapping[str, Sequence[str]], Counter]
+    [Sequence[str], int, Callable[[int], object]],
+    tuple[Mapping[str, Iterable[str | bytes]], Counter],
 ]
 
 
@@ -54,7 +55,7 @@ def run_line_job(
     """Works through a source, or through what an interrupted job has left of it.
 
     Args:
-      source: UTF-8 text; "-" is standard input.
+      source: UTF-8 text; "-" is standard input. A device or a pipe is read as that is, once.
       outputs: the files to write by name, from `checked_outputs`.
       made_by: what the lines depend on besides the source, as JSON can hold it.
       work: makes the lines of the outputs.
@@ -65,9 +66,9 @@ def run_line_job(
         same outputs, or another job was interrupted at them. What is done so far is kept.
     """
     start = time.perf_counter()
-    from_stream = str(source) == STANDARD_STREAM
-    lines = lines_of(sys.stdin.buffer) if from_stream else read_lines(Path(source))
-    total = None if from_stream else count_lines(Path(source))
+    standard = str(source) == STANDARD_STREAM
+    lines = lines_of(sys.stdin.buffer) if standard else read_lines(Path(source))
+    total = None if is_stream(source) else count_lines(Path(source))
     job = _opened(outputs, made_by)
     try:
         before = job.lines_done

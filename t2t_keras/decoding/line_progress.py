@@ -10,7 +10,7 @@ _SECONDS_BETWEEN = 60.0
 
 
 class LineProgress:
-    """A bar on a terminal; elsewhere, as in a log, a line every minute.
+    """A bar on a terminal; elsewhere, as in a log, a line every minute. Both tell the time left.
 
     Args:
       total: how many lines there are, None if not known.
@@ -43,10 +43,15 @@ class LineProgress:
         now = self._clock()
         if self._bar.disable and now - self._said >= _SECONDS_BETWEEN:
             self._said = now
-            of_total = f" of {self._total:,}" if self._total is not None else ""
             a_second = (done - self._before) / (now - self._start)
+            of_total = left = ""
+            if self._total is not None:
+                of_total = f" of {self._total:,}"
+                if a_second:
+                    seconds = max(self._total - done, 0) / a_second
+                    left = f", {tqdm.tqdm.format_interval(seconds)} left"
             print(
-                f"{done:,}{of_total} lines are done, {a_second:.1f} a second.",
+                f"{done:,}{of_total} lines are done, {a_second:.1f} a second{left}.",
                 file=sys.stderr,
                 flush=True,
             )

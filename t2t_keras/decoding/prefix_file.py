@@ -4,7 +4,7 @@ import itertools
 from pathlib import Path
 
 from t2t_keras.data.text_files import count_lines, decoded, read_lines
-from t2t_keras.decoding.job_files import STANDARD_STREAM
+from t2t_keras.decoding.job_files import is_stream
 from t2t_keras.errors import UserError
 
 
@@ -13,18 +13,24 @@ class PrefixFile:
 
     Args:
       path: UTF-8 text, a line for each of the source's; it may be blank.
-      source: the file that is translated; "-" is standard input.
+      source: what is translated; "-" is standard input.
 
     Raises:
-      UserError: it cannot be read, or has another number of lines than a source that is a file.
+      UserError: it cannot be read, is no file, or has another number of lines than a source that is
+        a file.
     """
 
     def __init__(self, path: str | Path, source: str | Path):
+        if is_stream(path):
+            raise UserError(
+                f"Prefixes are counted before they are used; {path} is no file, but a stream, that "
+                f"can be read only once. Write them to a file."
+            )
         self._path, self._source = path, source
         self._lines = read_lines(Path(path))
         self._position = 0
         self._count = count_lines(Path(path))
-        if str(source) != STANDARD_STREAM:
+        if not is_stream(source):
             needed = count_lines(Path(source))
             if needed != self._count:
                 raise self._other_number(f"{needed:,}")

@@ -80,13 +80,13 @@ class ResumableOutputs:
             )
 
     def append(
-        self, source: Sequence[bytes], lines: Mapping[str, Sequence[str]], counts: Counter
+        self, source: Sequence[bytes], lines: Mapping[str, Iterable[str | bytes]], counts: Counter
     ) -> None:
         """Adds what was made of the next lines of the source, and syncs it.
 
         Args:
           source: the lines that were read.
-          lines: for each file, its next lines.
+          lines: for each file, its next lines; bytes are written as they are.
           counts: whole numbers to add up over the whole job.
 
         Raises:
@@ -94,7 +94,7 @@ class ResumableOutputs:
         """
         try:
             for name, file in self._files.items():
-                file.write("".join(f"{line}\n" for line in lines[name]).encode("utf-8"))
+                file.writelines(map(_written, lines[name]))
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
@@ -172,6 +172,10 @@ class ResumableOutputs:
 
     def _remember(self, line: bytes) -> None:
         self._read.update(line + b"\n")
+
+
+def _written(line: str | bytes) -> bytes:
+    return line if isinstance(line, bytes) else f"{line}\n".encode()
 
 
 def partial_of(path: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Batches that are translated at the same time, each by its share of a CPU's cores.
+"""Batches that are computed at the same time, each by its share of a CPU's cores.
 
 The products of decoding are small: a row for each hypothesis. All cores on one of them wait for
 each other more than they compute; with a batch each, they need not wait. On two cores a model of
@@ -6,9 +6,9 @@ each other more than they compute; with a batch each, they need not wait. On two
 (README, "Decoding speed").
 """
 
+import collections
 import concurrent.futures
 import contextlib
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from t2t_keras.decoding.batching import batches
 from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.processor_cores import usable_cores
 
 # Each batch at once needs memory of its own, and gives less with each.
 _MOST_AT_ONCE = 8
@@ -31,7 +32,7 @@ def batches_at_once(config: DecodeConfig) -> int:
         return config.batches_at_once
     if config.xla or tf.config.get_visible_devices("GPU"):
         return 1
-    return min(os.cpu_count() or 1, _MOST_AT_ONCE)
+    return min(usable_cores(), _MOST_AT_ONCE)
 
 
 def share_cores(config: DecodeConfig) -> None:
@@ -43,7 +44,7 @@ def share_cores(config: DecodeConfig) -> None:
     at_once = batches_at_once(config)
     if at_once > 1 and config.lines_at_once > 1:
         with contextlib.suppress(RuntimeError):
-            cores = max((os.cpu_count() or 1) // at_once, 1)
+            cores = max(usable_cores() // at_once, 1)
             tf.config.threading.set_intra_op_parallelism_threads(cores)
 
 
@@ -64,10 +65,25 @@ def shared_batches(lengths: Mapping[Any, int], config: DecodeConfig) -> list[lis
 def side_by_side(
     function: Callable[[Any], Any], items: Sequence, config: DecodeConfig
 ) -> Iterator[tuple]:
-    """Yields each item with what a function returns for it, in order, several at the same time."""
+    """Yields each item with what a function returns for it, in order, several at the same time.
+
+    It runs ahead of what is taken by a few items, so what it returns does not pile up.
+    """
     at_once = batches_at_once(config)
     if at_once == 1 or len(items) == 1:
         yield from ((item, function(item)) for item in items)
         return
     with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
-        yield from zip(items, pool.map(function, items), strict=True)
+        started = collections.deque()
+        try:
+            for item in items:
+                if len(started) == 2 * at_once:
+                    first, result = started.popleft()
+                    yield first, result.result()
+                started.append((item, pool.submit(function, item)))
+            while started:
+                first, result = started.popleft()
+                yield first, result.result()
+        finally:
+            for _, result in started:
+                result.cancel()

@@ -88,7 +88,7 @@ class Translator:
                 padding_id=PADDING_ID,
             ),
         )
-        self._pairs = GivenPairs(self._ensemble, self.config.batch_tokens)
+        self._pairs = GivenPairs(self._ensemble, self.config)
 
     @property
     def models(self) -> tuple:

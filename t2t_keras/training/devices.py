@@ -1,6 +1,5 @@
 """Which devices a run uses, and the strategy over those of several workers."""
 
-import os
 import sys
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from tensorflow.compiler.xla.tsl.protobuf import coordination_config_pb2
 from tensorflow.python.eager import context
 
 from t2t_keras.errors import UserError
+from t2t_keras.processor_cores import usable_cores
 from t2t_keras.training.cluster import Cluster
 
 # There where the driver of NVIDIA's GPUs is loaded.
@@ -50,18 +50,18 @@ def divide_cpu(replicas: int, gpus: int) -> None:
       gpus: the GPUs that the run uses.
 
     Raises:
-      UserError: it has GPUs, there are fewer cores than replicas, or TensorFlow already computes in
-        this process, after which it cannot be told.
+      UserError: it has GPUs, there are fewer usable cores than replicas, or TensorFlow already
+        computes in this process, after which it cannot be told.
     """
     if gpus:
         raise UserError(
             f"--cpu_replicas={replicas} is for a CPU, and the run uses {gpus} GPUs. Leave the flag "
             f"out, or give --worker_gpu=0."
         )
-    cores = os.cpu_count()
+    cores = usable_cores()
     if replicas > cores:
         raise UserError(
-            f"--cpu_replicas={replicas}: this machine has {cores} cores. Give at most as many."
+            f"--cpu_replicas={replicas}: this process may use {cores} cores. Give at most as many."
         )
     cpu = tf.config.list_physical_devices("CPU")[0]
     try:

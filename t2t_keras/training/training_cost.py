@@ -9,13 +9,13 @@ import collections
 import contextlib
 import dataclasses
 import json
-import os
 import platform
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from t2t_keras.data.atomic_file import write_atomically
+from t2t_keras.processor_cores import usable_cores
 from t2t_keras.training.checkpoint_names import (
     NPZ_SUFFIX,
     TENSORFLOW_SUFFIX,
@@ -135,14 +135,14 @@ def hardware_name(gpus: Sequence[str] = (), workers: int = 1) -> str:
     """Returns what a run computes on, such as "8 x Tesla P100" or "4 cores of Some CPU".
 
     Args:
-      gpus: the name of each GPU of a worker; none = the CPU.
+      gpus: the name of each GPU of a worker; none = the CPU's cores that this process may use.
       workers: number of workers that have as much each.
     """
     if gpus:
         counts = collections.Counter(gpus)
         name = " + ".join(f"{count} x {name}" for name, count in counts.items())
     else:
-        name = f"{os.cpu_count()} cores of {_cpu_name()}"
+        name = f"{usable_cores()} cores of {_cpu_name()}"
     return name if workers == 1 else f"{workers} workers of {name}"
 
 

@@ -2,12 +2,15 @@ import functools
 import io
 import json
 import math
+import os
 import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 
+import numpy as np
 import pytest
 import sacrebleu
 
@@ -143,8 +146,9 @@ def test_a_results_file_that_cannot_be_written_costs_no_translation(random_run, 
 
 
 def test_what_else_a_file_can_be_given(random_run, tmp_path, capsys):
-    source, output, prefixes, forbidden, alignments = (
-        tmp_path / name for name in ("in.txt", "out.txt", "begins.txt", "not.txt", "aligned.txt")
+    source, output, prefixes, forbidden, alignments, attention = (
+        tmp_path / name
+        for name in ("in.txt", "out.txt", "begins.txt", "not.txt", "aligned.txt", "attention")
     )
     sources = ["A man", "", "The dog sleeps."]
     source.write_text("".join(f"{line}\n" for line in sources))
@@ -158,6 +162,7 @@ def test_what_else_a_file_can_be_given(random_run, tmp_path, capsys):
         f"--prefix_file={prefixes}",
         f"--forbidden_file={forbidden}",
         f"--alignment_file={alignments}",
+        f"--attention_file={attention}",
     )
     lines = output.read_text().split("\n")
     assert plain[0].split()[0] not in lines[0].split()
@@ -167,6 +172,14 @@ def test_what_else_a_file_can_be_given(random_run, tmp_path, capsys):
         pairs = [pair.split("-") for pair in aligned.split()]
         assert [int(target) for _, target in pairs] == list(range(len(pairs)))
         assert bool(pairs) == bool(line)
+    weights = newest_translator(random_run).attention(sources, lines[:-1])
+    with attention.open("rb") as file:
+        for expected in weights:
+            pieces = [tuple(np.load(file)) for _ in range(2)]
+            assert pieces == [expected.source, expected.target]
+            for kind in ("encoder", "decoder", "cross"):
+                np.testing.assert_allclose(np.load(file), getattr(expected, kind), atol=1e-5)
+        assert not file.read()
 
 
 def test_from_standard_input_to_standard_output(random_run, monkeypatch, capsys):
@@ -177,6 +190,21 @@ def test_from_standard_input_to_standard_output(random_run, monkeypatch, capsys)
     printed = capsys.readouterr()
     assert printed.out.split("\n")[:-1] == expected_lines(random_run, sources)
     assert "-: 3 lines, 1 of them blank" in printed.err
+
+
+def test_from_a_pipe_by_its_name_to_standard_output(random_run, tmp_path, capsys, monkeypatch):
+    translator = newest_translator(random_run)
+    monkeypatch.setattr(Translator, "from_run", lambda *arguments: translator)
+    sources, pipe = ["A man", "The dog sleeps."], tmp_path / "pipe"
+    os.mkfifo(pipe)
+    given = "".join(f"{line}\n" for line in sources)
+    writer = threading.Thread(target=pipe.write_text, args=[given], daemon=True)
+    writer.start()
+    decode(f"--output_dir={random_run}", f"--decode_from_file={pipe}")
+    writer.join()
+    expected = [translation.text for translation in translator.translate(sources)]
+    assert capsys.readouterr().out.split("\n")[:-1] == expected
+    assert list(tmp_path.iterdir()) == [pipe]
 
 
 def test_killed_in_the_middle_it_goes_on(random_run, tmp_path, capsys):
@@ -298,6 +326,8 @@ def test_flags_that_agree_need_not_be_left_out(random_run, text):
         (["RUN", "--score_file=ONE"], "one.txt:1 is not a source, one tab"),
         (["RUN", "--ensemble=nowhere"], "There is no checkpoint nowhere"),
         (["RUN", "--decode_from_file=-", "--decode_reference=ONE"], "in a file"),
+        (["RUN", "--decode_from_file=/dev/null", "--decode_reference=ONE"], "in a file"),
+        (["RUN", "--decode_from_file=ONE", "--decode_reference=/dev/null"], "in a file"),
         (["RUN", "--decode_to_file=-"], "must be in a file"),
         (["RUN", "--eval_use_test_set", "--decode_to_file=/dev/null"], "must be in a file"),
         (["RUN", "--decode_from_file=ONE", "--decode_to_file=ONE"], "write over .*which is read"),
@@ -309,6 +339,8 @@ def test_flags_that_agree_need_not_be_left_out(random_run, text):
             ["RUN", "--decode_from_file=ONE", "--alignment_file=x", "--ensemble=RUN"],
             "ensemble of 2",
         ),
+        (["RUN", "--score_file=ONE", "--attention_file=x"], "exclude each other"),
+        (["RUN", "--decode_from_file=-", "--attention_file=x"], "Only a job with one output"),
         (["RUN", "--forbidden_file=nowhere"], "nowhere cannot be read"),
         (["RUN", "--decode_from_file=nowhere"], "nowhere cannot be read: No such file"),
         (["RUN", "--decode_from_file=LATIN"], "latin.txt:2 is not UTF-8"),

@@ -110,12 +110,20 @@ def test_a_file_of_sentences(random_run, tmp_path, capsys):
         (["--sentence=x", "--figure=a.svg", "--figure_kind=croos"], "figure_kind"),
         (["--sentences_from_file=TWO", "--figure=a.svg"], "shows one sentence; .* has 2"),
         (["--sentence=x", "--page=TWO/page.html"], "cannot be made"),
+        (["--sentences_from_file=ONE", "--page=ONE"], "write over .*one.txt, which is read"),
+        (["--sentences_from_file=ONE", "--figure=LINK"], "write over .*one.txt, which is read"),
+        (["--sentence=x", "--page=NEW", "--figure=NEW"], "write over .*new.svg, another output"),
+        (["--sentence=x", "--page=FOLDER"], "is a directory"),
     ],
 )
 def test_errors_are_one_message(random_run, tmp_path, capsys, flags, message):
     pytest.importorskip("matplotlib", reason="needs matplotlib")
+    (tmp_path / "one.txt").write_text("A\n")
     (tmp_path / "two.txt").write_text("A\nB\n")
-    flags = [flag.replace("TWO", str(tmp_path / "two.txt")) for flag in flags]
+    (tmp_path / "link.svg").symlink_to("one.txt")
+    files = dict(ONE="one.txt", TWO="two.txt", LINK="link.svg", NEW="new.svg", FOLDER="")
+    for name, file in files.items():
+        flags = [flag.replace(name, str(tmp_path / file)) for flag in flags]
     with pytest.raises(SystemExit) as caught:
         insights(f"--output_dir={random_run}", *flags)
     assert caught.value.code == 2
@@ -123,3 +131,4 @@ def test_errors_are_one_message(random_run, tmp_path, capsys, flags, message):
     assert printed.out == ""
     assert printed.err.startswith("t2t-insights: ")
     assert re.search(message, printed.err)
+    assert (tmp_path / "one.txt").read_text() == "A\n"

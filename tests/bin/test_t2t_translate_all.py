@@ -144,7 +144,9 @@ def test_a_training_that_writes_and_removes(run, source, tmp_path, capsys, monke
     [
         ([], "There is no checkpoint in"),
         (["--min_steps=40"], "There is no checkpoint of at least 40 steps in"),
-        (["--source=-"], "give a file"),
+        (["--source=-"], "--source is read for each checkpoint anew: give a file, not '-'"),
+        (["--source=/dev/null"], "give a file, not '/dev/null'"),
+        (["--prefix_file=/dev/null"], "--prefix_file is read for each checkpoint anew"),
         (["--source=nowhere"], "nowhere cannot be read"),
         (["--source=x", "--eval_use_test_set"], "exclude each other"),
         (["--wait_minutes=-1"], "wait_minutes"),

@@ -1,6 +1,8 @@
+import os
+
 import pytest
 
-from t2t_keras.data.text_files import line_offsets, read_lines, read_text
+from t2t_keras.data.text_files import check_readable, line_offsets, read_lines, read_text
 from t2t_keras.errors import UserError
 
 CONTENT = (
@@ -41,6 +43,22 @@ def test_chunks_by_offset_give_the_same_lines(path, every):
     chunks = [list(read_lines(path, offset, every)) for offset in offsets]
     assert [line.decode() for chunk in chunks for line in chunk] == LINES
     assert all(len(chunk) == every for chunk in chunks[:-1])
+
+
+def test_what_cannot_seek():
+    reading, writing = os.pipe()
+    os.write(writing, b"one\ntwo\n")
+    os.close(writing)
+    assert read_text(f"/dev/fd/{reading}") == ["one", "two"]
+    os.close(reading)
+
+
+def test_a_pipe_keeps_its_reader(tmp_path):
+    """What only looks at a pipe that nobody writes to yet would wait, or break it."""
+    os.mkfifo(tmp_path / "pipe")
+    check_readable(tmp_path / "pipe")
+    with pytest.raises(UserError, match="none cannot be read: No such file"):
+        check_readable(tmp_path / "none")
 
 
 def test_a_last_newline_ends_a_line_and_begins_none(tmp_path):

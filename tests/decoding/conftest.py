@@ -19,10 +19,11 @@ WORDS = VOCABULARY.split()
 def plain_beam_search():
     """Follows each hypothesis as a tuple until nothing is live: no early stop, no tensors."""
 
-    def search(following, max_length, alpha, beam_size):
+    def search(following, max_length, alpha, beam_size, penalty=lambda symbols: 0.0):
         """Returns [(symbols with the end, score), ...], best first.
 
-        `following(prefix)` gives the log-probability of every symbol after a tuple of symbols.
+        `following(prefix)` gives the log-probability of every symbol after a tuple of symbols;
+        `penalty(symbols)`, what a finished one's score loses besides.
         """
         live, finished = [((), 0.0)], []
         while live:
@@ -35,7 +36,8 @@ def plain_beam_search():
             continuations.sort(key=lambda continuation: -continuation[1])
             for symbols, log_prob in continuations[:beam_size]:
                 if symbols[-1] == EOS:
-                    finished.append((symbols, log_prob / ((5 + len(symbols)) / 6) ** alpha))
+                    score = log_prob / ((5 + len(symbols)) / 6) ** alpha - penalty(symbols)
+                    finished.append((symbols, score))
             live = [found for found in continuations if found[0][-1] != EOS][:beam_size]
             if beam_size == 1 and finished:
                 break

@@ -19,8 +19,8 @@ PADDING, EOS = 0, 1
 def make_search(table_search):
     """Returns a function that makes a search from arguments of `BeamSearch` and `Search`."""
 
-    def make(vocab_size, xla=False, **options):
-        return table_search.Search(BeamSearch(**options), vocab_size, xla=xla)
+    def make(vocab_size, xla=False, attention=None, **options):
+        return table_search.Search(BeamSearch(**options), vocab_size, xla=xla, attention=attention)
 
     return make
 
@@ -29,7 +29,7 @@ def make_search(table_search):
 def exhaustive_search(table_search):
     """All finished sequences of at most `max_length` symbols, best first."""
 
-    def search(table, max_length, alpha):
+    def search(table, max_length, alpha, penalty=lambda symbols: 0.0):
         found = []
         for length in range(max_length):
             for symbols in itertools.product(range(2, table.shape[-1]), repeat=length):
@@ -38,7 +38,8 @@ def exhaustive_search(table_search):
                     table_search.following(table, sequence[:position])[symbol]
                     for position, symbol in enumerate(sequence)
                 )
-                found.append((sequence, log_prob / ((5 + len(sequence)) / 6) ** alpha))
+                score = log_prob / ((5 + len(sequence)) / 6) ** alpha - penalty(sequence)
+                found.append((sequence, score))
         return sorted(found, key=lambda hypothesis: -hypothesis[1])
 
     return search
@@ -88,6 +89,67 @@ def test_agrees_with_plain_python(
 
         expected = plain_beam_search(following, max_length, alpha, beam_size)
         assert_same(found, expected[:num_hypotheses])
+
+
+# Where the step after each symbol looks: symbols 2 to 4 at a part of the source each, 4 at two.
+ATTENTION = np.array(
+    [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.8, 0.1, 0.1], [0.1, 0.7, 0.2], [0.0, 0.5, 0.5]]
+)
+
+
+def uncovered(beta):
+    """Returns -beta times the coverage penalty of symbols (Wu et al., 2016, equation 14)."""
+
+    def penalty(symbols):
+        covered = np.sum([np.zeros(3), *(ATTENTION[symbol] for symbol in symbols[:-1])], axis=0)
+        return -beta * np.log(np.clip(covered, 1e-9, 1.0)).sum()
+
+    return penalty
+
+
+def test_wide_beam_with_coverage_is_exhaustive_search(table_search, make_search, exhaustive_search):
+    vocab_size, longest, alpha, beta = 5, 4, 0.6, 0.4
+    max_lengths = [4, 3, 2, 1, 4, 4, 4, 4]
+    tables = table_search.random_logits(29, len(max_lengths), vocab_size, longest)
+    search = make_search(
+        vocab_size, attention=ATTENTION, beam_size=108, alpha=alpha, num_hypotheses=20, beta=beta
+    )
+    changed = 0
+    for found, table, max_length in zip(
+        search(tables, max_lengths), tables, max_lengths, strict=True
+    ):
+        expected = exhaustive_search(table, max_length, alpha, uncovered(beta))
+        assert_same(found, expected[:20])
+        changed += expected[0][0] != exhaustive_search(table, max_length, alpha)[0][0]
+    assert changed > 2
+
+
+@pytest.mark.parametrize(
+    ("beam_size", "num_hypotheses", "beta"), [(1, 1, 2.0), (3, 1, 0.2), (3, 3, 2.0)]
+)
+def test_coverage_agrees_with_plain_python(
+    table_search, make_search, plain_beam_search, beam_size, num_hypotheses, beta
+):
+    """The reference goes on until nothing is live: a stop that came too early would show."""
+    vocab_size, longest, sentences = 5, 6, 60
+    tables = table_search.random_logits(beam_size, sentences, vocab_size, longest)
+    tables[sentences // 2 :, :, EOS] += 3.0  # short outputs in one half of the batch
+    max_lengths = np.random.default_rng(6).integers(1, longest + 1, sentences)
+    options = dict(beam_size=beam_size, alpha=0.6, num_hypotheses=num_hypotheses)
+    search = make_search(vocab_size, attention=ATTENTION, beta=beta, **options)
+    changed = 0
+    for found, table, max_length in zip(
+        search(tables, max_lengths), tables, max_lengths, strict=True
+    ):
+
+        def following(prefix, table=table):
+            return table_search.following(table, prefix)
+
+        expected = plain_beam_search(following, max_length, 0.6, beam_size, uncovered(beta))
+        assert_same(found, expected[:num_hypotheses])
+        free = plain_beam_search(following, max_length, 0.6, beam_size)
+        changed += [symbols for symbols, _ in free] != [symbols for symbols, _ in expected]
+    assert changed > 3 or beam_size == 1
 
 
 def test_beam_of_one_is_greedy(table_search, make_search):
@@ -260,6 +322,21 @@ def test_goes_on_while_a_longer_one_can_win(table_search, make_search):
         assert score == pytest.approx(
             {0.0: math.log(0.55), 1.0: math.log(0.45) / (10 / 6)}[alpha], abs=1e-5
         )
+
+
+def test_coverage_and_the_stop(table_search, make_search):
+    """A likely end that covers nothing does not stop the search; one that covers all does."""
+    table = np.full([1, 5**4, 5], -50.0, np.float32)
+    table[0, table_search.prefix_code((), 5), [EOS, 2]] = math.log(0.9), math.log(0.1)
+    table[0, table_search.prefix_code((2,), 5), EOS] = 0.0
+    table[0, table_search.prefix_code((2,), 5), 4] = math.log(0.01)
+    # Nothing is read before the first symbol, everything before the second.
+    covering = make_search(5, attention=np.ones([5, 3]), beam_size=2, alpha=0.0, beta=0.5)
+    [[(symbols, score)]] = covering(table, [4])
+    assert symbols == (2, EOS)
+    assert score == pytest.approx(math.log(0.1) + math.log(1 / 1.01), abs=1e-5)
+    ids, _ = covering.ids_and_scores(table, [4])
+    assert ids.shape[-1] == 2, "it stops before the longest output"
 
 
 def test_probability_one_and_probability_zero_give_no_nan(table_search, make_search):

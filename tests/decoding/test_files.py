@@ -258,6 +258,28 @@ def test_all_outputs_of_a_line(write, tmp_path):
     assert len(list(tmp_path.iterdir())) == 4
 
 
+def test_attention_goes_on_where_it_was_interrupted(write, tmp_path, monkeypatch):
+    def records(translator, lines, translations):
+        for line, translation in zip(lines, translations, strict=True):
+            if line == "damaged":
+                raise UserError("The model gives no probabilities")
+            yield f"<{line}>{translation.text}\0\r".encode()
+
+    monkeypatch.setattr("t2t_keras.decoding.files.attention_records", records)
+    files = (tmp_path / "out.txt", MADE_BY, None, None, tmp_path / "attention")
+    source = write("in.txt", "a\nb\nc\ndamaged\n")
+    with pytest.raises(UserError, match="no probabilities"):
+        translate_file(Repeats(), source, *files)
+    source.write_text("a\nb\nc\nd\n")
+    translator = Repeats()
+    translate_file(translator, source, *files)
+    assert translator.translated == 2
+    assert files[-1].read_bytes() == b"<a>a\0\r<b>b\0\r<c>c\0\r<d>d\0\r"
+    assert files[0].read_text() == "a\nb\nc\nd\n"
+    with pytest.raises(UserError, match="attention gets the attention of whole lines"):
+        translate_file(Repeats(split_long=True), source, *files)
+
+
 def test_a_full_disk_keeps_what_is_done(write, tmp_path, monkeypatch):
     source, output = write("in.txt", "a\nb\nc\n"), tmp_path / "out.txt"
     output.write_text("old\n")

@@ -1,10 +1,10 @@
 """What a run costs: counted over restarts, kept for the checkpoints that stand."""
 
 import json
-import os
 
 import pytest
 
+from t2t_keras.processor_cores import usable_cores
 from t2t_keras.training import training_cost
 from t2t_keras.training.training_cost import CostMeter, copy_cost, hardware_name, read_costs
 
@@ -85,5 +85,5 @@ def test_a_copy_has_the_entry_of_its_checkpoint(clock, tmp_path):
 def test_hardware_by_name():
     assert hardware_name(["P100"] * 8) == "8 x P100"
     assert hardware_name(["A", "B", "A"]) == "2 x A + 1 x B"
-    assert hardware_name().startswith(f"{os.cpu_count()} cores of ")
-    assert len(hardware_name()) > len(f"{os.cpu_count()} cores of ")
+    assert hardware_name().startswith(f"{usable_cores()} cores of ")
+    assert len(hardware_name()) > len(f"{usable_cores()} cores of ")
