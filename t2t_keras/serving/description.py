@@ -66,8 +66,9 @@ before it loads. Loading runs nothing but TensorFlow's graph: there is no Python
 no Keras configuration in this folder. `assets/{vocabulary_file}` is the vocabulary, for the ids of
 the signature `tokens`; the graph has it too and does not read the file.
 `assets.extra/tf_serving_warmup_requests` are requests that TensorFlow Serving runs while it loads,
-so that the first answer need not wait for what TensorFlow makes only once; what else loads a model,
-`t2t_keras.load_export` as well, does not run them, and its first answer takes seconds longer.
+so that the first answer need not wait for what TensorFlow makes only once;
+`t2t_keras.load_export(path, warm_up=True)` runs them too. Where nothing does, the first answer
+takes seconds longer.
 """
 
 

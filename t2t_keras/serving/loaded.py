@@ -14,6 +14,7 @@ import tensorflow_text  # noqa: F401 - gives TensorFlow the operators of the voc
 from t2t_keras.errors import UserError
 from t2t_keras.serving.clients import Answer, check_texts
 from t2t_keras.serving.integrity import check_integrity
+from t2t_keras.serving.warmup import read_warmup
 
 
 class LoadedExport:
@@ -32,11 +33,16 @@ class LoadedExport:
         self._loaded = tf.saved_model.load(str(directory))
         self.signatures = self._loaded.signatures
 
+    def warm_up(self) -> None:
+        """Runs the requests that TensorFlow Serving warms up with, which takes some seconds.
+
+        Without them the first call takes as much longer than the next.
+        """
+        for signature, inputs in read_warmup(self.directory):
+            self.signatures[signature](**inputs)
+
     def translate(self, lines: Sequence[str]) -> list[Answer]:
         """Returns translation and score of each line, all of them as one batch.
-
-        The first call takes seconds longer than the next: the requests that TensorFlow Serving
-        warms up with are not run here.
 
         Raises:
           UserError: a line is not UTF-8.
@@ -48,18 +54,22 @@ class LoadedExport:
         return list(map(Answer, texts, *rest))
 
 
-def load_export(path: str | Path) -> LoadedExport:
+def load_export(path: str | Path, warm_up: bool = False) -> LoadedExport:
     """Loads an export.
 
     Args:
       path: directory of a version, or of all versions, of which the newest is taken.
+      warm_up: whether it is also made ready for its first translation, see `LoadedExport.warm_up`.
 
     Raises:
       UserError: there is none, or a file of it is missing or damaged; it is named.
     """
     directory = version_directory(Path(path))
     try:
-        return LoadedExport(directory)
+        loaded = LoadedExport(directory)
+        if warm_up:
+            loaded.warm_up()
+        return loaded
     except (OSError, tf.errors.OpError) as error:
         raise UserError(f"The export {directory} cannot be loaded: {error}") from error
 

@@ -1,15 +1,16 @@
-"""Requests that TensorFlow Serving runs while it loads a model, so that no user waits for it.
+"""Requests that are run while a model is loaded, so that no user waits for it.
 
 What is made at the first request of a kind, such as kernels and buffers, is then there.
 https://www.tensorflow.org/tfx/serving/saved_model_warmup
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.core.framework import tensor_pb2
 
 from t2t_keras.data.tokenizer import Tokenizer
 from t2t_keras.serving import messages
@@ -75,3 +76,25 @@ def write_warmup(
                 log = messages.PredictionLog()
                 log.predict_log.request.CopyFrom(request)
                 writer.write(log.SerializeToString())
+
+
+def read_warmup(directory: Path) -> Iterator[tuple[str, dict[str, tf.Tensor]]]:
+    """Yields the signature and the inputs of each request of an export.
+
+    Args:
+      directory: of the version.
+
+    Raises:
+      tf.errors.OpError: they are not there, or cannot be read.
+    """
+    for record in tf.data.TFRecordDataset(str(directory / WARMUP_FILE)).as_numpy_iterator():
+        request = messages.PredictionLog.FromString(record).predict_log.request
+        yield (
+            request.model_spec.signature_name,
+            {name: _tensor(value) for name, value in request.inputs.items()},
+        )
+
+
+def _tensor(value) -> tf.Tensor:
+    official = tensor_pb2.TensorProto.FromString(value.SerializeToString())
+    return tf.constant(tf.make_ndarray(official))

@@ -6,10 +6,12 @@ import shutil
 
 import pytest
 import sentencepiece
+import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow_serving.apis import prediction_log_pb2
 
 from t2t_keras.errors import UserError
-from t2t_keras.serving.loaded import load_export, version_directory
+from t2t_keras.serving.loaded import LoadedExport, load_export, version_directory
 
 # Operators that call back into Python, which no other program has.
 PYTHON_OPERATORS = {"PyFunc", "PyFuncStateless", "EagerPyFunc", "GeneratorDataset"}
@@ -26,6 +28,35 @@ def test_translates(loaded, exported, translator, lines):
     assert loaded.directory == exported
     assert [tuple(answer) for answer in loaded.translate(lines)] == expected
     assert loaded.manifest["vocabulary"]["sha256"] == translator.tokenizer.checksum
+
+
+def test_warming_up_runs_the_requests_that_stand_in_the_export(exported, monkeypatch):
+    path = exported / "assets.extra" / "tf_serving_warmup_requests"
+    expected = []
+    for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
+        request = prediction_log_pb2.PredictionLog.FromString(record).predict_log.request
+        inputs = {name: tf.make_ndarray(each) for name, each in request.inputs.items()}
+        expected.append((request.model_spec.signature_name, inputs))
+    ran = []
+
+    class Recorded(dict):
+        def __missing__(self, signature):
+            return lambda **inputs: ran.append((signature, inputs))
+
+    original = LoadedExport.warm_up
+
+    def warm_up(self):
+        found, self.signatures = self.signatures, Recorded()
+        original(self)
+        self.signatures = found
+
+    monkeypatch.setattr(LoadedExport, "warm_up", warm_up)
+    loaded = load_export(exported, warm_up=True)
+    assert {name for name, _ in ran} == set(loaded.signatures)
+    for (signature, inputs), (name, arrays) in zip(ran, expected, strict=True):
+        assert (signature, set(inputs)) == (name, set(arrays))
+        for each, array in arrays.items():
+            assert inputs[each].numpy().tolist() == array.tolist()
 
 
 def test_a_line_that_is_no_text(loaded):
