@@ -111,6 +111,23 @@ def test_the_number_of_workers_changes_nothing(treebank, tmp_path):
     assert one == two
 
 
+def test_trees_of_craft(shared_data, tmp_path):
+    """What the data holds, put together again, is the file's own lines."""
+    lines = {}
+    for split, count in (("train", 1000), ("dev", 100)):
+        content = (shared_data / "craft" / f"{split}.trees").read_text("utf-8")
+        lines[split] = content.split("\n")[:count]
+        (tmp_path / f"{split}.trees").write_text("".join(f"{line}\n" for line in lines[split]))
+    problem = registry.problem("parsing_craft", "vocab_size=2000")
+    manifest = generate(problem, tmp_path / "data", tmp_path, chunk_pairs=300)
+    generated = open_generated(problem, tmp_path / "data")
+    for split, expected in lines.items():
+        pairs = pairs_of(generated, split)
+        assert [problem.finished(*pair) for pair in pairs] == expected
+        assert manifest["splits"][split]["left_out"] == {}
+    assert len(manifest["splits"]["train"]["shards"]) == 4
+
+
 @pytest.mark.parametrize("form", ["file", "folder"])
 def test_silver_trees_follow_the_gold_ones(treebank, tmp_path, form):
     folder = treebank
