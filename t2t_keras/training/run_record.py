@@ -43,6 +43,9 @@ class RunRecord:
     data: str
     tokenizer: Tokenizer
 
+    def __post_init__(self):
+        object.__setattr__(self, "problem", self.problem.with_vocabulary(self.tokenizer))
+
     def make_model(self):
         """Returns the model that the run trains, with fresh weights."""
         return registry.model(self.model).from_hparams(self.hparams, self.tokenizer.vocab_size)

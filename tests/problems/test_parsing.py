@@ -14,6 +14,7 @@ from t2t_keras.data.generate import generate
 from t2t_keras.data.generated import open_generated
 from t2t_keras.errors import UserError
 from t2t_keras.tables.results import read_results
+from t2t_keras.training.run_record import RunRecord
 from t2t_keras.trees.symbols import symbols
 from t2t_keras.trees.tree import bracketed, words
 from t2t_keras.trees.treebank import cleaned, parsed, read_trees
@@ -236,10 +237,11 @@ def test_decoding_is_the_paper_s_and_prints_f1(run_dir, treebank, tmp_path, caps
     output = run_dir / "decodes" / "parsing_wsj.dev.beam21.alpha0.3.decodes"
     trees = [cleaned(tree) for tree in read_trees(f"{output}.trees")]
     gold = trees_in(treebank, "22")
+    reference = Path(f"{output}.reference.trees")
+    assert reference.read_text().splitlines() == list(map(bracketed, gold))
     assert len(output.read_bytes().split(b"\n")[:-1]) == len(trees)
     assert [words(tree) for tree in trees] == [words(tree) for tree in gold]
-    (tmp_path / "gold").write_text("".join(f"{bracketed(tree)}\n" for tree in gold))
-    t2t_evalb.run(["t2t-evalb", f"--gold={tmp_path / 'gold'}", f"--test={output}.trees"])
+    t2t_evalb.run(["t2t-evalb", f"--gold={reference}", f"--test={output}.trees"])
     assert f"Number of sentence        = {len(gold):6d}" in capsys.readouterr().out
 
 
@@ -261,6 +263,35 @@ def test_a_user_s_sentences_with_brackets(run_dir, tmp_path, capsys):
         [tree] = parsed(line)
         assert " ".join(words(tree)) == sentence
     assert "3 sentences)" in capsys.readouterr().out
+    assert Path(f"{output}.reference.trees").read_text() == (
+        "(TOP (S (NP (DT the) (NN dog)) (PRN (-LRB- -LRB-) (VBZ sees) (-RRB- -RRB-))))\n\n"
+        "(TOP (NP (JJ red) (NN house)))\n"
+    )
+
+
+def test_a_reference_is_not_written_over(run_dir, tmp_path, capsys):
+    source, reference = tmp_path / "in.txt", tmp_path / "out.reference.trees"
+    source.write_text("dog\n")
+    reference.write_text("(NP-SBJ (NN dog))\n")
+    with pytest.raises(SystemExit):
+        decode(
+            run_dir, f"--decode_from_file={source}", f"--decode_to_file={tmp_path / 'out'}",
+            f"--decode_reference={reference}",
+        )  # fmt: skip
+    assert "out.reference.trees, which is read" in capsys.readouterr().err
+    assert reference.read_text() == "(NP-SBJ (NN dog))\n"
+
+
+def test_a_run_knows_its_symbols(run_dir):
+    record = RunRecord.load(run_dir)
+    pieces = record.tokenizer.vocabulary()
+    glued = next(piece for piece in pieces if piece.isalpha())
+    ids = [pieces[piece] for piece in ("\u2581(NP", glued, "\u2581(NN)", "\u2581/NP)")]
+    [output] = record.tokenizer.decode([ids])
+    assert output == f"(NP{glued} (NN) /NP)"
+    assert record.problem.finished("dog", output) == "(TOP (NN dog))"
+    score = record.problem.score([output], ["(NN)"], ["dog"])
+    assert score.repairs["symbol that is none"] == 1
 
 
 def test_what_is_typed_becomes_a_tree(run_dir, monkeypatch, capsys):
