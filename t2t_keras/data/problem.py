@@ -20,6 +20,7 @@ class SourceFile:
         is unpacked, unless the name ends so too.
       size: bytes of the file as it stands in --tmp_dir, None if not known.
       sha256: checksum of the same in hex, "" if not known.
+      md5: the same, for files of which nothing better was published.
       members: where the file is a tar archive, the text's name in it, without folders; of several
         names, the first that the archive has.
     """
@@ -28,6 +29,7 @@ class SourceFile:
     url: str = ""
     size: int | None = None
     sha256: str = ""
+    md5: str = ""
     members: tuple[str, ...] = ()
 
 
