@@ -243,7 +243,7 @@ class TranslateEndeWmtBpe32k(TranslateEnde):
 @register_problem
 @dataclasses.dataclass(frozen=True)
 class TranslateEndeWmt32k(TranslateEnde):
-    """translate_ende with 2^15 pieces, as tensor2tensor's, whose text had News Commentary v12.
+    """translate_ende with 2^15 unigram pieces; tensor2tensor's text had News Commentary v12.
 
     They are of SentencePiece's unigram model; tensor2tensor had word pieces.
     """
@@ -255,7 +255,7 @@ class TranslateEndeWmt32k(TranslateEnde):
 @register_problem
 @dataclasses.dataclass(frozen=True)
 class TranslateEnfr(_Wmt14):
-    """WMT14, English to French: 36 million pairs, 32,000 pieces (section 5.1).
+    """WMT14, English to French: 36 million pairs, 32,000 unigram pieces (section 5.1).
 
     They are of SentencePiece's unigram model; the paper's were word pieces.
     """
@@ -276,6 +276,6 @@ class TranslateEnfr(_Wmt14):
 @register_problem
 @dataclasses.dataclass(frozen=True)
 class TranslateEnfrWmt32k(TranslateEnfr):
-    """translate_enfr with 2^15 pieces, as many as tensor2tensor's."""
+    """translate_enfr with 2^15 unigram pieces, as many as tensor2tensor's."""
 
     vocab_size: int = setting(32_768, "ids of the shared vocabulary", minimum=4)

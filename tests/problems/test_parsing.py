@@ -3,20 +3,31 @@
 import io
 import json
 import random
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
 from t2t_keras import registry
-from t2t_keras.bin import t2t_datagen, t2t_decoder, t2t_evalb, t2t_trainer
+from t2t_keras.bin import (
+    t2t_bleu,
+    t2t_datagen,
+    t2t_decoder,
+    t2t_eval,
+    t2t_evalb,
+    t2t_trainer,
+    t2t_translate_all,
+)
 from t2t_keras.data.generate import generate
 from t2t_keras.data.generated import open_generated
+from t2t_keras.decoding.translation import Translation
+from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.tables.results import read_results
 from t2t_keras.training.run_record import RunRecord
 from t2t_keras.trees.symbols import symbols
-from t2t_keras.trees.tree import bracketed, words
+from t2t_keras.trees.tree import Step, bracketed, walk, words
 from t2t_keras.trees.treebank import cleaned, parsed, read_trees
 
 # One of each: traces, functions, indices, quotes, escaped brackets, several roots, no words.
@@ -280,6 +291,42 @@ def test_a_reference_is_not_written_over(run_dir, tmp_path, capsys):
         )  # fmt: skip
     assert "out.reference.trees, which is read" in capsys.readouterr().err
     assert reference.read_text() == "(NP-SBJ (NN dog))\n"
+
+
+def test_checkpoints_are_scored_by_f1(run_dir, treebank, tmp_path, capsys, monkeypatch):
+    run = tmp_path / "run"
+    shutil.copytree(run_dir, run)
+    gold = trees_in(treebank, "22")
+    # A model that parses all sentences but the last, of which it says nothing.
+    outputs = [*(" ".join(symbols(tree)) for tree in gold[:-1]), ""]
+    monkeypatch.setattr(
+        Translator, "translate", lambda self, lines: [Translation(text, 0.0) for text in outputs]
+    )
+    t2t_eval.run(["t2t-eval", f"--output_dir={run}", "--worker_gpu=0"])
+    brackets = [sum(step is Step.OPEN for step, _ in walk(tree)) - 1 for tree in gold]
+    recall = sum(brackets[:-1]) / sum(brackets)
+    expected = 200 * recall / (1 + recall)
+    said = capsys.readouterr().out
+    assert "dev at step 3: loss " in said
+    assert f"F1 = {expected:.2f} (recall {100 * recall:.2f}, precision 100.00;" in said
+    assert "BLEU" not in said
+    [result] = read_results(run / "eval_dev" / "results.jsonl")
+    assert result.f1 == pytest.approx(expected, abs=1e-3)
+    assert (result.bleu, result.bleu_signature) == (None, "")
+
+
+def test_parses_have_no_bleu(run_dir, tmp_path, capsys):
+    where = f"--translations_dir={tmp_path}"
+    short = "--decode_hparams=beam_size=1,max_length=3"
+    t2t_translate_all.run(["t2t-translate-all", f"--output_dir={run_dir}", short, where])
+    made = tmp_path / "parsing_wsj.dev-3"
+    trees = Path(f"{made}.trees").read_text().splitlines()
+    assert [line[:5] for line in trees] == ["(TOP "] * len(made.read_text().splitlines())
+    with pytest.raises(SystemExit):
+        t2t_bleu.run(["t2t-bleu", where, f"--reference={made}"])
+    said = capsys.readouterr().err
+    assert "models of parsing_wsj write, which is not text" in said
+    assert "parsing_wsj.dev-<step>.trees. t2t-eval scores" in said
 
 
 def test_a_run_knows_its_symbols(run_dir):
