@@ -44,6 +44,7 @@ class RunRecord:
     tokenizer: Tokenizer
 
     def __post_init__(self):
+        # Here the vocabulary meets the problem, whoever scores or finishes outputs with it later.
         object.__setattr__(self, "problem", self.problem.with_vocabulary(self.tokenizer))
 
     def make_model(self):
