@@ -18,7 +18,7 @@ python benchmarks/restricted_attention.py
 python benchmarks/training_memory.py
 scale=$(mktemp -d)
 trap 'rm -rf "$scale"' EXIT
-python benchmarks/datagen_scale.py --text="${TEXT:-../shared/data}" --pairs=4500000 \
+python benchmarks/datagen_scale.py --text="${TEXT:-../shared/data}" --pairs=1500000,4500000 \
     --folder="$scale"
 python benchmarks/input_speed.py --data="$scale/data/parallel_text"
 python benchmarks/decode_memory.py

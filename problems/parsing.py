@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from t2t_keras.data.problem import Problem
+from t2t_keras.data.tokenizer import Tokenizer
 from t2t_keras.errors import UserError
 from t2t_keras.registry import register_problem
 from t2t_keras.settings import setting
 from t2t_keras.trees.chunks import TreeChunk, chunk_symbols, tree_chunks
 from t2t_keras.trees.penn_treebank import files_below, split_files
-from t2t_keras.trees.symbols import escaped, rebuilt, words_of
+from t2t_keras.trees.symbols import escaped, rebuilt, symbols_among, words_of
 from t2t_keras.trees.tree import bracketed
 
 # The name of what another parser made of unlabelled text.
@@ -37,6 +38,8 @@ class _Parsing(Problem):
     )
     # The pieces of symbols begin with a space, which "char" vocabularies do not have in pieces.
     vocab_kind: str = setting("bpe", "how the vocabulary is learned", choices=("bpe", "unigram"))
+    # The symbols of a run's vocabulary; none where no vocabulary is at hand.
+    known: frozenset[str] = frozenset()
 
     reversible: ClassVar[bool] = False
     # Section 6.3.
@@ -46,8 +49,8 @@ class _Parsing(Problem):
         "A translation is not a tree but what the model writes: brackets and tags, divided by "
         "spaces, without the words, as `(S (NP (NNP) /NP) ... /S)`; it need not be balanced. "
         '`t2t_keras.problem("parsing_trees").finished(sentence, translation)` makes the tree over '
-        "the sentence's words, whatever was written. Sentences come as tokens divided by spaces, "
-        "brackets as -LRB- and -RRB-."
+        "the sentence's words, whatever was written; it takes labels as they are. Sentences come "
+        "as tokens divided by spaces, brackets as -LRB- and -RRB-."
     )
 
     def tree_files(self, tmp_dir: Path) -> dict[str, list[Path]]:
@@ -72,7 +75,24 @@ class _Parsing(Problem):
     def finished(self, source: str, output: str) -> str:
         """Returns the tree over the line's words, in brackets; "" where it has none."""
         words = words_of(source)
-        return bracketed(rebuilt(output.split(), words)[0]) if words else ""
+        return bracketed(rebuilt(output.split(), words, self.known)[0]) if words else ""
+
+    def finished_references(
+        self, sources: Sequence[str], references: Sequence[str]
+    ) -> Sequence[str]:
+        """Returns the right trees in brackets, one a line, as t2t-evalb takes them.
+
+        Raises:
+          UserError: a reference is no tree over its source's words.
+        """
+        from t2t_keras.evaluation.parses import reference_trees
+
+        trees = reference_trees(references, map(words_of, sources))
+        return [bracketed(tree) if tree.children else "" for tree in trees]
+
+    def with_vocabulary(self, tokenizer: Tokenizer) -> Problem:
+        """Returns the problem that knows the symbols there are: to it any other is none."""
+        return dataclasses.replace(self, known=symbols_among(tokenizer.vocabulary()))
 
     @property
     def tokenize(self) -> str:
@@ -89,7 +109,7 @@ class _Parsing(Problem):
         """
         from t2t_keras.evaluation.parses import score_parses
 
-        return score_parses(hypotheses, references, sources)
+        return score_parses(hypotheses, references, sources, self.known)
 
 
 @register_problem

@@ -10,7 +10,7 @@ from t2t_keras.data.problem import ParallelFiles, PreparedText, Problem, SourceF
 from t2t_keras.registry import register_problem
 from t2t_keras.settings import setting
 
-# As published: address, bytes, SHA-256.
+# As tensorflow-datasets has them: address, bytes, SHA-256.
 _EUROPARL = SourceFile(
     "training-parallel-europarl-v7.tgz",
     "http://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz",
@@ -47,8 +47,17 @@ _DEV = SourceFile(
     38_654_961,
     "7a7deccf82ebb05ba508dba5eb21356492224e8f630ec4f992132b029b4b25e7",
 )
-_TEST_FULL = SourceFile("test-full.tgz", "http://www.statmt.org/wmt14/test-full.tgz")
-_TEST_FILTERED = SourceFile("test-filtered.tgz", "http://www.statmt.org/wmt14/test-filtered.tgz")
+# As sacreBLEU has them: address, MD5.
+_TEST_FULL = SourceFile(
+    "test-full.tgz",
+    "https://statmt.org/wmt14/test-full.tgz",
+    md5="a8cd784e006feb32ac6f3d9ec7eb389a",
+)
+_TEST_FILTERED = SourceFile(
+    "test-filtered.tgz",
+    "https://statmt.org/wmt14/test-filtered.tgz",
+    md5="84c597844c1542e29c2aff23aaee4310",
+)
 
 # Editions of dev.tgz differ in whether they have newstest2013 as plain text too.
 _KINDS_OF_DEV = (".{}", "-src.{}.sgm"), (".{}", "-ref.{}.sgm", "-src.{}.sgm")
@@ -167,10 +176,14 @@ class _Wmt14(Problem):
         # Each direction has its own files, which differ where only one of them was filtered.
         kinds = ("ref", "src") if self.reverse else ("src", "ref")
         stem = f"newstest2014-{self.target_language}en"
+        choices = [[kind] for kind in kinds]
+        if archive not in (_TEST_FULL, _TEST_FILTERED):
+            # In dev.tgz neither was: where it has one direction only, the other's text is the same.
+            choices = [kinds, kinds[::-1]]
         return ParallelFiles(
             *(
-                _member(archive, f"{stem}-{kind}.{code}.sgm")
-                for kind, code in zip(kinds, self._codes(), strict=True)
+                _member(archive, *(f"{stem}-{kind}.{code}.sgm" for kind in choice))
+                for choice, code in zip(choices, self._codes(), strict=True)
             )
         )
 
@@ -230,7 +243,10 @@ class TranslateEndeWmtBpe32k(TranslateEnde):
 @register_problem
 @dataclasses.dataclass(frozen=True)
 class TranslateEndeWmt32k(TranslateEnde):
-    """translate_ende with tensor2tensor's 2^15 word pieces (its text had News Commentary v12)."""
+    """translate_ende with 2^15 unigram pieces; tensor2tensor's text had News Commentary v12.
+
+    They are of SentencePiece's unigram model; tensor2tensor had word pieces.
+    """
 
     vocab_size: int = setting(32_768, "ids of the shared vocabulary", minimum=4)
     vocab_kind: str = "unigram"
@@ -239,7 +255,10 @@ class TranslateEndeWmt32k(TranslateEnde):
 @register_problem
 @dataclasses.dataclass(frozen=True)
 class TranslateEnfr(_Wmt14):
-    """WMT14, English to French: 36 million pairs, 32,000 word pieces (section 5.1)."""
+    """WMT14, English to French: 36 million pairs, 32,000 unigram pieces (section 5.1).
+
+    They are of SentencePiece's unigram model; the paper's were word pieces.
+    """
 
     target_language: str = "fr"
     vocab_size: int = setting(32_000, "ids of the shared vocabulary (section 5.1)", minimum=4)
@@ -257,6 +276,6 @@ class TranslateEnfr(_Wmt14):
 @register_problem
 @dataclasses.dataclass(frozen=True)
 class TranslateEnfrWmt32k(TranslateEnfr):
-    """translate_enfr with tensor2tensor's 2^15 word pieces."""
+    """translate_enfr with 2^15 unigram pieces, as many as tensor2tensor's."""
 
     vocab_size: int = setting(32_768, "ids of the shared vocabulary", minimum=4)

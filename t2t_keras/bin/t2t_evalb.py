@@ -15,8 +15,8 @@ from t2t_keras.evaluation.evalb import MAX_ERRORS, PARAMETERS, evalb
 
 def define_flags(flags: FlagValues) -> None:
     """Adds this command's own flags."""
-    absl_flags.DEFINE_string("gold", "", "File of gold trees.", flag_values=flags)
-    absl_flags.DEFINE_string("test", "", "File of parses.", flag_values=flags)
+    absl_flags.DEFINE_string("gold", "", "File of gold trees, one a line.", flag_values=flags)
+    absl_flags.DEFINE_string("test", "", "File of parses, one a line.", flag_values=flags)
     absl_flags.DEFINE_enum(
         "param", "COLLINS", list(PARAMETERS), "Which of evalb's parameter files.", flag_values=flags
     )

@@ -103,5 +103,10 @@ def make_parent(path: Path) -> None:
 
 def sha256_of(path: Path) -> str:
     """Returns the SHA-256 of a file, in hex."""
+    return checksum_of(path, "sha256")
+
+
+def checksum_of(path: Path, kind: str) -> str:
+    """Returns a checksum of a file, in hex, of a kind that hashlib knows."""
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.file_digest(file, kind).hexdigest()

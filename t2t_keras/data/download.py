@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
-from t2t_keras.data.atomic_file import replaced_atomically, sha256_of
+from t2t_keras.data.atomic_file import checksum_of, replaced_atomically
 from t2t_keras.data.problem import SourceFile
 from t2t_keras.errors import UserError
 from t2t_keras.progress_bar import show_reading
@@ -25,7 +25,7 @@ def fetch(files: Iterable[SourceFile], tmp_dir: Path) -> dict[str, Path]:
     """Returns the path of each file by its name; downloads those that are not in `tmp_dir`.
 
     A file that is there already is used as it is. A downloaded one is checked against its size and
-    SHA-256 and gets its name only when it is whole and right.
+    checksum, where they are known, and gets its name only when it is whole and right.
 
     Raises:
       UserError: files that cannot be had, all of them listed with where to put them; or a download
@@ -61,8 +61,7 @@ def _missing_error(missing: list[SourceFile], tmp_dir: Path, reason: str) -> Use
             facts.append("unpacked")
         if file.size is not None:
             facts.append(f"{file.size:,} bytes")
-        if file.sha256:
-            facts.append(f"sha256 {file.sha256}")
+        facts += [f"{kind} {checksum}" for kind, checksum in _checksums(file).items()]
         lines.append(f"  {file.name}  ({', '.join(facts)})")
     return UserError("\n".join(lines))
 
@@ -90,14 +89,25 @@ def _is_packed(file: SourceFile) -> bool:
     return file.url.endswith(".gz") and not file.name.endswith(".gz")
 
 
+def _checksums(file: SourceFile) -> dict[str, str]:
+    """Returns the checksums that are known, by kind."""
+    known = {"sha256": file.sha256, "md5": file.md5}
+    return {kind: checksum for kind, checksum in known.items() if checksum}
+
+
 def _check(file: SourceFile, path: Path) -> None:
     size = path.stat().st_size
     if file.size is not None and size != file.size:
         came, expected = f"{size:,} bytes", f"{file.size:,} bytes"
-    elif file.sha256 and (checksum := sha256_of(path)) != file.sha256:
-        came, expected = f"sha256 {checksum}", f"sha256 {file.sha256}"
     else:
-        return
+        checksums = _checksums(file)
+        found = {kind: checksum_of(path, kind) for kind in checksums}
+        if found == checksums:
+            return
+        came, expected = (
+            ", ".join(f"{kind} {checksum}" for kind, checksum in each.items())
+            for each in (found, checksums)
+        )
     raise UserError(
         f"{file.url} is not the expected file: {came} came, {expected} expected. If the new one is "
         f"right, put it into --tmp_dir as {file.name} by hand; files there are used as they are."

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from t2t_keras.data.tokenizer import VOCABULARY_KINDS
+from t2t_keras.data.tokenizer import VOCABULARY_KINDS, Tokenizer
 from t2t_keras.errors import UserError
 from t2t_keras.settings import setting
 
@@ -20,6 +20,7 @@ class SourceFile:
         is unpacked, unless the name ends so too.
       size: bytes of the file as it stands in --tmp_dir, None if not known.
       sha256: checksum of the same in hex, "" if not known.
+      md5: the same, for files of which nothing better was published.
       members: where the file is a tar archive, the text's name in it, without folders; of several
         names, the first that the archive has.
     """
@@ -28,6 +29,7 @@ class SourceFile:
     url: str = ""
     size: int | None = None
     sha256: str = ""
+    md5: str = ""
     members: tuple[str, ...] = ()
 
 
@@ -162,6 +164,16 @@ class Problem:
     def finished(self, source: str, output: str) -> str:
         """Returns a line's output as users want it; see `finished_suffix`."""
         return output
+
+    def finished_references(
+        self, sources: Sequence[str], references: Sequence[str]
+    ) -> Sequence[str]:
+        """Returns what is right in the form of `finished` outputs."""
+        return references
+
+    def with_vocabulary(self, tokenizer: Tokenizer) -> "Problem":
+        """Returns the problem as it finishes and scores what is written with a vocabulary."""
+        return self
 
     def resolved(self, tmp_dir: Path) -> "Problem":
         """Returns the problem with settings that depend on the files in `tmp_dir` decided."""

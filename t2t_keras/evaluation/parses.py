@@ -2,7 +2,7 @@
 
 import collections
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from t2t_keras.errors import UserError
 from t2t_keras.evaluation.evalb import PARAMETERS, Totals, compare
@@ -47,7 +47,10 @@ class ParsingScore:
 
 
 def score_parses(
-    hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    sources: Sequence[str],
+    known: Collection[str] = (),
 ) -> ParsingScore:
     """Scores outputs after their repair.
 
@@ -59,6 +62,7 @@ def score_parses(
       hypotheses: what the model wrote: symbols, divided by spaces.
       references: line N is the right tree of hypothesis N, as symbols or in brackets.
       sources: line N has its words.
+      known: the symbols that hypotheses can hold; see `rebuilt`. References may hold others.
 
     Raises:
       UserError: no lines, different numbers of them, or a reference that is no tree over the words
@@ -73,13 +77,27 @@ def score_parses(
     if not hypotheses:
         raise UserError("There are no lines to score.")
     tally = _Tally()
-    for number, lines in enumerate(zip(hypotheses, references, sources, strict=True), 1):
-        hypothesis, reference, source = lines
-        sentence = words_of(source)
-        gold = _reference(reference, sentence, number)
-        test, repairs = rebuilt(hypothesis.split(), sentence)
-        tally.add(gold, test, repairs)
+    sentences = [words_of(source) for source in sources]
+    right = reference_trees(references, sentences)
+    for hypothesis, sentence, gold in zip(hypotheses, sentences, right, strict=True):
+        tally.add(gold, *rebuilt(hypothesis.split(), sentence, known))
     return tally.score()
+
+
+def reference_trees(
+    references: Iterable[str], sentences: Iterable[Sequence[str]]
+) -> Iterator[Tree]:
+    """Yields the right tree of each line, below `TOP`.
+
+    Args:
+      references: trees, as symbols or in brackets.
+      sentences: the words of each.
+
+    Raises:
+      UserError: a reference is no tree over the words of its sentence (it is named).
+    """
+    for number, (line, sentence) in enumerate(zip(references, sentences, strict=True), 1):
+        yield _reference(line, sentence, number)
 
 
 def _reference(line: str, sentence: Sequence[str], number: int) -> Tree:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
+from t2t_keras import registry
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.files import first_hypotheses
 from t2t_keras.errors import UserError
@@ -57,12 +58,14 @@ def score_all(
       The steps that were scored now.
 
     Raises:
-      UserError: there are no translations, or of several texts; a file cannot be read or written.
+      UserError: there are no translations, or of several texts, or they are parses; a file cannot
+        be read or written.
     """
     translations = functools.partial(_translations, translations_dir, Path(source).name)
     name = _only_name(first_found(translations, patience, "translation"), translations_dir)
     # There now: t2t-translate-all writes it before the first translation.
     made_by = _made_by(Path(translations_dir) / f"{name}.json")
+    _refuse_unfinished(Path(translations_dir) / f"{name}-<step>", str(made_by.get("problem", "")))
     config = DecodeConfig(**{each: made_by[each] for each in _FORM if each in made_by})
     digests = {
         "references": _digest("\n".join(references)),
@@ -111,6 +114,21 @@ def _made_by(path: Path) -> dict[str, object]:
     except (OSError, ValueError, TypeError) as error:
         raise UserError(f"{path} cannot be read ({error}). Translate again, or remove it.") from (
             error
+        )
+
+
+def _refuse_unfinished(files: Path, name: str) -> None:
+    """Raises `UserError` where outputs are not text that BLEU can be told of, as parses."""
+    try:
+        problem = registry.problem(name)
+    except UserError:
+        # Files of another program, or of a problem that --t2t_usr_dir would import.
+        return
+    if problem.finished_suffix:
+        raise UserError(
+            f"{files} have what models of {name} write, which is not text: BLEU of it would mean "
+            f"nothing. It is finished in {files}.{problem.finished_suffix}. t2t-eval scores "
+            f"checkpoints as the problem is scored; t2t-evalb scores trees."
         )
 
 

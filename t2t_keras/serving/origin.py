@@ -87,12 +87,26 @@ def recorded_scores(record: RunRecord, checkpoint: str | Path, path: str | Path)
             f"of weights that are not named, or with an ensemble, forbidden words or prefixes.",
             flush=True,
         )
-    return [f"{result.split}: {_scored(result)}" for result in found]
+    return [f"{result.text or result.split}: {_scored(result)}" for result in found]
 
 
 def _scored(result: Result) -> str:
-    name, value = ("F1", result.f1) if result.bleu is None else ("BLEU", result.bleu)
-    return f"{value:.2f} {name}{_how(result.decode, result.bleu_signature)}"
+    if result.bleu is None:
+        return f"{result.f1:.2f} F1{_how(result.decode)}"
+    scores = [f"{result.bleu:.2f} BLEU{_how(result.decode, _sacrebleu(result.bleu_signature))}"]
+    scores += [
+        _by_convention(convention, each["bleu"], each["signature"])
+        for convention, each in result.conventions.items()
+    ]
+    return ", ".join(scores)
+
+
+def _sacrebleu(signature: str) -> str:
+    return f"sacrebleu {signature}" if signature else ""
+
+
+def _by_convention(convention: str, bleu: float, signature: str) -> str:
+    return f"{bleu:.2f} BLEU ({convention} {signature})"
 
 
 def _how(settings: Mapping[str, Any], *more: str) -> str:
@@ -131,9 +145,11 @@ def measured_score(
       text: sources and references.
 
     Returns:
-      A line with the score; where weights are not stored as float32, both and the difference.
+      A line with the score, under every convention of the problem; where weights are not stored as
+      float32, the first score with both and the difference.
     """
     sources, references = text
+    dev = record.problem.text_name("dev", len(references)) or "dev"
     weights = [weight for model in translator.models for weight in model.weights]
 
     def score():
@@ -141,13 +157,17 @@ def measured_score(
         return record.problem.score(lines, references, sources)
 
     name, exact = (found := score()).main
-    signature = found.bleu_signature if name == "bleu" else ""
+    signature = _sacrebleu(found.bleu_signature) if name == "bleu" else ""
     settings = dataclasses.asdict(translator.config)
     if dtype == "float32":
-        return f"dev: {exact:.2f} {name.upper()}{_how(settings, signature)}"
+        others = (
+            f", {_by_convention(each.convention, each.bleu, each.signature)}"
+            for each in getattr(found, "conventions", ())
+        )
+        return f"{dev}: {exact:.2f} {name.upper()}{_how(settings, signature)}{''.join(others)}"
     with rounded_weights(weights, dtype):
         _, stored = score().main
     return (
-        f"dev: {stored:.2f} {name.upper()} with weights as {dtype}, {exact:.2f} as float32"
+        f"{dev}: {stored:.2f} {name.upper()} with weights as {dtype}, {exact:.2f} as float32"
         f"{_how(settings, f'{stored - exact:+.2f}', signature)}"
     )

@@ -46,6 +46,10 @@ class RunRecord:
     tokenizer: Tokenizer
     averaged: int | None = 1
 
+    def __post_init__(self):
+        # Here the vocabulary meets the problem, whoever scores or finishes outputs with it later.
+        object.__setattr__(self, "problem", self.problem.with_vocabulary(self.tokenizer))
+
     def make_model(self, weights_dtype: str = "float32"):
         """Returns the model that the run trains, with fresh weights.
 

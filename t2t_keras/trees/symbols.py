@@ -9,7 +9,7 @@ for a constituent. The root, TOP, is left out.
 import functools
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from t2t_keras.trees.tree import ROOT, Step, Tree, TreeBuilder, walk
 
@@ -58,6 +58,14 @@ def vocabulary_symbols(constituents: Iterable[str], tags: Iterable[str]) -> list
     return sorted({*map(opening, labels), *map(closing, labels), *map(tag, tags)})
 
 
+def symbols_among(pieces: Iterable[str]) -> frozenset[str]:
+    """Returns the symbols among the pieces of a vocabulary, which begin with its sign for a space.
+
+    Words have no brackets, so no learned piece looks like a symbol.
+    """
+    return frozenset(piece[1:] for piece in pieces if _SYMBOL.fullmatch(piece[1:]))
+
+
 def escaped(line: str) -> str:
     """Returns a line with its brackets as treebanks have them, -LRB- and -RRB-."""
     return line.translate(_ESCAPES)
@@ -68,7 +76,9 @@ def words_of(line: str) -> list[str]:
     return re.split(r"[ \t\r\n]+", stripped) if (stripped := escaped(line).strip(" \t\r\n")) else []
 
 
-def rebuilt(output: Sequence[str], words: Sequence[str]) -> tuple[Tree, Counter]:
+def rebuilt(
+    output: Sequence[str], words: Sequence[str], known: Collection[str] = ()
+) -> tuple[Tree, Counter]:
     """Returns the tree over some words that symbols describe, whatever the symbols are.
 
     Where they describe none, they are repaired: what closes an outer constituent closes the inner
@@ -79,6 +89,8 @@ def rebuilt(output: Sequence[str], words: Sequence[str]) -> tuple[Tree, Counter]
     Args:
       output: the symbols.
       words: the words, in their order.
+      known: the symbols that there are; () = all that are spelled as one. A model can write a piece
+        of a word right behind a bracket, and make up the label "NPdog".
 
     Returns:
       The tree, its root TOP, with exactly these words; and the number of repairs of each kind.
@@ -90,7 +102,7 @@ def rebuilt(output: Sequence[str], words: Sequence[str]) -> tuple[Tree, Counter]
     if not output and words:
         repairs[EMPTY_OUTPUT] += 1
     for symbol in output:
-        kind, label = _read(symbol)
+        kind, label = (None, "") if known and symbol not in known else _read(symbol)
         if kind is Step.OPEN:
             builder.open(label)
         elif kind is Step.CLOSE:

@@ -21,7 +21,7 @@ HPARAMS = "num_layers=1,d_model=16,d_ff=16,num_heads=2"
 
 
 @pytest.fixture(scope="session")
-def random_run(tmp_path_factory):
+def random_run(tmp_path_factory, save_random_run):
     """Directory of a run with random weights and checkpoints at steps 10, 20 and 30."""
     folder = tmp_path_factory.mktemp("random_run")
     for split, pairs in (("train", PAIRS * 20), ("dev", PAIRS[:3]), ("test", PAIRS[2:])):
@@ -30,19 +30,28 @@ def random_run(tmp_path_factory):
             (folder / f"{split}.{language}").write_text(lines, encoding="utf-8")
     problem = registry.problem(PROBLEM, CONFIG)
     generate(problem, folder / "data", folder)
-    generated = open_generated(problem, folder / "data")
-    record = RunRequest(
-        problem=problem,
-        model="transformer",
-        hparams_set="transformer_tiny",
-        hparams=registry.hparams("transformer_tiny", HPARAMS),
-        random_seed=1,
-        data_dir=str(folder / "data"),
-    ).record(generated)
-    record.save(folder / "run")
-    for step in (10, 20, 30):
-        keras.utils.set_random_seed(step)
-        model = record.make_model()
-        model.embedding.matrix.assign(2.0 * model.embedding.matrix.numpy())
-        Checkpoints(folder / "run", {"model": model}, keep=3).save(step)
-    return folder / "run"
+    return save_random_run(problem, folder, steps=(10, 20, 30))
+
+
+@pytest.fixture(scope="session")
+def save_random_run():
+    """save_random_run(problem, folder, steps): <folder>/run, on the data in <folder>/data."""
+
+    def save(problem, folder, steps):
+        record = RunRequest(
+            problem=problem,
+            model="transformer",
+            hparams_set="transformer_tiny",
+            hparams=registry.hparams("transformer_tiny", HPARAMS),
+            random_seed=1,
+            data_dir=str(folder / "data"),
+        ).record(open_generated(problem, folder / "data"))
+        record.save(folder / "run")
+        for step in steps:
+            keras.utils.set_random_seed(step)
+            model = record.make_model()
+            model.embedding.matrix.assign(2.0 * model.embedding.matrix.numpy())
+            Checkpoints(folder / "run", {"model": model}, keep=3).save(step)
+        return folder / "run"
+
+    return save

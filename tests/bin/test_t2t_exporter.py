@@ -38,7 +38,7 @@ def test_exports_the_newest_checkpoint(random_run, tmp_path, capsys):
     assert f"{version}: SavedModel" in output
     measured = (
         r"dev: \S+ BLEU with weights as bfloat16, \S+ as float32 "
-        r"\(beam 3, alpha 0.6; [+-]\S+; nrefs:1"
+        r"\(beam 3, alpha 0.6; [+-]\S+; sacrebleu nrefs:1"
     )
     assert re.search(measured, output)
     readme = (version / "README.md").read_text("utf-8")
@@ -47,7 +47,7 @@ def test_exports_the_newest_checkpoint(random_run, tmp_path, capsys):
         "problem: parallel_text",
         "steps: 30",
         "weights: bfloat16",
-        "test: 12.34 BLEU (beam 4, alpha 0.6; nrefs:1)",
+        "test: 12.34 BLEU (beam 4, alpha 0.6; sacrebleu nrefs:1)",
     ):
         assert line in readme
     assert "11.00" not in readme
@@ -91,7 +91,8 @@ def test_the_dev_set_is_scored_on_request(random_run, tmp_path, capsys, monkeypa
     found = [translation.text for translation in translator.translate(sources)]
     score = sacrebleu.corpus_bleu(found, [references]).score
     (line,) = exported[0]["origin"].scores
-    assert line.startswith(f"dev: {score:.2f} BLEU (beam 2, alpha 0.6; nrefs:1|case:mixed")
+    how = "beam 2, alpha 0.6; sacrebleu nrefs:1|case:mixed"
+    assert line.startswith(f"dev: {score:.2f} BLEU ({how}")
     assert line in capsys.readouterr().out
     t2t_exporter.run(common)
     assert "--measure measures one" in capsys.readouterr().out

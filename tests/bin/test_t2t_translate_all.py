@@ -1,7 +1,6 @@
 """Checkpoints that come and go while they are translated with."""
 
 import functools
-import json
 import shutil
 import threading
 
@@ -9,7 +8,6 @@ import pytest
 
 from t2t_keras.bin import following_flags, t2t_translate_all
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.problems.parallel_text import ParallelText
 from t2t_keras.training.checkpoints import load_weights
 from t2t_keras.training.following import Patience
 
@@ -158,14 +156,6 @@ def test_errors_are_one_message(run, capsys, flags, message):
         translate_all(f"--output_dir={run}", *flags)
     assert caught.value.code == 2
     assert message in capsys.readouterr().err
-
-
-def test_translations_of_the_test_set_say_which_it_is(run, monkeypatch):
-    run.put(10)
-    monkeypatch.setattr(ParallelText, "text_name", lambda self, split, lines: f"{split}, {lines}")
-    translate_all(f"--output_dir={run}", "--eval_use_test_set")
-    made_by = json.loads((run / "translations" / "parallel_text.test.json").read_text())
-    assert made_by["text"] == "test, 2"
 
 
 def test_ctrl_c_ends_it_quietly(run, capsys, monkeypatch):

@@ -87,6 +87,10 @@ def test_a_file_that_is_there_is_used_as_it_is(server, tmp_path):
     [
         ({"size": 17}, rf"{len(CONTENT):,} bytes came, 17 bytes expected"),
         ({"sha256": "0" * 64}, rf"sha256 \w+ came, sha256 {'0' * 64} expected"),
+        (
+            {"sha256": "", "md5": "0" * 32},
+            rf"md5 {hashlib.md5(CONTENT).hexdigest()} came, md5 {'0' * 32} expected",
+        ),
     ],
 )
 def test_another_content_than_expected(server, tmp_path, change, message):

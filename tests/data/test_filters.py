@@ -6,6 +6,7 @@ import pytest
 
 from t2t_keras import registry
 from t2t_keras.data import filters
+from t2t_keras.data import generate as generate_module
 from t2t_keras.data.chunks import ExampleChunk
 from t2t_keras.data.filters import Languages, came_before, filter_names, pair_hashes
 from t2t_keras.data.generate import generate
@@ -118,14 +119,26 @@ def test_duplicates_are_those_of_a_set():
     assert len({first, second, fourth}) == 3
 
 
-def test_duplicates_take_less_than_16_bytes_a_pair():
+def test_duplicates_take_at_most_16_bytes_a_pair(monkeypatch):
+    """Hashes, what is computed of them and the flags of all chunks, as they wait together."""
     pairs = 400_000
-    hashes = np.random.default_rng(1).integers(0, 1 << 63, pairs, dtype=np.uint64) * np.uint64(2)
+    chunks = [ExampleChunk((), first) for first in range(0, pairs, 50_000)]
+    random = np.random.default_rng(1)
+
+    def hashes(chunk):
+        return random.integers(0, 1 << 63, 50_000, dtype=np.uint64) * np.uint64(2)
+
+    monkeypatch.setattr(generate_module, "pair_hashes", hashes)
+    # What is imported on the first call is not counted.
+    generate_module._with_repeats(chunks[:1], 1)
     tracemalloc.start()
-    came_before(np.split(hashes, 8))
-    peak = tracemalloc.get_traced_memory()[1]
+    waiting = generate_module._with_repeats(chunks, 1)
+    left, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak + hashes.nbytes < 16 * pairs
+    assert peak < 16 * pairs
+    # While the text is encoded, a bit a pair is left.
+    assert left < 0.2 * pairs
+    assert [len(chunk.repeated()) for chunk in waiting] == [50_000] * 8
 
 
 def test_names_are_checked(tmp_dir, tmp_path, monkeypatch):

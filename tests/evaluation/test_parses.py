@@ -62,6 +62,15 @@ def test_no_sentence_is_left_out_for_its_tags():
     assert "2 of the sentences evalb itself would leave out" in score.report
 
 
+def test_only_references_may_have_a_label_that_the_model_has_not():
+    known = {"(S", "/S)", "(NN)"}
+    for label, repaired in (("S", 0), ("Sdog", 100)):
+        lines = [f"({label} (NN) /{label})"]
+        score = score_parses(lines, ["(Sdog (NN) /Sdog)"], ["no"], known)
+        assert (score.repaired, score.f1) == (repaired, 0)
+    assert score.repairs == {"symbol that is none": 2}
+
+
 def test_nothing_matches():
     score = score_parses(["(X (X (UH) /X) /X)"], ["(INTJ (UH) /INTJ)"], ["no"])
     assert (score.f1, score.recall, score.precision) == (0, 0, 0)

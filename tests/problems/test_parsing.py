@@ -3,19 +3,31 @@
 import io
 import json
 import random
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
 from t2t_keras import registry
-from t2t_keras.bin import t2t_datagen, t2t_decoder, t2t_evalb, t2t_trainer
+from t2t_keras.bin import (
+    t2t_bleu,
+    t2t_datagen,
+    t2t_decoder,
+    t2t_eval,
+    t2t_evalb,
+    t2t_trainer,
+    t2t_translate_all,
+)
 from t2t_keras.data.generate import generate
 from t2t_keras.data.generated import open_generated
+from t2t_keras.decoding.translation import Translation
+from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.tables.results import read_results
+from t2t_keras.training.run_record import RunRecord
 from t2t_keras.trees.symbols import symbols
-from t2t_keras.trees.tree import bracketed, words
+from t2t_keras.trees.tree import Step, bracketed, walk, words
 from t2t_keras.trees.treebank import cleaned, parsed, read_trees
 
 # One of each: traces, functions, indices, quotes, escaped brackets, several roots, no words.
@@ -109,6 +121,23 @@ def test_the_number_of_workers_changes_nothing(treebank, tmp_path):
         for n in (1, 2)
     )
     assert one == two
+
+
+def test_trees_of_craft(shared_data, tmp_path):
+    """What the data holds, put together again, is the file's own lines."""
+    lines = {}
+    for split, count in (("train", 1000), ("dev", 100)):
+        content = (shared_data / "craft" / f"{split}.trees").read_text("utf-8")
+        lines[split] = content.split("\n")[:count]
+        (tmp_path / f"{split}.trees").write_text("".join(f"{line}\n" for line in lines[split]))
+    problem = registry.problem("parsing_craft", "vocab_size=2000")
+    manifest = generate(problem, tmp_path / "data", tmp_path, chunk_pairs=300)
+    generated = open_generated(problem, tmp_path / "data")
+    for split, expected in lines.items():
+        pairs = pairs_of(generated, split)
+        assert [problem.finished(*pair) for pair in pairs] == expected
+        assert manifest["splits"][split]["left_out"] == {}
+    assert len(manifest["splits"]["train"]["shards"]) == 4
 
 
 @pytest.mark.parametrize("form", ["file", "folder"])
@@ -219,10 +248,11 @@ def test_decoding_is_the_paper_s_and_prints_f1(run_dir, treebank, tmp_path, caps
     output = run_dir / "decodes" / "parsing_wsj.dev.beam21.alpha0.3.decodes"
     trees = [cleaned(tree) for tree in read_trees(f"{output}.trees")]
     gold = trees_in(treebank, "22")
+    reference = Path(f"{output}.reference.trees")
+    assert reference.read_text().splitlines() == list(map(bracketed, gold))
     assert len(output.read_bytes().split(b"\n")[:-1]) == len(trees)
     assert [words(tree) for tree in trees] == [words(tree) for tree in gold]
-    (tmp_path / "gold").write_text("".join(f"{bracketed(tree)}\n" for tree in gold))
-    t2t_evalb.run(["t2t-evalb", f"--gold={tmp_path / 'gold'}", f"--test={output}.trees"])
+    t2t_evalb.run(["t2t-evalb", f"--gold={reference}", f"--test={output}.trees"])
     assert f"Number of sentence        = {len(gold):6d}" in capsys.readouterr().out
 
 
@@ -244,6 +274,71 @@ def test_a_user_s_sentences_with_brackets(run_dir, tmp_path, capsys):
         [tree] = parsed(line)
         assert " ".join(words(tree)) == sentence
     assert "3 sentences)" in capsys.readouterr().out
+    assert Path(f"{output}.reference.trees").read_text() == (
+        "(TOP (S (NP (DT the) (NN dog)) (PRN (-LRB- -LRB-) (VBZ sees) (-RRB- -RRB-))))\n\n"
+        "(TOP (NP (JJ red) (NN house)))\n"
+    )
+
+
+def test_a_reference_is_not_written_over(run_dir, tmp_path, capsys):
+    source, reference = tmp_path / "in.txt", tmp_path / "out.reference.trees"
+    source.write_text("dog\n")
+    reference.write_text("(NP-SBJ (NN dog))\n")
+    with pytest.raises(SystemExit):
+        decode(
+            run_dir, f"--decode_from_file={source}", f"--decode_to_file={tmp_path / 'out'}",
+            f"--decode_reference={reference}",
+        )  # fmt: skip
+    assert "out.reference.trees, which is read" in capsys.readouterr().err
+    assert reference.read_text() == "(NP-SBJ (NN dog))\n"
+
+
+def test_checkpoints_are_scored_by_f1(run_dir, treebank, tmp_path, capsys, monkeypatch):
+    run = tmp_path / "run"
+    shutil.copytree(run_dir, run)
+    gold = trees_in(treebank, "22")
+    # A model that parses all sentences but the last, of which it says nothing.
+    outputs = [*(" ".join(symbols(tree)) for tree in gold[:-1]), ""]
+    monkeypatch.setattr(
+        Translator, "translate", lambda self, lines: [Translation(text, 0.0) for text in outputs]
+    )
+    t2t_eval.run(["t2t-eval", f"--output_dir={run}", "--worker_gpu=0"])
+    brackets = [sum(step is Step.OPEN for step, _ in walk(tree)) - 1 for tree in gold]
+    recall = sum(brackets[:-1]) / sum(brackets)
+    expected = 200 * recall / (1 + recall)
+    said = capsys.readouterr().out
+    assert "dev at step 3: loss " in said
+    assert f"F1 = {expected:.2f} (recall {100 * recall:.2f}, precision 100.00;" in said
+    assert "BLEU" not in said
+    [result] = read_results(run / "eval_dev" / "results.jsonl")
+    assert result.f1 == pytest.approx(expected, abs=1e-3)
+    assert (result.bleu, result.bleu_signature) == (None, "")
+
+
+def test_parses_have_no_bleu(run_dir, tmp_path, capsys):
+    where = f"--translations_dir={tmp_path}"
+    short = "--decode_hparams=beam_size=1,max_length=3"
+    t2t_translate_all.run(["t2t-translate-all", f"--output_dir={run_dir}", short, where])
+    made = tmp_path / "parsing_wsj.dev-3"
+    trees = Path(f"{made}.trees").read_text().splitlines()
+    assert [line[:5] for line in trees] == ["(TOP "] * len(made.read_text().splitlines())
+    with pytest.raises(SystemExit):
+        t2t_bleu.run(["t2t-bleu", where, f"--reference={made}"])
+    said = capsys.readouterr().err
+    assert "models of parsing_wsj write, which is not text" in said
+    assert "parsing_wsj.dev-<step>.trees. t2t-eval scores" in said
+
+
+def test_a_run_knows_its_symbols(run_dir):
+    record = RunRecord.load(run_dir)
+    pieces = record.tokenizer.vocabulary()
+    glued = next(piece for piece in pieces if piece.isalpha())
+    ids = [pieces[piece] for piece in ("\u2581(NP", glued, "\u2581(NN)", "\u2581/NP)")]
+    [output] = record.tokenizer.decode([ids])
+    assert output == f"(NP{glued} (NN) /NP)"
+    assert record.problem.finished("dog", output) == "(TOP (NN dog))"
+    score = record.problem.score([output], ["(NN)"], ["dog"])
+    assert score.repairs["symbol that is none"] == 1
 
 
 def test_what_is_typed_becomes_a_tree(run_dir, monkeypatch, capsys):

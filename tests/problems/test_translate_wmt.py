@@ -2,10 +2,12 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from sacrebleu.dataset import DATASETS
 
 from t2t_keras import registry
 from t2t_keras.data.generate import generate
 from t2t_keras.data.generated import open_generated
+from t2t_keras.data.plain_text import plain_text
 from t2t_keras.errors import UserError
 
 TRAINING = {
@@ -84,6 +86,19 @@ def test_the_full_edition_has_an_archive_of_its_own(small, tmp_path):
     assert pair.target.members == ("newstest2014-deen-ref.de.sgm",)
 
 
+@pytest.mark.parametrize("name", ["translate_ende", "translate_ende_rev"])
+@pytest.mark.parametrize("there", [("src.en", "ref.de"), ("src.de", "ref.en")])
+def test_newstest2014_in_dev_tgz_of_one_direction(small, tmp_path, name, there):
+    members = small.newstest2014("full", "dev/", "de")
+    some = {each: text for each, text in members.items() if each.split("-")[-1][:-4] in there}
+    assert len(some) == 2
+    small.archive(tmp_path / "dev.tgz", some)
+    test = registry.problem(name).files(tmp_path)["test"]
+    [paths] = plain_text(test, {"dev.tgz": tmp_path / "dev.tgz"}, tmp_path)
+    for code, path in zip(("en", "de"), paths, strict=True):
+        assert path.read_text().splitlines() == small.lines(code, "full", small.TEST_LINES["full"])
+
+
 def test_scores_say_which_edition():
     full, filtered = (
         registry.problem("translate_ende", f"newstest2014={edition}")
@@ -137,6 +152,12 @@ def test_missing_archives_are_listed_together(tmp_path, monkeypatch):
     for (name, size), line in zip(listed.items(), message.splitlines()[1:], strict=True):
         assert line.startswith(f"  {name}  (http://")
         assert f"/{name}, {size} bytes, sha256 " in line
+    # Of newstest2014's own archives no size is known.
+    with pytest.raises(UserError) as caught:
+        generate(registry.problem("translate_ende", "newstest2014=filtered"), tmp_path, tmp_path)
+    listed = [line for line in str(caught.value).splitlines() if "test-filtered.tgz" in line]
+    (url,), (md5,) = DATASETS["wmt14"].data, DATASETS["wmt14"].md5
+    assert listed == [f"  test-filtered.tgz  ({url}, md5 {md5})"]
 
 
 def test_the_official_sizes_and_checksums_are_those_of_tensorflow_datasets(tmp_path):
@@ -151,3 +172,20 @@ def test_the_official_sizes_and_checksums_are_those_of_tensorflow_datasets(tmp_p
         files = registry.problem(name, "text_source=archives").files(tmp_path)
         for pair in files["train"] + files["dev"]:
             assert infos[pair.source.url] == (pair.source.size, pair.source.sha256)
+
+
+@pytest.mark.parametrize(("edition", "dataset"), [("full", "wmt14/full"), ("filtered", "wmt14")])
+def test_the_test_sets_are_those_of_sacrebleu(tmp_path, edition, dataset):
+    known = DATASETS[dataset]
+    # The full edition is taken from its own archive where that stands there.
+    (tmp_path / "test-full.tgz").touch()
+    for name, pair in (("translate_ende", "en-de"), ("translate_ende_rev", "de-en")):
+        problem = registry.problem(name, f"text_source=archives,newstest2014={edition}")
+        (test,) = problem.files(tmp_path)["test"]
+        sides = (test.source, test.target)[:: -1 if problem.reverse else 1]
+        assert [side.members for side in sides] == [
+            (path.split("/")[1],) for path in known.langpairs[pair]
+        ]
+        for side in sides:
+            assert ([side.url], [side.md5]) == (known.data, known.md5)
+            assert side.name == side.url.rpartition("/")[2]

@@ -4,6 +4,7 @@ import hashlib
 import types
 
 import pytest
+import sacrebleu
 
 from t2t_keras import registry
 from t2t_keras.decoding.config import DecodeConfig
@@ -71,3 +72,44 @@ def test_only_scores_of_these_very_weights_are_told(record, tmp_path, capsys):
         )
     assert recorded_scores(record, checkpoint, results) == ["dev: 91.50 F1 (beam 21, alpha 0.3)"]
     assert "4 scores of the same set and step are left out" in capsys.readouterr().out
+
+
+def wmt14(**more):
+    """A run's record; newstest2014 in its filtered edition."""
+    problem = registry.problem("translate_ende", "newstest2014=filtered")
+    return types.SimpleNamespace(problem=problem, hparams_set="transformer_base", **more)
+
+
+def test_a_recorded_score_says_which_edition_and_which_conventions(tmp_path):
+    record, checkpoint = wmt14(), tmp_path / "model.ckpt-3"
+    checkpoint.write_bytes(b"weights")
+    score = {"bleu": 28.1, "signature": "nrefs:1|tok:moses"}
+    result = Result(
+        "transformer_base", "translate_ende", "test", steps=3, bleu=27.3,
+        checkpoint=hashlib.sha256(b"weights").hexdigest(), bleu_signature="nrefs:1|tok:13a",
+        conventions={"compound_split": score}, text=record.problem.text_name("test", 2737),
+        decode={"beam_size": 4, "alpha": 0.6},
+    )  # fmt: skip
+    append_result(tmp_path / "results.jsonl", result)
+    [said] = recorded_scores(record, checkpoint, tmp_path / "results.jsonl")
+    assert said == (
+        "newstest2014, filtered edition (2,737 lines): 27.30 BLEU (beam 4, alpha 0.6; "
+        "sacrebleu nrefs:1|tok:13a), 28.10 BLEU (compound_split nrefs:1|tok:moses)"
+    )
+
+
+def test_a_measured_score_says_which_text_and_which_conventions():
+    hypothesis, reference = "Das ist ein Hausboot auf dem See.", "Das ist ein Boot auf dem See."
+    translator = types.SimpleNamespace(
+        models=[],
+        config=DecodeConfig(),
+        translate=lambda lines: [Translation(hypothesis, 0.0) for _ in lines],
+    )
+    text = (["It is a boat on the lake."], [reference])
+    said = measured_score(translator, wmt14(), "float32", text)
+    name = "newstest2013 (1 lines; as published it has 3,000)"
+    expected = sacrebleu.corpus_bleu([hypothesis], [[reference]]).score
+    assert said.startswith(f"{name}: {expected:.2f} BLEU (beam 4, alpha 0.6; sacrebleu nrefs:1|")
+    assert f", {expected:.2f} BLEU (tokenised nrefs:1|" in said
+    assert f", {expected:.2f} BLEU (compound_split nrefs:1|" in said
+    assert measured_score(translator, wmt14(), "int8", text).startswith(f"{name}: ")

@@ -3,7 +3,13 @@ import random
 import pytest
 
 from t2t_keras.trees import symbols as kinds
-from t2t_keras.trees.symbols import rebuilt, symbols, vocabulary_symbols, words_of
+from t2t_keras.trees.symbols import (
+    rebuilt,
+    symbols,
+    symbols_among,
+    vocabulary_symbols,
+    words_of,
+)
 from t2t_keras.trees.tree import bracketed, words
 from t2t_keras.trees.treebank import labels, parsed
 
@@ -50,6 +56,21 @@ def test_every_repair_is_counted(output, expected, repairs):
     tree, found = rebuilt(output.split(), WORDS)
     assert bracketed(tree) == expected
     assert {kind: count for kind, count in found.items() if count} == repairs
+
+
+def test_a_label_that_there_is_not_is_a_repair():
+    """A model can write a piece of a word right behind a bracket."""
+    pieces = ["\u2581(S", "\u2581/S)", "\u2581(NN)", "\u2581the", "dog", "\u2581", "<0x28>", "</s>"]
+    known = symbols_among(pieces)
+    assert known == {"(S", "/S)", "(NN)"}
+    output = "(Sdog (NN) (NN) /Sdog) (S (NNdog) (NN) /S)".split()
+    tree, repairs = rebuilt(output, WORDS, known)
+    assert bracketed(tree) == "(TOP (NN the) (NN dog) (S (NN sleeps)))"
+    assert repairs == {kinds.UNKNOWN_SYMBOL: 3}
+    # Without a vocabulary nobody can tell.
+    tree, repairs = rebuilt(output, WORDS)
+    assert bracketed(tree) == "(TOP (Sdog (NN the) (NN dog)) (S (NNdog sleeps)))"
+    assert repairs == {kinds.EXTRA_TAG: 1}
 
 
 def test_whatever_comes_out_is_a_tree_over_the_words(toy_treebank):
