@@ -151,8 +151,8 @@ def _finished_reference(flags: FlagValues, problem, asked: _Text, output: str) -
     if not (problem.finished_suffix and asked.reference):
         return None
     outputs = {"translations": output, "reference": f"{output}.reference.{problem.finished_suffix}"}
-    if flags.alignment_file:
-        outputs["alignments"] = flags.alignment_file
+    more = {"alignments": flags.alignment_file, "attention": flags.attention_file}
+    outputs |= {name: file for name, file in more.items() if file}
     reads = asked.source, asked.reference, flags.prefix_file, flags.forbidden_file
     return checked_outputs(filter(None, reads), outputs)["reference"]
 
