@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from t2t_keras.training.cluster import Cluster
 from t2t_keras.training.worker_fault import TRY_AGAIN, WorkerError
 from t2t_keras.training.worker_links import Link, wait_for_any
-from t2t_keras.training.worker_meeting import capital, ended, failed, stopped
+from t2t_keras.training.worker_meeting import capital, crashed, ended, failed, stopped
 
 # The longest that building a model, the first step, writing a checkpoint or evaluating may take.
 _BUSY_SECONDS = 3600.0
@@ -223,11 +223,7 @@ class WorkerWatch:
         return None
 
     def _gone(self, index: int) -> WorkerError:
-        return WorkerError(
-            f"{capital(self._cluster.name(index))} was killed or crashed "
-            f"{self._workers[index].where()}: its connection closed without a word. Its log or its "
-            f"system's may tell why."
-        )
+        return crashed(self._cluster, index, self._workers[index].where())
 
     def _silent(self) -> WorkerError | None:
         for index in self._links:
