@@ -77,6 +77,9 @@ class WorkerWatch:
       links: connections to the others: the chief has one to each, the others one to the chief.
       silence_seconds: how long a worker may be silent, or behind the others.
       end: ends this process; it is called in the watch's own thread.
+
+    Attributes:
+      checkpoint: the newest that is known to be whole, "" where there is none.
     """
 
     def __init__(
@@ -126,6 +129,11 @@ class WorkerWatch:
         with self._changed:
             self._changed.wait_for(lambda: self._told_checkpoint)
         return self._told_checkpoint[0]
+
+    def tell_saved(self, path: str) -> None:
+        """Tells all other workers, as the chief, that this checkpoint is whole."""
+        self.checkpoint = path
+        self._send({"saved": path})
 
     def fail(self, text: str, exit_status: int) -> None:
         """Tells the others that this worker ends with an error, and no longer watches."""
@@ -211,6 +219,7 @@ class WorkerWatch:
             return stopped(message)
         if "failed" in message:
             return failed(self._cluster, index, message)
+        self.checkpoint = message.get("saved", self.checkpoint)
         with self._changed:
             if "checkpoint" in message:
                 self._told_checkpoint = [message["checkpoint"]]

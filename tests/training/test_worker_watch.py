@@ -100,6 +100,7 @@ def test_a_killed_worker(start, addresses, victim):
     for worker in workers:
         text = said(worker, 75)
         assert f"Worker {victim} ({chief}{addresses[victim]}) was killed or crashed" in text
+        assert "The same command on every machine continues from run/model.ckpt-13." in text
     assert time.monotonic() - since < SILENCE, "nobody waited for its silence"
 
 
