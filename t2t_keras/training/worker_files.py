@@ -38,7 +38,8 @@ class ChiefCheckpoints:
         """Writes a checkpoint; no other worker's end interrupts it."""
         with self._watch.saving():
             path = self._checkpoints.save(step)
-        self._watch.tell_saved(path)
+            # Still here, where an end waits for it: or the end would name the one before.
+            self._watch.tell_saved(path)
         return path
 
 
