@@ -30,9 +30,11 @@ _CASES = [
         ("transformer_base", 37_000, 1024, 256, ""),
         ("transformer_base", 37_000, 2048, 64, ""),
         ("transformer_base", 37_000, 2048, 64, "recompute=true"),
+        ("transformer_base", 37_000, 2048, 64, "compute_dtype=bfloat16"),
         ("transformer_multi30k", 10_000, 2048, 32, ""),
         ("transformer_multi30k", 10_000, 4096, 128, ""),
         ("transformer_multi30k", 10_000, 4096, 128, "recompute=true"),
+        ("transformer_multi30k", 10_000, 4096, 128, "compute_dtype=bfloat16"),
     )
 ]
 

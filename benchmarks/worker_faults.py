@@ -2,16 +2,18 @@
 
     python benchmarks/worker_faults.py [--trials=10] [--faults=killed,stopped]
 
-Two workers train a small model; at a random step something happens to one of them. What is checked
-each time: every worker that still can ends within the stated time, with the stated exit status and
-a text that names the worker and the cause; and the same command, started again as it should be,
-ends with exactly the numbers of a run to which nothing happened.
+Two workers train a small model; at a random moment, while they start, train, evaluate or save,
+something happens to one of them. What is checked each time: every worker that still can ends within
+the stated time from that moment, with the stated exit status and a text that names the worker and
+the cause; and the same command, started again as it should be, ends with exactly the numbers of a
+run to which nothing happened.
 """
 
 import dataclasses
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -19,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -30,13 +33,34 @@ prepare_tensorflow()
 
 _TRIALS = flags.DEFINE_integer("trials", 10, "Times that each fault is tried.", 1)
 _FAULTS = flags.DEFINE_list("faults", [], "Faults to try; none = all.")
-_SEED = flags.DEFINE_integer("seed", 1, "Of the steps at which something happens.")
+_SEED = flags.DEFINE_integer("seed", 1, "Of the moments at which something happens.")
 
 _STEPS = 60
 _START_SECONDS, _TIMEOUT_SECONDS = 60, 30
 _PROBLEM, _CONFIG = "algorithmic_reverse_binary40", "train_size=300,dev_size=20"
 _SMALL = "num_layers=1,d_model=16,d_ff=32,num_heads=2,warmup_steps=10,batch_tokens=1000"
-_TRAINER = "from t2t_keras.bin.t2t_trainer import run; run()"
+_TRAINER = """
+import signal, threading, time
+from t2t_keras.environment import prepare_tensorflow
+prepare_tensorflow()
+from t2t_keras.data.shards import ExampleStore
+from t2t_keras.training.workers import SeveralWorkers
+meet, padded, stalls = SeveralWorkers.meet, ExampleStore.padded, threading.Event()
+def meet_and_tell(*arguments):
+    print(f"meets at {time.time()}", flush=True)
+    meet(*arguments)
+    print(f"met at {time.time()}", flush=True)
+def wait_or_read(*arguments):
+    # Batches are read in a thread of their own, the dev set is not.
+    if stalls.is_set() and threading.current_thread() is not threading.main_thread():
+        print(f"stalls at {time.time()}", flush=True)
+        time.sleep(3600)
+    return padded(*arguments)
+SeveralWorkers.meet, ExampleStore.padded = meet_and_tell, wait_or_read
+signal.signal(signal.SIGUSR1, lambda *_: stalls.set())
+from t2t_keras.bin.t2t_trainer import run
+run()
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,13 +69,13 @@ class Fault:
 
     Attributes:
       victim: which of the two.
-      signal: what it gets at a random step, 0 = nothing.
+      signal: what it gets at a random moment, 0 = nothing; SIGUSR1 = it waits for its data.
       starts: whether it starts at all.
       before: what its process runs first.
       data: its folder of data.
       status: what every worker exits with, but for one that was killed.
-      seconds: within which all have ended, from the fault or, where it is there from the start,
-        from the time when all could have met.
+      since: what of this moment each worker prints, where it is not that of the signal.
+      seconds: within which all have ended from that moment, as docs/distributed.md states.
       says: what each says, besides the worker's number.
     """
 
@@ -61,6 +85,7 @@ class Fault:
     before: str = ""
     data: str = "data"
     status: int = 75
+    since: str = ""
     seconds: float = 10.0
     says: str = ""
 
@@ -68,14 +93,23 @@ class Fault:
 _ALL = {
     "killed": Fault(signal=signal.SIGKILL, says="was killed or crashed"),
     "chief killed": Fault(0, signal.SIGKILL, says="was killed or crashed"),
-    "never starts": Fault(starts=False, seconds=_START_SECONDS + 10, says="did not start"),
+    "never starts": Fault(
+        starts=False, since="meets at", seconds=_START_SECONDS + 10, says="did not start"
+    ),
     "stopped": Fault(
         signal=signal.SIGSTOP, seconds=_TIMEOUT_SECONDS + 10, says="has not been heard of"
     ),
-    "other data": Fault(data="other", status=2, says="training data: "),
+    "stalls": Fault(
+        signal=signal.SIGUSR1,
+        since="stalls at",
+        seconds=_TIMEOUT_SECONDS + 10,
+        says=" stalls in step ",
+    ),
+    "other data": Fault(data="other", status=2, since="meets at", says="training data: "),
     "other version": Fault(
         before="import t2t_keras; t2t_keras.__version__ = '0.0.0'; ",
         status=2,
+        since="meets at",
         says="t2t_keras: ",
     ),
 }
@@ -92,13 +126,15 @@ def main(_) -> None:
         folder = Path(folder)
         generate(registry.problem(_PROBLEM, _CONFIG), folder / "data")
         _make_other_data(folder)
-        whole = _start(folder, "whole", Fault())
-        for process in whole.values():
-            _said(process, 0, 600)
+        started = _start(folder, "whole", Fault())
+        for process in started.values():
+            process.wait(600)
+        texts = [_said(folder, "whole", index, started[index], 0) for index in started]
+        trains = time.time() - max(_moments(texts, "met at"))
         expected = _numbers(folder / "whole")
         for name in wanted:
             ended = [
-                _try(folder, f"{name} {trial}", _ALL[name], chance.randrange(1, _STEPS - 20))
+                _try(folder, f"{name} {trial}", _ALL[name], chance.random(), trains)
                 for trial in range(_TRIALS.value)
             ]
             for trial in range(_TRIALS.value):
@@ -123,29 +159,56 @@ def _make_other_data(folder: Path) -> None:
     manifest.write_text(json.dumps(content))
 
 
-def _try(folder: Path, name: str, fault: Fault, step: int) -> float:
-    """Returns the seconds from the fault until all have ended, and lets the run end well."""
+def _try(folder: Path, name: str, fault: Fault, moment: float, seconds: float) -> float:
+    """Returns the seconds from the fault until all have ended, and lets the run end well.
+
+    Args:
+      folder: of data and runs.
+      name: of the run.
+      fault: what happens.
+      moment: when the signal comes, from 0, the workers have met, to 1, the run is nearly done.
+      seconds: that a run takes from when they have met.
+    """
     processes = _start(folder, name, fault)
-    since = time.monotonic()
+    since = 0.0
     if fault.signal:
-        while _newest_step(folder / name) < step:
-            if any(process.poll() is not None for process in processes.values()):
-                raise SystemExit(f"{name}: ended before anything happened")
-            time.sleep(0.01)
+        _wait_for(lambda: len(_moments(_outputs(folder, name, processes), "met at")) == 2)
+        if fault.signal == signal.SIGUSR1:
+            # While it starts, a worker may wait long for its data.
+            _wait_for(lambda: _newest_step(folder / name) > moment * (_STEPS - 20))
+        else:
+            time.sleep(moment * 0.7 * seconds)
+        if any(process.poll() is not None for process in processes.values()):
+            raise SystemExit(f"{name}: ended before anything happened")
         processes[fault.victim].send_signal(fault.signal)
-        since = time.monotonic()
-    limit = fault.seconds if fault.signal else fault.seconds + _START_SECONDS
+        since = time.time()
     for index in sorted(processes, key=lambda index: index == fault.victim):
         if index == fault.victim and fault.signal == signal.SIGSTOP:
             processes[index].send_signal(signal.SIGCONT)
+        processes[index].wait(fault.seconds + 2 * _START_SECONDS)
+    ended = time.time()
+    for index, process in processes.items():
         killed = index == fault.victim and fault.signal == signal.SIGKILL
-        text = _said(processes[index], -signal.SIGKILL if killed else fault.status, limit)
+        text = _said(folder, name, index, process, -signal.SIGKILL if killed else fault.status)
         if not killed and not (f"orker {fault.victim} (" in text and fault.says in text):
             raise SystemExit(f"{name}: worker {index} does not name the cause:\n{text}")
-    seconds = time.monotonic() - since
-    for process in _start(folder, name, Fault()).values():
-        _said(process, 0, 600)
-    return seconds
+    if fault.since:
+        since = max(_moments(_outputs(folder, name, processes), fault.since))
+    if ended - since > fault.seconds:
+        raise SystemExit(f"{name}: {ended - since:.1f} s, and {fault.seconds:g} s is stated")
+    again = _start(folder, name, Fault())
+    for index, process in again.items():
+        process.wait(600)
+        _said(folder, name, index, process, 0)
+    return ended - since
+
+
+def _wait_for(happened: Callable[[], bool]) -> None:
+    end = time.monotonic() + 5 * _START_SECONDS
+    while not happened():
+        if time.monotonic() > end:
+            raise SystemExit("the workers do not come to train")
+        time.sleep(0.02)
 
 
 def _start(folder: Path, name: str, fault: Fault) -> dict[int, subprocess.Popen]:
@@ -159,35 +222,45 @@ def _start(folder: Path, name: str, fault: Fault) -> dict[int, subprocess.Popen]
         if struck and not fault.starts:
             continue
         arguments = f"--problem={_PROBLEM} --problem_config={_CONFIG} --hparams={_SMALL} "
-        arguments += "--hparams_set=transformer_tiny --schedule=train --save_checkpoints_secs=0 "
+        arguments += (
+            "--hparams_set=transformer_tiny --local_eval_frequency=10 --save_checkpoints_secs=0 "
+        )
         arguments += f"--train_steps={_STEPS} --worker_start_secs={_START_SECONDS} "
         arguments += f"--worker_timeout_secs={_TIMEOUT_SECONDS}"
         task = {"type": "worker", "index": index}
-        processes[index] = subprocess.Popen(
-            [
-                *[sys.executable, "-c", (fault.before if struck else "") + _TRAINER],
-                *arguments.split(),
-                f"--data_dir={folder / (fault.data if struck else 'data')}",
-                f"--output_dir={folder / name}",
-            ],
-            env=os.environ
-            | {"TF_CONFIG": json.dumps({"cluster": {"worker": addresses}, "task": task})},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        with _output(folder, name, index).open("w") as output:
+            processes[index] = subprocess.Popen(
+                [
+                    *[sys.executable, "-c", (fault.before if struck else "") + _TRAINER],
+                    *arguments.split(),
+                    f"--data_dir={folder / (fault.data if struck else 'data')}",
+                    f"--output_dir={folder / name}",
+                ],
+                env=os.environ
+                | {"TF_CONFIG": json.dumps({"cluster": {"worker": addresses}, "task": task})},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
     return processes
 
 
-def _said(process: subprocess.Popen, status: int, seconds: float) -> str:
-    try:
-        text, _ = process.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        text, _ = process.communicate()
-        raise SystemExit(f"not ended within {seconds:g} s:\n{text}") from None
+def _output(folder: Path, name: str, index: int) -> Path:
+    return folder / f"{name}, worker {index}.log"
+
+
+def _outputs(folder: Path, name: str, indices: Iterable[int]) -> list[str]:
+    return [_output(folder, name, index).read_text(encoding="utf-8") for index in indices]
+
+
+def _moments(texts: list[str], what: str) -> list[float]:
+    """Returns at which times the workers said that something was so."""
+    return [float(each) for text in texts for each in re.findall(rf"^{what} (\S+)$", text, re.M)]
+
+
+def _said(folder: Path, name: str, index: int, process: subprocess.Popen, status: int) -> str:
+    (text,) = _outputs(folder, name, [index])
     if process.returncode != status:
-        raise SystemExit(f"exit status {process.returncode}, not {status}:\n{text}")
+        raise SystemExit(f"{name}: exit status {process.returncode}, not {status}:\n{text}")
     return text
 
 

@@ -21,6 +21,9 @@ os.environ["KERAS_BACKEND"] = "tensorflow"
 os.environ["TF_XLA_FLAGS"] = "--tf_xla_persistent_cache_directory="
 os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
 
+# Compiling by XLA takes longer than what tests compute: its last stage does without optimisation.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+
 # Tests run side by side, one process a core: threads of their own would only wait for each other.
 for threads in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
     os.environ.setdefault(threads, "1")

@@ -69,7 +69,8 @@ def main(flags: FlagValues) -> int:
     required(flags, "output_dir")
     from t2t_keras.errors import UserError
     from t2t_keras.training.cluster import cluster_from_environment
-    from t2t_keras.training.run_request import dry_run, requested_run, run_training
+    from t2t_keras.training.dry_run import dry_run
+    from t2t_keras.training.run_request import requested_run, run_training
     from t2t_keras.training.train_options import TrainOptions
 
     request = requested_run(flags.output_dir, _given(flags))
@@ -82,10 +83,10 @@ def main(flags: FlagValues) -> int:
         from t2t_keras.data.generate import generate
 
         generate(request.problem, request.data_dir, flags.tmp_dir)
-    if flags.dry_run:
-        print(dry_run(request))
-        return 0
     options = {field.name: getattr(flags, field.name) for field in dataclasses.fields(TrainOptions)}
+    if flags.dry_run:
+        print(dry_run(request, flags.output_dir, flags.worker_gpu, TrainOptions(**options)))
+        return 0
     result = run_training(request, flags.output_dir, flags.worker_gpu, **options)
     # As a shell reports a process that a signal ended, so that schedulers start it again.
     return 128 + result.signal if result.signal else 0

@@ -84,9 +84,18 @@ class TokenBatches:
         capacity = len(self.epoch(0)) * self._batch_tokens
         return float(source / capacity), float(target / capacity)
 
-    def most_padded(self) -> int:
-        """Returns the most tokens a side, padding counted, of a step of the first epoch."""
-        return max(len(batch) * int(self._lengths[batch].max()) for batch in self.epoch(0))
+    def most_padded(self, replicas: int = 1) -> int:
+        """Returns the most tokens a side, padding counted, that a replica gets of a step.
+
+        Args:
+          replicas: among which the steps are divided; those of the first epoch count.
+        """
+        most = 0
+        for batch in self.epoch(0):
+            longest = np.sort(self._lengths[batch].max(axis=1))
+            for start, end in _even_parts(longest, replicas):
+                most = max(most, (end - start) * int(longest[end - 1]))
+        return most
 
     def _cut(self, order: np.ndarray) -> list[np.ndarray]:
         totals = np.cumsum(self._lengths[order], axis=0, dtype=np.int64)

@@ -4,6 +4,7 @@ The loop around them (`training.run_loop`) is the same on every backend. What a 
 imported when it is asked for, so that none needs the packages of another.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -109,6 +110,50 @@ def gpus_of_worker(worker_gpu: int | None = None) -> int:
     return devices.gpus_of_worker(worker_gpu)
 
 
+@dataclasses.dataclass(frozen=True)
+class Devices:
+    """What a run will compute on.
+
+    Attributes:
+      gpus: the name of each GPU of this process; none = the CPU.
+      replicas: how many parts of a step are computed at the same time, by all workers.
+      fixed_shapes: whether every new shape is compiled anew.
+    """
+
+    gpus: list[str]
+    replicas: int
+    fixed_shapes: bool
+
+
+def plan_devices(
+    worker_gpu: int | None = None,
+    xla: bool = False,
+    cluster: Cluster | None = None,
+    cpu_replicas: int = 1,
+) -> Devices:
+    """Returns the devices that `make_step` would use, given the same.
+
+    Raises:
+      UserError: there are no such devices, the CPU cannot be divided, or the backend cannot train.
+    """
+    check_backend()
+    if not _is_tensorflow():
+        import jax.numpy as jnp
+
+        from t2t_keras.training.jax_step import choose_device, gpu_names
+
+        choose_device(worker_gpu, cpu_replicas)
+        return Devices(gpu_names(jnp.zeros(())), 1, fixed_shapes=True)
+    from t2t_keras.training.devices import gpu_names, visible_devices
+
+    if cluster:
+        _check_replicas_of_worker(cpu_replicas)
+        gpus = gpus_of_worker(worker_gpu)
+        return Devices(gpu_names(gpus), max(gpus, 1) * len(cluster.addresses), xla)
+    devices = visible_devices(worker_gpu, cpu_replicas)
+    return Devices(gpu_names(sum("gpu" in each for each in devices)), len(devices), xla)
+
+
 def make_step(
     record: RunRecord,
     worker_gpu: int | None = None,
@@ -140,11 +185,7 @@ def make_step(
     from t2t_keras.training.tensorflow_step import TensorFlowStep
 
     if cluster:
-        if cpu_replicas > 1:
-            raise UserError(
-                f"--cpu_replicas={cpu_replicas}: one of several workers has one replica on a CPU. "
-                f"Leave the flag out, or start more workers."
-            )
+        _check_replicas_of_worker(cpu_replicas)
         strategy = multi_worker_strategy(cluster, gpus_of_worker(worker_gpu))
     else:
         strategy = tf.distribute.MirroredStrategy(visible_devices(worker_gpu, cpu_replicas))
@@ -179,6 +220,14 @@ def make_curves(output_dir: str | Path, kinds: Sequence[str] = ("train", "eval")
     from t2t_keras.training.tensorboard_curves import TensorBoardCurves
 
     return TensorBoardCurves(output_dir, kinds)
+
+
+def _check_replicas_of_worker(cpu_replicas: int) -> None:
+    if cpu_replicas > 1:
+        raise UserError(
+            f"--cpu_replicas={cpu_replicas}: one of several workers has one replica on a CPU. "
+            f"Leave the flag out, or start more workers."
+        )
 
 
 def _is_tensorflow() -> bool:

@@ -91,6 +91,15 @@ def gpus_of_worker(worker_gpu: int | None = None) -> int:
     return _count(len(tf.config.get_visible_devices("GPU")), worker_gpu)
 
 
+def gpu_names(count: int) -> list[str]:
+    """Returns the names of the first GPUs of this machine that are visible."""
+    details = [
+        tf.config.experimental.get_device_details(gpu)
+        for gpu in tf.config.get_visible_devices("GPU")[:count]
+    ]
+    return [each.get("device_name", "GPU") for each in details]
+
+
 def multi_worker_strategy(cluster: Cluster, gpus: int) -> tf.distribute.Strategy:
     """Returns the strategy over all devices of all workers; waits until all have called it.
 

@@ -160,8 +160,7 @@ class JaxStep:
 
     def gpus(self) -> list[str]:
         """Returns the name of the GPU that it computes on; none = the CPU."""
-        devices = self._variables["iterations"].value.devices()
-        return [device.device_kind for device in devices if device.platform == "gpu"]
+        return gpu_names(self._variables["iterations"].value)
 
     def _no_totals(self):
         sums = jax.eval_shape(token_sums, jnp.zeros((1, 1, 1)), jnp.zeros((1, 1), jnp.int32))
@@ -291,6 +290,11 @@ def choose_device(worker_gpu: int | None = None, cpu_replicas: int = 1) -> None:
         )
     if len(gpus) > 1:
         print(f"Of {len(gpus)} GPUs the first is used: under JAX a run uses one device.")
+
+
+def gpu_names(array: jax.Array) -> list[str]:
+    """Returns the name of the GPU that holds an array; none = the CPU."""
+    return [device.device_kind for device in array.devices() if device.platform == "gpu"]
 
 
 def _variable(value) -> keras.Variable:

@@ -33,6 +33,7 @@ class Microbatch:
       output_dir: the run's directory.
       hparams: what the run uses.
       hardware: what it runs on; elsewhere, other sizes fit.
+      replicas: how many share it; fewer or more have other memory each.
       alone: whether no other worker has to split every step in the same way; else the number is
         what is asked for, and stays.
 
@@ -40,7 +41,14 @@ class Microbatch:
       tokens: the number; 0 where it is still to be found.
     """
 
-    def __init__(self, output_dir: str | Path, hparams: HParams, hardware: str, alone: bool = True):
+    def __init__(
+        self,
+        output_dir: str | Path,
+        hparams: HParams,
+        hardware: str,
+        replicas: int = 1,
+        alone: bool = True,
+    ):
         self._alone = alone
         self._path = Path(output_dir) / _FILE
         # One sentence must fit, in training and in evaluation.
@@ -50,6 +58,7 @@ class Microbatch:
             "microbatch_tokens": hparams.microbatch_tokens,
             "recompute": hparams.recompute,
             "hardware": hardware,
+            "replicas": replicas,
         }
         remembered = self._remembered() if alone else 0
         if remembered:
@@ -157,7 +166,7 @@ def find_microbatch(
         asked for where there are other workers.
     """
     hparams, gpus = record.hparams, step.gpus()
-    microbatch = Microbatch(output_dir, hparams, hardware_name(gpus), alone)
+    microbatch = Microbatch(output_dir, hparams, hardware_name(gpus), step.num_replicas, alone)
     if microbatch.tokens:
         return microbatch
     batches = TokenBatches(
@@ -189,7 +198,7 @@ def find_microbatch(
             more = step.num_replicas * (memory.accumulators + _MARGIN * memory.passing)
             return more <= free
 
-    microbatch.find(fits, batches.most_padded() // step.num_replicas + batches.longest)
+    microbatch.find(fits, batches.most_padded(step.num_replicas))
     print(
         f"microbatch_tokens=auto: {microbatch.tokens:,}, {how}, with sentences of "
         f"{batches.longest} tokens.",

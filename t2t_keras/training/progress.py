@@ -3,7 +3,7 @@
 import math
 import time
 
-from t2t_keras.progress_bar import SilentBar, print_beside_bar, progress_bar
+from t2t_keras.progress_bar import print_beside_bar, progress_bar
 
 # Steps between two plain lines, where there is no progress line.
 _LINE_STEPS = 100
@@ -46,9 +46,10 @@ class Totals:
 
 
 class Progress:
-    """A progress line on standard error (none where that is no terminal), and the curves.
+    """A progress line on standard error, and the curves.
 
-    Without tqdm a plain line is printed every 100 steps instead.
+    Where that is no terminal, as in a job's log, or without tqdm, a plain line is printed every 100
+    steps instead.
 
     Args:
       curves: has `write` and `close`, as `TensorBoardCurves`.
@@ -72,7 +73,7 @@ class Progress:
         )
         self._bar.update(1)
         self._bar.set_postfix_str(text, refresh=False)
-        if isinstance(self._bar, SilentBar) and self._done % _LINE_STEPS == 0:
+        if self._bar.disable and self._done % _LINE_STEPS == 0:
             self.say(f"Step {self._done:,} of {self._last:,}: {text}")
 
     def say(self, text: str) -> None:

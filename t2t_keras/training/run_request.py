@@ -110,44 +110,6 @@ def run_training(
         return train(record, generated, output_dir, make_step, options, workers)
 
 
-def dry_run(request: RunRequest) -> str:
-    """Returns what a step of the run will hold in memory on one replica, without doing one.
-
-    Where the microbatch is still to be found, it is that of a step that is not split.
-    """
-    from t2t_keras.data.batches import TokenBatches, largest_microbatch
-    from t2t_keras.training.memory import step_memory
-
-    generated, hparams = open_generated(request.problem, request.data_dir), request.hparams
-    record = request.record(generated)
-    batches = TokenBatches(
-        generated.store("train").lengths, hparams.batch_tokens, hparams.max_length, seed=0
-    )
-    most = batches.most_padded()
-    rows, length = largest_microbatch(
-        min(hparams.microbatch_tokens or most, most), batches.longest
-    ).source.shape
-    memory = step_memory(
-        hparams,
-        record.tokenizer.vocab_size,
-        record.make_model().count_params(),
-        rows * length,
-        length,
-        parts=1 if rows * length >= most else 2,
-    )
-    asked = f"{hparams.microbatch_tokens:,}" if hparams.microbatch_tokens else "auto"
-    heading = (
-        f"One replica with microbatch_tokens={asked}, at worst {rows:,} pairs of {length:,} tokens "
-        f"a side at once, compute_dtype={hparams.compute_dtype}, "
-        f"recompute={str(hparams.recompute).lower()}:"
-    )
-    sum_of = (
-        "At most: weights, optimizer, accumulators, and the larger of gradients and activations "
-        "with logits or work. What the libraries themselves take is not counted."
-    )
-    return "\n".join([heading, *memory.lines(), sum_of])
-
-
 def requested_run(output_dir: str | Path, given: dict[str, Any]) -> RunRequest:
     """Completes what is given with what the run in `output_dir` used, if there is one.
 

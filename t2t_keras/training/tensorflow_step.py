@@ -13,6 +13,7 @@ from t2t_keras.data.batches import TokenArrays
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.layers import Packing
 from t2t_keras.training.adam import Adam
+from t2t_keras.training.devices import gpu_names
 from t2t_keras.training.dropout_seeds import dropout_seeds
 from t2t_keras.training.loss_scale import FIRST_LOSS_SCALE, adapted_loss_scale
 from t2t_keras.training.losses import token_sums
@@ -181,12 +182,7 @@ class TensorFlowStep:
     def gpus(self) -> list[str]:
         """Returns the name of each GPU that it computes on; none = the CPU."""
         devices = self._strategy.extended.worker_devices
-        used = sum("device:GPU" in device for device in devices)
-        details = [
-            tf.config.experimental.get_device_details(gpu)
-            for gpu in tf.config.get_visible_devices("GPU")[:used]
-        ]
-        return [each.get("device_name", "GPU") for each in details]
+        return gpu_names(sum("device:GPU" in device for device in devices))
 
     def _inputs(self, step: int, number: int, microbatch: Sequence[TokenArrays]) -> list:
         seeds = [

@@ -37,8 +37,10 @@ class ChiefCheckpoints:
     def save(self, step: int) -> str:
         """Writes a checkpoint; no other worker's end interrupts it."""
         with self._watch.saving():
-            self._watch.checkpoint = self._checkpoints.save(step)
-        return self._watch.checkpoint
+            path = self._checkpoints.save(step)
+            # Still here, where an end waits for it: or the end would name the one before.
+            self._watch.tell_saved(path)
+        return path
 
 
 class FollowerCheckpoints:
@@ -77,8 +79,7 @@ class FollowerCheckpoints:
 
     def save(self, step: int) -> str:
         """Returns the path of what the chief writes at this step."""
-        self._watch.checkpoint = str(self._directory / f"{NAME}-{step}")
-        return self._watch.checkpoint
+        return str(self._directory / f"{NAME}-{step}")
 
 
 class FollowerCurves:

@@ -1,7 +1,7 @@
 """Before the first step: all workers are there, and would compute the same.
 
 Each other worker connects to the chief and says what it would use; the chief compares, and tells
-all whether they go on. Whoever is missing or differs is named on every worker.
+all whether they go on. Whoever is missing, differs or has ended meanwhile is named on every worker.
 """
 
 import contextlib
@@ -18,6 +18,7 @@ _MARGIN_SECONDS = 10.0
 _LOOK_SECONDS = 0.05
 # How long a worker that will not come stays to say so.
 _TELL_SECONDS = 10.0
+_MEETING = "while others were awaited"
 
 
 def meet_as_chief(cluster: Cluster, own: dict[str, str], seconds: float) -> dict[int, Link]:
@@ -32,7 +33,7 @@ def meet_as_chief(cluster: Cluster, own: dict[str, str], seconds: float) -> dict
       The connection to each other worker.
 
     Raises:
-      WorkerError: some did not come, use something else, or ended with an error. All that came
+      WorkerError: some did not come, use something else, or came and have ended. All that came
         have been told.
       UserError: the port is taken.
     """
@@ -60,19 +61,22 @@ def meet_chief(cluster: Cluster, own: dict[str, str], seconds: float) -> Link:
       The connection to the chief.
 
     Raises:
-      WorkerError: the chief cannot be reached, or says that the workers do not go on.
+      WorkerError: the chief cannot be reached, has ended, or says that the workers do not go on.
     """
     deadline, why = time.monotonic() + seconds, "no answer"
-    hello = {"hello": own, "index": cluster.index, "host": socket.gethostname()}
     while (remaining := deadline - time.monotonic()) > 0:
         try:
             link = connect(cluster.watch_address, remaining)
-            link.send(hello)
-            return _wait_for_go(cluster, link, seconds)
         except OSError as error:
-            # A chief that has just ended, or does not listen yet: it may come.
+            # The chief does not listen yet.
             why = str(error)
-        time.sleep(min(0.2, max(remaining, 0.0)))
+            time.sleep(min(0.2, max(remaining, 0.0)))
+            continue
+        try:
+            link.send({"hello": own, "index": cluster.index, "host": socket.gethostname()})
+            return _wait_for_go(cluster, link, seconds)
+        except OSError:
+            raise crashed(cluster, 0, _MEETING) from None
     host, port = cluster.watch_address
     raise WorkerError(
         f"{capital(cluster.name(0))} did not start: port {port} of {host} was not reached in "
@@ -140,7 +144,7 @@ class _Meeting:
             for link in list(self._strangers):
                 self._listen_to(link)
             for index, link in list(self.links.items()):
-                self._notice_who_leaves(index, link)
+                self._check_still_there(index, link)
             time.sleep(_LOOK_SECONDS)
 
     def _listen_to(self, link: Link) -> None:
@@ -170,13 +174,11 @@ class _Meeting:
             raise fault
         self.links[index], self._hellos[index] = link, message
 
-    def _notice_who_leaves(self, index: int, link: Link) -> None:
-        """Forgets a worker that has ended while others start: started again, it may come back."""
+    def _check_still_there(self, index: int, link: Link) -> None:
         try:
             messages = link.receive(0)
         except OSError:
-            del self.links[index]
-            return
+            raise crashed(self._cluster, index, _MEETING) from None
         for message in messages:
             if "failed" in message:
                 raise failed(self._cluster, index, message)
@@ -208,6 +210,14 @@ def failed(cluster: Cluster, index: int, message: dict) -> WorkerError:
 def ended(cluster: Cluster, index: int, text: str, exit_status: int = TRY_AGAIN) -> WorkerError:
     """Returns the fault of a worker that has ended with an error."""
     return WorkerError(f"{capital(cluster.name(index))} ended with an error: {text}", exit_status)
+
+
+def crashed(cluster: Cluster, index: int, where: str) -> WorkerError:
+    """Returns the fault of a worker whose connection has closed; `where` says what it did."""
+    return WorkerError(
+        f"{capital(cluster.name(index))} was killed or crashed {where}: its connection closed "
+        f"without a word. Its log or its system's may tell why."
+    )
 
 
 def stopped(message: dict) -> WorkerError:

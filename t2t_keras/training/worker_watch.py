@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from t2t_keras.training.cluster import Cluster
 from t2t_keras.training.worker_fault import TRY_AGAIN, WorkerError
 from t2t_keras.training.worker_links import Link, wait_for_any
-from t2t_keras.training.worker_meeting import capital, ended, failed, stopped
+from t2t_keras.training.worker_meeting import capital, crashed, ended, failed, stopped
 
 # The longest that building a model, the first step, writing a checkpoint or evaluating may take.
 _BUSY_SECONDS = 3600.0
@@ -77,6 +77,9 @@ class WorkerWatch:
       links: connections to the others: the chief has one to each, the others one to the chief.
       silence_seconds: how long a worker may be silent, or behind the others.
       end: ends this process; it is called in the watch's own thread.
+
+    Attributes:
+      checkpoint: the newest that is known to be whole, "" where there is none.
     """
 
     def __init__(
@@ -126,6 +129,11 @@ class WorkerWatch:
         with self._changed:
             self._changed.wait_for(lambda: self._told_checkpoint)
         return self._told_checkpoint[0]
+
+    def tell_saved(self, path: str) -> None:
+        """Tells all other workers, as the chief, that this checkpoint is whole."""
+        self.checkpoint = path
+        self._send({"saved": path})
 
     def fail(self, text: str, exit_status: int) -> None:
         """Tells the others that this worker ends with an error, and no longer watches."""
@@ -211,6 +219,7 @@ class WorkerWatch:
             return stopped(message)
         if "failed" in message:
             return failed(self._cluster, index, message)
+        self.checkpoint = message.get("saved", self.checkpoint)
         with self._changed:
             if "checkpoint" in message:
                 self._told_checkpoint = [message["checkpoint"]]
@@ -223,11 +232,7 @@ class WorkerWatch:
         return None
 
     def _gone(self, index: int) -> WorkerError:
-        return WorkerError(
-            f"{capital(self._cluster.name(index))} was killed or crashed "
-            f"{self._workers[index].where()}: its connection closed without a word. Its log or its "
-            f"system's may tell why."
-        )
+        return crashed(self._cluster, index, self._workers[index].where())
 
     def _silent(self) -> WorkerError | None:
         for index in self._links:

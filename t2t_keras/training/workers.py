@@ -21,8 +21,16 @@ from t2t_keras.training.worker_identity import worker_identity
 from t2t_keras.training.worker_meeting import meet_as_chief, meet_chief, tell_failure
 from t2t_keras.training.worker_watch import WorkerWatch
 
-# How long after a collective operation has failed its cause may take to be known.
-_CAUSE_SECONDS = 30.0
+# TensorFlow's errors of which a lost worker may be the cause.
+_LOSS = {
+    "AbortedError",
+    "CancelledError",
+    "DeadlineExceededError",
+    "InternalError",
+    "UnavailableError",
+}
+# How much longer than by a worker's silence its loss may take to be known; and a crash, at once.
+_CAUSE_SECONDS, _CRASH_SECONDS = 30.0, 5.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,9 +214,10 @@ class SeveralWorkers:
             tell_failure(self.cluster, text, status)
             return
         if kind.__module__.startswith("tensorflow"):
-            # Most likely another worker is gone: the watch knows, or is about to, and ends this
-            # process with the cause.
-            self._watch.wait_for_end(self._silence_seconds + _CAUSE_SECONDS)
+            # Where another worker is gone, the watch knows, or is about to, and ends this process
+            # with the cause.
+            lost = self._silence_seconds + _CAUSE_SECONDS
+            self._watch.wait_for_end(lost if kind.__name__ in _LOSS else _CRASH_SECONDS)
         self._watch.fail(text, status)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_keras.bin import t2t_trainer
+from t2t_keras.training import tensorflow_step
 
 PROBLEM = [
     "--problem=algorithmic_identity_binary40",
@@ -82,6 +84,26 @@ def test_a_dry_run_counts_memory_and_trains_nothing(run_dir, capsys):
     for name in ("weights", "optimizer", "activations", "logits", "at most"):
         assert re.search(rf"^{name} +[\d,]+ MB$", out, re.MULTILINE), name
     assert sorted(run_dir.iterdir()) == files
+
+
+def test_a_run_goes_on_compiled_by_xla(run_dir, tmp_path, monkeypatch):
+    by_xla = []
+
+    def compiled(function, **options):
+        by_xla.append(options.get("jit_compile"))
+        return tf.function(function, autograph=False, **options)
+
+    monkeypatch.setattr(tensorflow_step, "_compiled", compiled)
+    shutil.copytree(run_dir, tmp_path / "run")
+    train(
+        f"--output_dir={tmp_path / 'run'}",
+        "--hparams=microbatch_tokens=128",
+        "--train_steps=4",
+        "--schedule=train",
+        "--xla",
+    )
+    assert True in by_xla
+    assert tf.train.latest_checkpoint(str(tmp_path / "run")).endswith("-4")
 
 
 def test_a_contradicting_restart_is_refused(run_dir, capsys):

@@ -250,10 +250,11 @@ def test_no_microbatch_takes_more_than_the_largest(lengths, batches, tokens, fix
             assert padded * lengths[part].max(initial=0) <= rows * length**2
 
 
-def test_most_padded_is_what_no_step_exceeds(lengths, batches):
-    most = batches.most_padded()
-    assert BATCH_TOKENS < most < 1.5 * BATCH_TOKENS
-    parts = [len(split_batch(lengths, batch, most, 1)) for batch in batches.epoch(0)]
+@pytest.mark.parametrize("replicas", [1, 2, 8])
+def test_most_padded_is_what_no_replica_s_share_of_a_step_exceeds(lengths, batches, replicas):
+    most = batches.most_padded(replicas)
+    assert BATCH_TOKENS < replicas * most < 1.5 * BATCH_TOKENS
+    parts = [len(split_batch(lengths, batch, most, replicas)) for batch in batches.epoch(0)]
     assert set(parts) == {1}
-    parts = [len(split_batch(lengths, batch, most - 1, 1)) for batch in batches.epoch(0)]
+    parts = [len(split_batch(lengths, batch, most - 1, replicas)) for batch in batches.epoch(0)]
     assert max(parts) == 2

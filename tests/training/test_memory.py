@@ -53,6 +53,7 @@ def measured():
         ({"attention_dropout": 0.1}, 2000, 100),
         ({"relu_dropout": 0.1, "pre_norm": True}, 3000, 30),
         ({"self_attention_radius": 20}, 3000, 300),
+        ({"compute_dtype": "bfloat16", "attention_dropout": 0.1}, 2000, 100),
     ],
 )
 def test_a_step_takes_what_was_counted(measured, changes, tokens, length):

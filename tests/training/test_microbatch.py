@@ -48,6 +48,7 @@ def test_what_was_found_is_remembered_where_it_was_found(tmp_path):
     assert 4500 <= found.tokens <= 5000
     assert Microbatch(tmp_path / "run", AUTO, "8 x GPU").tokens == found.tokens
     assert Microbatch(tmp_path / "run", AUTO, "4 x GPU").tokens == 0
+    assert Microbatch(tmp_path / "run", AUTO, "8 x GPU", replicas=2).tokens == 0
     recompute = dataclasses.replace(AUTO, recompute=True)
     assert Microbatch(tmp_path / "run", recompute, "8 x GPU").tokens == 0
     assert Microbatch(tmp_path / "run", HParams(), "8 x GPU").tokens == 4096
@@ -109,6 +110,10 @@ def test_auto_is_counted_on_a_cpu(make_record, generated, tmp_path, capsys, monk
 
     assert 13 < found.tokens < 3000 / 2
     assert needed(found.tokens) < 4_000_000 < 2 * needed(found.tokens)
+    # One replica has all of the memory, and what fitted beside another is not taken for it.
+    step.num_replicas = 1
+    assert find_microbatch(step, record, generated, tmp_path).tokens > 1.5 * found.tokens
+    step.num_replicas = 2
     monkeypatch.setattr(microbatch, "free_memory", lambda: 0)
     with pytest.raises(UserError, match="does not tell how much memory is free"):
         find_microbatch(step, record, generated, tmp_path / "other")

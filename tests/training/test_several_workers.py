@@ -1,6 +1,8 @@
 """Several processes that train together: as one machine, and again after a fault."""
 
 import contextlib
+import copy
+import dataclasses
 import json
 import random
 import signal
@@ -11,11 +13,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_keras.training import worker_identity as identity
 from t2t_keras.training.cluster import Cluster
+from t2t_keras.training.run_request import RunRequest
 from t2t_keras.training.tensorflow_step import TensorFlowStep
 from t2t_keras.training.train_options import TrainOptions
 from t2t_keras.training.trainer import train
 from t2t_keras.training.worker_identity import worker_identity
+from t2t_keras.training.worker_meeting import differences
+from t2t_keras.versions import installed_versions
 
 STEPS = 16
 
@@ -73,10 +79,10 @@ def one_machine(make_record, make_strategy, generated, tmp_path_factory):
     return directory, weights
 
 
-def test_updates_are_those_of_one_machine_and_continue_bit_for_bit_after_a_kill(
+def test_updates_are_those_of_one_machine_and_continue_bit_for_bit_after_kills(
     start, one_machine, tmp_path, everything_in, newest_step
 ):
-    together, _ = start("never stopped", 2, 2, "--schedule=train_and_evaluate")
+    together, _ = start("never stopped", 2, 2, "--schedule=train_and_evaluate", "--eval_bleu")
     outputs = [process.said() for process in together]
     assert all("on 4 replica(s)" in output for output in outputs)
     checkpoint = tf.train.latest_checkpoint(str(tmp_path / "never stopped"))
@@ -89,22 +95,30 @@ def test_updates_are_those_of_one_machine_and_continue_bit_for_bit_after_a_kill(
         json.loads((each / "evaluations.json").read_text())
         for each in (tmp_path / "never stopped", directory)
     )
-    assert ours == pytest.approx(theirs, rel=1e-5)
+    # The chief alone translates, and the others wait.
+    assert set(ours) - set(theirs) == {"bleu", "score"}
+    assert {name: ours[name] for name in theirs} == pytest.approx(theirs, rel=1e-5)
     assert (tmp_path / "never stopped" / "train").is_dir(), "the chief's curves"
 
-    run, at = tmp_path / "killed", random.randrange(1, STEPS - 10)
-    saves = ["--save_checkpoints_secs=0"]
-    together, addresses = start("killed", 2, 2, *saves)
-    end = time.monotonic() + 240
-    while newest_step(run) < at:
-        assert time.monotonic() < end
-        together[0].check_running()
-        time.sleep(0.001)
-    together[1].kill()
-    assert f"Worker 1 ({addresses[1]}) was killed or crashed" in (said := together[0].said(75))
-    done = newest_step(run)
-    assert f"The same command on every machine continues from {run}/model.ckpt-{done}." in said
-    assert at <= done < STEPS, "killed before the end"
+    run, done, saves = tmp_path / "killed", 0, ["--save_checkpoints_secs=0"]
+    for victim, name in ((1, "Worker 1 ("), (0, "Worker 0 (the chief, ")):
+        together, addresses = start("killed", 2, 2, *saves)
+        before, at = done, random.randrange(done + 1, done + 5)
+        end = time.monotonic() + 240
+        while newest_step(run) < at:
+            assert time.monotonic() < end
+            together[0].check_running()
+            time.sleep(0.001)
+        together[victim].kill()
+        said = together[1 - victim].said(75)
+        assert f"{name}{addresses[victim]}) was killed or crashed" in said
+        assert not before or f"Continuing from {run}/model.ckpt-{before}." in said
+        done = newest_step(run)
+        assert at <= done < STEPS, "killed before the end"
+        # A chief that is gone may not have told of its last one; but what it told of is whole.
+        again = f"The same command on every machine continues from {run}/model.ckpt-"
+        told = int(said.partition(again)[2].partition(".")[0])
+        assert told == done or (victim == 0 and (run / f"model.ckpt-{told}.index").exists()), said
 
     together, _ = start("killed", 2, 2, *saves)
     for process in together:
@@ -132,21 +146,44 @@ def test_a_signal_to_one_of_four_stops_all_after_the_same_step(
     np.testing.assert_allclose(weights_in(f"{run}/model.ckpt-{step}"), weights[step], atol=1e-5)
 
 
-def test_what_workers_compare(make_record, generated):
+def test_what_workers_compare(make_record, generated, monkeypatch):
     cluster = Cluster(("a:1", "b:1"), 0)
 
-    def uses(gpus=0, options=None, **hparams):
+    def uses(gpus=0, options=None, data=generated, **hparams):
         record = make_record(**hparams)
-        return worker_identity(cluster, record, generated, options or TrainOptions(), gpus)
+        request = RunRequest(
+            record.problem,
+            record.model,
+            record.hparams_set,
+            record.hparams,
+            record.random_seed,
+            record.data_dir,
+        )
+        return worker_identity(cluster, request.record(data), data, options or TrainOptions(), gpus)
+
+    chief = uses()
 
     def unlike(**changes):
-        before, after = uses(), uses(**changes)
-        return {name for name in after if after[name] != before[name]}
+        lines = differences(cluster, chief, 1, uses(**changes))
+        assert all("on worker 0 (the chief, a:1), " in line for line in lines)
+        assert all(line.endswith("on worker 1 (b:1)") for line in lines)
+        return {line.partition(": ")[0] for line in lines}
 
-    assert {"python", "tensorflow", "keras", "t2t_keras"} <= set(uses())
-    assert {"training data", "dev data", "dropout"} <= set(uses())
+    def other(split):
+        """The same data with another text of as many bytes in one of a split's files."""
+        files = copy.deepcopy(generated.manifest["files"])
+        next(files[name] for name in files if name.startswith(split))["sha256"] = "0" * 64
+        return dataclasses.replace(generated, manifest={**generated.manifest, "files": files})
+
+    assert {"python", "tensorflow", "keras", "t2t_keras", "dropout"} <= set(chief)
     assert unlike() == set()
     assert unlike(gpus=2) == {"GPUs"}
     assert unlike(dropout=0.3) == {"dropout"}
     assert unlike(microbatch_tokens=100) == {"microbatch_tokens"}
     assert unlike(options=TrainOptions(local_eval_frequency=7)) == {"--local_eval_frequency"}
+    assert unlike(data=other("train")) == {"training data"}
+    assert unlike(data=other("dev")) == {"dev data"}
+    there = installed_versions()
+    monkeypatch.setattr(identity, "installed_versions", lambda: {**there, "tensorflow": "0.1"})
+    monkeypatch.setattr(identity, "source_version", lambda: "0")
+    assert unlike() == {"tensorflow", "source of t2t_keras"}

@@ -80,13 +80,18 @@ def test_accumulated_microbatches_make_the_same_updates(
     assert said[0] == pytest.approx(one_replica[1][0], rel=1e-5)
 
 
-def test_xla_makes_the_same_updates_with_few_shapes(make_step, generated, one_replica):
-    step = make_step(dropout=0.0, xla=True)
-    steps = list(batches(generated, 1, fixed=512))
+@pytest.mark.parametrize(("replicas", "tokens"), [(1, 512), (2, 160)])
+def test_xla_makes_the_same_updates_with_few_shapes(
+    make_step, generated, one_replica, replicas, tokens
+):
+    steps = list(batches(generated, replicas, tokens, fixed=tokens))
+    assert len(steps[0][1]) > 1, "a step that is split into microbatches"
     shapes = {part.source.shape for _, parts in steps for each in parts for part in each}
-    assert shapes <= {(32, 16), (42, 12), (64, 8)}
-    weights, _ = trained(step, steps)
+    assert shapes <= {(tokens // length, length) for length in (8, 12, 16)}
+    weights, said = trained(make_step(replicas, dropout=0.0, xla=True), steps)
     np.testing.assert_allclose(weights, one_replica[0], atol=1e-5)
+    for ours, one in zip(said, one_replica[1], strict=True):
+        assert ours["loss"] == pytest.approx(one["loss"], rel=1e-5)
 
 
 def test_one_graph_serves_all_shapes(make_step, generated):

@@ -16,6 +16,7 @@ import pytest
 
 from t2t_keras.training import worker_watch
 from t2t_keras.training.cluster import Cluster
+from t2t_keras.training.worker_links import Link, connect, listen
 from t2t_keras.training.worker_watch import WorkerWatch
 
 SILENCE = 3.0
@@ -37,8 +38,8 @@ def start(addresses):
     started = []
 
     def start(index, uses=None, start=60.0, **case):
-        case |= dict(addresses=addresses, index=index, uses=uses or {}, start=start)
-        case = json.dumps({"silence": SILENCE, **case})
+        usual = dict(addresses=addresses, silence=SILENCE)
+        case = json.dumps({**usual, **case, "index": index, "uses": uses or {}, "start": start})
         script = Path(__file__).with_name("watched_worker.py")
         started.append(
             subprocess.Popen(
@@ -71,6 +72,17 @@ def said(worker, status, seconds=30):
     return text
 
 
+def to_chief(addresses):
+    """Returns a connection to the chief, as soon as it listens."""
+    end = time.monotonic() + 30
+    while True:
+        try:
+            return connect(Cluster(tuple(addresses), 1).watch_address, 1.0)
+        except OSError:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+
 def test_workers_that_finish(start):
     # One waits for the others at the end, and its silence then is no fault.
     workers = [start(index, steps=6 + 40 * index) for index in range(3)]
@@ -88,6 +100,7 @@ def test_a_killed_worker(start, addresses, victim):
     for worker in workers:
         text = said(worker, 75)
         assert f"Worker {victim} ({chief}{addresses[victim]}) was killed or crashed" in text
+        assert "The same command on every machine continues from run/model.ckpt-13." in text
     assert time.monotonic() - since < SILENCE, "nobody waited for its silence"
 
 
@@ -132,6 +145,39 @@ def test_a_chief_that_never_starts(start, addresses):
     assert "Connection refused" in text
 
 
+def test_a_worker_that_comes_and_is_killed_before_all_are_there(start, addresses):
+    # A fourth worker never comes.
+    chief = start(0, addresses=[*addresses, "localhost:1"])
+    links = {}
+    for index in (2, 1):
+        links[index] = to_chief(addresses)
+        links[index].send({"hello": {}, "index": index})
+    links[1].close()
+    since = time.monotonic()
+    text = said(chief, 75)
+    assert time.monotonic() - since < 10, "as docs/distributed.md says"
+    assert f"Worker 1 ({addresses[1]}) was killed or crashed while others were awaited" in text
+    assert "worker 3" not in text.lower()
+    assert links[2].receive(10) == [{"stop": text.strip(), "status": 75}], "told as well"
+    links[2].close()
+
+
+def test_a_chief_that_is_killed_before_all_are_there(start, addresses):
+    with listen(Cluster(tuple(addresses), 0).watch_address) as listener:
+        listener.settimeout(30)
+        worker = start(1)
+        link = Link(listener.accept()[0])
+        assert link.receive(30)[0]["index"] == 1
+    link.close()
+    since = time.monotonic()
+    text = said(worker, 75)
+    assert (
+        f"Worker 0 (the chief, {addresses[0]}) was killed or crashed while others were awaited"
+        in text
+    )
+    assert time.monotonic() - since < 10, "as docs/distributed.md says"
+
+
 def test_workers_that_differ(start):
     uses = {"tensorflow": "2.21.0", "training data": "aaaaaaaaaaaa"}
     unlike = {1: uses | {"tensorflow": "2.20.0"}, 2: uses | {"training data": "bbbbbbbbbbbb"}}
@@ -150,15 +196,9 @@ def test_two_processes_with_one_index(start):
 
 def test_a_stranger_at_the_chief_s_port_does_no_harm(start, addresses):
     workers = [start(0), start(1)]
-    port = int(addresses[0].rpartition(":")[2]) + 1000
-    end = time.monotonic() + 30
-    while time.monotonic() < end:
-        try:
-            with socket.create_connection(("localhost", port)) as connection:
-                connection.sendall(b"GET / HTTP/1.1\r\n\r\n")
-            break
-        except OSError:
-            time.sleep(0.05)
+    to_chief(addresses).close()
+    with socket.create_connection(Cluster(tuple(addresses), 1).watch_address) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\n\r\n")
     workers.append(start(2))
     for worker in workers:
         assert worker.stdout.readline() == "trains\n"

@@ -3,7 +3,9 @@
 import signal
 
 import pytest
+import tensorflow as tf
 
+from t2t_keras.errors import UserError
 from t2t_keras.training.cluster import Cluster
 from t2t_keras.training.workers import Agreed, OneWorker, SeveralWorkers
 
@@ -72,6 +74,41 @@ def test_a_signal_to_one_stops_all(lockstep):
     assert list(chief) == list(other) == [6]
     assert other[6].stop == signal.SIGINT
     assert chief[6].stop == signal.SIGTERM, "who got none ends as if by the usual one"
+
+
+class Watch:
+    """Knows of no other worker's end; takes down what it is asked and told."""
+
+    def __init__(self):
+        self.waited, self.told = [], []
+
+    def wait_for_end(self, seconds):
+        self.waited.append(seconds)
+
+    def fail(self, text, exit_status):
+        self.told.append((text, exit_status))
+
+
+@pytest.mark.parametrize(
+    ("error", "waited", "status"),
+    [
+        (tf.errors.UnavailableError(None, None, "Socket closed"), [90], 75),
+        (tf.errors.InternalError(None, None, "collective operation"), [90], 75),
+        (tf.errors.ResourceExhaustedError(None, None, "OOM"), [5], 75),
+        (tf.errors.UnknownError(None, None, "Could not start gRPC server"), [5], 75),
+        (OSError("disk full"), [], 75),
+        (UserError("no such file"), [], 2),
+    ],
+)
+def test_only_an_error_that_a_lost_worker_may_have_caused_waits_for_its_name(error, waited, status):
+    worker = SeveralWorkers(Cluster(("a:1", "b:1"), 1), gpus=0, silence_seconds=60)
+    worker._watch = watch = Watch()
+    with pytest.raises(type(error)), worker:
+        raise error
+    assert watch.waited == waited
+    ((text, told),) = watch.told
+    assert str(error) in text
+    assert told == status
 
 
 def test_one_worker_does_what_it_wants_at_once():
