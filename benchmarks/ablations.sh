@@ -9,8 +9,8 @@ set -euo pipefail
 data=${DATA:-data}
 runs=${RUNS:-runs/ablations}
 steps=${STEPS:-2000}
-# A peak rate of 0.0031: 1 · 128^-0.5 · 800^-0.5.
-common="batch_tokens=2048,dropout=0.1,learning_rate=1,warmup_steps=800"
+# A peak rate of 0.001: 0.35 · 128^-0.5 · 1000^-0.5.
+common="batch_tokens=2048,dropout=0.1,learning_rate=0.35,warmup_steps=1000"
 
 # What each row changes. Attention over parameters keeps the number of weights, but for biases:
 # 4 heads of 128 pairs and two projections have as many as d_ff 256.

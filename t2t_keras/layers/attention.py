@@ -16,7 +16,8 @@ from t2t_keras.layers.scaled_dot_product import (
 class MultiHeadAttention(keras.layers.Layer):
     """Concat(head_1, ..., head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
 
-    Section 3.2.2. The projections have no biases, and h·d_k need not equal d_model.
+    Section 3.2.2. The projections have no biases, and h·d_k need not equal d_model. W^Q, W^K and
+    W^V are initialised as one Glorot uniform matrix, side by side, as the lineage first had them.
 
     Args:
       num_heads: h.
@@ -61,13 +62,19 @@ class MultiHeadAttention(keras.layers.Layer):
         """Makes W^Q, W^K, W^V (each for all heads side by side) and W^O."""
         d_model, width = query_shape[-1], (value_shape or query_shape)[-1]
         keys, values = self.num_heads * self.d_k, self.num_heads * self.d_v
-        self.query_projection = self._add_projection("query", d_model, keys)
-        self.key_projection = self._add_projection("key", width, keys)
-        self.value_projection = self._add_projection("value", width, values)
-        self.output_projection = self._add_projection("output", values, d_model)
+        # Three Glorot matrices would make what is averaged over a sentence larger, and with it the
+        # positions of a sentence more alike from layer to layer: attention is then learned late, or
+        # never.
+        limit = (6 / (d_model + 2 * keys + values)) ** 0.5
+        self.query_projection = self._add_projection("query", d_model, keys, limit)
+        self.key_projection = self._add_projection("key", width, keys, limit)
+        self.value_projection = self._add_projection("value", width, values, limit)
+        limit = (6 / (values + d_model)) ** 0.5
+        self.output_projection = self._add_projection("output", values, d_model, limit)
 
-    def _add_projection(self, name, width_in, width_out):
-        return self.add_weight(name=name, shape=(width_in, width_out), initializer="glorot_uniform")
+    def _add_projection(self, name, width_in, width_out, limit):
+        initializer = keras.initializers.RandomUniform(-limit, limit)
+        return self.add_weight(name=name, shape=(width_in, width_out), initializer=initializer)
 
     def call(
         self,
