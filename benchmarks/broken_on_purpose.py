@@ -48,8 +48,8 @@ FAULTS = [
     Fault(
         "radius off by one",
         "layers/restricted_attention.py",
-        "near = np.abs(query - key) <= radius",
-        "near = np.abs(query - key) < radius",
+        "near = ops.abs(query - key) <= radius",
+        "near = ops.abs(query - key) < radius",
         "layers/test_restricted_attention.py",
     ),
     Fault(

@@ -32,8 +32,7 @@ def restricted_self_attention(
       [batch, heads, length, d_v].
     """
     batch, heads, length, _ = ops.shape(query)
-    block = max(radius, _SHORTEST_BLOCK)
-    block = min(block, length) if isinstance(length, int) else ops.minimum(block, length)
+    block = _bounded(max(radius, _SHORTEST_BLOCK), length)
     blocks = (length + block - 1) // block
     beside = 1 if causal else 2
     if mask is None:
@@ -61,6 +60,13 @@ def restricted_self_attention(
     )
     attended = ops.reshape(attended, (batch, heads, blocks * block, value.shape[-1]))
     return attended[:, :, :length]
+
+
+def _bounded(block, length):
+    """Returns no more than the length, which may be a tensor, but at least 1."""
+    if isinstance(length, int):
+        return max(min(block, length), 1)
+    return ops.maximum(ops.minimum(block, length), 1)
 
 
 def _near(block, radius, causal):

@@ -142,8 +142,9 @@ def test_initial_weights():
             assert values.std() == pytest.approx(32**-0.5, rel=0.03)
             assert (np.abs(values) > 2 * 32**-0.5).mean() == pytest.approx(0.0455, abs=0.01)
         elif values.ndim == 2:
-            # Glorot uniform, over the width of all heads side by side.
-            limit = (6 / sum(values.shape)) ** 0.5
+            # Glorot uniform, over the width of all heads side by side; W^Q, W^K and W^V together.
+            together = 2 * 12 * 2 + 20 * 2 if name in ("query", "key", "value") else values.shape[1]
+            limit = (6 / (values.shape[0] + together)) ** 0.5
             assert 0.97 * limit < np.abs(values).max() <= limit
             assert values.std() == pytest.approx(limit / 3**0.5, rel=0.1)
         else:
