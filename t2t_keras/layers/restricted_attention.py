@@ -32,7 +32,7 @@ def restricted_self_attention(
       [batch, heads, length, d_v].
     """
     batch, heads, length, _ = ops.shape(query)
-    block = _bounded(max(radius, _SHORTEST_BLOCK), length)
+    block = block_length(radius, length)
     blocks = (length + block - 1) // block
     beside = 1 if causal else 2
     if mask is None:
@@ -62,8 +62,9 @@ def restricted_self_attention(
     return attended[:, :, :length]
 
 
-def _bounded(block, length):
-    """Returns no more than the length, which may be a tensor, but at least 1."""
+def block_length(radius, length):
+    """Returns how many positions a block has in sentences of a length, which may be a tensor."""
+    block = max(radius, _SHORTEST_BLOCK)
     if isinstance(length, int):
         return max(min(block, length), 1)
     return ops.maximum(ops.minimum(block, length), 1)

@@ -8,6 +8,7 @@ on top.
 import dataclasses
 
 from t2t_keras.hyperparameters import HParams
+from t2t_keras.layers.restricted_attention import block_length
 
 _FLOAT32 = 4
 _BOOLEAN = 1
@@ -108,7 +109,7 @@ def _self_attention(hparams: HParams, length: int, blocks: int) -> float:
     radius = hparams.self_attention_radius
     if not radius:
         return _attention(hparams, length)
-    return _attention(hparams, blocks * min(max(radius, 16), length), copies=blocks)
+    return _attention(hparams, blocks * block_length(radius, length), copies=blocks)
 
 
 def _attention(hparams: HParams, keys: int, copies: int = 1) -> float:

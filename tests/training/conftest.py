@@ -32,15 +32,15 @@ def generated(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def make_record(generated):
-    """Returns a function that makes the record of a tiny run; its arguments are hyperparameters."""
+def make_request(generated):
+    """Returns a function that asks for a tiny run; its arguments are hyperparameters."""
 
     def make(**changes):
         hparams = dict(
             num_layers=1, d_model=16, d_ff=32, num_heads=2, warmup_steps=10, max_length=32
         )
         hparams |= dict(batch_tokens=300, microbatch_tokens=512, train_steps=8)
-        request = RunRequest(
+        return RunRequest(
             problem=generated.problem,
             model="transformer",
             hparams_set="transformer_tiny",
@@ -48,9 +48,14 @@ def make_record(generated):
             random_seed=1,
             data_dir=str(generated.directory.parent),
         )
-        return request.record(generated)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def make_record(make_request, generated):
+    """Returns a function that makes the record of a run that `make_request` asks for."""
+    return lambda **changes: make_request(**changes).record(generated)
 
 
 @pytest.fixture(scope="session")

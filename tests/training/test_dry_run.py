@@ -10,27 +10,18 @@ from t2t_keras.data.batches import TokenBatches, split_batch
 from t2t_keras.training import devices
 from t2t_keras.training.dry_run import dry_run
 from t2t_keras.training.microbatch import Microbatch
-from t2t_keras.training.run_request import RunRequest
 from t2t_keras.training.train_options import TrainOptions
 from t2t_keras.training.training_cost import hardware_name
 
 
 @pytest.fixture
-def told(make_record, generated, tmp_path, monkeypatch):
+def told(make_request, generated, tmp_path, monkeypatch):
     """Returns a function that returns what is told: replicas, pairs, tokens a side, the text."""
     # TensorFlow already computes in this process.
     monkeypatch.setattr(devices, "divide_cpu", lambda replicas, gpus: None)
 
     def told(microbatch_tokens, **options):
-        record = make_record(microbatch_tokens=microbatch_tokens, batch_tokens=3000)
-        request = RunRequest(
-            record.problem,
-            record.model,
-            record.hparams_set,
-            record.hparams,
-            record.random_seed,
-            record.data_dir,
-        )
+        request = make_request(microbatch_tokens=microbatch_tokens, batch_tokens=3000)
         text = dry_run(request, tmp_path, 0, TrainOptions(**options))
         found = re.match(r"Each of (\d+) replica.* at worst ([\d,]+) pairs of (\d+) tokens", text)
         return *(int(each.replace(",", "")) for each in found.groups()), text
@@ -66,8 +57,8 @@ def test_fixed_shapes_are_rounded_up_and_filled(told):
     assert pairs * length == 100_000
 
 
-def test_what_the_run_remembers_is_taken(told, make_record, tmp_path, capsys):
-    hparams = make_record(microbatch_tokens=0, batch_tokens=3000).hparams
+def test_what_the_run_remembers_is_taken(told, make_request, tmp_path, capsys):
+    hparams = make_request(microbatch_tokens=0, batch_tokens=3000).hparams
     Microbatch(tmp_path, hparams, hardware_name()).find(lambda tokens: tokens <= 130, 3000)
     tokens = json.loads((tmp_path / "microbatch.json").read_text())["tokens"]
     _, pairs, length, text = told(0)

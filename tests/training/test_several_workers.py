@@ -15,7 +15,6 @@ import tensorflow as tf
 
 from t2t_keras.training import worker_identity as identity
 from t2t_keras.training.cluster import Cluster
-from t2t_keras.training.run_request import RunRequest
 from t2t_keras.training.tensorflow_step import TensorFlowStep
 from t2t_keras.training.train_options import TrainOptions
 from t2t_keras.training.trainer import train
@@ -146,19 +145,11 @@ def test_a_signal_to_one_of_four_stops_all_after_the_same_step(
     np.testing.assert_allclose(weights_in(f"{run}/model.ckpt-{step}"), weights[step], atol=1e-5)
 
 
-def test_what_workers_compare(make_record, generated, monkeypatch):
+def test_what_workers_compare(make_request, generated, monkeypatch):
     cluster = Cluster(("a:1", "b:1"), 0)
 
     def uses(gpus=0, options=None, data=generated, **hparams):
-        record = make_record(**hparams)
-        request = RunRequest(
-            record.problem,
-            record.model,
-            record.hparams_set,
-            record.hparams,
-            record.random_seed,
-            record.data_dir,
-        )
+        request = make_request(**hparams)
         return worker_identity(cluster, request.record(data), data, options or TrainOptions(), gpus)
 
     chief = uses()
