@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from t2t_keras.data.text_files import read_lines
+from t2t_keras.data.text_files import line_name, read_lines
 
 
 class Chunk(Protocol):
@@ -26,7 +26,7 @@ class Chunk(Protocol):
         """Yields source and target lines, from the pair `skip` on each `every`-th."""
 
     def place(self, index: int, side: int) -> str:
-        """Returns "file:line" of the pair with this index in the chunk."""
+        """Returns "folder/file:line" of the pair with this index in the chunk."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,8 +52,8 @@ class FileChunk:
         return itertools.islice(zip(sources, targets, strict=True), skip, None, every)
 
     def place(self, index: int, side: int) -> str:
-        """Returns "file:line" of the pair with this index in the chunk."""
-        return f"{(self.source, self.target)[side].name}:{self.first_line + index}"
+        """Returns "folder/file:line" of the pair with this index in the chunk."""
+        return line_name((self.source, self.target)[side], self.first_line + index)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -113,3 +113,8 @@ def is_text(line: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def line_name(path: Path, line: int) -> str:
+    """Returns "folder/file:line": corpora often call their files alike, as train.en."""
+    return f"{'/'.join(path.parts[-2:])}:{line}"

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from t2t_keras.data.text_files import line_name
 from t2t_keras.trees.symbols import symbols, vocabulary_symbols
 from t2t_keras.trees.tree import words
 from t2t_keras.trees.treebank import TreeText, cleaned, labels, tree_texts, trees_of
@@ -66,7 +67,7 @@ class TreeChunk:
                 yield tuple(side.encode("utf-8") for side in pair)
 
     def place(self, index: int, side: int) -> str:
-        """Returns "file:line" of the pair with this index in the chunk."""
+        """Returns "folder/file:line" of the pair with this index in the chunk."""
         return self._places[index]
 
     def _texts(self) -> Iterator[tuple[Path, TreeText]]:
@@ -78,7 +79,7 @@ class TreeChunk:
     @functools.cached_property
     def _places(self) -> list[str]:
         return [
-            f"{path.name}:{text.line}" for path, text in self._texts() for _ in trees_of(text, path)
+            line_name(path, text.line) for path, text in self._texts() for _ in trees_of(text, path)
         ]
 
 

@@ -72,8 +72,11 @@ def test_each_filter(tmp_dir, tmp_path, name, options):
     assert kept == [pair for number, pair in enumerate(PAIRS) if number not in gone]
     side = "de" if name == "length_ratio" else "en"
     assert splits["train"]["left_out"] == {
-        "with an empty line": {"count": 1, "first": ["train.en:11"]},
-        reason: {"count": len(indices), "first": [f"train.{side}:{n + 1}" for n in indices]},
+        "with an empty line": {"count": 1, "first": [f"{tmp_dir.name}/train.en:11"]},
+        reason: {
+            "count": len(indices),
+            "first": [f"{tmp_dir.name}/train.{side}:{n + 1}" for n in indices],
+        },
     }
     # Dev sets are not filtered.
     assert splits["dev"]["examples"] == len(PAIRS) - 1
@@ -84,7 +87,8 @@ def test_all_of_them_count_a_pair_once(tmp_dir, tmp_path, capsys):
     assert kept == [PAIRS[number] for number in (0, 1, 7, 11)]
     counts = {reason: entry["count"] for reason, entry in splits["train"]["left_out"].items()}
     assert sorted(counts.values()) == [1, 1, 2, 2, 2]
-    assert "left out: 2 in another language (train.en:4, train.en:5)" in capsys.readouterr().out
+    places = f"{tmp_dir.name}/train.en:4, {tmp_dir.name}/train.en:5"
+    assert f"left out: 2 in another language ({places})" in capsys.readouterr().out
 
 
 def test_languages_of_real_text(shared_data):

@@ -106,7 +106,7 @@ def test_the_number_of_workers_changes_nothing(problem, tmp_path):
     assert json.loads(one["manifest.json"])["splits"]["train"]["left_out"] == {
         "with invalid UTF-8": {
             "count": 12,
-            "first": [f"train.en:{number}" for number in (8, 28, 48, 68, 88)],
+            "first": [f"text/train.en:{number}" for number in (8, 28, 48, 68, 88)],
         }
     }
 
@@ -130,20 +130,23 @@ def test_what_cannot_be_used_is_left_out_and_counted(problem, tmp_path, capsys):
     assert train["left_out"] == {
         "with invalid UTF-8": {
             "count": 4,
-            "first": ["train.en:4", "train.de:7", "train.en:61", "train.de:73"],
+            "first": ["text/train.en:4", "text/train.de:7", "text/train.en:61", "text/train.de:73"],
         },
-        "with an empty line": {"count": 3, "first": ["train.en:5", "train.de:6", "train.de:230"]},
+        "with an empty line": {
+            "count": 3,
+            "first": ["text/train.en:5", "text/train.de:6", "text/train.de:230"],
+        },
         "longer than max_pair_length=512 tokens": {
             "count": 2,
-            "first": ["train.en:71", "train.de:72"],
+            "first": ["text/train.en:71", "text/train.de:72"],
         },
     }
     assert train["examples"] == 230 - 9
     # Long sentences stay in dev: without them it would be another dev set.
     assert dev["examples"] == 25 - 2
     assert dev["left_out"] == {
-        "with an empty line": {"count": 1, "first": ["dev.en:3"]},
-        "with invalid UTF-8": {"count": 1, "first": ["dev.en:25"]},
+        "with an empty line": {"count": 1, "first": ["text/dev.en:3"]},
+        "with invalid UTF-8": {"count": 1, "first": ["text/dev.en:25"]},
     }
     generated = open_generated(problem, tmp_path)
     sources, references = generated.text("dev")
@@ -154,8 +157,11 @@ def test_what_cannot_be_used_is_left_out_and_counted(problem, tmp_path, capsys):
         sentence("en", "train", number) for number in kept
     ]
     printed = capsys.readouterr().out
-    assert "left out: 3 with an empty line (train.en:5, train.de:6, train.de:230)" in printed
-    assert "left out: 2 longer than max_pair_length=512 tokens (train.en:71" in printed
+    assert (
+        "left out: 3 with an empty line (text/train.en:5, text/train.de:6, text/train.de:230)"
+        in printed
+    )
+    assert "left out: 2 longer than max_pair_length=512 tokens (text/train.en:71" in printed
 
 
 def test_exactly_the_longest_pair_is_kept(problem, tmp_dir, tmp_path):

@@ -176,8 +176,9 @@ def test_a_process_killed_while_it_writes(problem, tmp_dir, tmp_path, capsys, nu
     errors = process.communicate(timeout=60)[1]
     assert process.returncode != 0
     if number == signal.SIGINT:
-        assert errors.count("Traceback") == 1
-        assert errors.strip().endswith("KeyboardInterrupt")
+        assert "KeyboardInterrupt" in errors
+        # What multiprocessing prints above the traceback of a worker.
+        assert not re.search(r"^Process \w*Process-\d+", errors, re.MULTILINE)
     # The workers end too, and write nothing more.
     wait_until(lambda: group_is_gone(process.pid))
     assert not (directory / "manifest.json").exists()

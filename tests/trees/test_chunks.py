@@ -46,14 +46,15 @@ def test_chunks_divide_the_trees(files, size):
 
 
 def test_places_and_trees_without_words(tmp_path):
-    path = tmp_path / "a.trees"
+    path = tmp_path / "02" / "a.trees"
+    path.parent.mkdir()
     path.write_text("\n(S (NN a))\n(())\n( (S\n (NN b))) (S (-NONE- *))\n(S (NN c))\n")
     [chunk] = tree_chunks([path], 10)
     assert read(chunk) == [
         ("a", "(S (NN) /S)"), ("", ""), ("b", "(S (NN) /S)"), ("", ""), ("c", "(S (NN) /S)")
     ]  # fmt: skip
     places = [chunk.place(index, 0) for index in range(5)]
-    assert places == ["a.trees:2", "a.trees:3", "a.trees:4", "a.trees:4", "a.trees:6"]
+    assert places == [f"02/a.trees:{line}" for line in (2, 3, 4, 4, 6)]
 
 
 def touch(folder, *names):
