@@ -77,11 +77,10 @@ def main(flags: FlagValues) -> None:
     checkpoint = checkpoint_at(flags.checkpoint_path or flags.output_dir)
     others = [checkpoint_at(path) for path in ensemble(flags)]
     made_by = {**identity(checkpoint), "ensemble": [identity(path) for path in others]}
+    config = decode_config(flags.decode_hparams, record.problem.decoding)
     if not flags.decode_interactive:
-        share_cores(decode_config(flags.decode_hparams, record.problem.decoding))
-    translator = Translator.from_run(
-        flags.output_dir, checkpoint, flags.decode_hparams, others, forbidden(flags)
-    )
+        share_cores(config)
+    translator = Translator.from_run(flags.output_dir, checkpoint, config, others, forbidden(flags))
     if flags.decode_interactive:
         write = functools.partial(print, flush=True)
         translate_typed(translator, typed_lines("> "), write)

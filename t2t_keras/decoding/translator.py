@@ -99,7 +99,7 @@ class Translator:
         cls,
         output_dir: str | Path,
         checkpoint_path: str | Path | None = None,
-        decode_hparams: str | Mapping[str, Any] = "",
+        decode_hparams: str | Mapping[str, Any] | DecodeConfig = "",
         ensemble: Sequence[str | Path] = (),
         forbidden: Sequence[str] = (),
     ) -> "Translator":
@@ -109,7 +109,7 @@ class Translator:
           output_dir: the run's directory, as `t2t-trainer` or `t2t-avg-all` wrote it.
           checkpoint_path: a checkpoint's path prefix; default: the run's newest.
           decode_hparams: decoding settings that differ from the paper's for the run's problem,
-            "name=value,..." or a mapping.
+            "name=value,..." or a mapping; or all of them.
           ensemble: more models to translate with, each the directory of a run or the path prefix of
             a checkpoint in one; they may be of other hyperparameter sets.
           forbidden: words or phrases that no translation may hold.
@@ -131,7 +131,7 @@ class Translator:
     def from_record(
         cls,
         record,
-        decode_hparams: str | Mapping[str, Any] = "",
+        decode_hparams: str | Mapping[str, Any] | DecodeConfig = "",
         ensemble: Sequence[str | Path] = (),
         forbidden: Sequence[str] = (),
     ) -> "Translator":
@@ -153,7 +153,9 @@ class Translator:
                 f"Translating needs TensorFlow: KERAS_BACKEND is {keras.backend.backend()}. Leave "
                 f"it unset."
             )
-        tokenizer, config = record.tokenizer, decode_config(decode_hparams, record.problem.decoding)
+        tokenizer, config = record.tokenizer, decode_hparams
+        if not isinstance(config, DecodeConfig):
+            config = decode_config(decode_hparams, record.problem.decoding)
         dtype = config.weights_dtype
         models = [record.make_model(dtype), *load_models(ensemble, tokenizer, dtype)]
         return cls(models, tokenizer, config, forbidden, record.problem)
