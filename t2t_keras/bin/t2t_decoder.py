@@ -20,7 +20,6 @@ from absl import flags as absl_flags
 from t2t_keras.bin.decoding_flags import define_decoding, ensemble, forbidden
 from t2t_keras.bin.flags import FlagValues, run_command
 from t2t_keras.bin.terminal import typed_lines
-from t2t_keras.data.atomic_file import write_atomically
 from t2t_keras.data.generated import open_generated
 from t2t_keras.data.text_files import read_text
 from t2t_keras.decoding.job_files import is_stream
@@ -77,11 +76,10 @@ def main(flags: FlagValues) -> None:
     checkpoint = checkpoint_at(flags.checkpoint_path or flags.output_dir)
     others = [checkpoint_at(path) for path in ensemble(flags)]
     made_by = {**identity(checkpoint), "ensemble": [identity(path) for path in others]}
+    config = decode_config(flags.decode_hparams, record.problem.decoding)
     if not flags.decode_interactive:
-        share_cores(decode_config(flags.decode_hparams, record.problem.decoding))
-    translator = Translator.from_run(
-        flags.output_dir, checkpoint, flags.decode_hparams, others, forbidden(flags)
-    )
+        share_cores(config)
+    translator = Translator.from_run(flags.output_dir, checkpoint, config, others, forbidden(flags))
     if flags.decode_interactive:
         write = functools.partial(print, flush=True)
         translate_typed(translator, typed_lines("> "), write)
@@ -108,7 +106,6 @@ def _translate(
 
     config = translator.config
     output = _output(flags, asked.output, f"beam{config.beam_size}.alpha{config.alpha:g}.decodes")
-    finished_reference = _finished_reference(flags, record.problem, asked, output)
     translate_file(
         translator,
         asked.source,
@@ -117,7 +114,8 @@ def _translate(
         flags.prefix_file or None,
         flags.alignment_file or None,
         flags.attention_file or None,
-        spared=[path for path in (asked.reference, flags.forbidden_file) if path],
+        references=asked.reference or None,
+        spared=[flags.forbidden_file] if flags.forbidden_file else [],
     )
     if not asked.reference:
         return
@@ -125,11 +123,6 @@ def _translate(
     score = record.problem.score(first_hypotheses(output, config), references, sources)
     name = record.problem.text_name(_split(flags), len(references))
     print(f"{name}:\n{score}" if name else score, flush=True)
-    if finished_reference:
-        right = record.problem.finished_references(sources, references)
-        content = "".join(f"{line}\n" for line in right).encode("utf-8")
-        write_atomically(finished_reference, content)
-        print(f"{finished_reference}: the references", flush=True)
     if flags.results_file:
         settings = {
             **dataclasses.asdict(config),
@@ -138,23 +131,6 @@ def _translate(
             "prefixes": flags.prefix_file,
         }
         _add_result(flags, record, made_by["checkpoint"], score, settings, name)
-
-
-def _finished_reference(flags: FlagValues, problem, asked: _Text, output: str) -> Path | None:
-    """Returns the file that the references go to beside finished outputs; None = they do not.
-
-    Raises:
-      UserError: this job reads that file, or writes something else to it.
-    """
-    from t2t_keras.decoding.job_files import checked_outputs
-
-    if not (problem.finished_suffix and asked.reference):
-        return None
-    outputs = {"translations": output, "reference": f"{output}.reference.{problem.finished_suffix}"}
-    more = {"alignments": flags.alignment_file, "attention": flags.attention_file}
-    outputs |= {name: file for name, file in more.items() if file}
-    reads = asked.source, asked.reference, flags.prefix_file, flags.forbidden_file
-    return checked_outputs(filter(None, reads), outputs)["reference"]
 
 
 def _check_combination(flags: FlagValues) -> None:

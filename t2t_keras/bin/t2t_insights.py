@@ -8,12 +8,13 @@ t2t-insights --output_dir=runs/averaged --sentence="A man sleeps." \
 Layers and heads are counted from 0. Figures need matplotlib: pip install 't2t-keras[figures]'.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from absl import flags as absl_flags
 
 from t2t_keras.bin.flags import FlagValues, run_command
+from t2t_keras.data.atomic_file import check_parent
 from t2t_keras.data.text_files import is_text, read_text
 from t2t_keras.errors import UserError
 
@@ -48,7 +49,6 @@ def define_flags(flags: FlagValues) -> None:
 def main(flags: FlagValues) -> None:
     """Translates and shows as the flags say."""
     from t2t_keras.bin.recorded_run import recorded_run
-    from t2t_keras.decoding.job_files import checked_outputs
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.insights.attention_page import write_attention_page
     from t2t_keras.insights.sentence_insights import sentence_insights
@@ -57,11 +57,7 @@ def main(flags: FlagValues) -> None:
     sentences = _sentences(flags)
     figure = _figure(flags, record, sentences)
     page = Path(flags.page or Path(flags.output_dir) / "insights.html")
-    # Before the work, not after it.
-    checked_outputs(
-        [flags.sentences_from_file] if flags.sentences_from_file else [],
-        {"page": page, **({"figure": flags.figure} if figure else {})},
-    )
+    _check_files(flags, {"page": page, **({"figure": Path(flags.figure)} if figure else {})})
     translator = Translator.from_run(
         flags.output_dir, flags.checkpoint_path, _decode_settings(flags)
     )
@@ -108,6 +104,17 @@ def _figure(flags: FlagValues, record, sentences: Sequence[str]) -> tuple[int, l
     check_figure_file(flags.figure)
     check_layer_and_heads((layers, all_heads), layer, heads)
     return layer, heads
+
+
+def _check_files(flags: FlagValues, outputs: Mapping[str, Path]) -> None:
+    """Raises `UserError` where an output cannot be written: before the work, not after it."""
+    from t2t_keras.decoding.job_files import checked_outputs, is_stream
+
+    checked_outputs([flags.sentences_from_file] if flags.sentences_from_file else [], outputs)
+    for name, path in outputs.items():
+        if is_stream(path):
+            raise UserError(f"--{name} is replaced when it is complete: name a file, not '{path}'.")
+        check_parent(path)
 
 
 def _numbers(text: str) -> list[int]:

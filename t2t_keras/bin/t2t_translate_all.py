@@ -72,8 +72,9 @@ def main(flags: FlagValues) -> None:
         text = record.problem.text_name(split, len(read_text(Path(source))))
     # Looked up once: a training that goes on may write another one meanwhile.
     others = [checkpoint_at(path) for path in ensemble(flags)]
-    share_cores(decode_config(flags.decode_hparams, record.problem.decoding))
-    translator = Translator.from_record(record, flags.decode_hparams, others, forbidden(flags))
+    config = decode_config(flags.decode_hparams, record.problem.decoding)
+    share_cores(config)
+    translator = Translator.from_record(record, config, others, forbidden(flags))
     directory = Path(flags.translations_dir or Path(flags.output_dir) / "translations")
     translate_all(
         flags.output_dir,

@@ -6,6 +6,7 @@ import glob
 import hashlib
 import os
 import secrets
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -99,6 +100,21 @@ def make_parent(path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{path.parent} cannot be made: {error.strerror}.") from error
+
+
+def check_parent(path: Path) -> None:
+    """`make_parent`, and a try whether a file can be made there: before long work, not after it.
+
+    Raises:
+      UserError: the directory cannot be made or written to.
+    """
+    make_parent(path)
+    try:
+        tempfile.TemporaryFile(dir=path.parent).close()
+    except OSError as error:
+        raise UserError(
+            f"Nothing can be written in {path.parent}: {error.strerror}. Give another directory."
+        ) from error
 
 
 def sha256_of(path: Path) -> str:

@@ -106,18 +106,7 @@ def generate(
     if "duplicates" in filters:
         plan["train"] = _with_repeats(plan["train"], num_workers)
     splits, files = _encode_splits(encoder, plan, directory, journal, num_workers)
-    manifest = {
-        "problem": problem.name,
-        "config": problem.config(),
-        "versions": installed_versions(),
-        "vocabulary": {
-            "file": VOCABULARY_FILE,
-            "size": tokenizer.vocab_size,
-            "sha256": tokenizer.checksum,
-        },
-        "splits": splits,
-        "files": {VOCABULARY_FILE: record, **files},
-    }
+    manifest = _manifest(problem, tokenizer, splits, {VOCABULARY_FILE: record, **files})
     verify(directory, manifest)
     write_manifest(directory, manifest)
     journal.end()
@@ -232,6 +221,23 @@ def _encoded(
                     journal.add(shard)
             progress.update(chunk.count)
             yield shard
+
+
+def _manifest(
+    problem: Problem, tokenizer: Tokenizer, splits: dict[str, Any], files: dict[str, dict]
+) -> dict[str, Any]:
+    return {
+        "problem": problem.name,
+        "config": problem.config(),
+        "versions": installed_versions(),
+        "vocabulary": {
+            "file": VOCABULARY_FILE,
+            "size": tokenizer.vocab_size,
+            "sha256": tokenizer.checksum,
+        },
+        "splits": splits,
+        "files": files,
+    }
 
 
 def _finish_split(

@@ -4,11 +4,12 @@ import dataclasses
 import math
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from t2t_keras.data.atomic_file import sha256_of
+from t2t_keras.data.atomic_file import sha256_of, write_atomically
+from t2t_keras.data.problem import Problem
 from t2t_keras.data.text_files import read_text
 from t2t_keras.decoding.attention_file import attention_records
 from t2t_keras.decoding.config import DecodeConfig
@@ -29,6 +30,7 @@ def translate_file(
     prefixes: str | Path | None = None,
     alignments: str | Path | None = None,
     attention: str | Path | None = None,
+    references: str | Path | None = None,
     spared: Sequence[str | Path] = (),
 ) -> None:
     """Translates a file line by line into another.
@@ -36,8 +38,8 @@ def translate_file(
     An output has one line for each of the source's: the translation; with `return_beams` all
     hypotheses, divided by tabs; with `write_beam_scores` each followed by a tab and its score.
     What the translator's problem makes of translations goes to a file beside `output`, where it
-    makes something else of them. Prints how many lines there were, how many blank or cut, and how
-    long it took.
+    makes something else of them, and with it what it makes of the references. Prints how many lines
+    there were, how many blank or cut, and how long it took.
 
     Args:
       translator: what translates.
@@ -49,44 +51,27 @@ def translate_file(
       prefixes: a file with a line for each of the source's: how its translation must begin.
       alignments: a file for the word alignments, "0-0 1-2" a line (see `Translator.align`).
       attention: a file for the attention weights (see `attention_file`).
-      spared: more files that are read, as for scoring, and that no output may replace.
+      references: a file with what is right for each of the source's lines.
+      spared: more files that are read, and that no output may replace.
 
     Raises:
       UserError: a file cannot be read or written, an output is one of the files that are read, a
         line is not UTF-8, another process writes the same output, or another job was interrupted at
         it. What is translated so far is kept. Or attention or alignments are asked of an ensemble,
-        or attention where lines are split.
+        or attention where lines are split; or the references cannot be finished, as those of a
+        stream.
     """
-    config, problem = translator.config, translator.problem
-    named = {"translations": output}
-    if alignments:
-        translator.check_alignable()
-        named["alignments"] = alignments
-    if attention:
-        translator.check_alignable()
-        if config.split_long:
-            raise UserError(
-                f"{attention} gets the attention of whole lines, and split_long=true splits them: "
-                f"leave out one of them."
-            )
-        named["attention"] = attention
-    if problem.finished_suffix and not is_stream(output):
-        named["finished"] = f"{output}.{problem.finished_suffix}"
-    reads = [source, *spared, *([prefixes] if prefixes else [])]
+    config = translator.config
+    named = _named_outputs(translator, source, output, alignments, attention, references)
+    reads = [source, *spared, *(each for each in (prefixes, references) if each)]
     outputs = checked_outputs(reads, named)
+    finished_references = outputs.pop("finished references", None)
     begins = PrefixFile(prefixes, source) if prefixes else None
 
     def translate(lines: Sequence[str], number: int, progress) -> tuple[dict, Counter]:
         begun = begins.of_lines(number, len(lines)) if begins else [""] * len(lines)
         translations = list(translator.translate_stream(lines, begun, number, progress))
-        made = {"translations": [_output_line(each, config) for each in translations]}
-        if "finished" in outputs:
-            made["finished"] = [each.finished for each in translations]
-        if "alignments" in outputs:
-            aligned = translator.align(lines, translations)
-            made["alignments"] = [pharaoh(each) for each in aligned]
-        if "attention" in outputs:
-            made["attention"] = attention_records(translator, lines, translations)
+        made = _lines_of_outputs(translator, lines, translations, outputs)
         return made, _translation_counts(lines, translations)
 
     everything = {
@@ -99,6 +84,9 @@ def translate_file(
     _report(output, config, done)
     if begins and (surplus := begins.count_after(done.lines)):
         _say(output, f"{prefixes} has {surplus:,} lines more than {source}: they were not used.")
+    if finished_references:
+        _finish_references(translator.problem, source, references, finished_references)
+        _say(output, f"{finished_references}: the references")
 
 
 def score_file(
@@ -152,6 +140,64 @@ def first_hypotheses(path: str | Path, config: DecodeConfig) -> list[str]:
     lines = read_text(Path(path))
     several = config.return_beams or config.write_beam_scores
     return [line.partition("\t")[0] for line in lines] if several else lines
+
+
+def _named_outputs(
+    translator: Translator,
+    source: str | Path,
+    output: str | Path,
+    alignments: str | Path | None,
+    attention: str | Path | None,
+    references: str | Path | None,
+) -> dict[str, str | Path]:
+    """Returns what `translate_file` writes, by name; raises `UserError` where it cannot be made."""
+    named = {"translations": output}
+    if alignments:
+        translator.check_alignable()
+        named["alignments"] = alignments
+    if attention:
+        translator.check_alignable()
+        if translator.config.split_long:
+            raise UserError(
+                f"{attention} gets the attention of whole lines, and split_long=true splits them: "
+                f"leave out one of them."
+            )
+        named["attention"] = attention
+    suffix = translator.problem.finished_suffix
+    if suffix and not is_stream(output):
+        named["finished"] = f"{output}.{suffix}"
+        if references:
+            if is_stream(source):
+                raise UserError(
+                    f"References are finished with the lines they belong to, and {source} can be "
+                    f"read only once: write it to a file, or leave the references out."
+                )
+            named["finished references"] = f"{output}.reference.{suffix}"
+    return named
+
+
+def _lines_of_outputs(
+    translator: Translator,
+    lines: Sequence[str],
+    translations: Sequence[Translation],
+    outputs: Container[str],
+) -> dict[str, Iterable[str | bytes]]:
+    """Returns what each output gets for some lines, by name."""
+    made = {"translations": [_output_line(each, translator.config) for each in translations]}
+    if "finished" in outputs:
+        made["finished"] = [each.finished for each in translations]
+    if "alignments" in outputs:
+        made["alignments"] = [pharaoh(each) for each in translator.align(lines, translations)]
+    if "attention" in outputs:
+        made["attention"] = attention_records(translator, lines, translations)
+    return made
+
+
+def _finish_references(
+    problem: Problem, source: str | Path, references: str | Path, output: Path
+) -> None:
+    right = problem.finished_references(read_text(Path(source)), read_text(Path(references)))
+    write_atomically(output, "".join(f"{each}\n" for each in right).encode("utf-8"))
 
 
 def _translation_counts(lines: Sequence[str], translations: Sequence[Translation]) -> Counter:

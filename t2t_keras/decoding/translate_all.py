@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,18 +62,7 @@ def translate_all(
     for file in (source, prefixes):
         if file:
             check_readable(Path(file))
-    made_by = {
-        "problem": record.problem.name,
-        "hparams_set": record.hparams_set,
-        "random_seed": record.random_seed,
-        "training_data": record.data,
-        "source": sha256_of(Path(source)),
-        "text": text,
-        "prefixes": sha256_of(Path(prefixes)) if prefixes else "",
-        "ensemble": [identity(checkpoint) for checkpoint in ensemble],
-        "forbidden": list(translator.forbidden),
-        **dataclasses.asdict(translator.config),
-    }
+    made_by = _made_by(record, translator, source, text, prefixes, ensemble)
     _check_the_same(output, made_by)
     before = _translations(output)
     follower = follow_run(output_dir, patience, min_steps, done=before)
@@ -90,6 +79,29 @@ def translate_all(
         print(f"{Path(path).name}: translating {source}", flush=True)
         translate_file(translator, source, f"{output}-{step}", {**made_by, **loaded}, prefixes)
     return _summary(output_dir, output, min_steps, follower.skipped)
+
+
+def _made_by(
+    record: RunRecord,
+    translator: Translator,
+    source: str | Path,
+    text: str,
+    prefixes: str | Path | None,
+    ensemble: Sequence[str],
+) -> dict[str, Any]:
+    """Returns what all translations are made by, besides the checkpoint of each."""
+    return {
+        "problem": record.problem.name,
+        "hparams_set": record.hparams_set,
+        "random_seed": record.random_seed,
+        "training_data": record.data,
+        "source": sha256_of(Path(source)),
+        "text": text,
+        "prefixes": sha256_of(Path(prefixes)) if prefixes else "",
+        "ensemble": [identity(checkpoint) for checkpoint in ensemble],
+        "forbidden": list(translator.forbidden),
+        **dataclasses.asdict(translator.config),
+    }
 
 
 def _check_the_same(output: Path, made_by: Mapping[str, Any]) -> None:

@@ -13,17 +13,15 @@ import tensorflow as tf
 from t2t_keras.data.problem import Problem
 from t2t_keras.data.tokenizer import EOS_ID, PADDING_ID, Tokenizer
 from t2t_keras.decoding.attention_weights import AttentionWeights
-from t2t_keras.decoding.batching import padded, padded_to_few_shapes
 from t2t_keras.decoding.config import DecodeConfig, decode_config
 from t2t_keras.decoding.constraints import Constraints
 from t2t_keras.decoding.ensemble import Ensemble
 from t2t_keras.decoding.forbidden import forbidden_sequences
 from t2t_keras.decoding.given_pairs import GivenPairs
 from t2t_keras.decoding.line_alignment import line_alignments
+from t2t_keras.decoding.line_search import LineSearch
 from t2t_keras.decoding.loop import Hypotheses
-from t2t_keras.decoding.probability_checks import check_found
 from t2t_keras.decoding.search import Search
-from t2t_keras.decoding.side_by_side import shared_batches, side_by_side
 from t2t_keras.decoding.source_text import (
     Source,
     check_lines,
@@ -88,6 +86,7 @@ class Translator:
                 padding_id=PADDING_ID,
             ),
         )
+        self._line_search = LineSearch(self._search, tokenizer, self.config)
         self._pairs = GivenPairs(self._ensemble, self.config)
 
     @property
@@ -100,7 +99,7 @@ class Translator:
         cls,
         output_dir: str | Path,
         checkpoint_path: str | Path | None = None,
-        decode_hparams: str | Mapping[str, Any] = "",
+        decode_hparams: str | Mapping[str, Any] | DecodeConfig = "",
         ensemble: Sequence[str | Path] = (),
         forbidden: Sequence[str] = (),
     ) -> "Translator":
@@ -110,7 +109,7 @@ class Translator:
           output_dir: the run's directory, as `t2t-trainer` or `t2t-avg-all` wrote it.
           checkpoint_path: a checkpoint's path prefix; default: the run's newest.
           decode_hparams: decoding settings that differ from the paper's for the run's problem,
-            "name=value,..." or a mapping.
+            "name=value,..." or a mapping; or all of them.
           ensemble: more models to translate with, each the directory of a run or the path prefix of
             a checkpoint in one; they may be of other hyperparameter sets.
           forbidden: words or phrases that no translation may hold.
@@ -132,7 +131,7 @@ class Translator:
     def from_record(
         cls,
         record,
-        decode_hparams: str | Mapping[str, Any] = "",
+        decode_hparams: str | Mapping[str, Any] | DecodeConfig = "",
         ensemble: Sequence[str | Path] = (),
         forbidden: Sequence[str] = (),
     ) -> "Translator":
@@ -154,7 +153,9 @@ class Translator:
                 f"Translating needs TensorFlow: KERAS_BACKEND is {keras.backend.backend()}. Leave "
                 f"it unset."
             )
-        tokenizer, config = record.tokenizer, decode_config(decode_hparams, record.problem.decoding)
+        tokenizer, config = record.tokenizer, decode_hparams
+        if not isinstance(config, DecodeConfig):
+            config = decode_config(decode_hparams, record.problem.decoding)
         dtype = config.weights_dtype
         models = [record.make_model(dtype), *load_models(ensemble, tokenizer, dtype)]
         return cls(models, tokenizer, config, forbidden, record.problem)
@@ -316,33 +317,11 @@ class Translator:
         first_number: int,
         progress: Callable[[int], object],
     ) -> list[Translation]:
-        lines, config = self._prepared(lines), self.config
+        lines = self._prepared(lines)
         sources = self._read(lines)
         begun = [ids[:-1] for ids in encode_text(prefixes, self.tokenizer)]
-        # The parts of a line by (line, part); its prefix belongs to the first.
-        parts = {
-            (number, part): ids
-            for number, source in enumerate(sources)
-            for part, ids in enumerate(source.parts)
-        }
-
-        def translated(batch: list[tuple[int, int]]) -> list[list[Hypothesis]]:
-            begins = [begun[number] if part == 0 else begun[number][:0] for number, part in batch]
-            # A line's parts are told apart from other lines.
-            numbers = [first_number + number + (part << 24) for number, part in batch]
-            return self._translate_batch([parts[key] for key in batch], begins, numbers)
-
-        found = {}
-        in_turn = shared_batches({key: len(ids) for key, ids in parts.items()}, config)
-        for batch, hypotheses in side_by_side(translated, in_turn, config):
-            found.update(zip(batch, hypotheses, strict=True))
-            progress(len(batch))
-        return [
-            self._translation(
-                line, source, begins, [found[number, part] for part in range(len(source.parts))]
-            )
-            for number, (line, source, begins) in enumerate(zip(lines, sources, begun, strict=True))
-        ]
+        found = self._line_search(sources, begun, first_number, progress)
+        return [self._translation(*each) for each in zip(lines, sources, begun, found, strict=True)]
 
     def _translation(
         self,
@@ -373,29 +352,3 @@ class Translator:
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
         most = self.config.max_input_length
         return read_pairs(self._prepared(sources), targets, self.tokenizer, most, names)
-
-    def _translate_batch(
-        self,
-        sources: Sequence[np.ndarray],
-        prefixes: Sequence[np.ndarray],
-        numbers: Sequence[int],
-    ) -> list[list[Hypothesis]]:
-        numbers = np.array(numbers) & 0x7FFFFFFF
-        if self.config.xla:
-            source = padded_to_few_shapes(sources, self.config.batch_tokens)
-            added = len(source) - len(sources)
-            prefixes = padded_to_few_shapes([*prefixes, *[prefixes[0][:0]] * added], len(source))
-            numbers = np.pad(numbers, [0, added])
-        else:
-            source, prefixes = padded(sources), padded(prefixes)
-        ids, scores = self.search(source, prefixes, numbers.astype(np.int32))
-        ids, scores = ids.numpy()[: len(sources)], scores.numpy()[: len(sources)]
-        check_found(scores)
-        return [
-            [
-                Hypothesis(text, float(score))
-                for text, score in zip(self.tokenizer.decode(row), row_scores, strict=True)
-                if np.isfinite(score)
-            ]
-            for row, row_scores in zip(ids, scores, strict=True)
-        ]

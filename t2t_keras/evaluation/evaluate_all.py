@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from t2t_keras.data.generated import Generated
@@ -85,11 +85,7 @@ def evaluate_all(
             score = evaluator.score() if eval_bleu else None
             points = scalars | (dict([score.main]) if score else {})
             log.add(result(path, score, scalars), points)
-            values = ", ".join(f"{name} {value:.4g}" for name, value in points.items())
-            seconds = time.monotonic() - start
-            print(f"{text or split} at step {number:,}: {values} ({seconds:.0f} s)")
-            if score:
-                print(score, flush=True)
+            _report(text or split, number, points, score, time.monotonic() - start)
             scored.append(number)
     if not scored and not before:
         raise UserError(
@@ -98,3 +94,12 @@ def evaluate_all(
         )
     print(f"{log.results_file}: {len(scored) + len(before):,} checkpoints.", flush=True)
     return scored
+
+
+def _report(
+    text: str, number: int, points: Mapping[str, float], score: object, seconds: float
+) -> None:
+    values = ", ".join(f"{name} {value:.4g}" for name, value in points.items())
+    print(f"{text} at step {number:,}: {values} ({seconds:.0f} s)")
+    if score:
+        print(score, flush=True)

@@ -159,10 +159,25 @@ def _result(values: Any) -> Result:
             raise ValueError(f"a result has no '{name}'")
         if not _fits(value, kinds[name]):
             raise ValueError(f"'{name}' cannot be {value!r}")
+    for name, score in values.get("conventions", {}).items():
+        if not _is_convention_score(score):
+            raise ValueError(
+                f"'conventions' cannot have {score!r} as '{name}', only "
+                f'{{"bleu": <number>, "signature": <text>}}'
+            )
     missing = [name for name in ("set", "problem", "split") if name not in values]
     if missing:
         raise ValueError(f"it has no '{missing[0]}'")
     return Result(**values)
+
+
+def _is_convention_score(score: Any) -> bool:
+    return (
+        isinstance(score, dict)
+        and score.keys() == {"bleu", "signature"}
+        and _fits(score["bleu"], float)
+        and isinstance(score["signature"], str)
+    )
 
 
 def _fits(value: Any, kind: Any) -> bool:

@@ -1,5 +1,6 @@
 import base64
 import json
+import os
 import re
 
 import numpy as np
@@ -110,18 +111,27 @@ def test_a_file_of_sentences(random_run, tmp_path, capsys):
         (["--sentence=x", "--figure=a.svg", "--figure_kind=croos"], "figure_kind"),
         (["--sentences_from_file=TWO", "--figure=a.svg"], "shows one sentence; .* has 2"),
         (["--sentence=x", "--page=TWO/page.html"], "cannot be made"),
+        (["--sentence=x", "--page=/proc/page.html"], "Nothing can be written in /proc: "),
+        (["--sentence=x", "--figure=/proc/a.svg"], "Nothing can be written in /proc: "),
+        (["--sentence=x", "--page=PIPE"], "--page .*: name a file, not '.*pipe'"),
+        (["--sentence=x", "--page=-"], "--page .*: name a file, not '-'"),
         (["--sentences_from_file=ONE", "--page=ONE"], "write over .*one.txt, which is read"),
         (["--sentences_from_file=ONE", "--figure=LINK"], "write over .*one.txt, which is read"),
         (["--sentence=x", "--page=NEW", "--figure=NEW"], "write over .*new.svg, another output"),
         (["--sentence=x", "--page=FOLDER"], "is a directory"),
     ],
 )
-def test_errors_are_one_message(random_run, tmp_path, capsys, flags, message):
+def test_errors_are_one_message_before_the_work(
+    random_run, tmp_path, capsys, monkeypatch, flags, message
+):
     pytest.importorskip("matplotlib", reason="needs matplotlib")
+    monkeypatch.delattr(Translator, "from_run")
+    os.mkfifo(tmp_path / "pipe")
     (tmp_path / "one.txt").write_text("A\n")
     (tmp_path / "two.txt").write_text("A\nB\n")
     (tmp_path / "link.svg").symlink_to("one.txt")
-    files = dict(ONE="one.txt", TWO="two.txt", LINK="link.svg", NEW="new.svg", FOLDER="")
+    files = dict(ONE="one.txt", TWO="two.txt", LINK="link.svg", NEW="new.svg", PIPE="pipe")
+    files["FOLDER"] = ""
     for name, file in files.items():
         flags = [flag.replace(name, str(tmp_path / file)) for flag in flags]
     with pytest.raises(SystemExit) as caught:

@@ -212,6 +212,13 @@ class Trees(Problem):
         (dict(output="out", alignments="out.partial"), r"out\.partial, another output"),
         (dict(output="out", alignments="out.progress.json"), "another output"),
         (dict(output="out", alignments="out.trees"), "another output"),
+        (dict(output="r.txt", references="r.txt"), r"r\.txt, which is read"),
+        (dict(output="out", references="out.reference.trees"), "reference.trees, which is read"),
+        (
+            dict(output="out", references="r.txt", attention="out.reference.trees"),
+            "reference.trees, another output",
+        ),
+        (dict(source="/dev/null", output="out", references="r.txt"), "/dev/null can be read only"),
         (dict(source="out.partial", output="out"), r"out\.partial, which is read"),
         (dict(output="out", alignments="folder"), "folder is a directory"),
         (dict(output="folder"), r"folder is a directory: .* folder/out"),
@@ -219,7 +226,7 @@ class Trees(Problem):
     ],
 )
 def test_no_file_is_written_over_another(write, tmp_path, files, message):
-    for name in ("in.txt", "p.txt", "r.txt", "out.partial"):
+    for name in ("in.txt", "p.txt", "r.txt", "out.partial", "out.reference.trees"):
         write(name, "a\n")
     (tmp_path / "link").symlink_to("in.txt")
     (tmp_path / "hard").hardlink_to(tmp_path / "in.txt")
@@ -251,11 +258,16 @@ def test_all_outputs_of_a_line(write, tmp_path):
         def finished(self, source, output):
             return f"{source}{output.upper()}"
 
-    translate_file(Repeats(Shouted()), source, output, MADE_BY, alignments=tmp_path / "al.txt")
+        def finished_references(self, sources, references):
+            return [f"{source}-{right}" for source, right in zip(sources, references, strict=True)]
+
+    more = dict(alignments=tmp_path / "al.txt", references=write("right", "x\ny\nz\n"))
+    translate_file(Repeats(Shouted()), source, output, MADE_BY, **more)
     assert output.read_text() == "a\nb\nc\n"
     assert (tmp_path / "out.txt.trees").read_text() == "aA\nbB\ncC\n"
+    assert (tmp_path / "out.txt.reference.trees").read_text() == "a-x\nb-y\nc-z\n"
     assert (tmp_path / "al.txt").read_text() == "0-0\n1-0\n0-0\n"
-    assert len(list(tmp_path.iterdir())) == 4
+    assert len(list(tmp_path.iterdir())) == 6
 
 
 def test_attention_goes_on_where_it_was_interrupted(write, tmp_path, monkeypatch):

@@ -78,6 +78,36 @@ def test_torn_and_wrong_lines_are_named_and_left_out(tmp_path, capsys):
     assert "'bleu' cannot be nan" in lines[6]
 
 
+OTHER_CONVENTIONS = {
+    "tokenised": {"bleu": 27.5, "signature": "tok:moses"},
+    "compound_split": {"bleu": 28, "signature": "tok:moses-compounds-split"},
+}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        27.5,
+        None,
+        {},
+        {"bleu": 27.5},
+        {"bleu": "27.5", "signature": "tok:moses"},
+        {"bleu": float("nan"), "signature": "tok:moses"},
+        {"bleu": 27.5, "signature": None},
+        {"bleu": 27.5, "signature": "tok:moses", "blue": 1},
+    ],
+)
+def test_a_score_under_another_convention_has_bleu_and_signature(tmp_path, capsys, wrong):
+    path = tmp_path / "results.jsonl"
+    right = dataclasses.replace(RESULT, conventions=OTHER_CONVENTIONS)
+    append_result(path, right)
+    append_result(path, dataclasses.replace(RESULT, conventions={"tokenised": wrong}))
+    assert read_results(path) == [right]
+    said = capsys.readouterr().err
+    assert said.startswith(f"{path}:2 is not a result and is left out: 'conventions' cannot have ")
+    assert f"have {wrong!r} as 'tokenised', only " in said
+
+
 def test_a_file_name_that_is_not_utf_8(tmp_path):
     path = tmp_path / "results.jsonl"
     # As Python names a file whose name holds a byte 0xff.
