@@ -57,11 +57,11 @@ STATED = {
         d_ff=256,
         num_heads=4,
         dropout=0.3,
-        learning_rate=2.53,
-        warmup_steps=2000,
-        train_steps=8000,
-        batch_tokens=8000,
-        microbatch_tokens=8000,
+        learning_rate=0.6,
+        warmup_steps=1000,
+        train_steps=10000,
+        batch_tokens=2048,
+        microbatch_tokens=2048,
     ),
 }
 # Of the paper's head widths, those that follow from d_model and h; (d_k, d_v).
