@@ -10,11 +10,10 @@ profiler. Operators run side by side, so that together they may take longer than
 
 import collections
 import statistics
-import tempfile
 import time
-from pathlib import Path
 
 from absl import app, flags
+from operator_trace import operator_table, traced
 
 from t2t_keras.environment import prepare_tensorflow
 
@@ -68,17 +67,8 @@ def main(_) -> None:
         median = statistics.median(seconds)
         print(f"| {name} | {median * 1e3:,.0f} | {operations / median / 1e9:,.0f} |")
 
-    with tempfile.TemporaryDirectory() as folder:
-        tf.profiler.experimental.start(folder)
-        whole_step()
-        tf.profiler.experimental.stop()
-        operators = milliseconds(Path(folder))
-    print("\n| operator | calls | ms |\n|---|---|---|")
-    ranked = sorted(operators.items(), key=lambda item: -item[1][1])
-    rest = [found for _, found in ranked[_ROWS.value :]]
-    others = sum(calls for calls, _ in rest), sum(spent for _, spent in rest)
-    for name, (calls, spent) in [*ranked[: _ROWS.value], ("others", others)]:
-        print(f"| {name} | {calls:,} | {spent:,.1f} |")
+    print()
+    print("\n".join(operator_table(traced(whole_step), _ROWS.value)))
 
 
 def product_shapes(hparams, vocab_size: int, sentences: int, length: int) -> list[tuple]:
@@ -125,26 +115,6 @@ def product_seconds(batch: int, m: int, k: int, n: int) -> float:
 
 
 _COMPILED: dict[tuple, tuple] = {}
-
-
-def milliseconds(folder: Path) -> dict[str, tuple[int, float]]:
-    """Returns calls and milliseconds of each type of operator in a trace."""
-    from tensorflow.tsl.profiler.protobuf import xplane_pb2
-
-    trace = xplane_pb2.XSpace()
-    trace.ParseFromString(next(folder.rglob("*.xplane.pb")).read_bytes())
-    operators: dict[str, tuple[int, float]] = {}
-    for plane in trace.planes:
-        if "CPU" not in plane.name:
-            continue
-        for line in plane.lines:
-            for event in line.events:
-                # An operator's events are named "its name:its type".
-                name, colon, kind = plane.event_metadata[event.metadata_id].name.rpartition(":")
-                if colon and not name.endswith(":") and kind.lstrip("_").isalnum():
-                    calls, spent = operators.get(kind, (0, 0.0))
-                    operators[kind] = calls + 1, spent + event.duration_ps / 1e9
-    return operators
 
 
 if __name__ == "__main__":
