@@ -33,8 +33,9 @@ _CASES = [
         ("transformer_base", 37_000, 2048, 64, "compute_dtype=bfloat16"),
         ("transformer_multi30k", 10_000, 2048, 32, ""),
         ("transformer_multi30k", 10_000, 4096, 128, ""),
-        ("transformer_multi30k", 10_000, 4096, 128, "recompute=true"),
         ("transformer_multi30k", 10_000, 4096, 128, "compute_dtype=bfloat16"),
+        ("transformer_multi30k", 10_000, 4096, 128, "recompute=true"),
+        ("transformer_multi30k", 10_000, 4096, 128, "compute_dtype=bfloat16,recompute=true"),
     )
 ]
 

@@ -31,8 +31,27 @@ def recomputed(layer, *inputs, **options):
         outputs, _ = layer.stateless_call(list(mine), seeds, *given, **options)
         return outputs
 
-    outputs = call(*weights, *inputs)
+    outputs = call(*_gradients_together(*weights, *inputs))
     for state, seed in zip(states, seeds, strict=True):
         # As `SeedGenerator.next` does.
         state.assign(seed + ops.convert_to_tensor([0, 1], dtype=seed.dtype))
     return outputs
+
+
+@ops.custom_gradient
+def _gradients_together(*tensors):
+    """Returns the tensors as they are; their gradients go on when all of them are there.
+
+    Left to itself, TensorFlow may go on to the layer before and put off the gradients of the
+    weights, and so keep what they are made from: the inside of one layer after the other.
+    """
+
+    def together(*gradients):
+        # JAX hands over one tuple, TensorFlow each by itself.
+        gradients = keras.tree.flatten(gradients)
+        # 0, or NaN where a gradient is: what an optimizer of graphs cannot leave out.
+        firsts = [ops.cast(ops.reshape(each, (-1,))[:1], "float32") for each in gradients]
+        zero = ops.sum(ops.minimum(ops.abs(ops.concatenate(firsts)), 0.0))
+        return tuple(each + ops.cast(zero, each.dtype) for each in gradients)
+
+    return tensors, together

@@ -112,14 +112,16 @@ def gpus_of_worker(worker_gpu: int | None = None) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Devices:
-    """What a run will compute on.
+    """What a run computes on.
 
     Attributes:
+      names: the devices of this process, as TensorFlow names them; none under JAX.
       gpus: the name of each GPU of this process; none = the CPU.
       replicas: how many parts of a step are computed at the same time, by all workers.
       fixed_shapes: whether every new shape is compiled anew.
     """
 
+    names: list[str]
     gpus: list[str]
     replicas: int
     fixed_shapes: bool
@@ -131,27 +133,39 @@ def plan_devices(
     cluster: Cluster | None = None,
     cpu_replicas: int = 1,
 ) -> Devices:
-    """Returns the devices that `make_step` would use, given the same.
+    """Returns the devices that a run uses; the arguments are those of `make_step`.
 
     Raises:
       UserError: there are no such devices, the CPU cannot be divided, or the backend cannot train.
     """
     check_backend()
+    if cluster:
+        return _plan_worker(worker_gpu, xla, cluster, cpu_replicas)
     if not _is_tensorflow():
         import jax.numpy as jnp
 
         from t2t_keras.training.jax_step import choose_device, gpu_names
 
         choose_device(worker_gpu, cpu_replicas)
-        return Devices(gpu_names(jnp.zeros(())), 1, fixed_shapes=True)
+        return Devices([], gpu_names(jnp.zeros(())), 1, fixed_shapes=True)
     from t2t_keras.training.devices import gpu_names, visible_devices
 
-    if cluster:
-        _check_replicas_of_worker(cpu_replicas)
-        gpus = gpus_of_worker(worker_gpu)
-        return Devices(gpu_names(gpus), max(gpus, 1) * len(cluster.addresses), xla)
-    devices = visible_devices(worker_gpu, cpu_replicas)
-    return Devices(gpu_names(sum("gpu" in each for each in devices)), len(devices), xla)
+    names = visible_devices(worker_gpu, cpu_replicas)
+    return Devices(names, gpu_names(sum("gpu" in name for name in names)), len(names), xla)
+
+
+def _plan_worker(worker_gpu: int | None, xla: bool, cluster: Cluster, cpu_replicas: int) -> Devices:
+    """Returns what one of several workers computes on, without waking its GPUs."""
+    if cpu_replicas > 1:
+        raise UserError(
+            f"--cpu_replicas={cpu_replicas}: one of several workers has one replica on a CPU. "
+            f"Leave the flag out, or start more workers."
+        )
+    count = gpus_of_worker(worker_gpu)
+    from t2t_keras.training.devices import gpu_names
+
+    names = [f"/gpu:{number}" for number in range(count)] or ["/cpu:0"]
+    return Devices(names, gpu_names(count), len(names) * len(cluster.addresses), xla)
 
 
 def make_step(
@@ -161,7 +175,7 @@ def make_step(
     cluster: Cluster | None = None,
     cpu_replicas: int = 1,
 ) -> Step:
-    """Returns the step of this backend, with fresh weights.
+    """Returns the step of this backend, with fresh weights, on the devices of `plan_devices`.
 
     Args:
       record: what the run uses.
@@ -173,22 +187,20 @@ def make_step(
     Raises:
       UserError: there are no such devices, the CPU cannot be divided, or the backend cannot train.
     """
-    check_backend()
+    devices = plan_devices(worker_gpu, xla, cluster, cpu_replicas)
     if not _is_tensorflow():
-        from t2t_keras.training.jax_step import JaxStep, choose_device
+        from t2t_keras.training.jax_step import JaxStep
 
-        choose_device(worker_gpu, cpu_replicas)
         return JaxStep(record.make_model, record.hparams, record.random_seed)
     import tensorflow as tf
 
-    from t2t_keras.training.devices import multi_worker_strategy, visible_devices
+    from t2t_keras.training.devices import multi_worker_strategy
     from t2t_keras.training.tensorflow_step import TensorFlowStep
 
     if cluster:
-        _check_replicas_of_worker(cpu_replicas)
-        strategy = multi_worker_strategy(cluster, gpus_of_worker(worker_gpu))
+        strategy = multi_worker_strategy(cluster, len(devices.gpus))
     else:
-        strategy = tf.distribute.MirroredStrategy(visible_devices(worker_gpu, cpu_replicas))
+        strategy = tf.distribute.MirroredStrategy(devices.names)
     return TensorFlowStep(record.make_model, record.hparams, strategy, record.random_seed, xla)
 
 
@@ -220,14 +232,6 @@ def make_curves(output_dir: str | Path, kinds: Sequence[str] = ("train", "eval")
     from t2t_keras.training.tensorboard_curves import TensorBoardCurves
 
     return TensorBoardCurves(output_dir, kinds)
-
-
-def _check_replicas_of_worker(cpu_replicas: int) -> None:
-    if cpu_replicas > 1:
-        raise UserError(
-            f"--cpu_replicas={cpu_replicas}: one of several workers has one replica on a CPU. "
-            f"Leave the flag out, or start more workers."
-        )
 
 
 def _is_tensorflow() -> bool:

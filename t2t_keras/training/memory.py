@@ -149,4 +149,5 @@ def _embedded(hparams: HParams) -> float:
 def _work(hparams: HParams, length: int) -> float:
     """Gradients of attention weights, scores and scores before the mask; of the inner units."""
     inner = max(hparams.d_ff, hparams.parameter_attention_heads * hparams.d_ff)
-    return _FLOAT32 * max(3 * hparams.num_heads * length, 2 * inner)
+    size = _BYTES[hparams.compute_dtype]
+    return size * max(3 * hparams.num_heads * length, 2 * inner)

@@ -52,30 +52,15 @@ def train(
     workers.meet(record, generated, options)
     step = make_step(record, xla=options.xla, cpu_replicas=options.cpu_replicas)
     checkpoints = workers.open_checkpoints(output_dir, step.state(), options.keep_checkpoint_max)
-    restored = checkpoints.restore_newest()
-    if restored:
-        print(f"Continuing from {restored}.")
-    elif options.warm_start_from:
-        _warm_start(step.model, record, options.warm_start_from)
+    restored = _load_first_weights(step.model, checkpoints, record, options.warm_start_from)
     microbatch = find_microbatch(step, record, generated, output_dir, alone=workers.count == 1)
     asked, record = record, with_microbatch(record, microbatch.tokens)
     evaluator = None
     if options.schedule != "train":
-        evaluator = Evaluator(
-            step,
-            record,
-            generated,
-            output_dir,
-            options.eval_steps,
-            options.eval_bleu,
-            writes=workers.is_chief,
-        )
+        how = options.eval_steps, options.eval_bleu
+        evaluator = Evaluator(step, record, generated, output_dir, *how, writes=workers.is_chief)
     if options.schedule == "evaluate":
-        if not restored:
-            backend.checkpoints().newest_checkpoint(output_dir)
-        scalars = evaluator.evaluate(step.steps_done())
-        print(evaluator.told(step.steps_done(), scalars))
-        return TrainResult(step.steps_done(), restored, scalars)
+        return _evaluate_once(evaluator, step.steps_done(), output_dir, restored)
     if workers.is_chief:
         asked.save(output_dir)
     loop = RunLoop(
@@ -91,7 +76,7 @@ def train(
         workers=workers,
         options=options,
     )
-    return loop.run(restored or "")
+    return loop.run(restored)
 
 
 def _check_record(record: RunRecord, output_dir: str | Path) -> None:
@@ -105,6 +90,27 @@ def _check_record(record: RunRecord, output_dir: str | Path) -> None:
             + f"\nGive what it used (or leave those flags out) to continue it; or give a new "
             f"--output_dir with --warm_start_from={output_dir} to start from its weights."
         )
+
+
+def _load_first_weights(model, checkpoints, record: RunRecord, warm_start_from: str) -> str:
+    """Goes on with the run, or with the weights of another; returns the run's checkpoint or ""."""
+    restored = checkpoints.restore_newest()
+    if restored:
+        print(f"Continuing from {restored}.")
+    elif warm_start_from:
+        _warm_start(model, record, warm_start_from)
+    return restored or ""
+
+
+def _evaluate_once(
+    evaluator: Evaluator, step: int, output_dir: str | Path, restored: str
+) -> TrainResult:
+    """Measures the newest checkpoint; of a run without one, says so."""
+    if not restored:
+        backend.checkpoints().newest_checkpoint(output_dir)
+    scalars = evaluator.evaluate(step)
+    print(evaluator.told(step, scalars))
+    return TrainResult(step, restored, scalars)
 
 
 def _warm_start(model, record: RunRecord, source: str) -> None:

@@ -54,6 +54,8 @@ def measured():
         ({"relu_dropout": 0.1, "pre_norm": True}, 3000, 30),
         ({"self_attention_radius": 20}, 3000, 300),
         ({"compute_dtype": "bfloat16", "attention_dropout": 0.1}, 2000, 100),
+        ({"recompute": True, "attention_dropout": 0.1}, 2000, 100),
+        ({"compute_dtype": "bfloat16", "recompute": True, "num_layers": 1}, 2000, 100),
     ],
 )
 def test_a_step_takes_what_was_counted(measured, changes, tokens, length):
