@@ -13,8 +13,8 @@ def transformer_multi30k() -> HParams:
 
     "Good for Misconceived Reasons" (ACL 2021): lower-cased, tokenised test_2016_flickr, joint BPE
     of 10,000, the mean of the last 10 checkpoints, beam 5. Theirs are 8,000 updates of about 8,000
-    tokens with a peak learning rate of 0.005. Here more and smaller updates with a peak of 0.0017
-    came further with a third of the tokens; with 0.003, attention to the source was never learned.
+    tokens with a peak learning rate of 0.005. Here updates are smaller and the peak is 0.0017:
+    40.59 after 14,000 steps, on seed 1. With 0.003, attention to the source was not learned.
 
     t2t-trainer --problem=translate_ende_multi30k --data_dir=data --output_dir=runs/multi30k \
         --hparams_set=transformer_multi30k --save_checkpoints_secs=240

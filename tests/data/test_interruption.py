@@ -176,9 +176,10 @@ def test_a_process_killed_while_it_writes(problem, tmp_dir, tmp_path, capsys, nu
     errors = process.communicate(timeout=60)[1]
     assert process.returncode != 0
     if number == signal.SIGINT:
-        assert "KeyboardInterrupt" in errors
-        # What multiprocessing prints above the traceback of a worker.
-        assert not re.search(r"^Process \w*Process-\d+", errors, re.MULTILINE)
+        # Interrupted while it takes a lock, Python may add that it cannot release it.
+        first, *consequences = errors.split("During handling of the above exception")
+        assert errors.count("Traceback") == 1 + len(consequences)
+        assert first.strip().endswith("KeyboardInterrupt")
     # The workers end too, and write nothing more.
     wait_until(lambda: group_is_gone(process.pid))
     assert not (directory / "manifest.json").exists()
