@@ -10,12 +10,9 @@ translation by TensorFlow's profiler. Operators run side by side, so that togeth
 longer than the step.
 """
 
-import collections
-import statistics
-import time
-
 from absl import app, flags
 from operator_trace import operator_table, traced
+from turns import median_seconds
 
 from t2t_keras.environment import prepare_tensorflow
 
@@ -63,15 +60,12 @@ def main(_) -> None:
         translator.search(source).ids.numpy()
 
     products = weight_products(hparams, _VOCAB_SIZE.value, _SENTENCES.value * _BEAM_SIZE)
-    times = collections.defaultdict(list)
-    for number in range(_ROUNDS.value + 1):
-        found = seconds(translation), seconds(products)
-        if number:
-            times["step"].append(found[0] / _STEPS)
-            times["its products with weights alone"].append(found[1] / _STEPS)
+    times = median_seconds(
+        {"step": translation, "its products with weights alone": products}, _ROUNDS.value
+    )
     print("| what | ms | tokens/s |\n|---|---|---|")
-    for name, found in times.items():
-        median = statistics.median(found)
+    for name, seconds in times.items():
+        median = seconds / _STEPS
         print(f"| {name} | {median * 1e3:,.1f} | {_SENTENCES.value / median:,.0f} |")
     print()
     print("\n".join(operator_table(traced(translation), _ROWS.value, _STEPS)))
@@ -103,13 +97,6 @@ def weight_products(hparams, vocab_size: int, rows: int):
         return tf.while_loop(lambda index, _: index < _STEPS, step, start)[1]
 
     return lambda: float(products())
-
-
-def seconds(run) -> float:
-    """Returns how long `run` takes."""
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
 
 
 if __name__ == "__main__":

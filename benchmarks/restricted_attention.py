@@ -10,12 +10,11 @@ r·n·d, here r = 2·radius + 1.
 """
 
 import resource
-import statistics
 import subprocess
 import sys
-import time
 
 from absl import app, flags
+from turns import median_seconds
 
 from t2t_keras.environment import prepare_tensorflow
 
@@ -43,16 +42,18 @@ def main(_) -> None:
     print("         full restricted ratio  full restricted ratio  full restricted ratio")
     for length in map(int, _LENGTHS.value):
         training, decoding = (
-            _medians({kind: make(radius, length) for kind, radius in kinds.items()})
+            median_seconds(
+                {kind: make(radius, length) for kind, radius in kinds.items()}, _ROUNDS.value
+            )
             for make in (_training, _decoding)
         )
         memory = {
             kind: max(_peak_of(radius, length) - floors[kind], 1) for kind, radius in kinds.items()
         }
         columns = "  ".join(
-            f"{of['full']:5.{digits}f} {of['restricted']:10.{digits}f} "
+            f"{of['full'] * unit:5.{digits}f} {of['restricted'] * unit:10.{digits}f} "
             f"{of['full'] / of['restricted']:5.1f}"
-            for of, digits in ((training, 0), (memory, 0), (decoding, 2))
+            for of, unit, digits in ((training, 1e3, 0), (memory, 1, 0), (decoding, 1e3, 2))
         )
         print(f"{length:6d} {columns}", flush=True)
 
@@ -89,19 +90,6 @@ def _decoding(radius: int, length: int):
     past = {name: tf.random.normal([1, _NUM_HEADS, kept, _D_K]) for name in ("key", "value")}
     step = tf.function(lambda: layer.attend(x, [past, layer.keys_and_values(x)]))
     return lambda: step().numpy()
-
-
-def _medians(ways: dict) -> dict[str, float]:
-    """Returns the median milliseconds of each, taken in turns."""
-    seconds = {kind: [] for kind in ways}
-    for way in ways.values():
-        way()
-    for _ in range(_ROUNDS.value):
-        for kind, way in ways.items():
-            start = time.perf_counter()
-            way()
-            seconds[kind].append(time.perf_counter() - start)
-    return {kind: 1000 * statistics.median(each) for kind, each in seconds.items()}
 
 
 def _peak_of(radius: int, length: int) -> float:

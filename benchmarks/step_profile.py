@@ -8,12 +8,9 @@ turns with the steps; and milliseconds by operator, from a trace of one step by 
 profiler. Operators run side by side, so that together they may take longer than the step.
 """
 
-import collections
-import statistics
-import time
-
 from absl import app, flags
 from operator_trace import operator_table, traced
+from turns import median_seconds
 
 from t2t_keras.environment import prepare_tensorflow
 
@@ -49,23 +46,23 @@ def main(_) -> None:
     ids = np.random.default_rng(0).integers(3, _VOCAB_SIZE.value, shape, np.int32)
     parts = [[TokenArrays(ids, ids)]]
 
-    def whole_step() -> float:
-        start = time.perf_counter()
+    def whole_step() -> None:
         float(step.update(step.steps_done(), parts)["loss"])
-        return time.perf_counter() - start
 
     shapes = product_shapes(hparams, _VOCAB_SIZE.value, *shape)
+    products = [product for count, each in shapes for product in [product_of(*each)] * count]
+
+    def all_products() -> None:
+        for product in products:
+            product()
+
     operations = sum(count * 3 * 2 * b * m * k * n for count, (b, m, k, n) in shapes)
-    times = collections.defaultdict(list)
-    for number in range(_ROUNDS.value + 1):
-        found = whole_step(), sum(count * product_seconds(*each) for count, each in shapes)
-        if number:
-            times["step"].append(found[0])
-            times["its matrix products alone"].append(found[1])
+    times = median_seconds(
+        {"step": whole_step, "its matrix products alone": all_products}, _ROUNDS.value
+    )
     print("| what | ms | GFLOP/s |\n|---|---|---|")
     for name, seconds in times.items():
-        median = statistics.median(seconds)
-        print(f"| {name} | {median * 1e3:,.0f} | {operations / median / 1e9:,.0f} |")
+        print(f"| {name} | {seconds * 1e3:,.0f} | {operations / seconds / 1e9:,.0f} |")
 
     print()
     print("\n".join(operator_table(traced(whole_step), _ROWS.value)))
@@ -88,9 +85,13 @@ def product_shapes(hparams, vocab_size: int, sentences: int, length: int) -> lis
     ]
 
 
-def product_seconds(batch: int, m: int, k: int, n: int) -> float:
-    """Returns the seconds of one product forward, and of the two of its gradient."""
+def product_of(batch: int, m: int, k: int, n: int):
+    """Returns what computes one product forward, and the two of its gradient."""
     import tensorflow as tf
+
+    left, right, gradient = (
+        tf.random.normal((batch, rows, columns)) for rows, columns in ((m, k), (k, n), (m, n))
+    )
 
     @tf.function(autograph=False)
     def products(left, right, gradient):
@@ -99,22 +100,7 @@ def product_seconds(batch: int, m: int, k: int, n: int) -> float:
         to_right = tf.matmul(left, gradient, transpose_a=True)
         return [tf.reduce_max(each[..., :1, :1]) for each in (forward, to_left, to_right)]
 
-    if (batch, m, k, n) not in _COMPILED:
-        _COMPILED[batch, m, k, n] = (
-            products,
-            [
-                tf.random.normal((batch, rows, columns))
-                for rows, columns in ((m, k), (k, n), (m, n))
-            ],
-        )
-    products, arrays = _COMPILED[batch, m, k, n]
-    products(*arrays)
-    start = time.perf_counter()
-    [float(each) for each in products(*arrays)]
-    return time.perf_counter() - start
-
-
-_COMPILED: dict[tuple, tuple] = {}
+    return lambda: [float(each) for each in products(left, right, gradient)]
 
 
 if __name__ == "__main__":

@@ -8,17 +8,17 @@ this is no measurement of a network. Expected: a table from the sizes of the mod
 docs/distributed.md assumes.
 """
 
+import itertools
 import json
 import os
 import socket
-import statistics
 import subprocess
 import sys
-import time
 
 import numpy as np
 from absl import app, flags, logging
 from scaling import expected_rows, ring_bytes
+from turns import median_seconds
 
 from t2t_keras.environment import prepare_tensorflow
 
@@ -88,18 +88,16 @@ def _worker() -> None:
     rows = np.random.default_rng(1).integers(3, 8000, (_TOKENS.value // 64, 32), np.int32)
     parts = [ElsewhereArrays(rows.size)] * 2
     parts[cluster.index] = TokenArrays(rows, rows)
-    whole, alone = [], []
-    # The first of each, which is compiled, does not count.
-    for number in range(_ROUNDS.value + 1):
-        for times, work in (
-            (whole, lambda number=number: float(step.update(number, [parts])["loss"])),
-            (alone, lambda: float(exchange())),
-        ):
-            start = time.perf_counter()
-            work()
-            times.append(time.perf_counter() - start)
+    steps = itertools.count()
+    times = median_seconds(
+        {
+            "step": lambda: float(step.update(next(steps), [parts])["loss"]),
+            "exchange": lambda: float(exchange()),
+        },
+        _ROUNDS.value,
+    )
     if cluster.is_chief:
-        whole, alone = (statistics.median(times[1:]) for times in (whole, alone))
+        whole, alone = times["step"], times["exchange"]
         sent = ring_bytes(step.model.count_params(), 2)
         print(
             f"2 workers on {os.cpu_count()} cores, {step.model.count_params():,} weights, "
