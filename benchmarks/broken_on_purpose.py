@@ -158,6 +158,14 @@ FAULTS = [
         "models/test_table_3.py::test_logits_are_the_paper_s[transformer_learned_positions]",
     ),
     Fault(
+        "sentences of a batch see a little of each other's values",
+        "layers/scaled_dot_product.py",
+        "    return ops.matmul(weights, value), weights\n\n\ndef attention_over_parts",
+        "    value += 1e-3 * ops.mean(value, axis=0)\n"
+        "    return ops.matmul(weights, value), weights\n\n\ndef attention_over_parts",
+        "models/test_nothing_leaks.py::test_the_neighbour_sentences",
+    ),
+    Fault(
         "no gradient through the attention weights",
         "layers/scaled_dot_product.py",
         "    return ops.cast(weights, dtype)",

@@ -2,16 +2,18 @@
 
     python benchmarks/restricted_attention.py [--radius=64] [--lengths=512,1024,...]
 
-The layer is the base model's (d_model 512, 8 heads, section 3.2.2) on one sentence. "train" is one
-forward and backward pass, "decode" one more position after so many kept ones. Each figure is the
-median of `--rounds` rounds, in which the two take turns; memory is the peak of a process of its
-own, less that of the same process at the shortest sentence. Table 1 of the paper: n²·d against
-r·n·d, here r = 2·radius + 1.
+"train" is one forward and backward pass of the base model's layer (d_model 512, 8 heads, section
+3.2.2) on one sentence. "decode" is a greedy translation of so many symbols by a model of one layer
+of this width, a symbol. Each time is the median of `--rounds` rounds, of "decode" of one, in which
+the two take turns; memory is the peak of a process of its own, less that of the same process at the
+shortest sentence. Table 1 of the paper: n²·d against r·n·d, here r = 2·radius + 1.
 """
 
+import functools
 import resource
 import subprocess
 import sys
+from collections.abc import Callable
 
 from absl import app, flags
 from turns import median_seconds
@@ -23,7 +25,7 @@ prepare_tensorflow()
 _RADIUS = flags.DEFINE_integer("radius", 64, "Positions seen to each side.", 1)
 _LENGTHS = flags.DEFINE_list("lengths", ["512", "1024", "2048", "4096", "8192"], "Lengths n.")
 _ROUNDS = flags.DEFINE_integer("rounds", 5, "Rounds; the median counts.", 1)
-_PEAK_OF = flags.DEFINE_string("peak_of", "", "radius:length, for the process of its own.")
+_PEAK_OF = flags.DEFINE_string("peak_of", "", "what:radius:length, for the process of its own.")
 
 _D_MODEL, _NUM_HEADS, _D_K = 512, 8, 64
 # Where the peak is no more than what TensorFlow itself takes.
@@ -31,46 +33,53 @@ _SHORTEST = 16
 
 
 def main(_) -> None:
-    """Prints the table, or the peak memory of one case."""
+    """Prints the tables, or the peak memory of one case."""
     if _PEAK_OF.value:
-        print(_peak(*map(int, _PEAK_OF.value.split(":"))))
+        what, *case = _PEAK_OF.value.split(":")
+        print(_peak(_WAYS[what], *map(int, case)))
         return
-    kinds = {"full": 0, "restricted": _RADIUS.value}
-    floors = {kind: _peak_of(radius, _SHORTEST) for kind, radius in kinds.items()}
     print(f"radius {_RADIUS.value}, r = {2 * _RADIUS.value + 1}")
-    print("     n   train, ms              memory, MiB            decode, ms")
-    print("         full restricted ratio  full restricted ratio  full restricted ratio")
-    for length in map(int, _LENGTHS.value):
-        training, decoding = (
-            median_seconds(
-                {kind: make(radius, length) for kind, radius in kinds.items()}, _ROUNDS.value
+    for what, rounds, unit in (("train", _ROUNDS.value, "ms"), ("decode", 1, "ms a symbol")):
+        print(f"\n{what:>6}   {unit:26} memory, MiB")
+        print("     n     full restricted ratio      full restricted ratio")
+        for length in map(int, _LENGTHS.value):
+            symbols = 1 if what == "train" else length
+            times, memory = _times(what, length, rounds), _memory(what, length)
+            print(
+                f"{length:6d} {_columns([1e3 * each / symbols for each in times], 2)}     "
+                f"{_columns(memory, 0)}",
+                flush=True,
             )
-            for make in (_training, _decoding)
-        )
-        memory = {
-            kind: max(_peak_of(radius, length) - floors[kind], 1) for kind, radius in kinds.items()
-        }
-        columns = "  ".join(
-            f"{of['full'] * unit:5.{digits}f} {of['restricted'] * unit:10.{digits}f} "
-            f"{of['full'] / of['restricted']:5.1f}"
-            for of, unit, digits in ((training, 1e3, 0), (memory, 1, 0), (decoding, 1e3, 2))
-        )
-        print(f"{length:6d} {columns}", flush=True)
 
 
-def _layer(radius: int):
+def _times(what: str, length: int, rounds: int) -> list[float]:
+    """Returns the seconds of both kinds, full and restricted."""
+    ways = {str(radius): _WAYS[what](radius, length) for radius in (0, _RADIUS.value)}
+    return list(median_seconds(ways, rounds).values())
+
+
+def _memory(what: str, length: int) -> list[float]:
+    """Returns the MiB that both kinds take."""
+    return [
+        max(_peak_of(what, radius, length) - _peak_of(what, radius, _SHORTEST), 1)
+        for radius in (0, _RADIUS.value)
+    ]
+
+
+def _columns(found: list[float], digits: int) -> str:
+    full, restricted = found
+    return f"{full:8.{digits}f} {restricted:10.{digits}f} {full / restricted:5.1f}"
+
+
+def _training(radius: int, length: int) -> Callable[[], object]:
+    """Returns a function that does one forward and backward pass."""
+    import tensorflow as tf
+
     from t2t_keras.layers import MultiHeadAttention
 
     layer = MultiHeadAttention(_NUM_HEADS, _D_K, radius=radius)
     layer.build((None, None, _D_MODEL))
-    return layer
-
-
-def _training(radius: int, length: int):
-    """Returns a function that does one forward and backward pass."""
-    import tensorflow as tf
-
-    layer, x = _layer(radius), tf.random.normal([1, length, _D_MODEL])
+    x = tf.random.normal([1, length, _D_MODEL])
 
     @tf.function
     def step():
@@ -81,28 +90,46 @@ def _training(radius: int, length: int):
     return lambda: step()[0].numpy()
 
 
-def _decoding(radius: int, length: int):
-    """Returns a function that attends from one more position to the kept ones."""
-    import tensorflow as tf
+def _decoding(radius: int, length: int) -> Callable[[], object]:
+    """Returns a function that translates a short sentence into so many symbols."""
+    import numpy as np
 
-    layer, x = _layer(radius), tf.random.normal([1, 1, _D_MODEL])
-    kept = min(length, radius or length)
-    past = {name: tf.random.normal([1, _NUM_HEADS, kept, _D_K]) for name in ("key", "value")}
-    step = tf.function(lambda: layer.attend(x, [past, layer.keys_and_values(x)]))
-    return lambda: step().numpy()
+    from t2t_keras.decoding.config import DecodeConfig
+    from t2t_keras.decoding.translator import Translator
+    from t2t_keras.models.transformer import Transformer
+
+    model = Transformer(
+        vocab_size=64,
+        num_layers=1,
+        d_model=_D_MODEL,
+        d_ff=_D_MODEL,
+        num_heads=_NUM_HEADS,
+        self_attention_radius=radius,
+    )
+    model.build()
+    config = DecodeConfig(
+        beam_size=1, min_length=length, max_length=length, extra_length=length, batches_at_once=1
+    )
+    source = np.arange(3, 11, dtype=np.int32)[None]
+    search = Translator(model, None, config).search
+    return lambda: search(source).ids.numpy()
 
 
-def _peak_of(radius: int, length: int) -> float:
-    """Returns the peak memory of a process that trains one case, in MiB."""
-    command = [sys.executable, __file__, f"--peak_of={radius}:{length}"]
+_WAYS = {"train": _training, "decode": _decoding}
+
+
+@functools.cache
+def _peak_of(what: str, radius: int, length: int) -> float:
+    """Returns the peak memory of a process that does one case, in MiB."""
+    command = [sys.executable, __file__, f"--peak_of={what}:{radius}:{length}"]
     found = subprocess.run(command, check=True, capture_output=True, text=True)
     return float(found.stdout)
 
 
-def _peak(radius: int, length: int) -> float:
-    step = _training(radius, length)
+def _peak(make: Callable, radius: int, length: int) -> float:
+    run = make(radius, length)
     for _ in range(2):
-        step()
+        run()
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 

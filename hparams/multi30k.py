@@ -31,5 +31,4 @@ def transformer_multi30k() -> HParams:
         warmup_steps=1000,
         train_steps=10000,
         batch_tokens=2048,
-        microbatch_tokens=2048,
     )

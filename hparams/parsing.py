@@ -11,8 +11,9 @@ from t2t_keras.registry import register_hparams
 def transformer_parsing_base() -> HParams:
     r"""4 layers, d_model 1024, the rest as base: 91.3 F1 on WSJ section 23, WSJ only (Table 4).
 
-    The paper chose dropouts and learning rate on section 22 without stating them; these are
-    tensor2tensor's. max_length is longer because trees are longer than sentences.
+    The paper chose dropouts and learning rate on section 22 without stating them. Dropouts and
+    warm-up are tensor2tensor's, the learning rate is section 5.3's. max_length is longer because
+    trees are longer than sentences.
 
         t2t-trainer --problem=parsing_wsj --data_dir=data --output_dir=runs/parsing_base \
             --hparams_set=transformer_parsing_base

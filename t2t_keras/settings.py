@@ -83,7 +83,8 @@ def override(
       settings: an instance of a frozen dataclass made of `setting` fields.
       changes: "name=value,..." or a mapping from names to values (strings are converted).
       what: what a field is called in errors, e.g. "hyperparameter".
-      renamed: names of the lineage, each with the name to use instead.
+      renamed: names of the lineage, each with the name to use instead; after a comma, how its
+        values differ.
 
     Raises:
       UserError: an unknown name (the nearest ones are given), a wrong type, a value out of range.
@@ -97,7 +98,8 @@ def override(
     values = {}
     for name, value in changes.items():
         if name in (renamed or {}):
-            raise UserError(f"The {what} '{name}' is called '{renamed[name]}' here.")
+            ours, comma, difference = renamed[name].partition(",")
+            raise UserError(f"The {what} '{name}' is called '{ours}' here{comma}{difference}.")
         if name not in fields:
             raise UserError(
                 f"There is no {what} '{name}'.{nearest(name, fields)} "

@@ -11,10 +11,14 @@ _PACKAGES = ("tensorflow", "tensorflow-text", "jax", "keras", "sentencepiece", "
 _ROOT = Path(t2t_keras.__file__).resolve().parents[1]
 
 
-def installed_versions() -> dict[str, str]:
-    """Returns the version of Python, of this package and of those whose numbers matter."""
+def installed_versions(*others: str) -> dict[str, str]:
+    """Returns the version of Python, of this package and of those whose numbers matter.
+
+    Args:
+      others: more packages that matter.
+    """
     versions = {"python": platform.python_version(), "t2t_keras": t2t_keras.__version__}
-    for package in _PACKAGES:
+    for package in (*_PACKAGES, *others):
         try:
             versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:

@@ -194,7 +194,7 @@ def _fault(pair: tuple[str | None, str | None]) -> tuple[str, int] | None:
         return "with invalid UTF-8", pair.index(None)
     for side, text in enumerate(pair):
         if not text or text.isspace():
-            return "with an empty line", side
+            return "with an empty side", side
         if "\n" in text:
             return "with a line break inside", side
     return None

@@ -44,6 +44,11 @@ def filter_names(text: str) -> tuple[str, ...]:
     return names
 
 
+def packages_of(names: Sequence[str]) -> tuple[str, ...]:
+    """Returns the packages whose versions decide what filters of these names leave out."""
+    return ("py3langid",) if "language" in names else ()
+
+
 class Languages:
     """Tells pairs of which a side is in another language than it should be.
 

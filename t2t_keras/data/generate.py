@@ -14,7 +14,13 @@ from typing import Any
 from t2t_keras.data.atomic_file import TEMPORARY_SUFFIX, sha256_of, write_atomically
 from t2t_keras.data.chunks import Chunk, ChunkWithRepeats
 from t2t_keras.data.encode import LeftOut, Shard, ShardEncoder, shard_stem
-from t2t_keras.data.filters import Languages, came_before, filter_names, pair_hashes
+from t2t_keras.data.filters import (
+    Languages,
+    came_before,
+    filter_names,
+    packages_of,
+    pair_hashes,
+)
 from t2t_keras.data.journal import JOURNAL_FILE, Journal, made_from
 from t2t_keras.data.manifest import (
     MANIFEST_FILE,
@@ -229,7 +235,7 @@ def _manifest(
     return {
         "problem": problem.name,
         "config": problem.config(),
-        "versions": installed_versions(),
+        "versions": installed_versions(*packages_of(filter_names(problem.filters))),
         "vocabulary": {
             "file": VOCABULARY_FILE,
             "size": tokenizer.vocab_size,

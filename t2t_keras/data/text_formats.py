@@ -87,21 +87,26 @@ def _unpacked(stream: BinaryIO, name: str) -> tuple[BinaryIO, str]:
 def _columns(lines: Iterable[bytes], name: str) -> Iterator[tuple[bytes, bytes]]:
     """Yields source and target of every line; both are empty where it has not two columns.
 
-    Such a pair is then left out and counted, as one with an empty side is in every format.
+    Such a pair is then left out and counted, as one with an empty side is in every format; how many
+    there are is said here, as nothing later can tell.
 
     Raises:
       UserError: no line has two columns.
     """
-    found, other = 0, ""
+    found, others, first = 0, 0, ""
     for number, line in enumerate(lines, 1):
         columns = line.removesuffix(b"\n").removesuffix(b"\r").split(b"\t")
         if len(columns) == 2:
             found += 1
             yield columns[0], columns[1]
         else:
-            other = other or f": line {number} has {len(columns)}"
+            others += 1
+            first = first or f"line {number} has {len(columns)}"
             yield b"", b""
     if not found:
+        reason = f": {first}" if first else ""
         raise UserError(
-            f"{name} has no line of two columns{other}. source<tab>translation was expected."
+            f"{name} has no line of two columns{reason}. source<tab>translation was expected."
         )
+    if others:
+        print(f"{name}: {others:,} lines have not two columns ({first}): they are left out.")

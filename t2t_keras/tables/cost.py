@@ -140,11 +140,7 @@ def cost_table(results: Sequence[Result] = (), asked: dict[str, object] | None =
     for name in HOURS:
         rows.append(cost_row(name, hours=HOURS[name]))
         rows.append(cost_row(name, step_seconds=STEP_SECONDS[name]))
-    shown = [
-        result
-        for result in results
-        if result.split != "dev" and not result.problem.startswith("parsing")
-    ]
+    shown = [result for result in results if result.split != "dev" and not result.is_parsing]
     rows += [row for row in map(_measured, shown) if row]
     if asked:
         rows.append(asked)

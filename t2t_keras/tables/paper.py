@@ -57,6 +57,7 @@ class Parser:
       f1: its score.
       hparams_set: our hyperparameter set of this row, or None.
       vocab_size: of the Transformer's vocabulary (section 6.3).
+      problems: names of our problem of this row.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Parser:
     f1: float
     hparams_set: str | None = None
     vocab_size: int | None = None
+    problems: tuple[str, ...] = ()
 
 
 # Section 6.2, footnote: what a GPU sustains in single precision, TFLOP/s.
@@ -126,12 +128,26 @@ TABLE_4 = (
     Parser("Petrov et al. (2006)", _WSJ, 90.4),
     Parser("Zhu et al. (2013)", _WSJ, 90.4),
     Parser("Dyer et al. (2016)", _WSJ, 91.7),
-    Parser("Transformer (4 layers)", _WSJ, 91.3, "transformer_parsing_base", 16_000),
+    Parser(
+        "Transformer (4 layers)",
+        _WSJ,
+        91.3,
+        "transformer_parsing_base",
+        16_000,
+        ("parsing_wsj", "wsj_parsing"),
+    ),
     Parser("Zhu et al. (2013)", _SEMI, 91.3),
     Parser("Huang & Harper (2009)", _SEMI, 91.3),
     Parser("McClosky et al. (2006)", _SEMI, 92.1),
     Parser("Vinyals & Kaiser et al. (2014)", _SEMI, 92.1),
-    Parser("Transformer (4 layers)", _SEMI, 92.7, "transformer_parsing_big", 32_000),
+    Parser(
+        "Transformer (4 layers)",
+        _SEMI,
+        92.7,
+        "transformer_parsing_big",
+        32_000,
+        ("parsing_wsj_semi",),
+    ),
     Parser("Luong et al. (2015)", "multi-task", 93.0),
     Parser("Dyer et al. (2016)", "generative", 93.3),
 )

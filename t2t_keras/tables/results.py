@@ -78,6 +78,11 @@ class Result:
     date: str = ""
 
     @property
+    def is_parsing(self) -> bool:
+        """Whether what is scored are trees, by F1, not translations."""
+        return self.f1 is not None or "parsing" in self.problem
+
+    @property
     def is_of_the_model_alone(self) -> bool:
         """Whether no other model, and nothing said of the outputs, has a part in the score."""
         return not any(self.decode.get(name) for name in _MORE_THAN_THE_MODEL)

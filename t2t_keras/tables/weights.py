@@ -76,11 +76,7 @@ def weights_table(results: Sequence[Result] = (), vocab_size: int = VOCAB_SIZE) 
       results: all results; shown are those of translation on a dev set, as the table's are.
       vocab_size: ids of the shared vocabulary that the weights are counted with.
     """
-    shown = [
-        result
-        for result in results
-        if result.split == "dev" and not result.problem.startswith("parsing")
-    ]
+    shown = [result for result in results if result.split == "dev" and not result.is_parsing]
     rows = []
     for variation in (*TABLE_3, *PARAMETER_ATTENTION):
         hparams = registry.hparams(variation.hparams_set)

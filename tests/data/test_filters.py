@@ -72,7 +72,7 @@ def test_each_filter(tmp_dir, tmp_path, name, options):
     assert kept == [pair for number, pair in enumerate(PAIRS) if number not in gone]
     side = "de" if name == "length_ratio" else "en"
     assert splits["train"]["left_out"] == {
-        "with an empty line": {"count": 1, "first": [f"{tmp_dir.name}/train.en:11"]},
+        "with an empty side": {"count": 1, "first": [f"{tmp_dir.name}/train.en:11"]},
         reason: {
             "count": len(indices),
             "first": [f"{tmp_dir.name}/train.{side}:{n + 1}" for n in indices],
@@ -89,6 +89,16 @@ def test_all_of_them_count_a_pair_once(tmp_dir, tmp_path, capsys):
     assert sorted(counts.values()) == [1, 1, 2, 2, 2]
     places = f"{tmp_dir.name}/train.en:4, {tmp_dir.name}/train.en:5"
     assert f"left out: 2 in another language ({places})" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("filters", "judging"), [("language", {"py3langid"}), ("identical", set())]
+)
+def test_the_package_that_judges_is_recorded(tmp_dir, tmp_path, filters, judging):
+    config = f"source_language=en,target_language=de,vocab_size=320,filters={filters}"
+    problem = registry.problem("parallel_text", config)
+    versions = generate(problem, tmp_path / "data", tmp_dir)["versions"]
+    assert versions.keys() & {"py3langid"} == judging
 
 
 def test_languages_of_real_text(shared_data):

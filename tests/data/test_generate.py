@@ -132,7 +132,7 @@ def test_what_cannot_be_used_is_left_out_and_counted(problem, tmp_path, capsys):
             "count": 4,
             "first": ["text/train.en:4", "text/train.de:7", "text/train.en:61", "text/train.de:73"],
         },
-        "with an empty line": {
+        "with an empty side": {
             "count": 3,
             "first": ["text/train.en:5", "text/train.de:6", "text/train.de:230"],
         },
@@ -145,7 +145,7 @@ def test_what_cannot_be_used_is_left_out_and_counted(problem, tmp_path, capsys):
     # Long sentences stay in dev: without them it would be another dev set.
     assert dev["examples"] == 25 - 2
     assert dev["left_out"] == {
-        "with an empty line": {"count": 1, "first": ["text/dev.en:3"]},
+        "with an empty side": {"count": 1, "first": ["text/dev.en:3"]},
         "with invalid UTF-8": {"count": 1, "first": ["text/dev.en:25"]},
     }
     generated = open_generated(problem, tmp_path)
@@ -158,7 +158,7 @@ def test_what_cannot_be_used_is_left_out_and_counted(problem, tmp_path, capsys):
     ]
     printed = capsys.readouterr().out
     assert (
-        "left out: 3 with an empty line (text/train.en:5, text/train.de:6, text/train.de:230)"
+        "left out: 3 with an empty side (text/train.en:5, text/train.de:6, text/train.de:230)"
         in printed
     )
     assert "left out: 2 longer than max_pair_length=512 tokens (text/train.en:71" in printed

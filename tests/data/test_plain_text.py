@@ -120,7 +120,7 @@ def test_files_of_one_name_in_two_folders(tmp_path, kind):
     assert len(open_generated(problem, tmp_path / "data").store("train")) == 2 * len(PAIRS)
 
 
-def test_lines_without_two_columns_are_left_out_and_counted(tmp_path):
+def test_lines_without_two_columns_are_left_out_and_counted(tmp_path, capsys):
     write(tmp_path, FORMATS["plain"], "dev")
     (tmp_path / "train.tsv").write_bytes(b"\nno tab\n" + tsv() + b"a\tb\tc\n")
     problem = registry.problem(
@@ -128,7 +128,9 @@ def test_lines_without_two_columns_are_left_out_and_counted(tmp_path):
     )
     train = generate(problem, tmp_path / "data", tmp_path)["splits"]["train"]
     assert train["examples"] == len(PAIRS)
-    left_out = train["left_out"]["with an empty line"]
+    said = "train.tsv: 3 lines have not two columns (line 1 has 1): they are left out."
+    assert said in capsys.readouterr().out
+    left_out = train["left_out"]["with an empty side"]
     assert left_out["count"] == 3
     places = [f"train.tsv.en:{line}" for line in (1, 2, 3 + len(PAIRS))]
     assert [place.partition("/")[2] for place in left_out["first"]] == places

@@ -61,7 +61,6 @@ STATED = {
         warmup_steps=1000,
         train_steps=10000,
         batch_tokens=2048,
-        microbatch_tokens=2048,
     ),
 }
 # Of the paper's head widths, those that follow from d_model and h; (d_k, d_v).

@@ -95,7 +95,7 @@ def test_sections_become_splits(treebank, tmp_path, capsys):
         # The tree that has no words is counted, with its place.
         left_out = manifest["splits"][split]["left_out"]
         sources = {"train": 3, "dev": 1, "test": 1}[split]
-        assert left_out["with an empty line"]["count"] == sources
+        assert left_out["with an empty side"]["count"] == sources
     assert generated.text("dev") == tuple(map(list, zip(*as_pairs(expected["dev"]), strict=True)))
     assert len(manifest["splits"]["train"]["shards"]) == 3
     assert "has no section 03, 04, " in capsys.readouterr().out

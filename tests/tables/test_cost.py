@@ -79,7 +79,11 @@ def test_results_stand_beside_the_paper_s(make_result):
         make_result(set="transformer_big", averaged=5, hardware=""),
         make_result(averaged=1, bleu=26.0, hardware=""),
     ]
-    others = [make_result(split="dev"), make_result(problem="parsing_wsj", bleu=None, f1=91.0)]
+    others = [
+        make_result(split="dev"),
+        make_result(problem="parsing_wsj", bleu=None, f1=91.0),
+        make_result(problem="wsj_parsing", bleu=None, perplexity=1.1),
+    ]
     table = cost_table([*shown, *others])
     assert list(table.results) == shown
     rows = {row["model"]: row for row in table.rows}

@@ -14,12 +14,16 @@ def test_rows_with_weights_and_results(make_result):
         make_result(**parsed, f1=90.5),
         # Other text: it is shown, but not beside the paper's.
         make_result(**parsed | dict(problem="parsing_craft"), f1=75.0),
+        # Trained on other trees, or with another vocabulary, than the row of its set.
+        make_result(**parsed | dict(problem="parsing_wsj_semi"), f1=93.3),
+        make_result(**parsed | dict(problem="parsing_english_ptb8k"), f1=70.0),
+        make_result(**parsed | dict(set="transformer_parsing_big"), f1=80.0),
         # As t2t-eval --noeval_bleu leaves it.
         make_result(**parsed, perplexity=1.1),
         make_result(),
     ]
     table = parsing_table(results)
-    assert list(table.results) == results[:2]
+    assert list(table.results) == results[:5]
     assert len(table.rows) == 12
     ours = [row for row in table.rows if row["set"]]
     assert [(row["set"], row["paper_f1"], row["our_f1"], row["vocab_size"]) for row in ours] == [
