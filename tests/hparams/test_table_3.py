@@ -59,7 +59,7 @@ STATED = {
         dropout=0.3,
         learning_rate=0.6,
         warmup_steps=1000,
-        train_steps=10000,
+        train_steps=22000,
         batch_tokens=2048,
     ),
 }
