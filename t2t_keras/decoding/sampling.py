@@ -8,6 +8,11 @@ from t2t_keras.decoding.beam_search import length_penalty
 from t2t_keras.decoding.constraints import IMPOSSIBLE, Constraints, Limits
 from t2t_keras.decoding.loop import State, written
 
+# Left to itself, TensorFlow takes another one under XLA, and on other devices.
+_ALGORITHM = "philox"
+# A random integer's bits that become a number from [0, 1): as many as float32 holds there.
+_RANDOM_BITS = 23
+
 
 @dataclasses.dataclass(frozen=True)
 class Sampling:
@@ -15,7 +20,7 @@ class Sampling:
 
     Scores are log-probabilities of the model, divided by the length penalty; how an output was
     drawn does not enter them. The draws for a sentence depend on the seed and the sentence's number
-    only, not on what else is in the batch.
+    only, not on what else is in the batch, nor on whether XLA compiles the search.
 
     Attributes:
       num_hypotheses: N, how many outputs to draw for a sentence.
@@ -104,8 +109,18 @@ class Sampling:
         """Returns a number from [0, 1) for each hypothesis of each sentence, float32 [B, K]."""
 
         def of_sentence(number: tf.Tensor) -> tf.Tensor:
-            seed = tf.random.experimental.stateless_fold_in([self.seed, 0], number)
-            seed = tf.random.experimental.stateless_fold_in(seed, index)
-            return tf.random.stateless_uniform([self.num_hypotheses], seed)
+            seed = tf.random.experimental.stateless_fold_in([self.seed, 0], number, _ALGORITHM)
+            seed = tf.random.experimental.stateless_fold_in(seed, index, _ALGORITHM)
+            # Integers, as XLA makes other fractions of the same bits than TensorFlow's kernel.
+            return tf.random.stateless_uniform(
+                [self.num_hypotheses],
+                seed,
+                minval=None,
+                maxval=None,
+                dtype=tf.int32,
+                alg=_ALGORITHM,
+            )
 
-        return tf.map_fn(of_sentence, numbers, fn_output_signature=tf.float32)
+        bits = tf.map_fn(of_sentence, numbers, fn_output_signature=tf.int32)
+        bits = tf.bitwise.bitwise_and(bits, 2**_RANDOM_BITS - 1)
+        return tf.cast(bits, tf.float32) / 2**_RANDOM_BITS

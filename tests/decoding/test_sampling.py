@@ -87,6 +87,21 @@ def test_a_seed_and_a_number_decide(table_search):
     assert table_search.Search(Sampling(4, seed=8), VOCAB_SIZE)(tables, [LONGEST] * 6) != together
 
 
+@pytest.mark.parametrize("options", [dict(), dict(top_k=3, top_p=0.8)], ids=str)
+def test_compiled_by_xla_it_draws_the_same(table_search, options):
+    tables = table_search.random_logits(5, 3, VOCAB_SIZE, LONGEST) / 4
+    found, expected = (
+        table_search.Search(Sampling(40, seed=7, **options), VOCAB_SIZE, xla=xla)(
+            tables, [LONGEST] * 3, None, [4, 0, 9]
+        )
+        for xla in (True, False)
+    )
+    for ours, plain in zip(found, expected, strict=True):
+        assert [symbols for symbols, _ in ours] == [symbols for symbols, _ in plain]
+        assert [score for _, score in ours] == pytest.approx([score for _, score in plain])
+    assert len({symbols for symbols, _ in expected[0]}) > 10
+
+
 def test_constraints(table_search, table):
     constraints = Constraints(min_length=3, forbidden=((2, 3), (4,)))
     search = table_search.Search(Sampling(300, constraints=constraints), VOCAB_SIZE)
