@@ -2,8 +2,10 @@ import math
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from t2t_keras.decoding.constraints import Constraints
+from t2t_keras.decoding.constraints import Constraints, Limits
+from t2t_keras.decoding.loop import State
 from t2t_keras.decoding.sampling import Sampling
 
 EOS = 1
@@ -52,6 +54,23 @@ def test_symbols_are_as_frequent_as_they_are_likely(table_search, table, options
     second = np.bincount(seconds, minlength=VOCAB_SIZE) / len(seconds)
     expected = allowed_probabilities(table[0, after], **options)
     np.testing.assert_allclose(second, expected, atol=4 * 0.5 / len(seconds) ** 0.5)
+
+
+@pytest.mark.parametrize("options", [dict(), dict(top_k=3), dict(top_k=3, top_p=0.8)], ids=str)
+def test_the_vocabulary_is_not_sorted(options):
+    vocab_size, none = 4096, tf.zeros([1, 0])
+    vacant, ids = tf.zeros([1, 2]), tf.zeros([1, 2, LONGEST], tf.int32)
+    state = State(ids, ids[:, :, 0], vacant, vacant > 0, none[None], ids, vacant)
+    limits = Limits(tf.constant([LONGEST]), ids[:, 0, :0], tf.constant([0]), none)
+
+    @tf.function(autograph=False)
+    def extended(logits):
+        return Sampling(2, **options).extended(state, logits, tf.constant(0), limits)
+
+    graph = extended.get_concrete_function(tf.TensorSpec([1, 2, vocab_size])).graph
+    ordered = [each for each in graph.get_operations() if each.type in ("TopKV2", "Sort")]
+    assert all(each.inputs[0].shape[-1] <= vocab_size // 8 for each in ordered)
+    assert bool(ordered) == bool(options)
 
 
 def test_scores_are_the_model_s(table_search, table):
