@@ -3,9 +3,12 @@
 import dataclasses
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 IMPOSSIBLE = -float("inf")
+# As the first symbol of a forbidden sequence, stands for each of `Constraints.boundaries`.
+BOUNDARY = -2
 _ANY = -1
 
 
@@ -32,14 +35,16 @@ class Constraints:
 
     Attributes:
       min_length: the fewest symbols of an output, the end counted, where its `Limits` allow them.
-      forbidden: sequences of symbols that no output may hold; padding as the first symbol stands
-        for the start of the output.
+      forbidden: sequences of symbols that no output may hold; with `BOUNDARY` as the first symbol,
+        only not behind one of `boundaries`.
+      boundaries: symbols; padding stands for the start of the output.
       eos_id: the end of sentence.
       padding_id: never chosen as a symbol.
     """
 
     min_length: int = 1
     forbidden: tuple[tuple[int, ...], ...] = ()
+    boundaries: tuple[int, ...] = ()
     eos_id: int = 1
     padding_id: int = 0
 
@@ -83,7 +88,9 @@ class Constraints:
             live_ids, [[0, 0], [0, 0], [longest - 1, 0]], constant_values=self.padding_id
         )
         window = tf.gather(padded, index + tf.range(longest - 1), axis=2)
-        fits = (before == _ANY) | (window[:, :, None] == before)
+        is_boundary = np.isin(np.arange(logits.shape[-1]), self.boundaries)
+        behind_one = tf.gather(tf.constant(is_boundary), window)[:, :, None] & (before == BOUNDARY)
+        fits = (before == _ANY) | (window[:, :, None] == before) | behind_one
         completes = tf.reduce_all(fits, axis=3)  # [B, K, phrases]
         batch_size, beam_size, phrases = tf.unstack(tf.shape(completes))
         rows = tf.repeat(tf.range(batch_size * beam_size), phrases)

@@ -102,7 +102,7 @@ def score_file(
       translator: what scores.
       pairs: UTF-8 text, "source<tab>translation" a line, from where `translate_file` reads.
       output: the file to write, as `translate_file` does; "-" is standard output.
-      made_by: what the scores depend on, such as the checkpoints.
+      made_by: what else the scores depend on, such as the checkpoints.
 
     Raises:
       UserError: as `translate_file`; or a line does not have one tab.
@@ -125,7 +125,9 @@ def score_file(
         return {"scores": [_score_line(each) for each in scores]}, counts
 
     outputs = checked_outputs([pairs], {"scores": output})
-    done = run_line_job(pairs, outputs, made_by, score, translator.config.lines_at_once)
+    # No other setting changes a score, and max_input_length may be raised where it was too low.
+    everything = {**made_by, "weights_dtype": translator.config.weights_dtype}
+    done = run_line_job(pairs, outputs, everything, score, translator.config.lines_at_once)
     tokens = done.counts["tokens"]
     a_token = done.counts["log_prob_e6"] / 1e6 / max(tokens, 1)
     _say(

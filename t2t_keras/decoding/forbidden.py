@@ -1,24 +1,29 @@
 """Words that no output may hold, as the sequences of pieces that spell them."""
 
 import heapq
+import re
 from collections.abc import Iterator, Sequence
 
 from t2t_keras.data.tokenizer import PADDING_ID, Tokenizer
 from t2t_keras.data.word_ids import SPACE
+from t2t_keras.decoding.constraints import BOUNDARY
 from t2t_keras.errors import UserError
 
 # A long word can be spelled in very many ways; those of many pieces are never chosen.
 _MOST_SPELLINGS = 1000
+_BYTE = re.compile("<0x([0-9A-F]{2})>")
 
 
 def forbidden_sequences(
     phrases: Sequence[str], tokenizer: Tokenizer
 ) -> tuple[tuple[int, ...], ...]:
-    """Returns the sequences of ids that no output may hold.
+    """Returns the sequences of ids that no output may hold, as `Constraints` takes them.
 
     A phrase can be spelled by different pieces, "▁house" or "▁hou" + "se", and stand behind a
-    space or a sign such as "(". A longer word whose spelling begins with the phrase's pieces is
-    forbidden as well.
+    space, or, without one, at the start of an output and behind a sign such as "(" (see
+    `word_boundaries`). Of each of the two kinds, the 1,000 spellings of the fewest pieces are
+    forbidden; no others, and none that spells a letter in bytes which is itself a piece. A longer
+    word whose spelling begins with the phrase's pieces is forbidden as well.
 
     Args:
       phrases: words or phrases; case matters.
@@ -30,24 +35,37 @@ def forbidden_sequences(
     if not phrases:
         return ()
     pieces = tokenizer.vocabulary()
-    signs = [i for piece, i in pieces.items() if not any(map(str.isalnum, piece.strip(SPACE)))]
     sequences = []
     for phrase in phrases:
         words = SPACE.join(phrase.split())
         if not words:
             raise UserError("A forbidden word is blank: leave the line out.")
         inside = _spellings(words, pieces)
-        sequences += _spellings(SPACE + words, pieces)
-        # At the start of an output, before which stands padding; and behind a sign, where the
-        # shortest spelling is enough.
-        sequences += [(PADDING_ID, *spelling) for spelling in inside]
-        sequences += [(sign, *spelling) for spelling in inside[:1] for sign in signs]
         if not inside:
             raise UserError(
                 f"'{phrase}' cannot be spelled with this vocabulary, so it cannot come up: leave "
                 f"it out."
             )
+        sequences += _spellings(SPACE + words, pieces)
+        sequences += [(BOUNDARY, *spelling) for spelling in inside]
     return tuple(dict.fromkeys(sequences))
+
+
+def word_boundaries(tokenizer: Tokenizer) -> tuple[int, ...]:
+    """Returns the ids behind which a word can begin without a space, padding among them.
+
+    These are the pieces that end in no letter or digit. A byte may be the last one of a sign, so
+    it is among them unless it is itself a letter or digit.
+    """
+    return (
+        PADDING_ID,
+        *(i for piece, i in tokenizer.vocabulary().items() if i and _ends_in_a_sign(piece)),
+    )
+
+
+def _ends_in_a_sign(piece: str) -> bool:
+    byte = _BYTE.fullmatch(piece)
+    return not (bytes.fromhex(byte[1]).isalnum() if byte else piece[-1:].isalnum())
 
 
 def _spellings(text: str, pieces: dict[str, int]) -> list[tuple[int, ...]]:

@@ -103,8 +103,7 @@ class GivenPairs:
             arrays = [padded([side[number] for number in batch]) for side in (sources, targets)]
             for array in arrays:
                 self._ensemble.check_ids(array)
-            # A model may compute in bfloat16, which NumPy does not have.
-            found = tf.nest.map_structure(lambda x: tf.cast(x, tf.float32).numpy(), graph(*arrays))
+            found = tf.nest.map_structure(lambda x: x.numpy(), graph(*arrays))
             for array in tf.nest.flatten(found):
                 check_numbers(array)
             return found

@@ -5,8 +5,14 @@ import dataclasses
 import tensorflow as tf
 
 from t2t_keras.decoding.beam_search import length_penalty
+from t2t_keras.decoding.candidates import top_symbols
 from t2t_keras.decoding.constraints import IMPOSSIBLE, Constraints, Limits
 from t2t_keras.decoding.loop import State, written
+
+# Left to itself, TensorFlow takes another one under XLA, and on other devices.
+_ALGORITHM = "philox"
+# A random integer's bits that become a number from [0, 1): as many as float32 holds there.
+_RANDOM_BITS = 23
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,7 +21,7 @@ class Sampling:
 
     Scores are log-probabilities of the model, divided by the length penalty; how an output was
     drawn does not enter them. The draws for a sentence depend on the seed and the sentence's number
-    only, not on what else is in the batch.
+    only, not on what else is in the batch, nor on whether XLA compiles the search.
 
     Attributes:
       num_hypotheses: N, how many outputs to draw for a sentence.
@@ -23,7 +29,8 @@ class Sampling:
       temperature: above 0; what logits are divided by before a symbol is drawn.
       top_k: a symbol is drawn from so many of the likeliest; 0 = all.
       top_p: a symbol is drawn from the fewest likeliest ones whose probabilities sum up to this
-        (nucleus sampling, Holtzman et al., 2020); 1 = all.
+        (nucleus sampling, Holtzman et al., 2020); 1 = all. Without `top_k`, less than 1 sorts the
+        vocabulary at every symbol.
       seed: of all draws.
       constraints: which symbols may follow.
 
@@ -85,18 +92,16 @@ class Sampling:
         allowed = self.constraints.without_forbidden(logits, state.live_ids, index)
         excluded = self.constraints.excluded(tf.range(logits.shape[-1]), index)
         allowed = tf.where(excluded, IMPOSSIBLE, allowed)
-        best, ids = tf.math.top_k(allowed, min(self.top_k or logits.shape[-1], logits.shape[-1]))
-        probabilities = tf.nn.softmax(best / self.temperature)
-        before = tf.cumsum(probabilities, axis=2, exclusive=True)
-        probabilities = tf.where(before < self.top_p, probabilities, 0.0)
-        # The place where the running sum passes a uniform share of the whole.
-        up_to = tf.cumsum(probabilities, axis=2)
-        share = self._uniform(limits.numbers, index)[:, :, None] * up_to[:, :, -1:]
-        place = tf.math.count_nonzero(up_to <= share, axis=2, dtype=tf.int32)
-        # Rounding may lead past the last one.
-        last = tf.math.count_nonzero(probabilities, axis=2, dtype=tf.int32) - 1
-        place = tf.minimum(place, last)
-        drawn = tf.gather(ids, place, batch_dims=2)
+        share = self._uniform(limits.numbers, index)[:, :, None]
+        if not self.top_k and self.top_p == 1:
+            # In the order of their ids: to sort a vocabulary takes longer than all else here.
+            drawn = _place_at(tf.nn.softmax(allowed / self.temperature), share)
+        else:
+            best, ids = top_symbols(allowed, min(self.top_k or logits.shape[-1], logits.shape[-1]))
+            probabilities = tf.nn.softmax(best / self.temperature)
+            before = tf.cumsum(probabilities, axis=2, exclusive=True)
+            place = _place_at(tf.where(before < self.top_p, probabilities, 0.0), share)
+            drawn = tf.gather(ids, place, batch_dims=2)
         forced = self.constraints.forced_ids(index, limits)[:, None]
         return tf.where(forced >= 0, forced, drawn)
 
@@ -104,8 +109,37 @@ class Sampling:
         """Returns a number from [0, 1) for each hypothesis of each sentence, float32 [B, K]."""
 
         def of_sentence(number: tf.Tensor) -> tf.Tensor:
-            seed = tf.random.experimental.stateless_fold_in([self.seed, 0], number)
-            seed = tf.random.experimental.stateless_fold_in(seed, index)
-            return tf.random.stateless_uniform([self.num_hypotheses], seed)
+            seed = tf.random.experimental.stateless_fold_in([self.seed, 0], number, _ALGORITHM)
+            seed = tf.random.experimental.stateless_fold_in(seed, index, _ALGORITHM)
+            # Integers, as XLA makes other fractions of the same bits than TensorFlow's kernel.
+            return tf.random.stateless_uniform(
+                [self.num_hypotheses],
+                seed,
+                minval=None,
+                maxval=None,
+                dtype=tf.int32,
+                alg=_ALGORITHM,
+            )
 
-        return tf.map_fn(of_sentence, numbers, fn_output_signature=tf.float32)
+        bits = tf.map_fn(of_sentence, numbers, fn_output_signature=tf.int32)
+        bits = tf.bitwise.bitwise_and(bits, 2**_RANDOM_BITS - 1)
+        return tf.cast(bits, tf.float32) / 2**_RANDOM_BITS
+
+
+def _place_at(probabilities: tf.Tensor, share: tf.Tensor) -> tf.Tensor:
+    """Returns where the running sum passes a share of the whole.
+
+    Args:
+      probabilities: float32 [B, K, C], which need not sum up to 1.
+      share: float32 [B, K, 1], below 1.
+
+    Returns:
+      int32 [B, K]; never the place of a 0, wherever these are.
+    """
+    possible = probabilities > 0
+    up_to = tf.cumsum(probabilities, axis=2)
+    passed = possible & (up_to > share * up_to[:, :, -1:])
+    places = tf.range(probabilities.shape[-1])
+    first = tf.reduce_min(tf.where(passed, places, places[-1]), axis=2)
+    # Rounding may lead past the last one.
+    return tf.minimum(first, tf.reduce_max(tf.where(possible, places, 0), axis=2))

@@ -16,7 +16,7 @@ from t2t_keras.decoding.attention_weights import AttentionWeights
 from t2t_keras.decoding.config import DecodeConfig, decode_config
 from t2t_keras.decoding.constraints import Constraints
 from t2t_keras.decoding.ensemble import Ensemble
-from t2t_keras.decoding.forbidden import forbidden_sequences
+from t2t_keras.decoding.forbidden import forbidden_sequences, word_boundaries
 from t2t_keras.decoding.given_pairs import GivenPairs
 from t2t_keras.decoding.line_alignment import line_alignments
 from t2t_keras.decoding.line_search import LineSearch
@@ -45,7 +45,7 @@ class Translator:
         a list translate together, by the mean of their probabilities.
       tokenizer: the vocabulary that they were trained with.
       config: how to translate.
-      forbidden: words or phrases that no translation may hold.
+      forbidden: words or phrases that no translation may hold, see `forbidden_sequences`.
       problem: what they were trained for; it prepares lines and finishes outputs. Default: lines
         and outputs stay as they are.
 
@@ -82,6 +82,7 @@ class Translator:
             Constraints(
                 self.config.min_length,
                 forbidden_sequences(forbidden, tokenizer),
+                word_boundaries(tokenizer) if forbidden else (),
                 eos_id=EOS_ID,
                 padding_id=PADDING_ID,
             ),

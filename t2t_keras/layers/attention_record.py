@@ -3,6 +3,8 @@
 import contextlib
 import contextvars
 
+from keras import ops
+
 _RECORD = contextvars.ContextVar("attention_record", default=None)
 
 
@@ -11,8 +13,8 @@ def recorded_attention():
     """Keeps the weights of every `MultiHeadAttention` that is called inside the block.
 
     Yields:
-      A dictionary that fills up: layer -> the weights of its last call, [batch, heads, query
-      length, key length]. Positions of a packed batch are where they were before packing.
+      A dictionary that fills up: layer -> the weights of its last call, float32 [batch, heads,
+      query length, key length]. Positions of a packed batch are where they were before packing.
 
     Example:
       >>> with recorded_attention() as weights:
@@ -36,4 +38,5 @@ def is_recorded():
 def record_attention(layer, weights):
     """Keeps the weights of a layer if somebody wants them."""
     if is_recorded():
-        _RECORD.get()[layer] = weights
+        # Whatever the layer computes in: sums over half precision would be rounded again.
+        _RECORD.get()[layer] = ops.cast(weights, "float32")

@@ -256,8 +256,8 @@ class Transformer(keras.Model):
         Returns:
           {"encoder": [batch, layers, heads, source length, source length],
           "decoder": [batch, layers, heads, target length, target length],
-          "cross": [batch, layers, heads, target length, source length]}; the rows of real tokens
-          sum up to 1, and illegal keys have 0.
+          "cross": [batch, layers, heads, target length, source length]}, float32; the rows of real
+          tokens sum up to 1, and illegal keys have 0.
         """
         with recorded_attention() as weights:
             memory, memory_mask = self.encode(inputs["source"])

@@ -40,7 +40,8 @@ def export(
     Args:
       translator: the model, the vocabulary and the settings to export.
       export_dir: directory of all versions; made if it is not there.
-      dtype: how weights are stored, one of `STORED_DTYPES`; the graph computes in float32.
+      dtype: how weights are stored, one of `STORED_DTYPES`; the graph computes as the models do,
+        in float32 unless they were made with another `compute_dtype`.
       origin: what the README says about where the model comes from.
       servable_name: what the model is called in the README's examples.
 

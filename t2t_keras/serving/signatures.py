@@ -49,6 +49,12 @@ def check_settings(config: DecodeConfig) -> None:
             "shape of a request, some seconds each, while whoever asked waits. Leave xla out of "
             "--decode_hparams."
         )
+    if config.weights_dtype != "float32":
+        raise UserError(
+            f"An export takes the run's own weights, and --dtype says how it stores them: leave "
+            f"weights_dtype={config.weights_dtype} out of --decode_hparams, and give "
+            f"--dtype=bfloat16 or --dtype=int8 for a smaller export."
+        )
 
 
 class TranslationModule(tf.Module):

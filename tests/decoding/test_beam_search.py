@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from t2t_keras.decoding.beam_search import BeamSearch
-from t2t_keras.decoding.constraints import Constraints
+from t2t_keras.decoding.constraints import BOUNDARY, Constraints
 
 PADDING, EOS = 0, 1
 
@@ -260,11 +260,11 @@ def test_prefixes(table_search, make_search, plain_beam_search, beam_size):
 @pytest.mark.parametrize("xla", [False, True])
 def test_forbidden_sequences(table_search, make_search, plain_beam_search, xla):
     vocab_size, longest = 5, 6
-    forbidden = ((2,), (3, 4), (4, 4, 3))
+    forbidden = ((2,), (3, 4), (4, 4, 3), (BOUNDARY, 3), (BOUNDARY, 4, 4))
+    boundaries = (PADDING, 3)
     tables = table_search.random_logits(23, 40, vocab_size, longest)
-    search = make_search(
-        vocab_size, xla, beam_size=3, alpha=0.6, constraints=Constraints(forbidden=forbidden)
-    )
+    constraints = Constraints(forbidden=forbidden, boundaries=boundaries)
+    search = make_search(vocab_size, xla, beam_size=3, alpha=0.6, constraints=constraints)
     changed = 0
     for [found], [free], table in zip(
         search(tables, [longest] * len(tables)),
@@ -275,9 +275,13 @@ def test_forbidden_sequences(table_search, make_search, plain_beam_search, xla):
 
         def following(before, table=table):
             log_probs = table_search.following(table, before)
+            begun = (PADDING, *before)
             for phrase in forbidden:
-                if before[len(before) - len(phrase) + 1 :] == phrase[:-1]:
-                    log_probs[phrase[-1]] = -np.inf
+                is_inside = phrase[0] == BOUNDARY
+                for first in boundaries if is_inside else [None]:
+                    so_far = (first, *phrase[1:-1]) if is_inside else phrase[:-1]
+                    if begun[max(len(begun) - len(so_far), 0) :] == so_far:
+                        log_probs[phrase[-1]] = -np.inf
             return log_probs
 
         [expected, *_] = plain_beam_search(following, longest, 0.6, 3)

@@ -395,3 +395,16 @@ def test_scores(write, tmp_path, capsys):
     )
     with pytest.raises(UserError, match=r"pairs.tsv:3 is not a source, one tab .* has 0 tabs"):
         score_file(Repeats(), write("pairs.tsv", "a\tb\nc\td\ne\n"), output, MADE_BY)
+
+
+def test_scores_go_on_only_with_weights_of_the_same_type(write, tmp_path, capsys):
+    pairs, output = write("pairs.tsv", "a\tb\nc\td\nno tab\n"), tmp_path / "scores"
+    with pytest.raises(UserError, match="is not a source, one tab"):
+        score_file(Repeats(), pairs, output, MADE_BY)
+    with pytest.raises(UserError, match="weights_dtype: float32 there, bfloat16 asked for"):
+        score_file(Repeats(weights_dtype="bfloat16"), pairs, output, MADE_BY)
+    write("pairs.tsv", "a\tb\nc\td\ne\tf\n")
+    # An error asks for more room; what is scored is as good with it.
+    score_file(Repeats(max_input_length=1024), pairs, output, MADE_BY)
+    assert "2 lines were done before." in capsys.readouterr().err
+    assert len(output.read_text().splitlines()) == 3

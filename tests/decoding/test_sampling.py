@@ -2,8 +2,10 @@ import math
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from t2t_keras.decoding.constraints import Constraints
+from t2t_keras.decoding.constraints import Constraints, Limits
+from t2t_keras.decoding.loop import State
 from t2t_keras.decoding.sampling import Sampling
 
 EOS = 1
@@ -54,6 +56,23 @@ def test_symbols_are_as_frequent_as_they_are_likely(table_search, table, options
     np.testing.assert_allclose(second, expected, atol=4 * 0.5 / len(seconds) ** 0.5)
 
 
+@pytest.mark.parametrize("options", [dict(), dict(top_k=3), dict(top_k=3, top_p=0.8)], ids=str)
+def test_the_vocabulary_is_not_sorted(options):
+    vocab_size, none = 4096, tf.zeros([1, 0])
+    vacant, ids = tf.zeros([1, 2]), tf.zeros([1, 2, LONGEST], tf.int32)
+    state = State(ids, ids[:, :, 0], vacant, vacant > 0, none[None], ids, vacant)
+    limits = Limits(tf.constant([LONGEST]), ids[:, 0, :0], tf.constant([0]), none)
+
+    @tf.function(autograph=False)
+    def extended(logits):
+        return Sampling(2, **options).extended(state, logits, tf.constant(0), limits)
+
+    graph = extended.get_concrete_function(tf.TensorSpec([1, 2, vocab_size])).graph
+    ordered = [each for each in graph.get_operations() if each.type in ("TopKV2", "Sort")]
+    assert all(each.inputs[0].shape[-1] <= vocab_size // 8 for each in ordered)
+    assert bool(ordered) == bool(options)
+
+
 def test_scores_are_the_model_s(table_search, table):
     search = table_search.Search(Sampling(50, alpha=0.6, temperature=2.0, top_k=3), VOCAB_SIZE)
     [outputs] = search(table, [LONGEST])
@@ -85,6 +104,21 @@ def test_a_seed_and_a_number_decide(table_search):
     assert [symbols for symbols, _ in alone] == [symbols for symbols, _ in together[4]]
     assert search(tables[4:5], [LONGEST], None, [5]) != [alone]
     assert table_search.Search(Sampling(4, seed=8), VOCAB_SIZE)(tables, [LONGEST] * 6) != together
+
+
+@pytest.mark.parametrize("options", [dict(), dict(top_k=3, top_p=0.8)], ids=str)
+def test_compiled_by_xla_it_draws_the_same(table_search, options):
+    tables = table_search.random_logits(5, 3, VOCAB_SIZE, LONGEST) / 4
+    found, expected = (
+        table_search.Search(Sampling(40, seed=7, **options), VOCAB_SIZE, xla=xla)(
+            tables, [LONGEST] * 3, None, [4, 0, 9]
+        )
+        for xla in (True, False)
+    )
+    for ours, plain in zip(found, expected, strict=True):
+        assert [symbols for symbols, _ in ours] == [symbols for symbols, _ in plain]
+        assert [score for _, score in ours] == pytest.approx([score for _, score in plain])
+    assert len({symbols for symbols, _ in expected[0]}) > 10
 
 
 def test_constraints(table_search, table):

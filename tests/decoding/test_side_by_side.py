@@ -111,14 +111,12 @@ def test_given_pairs_overlap(method):
             return tf.zeros(tf.shape(target))
 
         def attention_weights(self, pair):
-            weights = tf.zeros([tf.shape(pair["source"])[0], 1, 1, 3, 3], tf.bfloat16)
+            weights = tf.zeros([tf.shape(pair["source"])[0], 1, 1, 3, 3])
             return {"encoder": weights, "decoder": weights, "cross": weights}
 
     pairs = GivenPairs(Waits(), at_once(2, batch_tokens=3))
     ids = [np.array([5, 6, 1], np.int32)] * 2
-    numbers, found = zip(*getattr(pairs, method)(ids, ids), strict=True)
-    assert numbers == (0, 1)
-    assert {each.dtype for each in tf.nest.flatten(found)} == {np.dtype(np.float32)}
+    assert [number for number, _ in getattr(pairs, method)(ids, ids)] == [0, 1]
 
 
 def test_scores_are_those_of_each_pair_alone(model, tokenizer):

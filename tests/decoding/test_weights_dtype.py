@@ -12,13 +12,23 @@ LINES = ["the small dog sleeps", "a man sees the tree", "red red house"]
 CONFIG = DecodeConfig(alpha=0.0, extra_length=4, return_beams=True)
 
 
+def half_precision(model, dtype):
+    half = Transformer(**model.config, dtype=dtype)
+    half.build()
+    half.set_weights(model.get_weights())
+    return half
+
+
+@pytest.fixture(scope="module", params=["bfloat16", "mixed_bfloat16", "mixed_float16"])
+def half(model, request):
+    """The same weights in a model that computes in half precision."""
+    return half_precision(model, request.param)
+
+
 @pytest.fixture(scope="module")
 def rounded(model):
     """The same weights in bfloat16."""
-    rounded = Transformer(**model.config, dtype="bfloat16")
-    rounded.build()
-    rounded.set_weights(model.get_weights())
-    return rounded
+    return half_precision(model, "bfloat16")
 
 
 def test_scores_are_those_of_float32_but_for_rounding(model, rounded, tokenizer):
@@ -32,6 +42,38 @@ def test_scores_are_those_of_float32_but_for_rounding(model, rounded, tokenizer)
     scores = tf.reshape(found.scores, [-1])
     np.testing.assert_allclose(scores, totals, rtol=0.05, atol=0.1)
     assert not np.allclose(scores, totals, rtol=1e-6), "it was rounded"
+
+
+def test_attention_is_float32_and_that_of_float32_but_for_rounding(model, half, tokenizer, padded):
+    pair = {
+        "source": padded(tokenizer.encode(LINES)),
+        "target": padded(tokenizer.encode([" ".join(line.split()[::-1]) for line in LINES])),
+    }
+    expected = model.attention_weights(pair)
+    for kind, weights in half.attention_weights(pair).items():
+        assert weights.dtype == tf.float32
+        real = pair["source" if kind == "encoder" else "target"] != 0
+        found, exact = (
+            each.numpy().transpose(0, 3, 1, 2, 4)[real] for each in (weights, expected[kind])
+        )
+        np.testing.assert_allclose(found, exact, atol=0.05)
+
+
+@pytest.fixture(scope="module")
+def covering(model, tokenizer):
+    """scores(model), of the lines under a coverage penalty; those of float32 with and without."""
+
+    def scores(model, beta=0.5):
+        config = DecodeConfig(alpha=0.0, extra_length=4, coverage_penalty=beta)
+        return [each.score for each in Translator(model, tokenizer, config).translate(LINES)]
+
+    return scores, np.array(scores(model)), np.array(scores(model, beta=0.0))
+
+
+def test_coverage_is_that_of_float32_but_for_rounding(half, covering):
+    scores, exact, uncovered = covering
+    assert (exact < uncovered - 0.3).all(), "it costs more than rounding"
+    np.testing.assert_allclose(scores(half), exact, rtol=0.05, atol=0.1)
 
 
 def test_no_weight_is_cast_at_a_step(rounded, tokenizer):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from t2t_keras.insights.attention_page import write_attention_page
+from t2t_keras.insights.head_colors import head_color
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
 Keys, ActionChains = webdriver.Keys, webdriver.ActionChains
@@ -218,6 +219,51 @@ def test_lines_follow_the_words_when_the_window_changes(open_page):
                 done([box(line).left - left.right, right.left - box(line).right]);
             }))""")
         assert ends == pytest.approx([2, 2], abs=1.5)
+
+
+def test_what_is_told_lies_over_no_control(open_page):
+    driver = open_page(width=360)
+    reached = driver.execute_script("""
+        return [...document.querySelectorAll("main button, main label")].map((control) => {
+            const box = control.getBoundingClientRect();
+            const [x, y] = [(box.left + box.right) / 2, (box.top + box.bottom) / 2];
+            return y > innerHeight || control.contains(document.elementFromPoint(x, y));
+        });""")
+    assert len(reached) > 10
+    assert all(reached)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1000])
+def test_a_screenshot_shows_each_head_s_lines_in_its_colour(open_page, tmp_path, scheme, width):
+    image = pytest.importorskip("matplotlib.image", reason="needs matplotlib")
+    driver = open_page(width, scheme)
+
+    ground = np.array({"light": [255, 255, 255], "dark": [24, 27, 32]}[scheme])
+
+    def pixels():
+        """How many pixels of the drawing have the colour of the ground and of each head."""
+        left, top, right, bottom = driver.execute_script("""
+            const stage = document.querySelector(".stage");
+            stage.scrollIntoView({ block: "center" });
+            const box = stage.getBoundingClientRect();
+            return [box.left, box.top, box.right, box.bottom].map(Math.round);""")
+        driver.save_screenshot(tmp_path / "page.png")
+        page = np.round(255 * image.imread(tmp_path / "page.png")[..., :3])
+        assert page.shape == (900, width, 3)
+        drawn = page[top:bottom, left:right]
+        colors = [bytes.fromhex(head_color(head, scheme == "dark")[1:]) for head in range(4)]
+        # A line lets a tenth of the ground through.
+        colors = [ground, *(0.9 * np.array(list(color)) + 0.1 * ground for color in colors)]
+        return [(np.abs(drawn - color).max(axis=-1) <= 3).sum() for color in colors]
+
+    before = pixels()
+    assert before[0] > 10_000, "most is empty"
+    assert min(before[1:]) > 200, before
+    find(driver, "#heads button:nth-child(2)").click()
+    after = pixels()
+    assert after[2] == 0
+    assert min(after[1], *after[3:]) > 200, after
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -165,12 +165,30 @@ def test_what_is_refused(predict, signature, inputs, message):
 
 
 @pytest.mark.parametrize(
-    ("setting", "message"),
-    [("split_long", "cannot split long lines"), ("xla", "cannot have its search compiled by XLA")],
+    ("setting", "value", "message"),
+    [
+        ("split_long", True, "cannot split long lines"),
+        ("xla", True, "cannot have its search compiled by XLA"),
+        ("weights_dtype", "bfloat16", "leave weights_dtype=bfloat16 out .* --dtype=bfloat16"),
+    ],
 )
-def test_what_a_graph_cannot_do_is_refused(translators, setting, message):
+def test_what_a_graph_cannot_do_is_refused(translators, setting, value, message):
     with pytest.raises(UserError, match=message):
-        TranslationModule(translators(**{setting: True}))
+        TranslationModule(translators(**{setting: value}))
+
+
+def test_attention_is_float32_whatever_the_run_computes_in(small_translator, translator):
+    half = small_translator(translator.tokenizer, dict(dtype="mixed_bfloat16"))
+    signature = TranslationModule(half).signatures()["attention"]
+    found = signature(*(tf.constant([text]) for text in PAIRS[0]))
+    [expected] = half.attention(*([text] for text in PAIRS[0]))
+    for name, weights in (
+        ("weights", expected.cross),
+        ("encoder_weights", expected.encoder),
+        ("decoder_weights", expected.decoder),
+    ):
+        assert found[name].dtype == tf.float32
+        np.testing.assert_allclose(found[name][0], weights, atol=0.02)
 
 
 def test_an_ensemble_has_no_attention(translator):
