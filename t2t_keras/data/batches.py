@@ -84,15 +84,20 @@ class TokenBatches:
         capacity = len(self.epoch(0)) * self._batch_tokens
         return float(source / capacity), float(target / capacity)
 
-    def most_padded(self, replicas: int = 1) -> int:
+    def most_padded(self, replicas: int = 1, fixed_shapes: bool = False) -> int:
         """Returns the most tokens a side, padding counted, that a replica gets of a step.
+
+        With a microbatch of so many, no step is split.
 
         Args:
           replicas: among which the steps are divided; those of the first epoch count.
+          fixed_shapes: whether `token_arrays` will round lengths up.
         """
         most = 0
         for batch in self.epoch(0):
             longest = np.sort(self._lengths[batch].max(axis=1))
+            if fixed_shapes:
+                longest = _rounded_up(longest)
             for start, end in _even_parts(longest, replicas):
                 most = max(most, (end - start) * int(longest[end - 1]))
         return most

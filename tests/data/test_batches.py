@@ -250,11 +250,17 @@ def test_no_microbatch_takes_more_than_the_largest(lengths, batches, tokens, fix
             assert padded * lengths[part].max(initial=0) <= rows * length**2
 
 
+@pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("replicas", [1, 2, 8])
-def test_most_padded_is_what_no_replica_s_share_of_a_step_exceeds(lengths, batches, replicas):
-    most = batches.most_padded(replicas)
-    assert BATCH_TOKENS < replicas * most < 1.5 * BATCH_TOKENS
-    parts = [len(split_batch(lengths, batch, most, replicas)) for batch in batches.epoch(0)]
+def test_most_padded_is_what_no_replica_s_share_of_a_step_exceeds(
+    lengths, batches, replicas, fixed
+):
+    most = batches.most_padded(replicas, fixed)
+    # The shortest, of 2 tokens, become 8.
+    assert BATCH_TOKENS < replicas * most < (4 if fixed else 1.5) * BATCH_TOKENS
+    assert (most > batches.most_padded(replicas)) == fixed
+    parts = [len(split_batch(lengths, batch, most, replicas, fixed)) for batch in batches.epoch(0)]
     assert set(parts) == {1}
-    parts = [len(split_batch(lengths, batch, most - 1, replicas)) for batch in batches.epoch(0)]
+    less = most - 1
+    parts = [len(split_batch(lengths, batch, less, replicas, fixed)) for batch in batches.epoch(0)]
     assert max(parts) == 2
