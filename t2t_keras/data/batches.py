@@ -11,8 +11,9 @@ import numpy as np
 
 from t2t_keras.errors import UserError
 
-# Lengths that batches are padded to where every new shape would be compiled anew.
-_FIXED_LENGTHS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
+# Lengths that batches are padded to where every new shape would be compiled anew: 8, 12, 16, 24,
+# 32 and so on, to beyond all that memory holds.
+_FIXED_LENGTHS = [length << doubled for doubled in range(27) for length in (8, 12)]
 
 
 class TokenBatches:
@@ -247,10 +248,8 @@ def largest_microbatch(tokens: int, longest: int, fixed_shapes: bool = False) ->
 
 
 def _rounded_up(lengths):
-    """Returns the fixed lengths that hold the given ones; longer ones stay as they are."""
-    place = np.searchsorted(_FIXED_LENGTHS, lengths)
-    held = np.take(_FIXED_LENGTHS, np.minimum(place, len(_FIXED_LENGTHS) - 1))
-    return np.maximum(held, lengths)
+    """Returns the fixed lengths that hold the given ones."""
+    return np.take(_FIXED_LENGTHS, np.searchsorted(_FIXED_LENGTHS, lengths))
 
 
 def _grown(ids: np.ndarray, rows: int, length: int) -> np.ndarray:

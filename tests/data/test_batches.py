@@ -199,6 +199,17 @@ def test_fixed_shapes_are_few(lengths, batches, replicas, microbatch_tokens):
     assert len({length for _, length in shapes}) == len(shapes) <= 7
 
 
+def test_fixed_lengths_are_few_however_long_the_sentences():
+    lengths = np.arange(1, 5001, 3)
+    store = store_of(np.stack([lengths, np.ones_like(lengths)], axis=1))
+    shapes = [token_arrays(store, np.array([i]), 4096).source.shape for i in range(len(lengths))]
+    held = np.array([padded for _, padded in shapes])
+    assert (lengths <= held).all()
+    assert (held <= np.maximum(1.5 * lengths, 8)).all()
+    # Each power of 2 from 8 to 4,096, and one and a half of each.
+    assert len(set(shapes)) == len(set(held)) == 20
+
+
 def test_multi30k(shared_data):
     folder = shared_data / "multi30k" / "tok"
     text = [read_text(folder / f"train.lc.norm.tok.{language}") for language in ("en", "de")]
