@@ -57,6 +57,31 @@ def test_resumed_is_never_stopped(compiled_run, everything_in, tmp_path):
     np.testing.assert_array_equal(everything_in(parts.checkpoint), everything_in(whole.checkpoint))
 
 
+# Compiling takes most of the time: so one shape under XLA, and two things in one case.
+@pytest.mark.parametrize(
+    ("xla", "replicas", "changes"), [(True, 1, {"max_length": 8}), (False, 2, {"recompute": True})]
+)
+def test_resumed_is_never_stopped_however_a_step_is_computed(
+    make_record, make_strategy, generated, everything_in, tmp_path, xla, replicas, changes
+):
+    record = make_record(dropout=0.3, **changes)
+    # Compiled once for all: what a run leaves behind, the next one's checkpoint must replace.
+    step = TensorFlowStep(record.make_model, record.hparams, make_strategy(replicas), 1, xla)
+
+    def run(name, steps):
+        record = make_record(dropout=0.3, train_steps=steps, **changes)
+        options = TrainOptions(schedule="train", xla=xla)
+        return train(record, generated, tmp_path / name, lambda *_, **__: step, options)
+
+    for name in ("whole", "parts"):
+        assert run(name, 0).step == 0
+    whole = run("whole", 8)
+    assert run("parts", 3).step == 3
+    parts = run("parts", 8)
+    assert parts.step == whole.step == 8
+    np.testing.assert_array_equal(everything_in(parts.checkpoint), everything_in(whole.checkpoint))
+
+
 def test_evaluation_and_the_best_weights(compiled_run, tmp_path, weights_in, capsys):
     result = compiled_run(
         options=TrainOptions(local_eval_frequency=4, eval_bleu=True), learning_rate=0.5
