@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import time
 
 import numpy as np
 import pytest
@@ -289,6 +290,23 @@ def test_tensorboard_files_hold_the_curves(compiled_run, tmp_path, monkeypatch):
     assert [step for step, _ in found["train", "loss"]] == [2, 4, 6, 8]
     assert all(value > 0 for _, value in found["train", "gradient_norm"])
     assert found["train", "learning_rate"][0][1] == pytest.approx(16**-0.5 * 2 * 10**-1.5)
+
+
+def test_the_start_holds_what_is_done_before_the_loop(
+    make_record, make_strategy, generated, tmp_path, capsys, monkeypatch
+):
+    late, monotonic = [0.0], time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: monotonic() + late[0])
+
+    def make_step(record, **options):
+        late[0] += 1e6
+        return TensorFlowStep(record.make_model, record.hparams, make_strategy(), 1)
+
+    options = TrainOptions(schedule="train")
+    tf.config.run_functions_eagerly(True)
+    train(make_record(train_steps=1), generated, tmp_path, make_step, options)
+    tf.config.run_functions_eagerly(False)
+    assert re.search(r"^Of 1,000,\d+\.\d s: start (100\.0|99\.9)%", capsys.readouterr().out, re.M)
 
 
 def test_a_trace_of_some_steps(run, tmp_path, capsys):
