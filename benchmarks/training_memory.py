@@ -4,7 +4,8 @@
 
 Each step runs in a process of its own. "allocated" is the most that TensorFlow's allocator gave out
 at once; "process" the peak of the whole process, less that of one whose model is as good as
-nothing, so that it shows what the allocator loses besides. Megabytes are 10^6 bytes.
+nothing, so that it shows what the allocator loses besides; under XLA, also what compiling took. Of
+a step that is split, the tokens are those of each of its microbatches. Megabytes are 10^6 bytes.
 """
 
 import json
@@ -38,6 +39,14 @@ _CASES = [
         ("transformer_multi30k", 10_000, 4096, 128, "compute_dtype=bfloat16,recompute=true"),
     )
 ]
+_MULTI30K = dict(
+    hparams_set="transformer_multi30k", changes="", vocab_size=10_000, tokens=4096, length=128
+)
+_CASES += [
+    dict(_MULTI30K, microbatches=2),
+    dict(_MULTI30K, xla=True),
+    dict(_MULTI30K, microbatches=2, xla=True),
+]
 
 
 def main(_) -> None:
@@ -52,10 +61,13 @@ def main(_) -> None:
     for case in _CASES:
         found = _in_a_child(case)
         counted, process = found["counted"], found["process"] - itself
-        changes = f", `{case['changes']}`" if case["changes"] else ""
+        how = [f"`{case['hparams_set']}`"]
+        how += [f"`{case['changes']}`"] if case["changes"] else []
+        how += ["`--xla`"] if case.get("xla") else []
+        how += [f"{case['microbatches']} microbatches"] if "microbatches" in case else []
         off_by = [f"{counted / each - 1:+.0%}" for each in (found["allocated"], process)]
         print(
-            f"| `{case['hparams_set']}`{changes} | {case['tokens']:,} x {case['length']} "
+            f"| {', '.join(how)} | {case['tokens']:,} x {case['length']} "
             f"| {counted:,.0f} | {found['allocated']:,.0f} | {off_by[0]} "
             f"| {process:,.0f} | {off_by[1]} |",
             flush=True,
@@ -72,7 +84,15 @@ def _in_a_child(case: dict) -> dict[str, float]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def _measured(hparams_set: str, changes: str, vocab_size: int, tokens: int, length: int) -> dict:
+def _measured(
+    hparams_set: str,
+    changes: str,
+    vocab_size: int,
+    tokens: int,
+    length: int,
+    microbatches: int = 1,
+    xla: bool = False,
+) -> dict[str, float]:
     """Returns megabytes: counted, allocated, and of the process."""
     import numpy as np
     import tensorflow as tf
@@ -89,14 +109,16 @@ def _measured(hparams_set: str, changes: str, vocab_size: int, tokens: int, leng
         hparams,
         tf.distribute.OneDeviceStrategy("/cpu:0"),
         seed=1,
+        xla=xla,
     )
     ids = np.random.default_rng(0).integers(3, vocab_size, (tokens // length, length), np.int32)
     # Everything is traced and set up by a step of almost nothing.
     for number, arrays in enumerate([TokenArrays(ids[:1, :2], ids[:1, :2]), TokenArrays(ids, ids)]):
         tf.config.experimental.reset_memory_stats("CPU:0")
-        float(step.update(number, [[arrays]])["loss"])
+        float(step.update(number, [[arrays]] * microbatches)["loss"])
     weights = step.model.count_params()
-    counted = step_memory(hparams, vocab_size, weights, ids.size, length).together
+    split = microbatches > 1
+    counted = step_memory(hparams, vocab_size, weights, ids.size, length, split).together
     allocated = tf.config.experimental.get_memory_info("CPU:0")["peak"]
     peak = re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text(encoding="utf-8"))
     return dict(counted=counted / 1e6, allocated=allocated / 1e6, process=int(peak[1]) / 1e3)

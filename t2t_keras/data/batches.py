@@ -11,8 +11,9 @@ import numpy as np
 
 from t2t_keras.errors import UserError
 
-# Lengths that batches are padded to where every new shape would be compiled anew.
-_FIXED_LENGTHS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
+# Lengths that batches are padded to where every new shape would be compiled anew: 8, 12, 16, 24,
+# 32 and so on, to beyond all that memory holds.
+_FIXED_LENGTHS = [length << doubled for doubled in range(27) for length in (8, 12)]
 
 
 class TokenBatches:
@@ -84,15 +85,20 @@ class TokenBatches:
         capacity = len(self.epoch(0)) * self._batch_tokens
         return float(source / capacity), float(target / capacity)
 
-    def most_padded(self, replicas: int = 1) -> int:
+    def most_padded(self, replicas: int = 1, fixed_shapes: bool = False) -> int:
         """Returns the most tokens a side, padding counted, that a replica gets of a step.
+
+        With a microbatch of so many, no step is split.
 
         Args:
           replicas: among which the steps are divided; those of the first epoch count.
+          fixed_shapes: whether `token_arrays` will round lengths up.
         """
         most = 0
         for batch in self.epoch(0):
             longest = np.sort(self._lengths[batch].max(axis=1))
+            if fixed_shapes:
+                longest = _rounded_up(longest)
             for start, end in _even_parts(longest, replicas):
                 most = max(most, (end - start) * int(longest[end - 1]))
         return most
@@ -242,10 +248,8 @@ def largest_microbatch(tokens: int, longest: int, fixed_shapes: bool = False) ->
 
 
 def _rounded_up(lengths):
-    """Returns the fixed lengths that hold the given ones; longer ones stay as they are."""
-    place = np.searchsorted(_FIXED_LENGTHS, lengths)
-    held = np.take(_FIXED_LENGTHS, np.minimum(place, len(_FIXED_LENGTHS) - 1))
-    return np.maximum(held, lengths)
+    """Returns the fixed lengths that hold the given ones."""
+    return np.take(_FIXED_LENGTHS, np.searchsorted(_FIXED_LENGTHS, lengths))
 
 
 def _grown(ids: np.ndarray, rows: int, length: int) -> np.ndarray:

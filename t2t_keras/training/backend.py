@@ -119,12 +119,14 @@ class Devices:
       gpus: the name of each GPU of this process; none = the CPU.
       replicas: how many parts of a step are computed at the same time, by all workers.
       fixed_shapes: whether every new shape is compiled anew.
+      accumulates: whether gradients are added up even where a step is not split.
     """
 
     names: list[str]
     gpus: list[str]
     replicas: int
     fixed_shapes: bool
+    accumulates: bool = False
 
 
 def plan_devices(
@@ -147,7 +149,7 @@ def plan_devices(
         from t2t_keras.training.jax_step import choose_device, gpu_names
 
         choose_device(worker_gpu, cpu_replicas)
-        return Devices([], gpu_names(jnp.zeros(())), 1, fixed_shapes=True)
+        return Devices([], gpu_names(jnp.zeros(())), 1, fixed_shapes=True, accumulates=True)
     from t2t_keras.training.devices import gpu_names, visible_devices
 
     names = visible_devices(worker_gpu, cpu_replicas)

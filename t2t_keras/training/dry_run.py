@@ -47,7 +47,7 @@ def dry_run(
         devices.replicas,
         alone=cluster is None,
     ).tokens
-    most = batches.most_padded(devices.replicas)
+    most = batches.most_padded(devices.replicas, devices.fixed_shapes)
     # Fixed shapes are filled up to the microbatch, however little there is.
     held = asked if asked and devices.fixed_shapes else min(asked or most, most)
     rows, length = largest_microbatch(held, batches.longest, devices.fixed_shapes).source.shape
@@ -57,7 +57,7 @@ def dry_run(
         record.make_model().count_params(),
         rows * length,
         length,
-        parts=1 if rows * length >= most else 2,
+        accumulates=devices.accumulates or 0 < asked < most,
     )
     heading = (
         f"Each of {devices.replicas} replica(s) with microbatch_tokens="

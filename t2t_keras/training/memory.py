@@ -22,7 +22,7 @@ class StepMemory:
     Attributes:
       weights: float32, and in half precision their copies that the matrix work reads.
       optimizer: Adam's two moments, float32.
-      accumulators: sums of the microbatches' gradients, float32; 0 where a step is not split.
+      accumulators: sums of the microbatches' gradients, float32; 0 where nothing is summed.
       gradients: float32; while they come, activations go.
       activations: what the layers keep for the backward pass.
       logits: of all target tokens, with their exponentials or gradient.
@@ -55,7 +55,12 @@ class StepMemory:
 
 
 def step_memory(
-    hparams: HParams, vocab_size: int, weights: int, tokens: int, length: int, parts: int = 1
+    hparams: HParams,
+    vocab_size: int,
+    weights: int,
+    tokens: int,
+    length: int,
+    accumulates: bool = False,
 ) -> StepMemory:
     """Returns what a step of the Transformer holds.
 
@@ -65,7 +70,7 @@ def step_memory(
       weights: number of trained numbers.
       tokens: of a microbatch of one replica, on either side, padding counted.
       length: of its sentences on either side, in tokens.
-      parts: microbatches of a step.
+      accumulates: whether gradients of microbatches are added up.
     """
     size = _BYTES[hparams.compute_dtype]
     casts = size * weights if size < _FLOAT32 else 0
@@ -81,7 +86,7 @@ def step_memory(
     return StepMemory(
         weights=_FLOAT32 * weights + casts,
         optimizer=2 * _FLOAT32 * weights,
-        accumulators=_FLOAT32 * weights if parts > 1 else 0,
+        accumulators=_FLOAT32 * weights if accumulates else 0,
         gradients=_FLOAT32 * weights,
         activations=int(tokens * (inputs + layers)),
         # The logits and their exponentials; in the backward pass the exponentials and their

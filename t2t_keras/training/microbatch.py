@@ -192,13 +192,13 @@ def find_microbatch(
         def fits(tokens: int) -> bool:
             shape = largest_microbatch(tokens, batches.longest, step.fixed_shapes).source.shape
             memory = step_memory(
-                hparams, record.tokenizer.vocab_size, weights, shape[0] * shape[1], shape[1], 2
+                hparams, record.tokenizer.vocab_size, weights, shape[0] * shape[1], shape[1], True
             )
             # Weights and moments are there already.
             more = step.num_replicas * (memory.accumulators + _MARGIN * memory.passing)
             return more <= free
 
-    microbatch.find(fits, batches.most_padded(step.num_replicas))
+    microbatch.find(fits, batches.most_padded(step.num_replicas, step.fixed_shapes))
     print(
         f"microbatch_tokens=auto: {microbatch.tokens:,}, {how}, with sentences of "
         f"{batches.longest} tokens.",

@@ -40,6 +40,7 @@ class RunLoop:
       curves: what writes curves.
       profiler: traces some steps.
       workers: this process and those that do every step with it.
+      time_report: where the time goes, from the run's start on.
       options: how the run is watched and kept.
     """
 
@@ -56,6 +57,7 @@ class RunLoop:
         curves,
         profiler: StepProfiler,
         workers: OneWorker | SeveralWorkers,
+        time_report: TimeReport,
         options: TrainOptions,
     ):
         self._output_dir = output_dir
@@ -76,7 +78,7 @@ class RunLoop:
         self._last = max(self._hparams.train_steps, self._first)
         self._progress = Progress(curves, self._first, self._last)
         self._totals = Totals()
-        self._time = TimeReport()
+        self._time = time_report
         self._cost = CostMeter(output_dir, self._first, hardware_name(step.gpus(), workers.count))
         self._done = self._first
         self._saved = self._first if self._first else -1

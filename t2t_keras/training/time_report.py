@@ -1,4 +1,4 @@
-"""Where the time of a run's loop went, as one line."""
+"""Where the time of a run went, as one line."""
 
 import contextlib
 import time
@@ -11,8 +11,8 @@ INPUT, STEP, EVALUATION, CHECKPOINT = PARTS = ("input", "step", "evaluation", "c
 class TimeReport:
     """Adds up seconds by what they were spent on.
 
-    All until the first step is finished is the start: in that time functions are traced and
-    compiled, and the first arrays read.
+    All until the first step is finished is the start: in that time workers meet, the model is
+    made and restored, the microbatch found, functions traced and compiled, the first arrays read.
     """
 
     def __init__(self):

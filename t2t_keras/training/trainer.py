@@ -12,6 +12,7 @@ from t2t_keras.training.microbatch import find_microbatch, with_microbatch
 from t2t_keras.training.profiling import StepProfiler, profiled_steps
 from t2t_keras.training.run_loop import RunLoop
 from t2t_keras.training.run_record import RunRecord
+from t2t_keras.training.time_report import TimeReport
 from t2t_keras.training.train_options import SCHEDULES, TrainOptions, TrainResult
 from t2t_keras.training.workers import OneWorker, SeveralWorkers
 
@@ -42,7 +43,7 @@ def train(
       UserError: `output_dir` holds a run that used something else, the loss is NaN, a checkpoint
         cannot be read or written.
     """
-    options = options or TrainOptions()
+    time_report, options = TimeReport(), options or TrainOptions()
     if options.schedule not in SCHEDULES:
         raise UserError(f"--schedule is one of {', '.join(SCHEDULES)}; {options.schedule} came.")
     profiler = StepProfiler(output_dir, profiled_steps(options.profile_steps), print_beside_bar)
@@ -74,6 +75,7 @@ def train(
         curves=workers.make_curves(output_dir),
         profiler=profiler,
         workers=workers,
+        time_report=time_report,
         options=options,
     )
     return loop.run(restored)

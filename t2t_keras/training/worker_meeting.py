@@ -16,7 +16,8 @@ from t2t_keras.training.worker_links import Link, connect, listen
 # How much longer others wait for the chief's word than the chief for the others.
 _MARGIN_SECONDS = 10.0
 _LOOK_SECONDS = 0.05
-# How long a worker that will not come stays to say so.
+_RETRY_SECONDS = 0.2
+# How long a worker that will not come stays to say so, and the chief to pass it on.
 _TELL_SECONDS = 10.0
 _MEETING = "while others were awaited"
 
@@ -70,7 +71,7 @@ def meet_chief(cluster: Cluster, own: dict[str, str], seconds: float) -> Link:
         except OSError as error:
             # The chief does not listen yet.
             why = str(error)
-            time.sleep(min(0.2, max(remaining, 0.0)))
+            time.sleep(min(_RETRY_SECONDS, max(remaining, 0.0)))
             continue
         try:
             link.send({"hello": own, "index": cluster.index, "host": socket.gethostname()})
@@ -87,28 +88,40 @@ def meet_chief(cluster: Cluster, own: dict[str, str], seconds: float) -> Link:
 def tell_failure(cluster: Cluster, text: str, exit_status: int) -> None:
     """Tells the workers that wait for this one that it will not come, and why.
 
-    Those that cannot be reached within some seconds find out by waiting.
+    Another worker tells the chief, as soon as it listens, and the chief the rest. Who cannot be
+    reached within some seconds finds out by waiting.
 
     Args:
       cluster: one of whose workers this is.
       text: why.
       exit_status: what they exit with.
     """
-    with contextlib.suppress(OSError, UserError):
-        if not cluster.is_chief:
-            link = connect(cluster.watch_address, _TELL_SECONDS)
-            link.send({"failed": text, "status": exit_status, "index": cluster.index})
+    if cluster.is_chief:
+        _tell_others(cluster, {"stop": str(ended(cluster, 0, text)), "status": exit_status})
+    else:
+        _tell_chief(cluster, {"failed": text, "status": exit_status, "index": cluster.index})
+
+
+def _tell_chief(cluster: Cluster, message: dict) -> None:
+    deadline = time.monotonic() + _TELL_SECONDS
+    while (remaining := deadline - time.monotonic()) > 0:
+        with contextlib.suppress(OSError):
+            link = connect(cluster.watch_address, remaining)
+            link.send(message)
             link.close()
             return
-        message = {"stop": str(ended(cluster, 0, text)), "status": exit_status}
-        deadline = time.monotonic() + _TELL_SECONDS
-        with listen(cluster.watch_address) as listener:
-            told = []
-            while time.monotonic() < deadline and len(told) < len(cluster.addresses) - 1:
-                with contextlib.suppress(BlockingIOError):
-                    told.append(Link(listener.accept()[0]))
-                    told[-1].send(message)
-                time.sleep(_LOOK_SECONDS)
+        # The chief does not listen yet: it may have more to do before.
+        time.sleep(_RETRY_SECONDS)
+
+
+def _tell_others(cluster: Cluster, message: dict) -> None:
+    deadline, told = time.monotonic() + _TELL_SECONDS, []
+    with contextlib.suppress(OSError, UserError), listen(cluster.watch_address) as listener:
+        while time.monotonic() < deadline and len(told) < len(cluster.addresses) - 1:
+            with contextlib.suppress(BlockingIOError):
+                told.append(Link(listener.accept()[0]))
+                told[-1].send(message)
+            time.sleep(_LOOK_SECONDS)
 
 
 def differences(cluster: Cluster, chief: dict[str, str], index: int, other: dict) -> list[str]:
@@ -129,23 +142,39 @@ class _Meeting:
         self.links: dict[int, Link] = {}
         self._hellos: dict[int, dict] = {}
         self._strangers: list[Link] = []
+        self._failed: dict[int, WorkerError] = {}
+        self._deadline = 0.0
 
     def wait(self, listener: socket.socket, deadline: float, seconds: float) -> None:
-        workers = range(1, len(self._cluster.addresses))
-        while len(self.links) < len(workers):
-            if time.monotonic() > deadline:
-                missing = [self._cluster.name(each) for each in workers if each not in self.links]
-                raise WorkerError(
-                    f"{capital(' and '.join(missing))} did not start: not heard of in "
-                    f"{seconds:g} s (--worker_start_secs). Look at the log there, or start it."
-                )
+        self._deadline = deadline
+        while missing := self._missing():
+            if time.monotonic() > self._deadline:
+                break
             with contextlib.suppress(BlockingIOError):
                 self._strangers.append(Link(listener.accept()[0]))
             for link in list(self._strangers):
                 self._listen_to(link)
             for index, link in list(self.links.items()):
-                self._check_still_there(index, link)
+                if index not in self._failed:
+                    self._check_still_there(index, link)
             time.sleep(_LOOK_SECONDS)
+        for fault in self._failed.values():
+            raise fault
+        if missing:
+            names = [self._cluster.name(each) for each in missing]
+            raise WorkerError(
+                f"{capital(' and '.join(names))} did not start: not heard of in "
+                f"{seconds:g} s (--worker_start_secs). Look at the log there, or start it."
+            )
+
+    def _missing(self) -> list[int]:
+        workers = range(1, len(self._cluster.addresses))
+        return [each for each in workers if each not in {**self.links, **self._failed}]
+
+    def _note_failure(self, index: int, message: dict) -> None:
+        """Ends the waiting soon, not at once: who comes a moment later should be told why."""
+        self._failed[index] = failed(self._cluster, index, message)
+        self._deadline = min(self._deadline, time.monotonic() + _TELL_SECONDS)
 
     def _listen_to(self, link: Link) -> None:
         try:
@@ -161,7 +190,8 @@ class _Meeting:
         if index not in range(1, len(self._cluster.addresses)):
             return
         if "failed" in message:
-            raise failed(self._cluster, index, message)
+            self._note_failure(index, message)
+            return
         if index in self.links:
             fault = WorkerError(
                 f"Two processes are {self._cluster.name(index)}: on "
@@ -181,7 +211,7 @@ class _Meeting:
             raise crashed(self._cluster, index, _MEETING) from None
         for message in messages:
             if "failed" in message:
-                raise failed(self._cluster, index, message)
+                self._note_failure(index, message)
 
     def compare(self) -> None:
         lines = []

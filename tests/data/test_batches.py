@@ -199,6 +199,17 @@ def test_fixed_shapes_are_few(lengths, batches, replicas, microbatch_tokens):
     assert len({length for _, length in shapes}) == len(shapes) <= 7
 
 
+def test_fixed_lengths_are_few_however_long_the_sentences():
+    lengths = np.arange(1, 5001, 3)
+    store = store_of(np.stack([lengths, np.ones_like(lengths)], axis=1))
+    shapes = [token_arrays(store, np.array([i]), 4096).source.shape for i in range(len(lengths))]
+    held = np.array([padded for _, padded in shapes])
+    assert (lengths <= held).all()
+    assert (held <= np.maximum(1.5 * lengths, 8)).all()
+    # Each power of 2 from 8 to 4,096, and one and a half of each.
+    assert len(set(shapes)) == len(set(held)) == 20
+
+
 def test_multi30k(shared_data):
     folder = shared_data / "multi30k" / "tok"
     text = [read_text(folder / f"train.lc.norm.tok.{language}") for language in ("en", "de")]
@@ -250,11 +261,17 @@ def test_no_microbatch_takes_more_than_the_largest(lengths, batches, tokens, fix
             assert padded * lengths[part].max(initial=0) <= rows * length**2
 
 
+@pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("replicas", [1, 2, 8])
-def test_most_padded_is_what_no_replica_s_share_of_a_step_exceeds(lengths, batches, replicas):
-    most = batches.most_padded(replicas)
-    assert BATCH_TOKENS < replicas * most < 1.5 * BATCH_TOKENS
-    parts = [len(split_batch(lengths, batch, most, replicas)) for batch in batches.epoch(0)]
+def test_most_padded_is_what_no_replica_s_share_of_a_step_exceeds(
+    lengths, batches, replicas, fixed
+):
+    most = batches.most_padded(replicas, fixed)
+    # The shortest, of 2 tokens, become 8.
+    assert BATCH_TOKENS < replicas * most < (4 if fixed else 1.5) * BATCH_TOKENS
+    assert (most > batches.most_padded(replicas)) == fixed
+    parts = [len(split_batch(lengths, batch, most, replicas, fixed)) for batch in batches.epoch(0)]
     assert set(parts) == {1}
-    parts = [len(split_batch(lengths, batch, most - 1, replicas)) for batch in batches.epoch(0)]
+    less = most - 1
+    parts = [len(split_batch(lengths, batch, less, replicas, fixed)) for batch in batches.epoch(0)]
     assert max(parts) == 2

@@ -119,6 +119,7 @@ def main(folder, first_flags, missing):
     for name in ("run.json", "vocab.model"):
         shutil.copy(folder / "plain" / name, folder / "of tensorflow")
     (folder / "of tensorflow" / "model.ckpt-3.index").touch()
+    run("dry", 0, "d_k=8192", "--dry_run")
     continued = f"--output_dir={folder / 'plain'}"
     train("two GPUs", continued, "--worker_gpu=2")
     train("one GPU", continued, "--worker_gpu=1")

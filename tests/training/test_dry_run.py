@@ -21,7 +21,9 @@ def told(make_request, generated, tmp_path, monkeypatch):
     monkeypatch.setattr(devices, "divide_cpu", lambda replicas, gpus: None)
 
     def told(microbatch_tokens, **options):
-        request = make_request(microbatch_tokens=microbatch_tokens, batch_tokens=3000)
+        # As wide as shows in whole megabytes.
+        size = dict(microbatch_tokens=microbatch_tokens, batch_tokens=3000, d_ff=8192)
+        request = make_request(**size)
         text = dry_run(request, tmp_path, 0, TrainOptions(**options))
         found = re.match(r"Each of (\d+) replica.* at worst ([\d,]+) pairs of (\d+) tokens", text)
         return *(int(each.replace(",", "")) for each in found.groups()), text
@@ -48,7 +50,21 @@ def test_what_is_asked_for_is_split_into_and_a_step_needs_no_more(told):
     assert np.prod(told(100)[1:3]) == pytest.approx(100, abs=13)
     whole, more = told(0)[1:3], told(100_000)[1:3]
     assert more == whole
-    assert re.search(r"accumulators +0 MB", told(100_000)[3])
+
+
+@pytest.mark.parametrize("xla", [False, True])
+@pytest.mark.parametrize("replicas", [1, 8])
+def test_accumulators_are_counted_where_a_step_is_split(told, generated, replicas, xla):
+    lengths = generated.store("train").lengths
+    steps = TokenBatches(lengths, 3000, 32, seed=0).epoch(0)
+
+    def is_split(tokens):
+        return any(len(split_batch(lengths, batch, tokens, replicas, xla)) > 1 for batch in steps)
+
+    least = next(tokens for tokens in range(9000 // replicas, 0, -1) if is_split(tokens)) + 1
+    for tokens, megabytes in ((least - 1, "2"), (least, "0"), (0, "0")):
+        text = told(tokens, cpu_replicas=replicas, xla=xla)[3]
+        assert re.search(r"accumulators +(\d+) MB", text)[1] == megabytes
 
 
 def test_fixed_shapes_are_rounded_up_and_filled(told):

@@ -182,6 +182,12 @@ def test_accumulated_microbatches_make_the_same_updates(seen):
     assert seen["compiled"] == [1, 1], "once for each shape, and the update once"
 
 
+def test_a_dry_run_counts_the_accumulators_that_are_always_held(seen):
+    # At least the projections of three attentions to queries and keys: 3 * 2 * 16 * 16,384 * 4.
+    megabytes = re.search(r"accumulators +(\d+) MB", seen["dry to 0"]["out"])[1]
+    assert int(megabytes) >= 6
+
+
 def test_out_of_memory_changes_nothing(seen):
     # The step that failed was then done again, with the same result as if it never had.
     assert seen["out of memory"] == ["RESOURCE_EXHAUSTED: injected", True, True, False]

@@ -67,7 +67,7 @@ def test_a_step_takes_what_was_counted(measured, changes, tokens, length):
 
 def test_what_lasts_is_counted_from_the_weights():
     whole = step_memory(HParams(), 37_000, PAPERS_BASE, 1024, 64)
-    split = step_memory(HParams(), 37_000, PAPERS_BASE, 1024, 64, parts=2)
+    split = step_memory(HParams(), 37_000, PAPERS_BASE, 1024, 64, accumulates=True)
     assert whole.weights == whole.gradients == 4 * PAPERS_BASE
     assert whole.optimizer == 8 * PAPERS_BASE
     assert (whole.accumulators, split.accumulators) == (0, 4 * PAPERS_BASE)

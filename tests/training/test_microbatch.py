@@ -105,7 +105,7 @@ def test_auto_is_counted_on_a_cpu(make_record, generated, tmp_path, capsys, monk
     assert "counted for 0.0 GB of free memory" in capsys.readouterr().out
 
     def needed(tokens):
-        memory = step_memory(record.hparams, 5, step.model.count_params(), tokens, 13, 2)
+        memory = step_memory(record.hparams, 5, step.model.count_params(), tokens, 13, True)
         return 2 * (memory.accumulators + memory.passing)
 
     assert 13 < found.tokens < 3000 / 2

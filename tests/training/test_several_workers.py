@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_keras.training import worker_identity as identity
+from t2t_keras.training.checkpoints import Checkpoints
 from t2t_keras.training.cluster import Cluster
 from t2t_keras.training.tensorflow_step import TensorFlowStep
 from t2t_keras.training.train_options import TrainOptions
@@ -23,6 +24,8 @@ from t2t_keras.training.worker_meeting import differences
 from t2t_keras.versions import installed_versions
 
 STEPS = 16
+SIZE = "num_layers=1,d_model=16,d_ff=32,num_heads=2,warmup_steps=10,max_length=32,batch_tokens=300"
+SIZE += ",microbatch_tokens=40"
 
 
 def free_addresses(count):
@@ -40,8 +43,6 @@ def free_addresses(count):
 @pytest.fixture
 def start(start_trainer, tmp_path):
     """Returns a function that starts so many workers; returns them and their addresses."""
-    size = "--hparams=num_layers=1,d_model=16,d_ff=32,num_heads=2,warmup_steps=10,"
-    size += "max_length=32,batch_tokens=300,microbatch_tokens=40"
 
     def start(name, workers, devices, *more):
         addresses = free_addresses(workers)
@@ -49,7 +50,7 @@ def start(start_trainer, tmp_path):
         for index in range(workers):
             task = {"type": "worker", "index": index}
             cluster = {"cluster": {"worker": addresses}, "task": task}
-            flags = (f"--train_steps={STEPS}", size, *more)
+            flags = (f"--train_steps={STEPS}", f"--hparams={SIZE}", *more)
             together.append(
                 start_trainer(tmp_path / name, *flags, cluster=cluster, devices=devices)
             )
@@ -143,6 +144,38 @@ def test_a_signal_to_one_of_four_stops_all_after_the_same_step(
     assert step <= STEPS
     _, weights = one_machine
     np.testing.assert_allclose(weights_in(f"{run}/model.ckpt-{step}"), weights[step], atol=1e-5)
+
+
+def test_gradients_are_exchanged_in_bfloat16_between_workers_on_request(
+    start, make_record, make_strategy, generated, tmp_path
+):
+    hparams = f"--hparams={SIZE},dropout=0,reduction_dtype=bfloat16"
+    together, _ = start("rounded", 2, 1, "--train_steps=1", hparams)
+    record = make_record(train_steps=1, dropout=0.0)
+    step = TensorFlowStep(record.make_model, record.hparams, make_strategy(), 1)
+
+    def gradient():
+        # After the first step, Adam's mean is the gradient times 1 - beta1.
+        means = [np.ravel(mean.numpy()) for mean in step.optimizer._momentums]
+        return np.concatenate(means) / np.float32(1 - record.hparams.adam_beta1)
+
+    def held(values):
+        return tf.cast(tf.cast(values, tf.bfloat16), tf.float32).numpy()
+
+    tf.config.run_functions_eagerly(True)  # Building a graph would take longer.
+    options = TrainOptions(schedule="train")
+    train(record, generated, tmp_path / "exact", lambda *_, **__: step, options)
+    tf.config.run_functions_eagerly(False)
+    exact = gradient()
+    for process in together:
+        assert "on 2 replica(s)" in process.said()
+    assert Checkpoints(tmp_path / "rounded", step.state(), 1).restore_newest()
+    rounded = gradient()
+    scale = np.abs(exact).max()
+    # 8 bits of mantissa for each worker's and for the sum.
+    np.testing.assert_allclose(rounded, exact, atol=2**-7 * scale)
+    np.testing.assert_allclose(rounded, held(rounded), rtol=1e-5)
+    assert np.abs(exact - held(exact)).max() > 1e-4 * scale
 
 
 def test_what_workers_compare(make_request, generated, monkeypatch):

@@ -94,6 +94,19 @@ def test_xla_makes_the_same_updates_with_few_shapes(
         assert ours["loss"] == pytest.approx(one["loss"], rel=1e-5)
 
 
+def test_under_xla_layers_computed_again_have_the_same_gradients(make_step, generated):
+    store = generated.store("train")
+    short = np.flatnonzero(store.lengths.max(axis=1) <= 8)[:10]
+    arrays, found = token_arrays(store, short, 100), []
+    for recompute in (False, True):
+        step = make_step(xla=True, dropout=0.3, recompute=recompute)
+        ((source,), (target,), (seeds,)) = step._inputs(0, 0, [arrays])
+        gradients, _ = step._gradients(source, target, seeds, 100.0)
+        found.append(np.concatenate([np.ravel(gradient) for gradient in gradients]))
+    np.testing.assert_allclose(*found, atol=1e-5)
+    assert np.abs(found[0]).max() > 0.01
+
+
 def test_one_graph_serves_all_shapes(make_step, generated):
     step = make_step(dropout=0.1)
     trained(step, batches(generated, 1))

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import time
 
 import numpy as np
 import pytest
@@ -54,6 +55,31 @@ def test_resumed_is_never_stopped(compiled_run, everything_in, tmp_path):
     parts = compiled_run("parts", dropout=0.3)
     assert parts.step == whole.step == 8
     assert parts.checkpoint == tf.train.latest_checkpoint(str(tmp_path / "parts"))
+    np.testing.assert_array_equal(everything_in(parts.checkpoint), everything_in(whole.checkpoint))
+
+
+# Compiling takes most of the time: so one shape under XLA, and two things in one case.
+@pytest.mark.parametrize(
+    ("xla", "replicas", "changes"), [(True, 1, {"max_length": 8}), (False, 2, {"recompute": True})]
+)
+def test_resumed_is_never_stopped_however_a_step_is_computed(
+    make_record, make_strategy, generated, everything_in, tmp_path, xla, replicas, changes
+):
+    record = make_record(dropout=0.3, **changes)
+    # Compiled once for all: what a run leaves behind, the next one's checkpoint must replace.
+    step = TensorFlowStep(record.make_model, record.hparams, make_strategy(replicas), 1, xla)
+
+    def run(name, steps):
+        record = make_record(dropout=0.3, train_steps=steps, **changes)
+        options = TrainOptions(schedule="train", xla=xla)
+        return train(record, generated, tmp_path / name, lambda *_, **__: step, options)
+
+    for name in ("whole", "parts"):
+        assert run(name, 0).step == 0
+    whole = run("whole", 8)
+    assert run("parts", 3).step == 3
+    parts = run("parts", 8)
+    assert parts.step == whole.step == 8
     np.testing.assert_array_equal(everything_in(parts.checkpoint), everything_in(whole.checkpoint))
 
 
@@ -264,6 +290,23 @@ def test_tensorboard_files_hold_the_curves(compiled_run, tmp_path, monkeypatch):
     assert [step for step, _ in found["train", "loss"]] == [2, 4, 6, 8]
     assert all(value > 0 for _, value in found["train", "gradient_norm"])
     assert found["train", "learning_rate"][0][1] == pytest.approx(16**-0.5 * 2 * 10**-1.5)
+
+
+def test_the_start_holds_what_is_done_before_the_loop(
+    make_record, make_strategy, generated, tmp_path, capsys, monkeypatch
+):
+    late, monotonic = [0.0], time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: monotonic() + late[0])
+
+    def make_step(record, **options):
+        late[0] += 1e6
+        return TensorFlowStep(record.make_model, record.hparams, make_strategy(), 1)
+
+    options = TrainOptions(schedule="train")
+    tf.config.run_functions_eagerly(True)
+    train(make_record(train_steps=1), generated, tmp_path, make_step, options)
+    tf.config.run_functions_eagerly(False)
+    assert re.search(r"^Of 1,000,\d+\.\d s: start (100\.0|99\.9)%", capsys.readouterr().out, re.M)
 
 
 def test_a_trace_of_some_steps(run, tmp_path, capsys):

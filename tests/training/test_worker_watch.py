@@ -3,6 +3,7 @@
 The processes are real, and only pretend to train; `benchmarks/worker_faults.py` does it in earnest.
 """
 
+import concurrent.futures
 import json
 import re
 import signal
@@ -17,6 +18,7 @@ import pytest
 from t2t_keras.training import worker_watch
 from t2t_keras.training.cluster import Cluster
 from t2t_keras.training.worker_links import Link, connect, listen
+from t2t_keras.training.worker_meeting import tell_failure
 from t2t_keras.training.worker_watch import WorkerWatch
 
 SILENCE = 3.0
@@ -130,6 +132,20 @@ def test_a_worker_that_fails_tells_the_others_why(start):
     for worker in (workers[0], workers[2]):
         assert "Worker 1 (" in (text := said(worker, 2))
         assert "ended with an error: the disk is full" in text
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_worker_that_fails_before_the_chief_listens_tells_all_why(start, addresses, count):
+    cluster = Cluster(tuple(addresses[:count]), 1)
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        telling = thread.submit(tell_failure, cluster, "there is no data", 2)
+        workers = [start(0, addresses=cluster.addresses)]
+        telling.result()
+        # The third comes only after the chief has heard it.
+        workers += [start(index, addresses=cluster.addresses) for index in range(2, count)]
+        for worker in workers:
+            text = f"Worker 1 ({addresses[1]}) ended with an error: there is no data\n"
+            assert said(worker, 2) == text
 
 
 def test_a_worker_that_never_starts(start, addresses):
