@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from absl import app, flags
+from peak_memory import peak_bytes
 
 from t2t_keras import registry
 from t2t_keras.data.generate import generate
@@ -173,7 +174,7 @@ class _PeakMemory:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def own(self) -> int:
-        return _peak_bytes(os.getpid())
+        return peak_bytes(os.getpid())
 
     def of_workers(self) -> list[int]:
         return list(self._peaks.values())
@@ -182,14 +183,8 @@ class _PeakMemory:
         while True:
             for worker in multiprocessing.active_children():
                 with contextlib.suppress(OSError, StopIteration):
-                    self._peaks[worker.pid] = _peak_bytes(worker.pid)
+                    self._peaks[worker.pid] = peak_bytes(worker.pid)
             time.sleep(0.5)
-
-
-def _peak_bytes(process: int) -> int:
-    status = Path(f"/proc/{process}/status").read_text().splitlines()
-    line = next(line for line in status if line.startswith("VmHWM:"))
-    return int(line.split()[1]) << 10
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ very small model with random weights. Megabytes are 10^6 bytes, of the whole pro
 
 import itertools
 import json
-import re
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,7 @@ import time
 from pathlib import Path
 
 from absl import app, flags
+from peak_memory import peak_bytes
 
 from t2t_keras.environment import prepare_tensorflow
 
@@ -70,8 +70,7 @@ def _measured(source: Path) -> dict[str, float]:
     outputs = [source.with_name(name) for name in ("translations", "alignments")]
     translate_file(translator, source, outputs[0], made_by={}, alignments=outputs[1])
     seconds = time.perf_counter() - start
-    peak = re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text(encoding="utf-8"))
-    return dict(megabytes=int(peak[1]) * 1024 / 1e6, seconds=seconds)
+    return dict(megabytes=peak_bytes() / 1e6, seconds=seconds)
 
 
 def _translator():

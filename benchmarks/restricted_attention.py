@@ -10,12 +10,12 @@ shortest sentence. Table 1 of the paper: n²·d against r·n·d, here r = 2·rad
 """
 
 import functools
-import resource
 import subprocess
 import sys
 from collections.abc import Callable
 
 from absl import app, flags
+from peak_memory import peak_bytes
 from turns import median_seconds
 
 from t2t_keras.environment import prepare_tensorflow
@@ -130,7 +130,7 @@ def _peak(make: Callable, radius: int, length: int) -> float:
     run = make(radius, length)
     for _ in range(2):
         run()
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return peak_bytes() / 2**20
 
 
 if __name__ == "__main__":

@@ -9,12 +9,11 @@ a step that is split, the tokens are those of each of its microbatches. Megabyte
 """
 
 import json
-import re
 import subprocess
 import sys
-from pathlib import Path
 
 from absl import app, flags
+from peak_memory import peak_bytes
 
 from t2t_keras.environment import prepare_tensorflow
 
@@ -120,8 +119,7 @@ def _measured(
     split = microbatches > 1
     counted = step_memory(hparams, vocab_size, weights, ids.size, length, split).together
     allocated = tf.config.experimental.get_memory_info("CPU:0")["peak"]
-    peak = re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text(encoding="utf-8"))
-    return dict(counted=counted / 1e6, allocated=allocated / 1e6, process=int(peak[1]) / 1e3)
+    return dict(counted=counted / 1e6, allocated=allocated / 1e6, process=peak_bytes() / 1e6)
 
 
 if __name__ == "__main__":

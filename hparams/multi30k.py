@@ -13,8 +13,8 @@ def transformer_multi30k() -> HParams:
 
     "Good for Misconceived Reasons" (ACL 2021): lower-cased, tokenised test_2016_flickr, joint BPE
     of 10,000, the mean of the last 10 checkpoints, beam 5. Theirs are 8,000 updates of about 8,000
-    tokens with a peak learning rate of 0.005. Here updates are smaller and the peak is 0.0017: 40.59
-    after 14,000 steps, 41.28 after 22,000 (44 million target tokens), on seed 1. With 0.003,
+    tokens with a peak learning rate of 0.005. Here updates are smaller and the peak is 0.0017:
+    40.59 after 14,000 steps, 41.28 after 22,000 (44 million target tokens), on seed 1. With 0.003,
     attention to the source was not learned.
 
     t2t-trainer --problem=translate_ende_multi30k --data_dir=data --output_dir=runs/multi30k \
