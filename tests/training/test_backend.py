@@ -1,11 +1,9 @@
-import dataclasses
-
 import keras
 import pytest
 
 from t2t_keras.errors import UserError
 from t2t_keras.training import devices
-from t2t_keras.training.backend import check_backend, make_step, plan_devices
+from t2t_keras.training.backend import Devices, check_backend, make_step, plan_devices
 from t2t_keras.training.cluster import Cluster
 from t2t_keras.training.npz_conversion import convert_npz_run
 
@@ -41,11 +39,11 @@ def test_a_step_is_made_on_the_devices_that_are_planned(make_record, xla):
 def test_the_devices_of_several_workers(monkeypatch, make_record):
     three = Cluster(("a:1", "b:1", "c:1"), index=1)
     on_cpus = plan_devices(0, cluster=three)
-    assert dataclasses.astuple(on_cpus) == (["/cpu:0"], [], 3, False)
+    assert on_cpus == Devices(["/cpu:0"], [], 3, False)
     monkeypatch.setattr(devices, "gpus_of_worker", lambda worker_gpu: worker_gpu)
     monkeypatch.setattr(devices, "gpu_names", lambda count: ["H"] * count)
     on_gpus = plan_devices(2, xla=True, cluster=three)
-    assert dataclasses.astuple(on_gpus) == (["/gpu:0", "/gpu:1"], ["H", "H"], 6, True)
+    assert on_gpus == Devices(["/gpu:0", "/gpu:1"], ["H", "H"], 6, True)
     for refused in (plan_devices, lambda *given: make_step(make_record(), *given)):
         with pytest.raises(UserError, match="=2: one of several workers has one replica on a CPU"):
             refused(0, False, three, 2)
