@@ -75,7 +75,10 @@ def bleu(
         )
     if not hypotheses:
         raise UserError("There are no lines to score.")
-    metrics = BLEU(tokenize=tokenize, lowercase=lowercase), CHRF(lowercase=lowercase)
+    # sacreBLEU warns of text that looks tokenised; here it is said to be.
+    tokenised = tokenize == "none"
+    bleu = BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenised)
+    metrics = bleu, CHRF(lowercase=lowercase)
     bleu_score, chrf_score = (
         metric.corpus_score(list(hypotheses), [list(references)]) for metric in metrics
     )
