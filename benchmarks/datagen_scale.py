@@ -11,7 +11,6 @@ that its peak of memory is not that of an earlier one, nor that of learning.
 import concurrent.futures
 import contextlib
 import multiprocessing
-import os
 import random
 import resource
 import shutil
@@ -174,7 +173,7 @@ class _PeakMemory:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def own(self) -> int:
-        return peak_bytes(os.getpid())
+        return peak_bytes()
 
     def of_workers(self) -> list[int]:
         return list(self._peaks.values())

@@ -16,6 +16,7 @@ import numpy as np
 
 from t2t_keras.data.chunks import Chunk
 from t2t_keras.errors import UserError, nearest
+from t2t_keras.versions import installed_versions
 
 FILTERS = ("duplicates", "identical", "language", "length_ratio")
 
@@ -44,9 +45,13 @@ def filter_names(text: str) -> tuple[str, ...]:
     return names
 
 
-def packages_of(names: Sequence[str]) -> tuple[str, ...]:
-    """Returns the packages whose versions decide what filters of these names leave out."""
-    return ("py3langid",) if "language" in names else ()
+def versions_with(filters: str) -> dict[str, str]:
+    """Returns what versions data is made with, also of what filters="identical+language" judge by.
+
+    Raises:
+      UserError: a name that there is not.
+    """
+    return installed_versions(*(["py3langid"] if "language" in filter_names(filters) else []))
 
 
 class Languages:

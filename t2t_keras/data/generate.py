@@ -18,8 +18,8 @@ from t2t_keras.data.filters import (
     Languages,
     came_before,
     filter_names,
-    packages_of,
     pair_hashes,
+    versions_with,
 )
 from t2t_keras.data.journal import JOURNAL_FILE, Journal, made_from
 from t2t_keras.data.manifest import (
@@ -36,7 +36,6 @@ from t2t_keras.data.tokenizer import Tokenizer, symbol_pieces
 from t2t_keras.data.workers import workers
 from t2t_keras.errors import UserError
 from t2t_keras.progress_bar import progress_bar
-from t2t_keras.versions import installed_versions
 
 # Pairs a shard: tens of megabytes of memory a worker.
 CHUNK_PAIRS = 50_000
@@ -235,7 +234,7 @@ def _manifest(
     return {
         "problem": problem.name,
         "config": problem.config(),
-        "versions": installed_versions(*packages_of(filter_names(problem.filters))),
+        "versions": versions_with(problem.filters),
         "vocabulary": {
             "file": VOCABULARY_FILE,
             "size": tokenizer.vocab_size,

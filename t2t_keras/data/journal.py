@@ -14,11 +14,10 @@ from typing import Any
 from t2t_keras.data.atomic_file import write_atomically
 from t2t_keras.data.chunks import Chunk
 from t2t_keras.data.encode import LeftOut, Shard
-from t2t_keras.data.filters import filter_names, packages_of
+from t2t_keras.data.filters import versions_with
 from t2t_keras.data.manifest import damaged_files
 from t2t_keras.data.problem import Problem
 from t2t_keras.errors import UserError
-from t2t_keras.versions import installed_versions
 
 JOURNAL_FILE = "shards.jsonl"
 # To be raised when a change of the code makes other shards of the same text.
@@ -32,7 +31,7 @@ def made_from(problem: Problem, chunks: Sequence[Chunk], chunk_pairs: int) -> di
     files = dict.fromkeys(path for chunk in chunks for path in chunk.paths)
     return {
         "encoder": _ENCODER_VERSION,
-        "versions": installed_versions(*packages_of(filter_names(problem.filters))),
+        "versions": versions_with(problem.filters),
         "problem": problem.name,
         "config": problem.config(),
         "chunk_pairs": chunk_pairs,

@@ -35,8 +35,8 @@ class Constraints:
 
     Attributes:
       min_length: the fewest symbols of an output, the end counted, where its `Limits` allow them.
-      forbidden: sequences of symbols that no output may hold; with `BOUNDARY` as the first symbol,
-        only not behind one of `boundaries`.
+      forbidden: sequences of symbols that no output may hold; one that begins with `BOUNDARY` is
+        forbidden only where one of `boundaries` stands before the rest of it.
       boundaries: symbols; padding stands for the start of the output.
       eos_id: the end of sentence.
       padding_id: never chosen as a symbol.

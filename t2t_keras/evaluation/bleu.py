@@ -76,9 +76,10 @@ def bleu(
     if not hypotheses:
         raise UserError("There are no lines to score.")
     # sacreBLEU warns of text that looks tokenised; here it is said to be.
-    tokenised = tokenize == "none"
-    bleu = BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenised)
-    metrics = bleu, CHRF(lowercase=lowercase)
+    metrics = (
+        BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none"),
+        CHRF(lowercase=lowercase),
+    )
     bleu_score, chrf_score = (
         metric.corpus_score(list(hypotheses), [list(references)]) for metric in metrics
     )
