@@ -56,10 +56,9 @@ class Ensemble:
         parts = []
         for model in self.models:
             memory, memory_mask = model.encode(source, training=False)
-            sentence = model.start_cache(memory, memory_mask, room, hypotheses)
-            parts.append(
-                Cache(past=sentence.pop("past"), recent=sentence.pop("recent"), sentence=sentence)
-            )
+            kept = model.start_cache(memory, memory_mask, room, hypotheses)
+            past, recent, projection = kept.pop("past"), kept.pop("recent"), kept.pop("projection")
+            parts.append(Cache(kept, past, recent, projection))
         return Cache(*map(list, zip(*parts, strict=True)))
 
     def step(
@@ -72,11 +71,10 @@ class Ensemble:
     ) -> Scored:
         """Scores the next symbol; see `loop.Step`."""
         logits, kept, attention = [], [], []
-        for model, sentence, past, recent in zip(self.models, *cache, strict=True):
+        for model, sentence, past, recent, projection in zip(self.models, *cache, strict=True):
+            parts = {**sentence, "past": past, "recent": recent, "projection": projection}
             with recorded_attention() as weights:
-                scores, extended = model.decode_step(
-                    previous, index, {**sentence, "past": past, "recent": recent}, place, legal
-                )
+                scores, extended = model.decode_step(previous, index, parts, place, legal)
             logits.append(scores)
             kept.append(extended["recent"])
             if self._with_coverage:

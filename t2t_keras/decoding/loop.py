@@ -32,11 +32,13 @@ class Cache(NamedTuple):
       sentence: what was computed once for a sentence, such as keys and values of its source.
       past: tensors [B, ?, slots, ...] of earlier positions; given without any slot.
       recent: the same structure, with room for R positions of K slots each.
+      shared: what was computed once for all sentences.
     """
 
     sentence: Any
     past: Any
     recent: Any
+    shared: Any = ()
 
 
 class Scored(NamedTuple):
@@ -146,7 +148,7 @@ def decode(
     Returns:
       `Hypotheses` with ids [B, N, L] and scores [B, N].
     """
-    return _Loop(step, rule, room, reach, padding_id, xla).run(cache, limits)
+    return _Loop(step, rule, cache.shared, room, reach, padding_id, xla).run(cache, limits)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,6 +157,7 @@ class _Loop:
 
     step: Step
     rule: Rule
+    shared: Any  # `Cache.shared`
     room: int
     reach: int
     padding_id: int
@@ -247,7 +250,7 @@ class _Loop:
                 now,
                 place,
                 seen,
-                Cache(sentences.fixed, sentences.past, recent),
+                Cache(sentences.fixed, sentences.past, recent, self.shared),
             )
             state = state._replace(coverage=state.coverage + scored.attention)
             state = self.rule.extended(state, scored.logits, now, sentences.limits)

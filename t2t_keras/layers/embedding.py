@@ -41,10 +41,19 @@ class SharedEmbedding(keras.layers.Layer):
         embedded = ops.take(self.matrix, ops.cast(ids, "int32"), axis=0)
         return ops.cast(embedded * self.d_model**0.5, self.compute_dtype)
 
-    def logits(self, x):
-        """Projects [..., d_model] to float32 logits [..., vocab_size]."""
-        matrix = ops.cast(self.matrix, x.dtype)
-        return ops.cast(ops.matmul(x, ops.transpose(matrix)), "float32")
+    def projection(self):
+        """Returns the shared matrix as logits are computed with, [d_model, vocab_size]."""
+        return ops.transpose(ops.cast(self.matrix, self.compute_dtype))
+
+    def logits(self, x, projection=None):
+        """Projects [..., d_model] to float32 logits [..., vocab_size].
+
+        Args:
+          x: what is projected.
+          projection: `projection()`, where it was computed before.
+        """
+        projection = self.projection() if projection is None else projection
+        return ops.cast(ops.matmul(x, projection), "float32")
 
     def compute_mask(self, ids, previous_mask=None):
         """Id 0 is padding."""

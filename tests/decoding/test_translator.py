@@ -167,7 +167,8 @@ class NeverEnds:
         return tf.cast(source, tf.float32)[:, :, None], source != 0
 
     def start_cache(self, memory, memory_mask, room, hypotheses):
-        return {"past": [], "recent": [], "memory": memory, "memory_mask": memory_mask}
+        by_sentence = {"memory": memory, "memory_mask": memory_mask}
+        return {**by_sentence, "projection": [], "past": [], "recent": []}
 
     def decode_step(self, previous, index, cache, place, legal):
         logits = tf.one_hot(tf.fill(tf.shape(previous), 5), 8, on_value=9.0)

@@ -43,6 +43,18 @@ STATED = {
     "transformer_parsing_base": PARSING
     | dict(dropout=0.2, attention_dropout=0.2, warmup_steps=16_000),
     "transformer_parsing_big": PARSING | dict(attention_dropout=0.1),
+    "transformer_parsing_small": dict(
+        num_layers=4,
+        d_model=128,
+        d_ff=512,
+        num_heads=4,
+        dropout=0.2,
+        learning_rate=0.6,
+        warmup_steps=1000,
+        train_steps=12_000,
+        batch_tokens=2048,
+        max_length=512,
+    ),
     "transformer_base_v3": dict(
         pre_norm=True,
         attention_dropout=0.1,

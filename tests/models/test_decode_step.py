@@ -42,7 +42,8 @@ def test_steps_in_a_graph(variant_model, batch):
             name: tf.nest.map_structure(lambda t: spec(t, (0, 2)), cache[name])
             for name in ("memory", "past", "recent")
         }
-        return {**of_keys, "memory_mask": spec(cache["memory_mask"], (0, 3))}
+        fixed = {"projection": spec(cache["projection"], ())}
+        return {**of_keys, **fixed, "memory_mask": spec(cache["memory_mask"], (0, 3))}
 
     source, target = batch["source"], batch["target"]
     cache = variant_model.start_cache(*variant_model.encode(source), room=target.shape[1])
