@@ -35,15 +35,19 @@ fi
 kit=$(cd "$kit" && pwd)
 # oneDNN's matrix multiplication, as this package turns it on for itself, for every toolkit.
 export TF_ENABLE_ONEDNN_OPTS=1
-compare() { # compare <config> <mode> <script> [options]: takes turns with the others
-    local ours="$(command -v python) $PWD/benchmarks/$3 --kit=$kit --config={config}"
-    [ "$2" = train ] || ours+=" --mode={mode}"
+compare() { # compare <config> <mode> <script> <options>...: each of the options takes its turn
+    local command="$(command -v python) $PWD/benchmarks/$3 --kit=$kit --config={config}"
+    [ "$2" = train ] || command+=" --mode={mode}"
+    local ours=() options
+    for options in "${@:4}"; do
+        ours+=(--ours "$command $options")
+    done
     python "$kit/run.py" --config "$1" --mode "$2" --rounds "$rounds" --limit 900 \
-        ${PEERS:+--peers "$PEERS"} \
-        --ours "$ours" --ours "$ours --xla" --ours "$ours --compute_dtype=bfloat16" \
-        ${4:+--ours "$ours $4"}
+        ${PEERS:+--peers "$PEERS"} "${ours[@]}"
 }
-compare tiny train train_speed.py --cpu_replicas=2
-compare base train train_speed.py
-compare base decode32 decode_speed.py --batches_at_once=2
-compare base decode1 decode_speed.py
+compare tiny train train_speed.py "" --xla --compute_dtype=bfloat16 --cpu_replicas=2 \
+    "--cpu_replicas=2 --compute_dtype=bfloat16"
+compare base train train_speed.py "" --xla --compute_dtype=bfloat16
+compare base decode32 decode_speed.py "" --xla --batches_at_once=2 \
+    "--batches_at_once=2 --compute_dtype=bfloat16"
+compare base decode1 decode_speed.py "" --xla --compute_dtype=bfloat16
