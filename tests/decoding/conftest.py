@@ -96,3 +96,15 @@ def model(tokenizer, padded):
         targets = tokenizer.encode([" ".join(line[::-1]) for line in words])
         train(padded(sources), padded(targets))
     return model
+
+
+@pytest.fixture
+def write(tmp_path):
+    """write(name, text): the path of a new file."""
+
+    def write(name, text):
+        path = tmp_path / name
+        path.write_bytes(text.encode("utf-8"))
+        return path
+
+    return write

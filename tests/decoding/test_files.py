@@ -51,18 +51,6 @@ class Repeats:
         return [PairScore(-float(len(target)), -np.ones(len(target))) for target in targets]
 
 
-@pytest.fixture
-def write(tmp_path):
-    """write(name, text): the path of a new file."""
-
-    def write(name, text):
-        path = tmp_path / name
-        path.write_bytes(text.encode("utf-8"))
-        return path
-
-    return write
-
-
 def test_lines_stay_lines(write, tmp_path, capsys):
     output = tmp_path / "new" / "out.txt"
     source = write("in.txt", "a|b\n\nc\u2028d\nlong\ne\tf\n")
