@@ -56,7 +56,8 @@ def transformer_parsing_small() -> HParams:
         d_model=128,
         d_ff=512,
         num_heads=4,
-        dropout=0.2,
+        # Without it, attention to the sentence takes twice as many steps to come.
+        pre_norm=True,
         # 0.6 · 128^-0.5 · 1000^-0.5 = 0.0017.
         learning_rate=0.6,
         warmup_steps=1000,
