@@ -241,14 +241,9 @@ class Transformer(keras.Model):
             )
         return self.decoder_norm(x) if self.config["pre_norm"] else x
 
-    def logits(self, x, projection=None):
-        """Projects decoder states [..., d_model] to float32 logits [..., vocab_size].
-
-        Args:
-          x: the states.
-          projection: `SharedEmbedding.projection()`, where it was computed before.
-        """
-        return self.embedding.logits(x, projection)
+    def logits(self, x):
+        """Projects decoder states [..., d_model] to float32 logits [..., vocab_size]."""
+        return self.embedding.logits(x)
 
     def attention_weights(self, inputs):
         """Returns where each layer and head looks (section 3.2).
@@ -350,7 +345,7 @@ class Transformer(keras.Model):
             kept.append(recent)
         if self.config["pre_norm"]:
             x = self.decoder_norm(x)
-        return self.logits(x, cache["projection"]), {**cache, "recent": kept}
+        return self.embedding.logits(x, cache["projection"]), {**cache, "recent": kept}
 
     def _own_slots(self, index, hypotheses, slots):
         """The slots of each hypothesis up to `index`, boolean [1, hypotheses, slots]."""

@@ -1,4 +1,4 @@
-"""What the searches are tested with: a plain Python reference, and a model with opinions."""
+"""What decoding is tested with: a plain Python reference, a model with opinions, and files."""
 
 from pathlib import Path
 
