@@ -4,7 +4,7 @@
 # input pipeline on 4.5 million pairs; the memory of translating files of many lines; a served
 # export under load; faults of several workers, and what they exchange; then training and decoding
 # speed beside other toolkits on the same batches. ablations.sh, which trains for hours,
-# step_profile.py and decode_profile.py are run by themselves.
+# step_profile.py, step_changes.py and decode_profile.py are run by themselves.
 #
 # TEXT is a folder of text (see datagen_scale.py).
 # RUN is the run that is exported and served; default: a small model with random weights.

@@ -1,0 +1,246 @@
+"""What each way to make a training step faster is worth: the step in turns with one that differs.
+
+    python benchmarks/step_changes.py --hparams_set=transformer_base --vocab_size=32000
+        --tokens=1024 --length=32 [--hparams=...] [--only=padding,flat]
+
+First come steps that lack what the code has, then some that have what it lacks. The ratio of a
+round is that of two steps that follow each other; the median counts. A ratio above 1: slower than
+the code as it is.
+"""
+
+import contextlib
+import itertools
+import statistics
+import time
+from collections.abc import Iterator
+from unittest import mock
+
+from absl import app, flags
+
+from t2t_keras.environment import prepare_tensorflow
+
+prepare_tensorflow()
+
+_SET = flags.DEFINE_string("hparams_set", "transformer_base", "Hyperparameter set.")
+_HPARAMS = flags.DEFINE_string("hparams", "", "What differs from the set.")
+_VOCAB_SIZE = flags.DEFINE_integer("vocab_size", 32_000, "Ids of the shared vocabulary.")
+_TOKENS = flags.DEFINE_integer("tokens", 1024, "Places of the step on either side.")
+_LENGTH = flags.DEFINE_integer("length", 32, "Tokens of the longest sentence; the shortest: 3/4.")
+_ROUNDS = flags.DEFINE_integer("rounds", 9, "Rounds in turns.", lower_bound=1)
+_ONLY = flags.DEFINE_list("only", [], "Parts of the names to try; default: all.")
+
+
+def main(_) -> None:
+    """Prints a row for each difference."""
+    import numpy as np
+
+    from t2t_keras.data.batches import TokenArrays
+
+    generator = np.random.default_rng(0)
+    shape = (_TOKENS.value // _LENGTH.value, _LENGTH.value)
+    ids = generator.integers(3, _VOCAB_SIZE.value, shape, np.int32)
+    lengths = generator.integers(3 * _LENGTH.value // 4, _LENGTH.value + 1, (len(ids), 1))
+    ids = np.where(np.arange(_LENGTH.value) < lengths, ids, 0).astype(np.int32)
+    print(f"{(ids == 0).mean():.0%} padding, {_ROUNDS.value} rounds", flush=True)
+
+    def seconds(step) -> float:
+        start = time.perf_counter()
+        float(step.update(step.steps_done(), [[TokenArrays(ids, ids)]])["loss"])
+        return time.perf_counter() - start
+
+    steps = {"the code as it is": _new_step()}
+    for name, difference in _DIFFERENCES.items():
+        if not _ONLY.value or any(part in name for part in _ONLY.value):
+            with difference():
+                steps[name] = _new_step()
+                seconds(steps[name])
+    as_it_is, *others = steps.values()
+    # The first round does not count: a step made later empties TensorFlow's caches.
+    rounds = range(_ROUNDS.value + 1)
+    pairs = [[(seconds(as_it_is), seconds(step)) for step in others] for _ in rounds][1:]
+    print("| step | ms | times the code as it is | from | to |\n|---|---|---|---|---|")
+    middle = statistics.median(pair[0] for turn in pairs for pair in turn)
+    print(f"| the code as it is | {middle * 1e3:,.0f} | | | |")
+    for name, turns in zip(list(steps)[1:], zip(*pairs, strict=True), strict=True):
+        ratios = [other / own for own, other in turns]
+        middle = statistics.median(other for _, other in turns)
+        print(
+            f"| {name} | {middle * 1e3:,.0f} | {statistics.median(ratios):.2f} "
+            f"| {min(ratios):.2f} | {max(ratios):.2f} |"
+        )
+
+
+def _new_step():
+    import tensorflow as tf
+
+    from t2t_keras import registry
+    from t2t_keras.models.transformer import Transformer
+    from t2t_keras.training.tensorflow_step import TensorFlowStep
+
+    hparams = registry.hparams(_SET.value, _HPARAMS.value)
+    return TensorFlowStep(
+        lambda: Transformer.from_hparams(hparams, _VOCAB_SIZE.value),
+        hparams,
+        tf.distribute.MirroredStrategy(["/cpu:0"]),
+        seed=1,
+    )
+
+
+# What follows changes the code while a step is made and traced.
+
+
+@contextlib.contextmanager
+def _padding_is_computed() -> Iterator[None]:
+    from t2t_keras.models.transformer import Transformer
+    from t2t_keras.training import tensorflow_step
+
+    call = Transformer.call
+    unpacked = mock.patch.object(
+        Transformer,
+        "call",
+        lambda self, inputs, packed, training: call(self, inputs, False, training),
+    )
+    targets = mock.patch.object(tensorflow_step, "Packing")
+    with unpacked, targets as packing:
+        packing.return_value.pack = lambda target: target
+        yield
+
+
+def _one_hot_smoothing():
+    import keras
+    from keras import ops
+
+    from t2t_keras.training import losses
+
+    def one_hot_loss(logits, targets, label_smoothing=0.0):
+        one_hot = ops.one_hot(targets, logits.shape[-1])
+        smoothed = (1 - label_smoothing) * one_hot + label_smoothing / logits.shape[-1]
+        loss = keras.losses.categorical_crossentropy(smoothed, logits, from_logits=True)
+        unsmoothed = keras.losses.sparse_categorical_crossentropy(targets, logits, from_logits=True)
+        correct = ops.cast(ops.equal(ops.argmax(logits, axis=-1), targets), "float32")
+        return loss, ops.stop_gradient(unsmoothed), correct
+
+    return mock.patch.object(losses, "smoothed_cross_entropy", one_hot_loss)
+
+
+def _adam_of_many_operators():
+    import tensorflow as tf
+
+    def update(self, gradients, variables, learning_rate):
+        step = tf.cast(self.iterations.value, tf.float32) + 1.0
+        rate = learning_rate * tf.sqrt(1 - self.beta_2**step) / (1 - self.beta_1**step)
+        for gradient, variable in zip(gradients, variables, strict=True):
+            index = self._get_variable_index(variable)
+            first, second = self._momentums[index].value, self._velocities[index].value
+            first.assign_add((gradient - first) * (1 - self.beta_1))
+            second.assign_add((tf.square(gradient) - second) * (1 - self.beta_2))
+            variable.assign_sub(rate * first / (tf.sqrt(second) + self.epsilon))
+
+    return _other_adam(update)
+
+
+def _flat_adam():
+    import tensorflow as tf
+
+    flat = []
+
+    def update(self, gradients, variables, learning_rate):
+        sizes = [variable.shape.num_elements() for variable in variables]
+        if not flat:
+            with tf.init_scope():
+                flat.extend(tf.Variable(tf.zeros(sum(sizes))) for _ in range(3))
+        weights, first, second = flat
+        step = tf.cast(self.iterations.value, tf.float32) + 1.0
+        beta2_power = self.beta_2**step
+        tf.raw_ops.ResourceApplyAdam(
+            var=weights.handle,
+            m=first.handle,
+            v=second.handle,
+            beta1_power=self.beta_1**step,
+            beta2_power=beta2_power,
+            lr=learning_rate,
+            beta1=self.beta_1,
+            beta2=self.beta_2,
+            epsilon=self.epsilon * tf.sqrt(1.0 - beta2_power),
+            grad=tf.concat([tf.reshape(gradient, [-1]) for gradient in gradients], 0),
+        )
+        # The layers read their own weights, which therefore have to be written once more.
+        for variable, new in zip(variables, tf.split(weights.read_value(), sizes), strict=True):
+            variable.assign(tf.reshape(new, variable.shape))
+
+    return _other_adam(update)
+
+
+def _other_adam(update):
+    from t2t_keras.training.adam import Adam
+
+    return mock.patch.object(Adam, "update_weights", update)
+
+
+def _no_dropout():
+    import keras
+
+    return mock.patch.object(keras.layers.Dropout, "call", lambda self, x, training=None: x)
+
+
+def _one_product(groups):
+    """Has one product make what several make.
+
+    Args:
+      groups: returns those attention weights of a model that are multiplied side by side.
+    """
+    from keras import ops
+
+    from t2t_keras.layers.attention import MultiHeadAttention
+    from t2t_keras.models.transformer import Transformer
+
+    together, made = {}, {}
+    call, alone = Transformer.call, MultiHeadAttention._split_heads
+
+    def find_groups(model, *arguments, **options):
+        together.update({id(each): group for group in groups(model) for each in group})
+        return call(model, *arguments, **options)
+
+    def split_heads(layer, x, weights, width, packing):
+        if id(weights) not in together:
+            return alone(layer, x, weights, width, packing)
+        if id(weights) not in made:
+            group = together[id(weights)]
+            projected = layer._project(x, ops.concatenate(group, axis=1))
+            parts = ops.split(projected, len(group), axis=-1)
+            made.update({id(each): part for each, part in zip(group, parts, strict=True)})
+        heads = ops.reshape(made.pop(id(weights)), (-1, layer.num_heads, width))
+        return ops.transpose(packing.unpack(heads), (0, 2, 1, 3))
+
+    stack = contextlib.ExitStack()
+    stack.enter_context(mock.patch.object(Transformer, "call", find_groups))
+    stack.enter_context(mock.patch.object(MultiHeadAttention, "_split_heads", split_heads))
+    return stack
+
+
+def _self_attention_groups(model):
+    layers = [layer.self_attention for layer in (*model.encoder, *model.decoder)]
+    return [[each.query_projection, each.key_projection, each.value_projection] for each in layers]
+
+
+def _memory_groups(model):
+    layers = [layer.memory_attention for layer in model.decoder]
+    return [[each.key_projection, each.value_projection] for each in layers]
+
+
+_DIFFERENCES = {
+    "without: padding left out": _padding_is_computed,
+    "without: smoothing that needs no one-hot": _one_hot_smoothing,
+    "without: Adam as one operator a weight": _adam_of_many_operators,
+    "without any dropout, masks and all": _no_dropout,
+    "with: Adam over flat weights": _flat_adam,
+    "with: one product for Q, K and V": lambda: _one_product(_self_attention_groups),
+    "with: one product for K and V of the memory": lambda: _one_product(_memory_groups),
+    "with: one product for K and V of the memory, all layers": lambda: _one_product(
+        lambda model: [list(itertools.chain(*_memory_groups(model)))]
+    ),
+}
+
+
+if __name__ == "__main__":
+    app.run(main)
