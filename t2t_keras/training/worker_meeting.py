@@ -171,9 +171,9 @@ class _Meeting:
         workers = range(1, len(self._cluster.addresses))
         return [each for each in workers if each not in {**self.links, **self._failed}]
 
-    def _note_failure(self, index: int, message: dict) -> None:
+    def _note_fault(self, index: int, fault: WorkerError) -> None:
         """Ends the waiting soon, not at once: who comes a moment later should be told why."""
-        self._failed[index] = failed(self._cluster, index, message)
+        self._failed[index] = fault
         self._deadline = min(self._deadline, time.monotonic() + _TELL_SECONDS)
 
     def _listen_to(self, link: Link) -> None:
@@ -190,7 +190,7 @@ class _Meeting:
         if index not in range(1, len(self._cluster.addresses)):
             return
         if "failed" in message:
-            self._note_failure(index, message)
+            self._note_fault(index, failed(self._cluster, index, message))
             return
         if index in self.links:
             fault = WorkerError(
@@ -208,10 +208,13 @@ class _Meeting:
         try:
             messages = link.receive(0)
         except OSError:
-            raise crashed(self._cluster, index, _MEETING) from None
+            # The system may start it again, which then is told as well.
+            del self.links[index]
+            self._note_fault(index, crashed(self._cluster, index, _MEETING))
+            return
         for message in messages:
             if "failed" in message:
-                self._note_failure(index, message)
+                self._note_fault(index, failed(self._cluster, index, message))
 
     def compare(self) -> None:
         lines = []

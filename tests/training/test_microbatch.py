@@ -67,6 +67,17 @@ def test_half_is_remembered_and_a_sentence_is_the_least(tmp_path):
     assert json.loads((tmp_path / "microbatch.json").read_text())["tokens"] == 256
 
 
+def test_several_workers_need_a_number_and_keep_it(tmp_path):
+    Microbatch(tmp_path, HParams(microbatch_tokens=600), "GPU").halve()
+    together = Microbatch(tmp_path, HParams(microbatch_tokens=600), "GPU", alone=False)
+    assert together.tokens == 600, "what one of them remembers is not the others'"
+    with pytest.raises(UserError, match=r"microbatch_tokens=600.*all of them with a smaller"):
+        together.halve()
+    with pytest.raises(UserError, match=r"microbatch_tokens=auto: several workers.*Give a number"):
+        Microbatch(tmp_path, AUTO, "GPU", alone=False).find(lambda tokens: True, 25_000)
+    assert json.loads((tmp_path / "microbatch.json").read_text())["tokens"] == 300
+
+
 def test_a_file_that_cannot_be_read_is_named_and_not_used(tmp_path, capsys):
     (tmp_path / "microbatch.json").write_text("{")
     assert Microbatch(tmp_path, HParams(), "GPU").tokens == 4096
