@@ -12,15 +12,9 @@ longer than the step.
 
 from absl import app, flags
 from operator_trace import operator_table, traced
+from profiled_model import VOCAB_SIZE, hparams
 from turns import median_seconds
 
-from t2t_keras.environment import prepare_tensorflow
-
-prepare_tensorflow()
-
-_SET = flags.DEFINE_string("hparams_set", "transformer_base", "Hyperparameter set.")
-_HPARAMS = flags.DEFINE_string("hparams", "", "What differs from the set.")
-_VOCAB_SIZE = flags.DEFINE_integer("vocab_size", 32_000, "Ids of the shared vocabulary.")
 _SENTENCES = flags.DEFINE_integer("sentences", 1, "Sentences of the batch.")
 _LENGTH = flags.DEFINE_integer("length", 25, "Tokens of each sentence.")
 _DTYPE = flags.DEFINE_string("compute_dtype", "float32", "Type of weights and products.")
@@ -35,7 +29,6 @@ def main(_) -> None:
     """Times translations and products in turns, then traces a translation."""
     import numpy as np
 
-    from t2t_keras import registry
     from t2t_keras.decoding.config import DecodeConfig
     from t2t_keras.decoding.side_by_side import share_cores
     from t2t_keras.decoding.translator import Translator
@@ -49,17 +42,16 @@ def main(_) -> None:
         batches_at_once=1,
     )
     share_cores(config)
-    hparams = registry.hparams(_SET.value, _HPARAMS.value)
-    model = Transformer.from_hparams(hparams, _VOCAB_SIZE.value, _DTYPE.value)
+    model = Transformer.from_hparams(hparams(), VOCAB_SIZE.value, _DTYPE.value)
     translator = Translator(model, None, config)
     source = np.random.default_rng(0).integers(
-        3, _VOCAB_SIZE.value, (_SENTENCES.value, _LENGTH.value), np.int32
+        3, VOCAB_SIZE.value, (_SENTENCES.value, _LENGTH.value), np.int32
     )
 
     def translation() -> None:
         translator.search(source).ids.numpy()
 
-    products = weight_products(hparams, _VOCAB_SIZE.value, _SENTENCES.value * _BEAM_SIZE)
+    products = weight_products(hparams(), VOCAB_SIZE.value, _SENTENCES.value * _BEAM_SIZE)
     times = median_seconds(
         {"step": translation, "its products with weights alone": products}, _ROUNDS.value
     )

@@ -3,27 +3,20 @@
     python benchmarks/step_changes.py --hparams_set=transformer_base --vocab_size=32000
         --tokens=1024 --length=32 [--hparams=...] [--only=padding,flat]
 
-First come steps that lack what the code has, then some that have what it lacks. The ratio of a
-round is that of two steps that follow each other; the median counts. A ratio above 1: slower than
-the code as it is.
+First come steps that lack what the code has, then some that have what it lacks, each in turns with
+the step as it is. The ratio of a round is that of two steps that follow each other; the median
+counts. A ratio above 1: slower than the code as it is.
 """
 
 import contextlib
 import itertools
 import statistics
-import time
-from collections.abc import Iterator
 from unittest import mock
 
 from absl import app, flags
+from profiled_model import VOCAB_SIZE, new_step
+from turns import seconds_in_turns
 
-from t2t_keras.environment import prepare_tensorflow
-
-prepare_tensorflow()
-
-_SET = flags.DEFINE_string("hparams_set", "transformer_base", "Hyperparameter set.")
-_HPARAMS = flags.DEFINE_string("hparams", "", "What differs from the set.")
-_VOCAB_SIZE = flags.DEFINE_integer("vocab_size", 32_000, "Ids of the shared vocabulary.")
 _TOKENS = flags.DEFINE_integer("tokens", 1024, "Places of the step on either side.")
 _LENGTH = flags.DEFINE_integer("length", 32, "Tokens of the longest sentence; the shortest: 3/4.")
 _ROUNDS = flags.DEFINE_integer("rounds", 9, "Rounds in turns.", lower_bound=1)
@@ -38,72 +31,46 @@ def main(_) -> None:
 
     generator = np.random.default_rng(0)
     shape = (_TOKENS.value // _LENGTH.value, _LENGTH.value)
-    ids = generator.integers(3, _VOCAB_SIZE.value, shape, np.int32)
+    ids = generator.integers(3, VOCAB_SIZE.value, shape, np.int32)
     lengths = generator.integers(3 * _LENGTH.value // 4, _LENGTH.value + 1, (len(ids), 1))
     ids = np.where(np.arange(_LENGTH.value) < lengths, ids, 0).astype(np.int32)
     print(f"{(ids == 0).mean():.0%} padding, {_ROUNDS.value} rounds", flush=True)
 
-    def seconds(step) -> float:
-        start = time.perf_counter()
-        float(step.update(step.steps_done(), [[TokenArrays(ids, ids)]])["loss"])
-        return time.perf_counter() - start
+    def way(step):
+        return lambda: float(step.update(step.steps_done(), [[TokenArrays(ids, ids)]])["loss"])
 
-    steps = {"the code as it is": _new_step()}
+    as_it_is = way(new_step())
+    as_it_is()
+    print("| step | ms | the code as it is, ms | ratio | from | to |\n|---|---|---|---|---|---|")
     for name, difference in _DIFFERENCES.items():
-        if not _ONLY.value or any(part in name for part in _ONLY.value):
-            with difference():
-                steps[name] = _new_step()
-                seconds(steps[name])
-    as_it_is, *others = steps.values()
-    # The first round does not count: a step made later empties TensorFlow's caches.
-    rounds = range(_ROUNDS.value + 1)
-    pairs = [[(seconds(as_it_is), seconds(step)) for step in others] for _ in rounds][1:]
-    print("| step | ms | times the code as it is | from | to |\n|---|---|---|---|---|")
-    middle = statistics.median(pair[0] for turn in pairs for pair in turn)
-    print(f"| the code as it is | {middle * 1e3:,.0f} | | | |")
-    for name, turns in zip(list(steps)[1:], zip(*pairs, strict=True), strict=True):
-        ratios = [other / own for own, other in turns]
-        middle = statistics.median(other for _, other in turns)
+        if _ONLY.value and not any(part in name for part in _ONLY.value):
+            continue
+        with difference():
+            differs = way(new_step())
+            differs()
+        seconds = seconds_in_turns({"own": as_it_is, "other": differs}, _ROUNDS.value)
+        ratios = [other / own for own, other in zip(*seconds.values(), strict=True)]
+        own, other = (statistics.median(each) * 1e3 for each in seconds.values())
         print(
-            f"| {name} | {middle * 1e3:,.0f} | {statistics.median(ratios):.2f} "
-            f"| {min(ratios):.2f} | {max(ratios):.2f} |"
+            f"| {name} | {other:,.0f} | {own:,.0f} | {statistics.median(ratios):.2f} "
+            f"| {min(ratios):.2f} | {max(ratios):.2f} |",
+            flush=True,
         )
-
-
-def _new_step():
-    import tensorflow as tf
-
-    from t2t_keras import registry
-    from t2t_keras.models.transformer import Transformer
-    from t2t_keras.training.tensorflow_step import TensorFlowStep
-
-    hparams = registry.hparams(_SET.value, _HPARAMS.value)
-    return TensorFlowStep(
-        lambda: Transformer.from_hparams(hparams, _VOCAB_SIZE.value),
-        hparams,
-        tf.distribute.MirroredStrategy(["/cpu:0"]),
-        seed=1,
-    )
 
 
 # What follows changes the code while a step is made and traced.
 
 
-@contextlib.contextmanager
-def _padding_is_computed() -> Iterator[None]:
-    from t2t_keras.models.transformer import Transformer
-    from t2t_keras.training import tensorflow_step
+def _padding_is_computed():
+    from t2t_keras.training.tensorflow_step import TensorFlowStep
 
-    call = Transformer.call
-    unpacked = mock.patch.object(
-        Transformer,
-        "call",
-        lambda self, inputs, packed, training: call(self, inputs, False, training),
-    )
-    targets = mock.patch.object(tensorflow_step, "Packing")
-    with unpacked, targets as packing:
-        packing.return_value.pack = lambda target: target
-        yield
+    token_sums = TensorFlowStep._token_sums
+
+    def of_all_places(step, *arguments, **options):
+        step._packed = False
+        return token_sums(step, *arguments, **options)
+
+    return mock.patch.object(TensorFlowStep, "_token_sums", of_all_places)
 
 
 def _one_hot_smoothing():
@@ -124,46 +91,33 @@ def _one_hot_smoothing():
 
 
 def _adam_of_many_operators():
-    import tensorflow as tf
+    import keras
 
     def update(self, gradients, variables, learning_rate):
-        step = tf.cast(self.iterations.value, tf.float32) + 1.0
-        rate = learning_rate * tf.sqrt(1 - self.beta_2**step) / (1 - self.beta_1**step)
         for gradient, variable in zip(gradients, variables, strict=True):
-            index = self._get_variable_index(variable)
-            first, second = self._momentums[index].value, self._velocities[index].value
-            first.assign_add((gradient - first) * (1 - self.beta_1))
-            second.assign_add((tf.square(gradient) - second) * (1 - self.beta_2))
-            variable.assign_sub(rate * first / (tf.sqrt(second) + self.epsilon))
+            keras.optimizers.Adam.update_step(self, gradient, variable, learning_rate)
 
     return _other_adam(update)
 
 
 def _flat_adam():
+    import keras
     import tensorflow as tf
 
-    flat = []
+    from t2t_keras.training.adam import Adam
+
+    update_weights, flat = Adam.update_weights, []
 
     def update(self, gradients, variables, learning_rate):
         sizes = [variable.shape.num_elements() for variable in variables]
         if not flat:
             with tf.init_scope():
-                flat.extend(tf.Variable(tf.zeros(sum(sizes))) for _ in range(3))
-        weights, first, second = flat
-        step = tf.cast(self.iterations.value, tf.float32) + 1.0
-        beta2_power = self.beta_2**step
-        tf.raw_ops.ResourceApplyAdam(
-            var=weights.handle,
-            m=first.handle,
-            v=second.handle,
-            beta1_power=self.beta_1**step,
-            beta2_power=beta2_power,
-            lr=learning_rate,
-            beta1=self.beta_1,
-            beta2=self.beta_2,
-            epsilon=self.epsilon * tf.sqrt(1.0 - beta2_power),
-            grad=tf.concat([tf.reshape(gradient, [-1]) for gradient in gradients], 0),
-        )
+                flat.append(keras.Variable(tf.zeros(sum(sizes))))
+                flat.append(Adam(beta_1=self.beta_1, beta_2=self.beta_2, epsilon=self.epsilon))
+                flat[1].build(flat[:1])
+        weights, optimizer = flat[0].value, flat[1]
+        gradient = tf.concat([tf.reshape(each, [-1]) for each in gradients], 0)
+        update_weights(optimizer, [gradient], [weights], learning_rate)
         # The layers read their own weights, which therefore have to be written once more.
         for variable, new in zip(variables, tf.split(weights.read_value(), sizes), strict=True):
             variable.assign(tf.reshape(new, variable.shape))

@@ -10,15 +10,9 @@ profiler. Operators run side by side, so that together they may take longer than
 
 from absl import app, flags
 from operator_trace import operator_table, traced
+from profiled_model import VOCAB_SIZE, hparams, new_step
 from turns import median_seconds
 
-from t2t_keras.environment import prepare_tensorflow
-
-prepare_tensorflow()
-
-_SET = flags.DEFINE_string("hparams_set", "transformer_base", "Hyperparameter set.")
-_HPARAMS = flags.DEFINE_string("hparams", "", "What differs from the set.")
-_VOCAB_SIZE = flags.DEFINE_integer("vocab_size", 32_000, "Ids of the shared vocabulary.")
 _TOKENS = flags.DEFINE_integer("tokens", 1024, "Tokens of the step on either side.")
 _LENGTH = flags.DEFINE_integer("length", 32, "Tokens of each sentence.")
 _ROUNDS = flags.DEFINE_integer("rounds", 7, "Steps, and turns of products, that are timed.")
@@ -28,28 +22,18 @@ _ROWS = flags.DEFINE_integer("rows", 16, "Operators that are named; the others a
 def main(_) -> None:
     """Times steps and products in turns, then traces a step."""
     import numpy as np
-    import tensorflow as tf
 
-    from t2t_keras import registry
     from t2t_keras.data.batches import TokenArrays
-    from t2t_keras.models.transformer import Transformer
-    from t2t_keras.training.tensorflow_step import TensorFlowStep
 
-    hparams = registry.hparams(_SET.value, _HPARAMS.value)
-    step = TensorFlowStep(
-        lambda: Transformer.from_hparams(hparams, _VOCAB_SIZE.value),
-        hparams,
-        tf.distribute.MirroredStrategy(["/cpu:0"]),
-        seed=1,
-    )
+    step = new_step()
     shape = (_TOKENS.value // _LENGTH.value, _LENGTH.value)
-    ids = np.random.default_rng(0).integers(3, _VOCAB_SIZE.value, shape, np.int32)
+    ids = np.random.default_rng(0).integers(3, VOCAB_SIZE.value, shape, np.int32)
     parts = [[TokenArrays(ids, ids)]]
 
     def whole_step() -> None:
         float(step.update(step.steps_done(), parts)["loss"])
 
-    shapes = product_shapes(hparams, _VOCAB_SIZE.value, *shape)
+    shapes = product_shapes(hparams(), VOCAB_SIZE.value, *shape)
     products = [product for count, each in shapes for product in [product_of(*each)] * count]
 
     def all_products() -> None:

@@ -5,8 +5,10 @@ import time
 from collections.abc import Callable, Mapping
 
 
-def median_seconds(ways: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Returns the median seconds of each way, by its name.
+def seconds_in_turns(
+    ways: Mapping[str, Callable[[], object]], rounds: int
+) -> dict[str, list[float]]:
+    """Returns the seconds of each way in each round, by its name.
 
     Args:
       ways: functions that return when their work is done.
@@ -18,4 +20,10 @@ def median_seconds(ways: Mapping[str, Callable[[], object]], rounds: int) -> dic
             start = time.perf_counter()
             way()
             seconds[name].append(time.perf_counter() - start)
-    return {name: statistics.median(each[1:]) for name, each in seconds.items()}
+    return {name: each[1:] for name, each in seconds.items()}
+
+
+def median_seconds(ways: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """Returns the median of `seconds_in_turns` for each way."""
+    seconds = seconds_in_turns(ways, rounds)
+    return {name: statistics.median(each) for name, each in seconds.items()}
