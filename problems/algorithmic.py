@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from t2t_keras.data.problem import Problem
+from t2t_keras.data.problem import Alignment, Problem
 from t2t_keras.registry import register_problem
 from t2t_keras.settings import setting
 
@@ -48,7 +48,11 @@ class _Algorithmic(Problem):
         return "char"
 
     def score(
-        self, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str] = ()
+        self,
+        hypotheses: Sequence[str],
+        references: Sequence[str],
+        sources: Sequence[str] = (),
+        alignments: Sequence[Alignment | None] | None = None,
     ):
         """Returns BLEU over digits; its report also gives the share of exact outputs."""
         score = super().score(hypotheses, references)

@@ -10,14 +10,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from t2t_keras.data.problem import Problem
+import numpy as np
+
+from t2t_keras.data.problem import Alignment, Problem
 from t2t_keras.data.tokenizer import Tokenizer
+from t2t_keras.decoding.word_alignment import in_order
 from t2t_keras.errors import UserError
 from t2t_keras.registry import register_problem
 from t2t_keras.settings import setting
 from t2t_keras.trees.chunks import TreeChunk, chunk_symbols, tree_chunks
 from t2t_keras.trees.penn_treebank import files_below, split_files
-from t2t_keras.trees.symbols import escaped, rebuilt, symbols_among, words_of
+from t2t_keras.trees.symbols import is_tag, rebuilt, symbols_among, words_of
 from t2t_keras.trees.tree import bracketed
 
 # The name of what another parser made of unlabelled text.
@@ -45,12 +48,20 @@ class _Parsing(Problem):
     # Section 6.3.
     decoding: ClassVar[Mapping[str, Any]] = {"beam_size": 21, "alpha": 0.3, "extra_length": 300}
     finished_suffix: ClassVar[str] = "trees"
+    finished_by_alignment: ClassVar[bool] = True
     unfinished: ClassVar[str] = (
         "A translation is not a tree but what the model writes: brackets and tags, divided by "
-        "spaces, without the words, as `(S (NP (NNP) /NP) ... /S)`; it need not be balanced. "
-        '`t2t_keras.problem("parsing_trees").finished(sentence, translation)` makes the tree over '
-        "the sentence's words, whatever was written; it takes labels as they are. Sentences come "
-        "as tokens divided by spaces, brackets as -LRB- and -RRB-."
+        "spaces, without the words, as `(S (NP (NNP) /NP) ... /S)`; it need not be balanced, nor "
+        "have a tag for each word. Sentences come as tokens with one space between, brackets as "
+        "-LRB- and -RRB-. With "
+        '`problem = t2t_keras.problem("parsing_trees")`, '
+        "`problem.finished(sentence, translation, alignment)` makes the tree over the sentence's "
+        "words, whatever was written; it takes labels as they are. With "
+        "`t2t_keras.decoding.word_alignment`, what the signature `attention` gives for sentence "
+        "and translation, pieces decoded, and `layer = alignment_layer(weights.shape[1])`, the "
+        "alignment is `word_alignment(text_pieces[0], translation_pieces[0], "
+        "weights[0, layer].mean(axis=0), problem.aligned)`; left out, tags are those of one word "
+        "after the other, and one tag too few puts all that follow at the wrong word."
     )
 
     def tree_files(self, tmp_dir: Path) -> dict[str, list[Path]]:
@@ -69,13 +80,22 @@ class _Parsing(Problem):
         return chunk_symbols(chunks)
 
     def prepared(self, source: str) -> str:
-        """Returns a line with its brackets as treebanks have them, -LRB- and -RRB-."""
-        return escaped(source)
+        """Returns a line's words with a space between, brackets as -LRB- and -RRB-."""
+        return " ".join(words_of(source))
 
-    def finished(self, source: str, output: str) -> str:
-        """Returns the tree over the line's words, in brackets; "" where it has none."""
+    def aligned(self, target: Sequence[str], weights: np.ndarray) -> Alignment:
+        """Returns which word each tag is of: in their order, with the most attention in all."""
+        tags = [number for number, symbol in enumerate(target) if is_tag(symbol, self.known)]
+        return [(word, tags[row]) for word, row in in_order(weights[tags])]
+
+    def finished(self, source: str, output: str, alignment: Alignment | None = None) -> str:
+        """Returns the tree over the line's words, in brackets; "" where it has none.
+
+        Without an alignment, the tags are taken as those of one word after the other.
+        """
         words = words_of(source)
-        return bracketed(rebuilt(output.split(), words, self.known)[0]) if words else ""
+        tree, _ = rebuilt(output.split(), words, self.known, alignment)
+        return bracketed(tree) if words else ""
 
     def finished_references(
         self, sources: Sequence[str], references: Sequence[str]
@@ -100,7 +120,11 @@ class _Parsing(Problem):
         return "none"
 
     def score(
-        self, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str] = ()
+        self,
+        hypotheses: Sequence[str],
+        references: Sequence[str],
+        sources: Sequence[str] = (),
+        alignments: Sequence[Alignment | None] | None = None,
     ):
         """Returns F1 of the trees over the words of the sources.
 
@@ -109,7 +133,7 @@ class _Parsing(Problem):
         """
         from t2t_keras.evaluation.parses import score_parses
 
-        return score_parses(hypotheses, references, sources, self.known)
+        return score_parses(hypotheses, references, sources, self.known, alignments)
 
 
 @register_problem

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from t2t_keras.data import tfds_text
-from t2t_keras.data.problem import ParallelFiles, PreparedText, Problem, SourceFile
+from t2t_keras.data.problem import Alignment, ParallelFiles, PreparedText, Problem, SourceFile
 from t2t_keras.registry import register_problem
 from t2t_keras.settings import setting
 
@@ -153,7 +153,11 @@ class _Wmt14(Problem):
         return f"{name} ({lines:,} lines{stated})"
 
     def score(
-        self, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str] = ()
+        self,
+        hypotheses: Sequence[str],
+        references: Sequence[str],
+        sources: Sequence[str] = (),
+        alignments: Sequence[Alignment | None] | None = None,
     ):
         """Returns the score, with BLEU under each convention in which papers report this task."""
         from t2t_keras.evaluation.bleu import bleu

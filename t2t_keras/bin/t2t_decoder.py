@@ -103,16 +103,20 @@ def _translate(
     flags: FlagValues, record, asked: _Text, translator, made_by: dict[str, Any]
 ) -> None:
     from t2t_keras.decoding.files import first_hypotheses, translate_file
+    from t2t_keras.decoding.word_alignment import read_pharaoh
 
-    config = translator.config
+    config, problem = translator.config, record.problem
     output = _output(flags, asked.output, f"beam{config.beam_size}.alpha{config.alpha:g}.decodes")
+    alignments = flags.alignment_file
+    if problem.finished_by_alignment and asked.reference:
+        alignments = alignments or f"{output}.alignments"
     translate_file(
         translator,
         asked.source,
         output,
         made_by,
         flags.prefix_file or None,
-        flags.alignment_file or None,
+        alignments or None,
         flags.attention_file or None,
         references=asked.reference or None,
         spared=[flags.forbidden_file] if flags.forbidden_file else [],
@@ -120,8 +124,11 @@ def _translate(
     if not asked.reference:
         return
     sources, references = (read_text(Path(path)) for path in (asked.source, asked.reference))
-    score = record.problem.score(first_hypotheses(output, config), references, sources)
-    name = record.problem.text_name(_split(flags), len(references))
+    aligned = None
+    if problem.finished_by_alignment:
+        aligned = list(map(read_pharaoh, read_text(Path(alignments))))
+    score = problem.score(first_hypotheses(output, config), references, sources, aligned)
+    name = problem.text_name(_split(flags), len(references))
     print(f"{name}:\n{score}" if name else score, flush=True)
     if flags.results_file:
         settings = {

@@ -5,9 +5,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
 from t2t_keras.data.tokenizer import VOCABULARY_KINDS, Tokenizer
 from t2t_keras.errors import UserError
 from t2t_keras.settings import setting
+
+# Pairs (source word, target word), both counted from 0, by target word.
+Alignment = Sequence[tuple[int, int]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,6 +121,8 @@ class Problem:
     decoding: ClassVar[Mapping[str, Any]] = {}
     # What ends the name of the file of `finished` outputs; "" = outputs are finished as they are.
     finished_suffix: ClassVar[str] = ""
+    # Whether `finished` and `score` take what `aligned` finds.
+    finished_by_alignment: ClassVar[bool] = False
     # What outputs are before they are finished, for those who get them so, as from an export.
     unfinished: ClassVar[str] = ""
 
@@ -161,8 +168,25 @@ class Problem:
         """Returns a line that a user gives as the model is to see it."""
         return source
 
-    def finished(self, source: str, output: str) -> str:
-        """Returns a line's output as users want it; see `finished_suffix`."""
+    def aligned(self, target: Sequence[str], weights: np.ndarray) -> Alignment:
+        """Returns which words of a source the words of its output belong to, by the attention.
+
+        Args:
+          target: the words of the output.
+          weights: float32 [target words, source words].
+        """
+        from t2t_keras.decoding.word_alignment import most_attended
+
+        return most_attended(target, weights)
+
+    def finished(self, source: str, output: str, alignment: Alignment | None = None) -> str:
+        """Returns a line's output as users want it; see `finished_suffix`.
+
+        Args:
+          source: the line.
+          output: what the model wrote.
+          alignment: the line's words and the output's that belong together, as `aligned` found.
+        """
         return output
 
     def finished_references(
@@ -213,7 +237,11 @@ class Problem:
         }
 
     def score(
-        self, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str] = ()
+        self,
+        hypotheses: Sequence[str],
+        references: Sequence[str],
+        sources: Sequence[str] = (),
+        alignments: Sequence[Alignment | None] | None = None,
     ):
         """Returns the score of outputs, here BLEU.
 
@@ -221,6 +249,7 @@ class Problem:
           hypotheses: what the model wrote, line by line.
           references: what is right.
           sources: what the outputs were made of; a problem says whether it needs them.
+          alignments: of each output, for `finished_by_alignment`; None: there are none.
 
         Returns:
           What `str()` gives a report of, with `main`, the name and the value of its first number.

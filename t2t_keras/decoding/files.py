@@ -57,9 +57,8 @@ def translate_file(
     Raises:
       UserError: a file cannot be read or written, an output is one of the files that are read, a
         line is not UTF-8, another process writes the same output, or another job was interrupted at
-        it. What is translated so far is kept. Or attention or alignments are asked of an ensemble,
-        or attention where lines are split; or the references cannot be finished, as those of a
-        stream.
+        it. What is translated so far is kept. Or attention is asked of an ensemble, or where lines
+        are split; or the references cannot be finished, as those of a stream.
     """
     config = translator.config
     named = _named_outputs(translator, source, output, alignments, attention, references)
@@ -155,10 +154,9 @@ def _named_outputs(
     """Returns what `translate_file` writes, by name; raises `UserError` where it cannot be made."""
     named = {"translations": output}
     if alignments:
-        translator.check_alignable()
         named["alignments"] = alignments
     if attention:
-        translator.check_alignable()
+        translator.check_one_model()
         if translator.config.split_long:
             raise UserError(
                 f"{attention} gets the attention of whole lines, and split_long=true splits them: "
@@ -189,10 +187,18 @@ def _lines_of_outputs(
     if "finished" in outputs:
         made["finished"] = [each.finished for each in translations]
     if "alignments" in outputs:
-        made["alignments"] = [pharaoh(each) for each in translator.align(lines, translations)]
+        made["alignments"] = map(pharaoh, _alignments(translator, lines, translations))
     if "attention" in outputs:
         made["attention"] = attention_records(translator, lines, translations)
     return made
+
+
+def _alignments(
+    translator: Translator, lines: Sequence[str], translations: Sequence[Translation]
+) -> list[Sequence[tuple[int, int]]]:
+    """Returns what the translations were finished by, or makes it now."""
+    found = [each.alignment for each in translations]
+    return translator.align(lines, translations) if None in found else found
 
 
 def _finish_references(

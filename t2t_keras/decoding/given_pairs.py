@@ -74,14 +74,10 @@ class GivenPairs:
     def cross_attention(
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> Iterator[tuple[int, np.ndarray]]:
-        """Yields the mean over the heads of the layer that words are aligned by.
+        """Yields the mean over the models, and the heads of the layer that words are aligned by.
 
         It is float32 [target, source]; of all that `attention` gives, nothing else is kept.
-
-        Raises:
-          UserError: there is more than one model.
         """
-        self.check_one_model()
         for batch, found in self._of_batches(self._cross_attention, sources, targets):
             for row, number in enumerate(batch):
                 yield number, found[row, : len(targets[number]), : len(sources[number])]
@@ -90,8 +86,8 @@ class GivenPairs:
         """Raises `UserError` where there are several models: each looks elsewhere."""
         if len(self._ensemble.models) > 1:
             raise UserError(
-                f"Attention, and alignments with it, are those of one model; this is an ensemble "
-                f"of {len(self._ensemble.models)}. Give one checkpoint."
+                f"Attention is that of one model; this is an ensemble of "
+                f"{len(self._ensemble.models)}. Give one checkpoint."
             )
 
     def _of_batches(
@@ -115,8 +111,11 @@ class GivenPairs:
         return self._ensemble.models[0].attention_weights({"source": source, "target": target})
 
     def _mean_cross_attention(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-        cross = self._all_attention(source, target)["cross"]
-        return tf.reduce_mean(cross[:, alignment_layer(cross.shape[1])], axis=1)
+        found = []
+        for model in self._ensemble.models:
+            cross = model.attention_weights({"source": source, "target": target})["cross"]
+            found.append(tf.reduce_mean(cross[:, alignment_layer(cross.shape[1])], axis=1))
+        return tf.add_n(found) / len(found)
 
 
 def _graph(function: Callable) -> Callable:

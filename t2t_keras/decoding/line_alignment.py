@@ -7,7 +7,7 @@ import numpy as np
 from t2t_keras.data.tokenizer import Tokenizer
 from t2t_keras.decoding.source_text import Source, encode_text
 from t2t_keras.decoding.translation import Translation
-from t2t_keras.decoding.word_alignment import word_alignment
+from t2t_keras.decoding.word_alignment import Aligner, most_attended, word_alignment
 
 
 def line_alignments(
@@ -15,8 +15,9 @@ def line_alignments(
     translations: Sequence[Translation],
     tokenizer: Tokenizer,
     attention: Callable[[list[np.ndarray], list[np.ndarray]], Iterator[tuple[int, np.ndarray]]],
+    aligned: Aligner = most_attended,
 ) -> list[list[tuple[int, int]]]:
-    """Aligns each word of the translations with the source word that it attends to most.
+    """Aligns the words of the translations with those of their sources.
 
     A word that a line was cut before is aligned with none. The sentences of a line that was split
     are aligned one by one.
@@ -27,6 +28,7 @@ def line_alignments(
       tokenizer: the vocabulary.
       attention: yields numbers of pairs and where their translations look, as
         `GivenPairs.cross_attention`.
+      aligned: chooses the pairs of words.
 
     Returns:
       For each line, pairs (source word, target word), counted from 0 as in `str.split`, by target
@@ -49,6 +51,7 @@ def line_alignments(
         number, _, _, first, words = parts[part]
         pieces = (tokenizer.pieces(each[part]) for each in (ids, targets))
         alignments[number] += [
-            (first + source, words + target) for source, target in word_alignment(*pieces, weights)
+            (first + source, words + target)
+            for source, target in word_alignment(*pieces, weights, aligned)
         ]
     return [sorted(alignment, key=lambda pair: pair[1]) for alignment in alignments]

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from t2t_keras.data.problem import Alignment, Problem
+
 # What would divide the lines and the columns of a file.
 _SEPARATORS = re.compile(r"[\n\r\t]")
 
@@ -40,6 +42,7 @@ class Translation:
       prefix_cut: how many tokens of what it must begin with were left out, because it may not be so
         long.
       finished: `text` as the problem gives it to users: of a parser the tree, of most the same.
+      alignment: pairs (source word, word of `text`) where the problem finishes outputs by them.
     """
 
     text: str
@@ -49,6 +52,7 @@ class Translation:
     cut: int = 0
     prefix_cut: int = 0
     finished: str = ""
+    alignment: Alignment | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +72,17 @@ class PairScore:
     def perplexity(self) -> float:
         """Of a token, on average; 1 is certain."""
         return math.exp(-self.log_prob / len(self.token_log_probs))
+
+
+def score_of(
+    problem: Problem,
+    translations: Sequence[Translation],
+    references: Sequence[str],
+    sources: Sequence[str],
+):
+    """Returns a problem's score of translations, as its `score` does."""
+    lines = [one_line(each.text) for each in translations]
+    return problem.score(lines, references, sources, [each.alignment for each in translations])
 
 
 def joined(parts: Sequence[Sequence[Hypothesis]]) -> Translation:

@@ -258,10 +258,12 @@ class Translator:
     def align(
         self, lines: Sequence[str], translations: Sequence[Translation]
     ) -> list[list[tuple[int, int]]]:
-        """Aligns each word of translations with the source word that the model attends to most.
+        """Aligns the words of translations with those of their sources, by attention.
 
-        The attention is the mean over the heads of the last layer but one. A word that a line was
-        cut before is aligned with none.
+        A word is aligned with the source word that the model attends to most, unless the problem
+        has another way (see `Problem.aligned`). The attention is the mean over the heads of the
+        last layer but one, and over the models. A word that a line was cut before is aligned with
+        none.
 
         Args:
           lines: the source text.
@@ -272,20 +274,14 @@ class Translator:
           target word.
 
         Raises:
-          UserError: this is an ensemble, there are not as many translations as lines, or the model
-            computes something that is not a number.
+          UserError: there are not as many translations as lines, or the model computes something
+            that is not a number.
         """
-        self.check_alignable()
         check_one_each(lines, translations, "translation, as `translate` returned it")
-        return line_alignments(
-            self._read(self._prepared(lines)),
-            translations,
-            self.tokenizer,
-            self._pairs.cross_attention,
-        )
+        return self._aligned(self._read(self._prepared(lines)), translations)
 
-    def check_alignable(self) -> None:
-        """Raises `UserError` where this is an ensemble, which can neither `align` nor attend."""
+    def check_one_model(self) -> None:
+        """Raises `UserError` where this is an ensemble, which has no `attention`."""
         self._pairs.check_one_model()
 
     def search(
@@ -322,22 +318,43 @@ class Translator:
         sources = self._read(lines)
         begun = [ids[:-1] for ids in encode_text(prefixes, self.tokenizer)]
         found = self._line_search(sources, begun, first_number, progress)
-        return [self._translation(*each) for each in zip(lines, sources, begun, found, strict=True)]
+        translations = list(map(self._translation, sources, begun, found))
+        return self._finished(lines, sources, translations)
 
     def _translation(
-        self,
-        line: str,
-        source: Source,
-        prefix: np.ndarray,
-        parts: Sequence[Sequence[Hypothesis]],
+        self, source: Source, prefix: np.ndarray, parts: Sequence[Sequence[Hypothesis]]
     ) -> Translation:
-        translation = joined(parts)
         first_length = len(source.parts[0]) if parts else 0
         return dataclasses.replace(
-            translation,
+            joined(parts),
             cut=source.cut,
             prefix_cut=self._search.prefix_cut(len(prefix), first_length),
-            finished=self.problem.finished(line, translation.text),
+        )
+
+    def _finished(
+        self, lines: Sequence[str], sources: Sequence[Source], translations: Sequence[Translation]
+    ) -> list[Translation]:
+        alignments: Sequence = [None] * len(lines)
+        if self.problem.finished_by_alignment:
+            alignments = list(map(tuple, self._aligned(sources, translations)))
+        return [
+            dataclasses.replace(
+                translation,
+                finished=self.problem.finished(line, translation.text, alignment),
+                alignment=alignment,
+            )
+            for line, translation, alignment in zip(lines, translations, alignments, strict=True)
+        ]
+
+    def _aligned(
+        self, sources: Sequence[Source], translations: Sequence[Translation]
+    ) -> list[list[tuple[int, int]]]:
+        return line_alignments(
+            sources,
+            translations,
+            self.tokenizer,
+            self._pairs.cross_attention,
+            self.problem.aligned,
         )
 
     def _prepared(self, lines: Sequence[str]) -> list[str]:

@@ -3,7 +3,7 @@
 import bisect
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -11,6 +11,43 @@ from t2t_keras.data.word_ids import SPACE
 
 # How a vocabulary writes one byte of a character that it does not have.
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
+
+# aligned(target, weights) -> pairs (source word, target word), by target word:
+#   target   the words of a translation
+#   weights  float32 [target words, source words], the attention between them
+Aligner = Callable[[Sequence[str], np.ndarray], list[tuple[int, int]]]
+
+
+def most_attended(target: Sequence[str], weights: np.ndarray) -> list[tuple[int, int]]:
+    """Aligns each word of a translation with the source word that it attends to most."""
+    return [(int(source), number) for number, source in enumerate(weights.argmax(axis=1))]
+
+
+def in_order(weights: np.ndarray) -> list[tuple[int, int]]:
+    """Returns the pairs (column, row) that have the most weight together, both rising.
+
+    Each row and each column is in one pair at most.
+
+    Args:
+      weights: float32 [rows, columns], none negative.
+    """
+    row, column = weights.shape
+    # [r, c]: the most weight that the first r rows and c columns can have.
+    best = np.zeros([row + 1, column + 1])
+    for number, of_row in enumerate(weights):
+        with_a_pair = best[number, :-1] + of_row
+        reached = np.maximum(best[number, 1:], with_a_pair)
+        best[number + 1, 1:] = np.maximum.accumulate(reached)
+    pairs = []
+    while row and column:
+        if best[row, column] == best[row, column - 1]:
+            column -= 1
+        elif best[row, column] == best[row - 1, column]:
+            row -= 1
+        else:
+            row, column = row - 1, column - 1
+            pairs.append((column, row))
+    return pairs[::-1]
 
 
 def alignment_layer(layers: int) -> int:
@@ -23,9 +60,12 @@ def alignment_layer(layers: int) -> int:
 
 
 def word_alignment(
-    source: Sequence[str], target: Sequence[str], attention: np.ndarray
+    source: Sequence[str],
+    target: Sequence[str],
+    attention: np.ndarray,
+    aligned: Aligner = most_attended,
 ) -> list[tuple[int, int]]:
-    """Aligns each word of a translation with the source word that it attends to most.
+    """Aligns the words of a translation with those of its source.
 
     The weights are summed up over the pieces of a source word, and averaged over those of a target
     word; the ends of the sentences are no words.
@@ -34,19 +74,21 @@ def word_alignment(
       source: pieces of the source, the end of sentence included.
       target: pieces of the translation, the end included.
       attention: float32 [target, source], as of `alignment_layer`, the mean over its heads.
+      aligned: chooses the pairs.
 
     Returns:
       Pairs (source word, target word), counted from 0 as in `str.split`, by target word.
     """
     sources, targets = (_pieces_of_words(pieces[:-1]) for pieces in (source, target))
-    if not sources:
+    if not sources or not targets:
         return []
     # [target, source word]
     between = np.stack([attention[:, places].sum(axis=1) for places in sources.values()], axis=1)
-    # The mean over a target word's pieces has the same largest one as their sum.
-    best = [int(between[places].sum(axis=0).argmax()) for places in targets.values()]
-    numbers = list(sources)
-    return [(numbers[place], number) for place, number in zip(best, targets, strict=True)]
+    between = np.stack([between[places].mean(axis=0) for places in targets.values()])
+    words = ["".join(target[place] for place in places) for places in targets.values()]
+    pairs = aligned([word.replace(SPACE, " ").strip() for word in words], between)
+    of_source, of_target = list(sources), list(targets)
+    return [(of_source[column], of_target[row]) for column, row in pairs]
 
 
 def word_numbers(pieces: Sequence[str]) -> list[int | None]:
@@ -74,6 +116,12 @@ def word_numbers(pieces: Sequence[str]) -> list[int | None]:
 def pharaoh(alignment: Sequence[tuple[int, int]]) -> str:
     """Writes an alignment as "0-0 1-2", source before target (Koehn's Pharaoh format)."""
     return " ".join(f"{source}-{target}" for source, target in alignment)
+
+
+def read_pharaoh(line: str) -> list[tuple[int, int]]:
+    """Reads what `pharaoh` wrote."""
+    pairs = (pair.split("-") for pair in line.split())
+    return [(int(source), int(target)) for source, target in pairs]
 
 
 def _pieces_of_words(pieces: Sequence[str]) -> dict[int, list[int]]:

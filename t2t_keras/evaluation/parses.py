@@ -4,6 +4,7 @@ import collections
 import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from t2t_keras.data.problem import Alignment
 from t2t_keras.errors import UserError
 from t2t_keras.evaluation.evalb import PARAMETERS, Totals, compare
 from t2t_keras.trees.symbols import rebuilt, words_of
@@ -51,6 +52,7 @@ def score_parses(
     references: Sequence[str],
     sources: Sequence[str],
     known: Collection[str] = (),
+    alignments: Sequence[Alignment | None] | None = None,
 ) -> ParsingScore:
     """Scores outputs after their repair.
 
@@ -63,11 +65,13 @@ def score_parses(
       references: line N is the right tree of hypothesis N, as symbols or in brackets.
       sources: line N has its words.
       known: the symbols that hypotheses can hold; see `rebuilt`. References may hold others.
+      alignments: which word each tag of a hypothesis is of; see `rebuilt`. None: there are none.
 
     Raises:
       UserError: no lines, different numbers of them, or a reference that is no tree over the words
         of its source (it is named).
     """
+    alignments = alignments or [None] * len(hypotheses)
     counts = [len(hypotheses), len(references), len(sources)]
     if len(set(counts)) > 1:
         raise UserError(
@@ -79,8 +83,10 @@ def score_parses(
     tally = _Tally()
     sentences = [words_of(source) for source in sources]
     right = reference_trees(references, sentences)
-    for hypothesis, sentence, gold in zip(hypotheses, sentences, right, strict=True):
-        tally.add(gold, *rebuilt(hypothesis.split(), sentence, known))
+    for hypothesis, sentence, gold, alignment in zip(
+        hypotheses, sentences, right, alignments, strict=True
+    ):
+        tally.add(gold, *rebuilt(hypothesis.split(), sentence, known, alignment))
     return tally.score()
 
 

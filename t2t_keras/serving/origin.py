@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_keras.data.generated import open_generated
-from t2t_keras.decoding.translation import one_line
+from t2t_keras.decoding.translation import score_of
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.serving.stored_weights import rounded_weights
@@ -153,8 +153,7 @@ def measured_score(
     weights = [weight for model in translator.models for weight in model.weights]
 
     def score():
-        lines = [one_line(translation.text) for translation in translator.translate(sources)]
-        return record.problem.score(lines, references, sources)
+        return score_of(record.problem, translator.translate(sources), references, sources)
 
     name, exact = (found := score()).main
     signature = _sacrebleu(found.bleu_signature) if name == "bleu" else ""

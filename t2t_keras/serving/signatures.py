@@ -223,6 +223,7 @@ class TranslationModule(tf.Module):
             translator.tokenizer,
             dataclasses.replace(translator.config, return_beams=return_beams),
             translator.forbidden,
+            translator.problem,
         )
 
         def search(source: tf.Tensor, numbers: tf.Tensor, alpha: tf.Tensor) -> Hypotheses:

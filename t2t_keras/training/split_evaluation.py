@@ -4,7 +4,7 @@ import functools
 
 from t2t_keras.data.batches import TokenBatches, replica_arrays, split_batch
 from t2t_keras.data.generated import Generated
-from t2t_keras.decoding.translation import one_line
+from t2t_keras.decoding.translation import score_of
 from t2t_keras.training.progress import Totals
 from t2t_keras.training.run_record import RunRecord
 
@@ -74,8 +74,7 @@ class SplitEvaluator:
         """Translates the split and returns its score, as the problem's `score` does."""
         sources, references = self._generated.text(self._split)
         translations = self.translator.translate(sources)
-        lines = [one_line(each.text) for each in translations]
-        return self._record.problem.score(lines, references, sources)
+        return score_of(self._record.problem, translations, references, sources)
 
     @functools.cached_property
     def translator(self):
@@ -83,5 +82,6 @@ class SplitEvaluator:
         from t2t_keras.decoding.config import decode_config
         from t2t_keras.decoding.translator import Translator
 
-        config = decode_config(self._decode_hparams, self._record.problem.decoding)
-        return Translator(self._step.model, self._record.tokenizer, config)
+        record = self._record
+        config = decode_config(self._decode_hparams, record.problem.decoding)
+        return Translator(self._step.model, record.tokenizer, config, problem=record.problem)

@@ -52,6 +52,11 @@ def symbols(tree: Tree) -> list[str]:
     return found[1:-1] if tree.label == ROOT and not tree.word else found
 
 
+def is_tag(symbol: str, known: Collection[str] = ()) -> bool:
+    """Returns whether a symbol is that of a word's tag; `known` as for `rebuilt`."""
+    return _kind(symbol, known)[0] is Step.WORD
+
+
 def vocabulary_symbols(constituents: Iterable[str], tags: Iterable[str]) -> list[str]:
     """Returns all symbols of some labels, sorted."""
     labels = set(constituents) - {ROOT}
@@ -66,31 +71,31 @@ def symbols_among(pieces: Iterable[str]) -> frozenset[str]:
     return frozenset(piece[1:] for piece in pieces if _SYMBOL.fullmatch(piece[1:]))
 
 
-def escaped(line: str) -> str:
-    """Returns a line with its brackets as treebanks have them, -LRB- and -RRB-."""
-    return line.translate(_ESCAPES)
-
-
 def words_of(line: str) -> list[str]:
-    """Returns the words of a line, divided by spaces and tabs, with brackets escaped."""
-    return re.split(r"[ \t\r\n]+", stripped) if (stripped := escaped(line).strip(" \t\r\n")) else []
+    """Returns the words of a line, divided by spaces and tabs, with brackets as -LRB- and -RRB-."""
+    return re.findall(r"[^ \t\r\n]+", line.translate(_ESCAPES))
 
 
 def rebuilt(
-    output: Sequence[str], words: Sequence[str], known: Collection[str] = ()
+    output: Sequence[str],
+    words: Sequence[str],
+    known: Collection[str] = (),
+    alignment: Sequence[tuple[int, int]] | None = None,
 ) -> tuple[Tree, Counter]:
     """Returns the tree over some words that symbols describe, whatever the symbols are.
 
     Where they describe none, they are repaired: what closes an outer constituent closes the inner
-    ones as well; what closes a label that is not open closes the innermost one; words left over
-    get the tag XX, in the innermost constituent that is still open; tags left over and
-    constituents without words go.
+    ones as well; what closes a label that is not open closes the innermost one; words without a
+    tag get XX, and stand behind the word before, at the start before the first one with a tag; tags
+    without a word and constituents without words go.
 
     Args:
       output: the symbols.
       words: the words, in their order.
       known: the symbols that there are; () = all that are spelled as one. A model can write a piece
         of a word right behind a bracket, and make up the label "NPdog".
+      alignment: pairs (word, symbol), both rising: which word each tag is of. A tag that is in none
+        has no word. None: the tags are those of one word after the other.
 
     Returns:
       The tree, its root TOP, with exactly these words; and the number of repairs of each kind.
@@ -98,28 +103,52 @@ def rebuilt(
     builder = TreeBuilder()
     builder.open(ROOT)
     repairs: Counter = Counter()
-    left = iter(words)
+    if alignment is None:
+        tags = (number for number, symbol in enumerate(output) if is_tag(symbol, known))
+        alignment = list(enumerate(tags))
+    places = _places(alignment, len(words))
     if not output and words:
         repairs[EMPTY_OUTPUT] += 1
-    for symbol in output:
-        kind, label = (None, "") if known and symbol not in known else _read(symbol)
+    for number, symbol in enumerate(output):
+        kind, label = _kind(symbol, known)
         if kind is Step.OPEN:
             builder.open(label)
         elif kind is Step.CLOSE:
             _close(builder, label, repairs)
         elif kind is None:
             repairs[UNKNOWN_SYMBOL] += 1
-        elif word := next(left, None):
-            builder.add(Tree(label, (), word))
+        elif number in places:
+            first, tagged, end = places[number]
+            for place in range(first, end):
+                word_tag = label if place == tagged else UNKNOWN_TAG
+                builder.add(Tree(word_tag, (), words[place]))
         else:
             repairs[EXTRA_TAG] += 1
-    for word in left:
-        repairs[MISSING_TAG] += 1
-        builder.add(Tree(UNKNOWN_TAG, (), word))
+    if not places:
+        for word in words:
+            builder.add(Tree(UNKNOWN_TAG, (), word))
+    if untagged := len(words) - len(places):
+        repairs[MISSING_TAG] += untagged
     while builder.depth > 1:
         _end(builder, repairs)
         repairs[MISSING_CLOSING] += 1
     return builder.discard(), repairs
+
+
+def _places(alignment: Sequence[tuple[int, int]], words: int) -> dict[int, tuple[int, int, int]]:
+    """Returns, for each tag, the words to put at its place: the first, the tag's own, the end."""
+    alignment = [pair for pair in alignment if pair[0] < words]
+    ends = [*(word for word, _ in alignment[1:]), words]
+    firsts = [0, *ends]
+    return {
+        symbol: (first, word, end)
+        for (word, symbol), first, end in zip(alignment, firsts, ends, strict=False)
+    }
+
+
+def _kind(symbol: str, known: Collection[str]) -> tuple[Step | None, str]:
+    """Returns what a symbol says, with the label; None where it is none."""
+    return (None, "") if known and symbol not in known else _read(symbol)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -336,7 +336,7 @@ def test_flags_that_agree_need_not_be_left_out(random_run, text):
             "two.txt, which is read",
         ),
         (
-            ["RUN", "--decode_from_file=ONE", "--alignment_file=x", "--ensemble=RUN"],
+            ["RUN", "--decode_from_file=ONE", "--attention_file=x", "--ensemble=RUN"],
             "ensemble of 2",
         ),
         (["RUN", "--score_file=ONE", "--attention_file=x"], "exclude each other"),

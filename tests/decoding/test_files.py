@@ -41,7 +41,7 @@ class Repeats:
             yield Translation(text, -0.5, hypotheses, cut=cut, finished=finished)
         progress(len(lines))
 
-    def check_alignable(self):
+    def check_one_model(self):
         pass
 
     def align(self, lines, translations):

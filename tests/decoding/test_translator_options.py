@@ -117,7 +117,7 @@ def test_a_problem_prepares_lines_and_finishes_outputs(model, tokenizer, all_hyp
         def prepared(self, source):
             return source.replace("1", "man")
 
-        def finished(self, source, output):
+        def finished(self, source, output, alignment=None):
             return f"{source}: {output.upper()}"
 
     plain = all_hypotheses
@@ -322,9 +322,19 @@ def test_lines_are_aligned_by_the_last_layer_but_one(tokenizer):
 
 def test_attention_is_one_model_s(model, tokenizer):
     several = Translator([model, model], tokenizer)
-    for look in (several.attention, several.align):
-        with pytest.raises(UserError, match="ensemble of 2"):
-            look(["a"], ["b"])
+    with pytest.raises(UserError, match="ensemble of 2"):
+        several.attention(["a"], ["b"])
+
+
+def test_an_ensemble_aligns_by_its_mean_attention(model, untaught, tokenizer):
+    lines, texts = ["the small dog sleeps"], ["sleeps dog small the"]
+    translations = [Translation(text, 0.0, parts=(text,)) for text in texts]
+    one, other, both = (
+        Translator(models, tokenizer) for models in ([model], [untaught], [model, untaught])
+    )
+    [[found], [more]] = (each.attention(lines, texts) for each in (one, other))
+    mean = (found.cross[0].mean(axis=0) + more.cross[0].mean(axis=0)) / 2
+    assert both.align(lines, translations) == [word_alignment(found.source, found.target, mean)]
 
 
 def test_every_line_is_aligned_with_its_own_translation(all_hypotheses):

@@ -1,9 +1,13 @@
+import itertools
+
 import numpy as np
 import pytest
 
 from t2t_keras.decoding.word_alignment import (
     alignment_layer,
+    in_order,
     pharaoh,
+    read_pharaoh,
     word_alignment,
     word_numbers,
 )
@@ -55,6 +59,35 @@ def test_spaces_at_the_ends_are_not_aligned():
 def test_nothing_to_align():
     assert pharaoh(word_alignment(["▁a", "</s>"], ["</s>"], np.array([[0.5, 0.5]]))) == ""
     assert pharaoh(word_alignment(["</s>"], ["▁a", "</s>"], np.ones([2, 1]))) == ""
+
+
+def test_the_heaviest_pairs_in_order():
+    random = np.random.default_rng(3)
+    for rows, columns in [(1, 1), (3, 3), (2, 5), (5, 2), (4, 4), (0, 3), (3, 0)]:
+        weights = random.random([rows, columns]).astype(np.float32)
+        best = max(
+            sum(weights[pair] for pair in zip(some_rows, some_columns, strict=True))
+            for size in range(min(rows, columns) + 1)
+            for some_rows in itertools.combinations(range(rows), size)
+            for some_columns in itertools.combinations(range(columns), size)
+        )
+        found = in_order(weights)
+        assert sum(weights[row, column] for column, row in found) == pytest.approx(best)
+        for side in zip(*found, strict=True):
+            assert list(side) == sorted(set(side))
+
+
+def test_order_is_kept_against_attention():
+    # Both rows look at the last column most; without order, so would the first.
+    weights = np.array([[0.3, 0.1, 0.6], [0.0, 0.1, 0.9]])
+    assert in_order(weights) == [(0, 0), (2, 1)]
+    assert in_order(weights.T) == [(0, 0), (1, 2)]
+
+
+def test_an_alignment_is_read_as_it_was_written():
+    alignment = [(0, 0), (2, 1), (10, 12)]
+    assert read_pharaoh(pharaoh(alignment)) == alignment
+    assert read_pharaoh("") == []
 
 
 def test_the_layer_is_the_last_but_one():

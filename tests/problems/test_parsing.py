@@ -7,6 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from t2t_keras import registry
@@ -23,6 +24,7 @@ from t2t_keras.data.generate import generate
 from t2t_keras.data.generated import open_generated
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.decoding.translator import Translator
+from t2t_keras.decoding.word_alignment import read_pharaoh
 from t2t_keras.errors import UserError
 from t2t_keras.tables.results import read_results
 from t2t_keras.training.run_record import RunRecord
@@ -252,6 +254,14 @@ def test_decoding_is_the_paper_s_and_prints_f1(run_dir, treebank, tmp_path, caps
     assert reference.read_text().splitlines() == list(map(bracketed, gold))
     assert len(output.read_bytes().split(b"\n")[:-1]) == len(trees)
     assert [words(tree) for tree in trees] == [words(tree) for tree in gold]
+    # Trees and score are made by the same alignments.
+    alignments = list(map(read_pharaoh, Path(f"{output}.alignments").read_text().splitlines()))
+    lines = output.read_text().split("\n")[:-1]
+    sentences = [" ".join(words(tree)) for tree in gold]
+    problem = RunRecord.load(run_dir).problem
+    assert list(map(problem.finished, sentences, lines, alignments)) == list(map(bracketed, trees))
+    score = problem.score(lines, list(map(bracketed, gold)), sentences, alignments)
+    assert score.f1 == pytest.approx(result.f1, abs=1e-3)
     t2t_evalb.run(["t2t-evalb", f"--gold={reference}", f"--test={output}.trees"])
     assert f"Number of sentence        = {len(gold):6d}" in capsys.readouterr().out
 
@@ -339,6 +349,29 @@ def test_a_run_knows_its_symbols(run_dir):
     assert record.problem.finished("dog", output) == "(TOP (NN dog))"
     score = record.problem.score([output], ["(NN)"], ["dog"])
     assert score.repairs["symbol that is none"] == 1
+
+
+def test_tags_belong_to_the_words_that_were_looked_at(run_dir):
+    problem = RunRecord.load(run_dir).problem
+    output = "(S (NN) (NP (NN) (ZZ) (NN) /NP) /S)".split()
+    # The first tag looks at the first word, the second at the third; (ZZ) is no symbol.
+    weights = np.full([len(output), 3], 0.1, np.float32)
+    weights[1, 0] = weights[3, 2] = 0.8
+    weights[4] = 1.0
+    weights[5, 1] = 0.3
+    alignment = problem.aligned(output, weights)
+    assert alignment == [(0, 1), (2, 3)]
+    tree = problem.finished("dogs see cats", " ".join(output), alignment)
+    assert tree == "(TOP (S (NN dogs) (XX see) (NP (NN cats))))"
+
+
+def test_a_translation_is_finished_by_its_alignment(run_dir):
+    translator = Translator.from_run(run_dir, decode_hparams="beam_size=1,max_length=20")
+    lines = ["the  dog\tsees ( red houses )", "", "it sees"]
+    found = translator.translate(lines)
+    assert translator.align(lines, found) == [list(each.alignment) for each in found]
+    for line, each in zip(lines, found, strict=True):
+        assert each.finished == translator.problem.finished(line, each.text, each.alignment)
 
 
 def test_what_is_typed_becomes_a_tree(run_dir, monkeypatch, capsys):

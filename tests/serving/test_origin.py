@@ -33,7 +33,8 @@ def test_the_readme_says_that_outputs_are_no_trees(record, tmp_path, monkeypatch
     description.write_readme(tmp_path, origin, DecodeConfig(), vocabulary, "float32", "parse")
     text = " ".join((tmp_path / "README.md").read_text().split())
     assert "A translation is not a tree" in text
-    assert 't2t_keras.problem("parsing_trees").finished(sentence, translation)' in text
+    assert '`problem = t2t_keras.problem("parsing_trees")`' in text
+    assert "`problem.finished(sentence, translation, alignment)`" in text
     # It is as the text says.
     tree = "(TOP (S (NP (NNP John)) (VP (VBZ sees))))"
     assert record.problem.finished("John sees", TREE) == tree

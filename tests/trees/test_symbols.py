@@ -41,9 +41,9 @@ def test_symbols_are_the_lineage_s_in_brackets():
          "(TOP (S (NP (DT the) (NN dog) (NN sleeps))))",
          {kinds.EXTRA_TAG: 1, kinds.EMPTY_BRACKET: 1}),
         ("(S (NP (DT) (NN) /NP) /S)",
-         "(TOP (S (NP (DT the) (NN dog))) (XX sleeps))", {kinds.MISSING_TAG: 1}),
+         "(TOP (S (NP (DT the) (NN dog) (XX sleeps))))", {kinds.MISSING_TAG: 1}),
         ("(S (NP (DT) (NN) /NP)",
-         "(TOP (S (NP (DT the) (NN dog)) (XX sleeps)))",
+         "(TOP (S (NP (DT the) (NN dog) (XX sleeps))))",
          {kinds.MISSING_TAG: 1, kinds.MISSING_CLOSING: 1}),
         ("", "(TOP (XX the) (XX dog) (XX sleeps))", {kinds.EMPTY_OUTPUT: 1, kinds.MISSING_TAG: 3}),
         (RIGHT.replace("(NN)", "dog (NN) (NP( NP"), TREE, {kinds.UNKNOWN_SYMBOL: 3}),
@@ -56,6 +56,31 @@ def test_every_repair_is_counted(output, expected, repairs):
     tree, found = rebuilt(output.split(), WORDS)
     assert bracketed(tree) == expected
     assert {kind: count for kind, count in found.items() if count} == repairs
+
+
+@pytest.mark.parametrize(
+    ("output", "alignment", "expected", "repairs"),
+    [
+        # The first word has no tag, nor the last; both go where their neighbour is.
+        ("(S (NP (NN) /NP) /S)", [(1, 2)],
+         "(TOP (S (NP (XX the) (NN dog) (XX sleeps))))", {kinds.MISSING_TAG: 2}),
+        # Between two words with tags, the one without goes to the first.
+        ("(NP (DT) /NP) (VP (VBZ) /VP)", [(0, 1), (2, 4)],
+         "(TOP (NP (DT the) (XX dog)) (VP (VBZ sleeps)))", {kinds.MISSING_TAG: 1}),
+        # As many tags as words, but one of them is no word's.
+        ("(DT) (JJ) (VBZ)", [(0, 0), (2, 2)],
+         "(TOP (DT the) (XX dog) (VBZ sleeps))", {kinds.EXTRA_TAG: 1, kinds.MISSING_TAG: 1}),
+        ("(NN)", [], "(TOP (XX the) (XX dog) (XX sleeps))",
+         {kinds.EXTRA_TAG: 1, kinds.MISSING_TAG: 3}),
+        # A word that there is not.
+        ("(DT) (NN) (VBZ) (.)", [(0, 0), (1, 1), (2, 2), (3, 3)],
+         "(TOP (DT the) (NN dog) (VBZ sleeps))", {kinds.EXTRA_TAG: 1}),
+    ],
+)  # fmt: skip
+def test_tags_stand_with_the_words_they_are_aligned_with(output, alignment, expected, repairs):
+    tree, found = rebuilt(output.split(), WORDS, alignment=alignment)
+    assert bracketed(tree) == expected
+    assert found == repairs
 
 
 def test_a_label_that_there_is_not_is_a_repair():
