@@ -108,7 +108,8 @@ class GivenPairs:
         return side_by_side(of_batch, shared_batches(sizes, self._config), self._config)
 
     def _all_attention(self, source: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
-        return self._ensemble.models[0].attention_weights({"source": source, "target": target})
+        [model] = self._ensemble.models
+        return model.attention_weights({"source": source, "target": target})
 
     def _mean_cross_attention(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         found = []

@@ -7,7 +7,7 @@ import numpy as np
 from t2t_keras.data.tokenizer import Tokenizer
 from t2t_keras.decoding.source_text import Source, encode_text
 from t2t_keras.decoding.translation import Translation
-from t2t_keras.decoding.word_alignment import Aligner, most_attended, word_alignment
+from t2t_keras.decoding.word_alignment import Aligner, word_alignment
 
 
 def line_alignments(
@@ -15,7 +15,7 @@ def line_alignments(
     translations: Sequence[Translation],
     tokenizer: Tokenizer,
     attention: Callable[[list[np.ndarray], list[np.ndarray]], Iterator[tuple[int, np.ndarray]]],
-    aligned: Aligner = most_attended,
+    aligned: Aligner,
 ) -> list[list[tuple[int, int]]]:
     """Aligns the words of the translations with those of their sources.
 

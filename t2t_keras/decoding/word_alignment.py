@@ -7,15 +7,14 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from t2t_keras.data.problem import Alignment
 from t2t_keras.data.word_ids import SPACE
 
 # How a vocabulary writes one byte of a character that it does not have.
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
 
-# aligned(target, weights) -> pairs (source word, target word), by target word:
-#   target   the words of a translation
-#   weights  float32 [target words, source words], the attention between them
-Aligner = Callable[[Sequence[str], np.ndarray], list[tuple[int, int]]]
+# Chooses the pairs of words, see `Problem.aligned`.
+Aligner = Callable[[Sequence[str], np.ndarray], Alignment]
 
 
 def most_attended(target: Sequence[str], weights: np.ndarray) -> list[tuple[int, int]]:
