@@ -9,6 +9,7 @@ counts. A ratio above 1: slower than the code as it is.
 """
 
 import contextlib
+import functools
 import itertools
 import statistics
 from unittest import mock
@@ -151,6 +152,8 @@ def _one_product(groups):
     together, made = {}, {}
     call, alone = Transformer.call, MultiHeadAttention._split_heads
 
+    # Keras looks at the signature, and drops `training` where it finds none.
+    @functools.wraps(call)
     def find_groups(model, *arguments, **options):
         together.update({id(each): group for group in groups(model) for each in group})
         return call(model, *arguments, **options)
