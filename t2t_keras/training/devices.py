@@ -10,6 +10,7 @@ from tensorflow.python.eager import context
 from t2t_keras.errors import UserError
 from t2t_keras.processor_cores import usable_cores
 from t2t_keras.training.cluster import Cluster
+from t2t_keras.training.connecting import others_run_while_connecting
 
 # There where the driver of NVIDIA's GPUs is loaded.
 _DRIVER = Path("/proc/driver/nvidia/version")
@@ -124,7 +125,8 @@ def multi_worker_strategy(cluster: Cluster, gpus: int) -> tf.distribute.Strategy
         heartbeat_timeout_in_ms=_HEARTBEAT_MILLISECONDS,
         coordinated_jobs=[job],
     )
-    return tf.distribute.MultiWorkerMirroredStrategy(resolver)
+    with others_run_while_connecting():
+        return tf.distribute.MultiWorkerMirroredStrategy(resolver)
 
 
 def _count(present: int, worker_gpu: int | None) -> int:
