@@ -1,9 +1,11 @@
 """Speed and memory of t2t-datagen at several sizes of a corpus, extrapolated to 36M pairs.
 
     python benchmarks/datagen_scale.py --text=../shared/data --pairs=1500000,4500000
+    python benchmarks/datagen_scale.py --text=../shared/data --pairs=1500000
+        --corpora=europarl/europarl20k [--vocab_kind=unigram]
 
-The text is every EN-DE training text in the folder, repeated in a changed order: right for load,
-not for what is learned from it. The vocabulary is learned once, from the largest corpus; then each
+The text is that of some EN-DE corpora, repeated in a changed order: right for load, not for what is
+learned from it. The vocabulary is learned once, from the largest corpus; then each
 is encoded with it, without and with the filter of duplicates. Each run has a process of its own, so
 that its peak of memory is not that of an earlier one, nor that of learning.
 """
@@ -39,7 +41,12 @@ _VOCAB_LINES = flags.DEFINE_integer(
 )
 _WORKERS = flags.DEFINE_integer("num_workers", usable_cores(), "Worker processes.")
 _FOLDER = flags.DEFINE_string("folder", "", "Where to work and leave the data; a temporary one.")
-_CORPORA = ("europarl/europarl20k", "tatoeba/train", "debian_descriptions/train")
+_CORPORA = flags.DEFINE_list(
+    "corpora",
+    ["europarl/europarl20k", "tatoeba/train", "debian_descriptions/train"],
+    "Names of the text's files before .en-de.en; Europarl's lines are the longest.",
+)
+_VOCAB_KIND = flags.DEFINE_string("vocab_kind", "bpe", "What kind of vocabulary is learned.")
 _FILTERS = ("", "duplicates")
 _PAPER_PAIRS = 36_000_000
 _MEGABYTE = 1 << 20
@@ -60,8 +67,7 @@ def main(_) -> None:
     folder = Path(_FOLDER.value or tempfile.mkdtemp())
     try:
         sizes = sorted(map(int, _PAIRS.value))
-        for pairs in sizes:
-            _assemble(folder, pairs)
+        bytes_of = {pairs: _assemble(folder, pairs) for pairs in sizes}
         vocabulary = _learn(folder, sizes[-1])
         # The filter first: what stays in the folder is the largest corpus without it.
         runs = {
@@ -69,15 +75,16 @@ def main(_) -> None:
             for pairs in sizes
             for filters in reversed(_FILTERS)
         }
-        _report(sizes, runs)
+        _report(bytes_of, runs)
     finally:
         if not _FOLDER.value:
             shutil.rmtree(folder)
 
 
-def _assemble(folder: Path, count: int) -> None:
+def _assemble(folder: Path, count: int) -> int:
+    """Writes so many pairs; returns their bytes."""
     pairs = []
-    for corpus in _CORPORA:
+    for corpus in _CORPORA.value:
         sides = (read_lines(Path(f"{_TEXT.value}/{corpus}.en-de.{code}")) for code in ("en", "de"))
         pairs.extend(zip(*sides, strict=True))
     order, generator = [], random.Random(1)
@@ -93,11 +100,13 @@ def _assemble(folder: Path, count: int) -> None:
         (folder / f"dev.{code}").write_bytes(b"".join(pair[side] + b"\n" for pair in pairs[:1000]))
     size = sum(path.stat().st_size for path in paths)
     print(f"{count:,} pairs, {len(pairs):,} of them different, {size / 1e6:,.0f} MB", flush=True)
+    return size
 
 
 def _learn(folder: Path, pairs: int) -> Path:
     """Learns the vocabulary in a whole run, says what that took, and returns the file."""
-    run = _run(folder, pairs, f"vocab_size={_VOCAB_SIZE.value},vocab_lines={_VOCAB_LINES.value}")
+    config = f"vocab_size={_VOCAB_SIZE.value},vocab_lines={_VOCAB_LINES.value}"
+    run = _run(folder, pairs, f"{config},vocab_kind={_VOCAB_KIND.value}")
     print(f"vocabulary of {pairs:,} pairs: {run.learning:.0f} s")
     print(f"peak memory with that: {_megabytes(run.main)}, a worker {_megabytes(run.worker)}")
     return shutil.copy(folder / "data" / "parallel_text" / "vocab.model", folder / "vocab.model")
@@ -128,15 +137,19 @@ def _generate(config: str, folder: Path, num_workers: int) -> _Run:
     )
 
 
-def _report(sizes: Sequence[int], runs: Mapping[tuple[int, str], _Run]) -> None:
+def _report(bytes_of: Mapping[int, int], runs: Mapping[tuple[int, str], _Run]) -> None:
     for (pairs, filters), run in runs.items():
         print(f"\n{pairs:,} pairs, {filters or 'no filter'}: {run.encoding:.0f} s")
-        print(f"  {pairs / run.encoding:,.0f} pairs/s with {_WORKERS.value} workers")
+        megabytes = bytes_of[pairs] / run.encoding / 1e6
+        print(
+            f"  {pairs / run.encoding:,.0f} pairs/s, {megabytes:.1f} MB/s, {_WORKERS.value} workers"
+        )
         if run.busy > 1:
             # On a machine that has other work too, this is what it would be alone.
             print(f"  {pairs / run.busy:,.0f} pairs for each second of a worker's processor time")
         print(f"  peak memory {_megabytes(run.main)}, a worker {_megabytes(run.worker)}")
     print()
+    sizes = list(bytes_of)
     for pairs in sizes:
         added = (runs[pairs, "duplicates"].main - runs[pairs, ""].main) / pairs
         print(f"{pairs:,} pairs: the filter of duplicates adds {added:.1f} bytes a pair")

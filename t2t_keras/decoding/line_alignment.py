@@ -31,7 +31,7 @@ def line_alignments(
       aligned: chooses the pairs of words.
 
     Returns:
-      For each line, pairs (source word, target word), counted from 0 as in `str.split`, by target
+      For each line, pairs (source word, target word), counted from 0 as `word_numbers` does, by target
       word.
     """
     # A line of the table for each part: the line's number, its ids, its translation, and the words

@@ -270,7 +270,7 @@ class Translator:
           translations: what `translate` made of it.
 
         Returns:
-          For each line, pairs (source word, target word), counted from 0 as in `str.split`, by
+          For each line, pairs (source word, target word), counted from 0 as `word_numbers` does, by
           target word.
 
         Raises:

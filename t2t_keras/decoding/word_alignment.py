@@ -76,7 +76,7 @@ def word_alignment(
       aligned: chooses the pairs.
 
     Returns:
-      Pairs (source word, target word), counted from 0 as in `str.split`, by target word.
+      Pairs (source word, target word), counted from 0 as `word_numbers` does, by target word.
     """
     sources, targets = (_pieces_of_words(pieces[:-1]) for pieces in (source, target))
     if not sources or not targets:
@@ -93,8 +93,8 @@ def word_alignment(
 def word_numbers(pieces: Sequence[str]) -> list[int | None]:
     """Returns to which word of a text each piece belongs, from 0; None behind the last word.
 
-    Words are what `str.split` finds in the text. A piece belongs to the word that it is in; white
-    space alone, to the word that follows it.
+    Words are what ASCII white space divides, as those of a tree; a no-break space is within one. A
+    piece belongs to the word that it is in; white space alone, to the word that follows it.
 
     Args:
       pieces: as the vocabulary spells them, without an end of sentence.
@@ -102,8 +102,9 @@ def word_numbers(pieces: Sequence[str]) -> list[int | None]:
     spelled = [_spelled(piece) for piece in pieces]
     # Half a character, as where a line was cut within one, is no white space.
     text = b"".join(spelled).decode("utf-8", "surrogateescape")
-    words = [word.encode("utf-8", "surrogateescape") for word in re.findall(r"\s*\S+", text)]
-    ends = list(itertools.accumulate(map(len, words)))
+    words = re.findall(r"\s*\S+", text, re.ASCII)
+    lengths = [len(word.encode("utf-8", "surrogateescape")) for word in words]
+    ends = list(itertools.accumulate(lengths))
     numbers, position = [], 0
     for piece in spelled:
         number = bisect.bisect_right(ends, position)

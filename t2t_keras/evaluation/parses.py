@@ -167,7 +167,8 @@ class _Tally:
         accuracy = 100.0 * self._right_tags / max(self._tags, 1)
         shares = f"recall {everything.recall:.2f}, precision {everything.precision:.2f}"
         lines = [
-            f"F1 = {_f1(everything):.2f} ({shares}; evalb's COLLINS, {outputs:,} sentences)",
+            f"F1 = {_f1(everything):.2f} ({shares}; evalb's COLLINS, punctuation as in the "
+            f"references, {outputs:,} sentences)",
             f"complete match {complete:.2f}, tags {accuracy:.2f}",
             f"F1 by words: {lengths}",
             f"repaired: {repaired:.2f}% ({self._repaired:,} of {outputs:,} outputs)"

@@ -72,8 +72,8 @@ def symbols_among(pieces: Iterable[str]) -> frozenset[str]:
 
 
 def words_of(line: str) -> list[str]:
-    """Returns the words of a line, divided by spaces and tabs, with brackets as -LRB- and -RRB-."""
-    return re.findall(r"[^ \t\r\n]+", line.translate(_ESCAPES))
+    """Returns the words of a line, divided by ASCII white space, with brackets as -LRB- and -RRB-."""
+    return re.findall(r"\S+", line.translate(_ESCAPES), re.ASCII)
 
 
 def rebuilt(

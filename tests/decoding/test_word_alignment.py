@@ -21,15 +21,17 @@ from t2t_keras.decoding.word_alignment import (
         # Spaces at the end belong to no word.
         (("▁a", "▁b", "▁", "▁"), [0, 1, None, None]),
         (("▁",), [None]),
-        # A tab and U+3000 in bytes divide words as well; half a character is part of one.
-        (("▁a", "<0x09>", "b", "<0xE3>", "<0x80>", "<0x80>", "c"), [0, 1, 1, 2, 2, 2, 2]),
+        # A tab in bytes divides words as well; U+3000, as a no-break space, is part of one, and so is
+        # half a character.
+        (("▁a", "<0x09>", "b", "<0xE3>", "<0x80>", "<0x80>", "c"), [0, 1, 1, 1, 1, 1, 1]),
+        (("▁10", "\u00a0", "000", "▁dogs"), [0, 0, 0, 1]),
         (("▁a", "<0xE3>"), [0, 0]),
         # Pieces of several words, as other vocabularies have them, belong to the first.
         (("▁a▁b", "c▁d"), [0, 1]),
         ((), []),
     ],
 )
-def test_words_are_those_of_str_split(pieces, numbers):
+def test_words_are_divided_by_ascii_white_space(pieces, numbers):
     assert word_numbers(pieces) == numbers
 
 

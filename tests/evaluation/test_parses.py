@@ -22,9 +22,9 @@ def test_perfect_parses(references):
     assert (score.f1, score.recall, score.precision, score.repaired) == (100, 100, 100, 0)
     assert score.f1_by_length == {"1-10": (100.0, 2), "11-20": (100.0, 1)}
     assert score.main == ("f1", 100.0)
-    assert "F1 = 100.00 (recall 100.00, precision 100.00; evalb's COLLINS, 3 sentences)" in str(
-        score
-    )
+    shares = "recall 100.00, precision 100.00"
+    how = "evalb's COLLINS, punctuation as in the references"
+    assert f"F1 = 100.00 ({shares}; {how}, 3 sentences)" in str(score)
     assert "F1 by words: 1-10 100.00 (2), 11-20 100.00 (1)" in str(score)
     assert "repaired: 0.00% (0 of 3 outputs)" in str(score)
 

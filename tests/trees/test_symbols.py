@@ -126,6 +126,8 @@ def test_hundreds_of_brackets_inside_each_other():
 
 def test_words_of_a_line():
     assert words_of(" he  (it)\tsays\u00a0no \r\n") == ["he", "-LRB-it-RRB-", "says\u00a0no"]
+    # What trees in brackets are read by divides words here, too.
+    assert words_of("a\x0bb\x0cc") == ["a", "b", "c"]
     assert words_of("  ") == []
 
 
