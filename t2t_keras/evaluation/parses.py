@@ -166,9 +166,9 @@ class _Tally:
         complete = 100.0 * everything.complete / max(everything.valid, 1)
         accuracy = 100.0 * self._right_tags / max(self._tags, 1)
         shares = f"recall {everything.recall:.2f}, precision {everything.precision:.2f}"
+        how = "evalb's COLLINS, punctuation as in the references"
         lines = [
-            f"F1 = {_f1(everything):.2f} ({shares}; evalb's COLLINS, punctuation as in the "
-            f"references, {outputs:,} sentences)",
+            f"F1 = {_f1(everything):.2f} ({shares}; {how}, {outputs:,} sentences)",
             f"complete match {complete:.2f}, tags {accuracy:.2f}",
             f"F1 by words: {lengths}",
             f"repaired: {repaired:.2f}% ({self._repaired:,} of {outputs:,} outputs)"

@@ -72,7 +72,7 @@ def symbols_among(pieces: Iterable[str]) -> frozenset[str]:
 
 
 def words_of(line: str) -> list[str]:
-    """Returns the words of a line, divided by ASCII white space, with brackets as -LRB- and -RRB-."""
+    """Returns the words of a line, divided by ASCII white space, brackets as -LRB- and -RRB-."""
     return re.findall(r"\S+", line.translate(_ESCAPES), re.ASCII)
 
 

@@ -21,8 +21,8 @@ from t2t_keras.decoding.word_alignment import (
         # Spaces at the end belong to no word.
         (("▁a", "▁b", "▁", "▁"), [0, 1, None, None]),
         (("▁",), [None]),
-        # A tab in bytes divides words as well; U+3000, as a no-break space, is part of one, and so is
-        # half a character.
+        # A tab in bytes divides words as well; U+3000, a no-break space, and half a character are
+        # part of one.
         (("▁a", "<0x09>", "b", "<0xE3>", "<0x80>", "<0x80>", "c"), [0, 1, 1, 1, 1, 1, 1]),
         (("▁10", "\u00a0", "000", "▁dogs"), [0, 0, 0, 1]),
         (("▁a", "<0xE3>"), [0, 0]),
