@@ -31,7 +31,7 @@ def line_alignments(
       aligned: chooses the pairs of words.
 
     Returns:
-      For each line, pairs (source word, target word), numbered as by `word_numbers`, by target word.
+      For each line, pairs (source word, target word) of `word_numbers`, by target word.
     """
     # A line of the table for each part: the line's number, its ids, its translation, and the words
     # of the line and of its translation that stand before it.

@@ -270,7 +270,7 @@ class Translator:
           translations: what `translate` made of it.
 
         Returns:
-          For each line, pairs (source word, target word), numbered as by `word_numbers`, by target word.
+          For each line, pairs (source word, target word) of `word_numbers`, by target word.
 
         Raises:
           UserError: there are not as many translations as lines, or the model computes something

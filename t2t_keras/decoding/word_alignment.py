@@ -76,7 +76,7 @@ def word_alignment(
       aligned: chooses the pairs.
 
     Returns:
-      Pairs (source word, target word), numbered as by `word_numbers`, by target word.
+      Pairs (source word, target word) of `word_numbers`, by target word.
     """
     sources, targets = (_pieces_of_words(pieces[:-1]) for pieces in (source, target))
     if not sources or not targets:
