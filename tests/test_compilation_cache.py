@@ -6,7 +6,9 @@ import sys
 
 import pytest
 
+from t2t_keras import registry
 from t2t_keras.compilation_cache import keep_compiled
+from t2t_keras.data.generate import generate
 
 COMPILE = """
 from t2t_keras.compilation_cache import keep_compiled
@@ -65,3 +67,26 @@ def test_nothing_is_kept_where_that_cannot_be_written(monkeypatch, tmp_path):
     keep_compiled()
     assert "TF_XLA_FLAGS" not in os.environ
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("split", ["", ",microbatch_tokens=64"])
+@pytest.mark.usefixtures("environment")
+def test_a_run_that_goes_on_finds_what_it_has_compiled(tmp_path, monkeypatch, split):
+    monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=0")
+    problem = registry.problem("algorithmic_reverse_binary40", "train_size=50,dev_size=5")
+    generate(problem, tmp_path / "data")
+    hparams = "num_layers=1,d_model=8,d_ff=8,num_heads=1,max_length=8,batch_tokens=128" + split
+    seen = []
+    for steps in (1, 2):
+        arguments = [
+            *("--problem=algorithmic_reverse_binary40", "--hparams_set=transformer_tiny"),
+            *("--problem_config=train_size=50,dev_size=5", f"--hparams={hparams}"),
+            *(f"--data_dir={tmp_path / 'data'}", f"--output_dir={tmp_path / 'run'}"),
+            *(f"--train_steps={steps}", "--schedule=train", "--xla", "--worker_gpu=0"),
+        ]
+        command = [sys.executable, "-m", "t2t_keras.bin.t2t_trainer", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert ("Continuing from" in done.stdout) == (steps == 2)
+        seen.append(contents(tmp_path / "cache" / "t2t_keras"))
+    assert seen[0]
+    assert seen[1] == seen[0]

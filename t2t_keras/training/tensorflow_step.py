@@ -85,6 +85,10 @@ class TensorFlowStep:
         self._packed = not xla
         self._gradients = _compiled(self._replica_gradients, jit_compile=xla or None)
         self._compile()
+        if xla:
+            # What XLA compiled is kept by a name that counts all that TensorFlow has made before:
+            # here, in a run that goes on as in a new one.
+            self._update.get_concrete_function()
 
     def _compile(self) -> None:
         here = len(self.replicas_here)
