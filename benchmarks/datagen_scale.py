@@ -1,7 +1,7 @@
 """Speed and memory of t2t-datagen at several sizes of a corpus, extrapolated to 36M pairs.
 
     python benchmarks/datagen_scale.py --text=../shared/data --pairs=1500000,4500000
-    python benchmarks/datagen_scale.py --text=../shared/data --pairs=1500000
+    python benchmarks/datagen_scale.py --text=../shared/data --pairs=600000
         --corpora=europarl/europarl20k [--vocab_kind=unigram]
 
 The text is that of some EN-DE corpora, repeated in a changed order: right for load, not for what is
