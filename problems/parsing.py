@@ -20,7 +20,7 @@ from t2t_keras.registry import register_problem
 from t2t_keras.settings import setting
 from t2t_keras.trees.chunks import TreeChunk, chunk_symbols, tree_chunks
 from t2t_keras.trees.penn_treebank import files_below, split_files
-from t2t_keras.trees.symbols import is_tag, rebuilt, symbols_among, words_of
+from t2t_keras.trees.symbols import is_tag, rebuilt, symbols_among, symbols_of, words_of
 from t2t_keras.trees.tree import bracketed
 
 # The name of what another parser made of unlabelled text.
@@ -94,7 +94,7 @@ class _Parsing(Problem):
         Without an alignment, the tags are taken as those of one word after the other.
         """
         words = words_of(source)
-        tree, _ = rebuilt(output.split(), words, self.known, alignment)
+        tree, _ = rebuilt(symbols_of(output), words, self.known, alignment)
         return bracketed(tree) if words else ""
 
     def finished_references(

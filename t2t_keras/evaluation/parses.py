@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from t2t_keras.data.problem import Alignment
 from t2t_keras.errors import UserError
 from t2t_keras.evaluation.evalb import PARAMETERS, Totals, compare
-from t2t_keras.trees.symbols import rebuilt, words_of
+from t2t_keras.trees.symbols import rebuilt, symbols_of, words_of
 from t2t_keras.trees.tree import Step, Tree, TreeBuilder, leaves, walk, words
 from t2t_keras.trees.treebank import TreeError, cleaned, parsed
 
@@ -86,7 +86,7 @@ def score_parses(
     for hypothesis, sentence, gold, alignment in zip(
         hypotheses, sentences, right, alignments, strict=True
     ):
-        tally.add(gold, *rebuilt(hypothesis.split(), sentence, known, alignment))
+        tally.add(gold, *rebuilt(symbols_of(hypothesis), sentence, known, alignment))
     return tally.score()
 
 

@@ -73,7 +73,12 @@ def symbols_among(pieces: Iterable[str]) -> frozenset[str]:
 
 def words_of(line: str) -> list[str]:
     """Returns the words of a line, divided by ASCII white space, brackets as -LRB- and -RRB-."""
-    return re.findall(r"\S+", line.translate(_ESCAPES), re.ASCII)
+    return symbols_of(line.translate(_ESCAPES))
+
+
+def symbols_of(output: str) -> list[str]:
+    """Returns what a model wrote, divided as `words_of`: alignments count both sides alike."""
+    return re.findall(r"\S+", output, re.ASCII)
 
 
 def rebuilt(

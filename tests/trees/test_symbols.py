@@ -7,6 +7,7 @@ from t2t_keras.trees.symbols import (
     rebuilt,
     symbols,
     symbols_among,
+    symbols_of,
     vocabulary_symbols,
     words_of,
 )
@@ -128,6 +129,7 @@ def test_words_of_a_line():
     assert words_of(" he  (it)\tsays\u00a0no \r\n") == ["he", "-LRB-it-RRB-", "says\u00a0no"]
     # What trees in brackets are read by divides words here, too.
     assert words_of("a\x0bb\x0cc") == ["a", "b", "c"]
+    assert symbols_of(" (NP\u00a0x\t(NN)\n") == ["(NP\u00a0x", "(NN)"]
     assert words_of("  ") == []
 
 
