@@ -59,7 +59,11 @@ class Step(Protocol):
         """Returns whether the gradient of one part for each replica fits into memory."""
 
     def evaluate(self, microbatch: Sequence[TokenArrays]) -> dict[str, float]:
-        """Returns the sums of `token_sums` without dropout, over one part for each replica."""
+        """Returns the sums of `token_sums` without dropout, over one part for each replica.
+
+        Raises:
+          OutOfMemoryError: the loss does not fit into memory.
+        """
 
     def steps_done(self) -> int:
         """Returns the number of updates so far."""

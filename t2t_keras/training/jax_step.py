@@ -1,6 +1,7 @@
 """One optimizer step on JAX, on one device; the counterpart of `training.tensorflow_step`."""
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -68,6 +69,7 @@ class JaxStep:
         }
         # Gradients and sums of a step's microbatches so far; between two steps they are 0.
         self._totals = self._no_totals()
+        self._computed_shapes: set[tuple[int, ...]] = set()
         self._accumulate = jax.jit(self._one_accumulation, donate_argnums=0)
         self._apply = jax.jit(self._one_update, donate_argnums=(0, 1))
         self._evaluate = jax.jit(self._one_evaluation)
@@ -114,14 +116,14 @@ class JaxStep:
         values = jax.tree.map(_value, self._variables)
         totals = self._totals
         try:
-            for number, (part,) in enumerate(parts):
-                totals = self._with_gradient(totals, values, step, number, part, tokens)
-        except jax.errors.JaxRuntimeError as error:
+            with _telling_of_missing_memory():
+                for number, (part,) in enumerate(parts):
+                    totals = self._with_gradient(totals, values, step, number, part, tokens)
+                self._wait_for_new_shapes(parts, totals)
+        except (jax.errors.JaxRuntimeError, OutOfMemoryError):
             # What was given away to be added to is gone.
             self._totals = self._no_totals()
-            if _OUT_OF_MEMORY not in str(error):
-                raise
-            raise OutOfMemoryError(str(error)) from error
+            raise
         values, self._totals, numbers = self._apply(values, totals)
         for name, variables in self._variables.items():
             for variable, value in zip(_listed(variables), _listed(values[name]), strict=True):
@@ -136,23 +138,27 @@ class JaxStep:
         """
         values = jax.tree.map(_value, self._variables)
         try:
-            jax.block_until_ready(
-                self._with_gradient(self._totals, values, 0, 0, microbatch[0], np.float32(1))
-            )
-        except jax.errors.JaxRuntimeError as error:
-            if _OUT_OF_MEMORY not in str(error):
-                raise
+            with _telling_of_missing_memory():
+                jax.block_until_ready(
+                    self._with_gradient(self._totals, values, 0, 0, microbatch[0], np.float32(1))
+                )
+        except OutOfMemoryError:
             return False
         finally:
             self._totals = self._no_totals()
         return True
 
     def evaluate(self, microbatch: Sequence[TokenArrays]) -> dict[str, float]:
-        """Returns the sums of `token_sums` without dropout, over one part."""
+        """Returns the sums of `token_sums` without dropout, over one part.
+
+        Raises:
+          OutOfMemoryError: the loss does not fit into memory.
+        """
         (part,) = microbatch
         weights = [weight.value for weight in self.model.trainable_variables]
-        sums = self._evaluate(weights, part.source, part.target, self._seeds(0, 0))
-        return {name: float(value) for name, value in jax.device_get(sums).items()}
+        with _telling_of_missing_memory():
+            sums = self._evaluate(weights, part.source, part.target, self._seeds(0, 0))
+            return {name: float(value) for name, value in jax.device_get(sums).items()}
 
     def weights_are_finite(self) -> bool:
         """Returns whether no weight is NaN or infinite."""
@@ -180,6 +186,17 @@ class JaxStep:
             self._seeds(step, number),
             tokens,
         )
+
+    def _wait_for_new_shapes(self, parts: Sequence[Sequence[TokenArrays]], totals) -> None:
+        """Waits for the gradient of shapes that were not computed before.
+
+        A device may tell of missing memory only when it gets there; an update of the weights that
+        waits for that gradient would be lost with it. What fitted once fits again.
+        """
+        shapes = {part.source.shape for (part,) in parts}
+        if not shapes <= self._computed_shapes:
+            jax.block_until_ready(totals)
+            self._computed_shapes |= shapes
 
     def _seeds(self, step: int, part: int) -> np.ndarray:
         """Returns the states of the model's seed generators, uint32 as JAX's keys are."""
@@ -295,6 +312,17 @@ def choose_device(worker_gpu: int | None = None, cpu_replicas: int = 1) -> None:
 def gpu_names(array: jax.Array) -> list[str]:
     """Returns the name of the GPU that holds an array; none = the CPU."""
     return [device.device_kind for device in array.devices() if device.platform == "gpu"]
+
+
+@contextlib.contextmanager
+def _telling_of_missing_memory() -> Iterator[None]:
+    """Turns JAX's error of missing memory into an `OutOfMemoryError`."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        if _OUT_OF_MEMORY not in str(error):
+            raise
+        raise OutOfMemoryError(str(error)) from error
 
 
 def _variable(value) -> keras.Variable:

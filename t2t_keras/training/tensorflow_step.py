@@ -164,9 +164,16 @@ class TensorFlowStep:
         return True
 
     def evaluate(self, microbatch: Sequence[TokenArrays]) -> dict[str, float]:
-        """Returns the sums of `token_sums` without dropout, over one part for each replica."""
-        sums = self._evaluate(*self._sides(microbatch))
-        return {name: float(value) for name, value in sums.items()}
+        """Returns the sums of `token_sums` without dropout, over one part for each replica.
+
+        Raises:
+          OutOfMemoryError: the loss does not fit into memory.
+        """
+        try:
+            sums = self._evaluate(*self._sides(microbatch))
+            return {name: float(value) for name, value in sums.items()}
+        except tf.errors.ResourceExhaustedError as error:
+            raise OutOfMemoryError(error.message) from error
 
     def request(self, stop: bool, save: bool) -> None:
         """Has the sums of the next steps say to all workers what this one wants.

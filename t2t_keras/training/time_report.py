@@ -13,44 +13,51 @@ class TimeReport:
 
     All until the first step is finished is the start: in that time workers meet, the model is
     made and restored, the microbatch found, functions traced and compiled, the first arrays read.
+    A run without a step starts until it evaluates or saves.
     """
 
     def __init__(self):
-        self._began = self._first_step = time.monotonic()
+        self._began = self._started = time.monotonic()
         self._seconds: dict[str, float] | None = None
 
     @contextlib.contextmanager
     def spent_on(self, part: str) -> Iterator[None]:
         """Counts the time within for one of `PARTS`; blocks must not be nested."""
+        if part in (EVALUATION, CHECKPOINT):
+            self._end_start()
         before = time.monotonic()
         try:
             yield
         finally:
             if self._seconds is not None:
                 # A block that the first step was finished in began before the count.
-                self._seconds[part] += time.monotonic() - max(before, self._first_step)
+                self._seconds[part] += time.monotonic() - max(before, self._started)
 
     def finished_a_step(self) -> None:
         """Tells that a step is finished; the first ends the start."""
-        if self._seconds is None:
-            self._first_step = time.monotonic()
-            self._seconds = dict.fromkeys(PARTS, 0.0)
+        self._end_start()
 
     def seconds(self) -> dict[str, float]:
-        """Returns seconds by part, from "start" to "other"; {} where no step was finished.
+        """Returns seconds by part, from "start" to "other"; only that of a run that had no more.
 
         Together they are the time since this was made.
         """
-        if self._seconds is None:
-            return {}
         now = time.monotonic()
-        other = now - self._first_step - sum(self._seconds.values())
-        return {"start": self._first_step - self._began, **self._seconds, "other": other}
+        if self._seconds is None:
+            return {"start": now - self._began}
+        other = now - self._started - sum(self._seconds.values())
+        return {"start": self._started - self._began, **self._seconds, "other": other}
 
     def show(self) -> None:
-        """Prints the seconds in all and the share of each part, if a step was finished."""
+        """Prints the seconds in all and the share of each part."""
         seconds = self.seconds()
         total = sum(seconds.values())
-        if total:
-            shares = ", ".join(f"{part} {spent / total:.1%}" for part, spent in seconds.items())
-            print(f"Of {total:,.1f} s: {shares}.", flush=True)
+        shares = ", ".join(
+            f"{part} {spent / max(total, 1e-9):.1%}" for part, spent in seconds.items()
+        )
+        print(f"Of {total:,.1f} s: {shares}.", flush=True)
+
+    def _end_start(self) -> None:
+        if self._seconds is None:
+            self._started = time.monotonic()
+            self._seconds = dict.fromkeys(PARTS, 0.0)

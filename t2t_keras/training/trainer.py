@@ -12,7 +12,7 @@ from t2t_keras.training.microbatch import find_microbatch, with_microbatch
 from t2t_keras.training.profiling import StepProfiler, profiled_steps
 from t2t_keras.training.run_loop import RunLoop
 from t2t_keras.training.run_record import RunRecord
-from t2t_keras.training.time_report import TimeReport
+from t2t_keras.training.time_report import EVALUATION, TimeReport
 from t2t_keras.training.train_options import SCHEDULES, TrainOptions, TrainResult
 from t2t_keras.training.workers import OneWorker, SeveralWorkers
 
@@ -61,7 +61,7 @@ def train(
         how = options.eval_steps, options.eval_bleu
         evaluator = Evaluator(step, record, generated, output_dir, *how, writes=workers.is_chief)
     if options.schedule == "evaluate":
-        return _evaluate_once(evaluator, step.steps_done(), output_dir, restored)
+        return _evaluate_once(evaluator, step.steps_done(), output_dir, restored, time_report)
     if workers.is_chief:
         asked.save(output_dir)
     loop = RunLoop(
@@ -105,13 +105,19 @@ def _load_first_weights(model, checkpoints, record: RunRecord, warm_start_from: 
 
 
 def _evaluate_once(
-    evaluator: Evaluator, step: int, output_dir: str | Path, restored: str
+    evaluator: Evaluator,
+    step: int,
+    output_dir: str | Path,
+    restored: str,
+    time_report: TimeReport,
 ) -> TrainResult:
     """Measures the newest checkpoint; of a run without one, says so."""
     if not restored:
         backend.checkpoints().newest_checkpoint(output_dir)
-    scalars = evaluator.evaluate(step)
+    with time_report.spent_on(EVALUATION):
+        scalars = evaluator.evaluate(step)
     print(evaluator.told(step, scalars))
+    time_report.show()
     return TrainResult(step, restored, scalars)
 
 

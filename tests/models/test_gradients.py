@@ -1,25 +1,40 @@
 """The gradient of the whole model's smoothed loss, against central differences of the reference's.
 
-The reference computes in float64, so its differences are as good as its derivatives.
+The reference computes in float64, so its differences are as good as its derivatives. The model
+computes as every step may: on padding too or without it, and compiled by XLA.
 """
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_keras.layers import Packing
 from t2t_keras.training.losses import token_sums
 
 EPSILON = 0.1
 STEP = 1e-5
 
 
+def loss_and_gradients(model, batch, packed):
+    weights = [weight.value for weight in model.trainable_variables]
+    with tf.GradientTape() as tape:
+        target = tf.convert_to_tensor(batch["target"])
+        logits = model(batch, packed=packed)
+        loss = token_sums(logits, Packing(target != 0).pack(target) if packed else target, EPSILON)[
+            "loss"
+        ]
+    return loss, [tf.convert_to_tensor(each) for each in tape.gradient(loss, weights)]
+
+
+@pytest.mark.parametrize("how", ["padded", "packed", "xla"])
 def test_gradients_agree_with_central_differences(
-    variant_model, variant, numpy_transformer, make_reference, weights_of, batch, pairs
+    how, variant_model, variant, numpy_transformer, make_reference, weights_of, batch, pairs
 ):
     weights = weights_of(variant_model)
-    with tf.GradientTape() as tape:
-        loss = token_sums(variant_model(batch), batch["target"], EPSILON)["loss"]
-    gradients = tape.gradient(loss, [v.value for v in variant_model.trainable_variables])
+    compute = loss_and_gradients
+    if how == "xla":
+        compute = tf.function(compute, jit_compile=True)
+    loss, gradients = compute(variant_model, batch, how == "packed")
 
     def loss_with(changed):
         reference = make_reference(weights | changed, **variant)
@@ -33,7 +48,7 @@ def test_gradients_agree_with_central_differences(
     assert float(loss) == pytest.approx(loss_with({}), rel=1e-6)
     random = np.random.default_rng(4)
     for (path, array), gradient in zip(weights.items(), gradients, strict=True):
-        gradient = tf.convert_to_tensor(gradient).numpy()
+        gradient = gradient.numpy()
         # Along the gradient itself, where the loss rises by its norm, and along another direction.
         for direction in (gradient, random.normal(size=array.shape)):
             direction = direction / np.linalg.norm(direction)

@@ -207,24 +207,40 @@ def steps_by_themselves(folder, seen):
 
 
 def runs_out_of_memory(step, parts):
-    """Lets the second of two parts fail; returns what was raised, and what `fits` says of both."""
+    """Lets a second part fail, and a device tell of it late; returns what came of it.
+
+    Returns:
+      What was raised by an update, at once and late, and by an evaluation; what `fits` says of a
+      part, and then of each.
+    """
     import jax
 
     from t2t_keras.training.out_of_memory import OutOfMemoryError
 
-    accumulate, calls = step._accumulate, []
+    accumulate, evaluate, wait = step._accumulate, step._evaluate, jax.block_until_ready
+    calls, raised = [], []
+
+    def fails(*_):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: injected")
 
     def second_fails(*inputs):
         calls.append(None)
-        if len(calls) == 2:
-            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: injected")
-        return accumulate(*inputs)
+        return fails() if len(calls) == 2 else accumulate(*inputs)
+
+    def tries(action, *arguments):
+        try:
+            action(*arguments)
+        except OutOfMemoryError as error:
+            raised.append(str(error))
 
     step._accumulate = second_fails
-    try:
-        step.update(0, parts)
-    except OutOfMemoryError as error:
-        raised = str(error)
+    tries(step.update, 0, parts)
+    jax.block_until_ready = fails
+    tries(step.update, 0, parts)
+    jax.block_until_ready = wait
+    step._evaluate = fails
+    tries(step.evaluate, parts[0])
+    step._evaluate = evaluate
     fits = step.fits(parts[0])
     calls.clear()
     second = [step.fits(part) for part in parts]

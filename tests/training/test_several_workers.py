@@ -146,6 +146,29 @@ def test_a_signal_to_one_of_four_stops_all_after_the_same_step(
     np.testing.assert_allclose(weights_in(f"{run}/model.ckpt-{step}"), weights[step], atol=1e-5)
 
 
+@pytest.mark.parametrize(("workers", "devices"), [(2, 1), (4, 2)])
+def test_other_numbers_of_workers_and_devices_make_the_same_updates(
+    start, workers, devices, make_record, generated, make_strategy, tmp_path, weights_in
+):
+    # What dropout drops depends on the number of replicas; nothing else does.
+    flags = "--train_steps=2", f"--hparams={SIZE},dropout=0", "--schedule=train"
+    together, _ = start("several", workers, devices, *flags)
+    record = make_record(train_steps=2, dropout=0.0)
+    tf.config.run_functions_eagerly(True)  # Building a graph would take longer.
+    train(
+        record,
+        generated,
+        tmp_path / "one",
+        lambda *_, **__: TensorFlowStep(record.make_model, record.hparams, make_strategy(), 1),
+        TrainOptions(schedule="train"),
+    )
+    tf.config.run_functions_eagerly(False)
+    for process in together:
+        assert f"on {workers * devices} replica(s)" in process.said()
+    several, one = (weights_in(tmp_path / name / "model.ckpt-2") for name in ("several", "one"))
+    np.testing.assert_allclose(several, one, atol=1e-5)
+
+
 def test_gradients_are_exchanged_in_bfloat16_between_workers_on_request(
     start, make_record, make_strategy, generated, tmp_path
 ):

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from t2t_keras.training import time_report
-from t2t_keras.training.time_report import CHECKPOINT, INPUT, STEP, TimeReport
+from t2t_keras.training.time_report import CHECKPOINT, EVALUATION, INPUT, STEP, TimeReport
 
 
 @pytest.fixture
@@ -26,12 +26,23 @@ def test_all_before_the_first_step_is_the_start(clock, capsys):
     report = TimeReport()
     spend(report, clock, INPUT, 3)
     spend(report, clock, STEP, 5)
-    assert report.seconds() == {}
+    assert report.seconds() == {"start": 8}
     report.show()
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr().out == "Of 8.0 s: start 100.0%.\n"
     clock[0] += 2
     report.finished_a_step()
     assert report.seconds()["start"] == 10
+
+
+def test_a_run_without_a_step_starts_until_it_evaluates(clock, capsys):
+    report = TimeReport()
+    clock[0] += 2
+    spend(report, clock, EVALUATION, 6)
+    report.show()
+    assert capsys.readouterr().out == (
+        "Of 8.0 s: start 25.0%, input 0.0%, step 0.0%, evaluation 75.0%, checkpoint 0.0%, "
+        "other 0.0%.\n"
+    )
 
 
 def test_parts_are_together_the_time_of_the_loop(clock, capsys):

@@ -107,9 +107,11 @@ def test_evaluation_and_the_best_weights(compiled_run, tmp_path, weights_in, cap
         np.testing.assert_array_equal(weights_in(kept), weights_in(result.checkpoint))
 
 
-def test_evaluate_only(run):
+def test_evaluate_only(run, capsys):
     trained = run(train_steps=2)
+    capsys.readouterr()
     evaluated = run(options=TrainOptions(schedule="evaluate"), train_steps=2)
+    assert re.search(r"^Of .* s: start .*, evaluation (?!0\.0%)", capsys.readouterr().out, re.M)
     assert evaluated.evaluation == pytest.approx(trained.evaluation)
     with pytest.raises(UserError, match="no checkpoint"):
         run("nothing there", options=TrainOptions(schedule="evaluate"))

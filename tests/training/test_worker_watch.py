@@ -4,6 +4,7 @@ The processes are real, and only pretend to train; `benchmarks/worker_faults.py`
 """
 
 import concurrent.futures
+import contextlib
 import json
 import re
 import signal
@@ -22,6 +23,8 @@ from t2t_keras.training.worker_meeting import tell_failure
 from t2t_keras.training.worker_watch import WorkerWatch
 
 SILENCE = 3.0
+# Seconds that docs/distributed.md states: after a fault, or after the time that it is waited for.
+STATED = 10.0
 
 
 @pytest.fixture
@@ -74,6 +77,14 @@ def said(worker, status, seconds=30):
     return text
 
 
+@contextlib.contextmanager
+def within(seconds):
+    """Checks that what is done inside takes no longer."""
+    since = time.monotonic()
+    yield
+    assert time.monotonic() - since < seconds
+
+
 def to_chief(addresses):
     """Returns a connection to the chief, as soon as it listens."""
     end = time.monotonic() + 30
@@ -97,13 +108,13 @@ def test_workers_that_finish(start):
 def test_a_killed_worker(start, addresses, victim):
     workers = training(start)
     workers.pop(victim).kill()
-    since = time.monotonic()
     chief = "the chief, " if victim == 0 else ""
-    for worker in workers:
-        text = said(worker, 75)
-        assert f"Worker {victim} ({chief}{addresses[victim]}) was killed or crashed" in text
-        assert "The same command on every machine continues from run/model.ckpt-13." in text
-    assert time.monotonic() - since < SILENCE, "nobody waited for its silence"
+    # Nobody waits for its silence.
+    with within(SILENCE):
+        for worker in workers:
+            text = said(worker, 75)
+            assert f"Worker {victim} ({chief}{addresses[victim]}) was killed or crashed" in text
+            assert "The same command on every machine continues from run/model.ckpt-13." in text
 
 
 @pytest.mark.parametrize("victim", [2, 0])
@@ -111,27 +122,30 @@ def test_a_stopped_worker(start, victim):
     workers = training(start)
     stopped = workers.pop(victim)
     stopped.send_signal(signal.SIGSTOP)
-    for worker in workers:
-        text = said(worker, 75)
-        assert f"Worker {victim} (" in text
-        assert f"has not been heard of for {SILENCE:g} s" in text
+    with within(SILENCE + STATED):
+        for worker in workers:
+            text = said(worker, 75)
+            assert f"Worker {victim} (" in text
+            assert f"has not been heard of for {SILENCE:g} s" in text
     stopped.send_signal(signal.SIGCONT)
     assert "Worker " in said(stopped, 75)
 
 
 def test_a_worker_that_lives_but_does_not_go_on(start):
     workers = training(start, worker_1={"stalls_at": 9})
-    for worker in workers:
-        assert "Worker 1 (" in (text := said(worker, 75))
-        assert "stalls in step 10" in text
+    with within(SILENCE + STATED):
+        for worker in workers:
+            assert "Worker 1 (" in (text := said(worker, 75))
+            assert "stalls in step 10" in text
 
 
 def test_a_worker_that_fails_tells_the_others_why(start):
     workers = [start(0), start(1, fails_at=9), start(2)]
     said(workers[1], 2)
-    for worker in (workers[0], workers[2]):
-        assert "Worker 1 (" in (text := said(worker, 2))
-        assert "ended with an error: the disk is full" in text
+    with within(STATED):
+        for worker in (workers[0], workers[2]):
+            assert "Worker 1 (" in (text := said(worker, 2))
+            assert "ended with an error: the disk is full" in text
 
 
 @pytest.mark.parametrize("count", [2, 3])
@@ -149,14 +163,16 @@ def test_a_worker_that_fails_before_the_chief_listens_tells_all_why(start, addre
 
 
 def test_a_worker_that_never_starts(start, addresses):
-    for worker in [start(index, start=1.0) for index in (0, 1)]:
-        text = said(worker, 75)
-        assert f"Worker 2 ({addresses[2]}) did not start" in text
-        assert "worker 1" not in text.lower()
+    with within(1 + STATED):
+        for worker in [start(index, start=1.0) for index in (0, 1)]:
+            text = said(worker, 75)
+            assert f"Worker 2 ({addresses[2]}) did not start" in text
+            assert "worker 1" not in text.lower()
 
 
 def test_a_chief_that_never_starts(start, addresses):
-    text = said(start(1, start=1.0), 75)
+    with within(1 + STATED):
+        text = said(start(1, start=1.0), 75)
     assert f"Worker 0 (the chief, {addresses[0]}) did not start" in text
     assert "Connection refused" in text
 
@@ -172,13 +188,12 @@ def test_a_worker_that_comes_and_is_killed_before_all_are_there(start, addresses
     comes(2)
     comes(1)
     links[1].close()
-    since = time.monotonic()
-    time.sleep(1)
-    # The killed one is started again, and only then the last one comes.
-    comes(1)
-    comes(3)
-    text = said(chief, 75)
-    assert time.monotonic() - since < 10, "as docs/distributed.md says"
+    with within(STATED):
+        time.sleep(1)
+        # The killed one is started again, and only then the last one comes.
+        comes(1)
+        comes(3)
+        text = said(chief, 75)
     assert f"Worker 1 ({addresses[1]}) was killed or crashed while others were awaited" in text
     for link in links.values():
         assert link.receive(10) == [{"stop": text.strip(), "status": 75}], "told as well"
@@ -192,24 +207,24 @@ def test_a_chief_that_is_killed_before_all_are_there(start, addresses):
         link = Link(listener.accept()[0])
         assert link.receive(30)[0]["index"] == 1
     link.close()
-    since = time.monotonic()
-    text = said(worker, 75)
+    with within(STATED):
+        text = said(worker, 75)
     assert (
         f"Worker 0 (the chief, {addresses[0]}) was killed or crashed while others were awaited"
         in text
     )
-    assert time.monotonic() - since < 10, "as docs/distributed.md says"
 
 
 def test_workers_that_differ(start):
     uses = {"tensorflow": "2.21.0", "training data": "aaaaaaaaaaaa"}
     unlike = {1: uses | {"tensorflow": "2.20.0"}, 2: uses | {"training data": "bbbbbbbbbbbb"}}
-    for worker in [start(index, uses=unlike.get(index, uses)) for index in range(3)]:
-        text = said(worker, 2)
-        assert "tensorflow: 2.21.0 on worker 0 (the chief" in text
-        assert ", 2.20.0 on worker 1 (" in text
-        assert "training data: aaaaaaaaaaaa on worker 0 (the chief" in text
-        assert ", bbbbbbbbbbbb on worker 2 (" in text
+    with within(STATED):
+        for worker in [start(index, uses=unlike.get(index, uses)) for index in range(3)]:
+            text = said(worker, 2)
+            assert "tensorflow: 2.21.0 on worker 0 (the chief" in text
+            assert ", 2.20.0 on worker 1 (" in text
+            assert "training data: aaaaaaaaaaaa on worker 0 (the chief" in text
+            assert ", bbbbbbbbbbbb on worker 2 (" in text
 
 
 def test_two_processes_with_one_index(start):
