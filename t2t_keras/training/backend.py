@@ -55,8 +55,14 @@ class Step(Protocol):
         that trains in one process only, as JAX here, does not have it.
         """
 
+    def least(self, number: int) -> int:
+        """Returns the least of the numbers that all workers give, where there are several.
+
+        Like `request`, a backend that trains in one process only does not have it.
+        """
+
     def fits(self, microbatch: Sequence[TokenArrays]) -> bool:
-        """Returns whether the gradient of one part for each replica fits into memory."""
+        """Returns whether the gradient of one part for each replica here fits into memory."""
 
     def evaluate(self, microbatch: Sequence[TokenArrays]) -> dict[str, float]:
         """Returns the sums of `token_sums` without dropout, over one part for each replica.

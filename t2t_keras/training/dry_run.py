@@ -40,13 +40,7 @@ def dry_run(
     batches = TokenBatches(
         generated.store("train").lengths, hparams.batch_tokens, hparams.max_length, seed=0
     )
-    asked = Microbatch(
-        output_dir,
-        hparams,
-        hardware_name(devices.gpus),
-        devices.replicas,
-        alone=cluster is None,
-    ).tokens
+    asked = Microbatch(output_dir, hparams, hardware_name(devices.gpus), devices.replicas).tokens
     most = batches.most_padded(devices.replicas, devices.fixed_shapes)
     # Fixed shapes are filled up to the microbatch, however little there is.
     held = asked if asked and devices.fixed_shapes else min(asked or most, most)

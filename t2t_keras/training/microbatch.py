@@ -15,12 +15,21 @@ from t2t_keras.training.free_memory import free_memory
 from t2t_keras.training.memory import step_memory
 from t2t_keras.training.run_record import RunRecord
 from t2t_keras.training.training_cost import hardware_name
+from t2t_keras.training.worker_fault import TRY_AGAIN
 
 _FILE = "microbatch.json"
 # The search ends when what fits and what does not are so close.
 _CLOSE = 1.1
 # A process has grown to so many times what a step was counted to hold at once.
 _MARGIN = 1.5
+# A run that goes on keeps its number where free memory is only a little less than it was before.
+_LEAST_MARGIN = 1.25
+
+
+class StartAgainError(UserError):
+    """What several workers cannot do in the middle of a step, but when they are started again."""
+
+    exit_status = TRY_AGAIN
 
 
 class Microbatch:
@@ -33,9 +42,9 @@ class Microbatch:
       output_dir: the run's directory.
       hparams: what the run uses.
       hardware: what it runs on; elsewhere, other sizes fit.
-      replicas: how many share it; fewer or more have other memory each.
-      alone: whether no other worker has to split every step in the same way; else the number is
-        what is asked for, and stays.
+      replicas: how many there are; fewer or more have other memory each.
+      least: returns the least of the numbers that all workers give, which have to split every step
+        in the same way; None = there is one worker.
 
     Attributes:
       tokens: the number; 0 where it is still to be found.
@@ -47,9 +56,10 @@ class Microbatch:
         hparams: HParams,
         hardware: str,
         replicas: int = 1,
-        alone: bool = True,
+        least: Callable[[int], int] | None = None,
     ):
-        self._alone = alone
+        self._least = least or (lambda number: number)
+        self._alone = least is None
         self._path = Path(output_dir) / _FILE
         # One sentence must fit, in training and in evaluation.
         self._fewest = hparams.max_length
@@ -60,45 +70,53 @@ class Microbatch:
             "hardware": hardware,
             "replicas": replicas,
         }
-        remembered = self._remembered() if alone else 0
+        remembered = self._remembered()
         if remembered:
             print(f"microbatch_tokens={remembered:,}, as {self._path} says.", flush=True)
-        self.tokens = remembered or hparams.microbatch_tokens
+        self.tokens = self._least(remembered or hparams.microbatch_tokens)
 
     def find(self, fits: Callable[[int], bool], most: int) -> None:
-        """Finds and remembers the most tokens that fit.
+        """Finds and remembers the most tokens that fit, on every worker.
 
         Args:
-          fits: tells whether so many do.
+          fits: tells whether so many do, here.
           most: more would not make a step faster.
 
         Raises:
-          UserError: not even one sentence fits, or there are other workers.
+          UserError: not even one sentence fits.
         """
-        if not self._alone:
-            raise UserError(
-                f"microbatch_tokens=auto: several workers have to split every step alike. Give a "
-                f"number: that which one of them finds alone is printed, and stands in {_FILE}."
-            )
-        found = most_that_fit(fits, self._fewest, max(most, self._fewest))
+        found = self._least(most_that_fit(fits, self._fewest, max(most, self._fewest)))
         if not found:
             raise self._nothing_fits()
         self._set(found)
+
+    def keeps(self, fits: Callable[[int], bool]) -> bool:
+        """Returns whether the number that is remembered still fits, on every worker.
+
+        Args:
+          fits: tells whether so many do, here.
+        """
+        kept = fits(self.tokens)
+        if not kept:
+            print("So much no longer fits; it is found anew.", flush=True)
+        return bool(self._least(int(kept)))
 
     def halve(self) -> None:
         """Halves and remembers the number.
 
         Raises:
-          UserError: it is that of one sentence already, or there are other workers.
+          UserError: it is that of one sentence already.
+          StartAgainError: there are other workers, which have begun the step already.
         """
-        if not self._alone:
-            raise UserError(
-                f"Out of memory with microbatch_tokens={self.tokens}. Several workers have to "
-                f"split every step alike: start all of them with a smaller number."
-            )
         if self.tokens <= self._fewest:
             raise self._nothing_fits()
-        self._set(max(self.tokens // 2, self._fewest))
+        before = self.tokens
+        self._set(max(before // 2, self._fewest))
+        if not self._alone:
+            raise StartAgainError(
+                f"Out of memory with microbatch_tokens={before:,}; all workers have to split a "
+                f"step alike. Started again, they go on with {self.tokens:,}."
+            )
 
     def _set(self, tokens: int) -> None:
         self.tokens = tokens
@@ -146,62 +164,68 @@ def most_that_fit(fits: Callable[[int], bool], fewest: int, most: int) -> int:
 
 
 def find_microbatch(
-    step, record: RunRecord, generated: Generated, output_dir: str | Path, alone: bool = True
+    step, record: RunRecord, generated: Generated, output_dir: str | Path, workers: int = 1
 ) -> Microbatch:
     """Returns the microbatch of a run: what is asked for, what is remembered, or what fits.
 
     On a GPU sizes are tried with the longest sentences, since these take the most attention and as
     many logits as any. On a CPU, where a process that takes too much is killed, the memory of a
-    step is counted and compared with what is free.
+    step is counted and compared with what is free; so is what was found before, by a run that goes
+    on.
 
     Args:
       step: a `backend.Step`.
       record: what the run uses.
       generated: its data.
       output_dir: the run's directory.
-      alone: whether no other worker has to split every step in the same way.
+      workers: how many do every step together; all take the least that any of them finds.
 
     Raises:
-      UserError: not even one sentence fits, it is not known how much memory is free, or "auto" is
-        asked for where there are other workers.
+      UserError: not even one sentence fits, or it is not known how much memory is free.
     """
     hparams, gpus = record.hparams, step.gpus()
-    microbatch = Microbatch(output_dir, hparams, hardware_name(gpus), step.num_replicas, alone)
-    if microbatch.tokens:
+    least = step.least if workers > 1 else None
+    microbatch = Microbatch(output_dir, hparams, hardware_name(gpus), step.num_replicas, least)
+    if hparams.microbatch_tokens or (gpus and microbatch.tokens):
         return microbatch
     batches = TokenBatches(
         generated.store("train").lengths, hparams.batch_tokens, hparams.max_length, seed=0
     )
+    longest, fixed = batches.longest, step.fixed_shapes
     if gpus:
         how = f"tried on {hardware_name(gpus)}"
 
         def fits(tokens: int) -> bool:
-            part = largest_microbatch(tokens, batches.longest, step.fixed_shapes)
-            return step.fits([part] * step.num_replicas)
+            return step.fits([largest_microbatch(tokens, longest, fixed)] * step.num_replicas)
 
     else:
         free = free_memory()
+        how = f"counted for {free / 1e9:,.1f} GB of free memory"
+        weights = step.model.count_params()
+
+        def fits(tokens: int, margin: float = _MARGIN) -> bool:
+            rows, length = largest_microbatch(tokens, longest, fixed).source.shape
+            memory = step_memory(
+                hparams, record.tokenizer.vocab_size, weights, rows * length, length, True
+            )
+            # Weights and moments are there already.
+            more = len(step.replicas_here) * (memory.accumulators + margin * memory.passing)
+            return more <= free
+
+        if microbatch.tokens and microbatch.keeps(
+            lambda tokens: not free or fits(tokens, _LEAST_MARGIN)
+        ):
+            return microbatch
         if not free:
             raise UserError(
                 "microbatch_tokens=auto: the system does not tell how much memory is free. Give "
                 "a number."
             )
-        how = f"counted for {free / 1e9:,.1f} GB of free memory"
-        weights = step.model.count_params()
 
-        def fits(tokens: int) -> bool:
-            shape = largest_microbatch(tokens, batches.longest, step.fixed_shapes).source.shape
-            memory = step_memory(
-                hparams, record.tokenizer.vocab_size, weights, shape[0] * shape[1], shape[1], True
-            )
-            # Weights and moments are there already.
-            more = step.num_replicas * (memory.accumulators + _MARGIN * memory.passing)
-            return more <= free
-
-    microbatch.find(fits, batches.most_padded(step.num_replicas, step.fixed_shapes))
+    microbatch.find(fits, batches.most_padded(step.num_replicas, fixed))
     print(
-        f"microbatch_tokens=auto: {microbatch.tokens:,}, {how}, with sentences of "
-        f"{batches.longest} tokens.",
+        f"microbatch_tokens=auto: {microbatch.tokens:,}, {how}, with sentences of {longest} "
+        f"tokens.",
         flush=True,
     )
     return microbatch

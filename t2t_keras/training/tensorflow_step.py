@@ -98,6 +98,7 @@ class TensorFlowStep:
         measure = tf.TensorSpec([], tf.bool)
         self._update = _compiled(self._one_update, input_signature=[*inputs, measure])
         self._accumulate = _compiled(self._one_accumulation, input_signature=inputs)
+        self._try = _compiled(self._one_trial, input_signature=inputs)
         self._apply = _compiled(self._apply_accumulated, input_signature=[measure])
         self._forget = _compiled(self._forget_accumulated, input_signature=[])
         self._evaluate = _compiled(self._one_evaluation, input_signature=[sides, sides])
@@ -156,7 +157,8 @@ class TensorFlowStep:
         """
         try:
             self._need_accumulators()
-            float(self._accumulate(*self._inputs(0, 0, microbatch), 1.0)["loss"])
+            for loss in self._try(*self._inputs(0, 0, microbatch), 1.0):
+                float(loss)
         except tf.errors.ResourceExhaustedError:
             return False
         finally:
@@ -183,6 +185,13 @@ class TensorFlowStep:
           save: counted in "save_requests".
         """
         self._requests.assign([float(stop), float(save)])
+
+    def least(self, number: int) -> int:
+        """Returns the least of the numbers that all workers give."""
+        values = self._strategy.experimental_distribute_values_from_function(
+            lambda _: tf.constant([number], tf.int64)
+        )
+        return int(tf.reduce_min(self._strategy.gather(values, axis=0)))
 
     def weights_are_finite(self) -> bool:
         """Returns whether no weight is NaN or infinite."""
@@ -246,13 +255,25 @@ class TensorFlowStep:
 
     def _one_accumulation(self, sources, targets, seeds, tokens):
         def replica_accumulation(source, target, seeds):
-            gradients, sums = self._gradients(source, target, seeds, tokens)
-            for accumulator, gradient in zip(self._accumulators, gradients, strict=True):
-                accumulator.assign_add(gradient)
-            return self._replica_total(sums)
+            return self._replica_total(self._replica_accumulate(source, target, seeds, tokens))
 
         inputs = tuple(self._per_replica(values) for values in (sources, targets, seeds))
         return self._first(self._strategy.run(replica_accumulation, inputs))
+
+    def _one_trial(self, sources, targets, seeds, tokens):
+        """Accumulates without a word to other workers, which may try something else."""
+
+        def replica_trial(source, target, seeds):
+            return self._replica_accumulate(source, target, seeds, tokens)["loss"]
+
+        inputs = tuple(self._per_replica(values) for values in (sources, targets, seeds))
+        return self._strategy.experimental_local_results(self._strategy.run(replica_trial, inputs))
+
+    def _replica_accumulate(self, source, target, seeds, tokens):
+        gradients, sums = self._gradients(source, target, seeds, tokens)
+        for accumulator, gradient in zip(self._accumulators, gradients, strict=True):
+            accumulator.assign_add(gradient)
+        return sums
 
     def _apply_accumulated(self, measure):
         def replica_apply():

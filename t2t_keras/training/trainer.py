@@ -54,7 +54,7 @@ def train(
     step = make_step(record, xla=options.xla, cpu_replicas=options.cpu_replicas)
     checkpoints = workers.open_checkpoints(output_dir, step.state(), options.keep_checkpoint_max)
     restored = _load_first_weights(step.model, checkpoints, record, options.warm_start_from)
-    microbatch = find_microbatch(step, record, generated, output_dir, alone=workers.count == 1)
+    microbatch = find_microbatch(step, record, generated, output_dir, workers.count)
     asked, record = record, with_microbatch(record, microbatch.tokens)
     evaluator = None
     if options.schedule != "train":

@@ -10,7 +10,12 @@ from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.training import microbatch
 from t2t_keras.training.memory import step_memory
-from t2t_keras.training.microbatch import Microbatch, find_microbatch, most_that_fit
+from t2t_keras.training.microbatch import (
+    Microbatch,
+    StartAgainError,
+    find_microbatch,
+    most_that_fit,
+)
 from t2t_keras.training.run_record import RunRecord
 from t2t_keras.training.split_evaluation import SplitEvaluator
 from t2t_keras.training.tensorflow_step import TensorFlowStep
@@ -67,15 +72,37 @@ def test_half_is_remembered_and_a_sentence_is_the_least(tmp_path):
     assert json.loads((tmp_path / "microbatch.json").read_text())["tokens"] == 256
 
 
-def test_several_workers_need_a_number_and_keep_it(tmp_path):
-    Microbatch(tmp_path, HParams(microbatch_tokens=600), "GPU").halve()
-    together = Microbatch(tmp_path, HParams(microbatch_tokens=600), "GPU", alone=False)
-    assert together.tokens == 600, "what one of them remembers is not the others'"
-    with pytest.raises(UserError, match=r"microbatch_tokens=600.*all of them with a smaller"):
+def test_several_workers_take_the_least_that_one_of_them_finds(tmp_path):
+    given = []
+
+    def least(number):
+        given.append(number)
+        return min(number, 900)
+
+    found = Microbatch(tmp_path, AUTO, "GPU", least=least)
+    found.find(lambda tokens: tokens <= 5000, 25_000)
+    assert given[0] == 0, "nothing is remembered"
+    assert 4500 < given[1] <= 5000, "what fits here"
+    assert found.tokens == 900
+    again = Microbatch(tmp_path, AUTO, "GPU", least=least)
+    assert again.tokens == 900
+    assert again.keeps(lambda tokens: tokens == 900)
+    assert not Microbatch(tmp_path, AUTO, "GPU", least=lambda number: 900 * (number > 1)).keeps(
+        bool
+    ), "another no longer has the memory"
+    # Where another does not know of it, as where a file is seen late, all find it anew.
+    assert Microbatch(tmp_path, AUTO, "GPU", least=lambda number: 0).tokens == 0
+    with pytest.raises(UserError, match="Out of memory with sentences of max_length=256"):
+        Microbatch(tmp_path, AUTO, "GPU", least=lambda number: 0).find(lambda tokens: True, 25_000)
+
+
+def test_several_workers_go_on_with_half_when_they_are_started_again(tmp_path):
+    hparams = HParams(microbatch_tokens=600)
+    together = Microbatch(tmp_path, hparams, "GPU", least=lambda number: number)
+    with pytest.raises(StartAgainError, match=r"microbatch_tokens=600; .*go on with 300") as error:
         together.halve()
-    with pytest.raises(UserError, match=r"microbatch_tokens=auto: several workers.*Give a number"):
-        Microbatch(tmp_path, AUTO, "GPU", alone=False).find(lambda tokens: True, 25_000)
-    assert json.loads((tmp_path / "microbatch.json").read_text())["tokens"] == 300
+    assert error.value.exit_status == 75, "as docs/distributed.md says"
+    assert Microbatch(tmp_path, hparams, "GPU", least=lambda number: number).tokens == 300
 
 
 def test_a_file_that_cannot_be_read_is_named_and_not_used(tmp_path, capsys):
@@ -89,7 +116,7 @@ class FakeStep:
 
     def __init__(self, make_model, held=0):
         self.model, self._held = make_model(), held
-        self.num_replicas, self.fixed_shapes = 2, False
+        self.num_replicas, self.replicas_here, self.fixed_shapes = 2, range(2), False
 
     def gpus(self):
         return ["Some GPU"] * 2 if self._held else []
@@ -122,15 +149,41 @@ def test_auto_is_counted_on_a_cpu(make_record, generated, tmp_path, capsys, monk
     assert 13 < found.tokens < 3000 / 2
     assert needed(found.tokens) < 4_000_000 < 2 * needed(found.tokens)
     # One replica has all of the memory, and what fitted beside another is not taken for it.
-    step.num_replicas = 1
+    step.num_replicas, step.replicas_here = 1, range(1)
     assert find_microbatch(step, record, generated, tmp_path).tokens > 1.5 * found.tokens
-    step.num_replicas = 2
+    step.num_replicas, step.replicas_here = 2, range(2)
     monkeypatch.setattr(microbatch, "free_memory", lambda: 0)
     with pytest.raises(UserError, match="does not tell how much memory is free"):
         find_microbatch(step, record, generated, tmp_path / "other")
     monkeypatch.setattr(microbatch, "free_memory", lambda: 1000)
     with pytest.raises(UserError, match="Out of memory with sentences of max_length=32"):
         find_microbatch(step, record, generated, tmp_path / "other")
+
+
+def test_what_was_found_is_counted_again_where_less_memory_is_free(
+    make_record, generated, tmp_path, capsys, monkeypatch
+):
+    record = make_record(microbatch_tokens=0, batch_tokens=3000)
+    step, free = FakeStep(record.make_model), [4_000_000]
+    monkeypatch.setattr(microbatch, "free_memory", lambda: free[0])
+
+    def find(record=record):
+        return find_microbatch(step, record, generated, tmp_path).tokens
+
+    found = find()
+    for free[0] in (4_000_000, 3_700_000, 8_000_000, 0):
+        capsys.readouterr()
+        # A run that goes on splits its steps as before.
+        assert find() == found
+        assert "microbatch.json says" in capsys.readouterr().out
+    free[0] = 2_000_000
+    less = find()
+    assert less < found / 1.5
+    assert "So much no longer fits" in capsys.readouterr().out
+    free[0] = 8_000_000
+    assert find() == less, "and that is remembered"
+    free[0] = 1000
+    assert find(make_record(microbatch_tokens=512)) == 512, "what is asked for is not counted"
 
 
 def test_a_run_with_auto_trains_and_is_measured(

@@ -150,8 +150,12 @@ def test_a_signal_to_one_of_four_stops_all_after_the_same_step(
 def test_other_numbers_of_workers_and_devices_make_the_same_updates(
     start, workers, devices, make_record, generated, make_strategy, tmp_path, weights_in
 ):
-    # What dropout drops depends on the number of replicas; nothing else does.
-    flags = "--train_steps=2", f"--hparams={SIZE},dropout=0", "--schedule=train"
+    # What dropout drops depends on the number of replicas, and on how they split a step; nothing
+    # else does.
+    hparams = (
+        f"--hparams={SIZE.replace('microbatch_tokens=40', 'microbatch_tokens=auto')},dropout=0"
+    )
+    flags = "--train_steps=2", hparams, "--schedule=train"
     together, _ = start("several", workers, devices, *flags)
     record = make_record(train_steps=2, dropout=0.0)
     tf.config.run_functions_eagerly(True)  # Building a graph would take longer.
@@ -164,7 +168,8 @@ def test_other_numbers_of_workers_and_devices_make_the_same_updates(
     )
     tf.config.run_functions_eagerly(False)
     for process in together:
-        assert f"on {workers * devices} replica(s)" in process.said()
+        assert f"on {workers * devices} replica(s)" in (text := process.said())
+        assert "microbatch_tokens=auto: " in text
     several, one = (weights_in(tmp_path / name / "model.ckpt-2") for name in ("several", "one"))
     np.testing.assert_allclose(several, one, atol=1e-5)
 
