@@ -4,12 +4,12 @@
 # input pipeline on 4.5 million pairs; the memory of translating files of many lines; a served
 # export under load; faults of several workers, and what they exchange; then training and decoding
 # speed beside other toolkits on the same batches. ablations.sh, which trains for hours,
-# step_profile.py, step_changes.py and decode_profile.py are run by themselves.
+# step_profile.py, step_changes.py, decode_profile.py and device_speed.py are run by themselves.
 #
 # TEXT is a folder of text (see datagen_scale.py).
 # RUN is the run that is exported and served; default: a small model with random weights.
 # KIT is a folder with the kit that defines the work and runs the others (its README says how to
-# install them).
+# install them); PEERS are those to run, "all" for every one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

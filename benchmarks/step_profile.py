@@ -9,6 +9,7 @@ profiler. Operators run side by side, so that together they may take longer than
 """
 
 from absl import app, flags
+from matrix_products import product_shapes, step_operations
 from operator_trace import operator_table, traced
 from profiled_model import VOCAB_SIZE, hparams, new_step
 from turns import median_seconds
@@ -40,7 +41,7 @@ def main(_) -> None:
         for product in products:
             product()
 
-    operations = sum(count * 3 * 2 * b * m * k * n for count, (b, m, k, n) in shapes)
+    operations = step_operations(shapes)
     times = median_seconds(
         {"step": whole_step, "its matrix products alone": all_products}, _ROUNDS.value
     )
@@ -50,23 +51,6 @@ def main(_) -> None:
 
     print()
     print("\n".join(operator_table(traced(whole_step), _ROWS.value)))
-
-
-def product_shapes(hparams, vocab_size: int, sentences: int, length: int) -> list[tuple]:
-    """Returns (how many, (batch, m, k, n)) of the forward pass's products [m, k] x [k, n]."""
-    tokens, width, heads = sentences * length, hparams.d_model, hparams.num_heads
-    d_k, d_v = hparams.head_widths()
-    attentions, layers = 3 * hparams.num_layers, 2 * hparams.num_layers
-    return [
-        (2 * attentions, (1, tokens, width, heads * d_k)),
-        (attentions, (1, tokens, width, heads * d_v)),
-        (attentions, (1, tokens, heads * d_v, width)),
-        (attentions, (sentences * heads, length, d_k, length)),
-        (attentions, (sentences * heads, length, length, d_v)),
-        (layers, (1, tokens, width, hparams.d_ff)),
-        (layers, (1, tokens, hparams.d_ff, width)),
-        (1, (1, tokens, width, vocab_size)),
-    ]
 
 
 def product_of(batch: int, m: int, k: int, n: int):

@@ -3,9 +3,10 @@
     python benchmarks/training_memory.py
 
 Each step runs in a process of its own. "allocated" is the most that TensorFlow's allocator gave out
-at once; "process" the peak of the whole process, less that of one whose model is as good as
-nothing, so that it shows what the allocator loses besides; under XLA, also what compiling took. Of
-a step that is split, the tokens are those of each of its microbatches. Megabytes are 10^6 bytes.
+at once, from memory in one piece, as a GPU's is; "process" the peak of the whole process, less that
+of one whose model is as good as nothing, so that it shows what the allocator loses besides; under
+XLA, also what compiling took. Of a step that is split, the tokens are those of each of its
+microbatches. Megabytes are 10^6 bytes.
 """
 
 import json
@@ -23,6 +24,8 @@ _CASE = flags.DEFINE_string("case", "", "A case, as JSON, to measure in this pro
 _NOTHING = dict(
     hparams_set="transformer_tiny", changes="num_layers=1,d_model=8,d_ff=8", vocab_size=8
 )
+# Floats; no memory is taken from the system before it is written to.
+_ONE_PIECE = 1 << 30
 _CASES = [
     dict(hparams_set=name, changes=changes, vocab_size=vocab_size, tokens=tokens, length=length)
     for name, vocab_size, tokens, length, changes in (
@@ -111,6 +114,10 @@ def _measured(
         xla=xla,
     )
     ids = np.random.default_rng(0).integers(3, vocab_size, (tokens // length, length), np.int32)
+    # On a CPU the allocator's memory grows in pieces, and a block gets all of a piece of which less
+    # than 128 MB would be left. On a GPU all memory is one piece from the beginning, and here too.
+    one_piece = tf.raw_ops.Empty(shape=[_ONE_PIECE], dtype=tf.float32)
+    del one_piece
     # Everything is traced and set up by a step of almost nothing.
     for number, arrays in enumerate([TokenArrays(ids[:1, :2], ids[:1, :2]), TokenArrays(ids, ids)]):
         tf.config.experimental.reset_memory_stats("CPU:0")

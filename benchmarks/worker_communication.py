@@ -1,6 +1,6 @@
 """What workers exchange: measured between two here, and expected on GPUs.
 
-    python benchmarks/worker_communication.py [--measure=false]
+    python benchmarks/worker_communication.py [--measure=false] [--reduction_dtype=bfloat16]
 
 Measured: two workers on this machine train a model of two layers and d_model 256. Each times its
 whole step, and the exchange of gradients alone with nothing else to do; both use the same cores, so
@@ -29,6 +29,7 @@ prepare_tensorflow()
 _MEASURE = flags.DEFINE_boolean("measure", True, "Measures between two workers here as well.")
 _ROUNDS = flags.DEFINE_integer("rounds", 10, "Rounds; the median counts.", 1)
 _TOKENS = flags.DEFINE_integer("tokens", 2048, "Target tokens of a measured step.", 64)
+_REDUCTION = flags.DEFINE_string("reduction_dtype", "float32", "Measured: what is exchanged.")
 
 
 def main(_) -> None:
@@ -70,9 +71,10 @@ def _worker() -> None:
 
     cluster = cluster_from_environment()
     strategy = multi_worker_strategy(cluster, 0)
-    hparams = registry.hparams("transformer_small")
+    hparams = registry.hparams("transformer_small", {"reduction_dtype": _REDUCTION.value})
     step = TensorFlowStep(lambda: Transformer.from_hparams(hparams, 8000), hparams, strategy, 1)
-    gradients = [tf.zeros(weight.shape) for weight in step.model.trainable_variables]
+    dtype = tf.as_dtype(_REDUCTION.value)
+    gradients = [tf.zeros(weight.shape, dtype) for weight in step.model.trainable_variables]
 
     @tf.function(autograph=False)
     def exchange():
@@ -80,7 +82,7 @@ def _worker() -> None:
             context = tf.distribute.get_replica_context()
             return tf.add_n(
                 [
-                    tf.reduce_sum(each)
+                    tf.cast(tf.reduce_sum(each), tf.float32)
                     for each in context.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
                 ]
             )
@@ -110,7 +112,7 @@ def _worker() -> None:
             f"{2 * rows.size:,} target tokens: a step {whole * 1e3:.0f} ms, the exchange of "
             f"gradients alone {alone * 1e3:.0f} ms, {alone / whole:.0%} of a step; each sends "
             f"{passed / 1e6:.1f} MB a step, of which the ring makes "
-            f"{ring_bytes(step.model.count_params(), 2) / 1e6:.1f} MB",
+            f"{ring_bytes(step.model.count_params(), 2, dtype.size) / 1e6:.1f} MB",
             flush=True,
         )
 
