@@ -223,9 +223,10 @@ def find_microbatch(
             )
 
     microbatch.find(fits, batches.most_padded(step.num_replicas, fixed))
+    least_of_all = ", the least of all workers" if workers > 1 else ""
     print(
         f"microbatch_tokens=auto: {microbatch.tokens:,}, {how}, with sentences of {longest} "
-        f"tokens.",
+        f"tokens{least_of_all}.",
         flush=True,
     )
     return microbatch
