@@ -62,7 +62,11 @@ class Step(Protocol):
         """
 
     def fits(self, microbatch: Sequence[TokenArrays]) -> bool:
-        """Returns whether the gradient of one part for each replica here fits into memory."""
+        """Returns whether the gradient of one part for each replica here fits into memory.
+
+        Raises:
+          OutOfMemoryError: no part can, since the sums of gradients do not.
+        """
 
     def evaluate(self, microbatch: Sequence[TokenArrays]) -> dict[str, float]:
         """Returns the sums of `token_sums` without dropout, over one part for each replica.

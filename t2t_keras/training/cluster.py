@@ -32,6 +32,12 @@ class Cluster:
         return self.index == 0
 
     @property
+    def workers_here(self) -> int:
+        """Number of workers that share this one's machine, with it."""
+        hosts = [_host_and_port(address)[0] for address in self.addresses]
+        return hosts.count(hosts[self.index])
+
+    @property
     def watch_address(self) -> tuple[str, int]:
         """Host and port at which the chief waits for the other workers' own connections."""
         host, port = _host_and_port(self.addresses[0])

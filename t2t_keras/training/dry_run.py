@@ -7,10 +7,9 @@ from t2t_keras.data.generated import open_generated
 from t2t_keras.training import backend
 from t2t_keras.training.cluster import cluster_from_environment
 from t2t_keras.training.memory import step_memory
-from t2t_keras.training.microbatch import Microbatch
+from t2t_keras.training.microbatch import Microbatch, hardware_of
 from t2t_keras.training.run_request import RunRequest
 from t2t_keras.training.train_options import TrainOptions
-from t2t_keras.training.training_cost import hardware_name
 
 
 def dry_run(
@@ -40,7 +39,8 @@ def dry_run(
     batches = TokenBatches(
         generated.store("train").lengths, hparams.batch_tokens, hparams.max_length, seed=0
     )
-    asked = Microbatch(output_dir, hparams, hardware_name(devices.gpus), devices.replicas).tokens
+    hardware = hardware_of(devices.gpus, cluster)
+    asked = Microbatch(output_dir, hparams, hardware, devices.replicas).tokens
     most = batches.most_padded(devices.replicas, devices.fixed_shapes)
     # Fixed shapes are filled up to the microbatch, however little there is.
     held = asked if asked and devices.fixed_shapes else min(asked or most, most)

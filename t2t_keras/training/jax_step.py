@@ -191,7 +191,8 @@ class JaxStep:
         """Waits for the gradient of shapes that were not computed before.
 
         A device may tell of missing memory only when it gets there; an update of the weights that
-        waits for that gradient would be lost with it. What fitted once fits again.
+        waits for that gradient would be lost with it. What fitted once most likely fits again, and
+        waiting for all would leave the device idle.
         """
         shapes = {part.source.shape for (part,) in parts}
         if not shapes <= self._computed_shapes:

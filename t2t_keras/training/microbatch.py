@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,10 @@ from t2t_keras.data.batches import TokenBatches, largest_microbatch
 from t2t_keras.data.generated import Generated
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
+from t2t_keras.training.cluster import Cluster
 from t2t_keras.training.free_memory import free_memory
 from t2t_keras.training.memory import step_memory
+from t2t_keras.training.out_of_memory import OutOfMemoryError
 from t2t_keras.training.run_record import RunRecord
 from t2t_keras.training.training_cost import hardware_name
 from t2t_keras.training.worker_fault import TRY_AGAIN
@@ -20,10 +22,9 @@ from t2t_keras.training.worker_fault import TRY_AGAIN
 _FILE = "microbatch.json"
 # The search ends when what fits and what does not are so close.
 _CLOSE = 1.1
-# A process has grown to so many times what a step was counted to hold at once.
-_MARGIN = 1.5
-# A run that goes on keeps its number where free memory is only a little less than it was before.
-_LEAST_MARGIN = 1.25
+# Beside weights and moments, processes have grown to 1.4 to 1.9 times what was counted (README,
+# "What fits"): a run that goes on keeps its number as long as there is as much.
+_MARGIN, _LEAST_MARGIN = 2.25, 1.9
 
 
 class StartAgainError(UserError):
@@ -41,7 +42,7 @@ class Microbatch:
     Args:
       output_dir: the run's directory.
       hparams: what the run uses.
-      hardware: what it runs on; elsewhere, other sizes fit.
+      hardware: what it runs on, as `hardware_of` calls it; elsewhere, other sizes fit.
       replicas: how many there are; fewer or more have other memory each.
       least: returns the least of the numbers that all workers give, which have to split every step
         in the same way; None = there is one worker.
@@ -79,13 +80,16 @@ class Microbatch:
         """Finds and remembers the most tokens that fit, on every worker.
 
         Args:
-          fits: tells whether so many do, here.
+          fits: tells whether so many do, here; raises `OutOfMemoryError` where nothing can.
           most: more would not make a step faster.
 
         Raises:
           UserError: not even one sentence fits.
         """
-        found = self._least(most_that_fit(fits, self._fewest, max(most, self._fewest)))
+        try:
+            found = self._least(most_that_fit(fits, self._fewest, max(most, self._fewest)))
+        except OutOfMemoryError as error:
+            raise self._nothing_fits() from error
         if not found:
             raise self._nothing_fits()
         self._set(found)
@@ -98,7 +102,11 @@ class Microbatch:
         """
         kept = fits(self.tokens)
         if not kept:
-            print("So much no longer fits; it is found anew.", flush=True)
+            print(
+                f"microbatch_tokens={self.tokens:,} is too much for the memory that is free now; "
+                f"what fits is found anew. Steps that are split in another way have other dropout.",
+                flush=True,
+            )
         return bool(self._least(int(kept)))
 
     def halve(self) -> None:
@@ -163,10 +171,42 @@ def most_that_fit(fits: Callable[[int], bool], fewest: int, most: int) -> int:
     return fitting
 
 
-def find_microbatch(
-    step, record: RunRecord, generated: Generated, output_dir: str | Path, workers: int = 1
+def hardware_of(gpus: Sequence[str], cluster: Cluster | None) -> str:
+    """Returns the name of what a number is remembered for.
+
+    Several workers share one number, and their hardware need not be alike.
+
+    Args:
+      gpus: the name of each GPU of this process; none = the CPU.
+      cluster: the workers; None = this process alone.
+    """
+    return f"{len(cluster.addresses)} workers" if cluster else hardware_name(gpus)
+
+
+def remembered_microbatch(
+    step, hparams: HParams, output_dir: str | Path, cluster: Cluster | None = None
 ) -> Microbatch:
-    """Returns the microbatch of a run: what is asked for, what is remembered, or what fits.
+    """Returns the microbatch of a run: what is asked for or remembered.
+
+    Args:
+      step: a `backend.Step`.
+      hparams: what the run uses.
+      output_dir: the run's directory.
+      cluster: the workers that do every step together; None = this process alone.
+    """
+    hardware = hardware_of(step.gpus(), cluster)
+    least = step.least if cluster else None
+    return Microbatch(output_dir, hparams, hardware, step.num_replicas, least)
+
+
+def find_microbatch(
+    microbatch: Microbatch,
+    step,
+    record: RunRecord,
+    generated: Generated,
+    cluster: Cluster | None = None,
+) -> None:
+    """Finds what fits, where nothing is asked for and nothing is remembered.
 
     On a GPU sizes are tried with the longest sentences, since these take the most attention and as
     many logits as any. On a CPU, where a process that takes too much is killed, the memory of a
@@ -174,20 +214,19 @@ def find_microbatch(
     on.
 
     Args:
+      microbatch: as `remembered_microbatch` returns it.
       step: a `backend.Step`.
       record: what the run uses.
       generated: its data.
-      output_dir: the run's directory.
-      workers: how many do every step together; all take the least that any of them finds.
+      cluster: the workers that do every step together, all of which take the least that any of
+        them finds; None = this process alone.
 
     Raises:
       UserError: not even one sentence fits, or it is not known how much memory is free.
     """
     hparams, gpus = record.hparams, step.gpus()
-    least = step.least if workers > 1 else None
-    microbatch = Microbatch(output_dir, hparams, hardware_name(gpus), step.num_replicas, least)
     if hparams.microbatch_tokens or (gpus and microbatch.tokens):
-        return microbatch
+        return
     batches = TokenBatches(
         generated.store("train").lengths, hparams.batch_tokens, hparams.max_length, seed=0
     )
@@ -199,7 +238,8 @@ def find_microbatch(
             return step.fits([largest_microbatch(tokens, longest, fixed)] * step.num_replicas)
 
     else:
-        free = free_memory()
+        # Workers of one machine count at the same time, before any of them takes much.
+        free = free_memory() // (cluster.workers_here if cluster else 1)
         how = f"counted for {free / 1e9:,.1f} GB of free memory"
         weights = step.model.count_params()
 
@@ -215,7 +255,7 @@ def find_microbatch(
         if microbatch.tokens and microbatch.keeps(
             lambda tokens: not free or fits(tokens, _LEAST_MARGIN)
         ):
-            return microbatch
+            return
         if not free:
             raise UserError(
                 "microbatch_tokens=auto: the system does not tell how much memory is free. Give "
@@ -223,13 +263,12 @@ def find_microbatch(
             )
 
     microbatch.find(fits, batches.most_padded(step.num_replicas, fixed))
-    least_of_all = ", the least of all workers" if workers > 1 else ""
+    least_of_all = ", the least of all workers" if cluster else ""
     print(
         f"microbatch_tokens=auto: {microbatch.tokens:,}, {how}, with sentences of {longest} "
         f"tokens{least_of_all}.",
         flush=True,
     )
-    return microbatch
 
 
 def with_microbatch(record: RunRecord, tokens: int) -> RunRecord:

@@ -100,16 +100,16 @@ class SplitEvaluator:
 
     def _halve(self) -> None:
         before = self._most
+        if before <= self._fewest:
+            raise UserError(
+                f"Out of memory in an evaluation of {before:,} tokens at once. Lower max_length, "
+                f"or take a smaller model or more memory."
+            )
         if len(self._step.replicas_here) < self._step.num_replicas:
             # The others wait for this part.
             raise UserError(
-                f"Out of memory in an evaluation of {before} tokens at once. Start all workers "
+                f"Out of memory in an evaluation of {before:,} tokens at once. Start all workers "
                 f"with a smaller microbatch_tokens."
-            )
-        if before <= self._fewest:
-            raise UserError(
-                f"Out of memory in an evaluation of {before} tokens at once. Lower max_length, or "
-                f"take a smaller model or more memory."
             )
         self._most = max(before // 2, self._fewest)
         print_beside_bar(

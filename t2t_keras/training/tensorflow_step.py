@@ -154,9 +154,15 @@ class TensorFlowStep:
 
         Args:
           microbatch: one part for each replica.
+
+        Raises:
+          OutOfMemoryError: the sums of gradients, which all workers make together, do not fit.
         """
         try:
             self._need_accumulators()
+        except tf.errors.ResourceExhaustedError as error:
+            raise OutOfMemoryError(error.message) from error
+        try:
             for loss in self._try(*self._inputs(0, 0, microbatch), 1.0):
                 float(loss)
         except tf.errors.ResourceExhaustedError:

@@ -38,7 +38,7 @@ class TimeReport:
         self._end_start()
 
     def seconds(self) -> dict[str, float]:
-        """Returns seconds by part, from "start" to "other"; only that of a run that had no more.
+        """Returns seconds by part, "start" to "other"; "start" alone where nothing followed it.
 
         Together they are the time since this was made.
         """

@@ -8,7 +8,11 @@ from t2t_keras.errors import UserError
 from t2t_keras.progress_bar import print_beside_bar
 from t2t_keras.training import backend
 from t2t_keras.training.evaluation import Evaluator
-from t2t_keras.training.microbatch import find_microbatch, with_microbatch
+from t2t_keras.training.microbatch import (
+    find_microbatch,
+    remembered_microbatch,
+    with_microbatch,
+)
 from t2t_keras.training.profiling import StepProfiler, profiled_steps
 from t2t_keras.training.run_loop import RunLoop
 from t2t_keras.training.run_record import RunRecord
@@ -54,7 +58,9 @@ def train(
     step = make_step(record, xla=options.xla, cpu_replicas=options.cpu_replicas)
     checkpoints = workers.open_checkpoints(output_dir, step.state(), options.keep_checkpoint_max)
     restored = _load_first_weights(step.model, checkpoints, record, options.warm_start_from)
-    microbatch = find_microbatch(step, record, generated, output_dir, workers.count)
+    microbatch = remembered_microbatch(step, record.hparams, output_dir, workers.cluster)
+    if options.schedule != "evaluate":
+        find_microbatch(microbatch, step, record, generated, workers.cluster)
     asked, record = record, with_microbatch(record, microbatch.tokens)
     evaluator = None
     if options.schedule != "train":

@@ -73,6 +73,14 @@ def make_strategy():
 
 
 @pytest.fixture
+def eagerly():
+    """Functions run as Python: for a step or two, building a graph takes longer."""
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
+@pytest.fixture
 def start_trainer(generated, tmp_path, monkeypatch):
     """Returns a function that starts a trainer of a tiny model; what still runs is killed."""
     # Where a new process looks for the function that it is to run.
@@ -81,13 +89,13 @@ def start_trainer(generated, tmp_path, monkeypatch):
 
     started = []
 
-    def start(run, *more, cluster=None, devices=1):
+    def start(run, *more, cluster=None, devices=1, **memory):
         config = ",".join(f"{key}={value}" for key, value in generated.problem.config().items())
         flags = [f"--output_dir={run}", "--schedule=train", "--hparams_set=transformer_tiny"]
         flags += [f"--problem={generated.problem.name}", f"--problem_config={config}"]
         flags += [f"--data_dir={generated.directory.parent}"]
         output = tmp_path / f"output {len(started)}"
-        started.append(TrainerProcess([*flags, *more], output, cluster, devices))
+        started.append(TrainerProcess([*flags, *more], output, cluster, devices, **memory))
         return started[-1]
 
     yield start

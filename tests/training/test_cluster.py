@@ -19,6 +19,8 @@ def test_workers_of_tf_config():
     assert found.watch_address == ("a", 3222)
     assert found.name(0) == "worker 0 (the chief, a:2222)"
     assert found.name(1) == "worker 1 (b:2222)"
+    assert found.workers_here == 1
+    assert Cluster(("b:2222", "a:2222", "b:2223"), 2).workers_here == 2
 
 
 def test_a_chief_of_tf_config_is_worker_0():

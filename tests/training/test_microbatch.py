@@ -4,21 +4,24 @@ import dataclasses
 import json
 
 import pytest
-import tensorflow as tf
 
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.training import microbatch
+from t2t_keras.training.cluster import Cluster
 from t2t_keras.training.memory import step_memory
 from t2t_keras.training.microbatch import (
     Microbatch,
     StartAgainError,
     find_microbatch,
     most_that_fit,
+    remembered_microbatch,
 )
+from t2t_keras.training.out_of_memory import OutOfMemoryError
 from t2t_keras.training.run_record import RunRecord
 from t2t_keras.training.split_evaluation import SplitEvaluator
 from t2t_keras.training.tensorflow_step import TensorFlowStep
+from t2t_keras.training.train_options import TrainOptions
 from t2t_keras.training.trainer import train
 
 AUTO = HParams(microbatch_tokens=0)
@@ -114,32 +117,76 @@ def test_a_file_that_cannot_be_read_is_named_and_not_used(tmp_path, capsys):
 class FakeStep:
     """A step whose devices hold so many tokens, on a GPU; on a CPU, nothing may be tried."""
 
-    def __init__(self, make_model, held=0):
-        self.model, self._held = make_model(), held
+    def __init__(self, make_model, held=0, name="Some GPU"):
+        self.model, self._held, self._name = make_model(), held, name
         self.num_replicas, self.replicas_here, self.fixed_shapes = 2, range(2), False
 
     def gpus(self):
-        return ["Some GPU"] * 2 if self._held else []
+        return [self._name] * 2 if self._held else []
 
     def fits(self, parts):
         assert len(parts) == 2
         assert self._held
         return parts[0].source.size <= self._held
 
+    def least(self, number):
+        return min(number, 190)
 
-def test_auto_is_tried_on_a_gpu(make_record, generated, tmp_path, capsys):
+
+@pytest.fixture
+def find(generated, tmp_path):
+    """Returns a function that returns the microbatch that a run begins, or goes on, with."""
+
+    def find(step, record, directory="run", cluster=None):
+        found = remembered_microbatch(step, record.hparams, tmp_path / directory, cluster)
+        find_microbatch(found, step, record, generated, cluster)
+        return found
+
+    return find
+
+
+def test_auto_is_tried_on_a_gpu(find, make_record, generated, capsys):
     record = make_record(microbatch_tokens=0, batch_tokens=3000)
-    found = find_microbatch(FakeStep(record.make_model, 200), record, generated, tmp_path)
+    found = find(FakeStep(record.make_model, 200), record)
     longest = int(generated.store("train").lengths.max())
     assert 200 / 1.1 - longest <= found.tokens <= 200
     assert "tried on 2 x Some GPU" in capsys.readouterr().out
 
 
-def test_auto_is_counted_on_a_cpu(make_record, generated, tmp_path, capsys, monkeypatch):
+def test_workers_of_unlike_hardware_remember_one_number(find, make_record, capsys):
+    record = make_record(microbatch_tokens=0, batch_tokens=3000)
+    small, large = (
+        FakeStep(record.make_model, held, name) for held, name in ((190, "Small"), (400, "Large"))
+    )
+    cluster = Cluster(("a:1", "b:1"), 0)
+    found = find(small, record, cluster=cluster)
+    assert 170 < found.tokens <= 190
+    with pytest.raises(StartAgainError):
+        found.halve()
+    capsys.readouterr()
+    for step in (large, small):
+        assert find(step, record, cluster=cluster).tokens == found.tokens
+        assert "microbatch.json says" in (said := capsys.readouterr().out)
+        assert "auto" not in said
+    assert find(small, record, cluster=None).tokens != found.tokens, "alone, all fits that can"
+
+
+def test_sums_of_gradients_that_do_not_fit(find, make_record):
+    record = make_record(microbatch_tokens=0, batch_tokens=3000)
+
+    class NoRoom(FakeStep):
+        def fits(self, parts):
+            raise OutOfMemoryError
+
+    with pytest.raises(UserError, match="Out of memory with sentences of max_length=32"):
+        find(NoRoom(record.make_model, 200), record)
+
+
+def test_auto_is_counted_on_a_cpu(find, make_record, capsys, monkeypatch):
     record = make_record(microbatch_tokens=0, batch_tokens=3000)
     step = FakeStep(record.make_model)
     monkeypatch.setattr(microbatch, "free_memory", lambda: 4_000_000)
-    found = find_microbatch(step, record, generated, tmp_path)
+    found = find(step, record)
     assert "counted for 0.0 GB of free memory" in capsys.readouterr().out
 
     def needed(tokens):
@@ -147,50 +194,52 @@ def test_auto_is_counted_on_a_cpu(make_record, generated, tmp_path, capsys, monk
         return 2 * (memory.accumulators + memory.passing)
 
     assert 13 < found.tokens < 3000 / 2
-    assert needed(found.tokens) < 4_000_000 < 2 * needed(found.tokens)
+    assert 1.9 * needed(found.tokens) < 4_000_000 < 2.5 * needed(found.tokens)
+    # Workers of one machine share its memory.
+    here, elsewhere = Cluster(("a:1", "a:2"), 1), Cluster(("a:1", "b:2"), 1)
+    step.least = lambda number: number
+    assert find(step, record, "here", here).tokens < 0.6 * found.tokens
+    assert find(step, record, "elsewhere", elsewhere).tokens == found.tokens
     # One replica has all of the memory, and what fitted beside another is not taken for it.
     step.num_replicas, step.replicas_here = 1, range(1)
-    assert find_microbatch(step, record, generated, tmp_path).tokens > 1.5 * found.tokens
+    assert find(step, record).tokens > 1.5 * found.tokens
     step.num_replicas, step.replicas_here = 2, range(2)
     monkeypatch.setattr(microbatch, "free_memory", lambda: 0)
     with pytest.raises(UserError, match="does not tell how much memory is free"):
-        find_microbatch(step, record, generated, tmp_path / "other")
+        find(step, record, "other")
     monkeypatch.setattr(microbatch, "free_memory", lambda: 1000)
     with pytest.raises(UserError, match="Out of memory with sentences of max_length=32"):
-        find_microbatch(step, record, generated, tmp_path / "other")
+        find(step, record, "other")
 
 
 def test_what_was_found_is_counted_again_where_less_memory_is_free(
-    make_record, generated, tmp_path, capsys, monkeypatch
+    find, make_record, capsys, monkeypatch
 ):
     record = make_record(microbatch_tokens=0, batch_tokens=3000)
     step, free = FakeStep(record.make_model), [4_000_000]
     monkeypatch.setattr(microbatch, "free_memory", lambda: free[0])
-
-    def find(record=record):
-        return find_microbatch(step, record, generated, tmp_path).tokens
-
-    found = find()
+    found = find(step, record).tokens
     for free[0] in (4_000_000, 3_700_000, 8_000_000, 0):
         capsys.readouterr()
         # A run that goes on splits its steps as before.
-        assert find() == found
+        assert find(step, record).tokens == found
         assert "microbatch.json says" in capsys.readouterr().out
     free[0] = 2_000_000
-    less = find()
+    less = find(step, record).tokens
     assert less < found / 1.5
-    assert "So much no longer fits" in capsys.readouterr().out
+    assert f"microbatch_tokens={found:,} is too much for the memory" in capsys.readouterr().out
     free[0] = 8_000_000
-    assert find() == less, "and that is remembered"
+    assert find(step, record).tokens == less, "and that is remembered"
     free[0] = 1000
-    assert find(make_record(microbatch_tokens=512)) == 512, "what is asked for is not counted"
+    given = make_record(microbatch_tokens=512)
+    assert find(step, given).tokens == 512, "what is asked for is not counted"
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_a_run_with_auto_trains_and_is_measured(
-    make_record, make_strategy, generated, tmp_path, capsys
+    make_record, make_strategy, generated, tmp_path, capsys, monkeypatch
 ):
     auto, given = (make_record(microbatch_tokens=number, train_steps=1) for number in (0, 512))
-    tf.config.run_functions_eagerly(True)  # Building graphs would take longer.
     steps = []
 
     def make_step(record, **options):
@@ -205,4 +254,13 @@ def test_a_run_with_auto_trains_and_is_measured(
     ours, theirs = (SplitEvaluator(steps[0], record, generated) for record in (loaded, given))
     assert ours.measure() == pytest.approx(theirs.measure(), rel=1e-5)
     assert ours.left_out == theirs.left_out == 0
-    tf.config.run_functions_eagerly(False)
+    # To measure takes less memory, and what a run remembers is not an evaluation's to change.
+    monkeypatch.setattr(microbatch, "free_memory", lambda: 1000)
+    remembered = (tmp_path / "microbatch.json").read_bytes()
+    for content in (remembered, None):
+        found = train(auto, generated, tmp_path, make_step, TrainOptions(schedule="evaluate"))
+        assert found.evaluation == pytest.approx(theirs.measure(), rel=1e-5)
+        file = tmp_path / "microbatch.json"
+        assert content is None or file.read_bytes() == content
+        file.unlink(missing_ok=True)
+    assert not (tmp_path / "microbatch.json").exists()

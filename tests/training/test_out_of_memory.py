@@ -67,6 +67,17 @@ def test_what_has_no_memory_for_one_gradient_changes_nothing(make_step, part, mo
     np.testing.assert_array_equal(everything_of(step), expected)
 
 
+def test_sums_of_gradients_that_do_not_fit_are_no_question_of_size(make_step, part, monkeypatch):
+    step = make_step()
+
+    def no_room(*_, **__):
+        raise tf.errors.ResourceExhaustedError(None, None, "no room")
+
+    monkeypatch.setattr(tf, "Variable", no_room)
+    with pytest.raises(OutOfMemoryError, match="no room"):
+        step.fits([part])
+
+
 def test_what_fits_changes_nothing_on_any_replica(make_step, part):
     step = make_step(2)
     expected = everything_of(step)
@@ -177,4 +188,8 @@ def test_one_of_several_workers_does_not_halve(make_record, generated):
 
     evaluator = SplitEvaluator(OneOfTwo(), make_record(microbatch_tokens=100), generated)
     with pytest.raises(UserError, match="Start all workers with a smaller microbatch_tokens"):
+        evaluator.measure()
+    # A number smaller than max_length would be refused.
+    evaluator = SplitEvaluator(OneOfTwo(), make_record(microbatch_tokens=32), generated)
+    with pytest.raises(UserError, match=r"evaluation of 32 tokens at once\. Lower max_length"):
         evaluator.measure()

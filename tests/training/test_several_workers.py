@@ -17,6 +17,7 @@ import tensorflow as tf
 from t2t_keras.training import worker_identity as identity
 from t2t_keras.training.checkpoints import Checkpoints
 from t2t_keras.training.cluster import Cluster
+from t2t_keras.training.memory import step_memory
 from t2t_keras.training.tensorflow_step import TensorFlowStep
 from t2t_keras.training.train_options import TrainOptions
 from t2t_keras.training.trainer import train
@@ -43,9 +44,12 @@ def free_addresses(count):
 
 @pytest.fixture
 def start(start_trainer, tmp_path):
-    """Returns a function that starts so many workers; returns them and their addresses."""
+    """Returns a function that starts so many workers; returns them and their addresses.
 
-    def start(name, workers, devices, *more):
+    `memory` has for each worker what its `TrainerProcess` is to pretend.
+    """
+
+    def start(name, workers, devices, *more, memory=None):
         addresses = free_addresses(workers)
         together = []
         for index in range(workers):
@@ -53,7 +57,13 @@ def start(start_trainer, tmp_path):
             cluster = {"cluster": {"worker": addresses}, "task": task}
             flags = (f"--train_steps={STEPS}", f"--hparams={SIZE}", *more)
             together.append(
-                start_trainer(tmp_path / name, *flags, cluster=cluster, devices=devices)
+                start_trainer(
+                    tmp_path / name,
+                    *flags,
+                    cluster=cluster,
+                    devices=devices,
+                    **(memory[index] if memory else {}),
+                )
             )
         return together, addresses
 
@@ -147,6 +157,7 @@ def test_a_signal_to_one_of_four_stops_all_after_the_same_step(
     np.testing.assert_allclose(weights_in(f"{run}/model.ckpt-{step}"), weights[step], atol=1e-5)
 
 
+@pytest.mark.usefixtures("eagerly")
 @pytest.mark.parametrize(("workers", "devices"), [(2, 1), (4, 2)])
 def test_other_numbers_of_workers_and_devices_make_the_same_updates(
     start, workers, devices, make_record, generated, make_strategy, tmp_path, weights_in
@@ -159,7 +170,6 @@ def test_other_numbers_of_workers_and_devices_make_the_same_updates(
     flags = "--train_steps=2", hparams, "--schedule=train"
     together, _ = start("several", workers, devices, *flags)
     record = make_record(train_steps=2, dropout=0.0)
-    tf.config.run_functions_eagerly(True)  # Building a graph would take longer.
     train(
         record,
         generated,
@@ -167,7 +177,6 @@ def test_other_numbers_of_workers_and_devices_make_the_same_updates(
         lambda *_, **__: TensorFlowStep(record.make_model, record.hparams, make_strategy(), 1),
         TrainOptions(schedule="train"),
     )
-    tf.config.run_functions_eagerly(False)
     for process in together:
         assert f"on {workers * devices} replica(s)" in (text := process.said())
         assert re.search("^microbatch_tokens=auto: .*, the least of all workers", text, re.M)
@@ -175,6 +184,41 @@ def test_other_numbers_of_workers_and_devices_make_the_same_updates(
     np.testing.assert_allclose(several, one, atol=1e-5)
 
 
+def test_all_take_what_fits_the_least_and_go_on_with_half_after_one_ran_out(
+    start, make_record, tmp_path, newest_step
+):
+    hparams = make_record().hparams
+    count = make_record().make_model().count_params()
+    held = step_memory(hparams, 5, count, 100, 10, True)
+    # On one machine, each worker counts half of what is free.
+    enough = 2 * (held.accumulators + 3 * held.passing)
+    flags = f"--hparams={SIZE.replace('=40', '=auto')}", "--save_checkpoints_secs=0"
+
+    def run(status, **worker_1):
+        memory = [{"free_memory": 10 * enough}, {"free_memory": enough, **worker_1}]
+        together, addresses = start("auto", 2, 1, *flags, memory=memory)
+        return [process.said(status) for process in together], addresses
+
+    outputs, addresses = run(75, out_of_memory_at=3)
+    found = {
+        re.search("^microbatch_tokens=auto: (.*), counted for .*, the least of", text, re.M)[1]
+        for text in outputs
+    }
+    (tokens,) = map(int, found)
+    assert 32 < tokens < 150, "less than the step has, which the chief could hold"
+    half = max(tokens // 2, 32)
+    assert f"Worker 1 ({addresses[1]}) ended with an error: Out of memory" in outputs[0]
+    for text in outputs:
+        assert f"with microbatch_tokens={tokens};" in text
+        assert f"they go on with {half}." in text
+    assert newest_step(tmp_path / "auto") < STEPS
+    for text in run(0)[0]:
+        assert f"microbatch_tokens={half}, as " in text
+        assert "auto" not in text.partition("microbatch.json says")[2].partition("\n")[0]
+    assert newest_step(tmp_path / "auto") == STEPS
+
+
+@pytest.mark.usefixtures("eagerly")
 def test_gradients_are_exchanged_in_bfloat16_between_workers_on_request(
     start, make_record, make_strategy, generated, tmp_path
 ):
@@ -191,10 +235,8 @@ def test_gradients_are_exchanged_in_bfloat16_between_workers_on_request(
     def held(values):
         return tf.cast(tf.cast(values, tf.bfloat16), tf.float32).numpy()
 
-    tf.config.run_functions_eagerly(True)  # Building a graph would take longer.
     options = TrainOptions(schedule="train")
     train(record, generated, tmp_path / "exact", lambda *_, **__: step, options)
-    tf.config.run_functions_eagerly(False)
     exact = gradient()
     for process in together:
         assert "on 2 replica(s)" in process.said()

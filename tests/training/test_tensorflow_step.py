@@ -39,14 +39,6 @@ def trained(step, steps):
     return np.concatenate([np.ravel(w.numpy()) for w in step.model.trainable_variables]), said
 
 
-@pytest.fixture
-def eagerly():
-    """Functions run as Python: for a step or two, building a graph takes longer."""
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
-
-
 @pytest.fixture(scope="module")
 def one_replica(make_step, generated):
     """What one replica does in one part a step, without dropout."""

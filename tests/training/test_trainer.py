@@ -42,11 +42,9 @@ def compiled_run(make_record, make_strategy, generated, tmp_path):
 
 
 @pytest.fixture
-def run(compiled_run):
+def run(compiled_run, eagerly):
     """The same with functions run as Python: for a few steps, building a graph takes longer."""
-    tf.config.run_functions_eagerly(True)
-    yield compiled_run
-    tf.config.run_functions_eagerly(False)
+    return compiled_run
 
 
 def test_resumed_is_never_stopped(compiled_run, everything_in, tmp_path):
@@ -294,6 +292,7 @@ def test_tensorboard_files_hold_the_curves(compiled_run, tmp_path, monkeypatch):
     assert found["train", "learning_rate"][0][1] == pytest.approx(16**-0.5 * 2 * 10**-1.5)
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_the_start_holds_what_is_done_before_the_loop(
     make_record, make_strategy, generated, tmp_path, capsys, monkeypatch
 ):
@@ -305,9 +304,7 @@ def test_the_start_holds_what_is_done_before_the_loop(
         return TensorFlowStep(record.make_model, record.hparams, make_strategy(), 1)
 
     options = TrainOptions(schedule="train")
-    tf.config.run_functions_eagerly(True)
     train(make_record(train_steps=1), generated, tmp_path, make_step, options)
-    tf.config.run_functions_eagerly(False)
     assert re.search(r"^Of 1,000,\d+\.\d s: start (100\.0|99\.9)%", capsys.readouterr().out, re.M)
 
 

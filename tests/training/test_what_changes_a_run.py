@@ -78,10 +78,10 @@ def make_step(record, **options):
 
 
 @pytest.fixture
-def observe(make_record, generated, tmp_path, monkeypatch):
-    """Returns a function that trains a tiny run and tells what `ORDER` lists."""
-    # Functions run as Python, since for one step building a graph takes longer; nothing is kept.
-    tf.config.run_functions_eagerly(True)
+def observe(make_record, generated, tmp_path, monkeypatch, eagerly):
+    """Returns a function that trains a tiny run, of which nothing is kept, and tells what `ORDER`
+    lists.
+    """
     monkeypatch.setattr(Checkpoints, "save", lambda self, step: "")
     update = TensorFlowStep.update
     seen = {}
@@ -112,8 +112,7 @@ def observe(make_record, generated, tmp_path, monkeypatch):
         return {STEPS: result.step, **seen}
 
     monkeypatch.setattr(TensorFlowStep, "update", watched)
-    yield observe
-    tf.config.run_functions_eagerly(False)
+    return observe
 
 
 def first_difference(one, other):
