@@ -90,9 +90,16 @@ FAULTS = [
     Fault(
         "gradient of the loss without the smoothing's share",
         "training/losses.py",
-        "- (smoothing * share)[:, None]",
-        "",
+        "(probabilities - smoothing) * share",
+        "probabilities * share",
         "training/test_losses.py",
+    ),
+    Fault(
+        "gradient of layer normalisation without the part along its output",
+        "layers/normalization.py",
+        " - y * along_y",
+        "",
+        "layers/test_normalization.py",
     ),
     Fault(
         "gradients not summed over replicas",

@@ -3,6 +3,7 @@
 from t2t_keras.layers.attention import MultiHeadAttention
 from t2t_keras.layers.embedding import SharedEmbedding
 from t2t_keras.layers.feed_forward import FeedForward
+from t2t_keras.layers.normalization import LayerNormalization
 from t2t_keras.layers.packing import Packing
 from t2t_keras.layers.parameter_attention import ParameterAttention
 from t2t_keras.layers.position import LearnedPositions, SinusoidalPositions
@@ -14,6 +15,7 @@ __all__ = [
     "DecoderLayer",
     "EncoderLayer",
     "FeedForward",
+    "LayerNormalization",
     "LearnedPositions",
     "MultiHeadAttention",
     "Packing",

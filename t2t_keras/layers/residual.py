@@ -2,6 +2,8 @@
 
 import keras
 
+from t2t_keras.layers.normalization import LayerNormalization
+
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
 class Residual(keras.layers.Layer):
@@ -31,9 +33,7 @@ class Residual(keras.layers.Layer):
         self.pre_norm = pre_norm
         self.supports_masking = True
         self.dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
-        self.norm = keras.layers.LayerNormalization(
-            epsilon=1e-6, dtype=self.dtype_policy, name="norm"
-        )
+        self.norm = LayerNormalization(epsilon=1e-6, dtype=self.dtype_policy, name="norm")
 
     def build(self, x_shape, sublayer_output_shape=None):
         """Makes the scale and the offset of the layer normalisation."""

@@ -6,6 +6,7 @@ from keras import ops
 from t2t_keras.layers import (
     DecoderLayer,
     EncoderLayer,
+    LayerNormalization,
     LearnedPositions,
     Packing,
     SharedEmbedding,
@@ -139,7 +140,7 @@ class Transformer(keras.Model):
             setattr(self, layer.name, layer)
         if pre_norm:
             self.encoder_norm, self.decoder_norm = (
-                keras.layers.LayerNormalization(epsilon=1e-6, **dtype, name=f"{side}_norm")
+                LayerNormalization(epsilon=1e-6, **dtype, name=f"{side}_norm")
                 for side in ("encoder", "decoder")
             )
 

@@ -169,7 +169,7 @@ class JaxStep:
         return gpu_names(self._variables["iterations"].value)
 
     def _no_totals(self):
-        sums = jax.eval_shape(token_sums, jnp.zeros((1, 1, 1)), jnp.zeros((1, 1), jnp.int32))
+        sums = jax.eval_shape(token_sums, jnp.zeros((1, 1, 2)), jnp.zeros((1, 1), jnp.int32))
         weights = [weight.value for weight in self.model.trainable_variables]
         return jax.tree.map(
             lambda like: jnp.zeros(like.shape, like.dtype), {"gradients": weights, "sums": sums}

@@ -29,10 +29,9 @@ def smoothed_cross_entropy(logits, targets, label_smoothing=0.0):
 
     @ops.custom_gradient
     def losses(logits):
-        largest = ops.max(logits, axis=-1)
-        exponentials = ops.exp(logits - largest[:, None])
-        total = ops.sum(exponentials, axis=-1)
-        normalizer = ops.log(total) + largest
+        largest, probabilities = ops.max(logits, axis=-1), ops.softmax(logits, axis=-1)
+        # The largest probability is never 0, as that of the target may be.
+        normalizer = largest - ops.log(ops.max(probabilities, axis=-1))
         target_logits = ops.take_along_axis(logits, rows[:, None], axis=-1)[:, 0]
         unsmoothed = normalizer - target_logits
         uniform = normalizer - ops.mean(logits, axis=-1)
@@ -43,7 +42,7 @@ def smoothed_cross_entropy(logits, targets, label_smoothing=0.0):
             # One argument an output on TensorFlow, a tuple of them on JAX.
             share = keras.tree.flatten(upstream)[0]
             smoothing = label_smoothing / vocab_size
-            elsewhere = exponentials * (share / total)[:, None] - (smoothing * share)[:, None]
+            elsewhere = (probabilities - smoothing) * share[:, None]
             at_target = share * (ops.exp(-unsmoothed) - smoothing - (1 - label_smoothing))
             return ops.scatter_update(elsewhere, places, at_target)
 

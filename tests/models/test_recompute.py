@@ -43,7 +43,8 @@ def gradients(make_model, batch):
 def test_gradients_are_the_same_with_dropout(gradients, changes, tolerance):
     kept, operations = gradients(**changes)
     again, more_operations = gradients(**changes, recompute=True)
-    assert more_operations.count("Softmax") == 2 * operations.count("Softmax") == 6
+    # Three attentions, and the loss, which is not computed again.
+    assert (operations.count("Softmax"), more_operations.count("Softmax")) == (4, 7)
     assert more_operations.count("Relu") == 2 * operations.count("Relu") == 4
     for one, other in zip(kept, again, strict=True):
         for expected, found in zip(one, other, strict=True):
