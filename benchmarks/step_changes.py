@@ -12,6 +12,7 @@ import contextlib
 import functools
 import itertools
 import statistics
+import types
 from unittest import mock
 
 from absl import app, flags
@@ -138,6 +139,30 @@ def _no_dropout():
     return mock.patch.object(keras.layers.Dropout, "call", lambda self, x, training=None: x)
 
 
+def _layer_normalization_of_keras():
+    import keras
+
+    from t2t_keras.layers import LayerNormalization
+
+    def call(self, x):
+        return keras.layers.LayerNormalization.call(self, x)
+
+    return mock.patch.object(LayerNormalization, "call", call)
+
+
+def _softmax_of_many_operators():
+    from keras import ops
+
+    from t2t_keras.training import losses
+
+    def softmax(logits, axis):
+        exponentials = ops.exp(logits - ops.max(logits, axis=axis, keepdims=True))
+        return exponentials / ops.sum(exponentials, axis=axis, keepdims=True)
+
+    other = types.SimpleNamespace(**{**vars(ops), "softmax": softmax})
+    return mock.patch.object(losses, "ops", other)
+
+
 def _one_product(groups):
     """Has one product make what several make.
 
@@ -189,6 +214,8 @@ _DIFFERENCES = {
     "without: padding left out": _padding_is_computed,
     "without: smoothing that needs no one-hot": _one_hot_smoothing,
     "without: Adam as one operator a weight": _adam_of_many_operators,
+    "without: layer normalisation with its own gradient": _layer_normalization_of_keras,
+    "without: the loss's softmax as one operator": _softmax_of_many_operators,
     "without any dropout, masks and all": _no_dropout,
     "with: Adam over flat weights": _flat_adam,
     "with: one product for Q, K and V": lambda: _one_product(_self_attention_groups),
