@@ -25,7 +25,7 @@ class StepMemory:
       accumulators: sums of the microbatches' gradients, float32; 0 where nothing is summed.
       gradients: float32; while they come, activations go.
       activations: what the layers keep for the backward pass.
-      logits: of all target tokens, with their exponentials or gradient.
+      logits: of all target tokens, with their softmax or gradient.
       work: what the backward pass of one layer needs besides, after the logits are gone.
     """
 
@@ -89,9 +89,11 @@ def step_memory(
         accumulators=_FLOAT32 * weights if accumulates else 0,
         gradients=_FLOAT32 * weights,
         activations=int(tokens * (inputs + layers)),
-        # The logits and their exponentials; in the backward pass the exponentials and their
-        # gradient. The projection reads a transposed copy of the matrix.
-        logits=2 * _FLOAT32 * tokens * vocab_size + size * vocab_size * hparams.d_model,
+        # The logits, in half precision also as they were before they became float32, and their
+        # softmax; in the backward pass the softmax and the gradient. The projection reads a
+        # transposed copy of the matrix.
+        logits=(2 * _FLOAT32 + (size if size < _FLOAT32 else 0)) * tokens * vocab_size
+        + size * vocab_size * hparams.d_model,
         work=int(tokens * work),
     )
 
@@ -140,9 +142,9 @@ def _position_wise(hparams: HParams) -> float:
 
 
 def _residual(hparams: HParams) -> float:
-    """The sum and its scale in float32, the normalised sum, and which units were dropped."""
+    """The sum in float32 with mean 0 and variance 1, the result, and which units were dropped."""
     mask = _BOOLEAN if hparams.dropout else 0
-    return hparams.d_model * (2 * _FLOAT32 + _BYTES[hparams.compute_dtype] + mask)
+    return hparams.d_model * (_FLOAT32 + _BYTES[hparams.compute_dtype] + mask)
 
 
 def _embedded(hparams: HParams) -> float:
