@@ -5,17 +5,25 @@ BUILDIFIER := npx --yes @bazel/buildifier@8.2.1
 PIP_INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
 IN_VENV := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
+# $(call install,WHAT): pip says nothing unless it fails.
+define install
+	@log=$$(mktemp) && { $(PIP_INSTALL) $(1) >"$$log" 2>&1 || { cat "$$log" >&2; exit 1; }; } && \
+	    rm -f "$$log"
+endef
+
 # A stamp stands for a finished installation, so that an interrupted one is taken up again.
 INSTALLED := $(VENV)/.installed
 INSTALLED_TEST := $(VENV)/.installed-test
 INSTALLED_LINT := $(VENV)/.installed-lint
+INSTALLED_DOCS := $(VENV)/.installed-docs
+INSTALLED_MUTATE := $(VENV)/.installed-mutate
 
 # The first of these that is Python 3.11 to 3.13 makes the environment; PYTHON=... names another.
 PYTHON ?= python3 python3.13 python3.12 python3.11
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test bench lint format lock clean
+.PHONY: help demo test docs bench mutate lint format lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1|/p' $(MAKEFILE_LIST) | \
@@ -27,12 +35,20 @@ demo: $(INSTALLED) ## train, score, average, export and serve a toy translation 
 test: $(INSTALLED_TEST) ## run the tests
 	@$(VENV)/bin/python -m pytest -q --numprocesses=auto --maxprocesses=4 --dist=loadfile
 
-bench: $(INSTALLED_TEST) ## run the long measurements behind the README's figures
+docs: $(INSTALLED_DOCS) ## build the documentation into site/
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --quiet --strict
+
+bench: $(INSTALLED_TEST) ## run the long measurements behind the figures in docs/
 	@$(IN_VENV) benchmarks/run.sh
 
-lint: $(INSTALLED_LINT) ## check Python with ruff, and BUILD files with buildifier (needs npm)
+mutate: $(INSTALLED_MUTATE) ## break the code in one place after the other, and expect a test to fail
+	@$(VENV)/bin/python benchmarks/mutation.py
+
+lint: $(INSTALLED_LINT) ## check style, imports and dead code, and BUILD files (needs npm)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/lint-imports --no-logo
+	$(VENV)/bin/vulture
 	$(BUILDIFIER) -mode=check -lint=warn BUILD MODULE.bazel
 
 format: $(INSTALLED_LINT) ## rewrite Python and BUILD files as `make lint` wants them (needs npm)
@@ -50,7 +66,7 @@ lock: $(INSTALLED) ## pin for Bazel, in requirements_lock.txt, what pip chooses 
 	    > requirements_lock.txt
 
 clean: ## remove the environment, caches and builds
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist site *.egg-info .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(INSTALLED): setup.py
@@ -69,15 +85,25 @@ $(INSTALLED): setup.py
 	    "$$python" -m venv $(VENV); \
 	}
 	@echo "Installing the package and TensorFlow into $(VENV) (about a minute) ..."
-	@$(PIP_INSTALL) --editable .
+	$(call install,--editable .)
 	@touch $@
 
 $(INSTALLED_TEST): $(INSTALLED)
 	@echo "Installing what the tests need into $(VENV) ..."
-	@$(PIP_INSTALL) --editable '.[test]'
+	$(call install,--editable '.[test]')
 	@touch $@
 
 $(INSTALLED_LINT): $(INSTALLED)
 	@echo "Installing the linters into $(VENV) ..."
-	@$(PIP_INSTALL) --editable '.[lint]'
+	$(call install,--editable '.[lint]')
+	@touch $@
+
+$(INSTALLED_MUTATE): $(INSTALLED_TEST)
+	@echo "Installing cosmic-ray into $(VENV) ..."
+	$(call install,--editable '.[mutate]')
+	@touch $@
+
+$(INSTALLED_DOCS): $(INSTALLED)
+	@echo "Installing what the documentation needs into $(VENV) ..."
+	$(call install,--editable '.[docs]')
 	@touch $@

@@ -48,7 +48,11 @@ setup(
     # Follows the symlinks t2t_keras/problems and t2t_keras/hparams; the directories that they
     # point to must not be installed at the top level, hence the explicit `include`.
     packages=find_packages(include=["t2t_keras", "t2t_keras.*"]),
-    package_data={"t2t_keras.insights": ["*.html", "*.css", "*.js"]},
+    package_data={
+        "t2t_keras.insights": ["*.html", "*.css", "*.js"],
+        "t2t_keras.problems.toy": ["*.tsv"],
+        "t2t_keras.serving.export": ["*.md"],
+    },
     python_requires=">=3.11,<3.14",
     install_requires=[
         "absl-py>=2.1,<3",
@@ -64,6 +68,7 @@ setup(
         "tensorflow>=2.21,<2.22",
         "tensorflow-text>=2.21,<2.22",
         "tqdm>=4.66,<5",
+        "urllib3>=2.8,<3",
     ],
     extras_require={
         "figures": ["matplotlib>=3.11,<4"],
@@ -89,7 +94,9 @@ setup(
             # The official messages of TensorFlow Serving, to compare with.
             "tensorflow-serving-api>=2.21,<2.22",
         ],
-        "lint": ["pre-commit>=4,<5", "ruff==0.17.5"],
+        "lint": ["import-linter>=2.16,<3", "pre-commit>=4,<5", "ruff==0.17.5", "vulture>=2.16,<3"],
+        "mutate": ["cosmic-ray>=8.7,<9"],
+        "docs": ["mkdocs-material>=9.6,<10", "mkdocstrings[python]>=0.30,<2"],
     },
     entry_points={
         "console_scripts": [

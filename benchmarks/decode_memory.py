@@ -1,4 +1,4 @@
-"""The most memory that translating a file takes, by the number of its lines.
+"""Peak memory of translating a file, by the number of its lines.
 
     python benchmarks/decode_memory.py
     python benchmarks/decode_memory.py --output_dir=RUN --lines=2000,20000
@@ -8,83 +8,56 @@ very small model with random weights. Megabytes are 10^6 bytes, of the whole pro
 """
 
 import itertools
-import json
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 from absl import app, flags
-from peak_memory import peak_bytes
+from measuring import in_own_process, peak_bytes
 
 from t2t_keras.environment import prepare_tensorflow
 
 prepare_tensorflow()
 
-_RUN = flags.DEFINE_string("output_dir", "", "The run that translates.")
+_RUN = flags.DEFINE_string("output_dir", "", "Run that translates.")
 _LINES = flags.DEFINE_list("lines", ["2000", "20000", "200000"], "Lines of the files.")
-_FILE = flags.DEFINE_string("file", "", "A file to translate in this process.")
 
 
 def main(_) -> None:
-    """Measures every file in a child, or the one that is given in this process."""
-    if _FILE.value:
-        print(json.dumps(_measured(Path(_FILE.value))))
-        return
-    sentences = _sentences()
+    """Measures every file."""
     print("| lines | megabytes | seconds |")
     print("|---|---|---|")
     for lines in map(int, _LINES.value):
-        with tempfile.TemporaryDirectory() as folder:
-            source = Path(folder) / "source"
-            with source.open("w", encoding="utf-8") as file:
-                file.writelines(f"{line}\n" for line in itertools.islice(sentences, lines))
-            found = _in_a_child(source)
-        print(f"| {lines:,} | {found['megabytes']:,.0f} | {found['seconds']:,.0f} |", flush=True)
+        megabytes, seconds = in_own_process(_measured, lines, _RUN.value)
+        print(f"| {lines:,} | {megabytes:,.0f} | {seconds:,.0f} |", flush=True)
 
 
-def _sentences():
-    """Returns the sentences of a toy grammar, over and over."""
+def _measured(lines: int, run: str) -> tuple[float, float]:
+    """Returns megabytes and seconds."""
     from t2t_keras import registry
-
-    problem = registry.problem("translate_ende_toy")
-    return itertools.cycle([source for source, _ in problem.examples("dev")])
-
-
-def _in_a_child(source: Path) -> dict[str, float]:
-    done = subprocess.run(
-        [sys.executable, __file__, f"--file={source}", f"--output_dir={_RUN.value}"],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def _measured(source: Path) -> dict[str, float]:
-    from t2t_keras.decoding.files import translate_file
-
-    translator = _translator()
-    start = time.perf_counter()
-    outputs = [source.with_name(name) for name in ("translations", "alignments")]
-    translate_file(translator, source, outputs[0], made_by={}, alignments=outputs[1])
-    seconds = time.perf_counter() - start
-    return dict(megabytes=peak_bytes() / 1e6, seconds=seconds)
-
-
-def _translator():
+    from t2t_keras.decoding.jobs.files import translate_file
     from t2t_keras.decoding.translator import Translator
 
-    if _RUN.value:
-        return Translator.from_run(_RUN.value)
+    toy = [source for source, _ in registry.problem("translate_ende_toy").examples("dev")]
+    translator = Translator.from_run(run) if run else _small_translator(toy[:500])
+    with tempfile.TemporaryDirectory() as folder:
+        source, target, alignments = (Path(folder) / name for name in "abc")
+        with source.open("w", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in itertools.islice(itertools.cycle(toy), lines))
+        start = time.perf_counter()
+        translate_file(translator, source, target, provenance={}, alignments=alignments)
+        return peak_bytes() / 1e6, time.perf_counter() - start
+
+
+def _small_translator(lines: list[str]):
     import keras
 
-    from t2t_keras.data.tokenizer import Tokenizer
     from t2t_keras.decoding.config import decode_config
+    from t2t_keras.decoding.translator import Translator
     from t2t_keras.models.transformer import Transformer
+    from t2t_keras.text.tokenizer import Tokenizer
 
-    tokenizer = Tokenizer.train(itertools.islice(_sentences(), 500), 500)
+    tokenizer = Tokenizer.train(lines, 500)
     keras.utils.set_random_seed(1)
     model = Transformer(tokenizer.vocab_size, num_layers=2, d_model=16, d_ff=16, num_heads=2)
     model.build()

@@ -5,32 +5,29 @@
 
 Weights are random; the search is the translator's, beam 4, 50 symbols, one batch. Prints the median
 time of a step; in turns with it, what the same products with weights take when nothing else is
-done, which no decoder on these kernels is below; and milliseconds by operator, from a trace of one
-translation by TensorFlow's profiler. Operators run side by side, so that together they may take
-longer than the step.
+done, a lower bound for a decoder on these kernels; and milliseconds by operator, from a trace of
+one translation by TensorFlow's profiler. Operators run in parallel, so their sum may exceed the
+step.
 """
 
 from absl import app, flags
-from operator_trace import operator_table, traced
-from profiled_model import VOCAB_SIZE, hparams
-from turns import median_seconds
+from measuring import median_seconds, print_operators
+from profiled_model import VOCAB_SIZE, hparams, random_ids
 
 _SENTENCES = flags.DEFINE_integer("sentences", 1, "Sentences of the batch.")
 _LENGTH = flags.DEFINE_integer("length", 25, "Tokens of each sentence.")
 _DTYPE = flags.DEFINE_string("compute_dtype", "float32", "Type of weights and products.")
-_XLA = flags.DEFINE_boolean("xla", False, "Compiles by XLA; then no operators are seen.")
-_ROUNDS = flags.DEFINE_integer("rounds", 5, "Translations, and turns of products, timed.")
-_ROWS = flags.DEFINE_integer("rows", 20, "Operators that are named; the others are one row.")
+_XLA = flags.DEFINE_boolean("xla", False, "Compile with XLA, which shows no operators.")
+_ROUNDS = flags.DEFINE_integer("rounds", 5, "Number of timed translations, and of turns.")
+_ROWS = flags.DEFINE_integer("rows", 20, "Number of operators to name; the others are one row.")
 
 _BEAM_SIZE, _STEPS = 4, 50
 
 
 def main(_) -> None:
     """Times translations and products in turns, then traces a translation."""
-    import numpy as np
-
+    from t2t_keras.decoding.batching import share_cores
     from t2t_keras.decoding.config import DecodeConfig
-    from t2t_keras.decoding.side_by_side import share_cores
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.models.transformer import Transformer
 
@@ -44,37 +41,31 @@ def main(_) -> None:
     share_cores(config)
     model = Transformer.from_hparams(hparams(), VOCAB_SIZE.value, _DTYPE.value)
     translator = Translator(model, None, config)
-    source = np.random.default_rng(0).integers(
-        3, VOCAB_SIZE.value, (_SENTENCES.value, _LENGTH.value), np.int32
-    )
-
-    def translation() -> None:
-        translator.search(source).ids.numpy()
-
-    products = weight_products(hparams(), VOCAB_SIZE.value, _SENTENCES.value * _BEAM_SIZE)
-    times = median_seconds(
-        {"step": translation, "its products with weights alone": products}, _ROUNDS.value
-    )
+    source = random_ids(_SENTENCES.value, _LENGTH.value)
+    ways = {
+        "step": lambda: translator.search(source).ids.numpy(),
+        "its products with weights alone": weight_products(_SENTENCES.value * _BEAM_SIZE),
+    }
     print("| what | ms | tokens/s |\n|---|---|---|")
-    for name, seconds in times.items():
+    for name, seconds in median_seconds(ways, _ROUNDS.value).items():
         median = seconds / _STEPS
         print(f"| {name} | {median * 1e3:,.1f} | {_SENTENCES.value / median:,.0f} |")
-    print()
-    print("\n".join(operator_table(traced(translation), _ROWS.value, _STEPS)))
+    print_operators(ways["step"], _ROWS.value, _STEPS)
 
 
-def weight_products(hparams, vocab_size: int, rows: int):
+def weight_products(rows: int):
     """Returns what computes a decoder's products [rows, k] x [k, n] for every step, in a chain."""
     import tensorflow as tf
 
-    width, (d_k, d_v) = hparams.d_model, hparams.head_widths()
-    keys, values = hparams.num_heads * d_k, hparams.num_heads * d_v
+    model = hparams()
+    width, (d_k, d_v) = model.d_model, model.head_widths()
+    keys, values = model.num_heads * d_k, model.num_heads * d_v
     layer = [(width, keys), (width, keys), (width, values), (values, width)]
-    layer += [(width, keys), (values, width), (width, hparams.d_ff), (hparams.d_ff, width)]
+    layer += [(width, keys), (values, width), (width, model.d_ff), (model.d_ff, width)]
     dtype = tf.as_dtype(_DTYPE.value)
     weights = [
         tf.Variable(tf.cast(tf.random.normal(shape, stddev=0.02), dtype))
-        for shape in [*layer * hparams.num_layers, (width, vocab_size)]
+        for shape in [*layer * model.num_layers, (width, VOCAB_SIZE.value)]
     ]
 
     @tf.function(autograph=False)

@@ -12,52 +12,49 @@ padding. The operations are those of the matrix products, forward and backward, 
 its matrix units in that type, they are the model FLOPs utilisation.
 """
 
+import itertools
 import os
 import statistics
 import time
 import types
 
 from absl import app, flags
-from matrix_products import product_shapes, step_operations
+from profiled_model import (
+    HPARAMS_SET,
+    VOCAB_SIZE,
+    hparams,
+    product_shapes,
+    random_ids,
+    step_operations,
+)
 
-from t2t_keras.environment import prepare_tensorflow
-
-prepare_tensorflow()
-
-_SET = flags.DEFINE_string("hparams_set", "transformer_base", "Hyperparameter set.")
-_HPARAMS = flags.DEFINE_string("hparams", "", "What differs from the set.")
-_VOCAB_SIZE = flags.DEFINE_integer("vocab_size", 37_000, "Ids of the shared vocabulary.")
 _ENGINE = flags.DEFINE_enum("engine", "ours", ["ours", "torch"], "Whose step.")
-_XLA = flags.DEFINE_boolean("xla", False, "Ours on TensorFlow: compiles by XLA.")
+_XLA = flags.DEFINE_boolean("xla", False, "Compile our step on TensorFlow with XLA.")
 _TOKENS = flags.DEFINE_integer("tokens", 25_000, "Most tokens of a step on either side.")
 _LENGTH = flags.DEFINE_integer("length", 32, "Tokens of each sentence.")
 _MICROBATCHES = flags.DEFINE_integer("microbatches", 1, "Parts of a step.", lower_bound=1)
-_PEAK = flags.DEFINE_float("peak_tflops", None, "10^12 operations a second at most.")
-_ROUNDS = flags.DEFINE_integer("rounds", 5, "How often steps are timed.")
-_STEPS = flags.DEFINE_integer("steps", 10, "Steps that are timed together.")
+_PEAK = flags.DEFINE_float("peak_tflops", None, "Peak of the device, 10^12 operations a second.")
+_ROUNDS = flags.DEFINE_integer("rounds", 5, "Number of timings; the median counts.")
+_STEPS = flags.DEFINE_integer("steps", 10, "Steps of a timing.")
 
 
 def main(_) -> None:
     """Times steps, and prints a line."""
     if _ENGINE.value == "torch":
-        # Keras itself is only asked for hyperparameters then.
+        # Only hyperparameters are of Keras then.
         os.environ.setdefault("KERAS_BACKEND", "torch")
     import keras
     import numpy as np
 
-    from t2t_keras import registry
-
-    hparams = registry.hparams(_SET.value, _HPARAMS.value)
     sentences = _TOKENS.value // _LENGTH.value // _MICROBATCHES.value
-    shape = _MICROBATCHES.value, sentences, _LENGTH.value
-    ids = np.random.default_rng(0).integers(3, _VOCAB_SIZE.value, shape, np.int32)
+    ids = random_ids(_MICROBATCHES.value, sentences, _LENGTH.value)
     if _ENGINE.value == "torch":
         from torch_transformer import make_step
 
-        name, device, step = make_step(hparams, _VOCAB_SIZE.value, ids)
+        name, device, step = make_step(hparams(), VOCAB_SIZE.value, ids)
     else:
         name = f"ours on {keras.backend.backend()}" + ", XLA" * _XLA.value
-        device, step = _our_step(hparams, ids)
+        device, step = _our_step(ids)
 
     def steps(count: int) -> float:
         started = time.perf_counter()
@@ -69,11 +66,11 @@ def main(_) -> None:
     first = steps(1)
     steps(2)
     seconds = statistics.median(steps(_STEPS.value) for _ in range(_ROUNDS.value))
-    shapes = product_shapes(hparams, _VOCAB_SIZE.value, ids.size // _LENGTH.value, _LENGTH.value)
+    shapes = product_shapes(hparams(), VOCAB_SIZE.value, ids.size // _LENGTH.value, _LENGTH.value)
     teraflops = step_operations(shapes) / seconds / 1e12
     line = (
-        f"{name}, {_SET.value}, {hparams.compute_dtype}, {device}: {ids.size:,} + {ids.size:,} "
-        f"tokens in {seconds * 1e3:,.1f} ms (the first step {first:,.1f} s), "
+        f"{name}, {HPARAMS_SET.value}, {hparams().compute_dtype}, {device}: {ids.size:,} + "
+        f"{ids.size:,} tokens in {seconds * 1e3:,.1f} ms (the first step {first:,.1f} s), "
         f"{ids.size / seconds:,.0f} target tokens/s, {teraflops:.4g} TFLOP/s"
     )
     if _PEAK.value:
@@ -81,31 +78,27 @@ def main(_) -> None:
     print(line)
 
 
-def _our_step(hparams, ids):
+def _our_step(ids):
     """Returns the device's name, and what does a step of the trainer's and returns its loss."""
-    from t2t_keras.data.batches import TokenArrays
+    from t2t_keras.data.batches import Batch
     from t2t_keras.models.transformer import Transformer
-    from t2t_keras.training import backend
-    from t2t_keras.training.training_cost import hardware_name
+    from t2t_keras.training.backends import base as backend
+    from t2t_keras.training.cost import hardware_name
 
     # All that a step takes from the record of a run.
     record = types.SimpleNamespace(
-        make_model=lambda: Transformer.from_hparams(hparams, _VOCAB_SIZE.value),
-        hparams=hparams,
+        make_model=lambda: Transformer.from_hparams(hparams(), VOCAB_SIZE.value),
+        model="transformer",
+        hparams=hparams(),
+        tokenizer=types.SimpleNamespace(vocab_size=VOCAB_SIZE.value),
         random_seed=1,
     )
-    step = backend.make_step(record, xla=_XLA.value)
+    step = backend.make_step(record, backend.plan_devices(xla=_XLA.value))
     if step.num_replicas > 1:
         raise app.UsageError("Several GPUs are seen; set CUDA_VISIBLE_DEVICES to one.")
-    parts = [[TokenArrays(part, part)] for part in ids]
-    number = step.steps_done()
-
-    def update():
-        nonlocal number
-        number += 1
-        return step.update(number - 1, parts)["loss"]
-
-    return hardware_name(step.gpus()), update
+    parts = [[Batch(part, part)] for part in ids]
+    numbers = itertools.count()
+    return hardware_name(step.gpus()), lambda: step.update(next(numbers), parts)["loss"]
 
 
 if __name__ == "__main__":

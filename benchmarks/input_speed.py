@@ -7,11 +7,14 @@ as the training loop has it done, in one thread.
 """
 
 import time
+from pathlib import Path
 
 from absl import app, flags
 
-from t2t_keras.data.batches import TokenBatches, split_batch, token_arrays
-from t2t_keras.data.shards import ExampleStore
+from t2t_keras.data.batches import TokenBatchSampler, make_batch, split_batch
+from t2t_keras.data.dataset import Generated
+from t2t_keras.data.manifest import read_manifest
+from t2t_keras.data.problem import Problem
 
 _DATA = flags.DEFINE_string("data", None, "Directory that t2t-datagen wrote.", required=True)
 _SECONDS = flags.DEFINE_float("seconds", 20, "How long to measure.")
@@ -22,8 +25,9 @@ _MICROBATCH_TOKENS = flags.DEFINE_integer("microbatch_tokens", 4096, "Of a repli
 
 def main(_) -> None:
     """Reads steps for a while, and says how many tokens came."""
-    store = ExampleStore.open(_DATA.value, "train")
-    batches = TokenBatches(store.lengths, _BATCH_TOKENS.value, max_length=256, seed=1)
+    directory = Path(_DATA.value)
+    store = Generated(Problem(), directory, read_manifest(directory)).store("train")
+    batches = TokenBatchSampler(store.lengths, _BATCH_TOKENS.value, max_length=256, seed=1)
     started = time.perf_counter()
     batches.at(0)
     planning = time.perf_counter() - started
@@ -34,7 +38,7 @@ def main(_) -> None:
             store.lengths, batches.at(step), _MICROBATCH_TOKENS.value, _REPLICAS.value
         )
         for part in parts:
-            for arrays in (token_arrays(store, each) for each in part):
+            for arrays in (make_batch(store, each) for each in part):
                 tokens += int((arrays.source != 0).sum()) + arrays.target_tokens
         step += 1
     seconds, busy = time.perf_counter() - started, time.process_time() - busy

@@ -10,13 +10,10 @@ shortest sentence. Table 1 of the paper: n²·d against r·n·d, here r = 2·rad
 """
 
 import functools
-import subprocess
-import sys
 from collections.abc import Callable
 
 from absl import app, flags
-from peak_memory import peak_bytes
-from turns import median_seconds
+from measuring import in_own_process, median_seconds, peak_bytes
 
 from t2t_keras.environment import prepare_tensorflow
 
@@ -24,8 +21,7 @@ prepare_tensorflow()
 
 _RADIUS = flags.DEFINE_integer("radius", 64, "Positions seen to each side.", 1)
 _LENGTHS = flags.DEFINE_list("lengths", ["512", "1024", "2048", "4096", "8192"], "Lengths n.")
-_ROUNDS = flags.DEFINE_integer("rounds", 5, "Rounds; the median counts.", 1)
-_PEAK_OF = flags.DEFINE_string("peak_of", "", "what:radius:length, for the process of its own.")
+_ROUNDS = flags.DEFINE_integer("rounds", 5, "Number of rounds; the median counts.", 1)
 
 _D_MODEL, _NUM_HEADS, _D_K = 512, 8, 64
 # Where the peak is no more than what TensorFlow itself takes.
@@ -33,41 +29,25 @@ _SHORTEST = 16
 
 
 def main(_) -> None:
-    """Prints the tables, or the peak memory of one case."""
-    if _PEAK_OF.value:
-        what, *case = _PEAK_OF.value.split(":")
-        print(_peak(_WAYS[what], *map(int, case)))
-        return
+    """Prints the tables."""
     print(f"radius {_RADIUS.value}, r = {2 * _RADIUS.value + 1}")
     for what, rounds, unit in (("train", _ROUNDS.value, "ms"), ("decode", 1, "ms a symbol")):
         print(f"\n{what:>6}   {unit:26} memory, MiB")
         print("     n     full restricted ratio      full restricted ratio")
         for length in map(int, _LENGTHS.value):
             symbols = 1 if what == "train" else length
-            times, memory = _times(what, length, rounds), _memory(what, length)
-            print(
-                f"{length:6d} {_columns([1e3 * each / symbols for each in times], 2)}     "
-                f"{_columns(memory, 0)}",
-                flush=True,
-            )
+            radii = 0, _RADIUS.value
+            ways = {radius: _WAYS[what](radius, length) for radius in radii}
+            seconds = median_seconds(ways, rounds).values()
+            memory = [
+                max(_peak_mib(what, radius, length) - _peak_mib(what, radius, _SHORTEST), 1)
+                for radius in radii
+            ]
+            times = _columns(*(1e3 * each / symbols for each in seconds), digits=2)
+            print(f"{length:6d} {times}     {_columns(*memory, digits=0)}", flush=True)
 
 
-def _times(what: str, length: int, rounds: int) -> list[float]:
-    """Returns the seconds of both kinds, full and restricted."""
-    ways = {str(radius): _WAYS[what](radius, length) for radius in (0, _RADIUS.value)}
-    return list(median_seconds(ways, rounds).values())
-
-
-def _memory(what: str, length: int) -> list[float]:
-    """Returns the MiB that both kinds take."""
-    return [
-        max(_peak_of(what, radius, length) - _peak_of(what, radius, _SHORTEST), 1)
-        for radius in (0, _RADIUS.value)
-    ]
-
-
-def _columns(found: list[float], digits: int) -> str:
-    full, restricted = found
+def _columns(full: float, restricted: float, digits: int) -> str:
     return f"{full:8.{digits}f} {restricted:10.{digits}f} {full / restricted:5.1f}"
 
 
@@ -119,15 +99,13 @@ _WAYS = {"train": _training, "decode": _decoding}
 
 
 @functools.cache
-def _peak_of(what: str, radius: int, length: int) -> float:
-    """Returns the peak memory of a process that does one case, in MiB."""
-    command = [sys.executable, __file__, f"--peak_of={what}:{radius}:{length}"]
-    found = subprocess.run(command, check=True, capture_output=True, text=True)
-    return float(found.stdout)
+def _peak_mib(what: str, radius: int, length: int) -> float:
+    """Returns the peak memory of a process that does one case."""
+    return in_own_process(_peak, what, radius, length)
 
 
-def _peak(make: Callable, radius: int, length: int) -> float:
-    run = make(radius, length)
+def _peak(what: str, radius: int, length: int) -> float:
+    run = _WAYS[what](radius, length)
     for _ in range(2):
         run()
     return peak_bytes() / 2**20

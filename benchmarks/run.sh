@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # The long measurements: which test sees which fault; restricted self-attention against full
 # self-attention; the memory of a training step against what is counted of it; t2t-datagen and the
-# input pipeline on 4.5 million pairs; the memory of translating files of many lines; a served
-# export under load; faults of several workers, and what they exchange; then training and decoding
-# speed beside other toolkits on the same batches. ablations.sh, which trains for hours,
-# step_profile.py, step_changes.py, decode_profile.py and device_speed.py are run by themselves.
+# input pipeline on 4.5 million pairs; a million random lines; the memory of translating files of many lines; a served
+# export under load; 200 kills of a training; faults of several workers, and what they exchange;
+# then training and decoding speed beside other toolkits on the same batches. ablations.sh, which
+# trains for hours, step_profile.py, step_changes.py, decode_profile.py and device_speed.py are run
+# by themselves.
 #
 # TEXT is a folder of text (see datagen_scale.py).
 # RUN is the run that is exported and served; default: a small model with random weights.
@@ -13,16 +14,17 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-python benchmarks/broken_on_purpose.py
 python benchmarks/restricted_attention.py
 python benchmarks/training_memory.py
 scale=$(mktemp -d)
 trap 'rm -rf "$scale"' EXIT
 python benchmarks/datagen_scale.py --text="${TEXT:-../shared/data}" --pairs=1500000,4500000 \
     --folder="$scale"
+python benchmarks/fuzz_text.py
 python benchmarks/input_speed.py --data="$scale/data/parallel_text"
 python benchmarks/decode_memory.py
 python benchmarks/serving_load.py ${RUN:+--output_dir="$RUN"}
+python benchmarks/kills.py 200
 python benchmarks/worker_faults.py
 python benchmarks/worker_communication.py
 
@@ -35,19 +37,19 @@ fi
 kit=$(cd "$kit" && pwd)
 # oneDNN's matrix multiplication, as this package turns it on for itself, for every toolkit.
 export TF_ENABLE_ONEDNN_OPTS=1
-compare() { # compare <config> <mode> <script> <options>...: each of the options takes its turn
-    local command="$(command -v python) $PWD/benchmarks/$3 --kit=$kit --config={config}"
-    [ "$2" = train ] || command+=" --mode={mode}"
+compare() { # compare <config> <mode> <options>...: each of the options takes its turn
+    local command="$(command -v python) $PWD/benchmarks/peer_speed.py --kit=$kit"
+    command+=" --config={config} --mode={mode}"
     local ours=() options
-    for options in "${@:4}"; do
+    for options in "${@:3}"; do
         ours+=(--ours "$command $options")
     done
     python "$kit/run.py" --config "$1" --mode "$2" --rounds "$rounds" --limit 900 \
         ${PEERS:+--peers "$PEERS"} "${ours[@]}"
 }
-compare tiny train train_speed.py "" --xla --compute_dtype=bfloat16 --cpu_replicas=2 \
+compare tiny train "" --xla --compute_dtype=bfloat16 --cpu_replicas=2 \
     "--cpu_replicas=2 --compute_dtype=bfloat16"
-compare base train train_speed.py "" --xla --compute_dtype=bfloat16
-compare base decode32 decode_speed.py "" --xla --batches_at_once=2 \
+compare base train "" --xla --compute_dtype=bfloat16
+compare base decode32 "" --xla --batches_at_once=2 \
     "--batches_at_once=2 --compute_dtype=bfloat16"
-compare base decode1 decode_speed.py "" --xla --compute_dtype=bfloat16
+compare base decode1 "" --xla --compute_dtype=bfloat16

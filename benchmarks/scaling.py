@@ -1,52 +1,38 @@
-"""What is expected of a step on several GPUs: bytes exchanged, times, and the share of computing.
-
-`worker_communication.py` prints it, and docs/distributed.md has it with its assumptions.
-"""
+"""Expected cost of a step on several GPUs, with the assumptions of docs/distributed.md."""
 
 import dataclasses
 
 # The paper's models with a vocabulary of 37,000, and the tokens of a step (Table 3, section 5.1).
 WEIGHTS = {"base": 63_045_632, "big": 214_171_648}
 STEP_TOKENS = 25_000
-# What is reached of a peak: of the matrix units, and of a link.
+# Shares of the peak that are reached.
 COMPUTE_SHARE, LINK_SHARE = 0.3, 0.8
 NETWORK = 100e9 / 8
 
 
 @dataclasses.dataclass(frozen=True)
 class Gpu:
-    """A kind of GPU.
+    """A kind of GPU."""
 
-    Attributes:
-      flops: peak of the matrix units in bfloat16, operations a second.
-      link: NVLink's bandwidth in one direction, bytes a second.
-    """
-
-    flops: float
-    link: float
+    flops: float  # Peak in bfloat16, operations per second.
+    link: float  # NVLink in one direction, bytes per second.
 
 
 GPUS = {"A100": Gpu(312e12, 300e9), "H100": Gpu(989e12, 450e9)}
 
 
 def ring_bytes(weights: int, replicas: int, bytes_a_weight: int = 4) -> float:
-    """Returns the bytes that each replica sends in a step: a ring sends all but its own part twice.
-
-    Args:
-      weights: number of weights.
-      replicas: number of replicas.
-      bytes_a_weight: 4, or 2 where gradients are exchanged in bfloat16.
-    """
+    """Returns the bytes that each replica sends in a step: all parts but its own, twice."""
     return 2 * (replicas - 1) / replicas * weights * bytes_a_weight
 
 
 def step_seconds(weights: int, tokens: int, gpu: Gpu, replicas: int) -> float:
-    """Returns the expected time of a step's computation: 6 operations a weight and token."""
+    """Returns the expected seconds of computing a step: 6 operations per weight and token."""
     return 6 * weights * tokens / (gpu.flops * COMPUTE_SHARE * replicas)
 
 
 def expected_rows() -> list[str]:
-    """Returns the table of what is expected, as Markdown."""
+    """Returns the table as lines of Markdown."""
     names = "model,GPUs,exchanged in,bytes a GPU sends,tokens a step,computing ms,exchanging ms"
     columns = [*names.split(","), "efficiency"]
     rows = [f"| {' | '.join(columns)} |", "|" + "---|" * len(columns)]

@@ -1,12 +1,10 @@
-"""What workers exchange: measured between two here, and expected on GPUs.
+"""Communication between workers: expected on GPUs, and measured between two processes here.
 
     python benchmarks/worker_communication.py [--measure=false] [--reduction_dtype=bfloat16]
 
-Measured: two workers on this machine train a model of two layers and d_model 256. Each times its
-whole step, and the exchange of gradients alone with nothing else to do; both use the same cores, so
-this is no measurement of a network. The bytes that pass between them in a step are counted by the
-machine's loopback interface. Expected: a table from the sizes of the models and from what
-docs/distributed.md assumes.
+Two workers on this machine train a model with two layers and d_model 256. Each times its whole step
+and the exchange of gradients alone; both share the cores, so this does not measure a network. The
+bytes exchanged per step are those of the loopback interface.
 """
 
 import itertools
@@ -19,23 +17,24 @@ from pathlib import Path
 
 import numpy as np
 from absl import app, flags, logging
+from measuring import median_seconds
 from scaling import expected_rows, ring_bytes
-from turns import median_seconds
 
 from t2t_keras.environment import prepare_tensorflow
 
 prepare_tensorflow()
 
-_MEASURE = flags.DEFINE_boolean("measure", True, "Measures between two workers here as well.")
-_ROUNDS = flags.DEFINE_integer("rounds", 10, "Rounds; the median counts.", 1)
-_TOKENS = flags.DEFINE_integer("tokens", 2048, "Target tokens of a measured step.", 64)
-_REDUCTION = flags.DEFINE_string("reduction_dtype", "float32", "Measured: what is exchanged.")
+_MEASURE = flags.DEFINE_boolean("measure", True, "Measure between two workers as well.")
+_ROUNDS = flags.DEFINE_integer("rounds", 10, "Number of rounds, whose median is printed.", 1)
+_TOKENS = flags.DEFINE_integer("tokens", 2048, "Target tokens of a step.", 64)
+_REDUCTION = flags.DEFINE_string(
+    "reduction_dtype", "float32", "Type in which gradients are exchanged."
+)
 
 
 def main(_) -> None:
-    """Prints both; or is one of the two workers."""
+    """Prints the table and starts the two workers, or is one of them."""
     if "TF_CONFIG" in os.environ:
-        # TensorFlow says of each exchange that it takes place.
         logging.set_verbosity(logging.WARNING)
         _worker()
         return
@@ -63,11 +62,11 @@ def _worker() -> None:
     import tensorflow as tf
 
     from t2t_keras import registry
-    from t2t_keras.data.batches import ElsewhereArrays, TokenArrays
+    from t2t_keras.data.batches import Batch, RemoteBatch
     from t2t_keras.models.transformer import Transformer
-    from t2t_keras.training.cluster import cluster_from_environment
-    from t2t_keras.training.devices import multi_worker_strategy
-    from t2t_keras.training.tensorflow_step import TensorFlowStep
+    from t2t_keras.training.backends.devices import multi_worker_strategy
+    from t2t_keras.training.backends.tensorflow import TensorFlowStep
+    from t2t_keras.training.distributed.cluster import cluster_from_environment
 
     cluster = cluster_from_environment()
     strategy = multi_worker_strategy(cluster, 0)
@@ -90,8 +89,8 @@ def _worker() -> None:
         return strategy.experimental_local_results(strategy.run(replica_exchange))[0]
 
     rows = np.random.default_rng(1).integers(3, 8000, (_TOKENS.value // 64, 32), np.int32)
-    parts = [ElsewhereArrays(rows.size)] * 2
-    parts[cluster.index] = TokenArrays(rows, rows)
+    parts = [RemoteBatch(rows.size)] * 2
+    parts[cluster.index] = Batch(rows, rows)
     steps = itertools.count()
     times = median_seconds(
         {
@@ -103,9 +102,9 @@ def _worker() -> None:
     before = _loopback_bytes()
     for _ in range(_ROUNDS.value):
         float(step.update(next(steps), [parts])["loss"])
-    # What one sends the other receives: the interface counts what each of both has sent.
+    # The interface counts what both have sent.
     passed = (_loopback_bytes() - before) / _ROUNDS.value / 2
-    if cluster.is_chief:
+    if cluster.index == 0:
         whole, alone = times["step"], times["exchange"]
         print(
             f"2 workers on {os.cpu_count()} cores, {step.model.count_params():,} weights, "

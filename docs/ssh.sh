@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# ssh.sh HOST...: one worker on each host, over ssh; the first is the chief.
-# All hosts have t2t-trainer at the same place as this one, and see the working directory (NFS or the like).
+# ssh.sh HOST...: start one worker on each host over ssh; the first is the chief.
+# All hosts have t2t-trainer in the same place as this one and share the working directory (NFS).
 #   ./ssh.sh gpu01 gpu02 gpu03 gpu04
-# It ends when all workers have ended, with the highest of their exit statuses. Ctrl-C or SIGTERM
-# stops them all after the same step, saved.
+# Exits when all workers have, with the highest of their exit statuses. Ctrl-C or SIGTERM saves and
+# stops all of them after the same step.
 set -uo pipefail
-[ $# -ge 2 ] || { echo "Give at least two hosts." >&2; exit 2; }
+[ $# -ge 2 ] || { echo "expected at least two hosts, got $#" >&2; exit 2; }
 
 port=2222
 trainer=$(command -v t2t-trainer) || { echo "t2t-trainer is not on the PATH." >&2; exit 2; }
@@ -26,9 +26,15 @@ for host in "$@"; do
     workers+=($!)
     index=$((index + 1))
 done
-# One worker that is told tells the others.
-stop() { ssh "$1" "kill -TERM \$(cat '$PWD/logs/worker-0.pid')"; }
-trap 'stop "$1"' INT TERM
+# All, since a worker that still waits for others to start cannot pass the signal on.
+stop() {
+    local index=0 host
+    for host in "$@"; do
+        ssh "$host" "kill -TERM \$(cat '$PWD/logs/worker-$index.pid')"
+        index=$((index + 1))
+    done
+}
+trap 'stop "$@"' INT TERM
 
 status=0
 for worker in "${workers[@]}"; do

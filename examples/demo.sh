@@ -33,5 +33,9 @@ say "5. Export: a SavedModel that takes text and gives text."
 t2t-exporter --output_dir="$runs/averaged" --export_dir="$runs/export"
 
 say "6. A fresh process with TensorFlow and TensorFlow Text only translates a sentence."
+# TensorFlow's own lines are shown only if it fails.
 python examples/translate_with_savedmodel.py "$runs"/export/*/ \
-    "The clever student buys two red books because she likes to read."
+    "The clever student buys two red books because she likes to read." 2>"$runs/serving.log" || {
+    cat "$runs/serving.log" >&2
+    exit 1
+}

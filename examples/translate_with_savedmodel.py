@@ -1,4 +1,4 @@
-"""Translates sentences with an exported model; needs only TensorFlow and TensorFlow Text.
+"""Translate sentences with an exported model; needs only TensorFlow and TensorFlow Text.
 
 python translate_with_savedmodel.py EXPORT_DIR/VERSION "A sentence." "Another one."
 """
@@ -6,12 +6,15 @@ python translate_with_savedmodel.py EXPORT_DIR/VERSION "A sentence." "Another on
 import sys
 
 import tensorflow as tf
-import tensorflow_text  # noqa: F401 - gives TensorFlow the operators of the vocabulary
+import tensorflow_text  # noqa: F401 - registers the operators of the vocabulary
 
 
 def main(model_dir: str, *sentences: str) -> None:
     """Prints the translation and the score of each sentence."""
-    translate = tf.saved_model.load(model_dir).signatures["serving_default"]
+    model = tf.saved_model.load(model_dir)
+    translate = model.signatures.get("serving_default")
+    if not translate or not {"translation", "score"} <= set(translate.structured_outputs):
+        sys.exit(f"{model_dir} has no signature serving_default with translation and score.")
     result = translate(text=tf.constant(sentences))
     for sentence, translation, score in zip(
         sentences, result["translation"].numpy(), result["score"].numpy(), strict=True

@@ -1,1 +1,17 @@
-"""The registered hyperparameter sets."""
+"""The registered hyperparameter sets; called, `t2t_keras.hparams("name")`, the one of that name."""
+
+import sys
+import types
+
+from t2t_keras import registry
+
+
+class _CallableModule(types.ModuleType):
+    """Python stores a subpackage in its package: in the place of the function of that name."""
+
+    def __call__(self, name, overrides="", **changes):
+        """See `t2t_keras.registry.hparams`."""
+        return registry.hparams(name, overrides, **changes)
+
+
+sys.modules[__name__].__class__ = _CallableModule

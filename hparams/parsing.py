@@ -2,7 +2,8 @@
 
 import dataclasses
 
-from t2t_keras.hparams.transformer import transformer_base, transformer_tiny
+from t2t_keras.hparams.small import transformer_tiny
+from t2t_keras.hparams.transformer import transformer_base
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.registry import register_hparams
 
@@ -12,8 +13,7 @@ def transformer_parsing_base() -> HParams:
     r"""4 layers, d_model 1024, the rest as base: 91.3 F1 on WSJ section 23, WSJ only (Table 4).
 
     The paper chose dropouts and learning rate on section 22 without stating them. Dropouts and
-    warm-up are tensor2tensor's, the learning rate is section 5.3's. max_length is longer because
-    trees are longer than sentences.
+    warm-up are tensor2tensor's, the learning rate is section 5.3's; trees need a longer max_length.
 
         t2t-trainer --problem=parsing_wsj --data_dir=data --output_dir=runs/parsing_base \
             --hparams_set=transformer_parsing_base
@@ -33,7 +33,7 @@ def transformer_parsing_base() -> HParams:
 def transformer_parsing_big() -> HParams:
     r"""The model of `transformer_parsing_base` with less dropout, for the 17M silver trees.
 
-    Semi-supervised: 92.7 F1 (Table 4). tensor2tensor's dropouts of 0.1 and the paper's warmup.
+    Semi-supervised: 92.7 F1 (Table 4). tensor2tensor's dropouts of 0.1, the paper's warm-up.
 
         t2t-trainer --problem=parsing_wsj_semi --data_dir=data --output_dir=runs/parsing_big \
             --hparams_set=transformer_parsing_big
@@ -53,7 +53,7 @@ def transformer_parsing_small() -> HParams:
     return dataclasses.replace(
         transformer_tiny(),
         num_layers=4,
-        # Without it, attention to the sentence takes twice as many steps to come.
+        # Without it, the model takes twice as many steps to attend to the sentence.
         pre_norm=True,
         # 0.6 · 128^-0.5 · 1000^-0.5 = 0.0017.
         learning_rate=0.6,

@@ -1,16 +1,16 @@
-"""The lineage's tasks on binary digits: small, exact, and quick to learn or to fail.
+"""Tasks of tensor2tensor on binary digits: small, exact, and quick to learn or to fail.
 
-Lengths, sizes and distributions are tensor2tensor's; a line is the digits, as in "0110". The dev
+Lengths, sizes and distributions are its own; a line is the digits, as in "0110". The dev
 set has sequences up to ten times as long as training: with `dev_length=40` it measures what was
 learned, without it whether that holds for greater lengths.
 """
 
 import dataclasses
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import ClassVar
 
-from t2t_keras.data.problem import Alignment, Problem
+from t2t_keras.data.problem import Problem
 from t2t_keras.registry import register_problem
 from t2t_keras.settings import setting
 
@@ -39,7 +39,13 @@ class _Algorithmic(Problem):
             yield self.pair(generator, longest)
 
     def pair(self, generator: random.Random, longest: int) -> tuple[str, str]:
-        """Draws an input of at most `longest` characters and its output."""
+        """Draws an input of at most `longest` characters, and its output."""
+        length = generator.randint(1, longest)
+        digits = f"{generator.getrandbits(length):0{length}b}"
+        return digits, self.output(digits)
+
+    def output(self, digits: str) -> str:
+        """Returns what is right for an input."""
         raise NotImplementedError
 
     @property
@@ -47,13 +53,7 @@ class _Algorithmic(Problem):
         """A digit is a token."""
         return "char"
 
-    def score(
-        self,
-        hypotheses: Sequence[str],
-        references: Sequence[str],
-        sources: Sequence[str] = (),
-        alignments: Sequence[Alignment | None] | None = None,
-    ):
+    def score(self, hypotheses, references, sources=(), alignments=None):
         """Returns BLEU over digits; its report also gives the share of exact outputs."""
         score = super().score(hypotheses, references)
         exact = sum(map(str.__eq__, hypotheses, references))
@@ -62,21 +62,14 @@ class _Algorithmic(Problem):
         return dataclasses.replace(score, report=f"{line}\n{score.report}")
 
 
-def _binary(generator: random.Random, longest: int) -> str:
-    """Draws a length from 1 to `longest`, then so many binary digits."""
-    length = generator.randint(1, longest)
-    return f"{generator.getrandbits(length):0{length}b}"
-
-
 @register_problem
 @dataclasses.dataclass(frozen=True)
 class AlgorithmicIdentityBinary40(_Algorithmic):
     """Copies binary digits: train up to 40 of them, dev up to 400."""
 
-    def pair(self, generator: random.Random, longest: int) -> tuple[str, str]:
-        """Draws digits and gives them twice."""
-        digits = _binary(generator, longest)
-        return digits, digits
+    def output(self, digits: str) -> str:
+        """Returns the digits."""
+        return digits
 
 
 @register_problem
@@ -84,10 +77,9 @@ class AlgorithmicIdentityBinary40(_Algorithmic):
 class AlgorithmicReverseBinary40(_Algorithmic):
     """Reverses binary digits: train up to 40 of them, dev up to 400."""
 
-    def pair(self, generator: random.Random, longest: int) -> tuple[str, str]:
-        """Draws digits and gives them forwards and backwards."""
-        digits = _binary(generator, longest)
-        return digits, digits[::-1]
+    def output(self, digits: str) -> str:
+        """Returns the digits backwards."""
+        return digits[::-1]
 
 
 @register_problem

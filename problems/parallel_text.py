@@ -1,15 +1,15 @@
-"""The user's own parallel text."""
+"""Your own parallel text."""
 
 import dataclasses
 import itertools
 from pathlib import Path
 
-from t2t_keras.data.problem import ParallelFiles, Problem, SourceFile
+from t2t_keras.data.problem import Problem
 from t2t_keras.errors import UserError
 from t2t_keras.registry import register_problem
 from t2t_keras.settings import setting
-
-_PACKINGS = ("", ".gz")
+from t2t_keras.text.formats import PACKED
+from t2t_keras.text.sources import ParallelFiles, SourceFile
 
 
 @register_problem
@@ -22,7 +22,7 @@ class ParallelText(Problem):
     that it was trained with.
 
     Each split may also come as train.tsv (source<tab>target), train.tmx, train.en.sgm with
-    train.de.sgm, or train-src.en.sgm with train-ref.de.sgm; and each file as its .gz.
+    train.de.sgm, or train-src.en.sgm with train-ref.de.sgm; and any of these files as its .gz.
     """
 
     train: str = setting("train", "training files without their endings; + between several")
@@ -40,18 +40,20 @@ class ParallelText(Problem):
         languages = (self.source_language, self.target_language)
         if not all(languages) or len(set(languages)) < 2:
             raise UserError(
-                f"{self.name or 'parallel_text'} needs two languages; source_language="
-                f"'{languages[0]}' and target_language='{languages[1]}' came. Give them as "
+                f"{self.name or 'parallel_text'} needs two languages, got source_language="
+                f"'{languages[0]}' and target_language='{languages[1]}'. Give them as "
                 f'--problem_config="source_language=en,target_language=de".'
             )
         splits = {}
         for split in ("train", "dev", "test"):
             stems = [stem.strip() for stem in getattr(self, split).split("+")]
-            found = [_found(stem, languages, tmp_dir) for stem in stems]
+            found = [_names(stem, languages, tmp_dir) for stem in stems]
             if split != "test" or stems != ["test"] or found != [None]:
                 splits[split] = [
-                    pair or _formats(stem, languages)[0][0]
-                    for stem, pair in zip(stems, found, strict=True)
+                    _parallel(
+                        names or (f"{stem}.{languages[0]}", f"{stem}.{languages[1]}"), languages
+                    )
+                    for stem, names in zip(stems, found, strict=True)
                 ]
         return splits
 
@@ -61,49 +63,47 @@ class ParallelText(Problem):
         return "" if files == split else f"{files} ({lines:,} lines)"
 
 
-def _found(stem: str, languages: tuple[str, str], tmp_dir: Path) -> ParallelFiles | None:
-    """Returns the files of a text that are there, in whichever format; None if there are none."""
-    whole, halves = [], []
-    for names in _formats(stem, languages):
-        there = [
-            (pair, [(tmp_dir / file.name).exists() for file in (pair.source, pair.target)])
-            for pair in names
-        ]
-        whole += [pair for pair, sides in there if all(sides)][:1]
-        halves += [pair for pair, sides in there if any(sides)]
-    if len(whole) > 1:
-        names = " and ".join(f"{pair.source.name}, {pair.target.name}" for pair in whole[:2])
+def _names(stem: str, languages: tuple[str, str], tmp_dir: Path) -> tuple[str, str] | None:
+    """Returns the files of a text, in whichever format and packing; None if there are none."""
+    complete, halves = [], []
+    for pairs in _formats(stem, *languages):
+        of_format = []
+        for pair in pairs:
+            packed = [[name + packing for packing in ("", PACKED)] for name in pair]
+            found = [[name for name in names if (tmp_dir / name).exists()] for names in packed]
+            if all(found):
+                of_format = of_format or sorted(set(itertools.product(*found)))
+            elif any(found):
+                halves.append(
+                    tuple((*names, name)[0] for names, name in zip(found, pair, strict=True))
+                )
+        complete += of_format
+    if len(complete) > 1:
+        names = " and ".join(", ".join(dict.fromkeys(pair)) for pair in complete)
         raise UserError(
             f"{tmp_dir} has {stem} in more than one format: {names}. Keep one of them there."
         )
-    # Half a pair is taken too, so that the missing half is asked for by its name.
-    return next(iter(whole + halves), None)
+    # Half a pair counts too, so that the missing half is asked for by its name.
+    return next(iter(complete + halves), None)
 
 
-def _formats(stem: str, languages: tuple[str, str]) -> list[list[ParallelFiles]]:
-    """Returns the names that a text may have, by format; in a format the first names win."""
-    source, target = languages
-    formats = [
-        [(f"{stem}.{source}{ending}", f"{stem}.{target}{ending}")]
-        for ending in ("", ".sgm", ".sgml")
-    ]
+def _formats(stem: str, source: str, target: str) -> list[list[tuple[str, str]]]:
+    """Returns the names that a text may have, by format; the first in a format win."""
+    endings = ("", ".sgm", ".sgml")
     # Some years published each side of a test set as a source only.
-    formats.append(
+    kinds = (("src", "ref"), ("src", "src"), ("ref", "src"))
+    return [
+        *([(f"{stem}.{source}{ending}", f"{stem}.{target}{ending}")] for ending in endings),
         [
             (f"{stem}-{first}.{source}.sgm", f"{stem}-{second}.{target}.sgm")
-            for first, second in (("src", "ref"), ("src", "src"), ("ref", "src"))
-        ]
-    )
-    # As in news-commentary-v14.de-en.tsv: the name tells the order of the columns.
-    columns = languages[::-1] if stem.endswith(f".{target}-{source}") else languages
-    return [
-        [
-            ParallelFiles(SourceFile(first + packing), SourceFile(second + packing))
-            for first, second in names
-        ]
-        for names, packing in itertools.product(formats, _PACKINGS)
-    ] + [
-        [ParallelFiles(file, file, order)]
-        for ending, order in ((".tsv", columns), (".tmx", languages))
-        for file in (SourceFile(stem + ending + packing) for packing in _PACKINGS)
+            for first, second in kinds
+        ],
+        *([(f"{stem}{ending}",) * 2] for ending in (".tsv", ".tmx")),
     ]
+
+
+def _parallel(names: tuple[str, str], languages: tuple[str, str]) -> ParallelFiles:
+    # As in news-commentary-v14.de-en.tsv: the name tells the order of the columns.
+    swapped = ".{1}-{0}.tsv".format(*languages) in names[0]
+    files = map(SourceFile, names)
+    return ParallelFiles(*files, languages[::-1] if swapped else languages)

@@ -1,8 +1,8 @@
 """English constituency parsing (section 6.3): sentences in, trees out.
 
-A source is a sentence's words, tokenised as its treebank has them; a target is its tree as symbols
-(`t2t_keras.trees.symbols`), each one piece of the vocabulary that words and symbols share. What
-the model writes becomes a tree over the words, and F1 is evalb's.
+A source is the words of a sentence, tokenised as in its treebank; a target is its tree as symbols
+(`t2t_keras.parsing.symbols`), each one piece of the vocabulary that words and symbols share. The
+model's output becomes a tree over the words, and F1 is evalb's.
 """
 
 import dataclasses
@@ -12,56 +12,55 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from t2t_keras.data.problem import Alignment, Problem
-from t2t_keras.data.tokenizer import Tokenizer
-from t2t_keras.decoding.word_alignment import in_order
+from t2t_keras.data.problem import Problem
 from t2t_keras.errors import UserError
+from t2t_keras.parsing.chunks import TreeChunk, chunk_symbols, tree_chunks
+from t2t_keras.parsing.score import reference_trees, score_parses
+from t2t_keras.parsing.symbols import is_tag, rebuilt, symbols_among, symbols_of, words_of
+from t2t_keras.parsing.tree import bracketed
+from t2t_keras.parsing.treebank import files_below, split_files
 from t2t_keras.registry import register_problem
 from t2t_keras.settings import setting
-from t2t_keras.trees.chunks import TreeChunk, chunk_symbols, tree_chunks
-from t2t_keras.trees.penn_treebank import files_below, split_files
-from t2t_keras.trees.symbols import is_tag, rebuilt, symbols_among, symbols_of, words_of
-from t2t_keras.trees.tree import bracketed
+from t2t_keras.text.alignment import Alignment, in_order
+from t2t_keras.text.tokenizer import Tokenizer
 
-# The name of what another parser made of unlabelled text.
+# The name of the trees that another parser made of unlabelled text.
 _SILVER = "silver"
 
 
 @dataclasses.dataclass(frozen=True)
 class _Parsing(Problem):
-    """All parsing problems; they differ in where the trees stand."""
+    """All parsing problems; they differ in the files of their trees."""
 
     source_language: str = "en"
     target_language: str = "trees"
     vocab_size: int = setting(16_000, "ids that words and symbols share (section 6.3)", minimum=4)
     vocab_lines: int = setting(
         1_000_000,
-        "most training trees, evenly spread, whose words the vocabulary is learned from",
+        "number of training trees, evenly spread, whose words the vocabulary is learned from",
         minimum=1,
     )
     # The pieces of symbols begin with a space, which "char" vocabularies do not have in pieces.
     vocab_kind: str = setting("bpe", "how the vocabulary is learned", choices=("bpe", "unigram"))
-    # The symbols of a run's vocabulary; none where no vocabulary is at hand.
+    # The symbols of the vocabulary; none without a vocabulary.
     known: frozenset[str] = frozenset()
 
     reversible: ClassVar[bool] = False
     # Section 6.3.
     decoding: ClassVar[Mapping[str, Any]] = {"beam_size": 21, "alpha": 0.3, "extra_length": 300}
-    finished_suffix: ClassVar[str] = "trees"
-    finished_by_alignment: ClassVar[bool] = True
-    unfinished: ClassVar[str] = (
-        "A translation is not a tree but what the model writes: brackets and tags, divided by "
-        "spaces, without the words, as `(S (NP (NNP) /NP) ... /S)`; it need not be balanced, nor "
-        "have a tag for each word. Sentences come as tokens with one space between, brackets as "
-        "-LRB- and -RRB-. With "
+    postprocessed_suffix: ClassVar[str] = "trees"
+    postprocess_by_alignment: ClassVar[bool] = True
+    raw_output: ClassVar[str] = (
+        "A translation is not a tree but the model's output: brackets and tags, divided by spaces, "
+        "without the words, as `(S (NP (NNP) /NP) ... /S)`; it may be unbalanced, or lack tags. "
+        "Sentences are tokens divided by one space, with brackets as -LRB- and -RRB-. With "
         '`problem = t2t_keras.problem("parsing_trees")`, '
-        "`problem.finished(sentence, translation, alignment)` makes the tree over the sentence's "
-        "words, whatever was written; it takes labels as they are. With "
-        "`t2t_keras.decoding.word_alignment`, what the signature `attention` gives for sentence "
-        "and translation, pieces decoded, and `layer = alignment_layer(weights.shape[1])`, the "
-        "alignment is `word_alignment(text_pieces[0], translation_pieces[0], "
-        "weights[0, layer].mean(axis=0), problem.aligned)`; left out, tags are those of one word "
-        "after the other, and one tag too few puts all that follow at the wrong word."
+        "`problem.postprocess(sentence, translation, alignment)` makes the tree over the words of "
+        "the sentence from any output. The alignment is that of `t2t_keras.text.alignment`: with "
+        "the outputs of the signature `attention` for sentence and translation, and "
+        "`layer = alignment_layer(weights.shape[1])`, it is `word_alignment(text_pieces[0], "
+        "translation_pieces[0], weights[0, layer].mean(axis=0), problem.align)`. Without it, tags "
+        "are those of one word after the other, and a missing tag shifts all that follow."
     )
 
     def tree_files(self, tmp_dir: Path) -> dict[str, list[Path]]:
@@ -79,39 +78,37 @@ class _Parsing(Problem):
         """Returns the brackets and tags of the training trees."""
         return chunk_symbols(chunks)
 
-    def prepared(self, source: str) -> str:
-        """Returns a line's words with a space between, brackets as -LRB- and -RRB-."""
+    def preprocess(self, source: str) -> str:
+        """Returns the words of a line, joined by spaces, with brackets as -LRB- and -RRB-."""
         return " ".join(words_of(source))
 
-    def aligned(self, target: Sequence[str], weights: np.ndarray) -> Alignment:
-        """Returns which word each tag is of: in their order, with the most attention in all."""
+    def align(self, target: Sequence[str], weights: np.ndarray) -> Alignment:
+        """Returns the word of each tag: the alignment in order with the most attention in all."""
         tags = [number for number, symbol in enumerate(target) if is_tag(symbol, self.known)]
         return [(word, tags[row]) for word, row in in_order(weights[tags])]
 
-    def finished(self, source: str, output: str, alignment: Alignment | None = None) -> str:
-        """Returns the tree over the line's words, in brackets; "" where it has none.
+    def postprocess(self, source: str, output: str, alignment: Alignment | None = None) -> str:
+        """Returns the tree over the words of a line, in brackets; "" for a line without words.
 
-        Without an alignment, the tags are taken as those of one word after the other.
+        Without an alignment, the tags are those of one word after the other.
         """
         words = words_of(source)
         tree, _ = rebuilt(symbols_of(output), words, self.known, alignment)
         return bracketed(tree) if words else ""
 
-    def finished_references(
+    def postprocess_references(
         self, sources: Sequence[str], references: Sequence[str]
     ) -> Sequence[str]:
-        """Returns the right trees in brackets, one a line, as t2t-evalb takes them.
+        """Returns the right trees in brackets, one a line, as t2t-evalb reads them.
 
         Raises:
           UserError: a reference is no tree over its source's words.
         """
-        from t2t_keras.evaluation.parses import reference_trees
-
         trees = reference_trees(references, map(words_of, sources))
         return [bracketed(tree) if tree.children else "" for tree in trees]
 
     def with_vocabulary(self, tokenizer: Tokenizer) -> Problem:
-        """Returns the problem that knows the symbols there are: to it any other is none."""
+        """Returns the problem that knows which symbols the vocabulary has."""
         return dataclasses.replace(self, known=symbols_among(tokenizer.vocabulary()))
 
     @property
@@ -119,40 +116,27 @@ class _Parsing(Problem):
         """Symbols are scored as trees, not as text."""
         return "none"
 
-    def score(
-        self,
-        hypotheses: Sequence[str],
-        references: Sequence[str],
-        sources: Sequence[str] = (),
-        alignments: Sequence[Alignment | None] | None = None,
-    ):
+    def score(self, hypotheses, references, sources=(), alignments=None):
         """Returns F1 of the trees over the words of the sources.
 
         Raises:
           UserError: a reference is no tree over its source's words.
         """
-        from t2t_keras.evaluation.parses import score_parses
-
         return score_parses(hypotheses, references, sources, self.known, alignments)
 
 
 @register_problem
 @dataclasses.dataclass(frozen=True)
 class ParsingTrees(_Parsing):
-    """Your own trees: train.trees, dev.trees and, where there is one, test.trees in --tmp_dir."""
+    """Your own trees: train.trees, dev.trees and, optionally, test.trees in --tmp_dir."""
 
     def tree_files(self, tmp_dir: Path) -> dict[str, list[Path]]:
-        """Returns the files; the test set is there if its file is.
-
-        Raises:
-          UserError: train.trees or dev.trees is missing.
-        """
+        """See the class."""
         files = {split: tmp_dir / f"{split}.trees" for split in ("train", "dev", "test")}
         missing = [str(files[split]) for split in ("train", "dev") if not files[split].exists()]
         if missing:
             raise UserError(
-                f"{' and '.join(missing)} cannot be found. Give --tmp_dir the directory with the "
-                f"trees, in brackets as the Penn Treebank has them."
+                f"Expected {' and '.join(missing)}: trees in brackets, as in the Penn Treebank."
             )
         return {split: [path] for split, path in files.items() if path.exists()}
 
@@ -171,10 +155,7 @@ class ParsingWsj(_Parsing):
     """The Penn Treebank's Wall Street Journal: sections 02-21, dev 22, test 23 (Table 4)."""
 
     def tree_files(self, tmp_dir: Path) -> dict[str, list[Path]]:
-        """Returns the `.mrg` files of the sections, wherever below `tmp_dir` they stand.
-
-        Those of a parser, for `parsing_wsj_semi`, are not taken.
-        """
+        """Returns the `.mrg` files of the sections, without those for `parsing_wsj_semi`."""
         return split_files(tmp_dir, besides=tmp_dir / _SILVER)
 
 
@@ -186,19 +167,13 @@ class ParsingWsjSemi(_Parsing):
     vocab_size: int = setting(32_000, "ids that words and symbols share (section 6.3)", minimum=4)
 
     def tree_files(self, tmp_dir: Path) -> dict[str, list[Path]]:
-        """Returns the sections' files, and those of the parser's trees after those of train.
-
-        Raises:
-          UserError: there are no such trees, or both a file and a folder.
-        """
+        """Returns the files of the sections, and for train those of the parser after them."""
         file, folder = tmp_dir / f"{_SILVER}.trees", tmp_dir / _SILVER
         inside = files_below(folder) if folder.is_dir() else []
         if file.exists() == bool(inside):
             raise UserError(
-                f"{file} and {folder} are both there: leave one."
-                if inside
-                else f"There are no trees of a parser in {tmp_dir}: put them there as {file.name}, "
-                f"or as files in a folder {folder.name}."
+                f"Expected a parser's trees either in {file} or in files in {folder}, got "
+                f"{'both' if inside else 'neither'}."
             )
         splits = split_files(tmp_dir, besides=folder)
         return {**splits, "train": [*splits["train"], *(inside or [file])]}

@@ -3,52 +3,26 @@
 import dataclasses
 from pathlib import Path
 
-from t2t_keras.data.problem import ParallelFiles, Problem, SourceFile
+from t2t_keras.data.problem import Problem
 from t2t_keras.errors import UserError
 from t2t_keras.registry import register_problem
 from t2t_keras.settings import setting
+from t2t_keras.text.sources import ParallelFiles, SourceFile
 
-_ADDRESS = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/{name}.gz"
+_URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/{name}.gz"
 _SPLITS = {"train": "train", "dev": "val", "test": "test_2016_flickr"}
-# Raw files, unpacked: bytes and SHA-256.
-_RAW_FILES = {
-    "train.en": (
-        1_801_238,
-        "460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6",
-    ),
-    "val.en": (
-        63_297,
-        "1f2a23d992769b5b3d209b0a10dd0b77c08cceb1f20dfb97ed0aafa49d107227",
-    ),
-    "test_2016_flickr.en": (
-        62_076,
-        "399a4382932c1aadd3ceb9bef1008d388a64c76d4ae4e9d4728c6f4301cac182",
-    ),
-    "train.de": (
-        2_110_398,
-        "2c2b73fd2b548fbcde3a875e0a78d6ee94d498bfdee6bd3eae3945779e9ddf72",
-    ),
-    "val.de": (
-        75_981,
-        "660e09eb7e1da2f856ea13ee5ad3cf6d36b3d5b0b733c857e94c5747a3dfc660",
-    ),
-    "test_2016_flickr.de": (
-        70_649,
-        "4be6b5b3236b79c25475c6bb829800a7ce559e9ba7a1f6c2394fe4d40be46d16",
-    ),
-    "train.fr": (
-        2_111_303,
-        "5925a3c18f1587b6b54b87743106e6e8ab93618edb6f65d19eac0621f853a10d",
-    ),
-    "val.fr": (
-        73_924,
-        "5304e444d842e962b2dda4d816b70b22a1765b15401642b7ca37a67477e708dc",
-    ),
-    "test_2016_flickr.fr": (
-        72_261,
-        "cb3160d69b002bb638e66cc7612fcd56cb0af82eadc9c142dedc438afb885ef6",
-    ),
-}
+# Raw files, unpacked: name, bytes, SHA-256.
+_RAW_FILES = """
+train.en 1801238 460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6
+val.en 63297 1f2a23d992769b5b3d209b0a10dd0b77c08cceb1f20dfb97ed0aafa49d107227
+test_2016_flickr.en 62076 399a4382932c1aadd3ceb9bef1008d388a64c76d4ae4e9d4728c6f4301cac182
+train.de 2110398 2c2b73fd2b548fbcde3a875e0a78d6ee94d498bfdee6bd3eae3945779e9ddf72
+val.de 75981 660e09eb7e1da2f856ea13ee5ad3cf6d36b3d5b0b733c857e94c5747a3dfc660
+test_2016_flickr.de 70649 4be6b5b3236b79c25475c6bb829800a7ce559e9ba7a1f6c2394fe4d40be46d16
+train.fr 2111303 5925a3c18f1587b6b54b87743106e6e8ab93618edb6f65d19eac0621f853a10d
+val.fr 73924 5304e444d842e962b2dda4d816b70b22a1765b15401642b7ca37a67477e708dc
+test_2016_flickr.fr 72261 cb3160d69b002bb638e66cc7612fcd56cb0af82eadc9c142dedc438afb885ef6
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,13 +47,9 @@ class _Multi30k(Problem):
     def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles]]:
         """Returns the files of the text form."""
         form = self.resolved(tmp_dir).text_form
+        languages = (self.source_language, self.target_language)
         return {
-            split: [
-                ParallelFiles(
-                    self._file(split, self.source_language, form),
-                    self._file(split, self.target_language, form),
-                )
-            ]
+            split: [ParallelFiles(*(self._file(split, language, form) for language in languages))]
             for split in _SPLITS
         }
 
@@ -91,25 +61,17 @@ class _Multi30k(Problem):
         """
         if self.text_form != "auto":
             return self
-        there = [
-            form
-            for form in ("raw", "tok")
-            if any(
-                (tmp_dir / self._file(split, language, form).name).exists()
-                for split in _SPLITS
-                for language in (self.source_language, self.target_language)
-            )
-        ]
+        there = []
+        for form in ("raw", "tok"):
+            pairs = dataclasses.replace(self, text_form=form).files(tmp_dir).values()
+            files = [file for (pair,) in pairs for file in (pair.source, pair.target)]
+            there += [form] * any((tmp_dir / file.name).exists() for file in files)
         if len(there) > 1:
             raise UserError(
                 f"{tmp_dir} has Multi30k raw (train.en) and tokenised (train.lc.norm.tok.en). "
                 f"Say which: --problem_config=text_form=raw or --problem_config=text_form=tok."
             )
         return dataclasses.replace(self, text_form=there[0] if there else "raw")
-
-    def undecided(self) -> tuple[str, ...]:
-        """The text form, while it is "auto"."""
-        return ("text_form",) if self.text_form == "auto" else ()
 
     @property
     def tokenize(self) -> str:
@@ -126,7 +88,9 @@ class _Multi30k(Problem):
         if form == "tok":
             return SourceFile(f"{_SPLITS[split]}.lc.norm.tok.{language}")
         name = f"{_SPLITS[split]}.{language}"
-        return SourceFile(name, _ADDRESS.format(name=name), *_RAW_FILES[name])
+        known = {row[0]: row[1:] for row in map(str.split, _RAW_FILES.strip().splitlines())}
+        size, sha256 = known[name]
+        return SourceFile(name, _URL.format(name=name), int(size), sha256)
 
 
 @register_problem

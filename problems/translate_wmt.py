@@ -1,62 +1,57 @@
 """The paper's translation tasks, WMT 2014 (section 5.1): English to German and to French."""
 
 import dataclasses
-from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from t2t_keras.data import tfds_text
-from t2t_keras.data.problem import Alignment, ParallelFiles, PreparedText, Problem, SourceFile
+from t2t_keras.data.problem import Problem
 from t2t_keras.registry import register_problem
 from t2t_keras.settings import setting
+from t2t_keras.text.sources import ParallelFiles, SourceFile
+from t2t_keras.text.tfds import PreparedText, default_data_dir, manual_directory
 
-# As tensorflow-datasets has them: address, bytes, SHA-256.
-_EUROPARL = SourceFile(
-    "training-parallel-europarl-v7.tgz",
+
+def _archive(url: str, size: int | None = None, sha256: str = "", md5: str = "") -> SourceFile:
+    return SourceFile(url.rpartition("/")[2], url, size, sha256, md5)
+
+
+# As tensorflow-datasets has them.
+_EUROPARL = _archive(
     "http://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz",
     657_632_379,
     "0224c7c710c8a063dfd893b0cc0830202d61f4c75c17eb8e31836103d27d96e7",
 )
-_COMMON_CRAWL = SourceFile(
-    "training-parallel-commoncrawl.tgz",
+_COMMON_CRAWL = _archive(
     "http://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz",
     918_311_367,
     "c7a74e2ea01ac6c920123108627e35278d4ccb5701e15428ffa34de86fa3a9e5",
 )
-_NEWS_COMMENTARY = SourceFile(
-    "training-parallel-nc-v9.tgz",
+_NEWS_COMMENTARY = _archive(
     "http://www.statmt.org/wmt14/training-parallel-nc-v9.tgz",
     80_418_416,
     "cb8953f292298e6877ae433c98912b927cb0766b303f4540512ddd286c748485",
 )
-_UNITED_NATIONS = SourceFile(
-    "training-parallel-un.tgz",
+_UNITED_NATIONS = _archive(
     "http://www.statmt.org/wmt13/training-parallel-un.tgz",
     2_365_634_246,
     "29141b5c1eba149a94f7a59d3b1a834b2e47fe0f8758d68dcd77a3d3f497ee47",
 )
-_GIGA = SourceFile(
-    "training-giga-fren.tar",
+_GIGA = _archive(
     "http://www.statmt.org/wmt10/training-giga-fren.tar",
     2_595_102_720,
     "3ff8319f6919393520559bfbc7ad6a747ec81b3abc7be9993b338d4b017b4d9a",
 )
-_DEV = SourceFile(
-    "dev.tgz",
+_DEV = _archive(
     "http://data.statmt.org/wmt19/translation-task/dev.tgz",
     38_654_961,
     "7a7deccf82ebb05ba508dba5eb21356492224e8f630ec4f992132b029b4b25e7",
 )
-# As sacreBLEU has them: address, MD5.
-_TEST_FULL = SourceFile(
-    "test-full.tgz",
-    "https://statmt.org/wmt14/test-full.tgz",
-    md5="a8cd784e006feb32ac6f3d9ec7eb389a",
+# As sacreBLEU has them.
+_TEST_FULL = _archive(
+    "https://statmt.org/wmt14/test-full.tgz", md5="a8cd784e006feb32ac6f3d9ec7eb389a"
 )
-_TEST_FILTERED = SourceFile(
-    "test-filtered.tgz",
-    "https://statmt.org/wmt14/test-filtered.tgz",
-    md5="84c597844c1542e29c2aff23aaee4310",
+_TEST_FILTERED = _archive(
+    "https://statmt.org/wmt14/test-filtered.tgz", md5="84c597844c1542e29c2aff23aaee4310"
 )
 
 # Editions of dev.tgz differ in whether they have newstest2013 as plain text too.
@@ -88,57 +83,42 @@ class _Wmt14(Problem):
 
     # Each archive with the stem of its two members, and what packs these.
     corpora: ClassVar[tuple[tuple[SourceFile, str, str], ...]] = ()
-    # Lines of each edition of newstest2014, the only one or the full one first, from English and to
-    # English.
+    # The edition of newstest2014, "" = the only one.
+    newstest2014: ClassVar[str] = ""
+    # Lines of each edition, from English and to English.
     editions: ClassVar[dict[str, tuple[int, int]]] = {"": (3003, 3003)}
     # In which papers report the task, besides sacreBLEU's.
     conventions: ClassVar[tuple[str, ...]] = ("tokenised",)
 
     def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles | PreparedText]]:
         """Returns the archives' members, or the splits of tensorflow-datasets."""
-        if self.resolved(tmp_dir).text_source == "tfds":
-            directory = tfds_text.default_data_dir()
-            prepared = PreparedText(
-                self._dataset(), "train", self._codes(), str(directory), self._archives()
-            )
-            archive = tfds_text.manual_directory(directory).absolute() / _DEV.name
-            if archive.exists():
-                # In the official order, which tensorflow-datasets does not keep.
-                official = dataclasses.replace(_DEV, name=str(archive))
-                return {
-                    "train": [prepared],
-                    "dev": [self._dev(official)],
-                    "test": [self._test(tmp_dir, official)],
-                }
-            splits = {
-                "train": [prepared],
-                "dev": [dataclasses.replace(prepared, split="validation")],
-                "test": [dataclasses.replace(prepared, split="test", has_entities=True)],
-            }
-            # Its test set is the full edition.
-            filtered = {"test": [self._test(tmp_dir)]} if self._edition() == "filtered" else {}
-            return splits | filtered
-        training = [
-            ParallelFiles(*(_member(archive, f"{stem}.{code}{packing}") for code in self._codes()))
-            for archive, stem, packing in self.corpora
-        ]
-        return {"train": training, "dev": [self._dev()], "test": [self._test(tmp_dir)]}
+        if self.resolved(tmp_dir).text_source == "archives":
+            training = [
+                ParallelFiles(*(_member(file, f"{stem}.{code}{packing}") for code in self._codes()))
+                for file, stem, packing in self.corpora
+            ]
+            return {"train": training, "dev": [self._dev()], "test": [self._test(tmp_dir)]}
+        prepared = self._prepared()
+        archive = manual_directory(prepared.data_dir).absolute() / _DEV.name
+        if archive.exists():
+            # In the official order, which tensorflow-datasets does not keep.
+            official = dataclasses.replace(_DEV, name=str(archive))
+            dev, test = self._dev(official), self._test(tmp_dir, official)
+        else:
+            dev = dataclasses.replace(prepared, split="validation")
+            test = dataclasses.replace(prepared, split="test", has_entities=True)
+            if self.newstest2014 == "filtered":
+                test = self._test(tmp_dir)  # That of tensorflow-datasets is the full edition.
+        return {"train": [prepared], "dev": [dev], "test": [test]}
 
     def resolved(self, tmp_dir: Path) -> Problem:
         """Decides by the files that are there where the text comes from."""
         if self.text_source != "auto":
             return self
-        archives = self._archives()
-        directory = tfds_text.default_data_dir()
-        in_tfds = tfds_text.is_prepared(self._dataset(), directory) or (
-            tfds_text.can_be_prepared(archives, directory)
-        )
-        here = any((tmp_dir / file.name).exists() for file in archives)
+        text = self._prepared()
+        in_tfds = text.prepared() or not text.missing_archives()
+        here = any((tmp_dir / file.name).exists() for file in text.archives)
         return dataclasses.replace(self, text_source="tfds" if in_tfds and not here else "archives")
-
-    def undecided(self) -> tuple[str, ...]:
-        """Where the text comes from, while it is "auto"."""
-        return ("text_source",) if self.text_source == "auto" else ()
 
     def text_name(self, split: str, lines: int) -> str:
         """Returns the test set's name, with its edition where there is more than one."""
@@ -146,21 +126,14 @@ class _Wmt14(Problem):
             return ""
         name, expected = "newstest2013", 3000
         if split == "test":
-            edition = self._edition()
-            name, expected = "newstest2014", self.editions[edition][self.reverse]
-            name += f", {edition} edition" if edition else ""
+            name, expected = "newstest2014", self.editions[self.newstest2014][self.reverse]
+            name += f", {self.newstest2014} edition" if self.newstest2014 else ""
         stated = "" if lines == expected else f"; as published it has {expected:,}"
         return f"{name} ({lines:,} lines{stated})"
 
-    def score(
-        self,
-        hypotheses: Sequence[str],
-        references: Sequence[str],
-        sources: Sequence[str] = (),
-        alignments: Sequence[Alignment | None] | None = None,
-    ):
+    def score(self, hypotheses, references, sources=(), alignments=None):
         """Returns the score, with BLEU under each convention in which papers report this task."""
-        from t2t_keras.evaluation.bleu import bleu
+        from t2t_keras.metrics.bleu import bleu
 
         return bleu(
             hypotheses, references, conventions=self.conventions, language=self.languages()[1]
@@ -174,7 +147,7 @@ class _Wmt14(Problem):
         return ParallelFiles(_member(archive, *source), _member(archive, *target))
 
     def _test(self, tmp_dir: Path, dev: SourceFile = _DEV) -> ParallelFiles:
-        archive = _TEST_FILTERED if self._edition() == "filtered" else _TEST_FULL
+        archive = _TEST_FILTERED if self.newstest2014 == "filtered" else _TEST_FULL
         if archive is _TEST_FULL and not (tmp_dir / archive.name).exists():
             archive = dev  # It has the full edition too.
         # Each direction has its own files, which differ where only one of them was filtered.
@@ -191,17 +164,14 @@ class _Wmt14(Problem):
             )
         )
 
-    def _archives(self) -> tuple[SourceFile, ...]:
-        return (*(archive for archive, _, _ in self.corpora), _DEV)
+    def _prepared(self) -> PreparedText:
+        """Returns the training set as tensorflow-datasets has it."""
+        dataset = f"wmt14_translate/{self.target_language}-{self.source_language}"
+        archives = (*(archive for archive, _, _ in self.corpora), _DEV)
+        return PreparedText(dataset, "train", self._codes(), default_data_dir(), archives)
 
     def _codes(self) -> tuple[str, str]:
         return self.source_language, self.target_language
-
-    def _edition(self) -> str:
-        return next(iter(self.editions))
-
-    def _dataset(self) -> str:
-        return f"wmt14_translate/{self.target_language}-{self.source_language}"
 
 
 def _member(archive: SourceFile, *names: str) -> SourceFile:
@@ -233,9 +203,6 @@ class TranslateEnde(_Wmt14):
         "filtered": (2737, 3003),
     }
     conventions: ClassVar[tuple[str, ...]] = ("tokenised", "compound_split")
-
-    def _edition(self) -> str:
-        return self.newstest2014
 
 
 @register_problem

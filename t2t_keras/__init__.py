@@ -21,13 +21,13 @@ _HOMES = {
     "problem": ("t2t_keras.registry", "problem"),
     "hparams": ("t2t_keras.registry", "hparams"),
     "generate_data": ("t2t_keras.data.generate", "generate"),
-    "train": ("t2t_keras.training.run_request", "train_problem"),
-    "average_checkpoints": ("t2t_keras.training.averaging", "average_run"),
-    "convert_npz_run": ("t2t_keras.training.npz_conversion", "convert_npz_run"),
+    "train": ("t2t_keras.experiment", "train"),
+    "average_checkpoints": ("t2t_keras.training.checkpoints.derived", "average_run"),
+    "convert_npz_run": ("t2t_keras.training.checkpoints.derived", "convert_npz_run"),
     "Translator": ("t2t_keras.decoding.translator", "Translator"),
-    "export": ("t2t_keras.serving.export", "export"),
-    "load_export": ("t2t_keras.serving.loaded", "load_export"),
-    "bleu": ("t2t_keras.evaluation.bleu", "bleu"),
+    "export": ("t2t_keras.serving.export.export", "export"),
+    "load_export": ("t2t_keras.serving.export.load", "load_export"),
+    "bleu": ("t2t_keras.metrics.bleu", "bleu"),
 }
 __all__ = [*_HOMES, "__version__"]
 

@@ -1,11 +1,24 @@
 """Settings that TensorFlow reads once, when it is first imported."""
 
+import contextlib
+import hashlib
+import importlib.abc
 import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from importlib import metadata
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+import t2t_keras
 
 _SETTINGS = {
     # oneDNN's matrix multiplication is off by default on CPUs without AVX-512. On one with AVX2
     # the projection to the vocabulary took half the time with it, a whole training step three
-    # quarters (benchmarks/train_speed.py --config=tiny).
+    # quarters (benchmarks/peer_speed.py --config=tiny).
     "TF_ENABLE_ONEDNN_OPTS": "1",
     # TensorFlow's own lines would bury what a command says; what stops it is raised as well.
     "TF_CPP_MIN_LOG_LEVEL": "3",
@@ -19,3 +32,132 @@ def prepare_tensorflow() -> None:
     """
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
+
+
+@contextlib.contextmanager
+def held_stderr() -> Iterator[None]:
+    """Holds standard error's file descriptor back; shows what was written to it after an error."""
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as held:
+        terminal = os.dup(2)
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            sys.stderr.flush()
+            held.seek(0)
+            os.write(terminal, held.read())
+            raise
+        finally:
+            sys.stderr.flush()
+            os.dup2(terminal, 2)
+            os.close(terminal)
+
+
+class _QuietFinder(importlib.abc.MetaPathFinder):
+    """Finds TensorFlow as Python does, and has it imported in silence."""
+
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname not in {"tensorflow", "tensorflow_text"}:
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None:
+            execute = spec.loader.exec_module
+
+            def exec_module(module):
+                with held_stderr():
+                    execute(module)
+
+            spec.loader.exec_module = exec_module
+        return spec
+
+
+def quieten_tensorflow() -> None:
+    """Keeps what TensorFlow prints while it is imported off the terminal.
+
+    TF_CPP_MIN_LOG_LEVEL does not: TensorFlow 2.21 reads it after these lines. If the import fails,
+    all of them are shown.
+    """
+    if not any(isinstance(finder, _QuietFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _QuietFinder())
+
+
+_PACKAGES = ("tensorflow", "tensorflow-text", "jax", "keras", "sentencepiece", "numpy")
+_ROOT = Path(t2t_keras.__file__).resolve().parents[1]
+
+
+def installed_versions(*others: str) -> dict[str, str]:
+    """Returns the version of Python, of this package, of those whose numbers matter, and others."""
+    versions = {"python": platform.python_version(), "t2t_keras": t2t_keras.__version__}
+    for package in (*_PACKAGES, *others):
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            versions[package] = "not installed"
+    return versions
+
+
+def source_version(root: Path = _ROOT) -> str:
+    """Returns the commit of this code, with "-dirty" where it was changed, or its version.
+
+    Only a checkout's own commit counts, not that of a repository that it is installed in.
+    """
+    if (root / ".git").exists():
+        command = ["git", "-C", str(root), "describe", "--always", "--dirty"]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        except (OSError, subprocess.TimeoutExpired):  # There is no git.
+            done = None
+        if done and done.returncode == 0:
+            return done.stdout.strip()
+    return f"t2t_keras {t2t_keras.__version__}"
+
+
+_TENSORFLOW_FLAG = "--tf_xla_persistent_cache_directory"
+
+
+def keep_compiled() -> None:
+    """Has TensorFlow's XLA and JAX keep what they compile, unless the user has set where.
+
+    It needs neither of them, and has an effect until the first function is compiled. The folder is
+    `$XDG_CACHE_HOME/t2t_keras` (`~/.cache/t2t_keras`), and may be deleted at any time. In it, each
+    kind of machine and each combination of versions has one of its own: compiled code is made for
+    one processor. Nothing is kept where that cannot be written.
+    """
+    try:
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        folder = home / "t2t_keras" / f"compiled-{_machine()}"
+        # Whoever writes there first makes the folder.
+        present = next(path for path in (folder, *folder.parents) if path.exists())
+    except (OSError, RuntimeError):  # There is no home, or it may not be looked into.
+        return
+    if not os.access(present, os.W_OK):
+        return
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder))
+    flags = os.environ.get("TF_XLA_FLAGS", "")
+    # TensorFlow divides its flags at spaces.
+    if _TENSORFLOW_FLAG not in flags and " " not in str(folder):
+        os.environ["TF_XLA_FLAGS"] = f"{flags} {_TENSORFLOW_FLAG}={folder}".strip()
+
+
+def _machine() -> str:
+    """Returns a name for the processor's abilities, the GPUs and the versions."""
+    known = [platform.machine(), str(installed_versions())]
+    processor = Path("/proc/cpuinfo")
+    if processor.exists():
+        lines = processor.read_text(encoding="utf-8", errors="replace").splitlines()
+        known += sorted({line for line in lines if line.startswith(("flags", "Features"))})
+    for gpu in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information")):
+        known += [line for line in gpu.read_text().splitlines() if line.startswith("Model")]
+    return hashlib.sha256("\n".join(known).encode()).hexdigest()[:12]
+
+
+def usable_cores() -> int:
+    """Returns how many cores this process may use.
+
+    Under `taskset`, or in a container or a Slurm job with a set of cores of its own, these are
+    fewer than the machine has. Where the system does not tell, it is all of them.
+    """
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -19,3 +19,22 @@ def nearest(name: str, known: Iterable[str]) -> str:
     if not close:
         return ""
     return f" Did you mean {' or '.join(repr(match) for match in close)}?"
+
+
+# sysexits.h calls it EX_TEMPFAIL: the same command may well work when it is started again.
+TRY_AGAIN = 75
+
+
+class WorkerError(UserError):
+    """A worker is missing, dead, stopped or unlike the others, or has ended with an error.
+
+    The exit status is 2 where starting again would not help.
+    """
+
+    def __init__(self, text: str, exit_status: int = TRY_AGAIN):
+        super().__init__(text)
+        self.exit_status = exit_status
+
+
+class OutOfMemoryError(Exception):
+    """A gradient or a loss did not fit; weights, moments and number of steps are as before."""

@@ -10,10 +10,11 @@ from typing import Any
 
 from t2t_keras import settings
 from t2t_keras.errors import UserError
+from t2t_keras.model_config import ModelConfig
 from t2t_keras.settings import setting
 
 # tensor2tensor's names, for users who come from there.
-LINEAGE_NAMES = {
+TENSOR2TENSOR_NAMES = {
     "hidden_size": "d_model",
     "filter_size": "d_ff",
     "num_hidden_layers": "num_layers",
@@ -37,72 +38,13 @@ LINEAGE_NAMES = {
 
 
 @dataclasses.dataclass(frozen=True)
-class HParams:
-    """The hyperparameters of a run; the defaults are the paper's base model (Table 3)."""
+class HParams(ModelConfig):
+    """The hyperparameters of a run; the defaults are the paper's base model (Table 3).
 
-    num_layers: int = setting(
-        6, "N, layers of the encoder and of the decoder (section 3.1)", minimum=1
-    )
-    d_model: int = setting(512, "width of embeddings and sub-layers (section 3.1)", minimum=2)
-    d_ff: int = setting(
-        2048,
-        "inner width of the feed-forward sub-layer (section 3.3); of an attention over parameters, "
-        "n_p, the pairs of a head",
-        minimum=1,
-    )
-    num_heads: int = setting(8, "h, parallel attention heads (section 3.2.2)", minimum=1)
-    d_k: int = setting(
-        0, "width of a head's queries and keys; 0 = d_model / num_heads (section 3.2.2)", minimum=0
-    )
-    d_v: int = setting(
-        0, "width of a head's values; 0 = d_model / num_heads (section 3.2.2)", minimum=0
-    )
-    self_attention_radius: int = setting(
-        0,
-        "self-attention sees positions at most so far away: the neighbourhood r of section 4 is "
-        "2 * radius + 1; 0 = all",
-        minimum=0,
-    )
-    learned_positions: int = setting(
-        0,
-        "rows of the learned position tables, of source and of target (Table 3, row E); later "
-        "positions share the last row; 0 = sinusoids (section 3.5)",
-        minimum=0,
-    )
-    parameter_attention_heads: int = setting(
-        0,
-        "h_p, heads of an attention over parameters in the place of the feed-forward sub-layer; "
-        "0 = feed-forward",
-        minimum=0,
-    )
-    pre_norm: bool = setting(
-        False,
-        "normalise the input of each sub-layer and the output of each stack, as tensor2tensor's "
-        "later models; false = the residual sums (section 3.1)",
-    )
-    dropout: float = setting(
-        0.1,
-        "P_drop, share of units dropped from each sub-layer's output and from the embedding sums "
-        "(section 5.4)",
-        minimum=0.0,
-        maximum=0.99,
-    )
-    attention_dropout: float = setting(
-        0.0, "share of attention weights dropped after the softmax", minimum=0.0, maximum=0.99
-    )
-    relu_dropout: float = setting(
-        0.0,
-        "share of the feed-forward sub-layer's inner units dropped after the ReLU; of an attention "
-        "over parameters, of its weights after the softmax",
-        minimum=0.0,
-        maximum=0.99,
-    )
-    symbol_dropout: float = setting(
-        0.0,
-        "share of the ids fed to the embeddings that become the unknown id; never in the loss",
-        minimum=0.0,
-        maximum=0.99,
-    )
+    Those of the model are in `ModelConfig` and `LayerConfig`; here are those of its training.
+    `set_name` is no hyperparameter: it remembers which registered set the values started from.
+    """
+
     label_smoothing: float = setting(
         0.1, "epsilon_ls, spread over the whole vocabulary (section 5.4)", minimum=0.0, maximum=0.99
     )
@@ -125,25 +67,20 @@ class HParams:
     train_steps: int = setting(100_000, "optimizer steps (section 5.2)", minimum=0)
     batch_tokens: int = setting(
         25_000,
-        "most source and most target tokens, padding not counted, of one optimizer step over all "
+        "most source and most target tokens, without padding, of one optimizer step over all "
         "replicas together (section 5.1)",
         minimum=1,
     )
     microbatch_tokens: int = setting(
         4096,
-        "most tokens a side, padding counted, that one replica holds at once; a larger step is "
+        "most tokens per side, padding included, that one replica holds at once; a larger step is "
         "accumulated, with the same update; auto (or 0) = the most that fit, found at the start",
         minimum=0,
         words={"auto": 0},
     )
-    recompute: bool = setting(
-        False,
-        "keep only the input of each layer, and compute the layer again for its gradient: less "
-        "memory, more time, the same update",
-    )
     max_length: int = setting(
         256,
-        "longest sentence trained on, in tokens a side; longer pairs are left out and counted",
+        "longest training sentence, in tokens per side; longer pairs are left out and counted",
         minimum=2,
     )
     compute_dtype: str = setting(
@@ -156,37 +93,40 @@ class HParams:
         "type in which replicas exchange gradients; bfloat16 halves what they send, and rounds",
         choices=("float32", "bfloat16"),
     )
+    set_name: str = dataclasses.field(default="", compare=False, repr=False)
 
-    def head_widths(self) -> tuple[int, int]:
-        """Returns (d_k, d_v) with 0 resolved to d_model / num_heads."""
-        return (
-            self.d_k or self.d_model // self.num_heads,
-            self.d_v or self.d_model // self.num_heads,
-        )
+    def config(self) -> dict[str, Any]:
+        """Returns every hyperparameter by name."""
+        values = dataclasses.asdict(self)
+        del values["set_name"]
+        return values
 
 
 def override_hparams(hparams: HParams, changes: str | Mapping[str, Any]) -> HParams:
     """Returns `hparams` with some values changed ("name=value,..." or a mapping).
 
     Raises:
-      UserError: a name that does not exist (a lineage name is answered with ours), a wrong type,
-        a value out of range, or values that do not fit together.
+      UserError: an unknown name (for tensor2tensor's, the error gives ours), a wrong type, a value
+        out of range, or values that do not fit together.
     """
-    changed = settings.override(hparams, changes, what="hyperparameter", renamed=LINEAGE_NAMES)
+    changed = settings.override(
+        hparams, changes, what="hyperparameter", renamed=TENSOR2TENSOR_NAMES
+    )
     if changed.d_model % 2:
         raise UserError(
-            f"d_model={changed.d_model} is odd: sines and cosines come in pairs (section 3.5)."
+            f"d_model must be even, got {changed.d_model}: sines and cosines come in pairs "
+            f"(section 3.5)."
         )
     if changed.d_model % changed.num_heads and not (changed.d_k and changed.d_v):
         raise UserError(
-            f"d_model={changed.d_model} is not divisible by num_heads={changed.num_heads}: give "
-            f"d_k and d_v, or other values."
+            f"d_model={changed.d_model} is not divisible by num_heads={changed.num_heads}. Set d_k "
+            f"and d_v, or change one of the two."
         )
     at_once = changed.microbatch_tokens or changed.batch_tokens
-    if changed.max_length > at_once or changed.max_length > changed.batch_tokens:
+    if changed.max_length > min(at_once, changed.batch_tokens):
         raise UserError(
-            f"max_length={changed.max_length} exceeds microbatch_tokens="
-            f"{changed.microbatch_tokens} or batch_tokens={changed.batch_tokens}: one sentence "
-            f"must fit. Lower max_length or raise the others."
+            f"max_length={changed.max_length} must be at most microbatch_tokens="
+            f"{changed.microbatch_tokens} and batch_tokens={changed.batch_tokens}, so that one "
+            f"sentence fits. Lower max_length or raise the others."
         )
     return changed

@@ -1,8 +1,8 @@
 """Names -> problems, hyperparameter sets and models.
 
-A module registers by decorating; a name that is registered twice is an error, a name that does
-not exist is answered with the nearest ones. The package's own problems and sets are imported when
-the first name is looked up, a user's own by `import_user_directory`.
+A module registers by decorating. A name that is registered twice is an error; the error about an
+unknown name suggests the nearest ones. The package's own problems and sets are imported when the
+first name is looked up, a user's own by `import_user_directory`.
 """
 
 import dataclasses
@@ -19,34 +19,45 @@ from t2t_keras import settings
 from t2t_keras.errors import UserError, nearest
 
 
-class _Names:
-    """One kind of registered thing."""
+class Registry:
+    """The registered things of one kind, by name; `load` adds those of a package of ours."""
 
     def __init__(self, kind: str, package: str):
         self.kind = kind
+        self.entries: dict[str, Any] = {}
         self._package = package
-        self._entries: dict[str, Any] = {}
         self._loaded = False
 
-    def register(self, name: str, entry: Any) -> None:
-        if name in self._entries:
-            first = self._entries[name]
-            raise UserError(
-                f"The {self.kind} '{name}' is registered twice: in {first.__module__} and in "
-                f"{entry.__module__}. Give one of them another name."
-            )
-        self._entries[name] = entry
+    def register(self, name: str, entry: Any) -> Any:
+        """Adds an entry and returns it.
 
-    def all(self) -> dict[str, Any]:
+        Raises:
+          UserError: the name is taken.
+        """
+        if name in self.entries:
+            raise UserError(
+                f"The {self.kind} '{name}' is registered twice: in "
+                f"{self.entries[name].__module__} and in {entry.__module__}. Rename one of them."
+            )
+        self.entries[name] = entry
+        return entry
+
+    def load(self) -> dict[str, Any]:
+        """Returns all entries by name, the package's own included."""
         if not self._loaded:
             self._loaded = True
             package = importlib.import_module(self._package)
             for module in pkgutil.iter_modules(package.__path__):
                 importlib.import_module(f"{self._package}.{module.name}")
-        return self._entries
+        return self.entries
 
     def get(self, name: str) -> Any:
-        entries = self.all()
+        """Returns the entry called `name`.
+
+        Raises:
+          UserError: there is none.
+        """
+        entries = self.load()
         if name not in entries:
             raise UserError(
                 f"There is no {self.kind} '{name}'.{nearest(name, entries)} "
@@ -55,9 +66,9 @@ class _Names:
         return entries[name]
 
 
-_problems = _Names("problem", "t2t_keras.problems")
-_hparams_sets = _Names("hyperparameter set", "t2t_keras.hparams")
-_models = _Names("model", "t2t_keras.models")
+PROBLEMS = Registry("problem", "t2t_keras.problems")
+HPARAMS_SETS = Registry("hyperparameter set", "t2t_keras.hparams")
+MODELS = Registry("model", "t2t_keras.models")
 
 
 def _snake_case(name: str) -> str:
@@ -66,23 +77,17 @@ def _snake_case(name: str) -> str:
 
 def register_problem(problem_class: type) -> type:
     """Registers a `Problem` class, TranslateEndeToy as `translate_ende_toy`."""
-    _problems.register(_snake_case(problem_class.__name__), problem_class)
-    return problem_class
+    return PROBLEMS.register(_snake_case(problem_class.__name__), problem_class)
 
 
 def register_hparams(hparams_set: Callable) -> Callable:
     """Registers a function without arguments that returns `HParams`, under the function's name."""
-    _hparams_sets.register(hparams_set.__name__, hparams_set)
-    return hparams_set
+    return HPARAMS_SETS.register(hparams_set.__name__, hparams_set)
 
 
 def register_model(model_class: type) -> type:
-    """Registers a model class under its name in snake case.
-
-    It needs `from_hparams`, as `Transformer` has it.
-    """
-    _models.register(_snake_case(model_class.__name__), model_class)
-    return model_class
+    """Registers a model class, which has `from_hparams` as `Transformer`, in snake case."""
+    return MODELS.register(_snake_case(model_class.__name__), model_class)
 
 
 def problem(name: str, config: str | Mapping[str, Any] = ""):
@@ -93,13 +98,12 @@ def problem(name: str, config: str | Mapping[str, Any] = ""):
       config: "name=value,..." or a mapping, as `--problem_config` takes it.
 
     Raises:
-      UserError: no such problem, none of it with `_rev`, or a setting that it does not have.
+      UserError: no such problem, one without a reverse, or a setting that it does not have.
     """
-    known = _problems.all()
-    reverse = name.endswith("_rev") and name not in known
-    found = _problems.get(name.removesuffix("_rev") if reverse else name)
-    made = settings.override(found(), config, what=f"setting of problem {name}")
-    return dataclasses.replace(made, name=name, reverse=reverse)
+    reverse = name.endswith("_rev") and name not in PROBLEMS.load()
+    problem_class = PROBLEMS.get(name.removesuffix("_rev") if reverse else name)
+    configured = settings.override(problem_class(), config, what=f"setting of problem {name}")
+    return dataclasses.replace(configured, name=name, reverse=reverse)
 
 
 def hparams(name: str, overrides: str | Mapping[str, Any] = "", **changes):
@@ -110,35 +114,45 @@ def hparams(name: str, overrides: str | Mapping[str, Any] = "", **changes):
     """
     from t2t_keras.hyperparameters import override_hparams
 
-    return override_hparams(override_hparams(_hparams_sets.get(name)(), overrides), changes)
+    chosen = override_hparams(override_hparams(HPARAMS_SETS.get(name)(), overrides), changes)
+    return dataclasses.replace(chosen, set_name=name)
+
+
+def changed_hparams(hparams, hparams_set: str = "transformer_base") -> dict[str, Any]:
+    """Returns the values that differ from a set's, or from base if it is not registered."""
+    from t2t_keras.hyperparameters import HParams
+
+    # A user's own set need not be there: its directory may not have been imported.
+    known = hparams_set in HPARAMS_SETS.load()
+    reference = (HPARAMS_SETS.get(hparams_set)() if known else HParams()).config()
+    return {name: value for name, value in hparams.config().items() if value != reference[name]}
 
 
 def model(name: str) -> type:
     """Returns the model class called `name`."""
-    return _models.get(name)
+    return MODELS.get(name)
 
 
 def registry_help() -> str:
-    """Returns what `--registry_help` prints: all names, a line each with what they are."""
+    """Returns what `--registry_help` prints: all names, each with the summary of its docstring."""
     lines = []
-    for names, title in (
-        (_problems, "Problems (translation also as <name>_rev, with the languages swapped)"),
-        (_hparams_sets, "Hyperparameter sets"),
-        (_models, "Models"),
+    for registry, title in (
+        (PROBLEMS, "Problems (translation also as <name>_rev, with the languages swapped)"),
+        (HPARAMS_SETS, "Hyperparameter sets"),
+        (MODELS, "Models"),
     ):
         lines.append(f"{title}:")
-        for name, entry in sorted(names.all().items()):
+        for name, entry in sorted(registry.load().items()):
             summary = (entry.__doc__ or "").strip().partition("\n")[0]
             lines.append(f"  {name:<34} {summary}".rstrip())
     return "\n".join(lines)
 
 
-# For processes that this one starts.
 _user_directories: list[str] = []
 
 
 def user_directories() -> tuple[str, ...]:
-    """Returns the directories that `import_user_directory` has imported."""
+    """Returns the directories imported by `import_user_directory`, for processes to be started."""
     return tuple(_user_directories)
 
 
@@ -155,28 +169,25 @@ def import_user_directory(path: str) -> None:
     package = directory / "__init__.py"
     files = [package] if package.exists() else sorted(directory.glob("*.py"))
     if not files:
-        raise UserError(f"--t2t_usr_dir={path}: no directory with Python files is there.")
+        raise UserError(f"--t2t_usr_dir={path}: expected a directory with Python files.")
     for file in files:
-        name = directory.name if file == package else file.stem
-        _import_file(name, file, [str(directory)] if file == package else None)
+        _import_file(directory.name if file == package else file.stem, file)
     if str(directory) not in _user_directories:
         _user_directories.append(str(directory))
 
 
-def _import_file(name: str, file: Path, search: list[str] | None) -> None:
-    present = sys.modules.get(name)
-    if present is not None:
-        if getattr(present, "__file__", None) == str(file):
+def _import_file(name: str, file: Path) -> None:
+    if name in sys.modules:
+        if getattr(sys.modules[name], "__file__", None) == str(file):
             return
-        raise UserError(f"{file}: a module called '{name}' exists already; rename the file.")
-    spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=search)
+        raise UserError(f"{file}: a module called '{name}' exists already. Rename the file.")
+    spec = importlib.util.spec_from_file_location(name, file)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except UserError:
-        del sys.modules[name]
-        raise
     except Exception as error:
         del sys.modules[name]
+        if isinstance(error, UserError):
+            raise
         raise UserError(f"{file} cannot be imported: {type(error).__name__}: {error}") from error

@@ -16,6 +16,7 @@ from t2t_keras.errors import UserError, nearest
 Settings = TypeVar("Settings")
 
 _BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+_TYPE_NAMES = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}
 
 
 def setting(
@@ -24,23 +25,23 @@ def setting(
     *,
     minimum: float | None = None,
     maximum: float | None = None,
-    choices: tuple = (),
+    choices: tuple[str, ...] = (),
     words: Mapping[str, Any] | None = None,
     of_test_set: bool = False,
 ) -> Any:
     """Declares a field: its default, its one documented meaning, and the values it may take.
 
     Args:
-      default: the value when nothing is said.
+      default: the default value.
       meaning: one line for users, with the unit and the paper's section or table.
       minimum: smallest allowed value, inclusive.
       maximum: largest allowed value, inclusive.
-      choices: the allowed values, where they are few.
-      words: words that may be written for a value, each with the value, such as {"auto": 0}.
-      of_test_set: whether it says nothing about a problem but what its test set is, so that a model
-        may be scored on another one than it was trained beside.
+      choices: the allowed values of a string.
+      words: words that may be written for a value, such as {"auto": 0}.
+      of_test_set: whether the field describes nothing but the test set of a problem, so that a
+        model may be scored with another value than it was trained with.
     """
-    bounds = dict(
+    metadata = dict(
         meaning=meaning,
         minimum=minimum,
         maximum=maximum,
@@ -48,24 +49,22 @@ def setting(
         words=words or {},
         of_test_set=of_test_set,
     )
-    return dataclasses.field(default=default, metadata=bounds)
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 def parse_assignments(text: str) -> dict[str, str]:
     """Splits "name=value,name=value" (spaces around names and values are ignored).
 
     Raises:
-      UserError: a part has no "=", no name, or a name comes twice.
+      UserError: a part has no "=", no name, or a name is given twice.
     """
     assignments: dict[str, str] = {}
-    for part in text.split(","):
-        if not part.strip():
-            continue
+    for part in filter(str.strip, text.split(",")):
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not name:
-            raise UserError(f"'{part.strip()}' is not of the form name=value, in '{text}'.")
+            raise UserError(f"Expected name=value, got '{part.strip()}' in '{text}'.")
         if name in assignments:
-            raise UserError(f"'{name}' is given twice, in '{text}'.")
+            raise UserError(f"'{name}' is given twice in '{text}'.")
         assignments[name] = value
     return assignments
 
@@ -83,7 +82,7 @@ def override(
       settings: an instance of a frozen dataclass made of `setting` fields.
       changes: "name=value,..." or a mapping from names to values (strings are converted).
       what: what a field is called in errors, e.g. "hyperparameter".
-      renamed: names of the lineage, each with the name to use instead; after a comma, how its
+      renamed: tensor2tensor's names, each with the name to use instead; after a comma, how its
         values differ.
 
     Raises:
@@ -103,15 +102,14 @@ def override(
         if name not in fields:
             raise UserError(
                 f"There is no {what} '{name}'.{nearest(name, fields)} "
-                f"There are: {', '.join(sorted(fields))}."
+                f"Choose from {', '.join(sorted(fields))}."
             )
-        words = fields[name].metadata.get("words", {})
         if isinstance(value, str):
-            value = words.get(value.strip().lower(), value)
-        values[name] = _converted(name, value, types[name], what)
+            value = fields[name].metadata["words"].get(value.strip().lower(), value)
+        values[name] = _convert(value, types[name], f"The {what} '{name}'")
     changed = dataclasses.replace(settings, **values)
     for name, field in fields.items():
-        _check_range(name, getattr(changed, name), field.metadata, what)
+        _check_range(getattr(changed, name), field.metadata, f"The {what} '{name}'")
     return changed
 
 
@@ -124,45 +122,41 @@ def describe(settings: Any) -> list[str]:
     ]
 
 
-def _converted(name: str, value: Any, expected: type, what: str) -> Any:
-    wrong = UserError(f"The {what} '{name}' takes {_TYPE_NAMES[expected]}; '{value}' came.")
+def _convert(value: Any, expected: type, subject: str) -> Any:
+    converted = value
     if isinstance(value, str) and expected is not str:
-        value = _read(value, expected, wrong)
+        converted = _read(value, expected)
     elif expected is float and type(value) is int:
-        value = float(value)
-    if type(value) is not expected or (expected is float and not math.isfinite(value)):
-        raise wrong
-    return value
+        converted = float(value)
+    if type(converted) is not expected or (expected is float and not math.isfinite(converted)):
+        raise UserError(f"{subject} must be {_TYPE_NAMES[expected]}, got {value!r}.")
+    return converted
 
 
-def _read(text: str, expected: type, wrong: UserError) -> Any:
+def _read(text: str, expected: type) -> Any:
+    """Returns the value that a text stands for, or None."""
+    if expected is bool:
+        return _BOOLEANS.get(text.lower())
     try:
-        return _BOOLEANS[text.lower()] if expected is bool else expected(text)
-    except (KeyError, ValueError):
-        if expected is not int:
-            raise wrong from None
-    try:
-        number = float(text)  # 1e5 is a whole number
+        return expected(text)
     except ValueError:
-        raise wrong from None
-    if not number.is_integer():
-        raise wrong
-    return int(number)
+        pass
+    try:
+        number = float(text)  # 1e5 is an integer.
+    except ValueError:
+        return None
+    return int(number) if number.is_integer() else None
 
 
-_TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
-
-
-def _check_range(name: str, value: Any, bounds: Mapping[str, Any], what: str) -> None:
-    minimum, maximum = bounds.get("minimum"), bounds.get("maximum")
-    if bounds.get("choices") and value not in bounds["choices"]:
-        allowed = ", ".join(str(choice) for choice in bounds["choices"])
+def _check_range(value: Any, bounds: Mapping[str, Any], subject: str) -> None:
+    minimum, maximum, choices = bounds["minimum"], bounds["maximum"], bounds["choices"]
+    if choices and value not in choices:
         raise UserError(
-            f"The {what} '{name}' is one of {allowed}; '{value}' came."
-            f"{nearest(str(value), map(str, bounds['choices']))}"
+            f"{subject} must be one of {', '.join(choices)}, got {value!r}."
+            f"{nearest(str(value), choices)}"
         )
     # `not >=` rather than `<`, so that NaN is refused as well.
     if minimum is not None and not value >= minimum:
-        raise UserError(f"The {what} '{name}' is at least {minimum}; {value} came.")
+        raise UserError(f"{subject} must be >= {minimum}, got {value}.")
     if maximum is not None and not value <= maximum:
-        raise UserError(f"The {what} '{name}' is at most {maximum}; {value} came.")
+        raise UserError(f"{subject} must be <= {maximum}, got {value}.")

@@ -10,31 +10,23 @@ import yaml
 
 from t2t_keras import registry
 from t2t_keras.tables.weights import count_weights
-from t2t_keras.training.cluster import cluster_from_environment
+from t2t_keras.training.distributed.cluster import cluster_from_environment
 
 
-@pytest.mark.parametrize("name", ["slurm.sh", "ssh.sh"])
-def test_scripts_are_bash(root, name):
-    subprocess.run(["bash", "-n", root / "docs" / name], check=True)
+def test_the_slurm_script_is_bash(root):
+    subprocess.run(["bash", "-n", root / "docs" / "slurm.sh"], check=True)
 
 
-def test_the_kubernetes_job(root):
+def test_the_kubernetes_job_names_each_worker(root):
     service, job = yaml.safe_load_all((root / "docs" / "kubernetes_job.yaml").read_text())
-    assert (service["kind"], job["kind"]) == ("Service", "Job")
     spec, pod = job["spec"], job["spec"]["template"]["spec"]
     assert spec["completionMode"] == "Indexed"
     assert spec["completions"] == spec["parallelism"] == 4
-    assert service["spec"]["clusterIP"] == "None"
     assert service["spec"]["selector"] == {"job-name": job["metadata"]["name"]}
     assert pod["subdomain"] == service["metadata"]["name"]
-    assert pod["restartPolicy"] == "Never", "as podFailurePolicy wants"
     (rule,) = spec["podFailurePolicy"]["rules"]
     (container,) = pod["containers"]
     assert rule["onExitCodes"]["containerName"] == container["name"]
-    volumes = {volume["name"] for volume in pod["volumes"]}
-    assert {mount["name"] for mount in container["volumeMounts"]} == volumes
-
-    # What its script makes of an index is what the trainer reads.
     (script,) = container["args"]
     script = re.sub(r"exec t2t-trainer[^$]*", 'printf %s "$TF_CONFIG"', script)
     environment = os.environ | {"JOB_COMPLETION_INDEX": "2"}
@@ -44,8 +36,7 @@ def test_the_kubernetes_job(root):
     cluster = cluster_from_environment({"TF_CONFIG": done.stdout})
     assert (len(cluster.addresses), cluster.index) == (4, 2)
     assert cluster.addresses[3] == f"{job['metadata']['name']}-3.{pod['subdomain']}:2222"
-    ports = {port["containerPort"] for port in container["ports"]}
-    assert ports == {2222, cluster.watch_address[1]}
+    assert [port["containerPort"] for port in container["ports"]] == [2222]
 
 
 def test_the_ssh_script_starts_a_worker_on_each_host(root, tmp_path):
@@ -68,38 +59,10 @@ def test_the_ssh_script_starts_a_worker_on_each_host(root, tmp_path):
         assert (tmp_path / "logs" / f"worker-{index}.pid").read_text().strip().isdigit()
 
 
-def test_what_is_broken_on_purpose_is_still_there(root, load_module):
-    faults = load_module(root / "benchmarks" / "broken_on_purpose.py").FAULTS
-    table = (root / "docs" / "broken_on_purpose.md").read_text(encoding="utf-8")
-    for fault in faults:
-        source = (root / "t2t_keras" / fault.file).read_text(encoding="utf-8")
-        assert source.count(fault.text) == 1, fault.name
-        assert f"\n| {fault.name} |" in table
-        for test in fault.tests.split():
-            file, _, name = test.partition("::")
-            text = (root / "tests" / file).read_text(encoding="utf-8")
-            assert not name or f"def {name.partition('[')[0]}(" in text, test
-
-
 @pytest.fixture(scope="module")
 def scaling(root, load_module):
     """The module of the estimate in docs/distributed.md."""
     return load_module(root / "benchmarks" / "scaling.py")
-
-
-@pytest.mark.parametrize("replicas", [2, 8])
-def test_a_ring_sends_what_the_estimate_says(scaling, replicas):
-    # Which replicas' gradients each replica has summed so far, part by part.
-    held = [[{replica} for _ in range(replicas)] for replica in range(replicas)]
-    sent = 0
-    for turn in range(2 * (replicas - 1)):
-        moving = [set(held[each][(each - turn) % replicas]) for each in range(replicas)]
-        for each, part in enumerate(moving):
-            held[(each + 1) % replicas][(each - turn) % replicas] |= part
-        sent += 1
-    assert all(part == set(range(replicas)) for parts in held for part in parts)
-    weights = 1000 * replicas
-    assert scaling.ring_bytes(weights, replicas) == sent * 4 * weights / replicas
 
 
 def test_the_docs_hold_the_estimate_as_computed(root, scaling):

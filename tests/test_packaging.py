@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import t2t_keras
+
 COMMANDS = {
     "t2t-avg-all",
     "t2t-bleu",
@@ -81,28 +83,24 @@ def test_the_links_are_relative_and_lead_to_the_top_of_the_checkout(root, link):
     assert (path / "__init__.py").is_file()
 
 
-def test_the_wheel_holds_the_package_and_nothing_else_on_top(wheel):
+def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(root, wheel):
     with zipfile.ZipFile(wheel) as archive:
-        top = {name.split("/")[0] for name in archive.namelist()}
+        packed = {name: archive.read(name) for name in archive.namelist()}
     version = wheel.name.split("-")[1]
-    assert top == {"t2t_keras", f"t2t_keras-{version}.dist-info"}
-
-
-def test_the_wheel_holds_every_module_of_the_checkout(root, wheel):
-    with zipfile.ZipFile(wheel) as archive:
-        packed = {name for name in archive.namelist() if name.endswith(".py")}
+    assert version == t2t_keras.__version__
+    assert {name.split("/")[0] for name in packed} == {
+        "t2t_keras",
+        f"t2t_keras-{version}.dist-info",
+    }
     top = [root / "t2t_keras", *(root / "t2t_keras" / link for link in LINKS)]
-    modules = {str(file.relative_to(root)) for folder in top for file in folder.rglob("*.py")}
-    assert packed == modules
-
-
-def test_the_wheel_holds_what_pages_are_made_of(root, wheel):
-    folder = root / "t2t_keras/insights"
-    parts = [file for file in folder.iterdir() if file.suffix in (".html", ".css", ".js")]
-    assert len(parts) == 4
-    with zipfile.ZipFile(wheel) as archive:
-        for part in parts:
-            assert archive.read(str(part.relative_to(root))) == part.read_bytes()
+    suffixes = (".py", ".html", ".css", ".js", ".tsv")
+    files = {
+        str(file.relative_to(root)): file.read_bytes()
+        for folder in top
+        for file in folder.rglob("*")
+        if file.suffix in suffixes
+    }
+    assert {name: packed[name] for name in packed if name.endswith(suffixes)} == files
 
 
 def test_problems_and_hparams_import_from_the_installed_wheel(environment):
@@ -143,9 +141,3 @@ def test_every_command_is_a_console_script_of_a_module_in_bin(root, environment)
     assert {script.name for script in (environment / "bin").iterdir()} >= COMMANDS
     for command in COMMANDS:
         assert (root / "t2t_keras" / "bin" / f"{command.replace('-', '_')}.py").is_file()
-
-
-def test_the_version_is_the_package_s(wheel):
-    import t2t_keras
-
-    assert wheel.name.split("-")[1] == t2t_keras.__version__

@@ -1,72 +1,59 @@
-"""What all commands share: the lineage's flags, and errors without tracebacks.
+"""Flags that several commands have, as tensor2tensor names them, and errors without tracebacks.
 
 A command module has
 
     def define_flags(flags): ...      # its own flags
     def main(flags): ...              # calls the library
-    def run(argv=None):               # the console script
-        run_command(define_flags, main, argv)
-
-Each run has its own `FlagValues`, so that commands can be called in one process.
+    run = functools.partial(run_command, define_flags, main)  # the console script
 """
 
+import dataclasses
 import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from absl import flags as absl_flags
-
 from t2t_keras import registry
-from t2t_keras.compilation_cache import keep_compiled
-from t2t_keras.environment import prepare_tensorflow
-from t2t_keras.errors import UserError, nearest
-
-FlagValues = absl_flags.FlagValues
-
-# What a machine that trains under one backend need not have.
-_MAY_BE_MISSING = (
-    "tensorflow",
-    "tensorflow_text",
-    "tqdm",
-    "sacrebleu",
-    "sacremoses",
-    "defusedxml",
-    "tabulate",
-    "grpc",
-    "google",
-    "jax",
-    "torch",
-)
+from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.environment import keep_compiled, prepare_tensorflow, quieten_tensorflow
+from t2t_keras.errors import UserError
+from t2t_keras.io.flags import HIDDEN, Flags
+from t2t_keras.settings import describe
+from t2t_keras.text.files import read_text
 
 
 def run_command(
-    define_flags: Callable[[FlagValues], None],
-    main: Callable[[FlagValues], int | None],
+    define_flags: Callable[[Flags], None],
+    main: Callable[[Flags], int | None],
     argv: Sequence[str] | None = None,
 ) -> None:
     """Parses the flags and calls `main(flags)`.
 
     Args:
       define_flags: adds the command's own flags.
-      main: does the work; what it returns is the exit status, None means 0.
+      main: does the work and returns the exit status; None means 0.
       argv: program name and arguments; default `sys.argv`.
 
     Raises:
-      SystemExit: status 2 after a `UserError` (or its own), a wrong flag or a package that is not
-        installed, with a text on standard error; 130 after Ctrl-C; 0 after --help and
-        --registry_help; else what `main` returned, where that is not 0.
+      SystemExit: status 2 (or the error's own) after a `UserError`, a wrong flag or a package that
+        is not installed, with a message on standard error; 130 after Ctrl-C; else the status that
+        `main` returned, unless it is 0.
     """
     argv = list(sys.argv if argv is None else argv)
     program = Path(argv[0]).stem.replace("_", "-")
     prepare_tensorflow()
-    flags = FlagValues()
-    _define_common(flags)
+    quieten_tensorflow()
+    flags = Flags()
     define_flags(flags)
+    flags.group(HIDDEN)
+    define_common(flags, *(name for name in _COMMON if name not in flags))
+    flags.switch("registry_help", "List all problems, hyperparameter sets and models, and exit")
+    flags.switch("help", "Show the flags of this command and exit")
+    flags.switch("helpfull", "Show all flags and exit")
     try:
-        _parse(flags, argv)
-        if flags.help:
-            print((sys.modules[main.__module__].__doc__ or "").strip(), flags.get_help(), sep="\n")
+        flags.parse(argv)
+        if flags.help or flags.helpfull:
+            print(flags.help_text(sys.modules[main.__module__].__doc__ or "", flags.helpfull))
             return
         keep_compiled()
         if flags.t2t_usr_dir:
@@ -83,12 +70,13 @@ def run_command(
         print(f"\n{program}: interrupted.", file=sys.stderr)
         raise SystemExit(130) from None
     except ModuleNotFoundError as error:
-        if error.name not in _MAY_BE_MISSING:
+        if not error.name or error.name.startswith("t2t_keras"):
             raise
+        backend = os.environ.get("KERAS_BACKEND", "tensorflow")
         print(
-            f"{program}: needs {error.name}, which is not installed here (KERAS_BACKEND="
-            f"{os.environ.get('KERAS_BACKEND', 'tensorflow')}). Install it; or, to train and "
-            f"average without TensorFlow, install jax and set KERAS_BACKEND=jax.",
+            f"{program}: needs {error.name}, which is not installed (KERAS_BACKEND={backend}). "
+            f"Install it; or, to train and average without TensorFlow, install jax and set "
+            f"KERAS_BACKEND=jax.",
             file=sys.stderr,
         )
         raise SystemExit(2) from None
@@ -96,53 +84,102 @@ def run_command(
         raise SystemExit(status)
 
 
-def required(flags: FlagValues, *names: str) -> None:
-    """Checks that each of the flags was given.
-
-    Raises:
-      UserError: naming the flags that are missing.
-    """
+def required(flags: Flags, *names: str) -> None:
+    """Raises `UserError` with the names of those flags that were not given."""
     missing = [f"--{name}" for name in names if not getattr(flags, name)]
     if missing:
-        raise UserError(f"Please give {' and '.join(missing)}. --help tells what each means.")
+        raise UserError(f"Please give {' and '.join(missing)}. --help explains each flag.")
 
 
-def _define_common(flags: FlagValues) -> None:
-    def text(name: str, default: str, meaning: str) -> None:
-        absl_flags.DEFINE_string(name, default, meaning, flag_values=flags)
+def define_common(flags: Flags, *names: str) -> None:
+    """Adds flags of `_COMMON`, which mean the same in every command."""
+    for name in names:
+        if name == "random_seed":
+            flags.integer(name, "Seed of weights, dropout and order", 1, 0, 2**32 - 1)
+        else:
+            flags.string(name, _COMMON[name], "transformer" if name == "model" else "")
 
-    def switch(name: str, meaning: str) -> None:
-        absl_flags.DEFINE_boolean(name, False, meaning, flag_values=flags)
 
-    text("problem", "", "Name of the problem; --registry_help lists them.")
-    text("problem_config", "", 'Settings of the problem, "name=value,...".')
-    text("model", "transformer", "Name of the model.")
-    text("hparams_set", "", "Name of the hyperparameter set.")
-    text("hparams", "", 'Hyperparameters that differ from the set\'s, "name=value,...".')
-    text("data_dir", "", "Directory of the generated data.")
-    text("tmp_dir", "", "Directory of the source files, as downloaded or the user's own.")
-    text("output_dir", "", "Directory of the run: checkpoints, logs, what was used.")
-    text("t2t_usr_dir", "", "Directory with the user's own problems, sets and models.")
-    switch("registry_help", "Lists all problems, hyperparameter sets and models, and ends.")
-    absl_flags.DEFINE_integer(
-        "random_seed",
-        1,
-        "Seed of initial weights, dropout and order.",
-        0,
-        2**32 - 1,
-        flag_values=flags,
+_COMMON = {
+    "output_dir": "Directory of the run",
+    "data_dir": "Directory of the generated data",
+    "tmp_dir": "Directory of the source text",
+    "problem": "Name of the problem",
+    "problem_config": 'Settings of the problem, "name=value,..."',
+    "model": "Name of the model",
+    "hparams_set": "Name of the hyperparameter set",
+    "hparams": 'Hyperparameters to change in the set, "name=value,..."',
+    "random_seed": "",
+    "t2t_usr_dir": "Directory of your own problems, sets and models",
+}
+
+
+def define_decode_hparams(flags: Flags) -> None:
+    """Adds --decode_hparams."""
+    note = "\n".join(describe(DecodeConfig()))
+    flags.string("decode_hparams", 'Decoding settings, "name=value,..."', note=note)
+
+
+def define_decoding(flags: Flags) -> None:
+    """Adds --decode_hparams, --prefix_file, --forbidden_file and --ensemble."""
+    define_decode_hparams(flags)
+    flags.string("prefix_file", "Beginnings of the translations, one for each source line")
+    flags.string(
+        "forbidden_file", "Words or phrases that translations must not contain, one a line"
     )
-    switch("help", "Shows this help.")
+    flags.string(
+        "ensemble", "Runs or checkpoints that translate together with it, separated by commas"
+    )
 
 
-def _parse(flags: FlagValues, argv: list[str]) -> None:
-    try:
-        rest = flags(argv)
-    except absl_flags.UnrecognizedFlagError as error:
-        raise UserError(
-            f"There is no flag --{error.flagname}.{nearest(error.flagname, flags)}"
-        ) from None
-    except absl_flags.Error as error:
-        raise UserError(str(error)) from None
-    if rest[1:]:
-        raise UserError(f"'{rest[1]}' is not a flag; flags are of the form --name=value.")
+def ensemble(flags: Flags) -> list[str]:
+    """Returns the paths in --ensemble."""
+    return [path.strip() for path in flags.ensemble.split(",") if path.strip()]
+
+
+def forbidden(flags: Flags) -> list[str]:
+    """Returns the lines of --forbidden_file, which may raise `UserError`."""
+    return read_text(Path(flags.forbidden_file)) if flags.forbidden_file else []
+
+
+def define_following(flags: Flags, what: str) -> None:
+    """Adds --min_steps and --wait_minutes; `what` is a noun in the plural."""
+    flags.integer("min_steps", f"Skip {what} of fewer steps", 0)
+    flags.number("wait_minutes", f"Minutes to wait for more {what}; 0 = use those there are", 0)
+
+
+def patience(flags: Flags):
+    """Returns how long to wait."""
+    from t2t_keras.training.checkpoints.watch import PollPolicy
+
+    return PollPolicy(wait_minutes=flags.wait_minutes)
+
+
+ABOUT_THE_RUN = ("problem", "problem_config", "model", "hparams_set", "hparams")
+
+
+def given_flags(flags: Flags, *names: str) -> dict[str, object]:
+    """Returns the values of those of the flags that were given."""
+    return {name: getattr(flags, name) for name in names if flags[name].present}
+
+
+def recorded_run(flags: Flags, patience=None):
+    """Returns the `RunConfig` of the run in --output_dir, with the test set that the flags name.
+
+    Args:
+      flags: of the command.
+      patience: `PollPolicy` for a run that is about to begin; None = do not wait.
+
+    Raises:
+      UserError: there is no run, or given flags contradict it (each difference is named).
+    """
+    required(flags, "output_dir")
+    from t2t_keras.training.checkpoints.watch import NO_WAIT, first_found
+    from t2t_keras.training.run_config import RunConfig, merge_flags
+
+    directory = flags.output_dir
+    first_found(lambda: RunConfig.exists(directory), patience or NO_WAIT, "run")
+    recorded = RunConfig.load(directory)
+    requested = merge_flags(recorded, given_flags(flags, *ABOUT_THE_RUN), directory)
+    recorded.check_unchanged(requested, directory)
+    return dataclasses.replace(recorded, problem=requested.problem)

@@ -1,43 +1,32 @@
-"""Averages the last checkpoints of a run (section 6.1 of the paper).
+"""Average the last checkpoints of a run (section 6.1 of the paper).
 
 t2t-avg-all --model_dir=runs/base --output_dir=runs/averaged --n=5 --seconds_apart=600
 """
 
-from collections.abc import Sequence
+import functools
 
-from absl import flags as absl_flags
-
-from t2t_keras.bin.flags import FlagValues, required, run_command
-
-
-def define_flags(flags: FlagValues) -> None:
-    """Adds this command's own flags."""
-    absl_flags.DEFINE_string("model_dir", "", "Directory of the run.", flag_values=flags)
-    absl_flags.DEFINE_integer(
-        "n", 5, "How many checkpoints; the paper: 5 (base), 20 (big).", 1, flag_values=flags
-    )
-    absl_flags.DEFINE_float(
-        "seconds_apart",
-        0,
-        "At least so many seconds of training, without evaluations, lie between two of them (the "
-        "paper: 600); 0 = the last ones, however close.",
-        0,
-        flag_values=flags,
-    )
+from t2t_keras.bin.flags import define_common, required, run_command
+from t2t_keras.io.flags import Flags
 
 
-def main(flags: FlagValues) -> None:
+def define_flags(flags: Flags) -> None:
+    """Adds the flags of the command."""
+    flags.group("Checkpoints")
+    flags.string("model_dir", "Directory of the run")
+    define_common(flags, "output_dir")
+    flags.integer("n", "Number of checkpoints (the paper: 5 for base, 20 for big)", 5, 1)
+    flags.number("seconds_apart", "Minimum seconds of training between two (the paper: 600)", 0)
+
+
+def main(flags: Flags) -> None:
     """Averages as the flags say."""
     required(flags, "model_dir", "output_dir")
-    from t2t_keras.training.averaging import average_run
+    from t2t_keras.training.checkpoints.derived import average_run
 
     average_run(flags.model_dir, flags.output_dir, flags.n, flags.seconds_apart)
 
 
-def run(argv: Sequence[str] | None = None) -> None:
-    """Runs the command."""
-    run_command(define_flags, main, argv)
-
+run = functools.partial(run_command, define_flags, main)
 
 if __name__ == "__main__":
     run()

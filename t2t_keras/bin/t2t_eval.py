@@ -1,75 +1,59 @@
-"""Scores every checkpoint of a run, also of one that is still being trained.
+"""Score every checkpoint of a run, also of one that is still being trained.
 
 t2t-eval --output_dir=runs/base --wait_minutes=60
 t2t-eval --output_dir=runs/base --eval_use_test_set --min_steps=50000
 
-Loss, perplexity and accuracy, and BLEU or what else the problem is scored by, on its dev or test
-set. The curves are in eval_dev/ or eval_test/ of the run, where TensorBoard shows them beside those
-of the training, and each score is a line of results.jsonl there. What stands in it is not scored
-again; --results_file gets it too. With KERAS_BACKEND=jax --noeval_bleu is needed.
+Computes loss, perplexity, accuracy, and BLEU (or the problem's own score) on the dev or test set.
+TensorBoard's curves and results.jsonl go to eval_dev/ or eval_test/ in the run; checkpoints
+in results.jsonl are not scored again. With KERAS_BACKEND=jax, give --noeval_bleu.
 """
 
 import functools
-from collections.abc import Sequence
 
-from absl import flags as absl_flags
+from t2t_keras.bin.flags import (
+    define_common,
+    define_decode_hparams,
+    define_following,
+    patience,
+    recorded_run,
+    run_command,
+)
+from t2t_keras.io.flags import Flags
 
-from t2t_keras.bin.decoding_flags import define_decode_hparams
-from t2t_keras.bin.flags import FlagValues, run_command
-from t2t_keras.bin.following_flags import define_following, patience
 
-
-def define_flags(flags: FlagValues) -> None:
-    """Adds this command's own flags, named as in tensor2tensor where it has them."""
-    absl_flags.DEFINE_boolean(
-        "eval_use_test_set", False, "Takes the test set, not the dev set.", flag_values=flags
-    )
-    absl_flags.DEFINE_boolean(
-        "eval_bleu", True, "Computes BLEU, or F1 of parses, beside the loss.", flag_values=flags
-    )
-    absl_flags.DEFINE_string(
-        "results_file",
-        "",
-        "File of JSON lines that gets the scores too, as that of several runs for t2t-tables.",
-        flag_values=flags,
-    )
-    absl_flags.DEFINE_integer(
-        "worker_gpu",
-        None,
-        "GPUs to use; default: all that are visible; 0 = the CPU, as beside a training.",
-        0,
-        flag_values=flags,
-    )
+def define_flags(flags: Flags) -> None:
+    """Adds the flags of the command."""
+    flags.group("Run")
+    define_common(flags, "output_dir", "data_dir")
+    flags.switch("eval_use_test_set", "Score the test set, not the dev set")
+    flags.switch("eval_bleu", "Compute BLEU, or F1 of parses, beside the loss", True)
+    flags.string("results_file", "File of JSON lines to add the scores to, for t2t-tables")
+    flags.integer("worker_gpu", "GPUs to use; default: all; 0 = the CPU")
     define_following(flags, "checkpoints")
     define_decode_hparams(flags)
 
 
-def main(flags: FlagValues) -> None:
+def main(flags: Flags) -> None:
     """Scores as the flags say."""
-    from t2t_keras.bin.recorded_run import recorded_run
-    from t2t_keras.data.generated import open_generated
-    from t2t_keras.evaluation.evaluate_all import evaluate_all
-    from t2t_keras.training import backend
+    from t2t_keras.data.dataset import open_generated
+    from t2t_keras.evaluation.follow import evaluate_all
 
-    record = recorded_run(flags, patience(flags))
+    config = recorded_run(flags, patience(flags))
     evaluate_all(
         flags.output_dir,
-        record,
-        open_generated(record.problem, flags.data_dir or record.data_dir),
+        config,
+        open_generated(config.problem, flags.data_dir or config.data_dir),
         "test" if flags.eval_use_test_set else "dev",
-        patience=patience(flags),
+        policy=patience(flags),
         min_steps=flags.min_steps,
         eval_bleu=flags.eval_bleu,
         decode_hparams=flags.decode_hparams,
         results_file=flags.results_file,
-        make_step=functools.partial(backend.make_step, worker_gpu=flags.worker_gpu),
+        worker_gpu=flags.worker_gpu,
     )
 
 
-def run(argv: Sequence[str] | None = None) -> None:
-    """Runs the command."""
-    run_command(define_flags, main, argv)
-
+run = functools.partial(run_command, define_flags, main)
 
 if __name__ == "__main__":
     run()

@@ -1,35 +1,27 @@
-"""Scores parses against gold trees, a tree a line, as the C program evalb does.
+"""Score parses against gold trees, a tree a line, as the C program evalb does.
 
 t2t-evalb --gold=gold.trees --test=system.trees --param=COLLINS
 """
 
+import functools
 import sys
-from collections.abc import Sequence
 
-from absl import flags as absl_flags
-
-from t2t_keras.bin.flags import FlagValues, required, run_command
-from t2t_keras.data.text_files import read_text
-from t2t_keras.evaluation.evalb import MAX_ERRORS, PARAMETERS, evalb
+from t2t_keras.bin.flags import required, run_command
+from t2t_keras.io.flags import Flags
+from t2t_keras.parsing.evalb import MAX_ERRORS, PARAMETERS, evalb
+from t2t_keras.text.files import read_text
 
 
-def define_flags(flags: FlagValues) -> None:
-    """Adds this command's own flags."""
-    absl_flags.DEFINE_string("gold", "", "File of gold trees, one a line.", flag_values=flags)
-    absl_flags.DEFINE_string("test", "", "File of parses, one a line.", flag_values=flags)
-    absl_flags.DEFINE_enum(
-        "param", "COLLINS", list(PARAMETERS), "Which of evalb's parameter files.", flag_values=flags
-    )
-    absl_flags.DEFINE_integer(
-        "max_errors",
-        MAX_ERRORS,
-        "Sentences that may be impossible to score, and one, before it gives up.",
-        0,
-        flag_values=flags,
-    )
+def define_flags(flags: Flags) -> None:
+    """Adds the flags of the command."""
+    flags.group("Trees")
+    flags.string("gold", "File of gold trees, one a line")
+    flags.string("test", "File of parses, one a line")
+    flags.choice("param", "Parameter file of evalb", list(PARAMETERS), "COLLINS")
+    flags.integer("max_errors", "Sentences that cannot be scored before it gives up", MAX_ERRORS)
 
 
-def main(flags: FlagValues) -> None:
+def main(flags: Flags) -> None:
     """Prints the table; errors of sentences go to standard error."""
     required(flags, "gold", "test")
     gold, test = read_text(flags.gold), read_text(flags.test)
@@ -41,10 +33,7 @@ def main(flags: FlagValues) -> None:
         print(line)
 
 
-def run(argv: Sequence[str] | None = None) -> None:
-    """Runs the command."""
-    run_command(define_flags, main, argv)
-
+run = functools.partial(run_command, define_flags, main)
 
 if __name__ == "__main__":
     run()

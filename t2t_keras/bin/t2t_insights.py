@@ -1,4 +1,4 @@
-r"""Shows where a model looks: translations, other hypotheses and all attention, on one HTML page.
+r"""Show translations, the other hypotheses and all attention weights on one HTML page.
 
 t2t-insights --output_dir=runs/averaged --sentence="A man sleeps."
 t2t-insights --output_dir=runs/averaged --sentences_from_file=news.en --page=news.html
@@ -8,69 +8,68 @@ t2t-insights --output_dir=runs/averaged --sentence="A man sleeps." \
 Layers and heads are counted from 0. Figures need matplotlib: pip install 't2t-keras[figures]'.
 """
 
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from absl import flags as absl_flags
-
-from t2t_keras.bin.flags import FlagValues, run_command
-from t2t_keras.data.atomic_file import check_parent
-from t2t_keras.data.text_files import is_text, read_text
+from t2t_keras.bin.flags import define_common, given_flags, recorded_run, run_command
 from t2t_keras.errors import UserError
-
-_OF_FIGURES = ("figure_kind", "figure_layer", "figure_heads")
-
-
-def define_flags(flags: FlagValues) -> None:
-    """Adds this command's own flags."""
-
-    def text(name: str, meaning: str) -> None:
-        absl_flags.DEFINE_string(name, "", meaning, flag_values=flags)
-
-    text("sentence", "The sentence to translate.")
-    text("sentences_from_file", "Or a file of them, one a line.")
-    text("page", "The HTML file; default: insights.html in --output_dir.")
-    text("checkpoint_path", "Path prefix of a checkpoint; default: the newest of --output_dir.")
-    text("decode_hparams", 'Decoding settings, "beam_size=4,samples=5,...".')
-    text("figure", "Also a figure of one layer: a file that ends in .svg, .png or .pdf.")
-    absl_flags.DEFINE_enum(
-        "figure_kind",
-        "cross",
-        ("encoder", "decoder", "cross"),
-        "Self-attention of the encoder or decoder, or attention from decoder to encoder.",
-        flag_values=flags,
-    )
-    absl_flags.DEFINE_integer(
-        "figure_layer", None, "Which layer, from 0; default: the last.", 0, flag_values=flags
-    )
-    text("figure_heads", 'Which heads, from 0, "0,1"; default: all.')
+from t2t_keras.io.atomic import check_parent
+from t2t_keras.io.flags import Flags
+from t2t_keras.io.outputs import check_outputs, is_stream
+from t2t_keras.text.files import is_text, read_text
 
 
-def main(flags: FlagValues) -> None:
+def define_flags(flags: Flags) -> None:
+    """Adds the flags of the command."""
+    flags.group("Sentences")
+    flags.string("sentence", "Sentence to translate")
+    flags.string("sentences_from_file", "Or a file of sentences, one a line")
+    flags.group("Model")
+    define_common(flags, "output_dir")
+    flags.string("checkpoint_path", "Checkpoint; default: the newest of --output_dir")
+    flags.string("decode_hparams", 'Decoding settings, "beam_size=4,samples=5,..."')
+    flags.group("Page and figure")
+    flags.string("page", "HTML file; default: insights.html in --output_dir")
+    flags.string("figure", "Also draw one layer: file ending in .svg, .png or .pdf")
+    flags.choice("figure_kind", "Attention to draw", ("encoder", "decoder", "cross"), "cross")
+    flags.integer("figure_layer", "Layer, from 0; default: the last")
+    flags.string("figure_heads", 'Heads, from 0, as "0,1"; default: all')
+
+
+def main(flags: Flags) -> None:
     """Translates and shows as the flags say."""
-    from t2t_keras.bin.recorded_run import recorded_run
     from t2t_keras.decoding.translator import Translator
-    from t2t_keras.insights.attention_page import write_attention_page
-    from t2t_keras.insights.sentence_insights import sentence_insights
+    from t2t_keras.insights.page import sentence_insights, write_attention_page
+    from t2t_keras.settings import parse_assignments
 
     record = recorded_run(flags)
     sentences = _sentences(flags)
-    figure = _figure(flags, record, sentences)
+    figure = _figure(flags, record.hparams, sentences)
     page = Path(flags.page or Path(flags.output_dir) / "insights.html")
-    _check_files(flags, {"page": page, **({"figure": Path(flags.figure)} if figure else {})})
-    translator = Translator.from_run(
-        flags.output_dir, flags.checkpoint_path, _decode_settings(flags)
-    )
+    _check_files(flags, {"page": page} | ({"figure": Path(flags.figure)} if figure else {}))
+    # All hypotheses of the beam are shown unless the settings say otherwise.
+    settings = {"return_beams": True, **parse_assignments(flags.decode_hparams)}
+    translator = Translator.from_run(flags.output_dir, flags.checkpoint_path, settings)
     found = sentence_insights(translator, sentences)
     size = write_attention_page(page, found)
     plural = "s" if len(found) > 1 else ""
     print(f"{page}: {len(found):,} sentence{plural}, {size / 1e6:.2f} MB")
     if figure:
-        _write_figure(flags.figure, found[0].attention, flags.figure_kind, *figure)
+        from t2t_keras.insights.figures import write_figure
+        from t2t_keras.insights.views import attention_view
+
+        view = attention_view(found[0].attention, flags.figure_kind)
+        missing = write_figure(flags.figure, view, *figure)
+        layer, heads = figure
+        shown = ", ".join(map(str, heads))
+        print(f"{flags.figure}: {flags.figure_kind}, layer {layer}, heads {shown}")
+        if missing:
+            print(f"The figure's font lacks {' '.join(missing)}, shown as boxes.")
 
 
-def _sentences(flags: FlagValues) -> list[str]:
-    """Returns what shall be translated; says how many blank lines are left out."""
+def _sentences(flags: Flags) -> list[str]:
+    """Returns the sentences to translate; prints how many blank lines are left out."""
     if bool(flags.sentence) == bool(flags.sentences_from_file):
         raise UserError("Give one of --sentence and --sentences_from_file.")
     if not is_text(flags.sentence):
@@ -86,65 +85,40 @@ def _sentences(flags: FlagValues) -> list[str]:
     return sentences
 
 
-def _figure(flags: FlagValues, record, sentences: Sequence[str]) -> tuple[int, list[int]] | None:
-    """Returns layer and heads of the figure, checked; None where there is no --figure."""
+def _figure(flags: Flags, hparams, sentences: Sequence[str]) -> tuple[int, list[int]] | None:
+    """Returns the layer and the heads of the figure, checked; None without --figure."""
     if not flags.figure:
-        if given := [f"--{name}" for name in _OF_FIGURES if flags[name].present]:
-            raise UserError(f"{' and '.join(given)} have no meaning without --figure.")
+        if given := given_flags(flags, "figure_kind", "figure_layer", "figure_heads"):
+            raise UserError(f"--{' and --'.join(given)} can only be used with --figure.")
         return None
     if len(sentences) > 1:
         raise UserError(
             f"--figure shows one sentence; {flags.sentences_from_file} has {len(sentences):,}."
         )
-    from t2t_keras.insights.figures import check_figure_file, check_layer_and_heads
+    from t2t_keras.insights.figures import check_figure
 
-    layers, all_heads = record.hparams.num_layers, record.hparams.num_heads
+    layers, all_heads = hparams.num_layers, hparams.num_heads
     layer = layers - 1 if flags.figure_layer is None else flags.figure_layer
-    heads = _numbers(flags.figure_heads) if flags.figure_heads else list(range(all_heads))
-    check_figure_file(flags.figure)
-    check_layer_and_heads((layers, all_heads), layer, heads)
+    try:
+        heads = [int(head) for head in flags.figure_heads.split(",") if flags.figure_heads]
+    except ValueError:
+        raise UserError(f"--figure_heads: expected 0,1,..., got {flags.figure_heads!a}.") from None
+    heads = heads or list(range(all_heads))
+    check_figure(flags.figure, (layers, all_heads), layer, heads)
     return layer, heads
 
 
-def _check_files(flags: FlagValues, outputs: Mapping[str, Path]) -> None:
+def _check_files(flags: Flags, outputs: Mapping[str, Path]) -> None:
     """Raises `UserError` where an output cannot be written: before the work, not after it."""
-    from t2t_keras.decoding.job_files import checked_outputs, is_stream
-
-    checked_outputs([flags.sentences_from_file] if flags.sentences_from_file else [], outputs)
+    reads = filter(None, [flags.output_dir, flags.sentences_from_file])
+    check_outputs(reads, outputs.values())
     for name, path in outputs.items():
         if is_stream(path):
-            raise UserError(f"--{name} is replaced when it is complete: name a file, not '{path}'.")
+            raise UserError(f"--{name} must name a regular file, got '{path}'.")
         check_parent(path)
 
 
-def _numbers(text: str) -> list[int]:
-    try:
-        return [int(number) for number in text.split(",")]
-    except ValueError:
-        raise UserError(f"--figure_heads takes numbers, as in 0,1; '{text}' came.") from None
-
-
-def _decode_settings(flags: FlagValues) -> dict[str, str | bool]:
-    """Returns the decoding settings; all hypotheses of the beam are shown unless they say so."""
-    from t2t_keras.settings import parse_assignments
-
-    return {"return_beams": True, **parse_assignments(flags.decode_hparams)}
-
-
-def _write_figure(path: str, attention, kind: str, layer: int, heads: Sequence[int]) -> None:
-    from t2t_keras.insights.figures import write_figure
-    from t2t_keras.insights.views import attention_view
-
-    missing = write_figure(path, attention_view(attention, kind), layer, heads)
-    print(f"{path}: {kind}, layer {layer}, heads {', '.join(map(str, heads))}")
-    if missing:
-        print(f"The figure's font lacks {' '.join(missing)}: they are boxes in it.")
-
-
-def run(argv: Sequence[str] | None = None) -> None:
-    """Runs the command."""
-    run_command(define_flags, main, argv)
-
+run = functools.partial(run_command, define_flags, main)
 
 if __name__ == "__main__":
     run()

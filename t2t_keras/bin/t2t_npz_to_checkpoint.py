@@ -1,38 +1,31 @@
-"""Turns a run that was trained under KERAS_BACKEND=jax into one of TensorFlow's.
+"""Convert a run that was trained with KERAS_BACKEND=jax to TensorFlow checkpoints.
 
 t2t-npz-to-checkpoint --model_dir=runs/jax --output_dir=runs/tensorflow
 """
 
-from collections.abc import Sequence
+import functools
 
-from absl import flags as absl_flags
-
-from t2t_keras.bin.flags import FlagValues, required, run_command
-
-
-def define_flags(flags: FlagValues) -> None:
-    """Adds this command's own flags."""
-    absl_flags.DEFINE_string("model_dir", "", "Directory of the .npz run.", flag_values=flags)
-    absl_flags.DEFINE_string(
-        "checkpoint_path",
-        "",
-        "Path of a .npz checkpoint; default: the newest of --model_dir.",
-        flag_values=flags,
-    )
+from t2t_keras.bin.flags import define_common, required, run_command
+from t2t_keras.io.flags import Flags
 
 
-def main(flags: FlagValues) -> None:
+def define_flags(flags: Flags) -> None:
+    """Adds the flags of the command."""
+    flags.group("Checkpoints")
+    flags.string("model_dir", "Directory of the .npz run")
+    flags.string("checkpoint_path", "A .npz checkpoint; default: the newest of --model_dir")
+    define_common(flags, "output_dir")
+
+
+def main(flags: Flags) -> None:
     """Converts as the flags say."""
     required(flags, "model_dir", "output_dir")
-    from t2t_keras.training.npz_conversion import convert_npz_run
+    from t2t_keras.training.checkpoints.derived import convert_npz_run
 
     convert_npz_run(flags.model_dir, flags.output_dir, flags.checkpoint_path)
 
 
-def run(argv: Sequence[str] | None = None) -> None:
-    """Runs the command."""
-    run_command(define_flags, main, argv)
-
+run = functools.partial(run_command, define_flags, main)
 
 if __name__ == "__main__":
     run()

@@ -1,20 +1,18 @@
-"""Prints the paper's Tables 1 to 4 beside what this project counts and measures.
+"""Print the paper's Tables 1 to 4 beside what this project counts and measures.
 
 t2t-tables --table=3 --format=markdown
 t2t-tables --table=1 --n=64 --d=512 --k=3 --r=9
 t2t-tables --table=2 --hparams_set=transformer_base --gpus=8 --hardware=P100 --step_seconds=0.4
 """
 
-from collections.abc import Sequence
+import functools
 
-from absl import flags as absl_flags
-
-from t2t_keras import registry
-from t2t_keras.bin.flags import FlagValues, required, run_command
+from t2t_keras.bin.flags import define_common, required, run_command
 from t2t_keras.errors import UserError
+from t2t_keras.io.flags import Flags
 
-# The tables that each flag speaks of.
-_TABLES = {
+# The tables that each flag is for.
+_TABLES_OF = {
     **dict.fromkeys(("n", "d", "k", "r"), "1"),
     **dict.fromkeys(("hparams_set", "gpus", "hardware", "hours", "step_seconds"), "2"),
     "vocab_size": "3",
@@ -22,73 +20,55 @@ _TABLES = {
 }
 
 
-def define_flags(flags: FlagValues) -> None:
-    """Adds this command's own flags."""
-
-    def choice(name: str, default: str | None, values: Sequence[str], meaning: str) -> None:
-        absl_flags.DEFINE_enum(name, default, values, meaning, flag_values=flags)
-
-    def whole(name: str, default: int, meaning: str, least: int, most: int | None = None) -> None:
-        absl_flags.DEFINE_integer(name, default, meaning, least, most, flag_values=flags)
-
-    def number(name: str, meaning: str) -> None:
-        absl_flags.DEFINE_float(name, 0.0, meaning, 0.0, flag_values=flags)
-
-    choice("table", None, ("1", "2", "3", "4"), "Which table of the paper.")
-    choice("format", "text", ("text", "markdown", "json"), "How it is printed.")
-    absl_flags.DEFINE_string(
-        "results_file",
-        "results.jsonl",
-        "What --results_file of t2t-decoder and t2t-eval has; need not be there. Tables 2 to 4.",
-        flag_values=flags,
-    )
-    whole("n", 64, "Table 1: length of the sequence.", 2, 2048)
-    whole("d", 512, "Table 1: width of the representations.", 1)
-    whole("k", 3, "Table 1: width of a convolution's kernel.", 2)
-    whole("r", 9, "Table 1: neighbourhood of restricted self-attention, odd.", 3)
-    whole("gpus", 8, "Table 2: how many GPUs train --hparams_set.", 1)
-    absl_flags.DEFINE_string(
-        "hardware",
-        "P100",
-        "Table 2: K80, K40, M40, P100, or the TFLOP/s that a GPU sustains.",
-        flag_values=flags,
-    )
-    number("hours", "Table 2: how many hours the training takes.")
-    number("step_seconds", "Table 2: or how long a step takes; times the set's train_steps.")
-    whole("vocab_size", 37_000, "Table 3: ids of the vocabulary that weights are counted with.", 4)
+def define_flags(flags: Flags) -> None:
+    """Adds the flags of the command."""
+    flags.group("Table")
+    flags.choice("table", "Table of the paper", ("1", "2", "3", "4"), None)
+    flags.choice("format", "Format", ("text", "markdown", "json"), "text")
+    flags.string("results_file", "Your results, for Tables 2 to 4", "results.jsonl")
+    flags.group("Table 1")
+    flags.integer("n", "Length of the sequence", 64, 2, 2048)
+    flags.integer("d", "Width of the representations", 512, 1)
+    flags.integer("k", "Width of a convolution's kernel", 3, 2)
+    flags.integer("r", "Neighbourhood of restricted self-attention, odd", 9, 3)
+    flags.group("Table 2: the cost of a training")
+    define_common(flags, "hparams_set")
+    flags.integer("gpus", "Number of GPUs", 8, 1)
+    flags.string("hardware", "K80, K40, M40, P100, or the TFLOP/s that a GPU sustains", "P100")
+    flags.number("hours", "Hours of training", 0)
+    flags.number("step_seconds", "Or seconds a step, times the set's train_steps", 0)
+    flags.group("Table 3")
+    flags.integer("vocab_size", "Ids of the vocabulary to count weights with", 37_000, 4)
 
 
-def main(flags: FlagValues) -> None:
-    """Prints the table that the flags ask for."""
+def main(flags: Flags) -> None:
+    """Prints the table."""
     required(flags, "table")
-    _check_flags(flags)
+    for name, tables in _TABLES_OF.items():
+        if flags[name].present and flags.table not in tables:
+            raise UserError(f"--{name} is for --table={', '.join(tables)}, not {flags.table}.")
     from t2t_keras.tables.rendering import render
 
     print(render(_table(flags), flags.format))
 
 
-def _check_flags(flags: FlagValues) -> None:
-    """Raises `UserError` where a flag would silently be ignored."""
-    for name, tables in _TABLES.items():
-        if flags[name].present and flags.table not in tables:
-            raise UserError(
-                f"--{name} has no meaning for --table={flags.table}, but for {', '.join(tables)}."
-            )
-
-
-def _table(flags: FlagValues):
+def _table(flags: Flags):
     """Returns the table; each imports only what it needs."""
-    from t2t_keras.tables.results import read_results
+    from t2t_keras.evaluation.results import read_results
 
     if flags.table == "1":
-        from t2t_keras.tables.complexity import Sizes, complexity_table
+        from t2t_keras.tables.complexity import complexity_table
 
-        return complexity_table(Sizes(flags.n, flags.d, flags.k, flags.r))
+        return complexity_table(flags.n, flags.d, flags.k, flags.r)
     results = read_results(flags.results_file)
     if flags.table == "2":
-        from t2t_keras.tables.cost import cost_table
+        from t2t_keras.tables.cost import cost_row, cost_table
 
-        return cost_table(results, _asked_cost(flags))
+        row = None
+        if any(flags[name].present for name, tables in _TABLES_OF.items() if tables == "2"):
+            training = flags.gpus, flags.hardware, flags.hours, flags.step_seconds
+            row = cost_row(flags.hparams_set, *training)
+        return cost_table(results, row)
     if flags.table == "3":
         from t2t_keras.tables.weights import weights_table
 
@@ -98,21 +78,7 @@ def _table(flags: FlagValues):
     return parsing_table(results)
 
 
-def _asked_cost(flags: FlagValues) -> dict[str, object] | None:
-    """Returns the row of the training that the flags describe, if they do."""
-    from t2t_keras.tables.cost import cost_row
-
-    if not any(flags[name].present for name, tables in _TABLES.items() if tables == "2"):
-        return None
-    if flags.hparams_set:
-        registry.hparams(flags.hparams_set)
-    return cost_row(flags.hparams_set, flags.gpus, flags.hardware, flags.hours, flags.step_seconds)
-
-
-def run(argv: Sequence[str] | None = None) -> None:
-    """Runs the command."""
-    run_command(define_flags, main, argv)
-
+run = functools.partial(run_command, define_flags, main)
 
 if __name__ == "__main__":
     run()

@@ -6,17 +6,18 @@ much each holds at once: a run's position in the data is its step number.
 
 import dataclasses
 import itertools
+from collections.abc import Iterator
 
 import numpy as np
 
 from t2t_keras.errors import UserError
 
-# Lengths that batches are padded to where every new shape would be compiled anew: 8, 12, 16, 24,
-# 32 and so on, to beyond all that memory holds.
+# Lengths that batches are padded to where every new shape would be compiled: 8, 12, 16, 24, 32 and
+# so on, to beyond all that memory holds.
 _FIXED_LENGTHS = [length << doubled for doubled in range(27) for length in (8, 12)]
 
 
-class TokenBatches:
+class TokenBatchSampler:
     """The examples of every optimizer step.
 
     Each epoch holds every example once: a random order is sorted by length (the longer side's;
@@ -70,14 +71,11 @@ class TokenBatches:
 
     def at(self, step: int) -> np.ndarray:
         """Returns the example numbers of the batch of a step, counted from 0 over all epochs."""
-        return self.epoch(self.epoch_of(step))[step - self._first_steps[self.epoch_of(step)]]
-
-    def epoch_of(self, step: int) -> int:
-        """Returns the epoch, counted from 0, that a step belongs to."""
         while step >= self._first_steps[-1]:
             epoch = len(self._first_steps) - 1
             self._first_steps.append(self._first_steps[-1] + len(self.epoch(epoch)))
-        return int(np.searchsorted(self._first_steps, step, side="right")) - 1
+        epoch = int(np.searchsorted(self._first_steps, step, side="right")) - 1
+        return self.epoch(epoch)[step - self._first_steps[epoch]]
 
     def fill(self) -> tuple[float, float]:
         """Returns the average source and target tokens of a step as shares of `batch_tokens`."""
@@ -88,11 +86,7 @@ class TokenBatches:
     def most_padded(self, replicas: int = 1, fixed_shapes: bool = False) -> int:
         """Returns the most tokens a side, padding counted, that a replica gets of a step.
 
-        With a microbatch of so many, no step is split.
-
-        Args:
-          replicas: among which the steps are divided; those of the first epoch count.
-          fixed_shapes: whether `token_arrays` will round lengths up.
+        With a microbatch of so many, no step of the first epoch is split; see `split_batch`.
         """
         most = 0
         for batch in self.epoch(0):
@@ -131,26 +125,24 @@ def split_batch(
       indices: the step's examples.
       microbatch_tokens: most tokens a side, padding counted, of one part.
       replicas: number of replicas.
-      fixed_shapes: whether `token_arrays` will round lengths up.
+      fixed_shapes: whether `make_batch` will round lengths up.
 
     Returns:
-      For each microbatch, for each replica, example numbers of similar length; they can be none,
-      where there are fewer examples than parts.
+      For each microbatch, for each replica, example numbers of similar length; none where there
+      are fewer examples than parts.
     """
     longest = lengths[indices].max(axis=1)
     order = np.argsort(longest, kind="stable")
     indices, longest = indices[order], longest[order]
     if fixed_shapes:
         longest = _rounded_up(longest)
-    rounds = 1
-    while True:
+    for rounds in itertools.count(1):
         parts = _even_parts(longest, rounds * replicas)
         if all(
             end - start <= 1 or (end - start) * longest[end - 1] <= microbatch_tokens
             for start, end in parts
         ):
             break
-        rounds += 1
     # Neighbours in length run at the same time, so that no replica waits for a longer one.
     return [
         [indices[slice(*parts[turn * replicas + replica])] for replica in range(replicas)]
@@ -169,7 +161,7 @@ def _even_parts(longest: np.ndarray, count: int) -> list[tuple[int, int]]:
 
 
 @dataclasses.dataclass(frozen=True)
-class TokenArrays:
+class Batch:
     """What one replica holds at once: ids padded with 0, int32 [rows, length]."""
 
     source: np.ndarray
@@ -182,32 +174,39 @@ class TokenArrays:
 
 
 @dataclasses.dataclass(frozen=True)
-class ElsewhereArrays:
+class RemoteBatch:
     """What a replica of another worker holds: only its number of target tokens is known here."""
 
     target_tokens: int
 
 
-def replica_arrays(
-    store, parts: list[np.ndarray], here: range, fixed_tokens: int = 0
-) -> list[TokenArrays | ElsewhereArrays]:
-    """Reads and pads what the replicas of this worker hold at once.
+def replica_batches(
+    store, indices: np.ndarray, microbatch_tokens: int, step
+) -> Iterator[list[Batch | RemoteBatch]]:
+    """Reads and pads one step's examples, microbatch by microbatch.
 
     Args:
       store: an `ExampleStore`.
-      parts: for each replica of all workers, its example numbers.
-      here: the replicas of this worker; for the others, nothing is read but lengths.
-      fixed_tokens: as `token_arrays` has it.
+      indices: the step's examples.
+      microbatch_tokens: see `split_batch`.
+      step: has `num_replicas`, `local_replicas` and `fixed_shapes`, as a backend's `Step`.
+
+    Yields:
+      What each replica holds at once; of the examples of other workers only lengths are read.
     """
-    return [
-        token_arrays(store, part, fixed_tokens)
-        if replica in here
-        else ElsewhereArrays(int(store.lengths[part, 1].sum()))
-        for replica, part in enumerate(parts)
-    ]
+    fixed_tokens = microbatch_tokens if step.fixed_shapes else 0
+    for parts in split_batch(
+        store.lengths, indices, microbatch_tokens, step.num_replicas, step.fixed_shapes
+    ):
+        yield [
+            make_batch(store, part, fixed_tokens)
+            if replica in step.local_replicas
+            else RemoteBatch(int(store.lengths[part, 1].sum()))
+            for replica, part in enumerate(parts)
+        ]
 
 
-def token_arrays(store, indices: np.ndarray, fixed_tokens: int = 0) -> TokenArrays:
+def make_batch(store, indices: np.ndarray, fixed_tokens: int = 0) -> Batch:
     """Reads and pads examples.
 
     Args:
@@ -215,42 +214,30 @@ def token_arrays(store, indices: np.ndarray, fixed_tokens: int = 0) -> TokenArra
       indices: example numbers; where there are none, one row of padding stands for them.
       fixed_tokens: 0, or a number of tokens a side; then lengths are rounded up to one of a few
         and rows filled up to `fixed_tokens` / length, so that few shapes occur.
-
-    Returns:
-      The arrays.
     """
-    if not len(indices):
-        empty = np.zeros((1, 1), np.int32)
-        arrays = TokenArrays(empty, empty)
-    else:
-        arrays = TokenArrays(store.padded(indices, "source"), store.padded(indices, "target"))
-    if not fixed_tokens:
-        return arrays
-    length = int(_rounded_up(max(arrays.source.shape[1], arrays.target.shape[1])))
-    rows = max(len(arrays.source), fixed_tokens // length)
-    return TokenArrays(*(_grown(side, rows, length) for side in (arrays.source, arrays.target)))
+    sides = [np.zeros((1, 1), np.int32)] * 2
+    if len(indices):
+        sides = [store.padded(indices, side) for side in ("source", "target")]
+    if fixed_tokens:
+        length = int(_rounded_up(max(side.shape[1] for side in sides)))
+        rows = max(len(sides[0]), fixed_tokens // length)
+        sides = [
+            np.pad(side, [(0, rows - side.shape[0]), (0, length - side.shape[1])]) for side in sides
+        ]
+    return Batch(*sides)
 
 
-def largest_microbatch(tokens: int, longest: int, fixed_shapes: bool = False) -> TokenArrays:
-    """Returns made-up arrays that take as much memory as any microbatch of so many tokens.
+def largest_microbatch(tokens: int, longest: int, fixed_shapes: bool = False) -> Batch:
+    """Returns made-up arrays that take as much memory as any microbatch of so many tokens a side.
 
     All sentences are as long as the longest: attention grows with the square of the length. Of
-    these there is as much as holds all tokens, since short sentences fill a microbatch better.
-
-    Args:
-      tokens: most tokens a side, padding counted.
-      longest: tokens of the longest side of all examples.
-      fixed_shapes: whether `token_arrays` rounds lengths up.
+    these there are enough to hold all tokens, since short sentences fill a microbatch better.
     """
     length = int(_rounded_up(longest)) if fixed_shapes else longest
     ids = np.ones((-(-tokens // length), length), np.int32)
-    return TokenArrays(ids, ids)
+    return Batch(ids, ids)
 
 
 def _rounded_up(lengths):
     """Returns the fixed lengths that hold the given ones."""
     return np.take(_FIXED_LENGTHS, np.searchsorted(_FIXED_LENGTHS, lengths))
-
-
-def _grown(ids: np.ndarray, rows: int, length: int) -> np.ndarray:
-    return np.pad(ids, [(0, rows - ids.shape[0]), (0, length - ids.shape[1])])

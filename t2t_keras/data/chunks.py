@@ -1,64 +1,47 @@
-"""Chunks of parallel text: what one worker turns into one shard."""
+"""The text of each split, cut into chunks of so many pairs: what a worker encodes at a time."""
 
+import contextlib
 import dataclasses
 import itertools
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
 
-import numpy as np
-
-from t2t_keras.data.text_files import line_name, read_lines
-
-
-class Chunk(Protocol):
-    """Some pairs, as a `FileChunk` and an `ExampleChunk` are.
-
-    Attributes:
-      count: number of pairs, about.
-      paths: the files that they come from; none where they are held in memory.
-    """
-
-    count: int
-    paths: tuple[Path, ...]
-
-    def pairs(self, skip: int = 0, every: int = 1) -> Iterator[tuple[bytes, bytes]]:
-        """Yields source and target lines, from the pair `skip` on each `every`-th."""
-
-    def place(self, index: int, side: int) -> str:
-        """Returns "folder/file:line" of the pair with this index in the chunk."""
+from t2t_keras.data.problem import Problem
+from t2t_keras.errors import UserError
+from t2t_keras.text.files import line_name, line_offsets, read_span
+from t2t_keras.text.plain_text import plain_text
 
 
 @dataclasses.dataclass(frozen=True)
 class FileChunk:
-    """Some lines of two parallel files; `first_line` counts from 1, offsets are in bytes."""
+    """Some lines of two parallel files.
 
-    source: Path
-    target: Path
-    source_offset: int
-    target_offset: int
+    Attributes:
+      paths: the files; none for text held in memory.
+      offsets: byte positions of the first line.
+      first_line: its number, from 1.
+      count: number of pairs; an estimate will do.
+    """
+
+    paths: tuple[Path, Path]
+    offsets: tuple[int, int]
     first_line: int
     count: int
 
-    @property
-    def paths(self) -> tuple[Path, ...]:
-        """Both files."""
-        return self.source, self.target
-
     def pairs(self, skip: int = 0, every: int = 1) -> Iterator[tuple[bytes, bytes]]:
-        """Yields source and target lines, from the pair `skip` on each `every`-th."""
-        sources = read_lines(self.source, self.source_offset, self.count)
-        targets = read_lines(self.target, self.target_offset, self.count)
-        return itertools.islice(zip(sources, targets, strict=True), skip, None, every)
+        """Yields the source and target lines of every `every`-th pair, from pair `skip` on."""
+        sides = map(read_span, self.paths, self.offsets, itertools.repeat(self.count))
+        return itertools.islice(zip(*sides, strict=True), skip, None, every)
 
-    def place(self, index: int, side: int) -> str:
-        """Returns "folder/file:line" of the pair with this index in the chunk."""
-        return line_name((self.source, self.target)[side], self.first_line + index)
+    def location(self, index: int, side: int) -> str:
+        """Returns "folder/file:line" of a side (0 source, 1 target) of the pair at an index."""
+        return line_name(self.paths[side], self.first_line + index)
 
 
 @dataclasses.dataclass(frozen=True)
 class ExampleChunk:
-    """Some pairs that a problem made; `first_line` counts from 1."""
+    """Some pairs that a problem made, with the attributes and methods of `FileChunk`."""
 
     examples: tuple[tuple[str, str], ...]
     first_line: int
@@ -66,37 +49,87 @@ class ExampleChunk:
 
     @property
     def count(self) -> int:
-        """Number of pairs."""
+        """See `FileChunk`."""
         return len(self.examples)
 
     def pairs(self, skip: int = 0, every: int = 1) -> Iterator[tuple[bytes, bytes]]:
-        """Yields source and target lines, from the pair `skip` on each `every`-th."""
-        for source, target in self.examples[skip::every]:
-            # A lone surrogate must be counted as invalid UTF-8 like any, not end the program.
-            yield source.encode("utf-8", "surrogatepass"), target.encode("utf-8", "surrogatepass")
+        """See `FileChunk`."""
+        for pair in self.examples[skip::every]:
+            # A lone surrogate is counted as invalid UTF-8, like any.
+            yield tuple(text.encode("utf-8", "surrogatepass") for text in pair)
 
-    def place(self, index: int, side: int) -> str:
-        """Returns the name of the example with this index in the chunk."""
+    def location(self, index: int, side: int) -> str:
+        """See `FileChunk`."""
         return f"example:{self.first_line + index}"
 
 
-class ChunkWithRepeats:
-    """A chunk, told which of its pairs came before.
+# A problem that reads a format of its own has another class, with the same attributes and methods.
+Chunk = FileChunk | ExampleChunk
+
+
+def split_chunks(problem: Problem, tmp_dir: str | Path, chunk_pairs: int) -> dict[str, list[Chunk]]:
+    """Returns the chunks of each split, so that files that do not pair are found at once.
+
+    Files are downloaded, turned into plain text and counted; text that the problem makes is held in
+    memory.
 
     Args:
-      chunk: any chunk.
-      repeated: for each of its pairs, bool [pairs].
+      problem: resolved.
+      tmp_dir: directory of its source files.
+      chunk_pairs: pairs of a chunk.
+
+    Raises:
+      UserError: no `tmp_dir`, or files that cannot be downloaded or read or do not pair.
     """
+    if chunks := problem.chunks(Path(tmp_dir), chunk_pairs):
+        return chunks
+    order = -1 if problem.reverse else 1
+    splits = problem.files(Path(tmp_dir))
+    if not splits:
+        return {
+            split: list(_example_chunks(problem.examples(split), order, chunk_pairs))
+            for split in problem.splits
+        }
+    if not str(tmp_dir):
+        raise UserError(f"Please give --tmp_dir, the directory of {problem.name}'s source files.")
+    plain = iter(plain_text([*itertools.chain(*splits.values())], Path(tmp_dir)))
+    return {
+        split: [chunk for _ in some for chunk in _file_chunks(next(plain)[::order], chunk_pairs)]
+        for split, some in splits.items()
+    }
 
-    def __init__(self, chunk: Chunk, repeated: np.ndarray):
-        self._chunk = chunk
-        # A bit each: all chunks wait in memory for their workers.
-        self._bits = np.packbits(repeated).tobytes()
-        self._pairs = len(repeated)
-        self.count, self.paths = chunk.count, chunk.paths
-        self.pairs, self.place = chunk.pairs, chunk.place
 
-    def repeated(self) -> np.ndarray:
-        """Returns which pairs came before, bool [pairs]."""
-        bits = np.unpackbits(np.frombuffer(self._bits, np.uint8), count=self._pairs)
-        return bits.astype(bool)
+def evenly_spread(chunks: Sequence[Chunk], limit: int) -> Iterator[str]:
+    """Yields the usable lines of at most `limit` pairs, evenly spread over the chunks."""
+    every = max(1, math.ceil(sum(chunk.count for chunk in chunks) / limit))
+    before = 0
+    for chunk in chunks:
+        for line in itertools.chain.from_iterable(chunk.pairs(-before % every, every)):
+            if b"\0" not in line:
+                with contextlib.suppress(UnicodeDecodeError):
+                    yield line.decode("utf-8")
+        before += chunk.count
+
+
+def _example_chunks(
+    examples: Iterable[tuple[str, str]], order: int, chunk_pairs: int
+) -> Iterator[ExampleChunk]:
+    pairs = (pair[::order] for pair in examples)
+    first_line = 1
+    while some := tuple(itertools.islice(pairs, chunk_pairs)):
+        yield ExampleChunk(some, first_line)
+        first_line += chunk_pairs
+
+
+def _file_chunks(paths: tuple[Path, Path], chunk_pairs: int) -> Iterator[FileChunk]:
+    (count, source_offsets), (other, target_offsets) = (
+        line_offsets(path, chunk_pairs) for path in paths
+    )
+    if count != other:
+        raise UserError(
+            f"Line N of one file must be the translation of line N of the other, but {paths[0]} "
+            f"has {count:,} lines and {paths[1]} has {other:,}. Repair the files."
+        )
+    offsets = zip(source_offsets, target_offsets, strict=True)
+    for first, pair in zip(range(0, count, chunk_pairs), offsets, strict=True):
+        yield FileChunk(paths, pair, first + 1, min(chunk_pairs, count - first))

@@ -2,48 +2,44 @@
 
 Files stream: they are cut into chunks by byte position, and a worker process turns a chunk into
 a shard. What is written does not depend on the number of workers.
+
+What an interrupted run leaves is used again: `unfinished.json` tells what its shards are made from,
+and each finished shard has a record, `<stem>.json`, with the checksums of its files. A complete set
+has none of these files.
 """
 
 import contextlib
-import dataclasses
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from t2t_keras.data.atomic_file import TEMPORARY_SUFFIX, sha256_of, write_atomically
-from t2t_keras.data.chunks import Chunk, ChunkWithRepeats
-from t2t_keras.data.encode import LeftOut, Shard, ShardEncoder, shard_stem
-from t2t_keras.data.filters import (
-    Languages,
-    came_before,
-    filter_names,
-    pair_hashes,
-    versions_with,
-)
-from t2t_keras.data.journal import JOURNAL_FILE, Journal, made_from
-from t2t_keras.data.manifest import (
-    MANIFEST_FILE,
-    VOCABULARY_FILE,
-    describe,
-    verify,
-    write_manifest,
-)
-from t2t_keras.data.plan import evenly_spread, fetch_sources, plan_chunks
+import numpy as np
+
+from t2t_keras.data.chunks import Chunk, evenly_spread, split_chunks
+from t2t_keras.data.encode import Encoded, ShardEncoder, add_left_out, shard_stem
+from t2t_keras.data.filters import duplicate_mask, filter_names, pair_hashes, versions_with
+from t2t_keras.data.manifest import MANIFEST_FILE, VOCABULARY_FILE, describe
 from t2t_keras.data.problem import Problem
 from t2t_keras.data.shards import SIDES
-from t2t_keras.data.tokenizer import Tokenizer, symbol_pieces
-from t2t_keras.data.workers import workers
+from t2t_keras.data.workers import Call, workers
 from t2t_keras.errors import UserError
-from t2t_keras.progress_bar import progress_bar
+from t2t_keras.io.atomic import TEMPORARY_SUFFIX, damaged_files, sha256_of, write_atomically
+from t2t_keras.io.progress import progress_bar
+from t2t_keras.io.state import as_json, locked_directory, read_json, write_json
+from t2t_keras.text.tokenizer import Tokenizer, symbol_pieces
 
-# Pairs a shard: tens of megabytes of memory a worker.
+# Pairs of a shard: tens of megabytes of memory a worker.
 CHUNK_PAIRS = 50_000
 
+_UNFINISHED_FILE = "unfinished.json"
+# To be raised when a change of the code makes other shards of the same text.
+_ENCODER_VERSION = 1
 _TEMPORARY = rf"\.[0-9a-f]{{8}}{TEMPORARY_SUFFIX}"
-_OWN_FILES = re.compile(
+_STATE_FILES = rf"{_UNFINISHED_FILE}|(train|dev|test)-\d+\.json|shards\.jsonl"
+_OWN_FILES = (
     rf"({VOCABULARY_FILE}|(train|dev|test)(-\d+\.(tokens|lengths)\.npy|\.(source|target)\.txt)"
-    rf"|{JOURNAL_FILE})({_TEMPORARY})?|{MANIFEST_FILE}{_TEMPORARY}"
+    rf"|{_STATE_FILES})({_TEMPORARY})?|{MANIFEST_FILE}{_TEMPORARY}"
 )
 
 
@@ -54,235 +50,218 @@ def generate(
     num_workers: int = 1,
     chunk_pairs: int = CHUNK_PAIRS,
 ) -> dict[str, Any]:
-    """Makes the data of a problem in `<data_dir>/<problem name>/` and prints what it holds.
+    """Makes the data of a problem in `<data_dir>/<problem name>/` and prints its content.
 
-    Data that is there already is replaced. The manifest goes first and comes last, so a set that
-    was interrupted is never taken for a complete one; of such a set, what would be made again just
-    so is kept.
+    Data that is there already is replaced. The manifest is removed first and written last, so that
+    an interrupted set is never taken for a complete one.
 
     Args:
-      problem: what to make, from `registry.problem`.
+      problem: from `registry.problem`.
       data_dir: parent of the directory to write.
       tmp_dir: directory of the source files.
       num_workers: processes that encode; the data is the same for any number.
-      chunk_pairs: pairs a shard.
+      chunk_pairs: pairs of a shard.
 
     Returns:
       The manifest.
 
     Raises:
       UserError: files that are missing or do not pair, a split without a usable pair, a vocabulary
-        that cannot be made, a disk that is full.
+        that cannot be made, a directory that another t2t-datagen writes, a disk that is full.
     """
     if num_workers < 1:
-        raise UserError(f"--num_workers is at least 1; {num_workers} came.")
+        raise UserError(f"--num_workers must be >= 1, got {num_workers}.")
     problem = problem.resolved(Path(tmp_dir))
-    filters = filter_names(problem.filters)
-    if "language" in filters:
-        Languages(problem.languages())  # Before the work, not in the midst of it.
-    paths = fetch_sources(problem, tmp_dir)
-    # Read before anything is removed: the vocabulary may stand in the directory to be written.
-    reused = Tokenizer.load(problem.vocab_file) if problem.vocab_file else None
+    # What can fail early does so while the old data is still there.
+    filters = filter_names(problem.filters, problem.languages())
+    plan = split_chunks(problem, tmp_dir, chunk_pairs)
+    given = _given_vocabulary(problem, plan["train"])
     directory = Path(data_dir) / problem.name
-    with _writable(directory):
-        directory.mkdir(parents=True, exist_ok=True)
-        (directory / MANIFEST_FILE).unlink(missing_ok=True)
-
-    plan = problem.chunks(Path(tmp_dir), chunk_pairs) or plan_chunks(
-        problem, paths, Path(tmp_dir), chunk_pairs
-    )
-    symbols = problem.symbols(plan["train"])
-    if reused:
-        _check_symbols(problem, reused, symbols)
-    journal = Journal(directory, made_from(problem, plan["train"], chunk_pairs))
-    tokenizer = reused or _vocabulary(problem, plan["train"], symbols, journal, directory)
-    journal.start(tokenizer.checksum)
-    kept = {name for shard in journal.shards.values() for name in shard.files}
-    _clear(directory, {JOURNAL_FILE, VOCABULARY_FILE, *kept})
-    record = write_atomically(directory / VOCABULARY_FILE, tokenizer.model_bytes)
-    encoder = ShardEncoder(
-        tokenizer,
-        directory,
-        problem.max_pair_length,
-        filters,
-        problem.max_length_ratio,
-        problem.languages(),
-    )
-    if "duplicates" in filters:
-        plan["train"] = _with_repeats(plan["train"], num_workers)
-    splits, files = _encode_splits(encoder, plan, directory, journal, num_workers)
-    manifest = _manifest(problem, tokenizer, splits, {VOCABULARY_FILE: record, **files})
-    verify(directory, manifest)
-    write_manifest(directory, manifest)
-    journal.end()
+    with locked_directory(directory, "t2t-datagen"):
+        _remove(directory, MANIFEST_FILE)
+        tokenizer, finished = _prepare(problem, plan["train"], given, directory, chunk_pairs)
+        path = directory / VOCABULARY_FILE
+        files = {path.name: write_atomically(path, tokenizer.model_bytes)}
+        encoder = ShardEncoder(
+            tokenizer,
+            directory,
+            problem.max_pair_length,
+            filters,
+            problem.max_length_ratio,
+            problem.languages(),
+        )
+        splits = {}
+        with workers(min(num_workers, len(plan["train"]) or 1)) as call:
+            duplicates = _duplicates(call, plan["train"]) if "duplicates" in filters else []
+            for split, chunks in plan.items():
+                shards = _encode(call, encoder, chunks, split, duplicates, finished)
+                splits[split] = _finish_split(directory, split, shards, files)
+        manifest = {
+            "problem": problem.name,
+            "config": problem.config(),
+            "versions": versions_with(filters),
+            "vocabulary": {
+                "file": VOCABULARY_FILE,
+                "size": tokenizer.vocab_size,
+                "sha256": tokenizer.checksum,
+            },
+            "splits": splits,
+            "files": files,
+        }
+        if damaged := damaged_files(directory, files):
+            raise UserError(f"Files changed while they were written: {', '.join(damaged)}.")
+        write_json(directory / MANIFEST_FILE, manifest, indent=1)
+        _remove(directory, _STATE_FILES)
     print(describe(manifest), flush=True)
     return manifest
 
 
-def _vocabulary(
-    problem: Problem,
-    chunks: Sequence[Chunk],
-    symbols: Sequence[str],
-    journal: Journal,
-    directory: Path,
-) -> Tokenizer:
-    """Returns the vocabulary of an interrupted run of the same, or learns one."""
-    path = directory / VOCABULARY_FILE
-    if journal.vocabulary and path.exists() and sha256_of(path) == journal.vocabulary:
-        return Tokenizer.load(path)
-    lines = evenly_spread(chunks, problem.vocab_lines)
-    return Tokenizer.train(lines, problem.vocab_size, problem.vocab_kind, symbols)
-
-
-def _check_symbols(problem: Problem, vocabulary: Tokenizer, symbols: Sequence[str]) -> None:
-    """Raises `UserError` where words that must be one piece are none in a vocabulary."""
-    pieces = vocabulary.vocabulary()
-    missing = [
-        symbol
-        for symbol, piece in zip(symbols, symbol_pieces(symbols), strict=True)
-        if piece not in pieces
-    ]
-    if missing:
-        some = ", ".join(missing[:10])
+def _given_vocabulary(problem: Problem, chunks: Sequence[Chunk]) -> Tokenizer | None:
+    """Reads vocab_file, which may stand in the directory to be written."""
+    if not problem.vocab_file:
+        return None
+    tokenizer = Tokenizer.load(problem.vocab_file)
+    pieces, symbols = tokenizer.vocabulary(), problem.symbols(chunks)
+    paired = zip(symbols, symbol_pieces(symbols), strict=True)
+    if missing := [symbol for symbol, piece in paired if piece not in pieces]:
         raise UserError(
             f"vocab_file={problem.vocab_file} lacks {len(missing)} symbols of {problem.name}: "
-            f"{some}{', ...' if len(missing) > 10 else ''}. Give the vocabulary of a problem of "
-            f"its kind, or let t2t-datagen learn one."
+            f"{', '.join(missing[:10])}{', ...' if len(missing) > 10 else ''}. Give the vocabulary "
+            f"of a problem of its kind, or let t2t-datagen learn one."
         )
+    return tokenizer
 
 
-def _clear(directory: Path, kept: Collection[str]) -> None:
-    """Removes what an earlier run wrote, but for some files."""
-    with _writable(directory):
-        for path in directory.iterdir():
-            if _OWN_FILES.fullmatch(path.name) and path.name not in kept:
-                path.unlink()
+def _prepare(
+    problem: Problem,
+    chunks: Sequence[Chunk],
+    given: Tokenizer | None,
+    directory: Path,
+    chunk_pairs: int,
+) -> tuple[Tokenizer, dict[str, dict]]:
+    """Removes what an earlier run wrote, but for what an interrupted one has done of the same.
+
+    Returns:
+      The vocabulary, and the records of training shards that need not be made again, by stem.
+    """
+    made_from = _made_from(problem, chunks, chunk_pairs)
+    earlier = _read_or_empty(directory / _UNFINISHED_FILE)
+    same = made_from is not None and earlier.get("made_from") == made_from
+    vocabulary = earlier.get("vocabulary") if same else None
+    path = directory / VOCABULARY_FILE
+    if given:
+        tokenizer = given
+    elif vocabulary and path.exists() and sha256_of(path) == vocabulary:
+        tokenizer = Tokenizer.load(path)
+    else:
+        lines, symbols = evenly_spread(chunks, problem.vocab_lines), problem.symbols(chunks)
+        tokenizer = Tokenizer.train(lines, problem.vocab_size, problem.vocab_kind, symbols)
+    finished = {}
+    if tokenizer.checksum == vocabulary:
+        for stem in (shard_stem("train", number) for number in range(len(chunks))):
+            record = _read_or_empty(directory / f"{stem}.json")
+            if record and not damaged_files(directory, record["files"]):
+                finished[stem] = record
+        print(f"Continuing: {len(finished)} of {len(chunks)} training shards exist.", flush=True)
+    kept = {name for stem, shard in finished.items() for name in (f"{stem}.json", *shard["files"])}
+    _remove(directory, _OWN_FILES, kept)
+    unfinished = {"made_from": made_from, "vocabulary": tokenizer.checksum}
+    write_json(directory / _UNFINISHED_FILE, unfinished)
+    return tokenizer, finished
 
 
-@contextlib.contextmanager
-def _writable(directory: Path) -> Iterator[None]:
+def _made_from(problem: Problem, chunks: Sequence[Chunk], chunk_pairs: int) -> Any:
+    """Returns all that decides about the shards but the vocabulary; None for text in no files."""
+    if not all(chunk.paths for chunk in chunks):
+        return None
+    files = dict.fromkeys(path for chunk in chunks for path in chunk.paths)
+    return as_json(
+        {
+            "encoder": _ENCODER_VERSION,
+            "versions": versions_with(problem.filters),
+            "problem": problem.name,
+            "config": problem.config(),
+            "chunk_pairs": chunk_pairs,
+            "files": [[str(path), path.stat().st_size, path.stat().st_mtime_ns] for path in files],
+        }
+    )
+
+
+def _read_or_empty(path: Path) -> dict[str, Any]:
+    with contextlib.suppress(UserError):
+        return read_json(path, "")
+    return {}
+
+
+def _remove(directory: Path, names: str, kept: Collection[str] = ()) -> None:
+    """Removes the files whose names match a regular expression."""
     try:
-        yield
+        for path in directory.iterdir():
+            if re.fullmatch(names, path.name) and path.name not in kept:
+                path.unlink()
     except OSError as error:
         raise UserError(
-            f"{error.filename or directory} cannot be written: {error.strerror}. "
+            f"{error.filename or directory} cannot be removed: {error.strerror}. "
             f"Give another --data_dir."
         ) from error
 
 
-def _with_repeats(chunks: Sequence[Chunk], num_workers: int) -> list[ChunkWithRepeats]:
-    """Returns the chunks, told which of their pairs came before in any of them."""
+def _duplicates(call: Call, chunks: Sequence[Chunk]) -> list[bytes]:
+    """Returns for each chunk which of its pairs came before in any of them, a bit a pair."""
     hashes = []
-    with (
-        workers(pair_hashes, min(num_workers, len(chunks) or 1)) as call,
-        progress_bar(total=len(chunks), desc="duplicates", unit=" chunks") as progress,
-    ):
-        for some in call((chunk,) for chunk in chunks):
+    with progress_bar(total=len(chunks), desc="duplicates", unit=" chunks") as progress:
+        for some in call(pair_hashes, ((chunk,) for chunk in chunks)):
             hashes.append(some)
             progress.update(1)
-    return list(map(ChunkWithRepeats, chunks, came_before(hashes)))
+    mask = duplicate_mask(np.concatenate([np.zeros(0, np.uint64), *hashes]))
+    ends = np.cumsum([len(some) for some in hashes])[:-1]
+    return [np.packbits(some).tobytes() for some in np.split(mask, ends)]
 
 
-def _encode_splits(
+def _encode(
+    call: Call,
     encoder: ShardEncoder,
-    plan: Mapping[str, Sequence[Chunk]],
-    directory: Path,
-    journal: Journal,
-    num_workers: int,
-) -> tuple[dict[str, Any], dict[str, dict]]:
-    """Encodes every split.
-
-    Returns:
-      The manifest's entries of the splits, and the records of their files.
-    """
-    splits: dict[str, Any] = {}
-    files: dict[str, dict] = {}
-    with workers(encoder, min(num_workers, len(plan["train"]) or 1)) as call:
-        for split, chunks in plan.items():
-            shards = _encoded(call, chunks, split, journal)
-            splits[split], records = _finish_split(directory, split, shards)
-            files |= records
-    return splits, files
-
-
-def _encoded(
-    call: Callable, chunks: Sequence[Chunk], split: str, journal: Journal
-) -> Iterator[Shard]:
-    """Yields the shards of a split in order, those that are there already among them."""
-    kept = journal.shards if split == "train" else {}
-    stems = [shard_stem(split, number) for number in range(len(chunks))]
-    if kept:
-        print(f"Continuing: {len(kept)} of {len(chunks)} training shards are there.", flush=True)
-    made = call(
-        (chunk, split, number) for number, chunk in enumerate(chunks) if stems[number] not in kept
-    )
+    chunks: Sequence[Chunk],
+    split: str,
+    duplicates: Sequence[bytes],
+    finished: dict[str, dict],
+) -> Iterator[Encoded]:
+    """Yields what the encoder returns for each chunk, or the record of its finished shard."""
+    numbers = [n for n in range(len(chunks)) if shard_stem(split, n) not in finished]
+    bits = duplicates if split == "train" and duplicates else [b""] * len(chunks)
+    made = call(encoder, ((chunks[n], split, n, bits[n]) for n in numbers))
     total = sum(chunk.count for chunk in chunks)
     with progress_bar(total=total, desc=split, unit=" pairs") as progress:
-        for chunk, stem in zip(chunks, stems, strict=True):
-            shard = kept.get(stem)
-            if shard is None:
-                shard = next(made)
-                if split == "train":
-                    journal.add(shard)
+        for number, chunk in enumerate(chunks):
+            record = finished.get(shard_stem(split, number))
+            yield (record, ([], [])) if record else next(made)
             progress.update(chunk.count)
-            yield shard
-
-
-def _manifest(
-    problem: Problem, tokenizer: Tokenizer, splits: dict[str, Any], files: dict[str, dict]
-) -> dict[str, Any]:
-    return {
-        "problem": problem.name,
-        "config": problem.config(),
-        "versions": versions_with(problem.filters),
-        "vocabulary": {
-            "file": VOCABULARY_FILE,
-            "size": tokenizer.vocab_size,
-            "sha256": tokenizer.checksum,
-        },
-        "splits": splits,
-        "files": files,
-    }
 
 
 def _finish_split(
-    directory: Path, split: str, shards: Iterable[Shard]
-) -> tuple[dict[str, Any], dict[str, dict]]:
-    """Waits for a split's shards, writes its text where it is kept.
-
-    Returns:
-      The manifest's entry of the split and the records of its files.
-    """
-    stems: list[str] = []
-    records: dict[str, dict] = {}
-    examples = source_tokens = target_tokens = 0
-    left_out: dict[str, LeftOut] = {}
-    lines: tuple[list[str], list[str]] = ([], [])
-    for shard in shards:
-        stems.append(shard.stem)
-        records |= shard.files
-        examples += shard.examples
-        source_tokens += shard.tokens[0]
-        target_tokens += shard.tokens[1]
-        for reason, entry in shard.left_out.items():
-            left_out.setdefault(reason, LeftOut()).add(entry.count, entry.first)
-        for kept, more in zip(lines, shard.lines, strict=True):
-            kept.extend(more)
-    if not examples:
-        reasons = ", ".join(f"{entry.count:,} {reason}" for reason, entry in left_out.items())
+    directory: Path, split: str, shards: Iterable[Encoded], files: dict[str, dict]
+) -> dict[str, Any]:
+    """Waits for a split's shards, writes its text where it is kept, and adds both to `files`."""
+    summary = {"examples": 0, "source_tokens": 0, "target_tokens": 0, "shards": [], "left_out": {}}
+    text: tuple[list[str], list[str]] = ([], [])
+    for record, sides in shards:
+        for name in ("examples", "source_tokens", "target_tokens"):
+            summary[name] += record[name]
+        summary["shards"].append(record["stem"])
+        files.update(record["files"])
+        for reason, entry in record["left_out"].items():
+            add_left_out(summary["left_out"], reason, entry["count"], entry["first"])
+        for lines, more in zip(text, sides, strict=True):
+            lines.extend(more)
+    if not summary["examples"]:
+        reasons = (f"{entry['count']:,} {reason}" for reason, entry in summary["left_out"].items())
         raise UserError(
-            f"The {split} split has no usable pair; left out: {reasons or 'none, it is empty'}."
+            f"The {split} split has no usable pair; left out: "
+            f"{', '.join(reasons) or 'none, it is empty'}."
         )
     if split != "train":
-        for side, text in zip(SIDES, lines, strict=True):
+        for side, lines in zip(SIDES, text, strict=True):
             path = directory / f"{split}.{side}.txt"
-            content = "".join(f"{line}\n" for line in text).encode("utf-8")
-            records[path.name] = write_atomically(path, content)
-    summary = {
-        "examples": examples,
-        "source_tokens": source_tokens,
-        "target_tokens": target_tokens,
-        "shards": stems,
-        "left_out": {reason: dataclasses.asdict(entry) for reason, entry in left_out.items()},
-    }
-    return summary, records
+            content = "".join(f"{line}\n" for line in lines).encode("utf-8")
+            files[path.name] = write_atomically(path, content)
+    return summary

@@ -7,71 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from t2t_keras.data.tokenizer import VOCABULARY_KINDS, Tokenizer
 from t2t_keras.errors import UserError
 from t2t_keras.settings import setting
-
-# Pairs (source word, target word), both counted from 0, by target word.
-Alignment = Sequence[tuple[int, int]]
-
-
-@dataclasses.dataclass(frozen=True)
-class SourceFile:
-    """A file that must stand in --tmp_dir: text in any format of `text_formats`, or an archive.
-
-    Attributes:
-      name: its file name there.
-      url: where to download it, "" if it must be put there by hand. An address that ends in ".gz"
-        is unpacked, unless the name ends so too.
-      size: bytes of the file as it stands in --tmp_dir, None if not known.
-      sha256: checksum of the same in hex, "" if not known.
-      md5: the same, for files of which nothing better was published.
-      members: where the file is a tar archive, the text's name in it, without folders; of several
-        names, the first that the archive has.
-    """
-
-    name: str
-    url: str = ""
-    size: int | None = None
-    sha256: str = ""
-    md5: str = ""
-    members: tuple[str, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True)
-class ParallelFiles:
-    """Two files of which line N of one is the translation of line N of the other.
-
-    Attributes:
-      source: text in the source language.
-      target: text in the target language; the same file where one (.tsv, .tmx) holds both.
-      languages: codes of source and target; needed where one file holds both.
-    """
-
-    source: SourceFile
-    target: SourceFile
-    languages: tuple[str, str] = ("", "")
-
-
-@dataclasses.dataclass(frozen=True)
-class PreparedText:
-    """A split of a translation data set of tensorflow-datasets.
-
-    Attributes:
-      dataset: its name there, e.g. "wmt14_translate/de-en".
-      split: "train", "validation" or "test".
-      languages: codes of source and target.
-      data_dir: directory of tensorflow-datasets.
-      archives: the files that it prepares the data set from.
-      has_entities: whether it leaves the text as SGML has it, with "&amp;" for "&".
-    """
-
-    dataset: str
-    split: str
-    languages: tuple[str, str]
-    data_dir: str
-    archives: tuple[SourceFile, ...] = ()
-    has_entities: bool = False
+from t2t_keras.text.alignment import Alignment, most_attended
+from t2t_keras.text.sources import ParallelFiles
+from t2t_keras.text.tfds import PreparedText
+from t2t_keras.text.tokenizer import VOCABULARY_KINDS, Tokenizer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,12 +60,12 @@ class Problem:
     reversible: ClassVar[bool] = True
     # Decoding settings that this problem has other defaults for, by name.
     decoding: ClassVar[Mapping[str, Any]] = {}
-    # What ends the name of the file of `finished` outputs; "" = outputs are finished as they are.
-    finished_suffix: ClassVar[str] = ""
-    # Whether `finished` and `score` take what `aligned` finds.
-    finished_by_alignment: ClassVar[bool] = False
-    # What outputs are before they are finished, for those who get them so, as from an export.
-    unfinished: ClassVar[str] = ""
+    # Suffix of the file of postprocessed outputs; "" = outputs stay as they are.
+    postprocessed_suffix: ClassVar[str] = ""
+    # Whether `postprocess` and `score` take what `align` finds.
+    postprocess_by_alignment: ClassVar[bool] = False
+    # What outputs are before they are postprocessed, for users of an export, which gives these.
+    raw_output: ClassVar[str] = ""
 
     def __post_init__(self):
         if self.reverse and not self.reversible:
@@ -134,11 +75,8 @@ class Problem:
     def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles | PreparedText]]:
         """Returns the files of each split ("train", "dev" and, where there is one, "test").
 
-        Source and target are those of the problem without `_rev`. The default, no files, says that
+        Source and target are those of the problem without `_rev`. No files, the default, says that
         `examples` makes the text.
-
-        Args:
-          tmp_dir: where the files stand, for problems that look which ones do.
         """
         return {}
 
@@ -149,14 +87,8 @@ class Problem:
     def chunks(self, tmp_dir: Path, chunk_pairs: int) -> dict[str, list]:
         """Returns the chunks of each split, for a problem that reads a format of its own.
 
-        The default, no chunks, says that `files` or `examples` gives the text.
-
-        Args:
-          tmp_dir: where the source files stand.
-          chunk_pairs: the most pairs of a chunk.
-
-        Returns:
-          For each split, what has `count`, `pairs` and `place` as a `chunks.Chunk`.
+        Chunks have the attributes and methods of `t2t_keras.data.chunks.FileChunk`, and at most
+        `chunk_pairs` pairs. No chunks, the default, says that `files` or `examples` gives the text.
         """
         return {}
 
@@ -164,35 +96,27 @@ class Problem:
         """Returns the words of the training set's chunks that are one piece of the vocabulary."""
         return []
 
-    def prepared(self, source: str) -> str:
+    def preprocess(self, source: str) -> str:
         """Returns a line that a user gives as the model is to see it."""
         return source
 
-    def aligned(self, target: Sequence[str], weights: np.ndarray) -> Alignment:
-        """Returns which words of a source the words of its output belong to, by the attention.
+    def align(self, target: Sequence[str], weights: np.ndarray) -> Alignment:
+        """Returns which words of a source the words of its output belong to.
 
         Args:
           target: the words of the output.
-          weights: float32 [target words, source words].
+          weights: attention, float32 [target words, source words].
         """
-        from t2t_keras.decoding.word_alignment import most_attended
-
         return most_attended(target, weights)
 
-    def finished(self, source: str, output: str, alignment: Alignment | None = None) -> str:
-        """Returns a line's output as users want it; see `finished_suffix`.
-
-        Args:
-          source: the line.
-          output: what the model wrote.
-          alignment: the line's words and the output's that belong together, as `aligned` found.
-        """
+    def postprocess(self, source: str, output: str, alignment: Alignment | None = None) -> str:
+        """Returns a line's output as users want it; see `postprocessed_suffix` and `align`."""
         return output
 
-    def finished_references(
+    def postprocess_references(
         self, sources: Sequence[str], references: Sequence[str]
     ) -> Sequence[str]:
-        """Returns what is right in the form of `finished` outputs."""
+        """Returns references in the form of postprocessed outputs."""
         return references
 
     def with_vocabulary(self, tokenizer: Tokenizer) -> "Problem":
@@ -203,9 +127,9 @@ class Problem:
         """Returns the problem with settings that depend on the files in `tmp_dir` decided."""
         return self
 
-    def undecided(self) -> tuple[str, ...]:
+    def undecided(self) -> list[str]:
         """Returns the names of settings that `resolved` has yet to decide."""
-        return ()
+        return [name for name, value in self.config().items() if value == "auto"]
 
     @property
     def tokenize(self) -> str:
@@ -213,10 +137,7 @@ class Problem:
         return "13a"
 
     def text_name(self, split: str, lines: int) -> str:
-        """Returns what a dev or test set of so many lines is called where its score is told.
-
-        "", the default, says that it has no name but that of its split.
-        """
+        """Returns the name of a dev or test set of so many lines, "" for that of its split."""
         return ""
 
     def languages(self) -> tuple[str, str]:
@@ -225,11 +146,7 @@ class Problem:
         return pair[::-1] if self.reverse else pair
 
     def config(self, of_test_set: bool = True) -> dict[str, Any]:
-        """Returns the value of every setting, by name.
-
-        Args:
-          of_test_set: whether those that say what the test set is are among them.
-        """
+        """Returns the value of every setting by name; those of the test set can be left out."""
         return {
             field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)
@@ -248,12 +165,12 @@ class Problem:
         Args:
           hypotheses: what the model wrote, line by line.
           references: what is right.
-          sources: what the outputs were made of; a problem says whether it needs them.
-          alignments: of each output, for `finished_by_alignment`; None: there are none.
+          sources: what was translated, for problems that need it.
+          alignments: of each output, for `postprocess_by_alignment`; None: there are none.
 
         Returns:
-          What `str()` gives a report of, with `main`, the name and the value of its first number.
+          An object whose `str()` is a report, and `main` the name and value of its first number.
         """
-        from t2t_keras.evaluation.bleu import bleu
+        from t2t_keras.metrics.bleu import bleu
 
         return bleu(hypotheses, references, tokenize=self.tokenize)

@@ -1,33 +1,28 @@
-"""Sequences of similar length side by side."""
+"""Batches of sequences of similar length, several of them in parallel."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import collections
+import concurrent.futures
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
-from t2t_keras.data.tokenizer import PADDING_ID
+from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.environment import usable_cores
+from t2t_keras.text.tokenizer import PADDING_ID
 
-# Shapes that are few: lengths are multiples of this.
+# Few shapes: lengths are multiples of this.
 _MULTIPLE = 16
 
+# Each parallel batch needs memory of its own, and gains less than the one before.
+_MOST_IN_PARALLEL = 8
 
-def batches(
-    lengths: Mapping[Any, int], batch_tokens: int, few_shapes: bool = False
-) -> Iterator[list]:
-    """Yields keys of similar length, the longest first: memory is tested at once.
-
-    Args:
-      lengths: tokens of each sequence, by its key.
-      batch_tokens: the most tokens of a batch, padding counted; a longer sequence is alone.
-      few_shapes: whether the batches will be `padded` to few shapes.
-    """
-    longest_first = sorted(lengths, key=lambda key: -lengths[key])
-    start = 0
-    while start < len(longest_first):
-        longest = lengths[longest_first[start]]
-        rows = _most_rows(rounded_up(longest) if few_shapes else longest, batch_tokens)
-        yield longest_first[start : start + rows]
-        start += rows
+# Source tokens below which a batch is not made smaller so that each core has one: every batch
+# reads all weights once a position.
+_FEWEST_TOKENS = 128
 
 
 def padded(rows: Sequence[np.ndarray]) -> np.ndarray:
@@ -36,18 +31,17 @@ def padded(rows: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def padded_to_few_shapes(rows: Sequence[np.ndarray], batch_tokens: int) -> np.ndarray:
-    """Returns int32 [at least rows, at least longest], for what is compiled for each shape.
+    """Returns int32 [at least rows, at least longest], for functions compiled for each shape.
 
     There is one shape for full batches of each multiple of 16 tokens, and one for each power of 2
     rows of smaller batches. What is added is padding.
     """
-    longest = rounded_up(max(map(len, rows)))
+    longest = _rounded_up(max(map(len, rows)))
     full = max(_most_rows(longest, batch_tokens), len(rows))
     return _filled(rows, min(1 << (len(rows) - 1).bit_length(), full), longest)
 
 
-def rounded_up(length: int) -> int:
-    """Returns the next multiple of 16."""
+def _rounded_up(length: int) -> int:
     return -(-length // _MULTIPLE) * _MULTIPLE
 
 
@@ -60,3 +54,73 @@ def _filled(rows: Sequence[np.ndarray], count: int, length: int) -> np.ndarray:
     for filled_row, row in zip(filled, rows, strict=False):
         filled_row[: len(row)] = row
     return filled
+
+
+def batches_at_once(config: DecodeConfig) -> int:
+    """Returns the number of batches to translate in parallel."""
+    if config.batches_at_once:
+        return config.batches_at_once
+    if config.xla or tf.config.get_visible_devices("GPU"):
+        return 1
+    return min(usable_cores(), _MOST_IN_PARALLEL)
+
+
+def share_cores(config: DecodeConfig) -> None:
+    """Lets each product use only its batch's share of the cores.
+
+    This holds for the whole process: for a command, not for a user of the library. It has no effect
+    after TensorFlow has computed anything, as its threads exist then.
+    """
+    at_once = batches_at_once(config)
+    if at_once > 1 and config.lines_at_once > 1:
+        with contextlib.suppress(RuntimeError):
+            cores = max(usable_cores() // at_once, 1)
+            tf.config.threading.set_intra_op_parallelism_threads(cores)
+
+
+def shared_batches(lengths: Mapping[Any, int], config: DecodeConfig) -> list[list]:
+    """Returns keys of similar length in batches, the longest first: memory is tested at once.
+
+    Args:
+      lengths: number of tokens of each sequence, by its key.
+      config: the most tokens of a batch with padding; a longer sequence is alone. Each share of the
+        cores gets a batch if possible.
+    """
+    at_once, most = batches_at_once(config), config.batch_tokens
+    longest_first = sorted(lengths, key=lambda key: -lengths[key])
+    if at_once > 1 and lengths:
+        share = -(-len(lengths) // at_once) * lengths[longest_first[0]]
+        most = min(most, max(share, _FEWEST_TOKENS))
+    found = []
+    while longest_first:
+        longest = lengths[longest_first[0]]
+        rows = _most_rows(_rounded_up(longest) if config.xla else longest, most)
+        found.append(longest_first[:rows])
+        longest_first = longest_first[rows:]
+    return found
+
+
+def parallel_batches(
+    function: Callable[[Any], Any], items: Sequence, config: DecodeConfig
+) -> Iterator[tuple]:
+    """Yields each item with the function's result for it, in order, computed in parallel.
+
+    It runs only a few items ahead of the consumer, so results do not pile up.
+    """
+    at_once = batches_at_once(config)
+    if at_once == 1 or len(items) == 1:
+        yield from ((item, function(item)) for item in items)
+        return
+    with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+        waiting = iter(items)
+        started = collections.deque()
+        try:
+            while True:
+                for item in itertools.islice(waiting, 2 * at_once - len(started)):
+                    started.append((item, pool.submit(function, item)))
+                if not started:
+                    break
+                item, result = started.popleft()
+                yield item, result.result()
+        finally:
+            pool.shutdown(cancel_futures=True)

@@ -13,93 +13,83 @@ from t2t_keras.settings import setting
 class DecodeConfig:
     """How to translate; the defaults are the paper's (section 6.1)."""
 
-    beam_size: int = setting(4, "hypotheses that each step keeps; 1 = greedy", minimum=1)
+    beam_size: int = setting(4, "number of hypotheses kept at each step; 1 = greedy", minimum=1)
     alpha: float = setting(
         0.6, "length penalty ((5 + length) / 6)^alpha; larger gives longer output", minimum=0.0
     )
     coverage_penalty: float = setting(
         0.0,
-        "beta of Wu et al. (2016): how much a translation loses for every part of the source that "
-        "it has not attended to",
+        "beta of Wu et al. (2016): penalty for parts of the source that got no attention",
         minimum=0.0,
     )
     extra_length: int = setting(
-        50, "an output has at most this many tokens more than its input", minimum=0
+        50, "most tokens of an output beyond the length of its input", minimum=0
     )
     max_length: int = setting(
-        0,
-        "tokens that an output has at most, its end counted; 0 = no limit but extra_length",
-        minimum=0,
+        0, "most tokens of an output with its end; 0 = limited by extra_length only", minimum=0
     )
     min_length: int = setting(
-        1, "tokens that an output has at least, its end counted, if it may have them", minimum=1
+        1, "fewest tokens of an output with its end, within these limits", minimum=1
     )
     samples: int = setting(
-        0,
-        "draws so many outputs from the model's distribution instead of searching; 0 = beam search",
-        minimum=0,
+        0, "number of outputs to draw from the model's distribution; 0 = beam search", minimum=0
     )
     temperature: float = setting(
-        1.0, "of sampling: below 1 the likely symbols become likelier", minimum=1e-3
+        1.0, "temperature of sampling; below 1, likely symbols become likelier", minimum=1e-3
     )
-    top_k: int = setting(0, "samples from so many of the likeliest symbols; 0 = all", minimum=0)
+    top_k: int = setting(0, "number of the likeliest symbols to sample from; 0 = all", minimum=0)
     top_p: float = setting(
         1.0,
-        "samples from the fewest likeliest symbols with this probability together; 1 = all",
+        "sample from the fewest likeliest symbols with this probability together; 1 = all",
         minimum=1e-6,
         maximum=1.0,
     )
-    seed: int = setting(0, "of sampling; a line's draws depend on it and the line's number")
+    seed: int = setting(0, "seed of sampling; draws depend on it and on the line's number")
     return_beams: bool = setting(
-        False, "gives all hypotheses of the beam, or all samples, not only the first"
+        False, "return all hypotheses of the beam, or all samples, not only the first"
     )
     write_beam_scores: bool = setting(
-        False, "writes the score after each translation of a file, behind a tab"
+        False, "write the score after each translation of a file, behind a tab"
     )
     max_input_length: int = setting(
-        512, "tokens of a line, its end counted, beyond which it is cut and counted", minimum=2
+        512, "most tokens of a line with its end; longer lines are cut and counted", minimum=2
     )
     split_long: bool = setting(
-        False,
-        "splits a line that is too long into sentences, translates each, and joins them again",
+        False, "split lines that are too long into sentences, translate each, and join them"
     )
     lines_at_once: int = setting(
         1024,
-        "lines that are read, sorted by length, translated and written together; 1 answers each "
-        "line of a pipe at once",
+        "number of lines that are read, sorted by length, translated and written together; 1 "
+        "answers each line of a pipe at once",
         minimum=1,
     )
     batch_tokens: int = setting(
-        4096,
-        "most source tokens, padding counted, that are translated at once; a longer sentence is "
-        "translated alone",
-        minimum=1,
+        4096, "most source tokens of a batch with padding; a longer sentence is alone", minimum=1
     )
     batches_at_once: int = setting(
         0,
-        "batches translated, scored or aligned at the same time, each by its share of a CPU's "
-        "cores; 0 = one for each core, up to 8, but one on a GPU or under xla",
+        "number of batches to translate, score or align in parallel, each on its share of a CPU's "
+        "cores; 0 = one for each core, up to 8, but one on a GPU or with xla",
         minimum=0,
     )
     weights_dtype: str = setting(
         "float32",
-        "type of the weights; with bfloat16 the model also computes in it, but for softmax and "
-        "layer normalisation: faster where the processor has instructions for it, and rounded",
+        "type of the weights; with bfloat16 the model also computes in it, except softmax and "
+        "layer normalisation: faster where the processor supports it, and rounded",
         choices=("float32", "bfloat16"),
     )
     xla: bool = setting(
-        False,
-        "compiles the search by XLA: some seconds for each shape of a batch, then faster",
+        False, "compile the search with XLA: seconds for each shape of a batch, then faster"
     )
 
     @property
     def num_hypotheses(self) -> int:
-        """How many translations of a line are returned."""
+        """Number of translations of a line that are returned."""
         return (self.samples or self.beam_size) if self.return_beams else 1
 
 
-# tensor2tensor's names, for users who come from there.
-_LINEAGE_NAMES = {
+# tensor2tensor's names.
+_RENAMED = {
     "batch_size": "batch_tokens",
     "sampling_temp": "temperature",
     "sampling_keep_top_k": "top_k",
@@ -112,30 +102,26 @@ _OF_SAMPLING = ("temperature", "top_k", "top_p", "seed")
 def decode_config(
     changes: str | Mapping[str, Any] = "", defaults: Mapping[str, Any] | None = None
 ) -> DecodeConfig:
-    """Returns the paper's settings with some changed.
+    """Returns the paper's settings with changes.
 
     Args:
-      changes: what the user gives, "name=value,..." or a mapping.
-      defaults: what a problem has instead of the paper's settings for translation, by name.
+      changes: the user's, "name=value,..." or a mapping.
+      defaults: a problem's defaults that differ from the paper's, by name.
 
     Raises:
-      UserError: an unknown name, a wrong type or a value out of range; or what is changed has no
-        effect, as it belongs to sampling and there is a beam search, or the other way round.
+      UserError: an unknown name, a wrong type or a value out of range; or a change without effect,
+        as of sampling in a beam search.
     """
     usual = dataclasses.replace(DecodeConfig(), **defaults or {})
-    config = settings.override(usual, changes, what="decoding setting", renamed=_LINEAGE_NAMES)
-    without_effect = [
+    config = settings.override(usual, changes, what="decoding setting", renamed=_RENAMED)
+    ignored = [
         name
         for name in (_OF_BEAM_SEARCH if config.samples else _OF_SAMPLING)
         if getattr(config, name) != getattr(usual, name)
     ]
-    if without_effect:
-        names = " and ".join(without_effect)
-        reason = (
-            f"while samples={config.samples} draws outputs and searches for none: leave out one of "
-            f"them."
-            if config.samples
-            else "in a beam search: set samples to draw outputs, or leave it out."
+    if ignored:
+        raise UserError(
+            f"{' and '.join(ignored)} would have no effect with samples={config.samples} (0 = beam "
+            f"search): leave one out."
         )
-        raise UserError(f"{names} would have no effect {reason}")
     return config

@@ -5,19 +5,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from t2t_keras.data.text_files import is_text
-from t2t_keras.data.tokenizer import EOS_ID, Tokenizer
 from t2t_keras.errors import UserError
+from t2t_keras.text.files import is_text
+from t2t_keras.text.tokenizer import EOS_ID, Tokenizer
 
 
 class Source(NamedTuple):
     """A line to translate.
 
     Attributes:
-      parts: int32 [length] arrays, each with its end of sentence: one, or the line's sentences; of
-        a blank line none.
+      parts: int32 [length] arrays, each with its end of sentence: one, or the line's sentences;
+        none of a blank line.
       first_words: for each part, the number in the line of its first word, from 0.
-      cut: how many tokens were left out.
+      cut: number of tokens left out.
     """
 
     parts: list[np.ndarray]
@@ -33,11 +33,11 @@ def read_sources(
     Args:
       lines: the text.
       tokenizer: the vocabulary.
-      max_length: the most tokens of a part, its end counted.
+      max_length: the most tokens of a part with its end.
       split_long: whether a longer line is split into its sentences; what is still too long is cut.
 
     Raises:
-      UserError: a line is no valid Unicode.
+      UserError: a line is not valid Unicode.
     """
     filled = [number for number, line in enumerate(lines) if line.strip()]
     encoded = encode_text([lines[number] for number in filled], tokenizer)
@@ -48,47 +48,11 @@ def read_sources(
             texts = sentences(lines[number])
             parts, first_words = tokenizer.encode(texts), _first_words(lines[number], texts)
         sources[number] = Source(
-            [_cut(part, max_length) for part in parts],
+            [np.append(part[:-1][: max_length - 1], np.int32(EOS_ID)) for part in parts],
             first_words,
             sum(max(len(part) - max_length, 0) for part in parts),
         )
     return sources
-
-
-def read_pairs(
-    sources: Sequence[str],
-    targets: Sequence[str],
-    tokenizer: Tokenizer,
-    max_length: int,
-    names: Sequence[str] = (),
-) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Encodes sources and their given translations, each with its end of sentence.
-
-    Args:
-      sources: text.
-      targets: their translations.
-      tokenizer: the vocabulary.
-      max_length: the most tokens of a side, its end counted.
-      names: what pairs are called in errors; default: by their number from 1.
-
-    Raises:
-      UserError: there are not as many sources as targets, a side has more than `max_length` tokens,
-        or a line is no valid Unicode.
-    """
-    if len(sources) != len(targets):
-        raise UserError(
-            f"{len(sources)} sources and {len(targets)} targets came: each source needs its target."
-        )
-    encoded = encode_text(sources, tokenizer), encode_text(targets, tokenizer)
-    for number, sides in enumerate(zip(*encoded, strict=True), 1):
-        size = max(map(len, sides))
-        if size > max_length:
-            name = names[number - 1] if names else f"Pair {number}"
-            raise UserError(
-                f"{name} has {size:,} tokens on its longer side; at most {max_length:,} can "
-                f"be scored. Leave it out, or set max_input_length={size}."
-            )
-    return encoded
 
 
 def encode_text(lines: Sequence[str], tokenizer: Tokenizer) -> list[np.ndarray]:
@@ -98,39 +62,29 @@ def encode_text(lines: Sequence[str], tokenizer: Tokenizer) -> list[np.ndarray]:
 
 
 def check_lines(lines: Sequence[str]) -> None:
-    """Looks at what came.
-
-    Raises:
-      UserError: it is one text and no list of them, or a line is no text or no valid Unicode.
-    """
+    """Raises `UserError` unless this is a list of valid Unicode strings."""
     check_several(lines)
     for line in lines:
         if not isinstance(line, str):
-            raise UserError(
-                f"A line is text (str); {type(line).__name__} came: {str(line)[:50]!a}."
-            )
+            kind = type(line).__name__
+            raise UserError(f"Expected lines of type str, got {kind}: {str(line)[:50]!a}.")
         if not is_text(line):
             raise UserError(
-                f"A line holds half a character (a lone surrogate), which no text can hold: "
-                f"{line[:50]!a}. Read the text as UTF-8."
+                f"A line has a lone surrogate (invalid Unicode): {line[:50]!a}. Read the text as "
+                f"UTF-8."
             )
 
 
 def check_several(lines: Iterable[str]) -> None:
-    """Raises `UserError` where one text came, whose characters would each be a line."""
+    """Raises `UserError` for a single string, whose characters would each be a line."""
     if isinstance(lines, str | bytes):
-        raise UserError(
-            f"A list of lines is expected; one text came: {lines[:50]!a}. Put it into a list: "
-            f"[text]."
-        )
+        raise UserError(f"Expected a list of lines, got one string: {lines[:50]!a}.")
 
 
 def check_one_each(lines: Sequence[str], others: Sequence, what: str) -> None:
-    """Raises `UserError` where there are not as many others as lines."""
+    """Raises `UserError` if there is not one of the others for each line."""
     if len(lines) != len(others):
-        raise UserError(
-            f"{len(lines)} lines came with {len(others)} of what each must have: a {what}."
-        )
+        raise UserError(f"Expected a {what} for each of {len(lines)} lines, got {len(others)}.")
 
 
 def sentences(text: str) -> list[str]:
@@ -139,7 +93,9 @@ def sentences(text: str) -> list[str]:
 
     breaker = tensorflow_text.StateBasedSentenceBreaker()
     found = breaker.break_sentences([text]).to_list()[0]
-    return [sentence.decode("utf-8").strip() for sentence in found if sentence.strip()]
+    # Of a space between sentences that has several bytes, it may leave the last ones.
+    texts = (sentence.decode("utf-8", errors="ignore").strip() for sentence in found)
+    return [text for text in texts if text]
 
 
 def _first_words(line: str, parts: Sequence[str]) -> list[int]:
@@ -153,9 +109,3 @@ def _first_words(line: str, parts: Sequence[str]) -> list[int]:
         numbers.append(len(before.split()) - within)
         position += len(part)
     return numbers
-
-
-def _cut(ids: np.ndarray, max_length: int) -> np.ndarray:
-    if len(ids) <= max_length:
-        return ids
-    return np.append(ids[: max_length - 1], np.int32(EOS_ID))

@@ -1,22 +1,21 @@
-"""The models of trained runs."""
+"""Checkpoints of trained runs, and models with their weights."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from t2t_keras.data.tokenizer import Tokenizer
 from t2t_keras.errors import UserError
-from t2t_keras.training.checkpoint_names import TENSORFLOW_SUFFIX, no_checkpoint
-from t2t_keras.training.checkpoints import load_weights, newest_checkpoint
-from t2t_keras.training.run_record import RunRecord
+from t2t_keras.text.tokenizer import Tokenizer
+from t2t_keras.training.checkpoints.names import TENSORFLOW_SUFFIX, no_checkpoint
+from t2t_keras.training.checkpoints.tensorflow import load_weights, newest_checkpoint
+from t2t_keras.training.run_config import RunConfig
 
 
 def checkpoint_at(path: str | Path) -> str:
     """Returns the path prefix of a checkpoint.
 
     Args:
-      path: the directory of a run, whose newest checkpoint is meant; or a path prefix, also with
-        the ".index" of the file's name.
+      path: the folder of a run, for its newest checkpoint; or a path prefix, also with ".index".
 
     Raises:
       UserError: there is no checkpoint in the run.
@@ -33,7 +32,7 @@ def identity(checkpoint: str | Path) -> dict[str, Any]:
       checkpoint: its path prefix.
 
     Raises:
-      UserError: it is not there; those that are are named.
+      UserError: it does not exist; the error names those that do.
     """
     try:
         written = Path(f"{checkpoint}{TENSORFLOW_SUFFIX}").stat().st_mtime_ns
@@ -53,18 +52,16 @@ def load_models(
       weights_dtype: type of their weights.
 
     Raises:
-      UserError: there is no run or no checkpoint, it cannot be read, or its vocabulary is another
-        one.
+      UserError: there is no run or no checkpoint, it cannot be read, or it has another vocabulary.
     """
     models = []
     for path in map(Path, paths):
-        record = RunRecord.load(path if path.is_dir() else path.parent)
+        record = RunConfig.load(path if path.is_dir() else path.parent)
         if record.tokenizer.checksum != tokenizer.checksum:
             raise UserError(
-                f"{path} was trained with another vocabulary ({record.tokenizer.vocab_size:,} "
-                f"pieces, SHA-256 {record.tokenizer.checksum[:12]}) than the run that it shall "
-                f"translate with ({tokenizer.vocab_size:,} pieces, {tokenizer.checksum[:12]}). An "
-                f"ensemble needs runs over the same generated data."
+                f"{path} has a different vocabulary: expected {tokenizer.vocab_size:,} pieces with "
+                f"SHA-256 {tokenizer.checksum[:12]}, got {record.tokenizer.vocab_size:,} with "
+                f"{record.tokenizer.checksum[:12]}. Train the runs of an ensemble on the same data."
             )
         model = record.make_model(weights_dtype)
         load_weights(model, checkpoint_at(path))

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from t2t_keras.data.problem import Alignment, Problem
+from t2t_keras.data.problem import Problem
+from t2t_keras.text.alignment import Alignment
 
 # What would divide the lines and the columns of a file.
 _SEPARATORS = re.compile(r"[\n\r\t]")
@@ -19,8 +20,7 @@ class Hypothesis:
 
     Attributes:
       text: the translation.
-      score: log-probability / length penalty, 0 is certain; a coverage penalty, if asked for, is
-        subtracted.
+      score: log-probability / length penalty, 0 is certain; minus a coverage penalty, if requested.
     """
 
     text: str
@@ -33,16 +33,15 @@ class Translation:
 
     Attributes:
       text: the best translation, or the first sample.
-      score: its score, see `Hypothesis`; 0 for a blank line, and the sum of its sentences' where a
-        line was split.
-      hypotheses: all that were asked for: of a search best first, of samples in the order of the
-        draws. The first is `text` again.
-      parts: the translations that `text` joins: of a line that was split, those of its sentences.
-      cut: how many tokens of the source were left out because it was too long.
-      prefix_cut: how many tokens of what it must begin with were left out, because it may not be so
-        long.
-      finished: `text` as the problem gives it to users: of a parser the tree, of most the same.
-      alignment: pairs (source word, word of `text`) where the problem finishes outputs by them.
+      score: its score, see `Hypothesis`; 0 for a blank line, and the sum of its sentences' scores
+        for a line that was split.
+      hypotheses: all that were requested, the first is `text`: of a search best first, of samples
+        in the order of the draws.
+      parts: the translations that `text` joins: those of the sentences of a split line.
+      cut: number of tokens of the source left out because it was too long.
+      prefix_cut: number of tokens of the prefix left out because the output may not be so long.
+      postprocessed: `text` as the problem gives it to users: the tree of a parser, else the same.
+      alignment: pairs (source word, word of `text`) where the problem postprocesses by them.
     """
 
     text: str
@@ -51,7 +50,7 @@ class Translation:
     parts: tuple[str, ...] = ()
     cut: int = 0
     prefix_cut: int = 0
-    finished: str = ""
+    postprocessed: str = ""
     alignment: Alignment | None = None
 
 
@@ -60,7 +59,7 @@ class PairScore:
     """How likely a model finds a given translation.
 
     Attributes:
-      log_prob: natural logarithm of its probability, the end of sentence included.
+      log_prob: natural logarithm of its probability, with the end of sentence.
       token_log_probs: float32 [tokens], of each piece given the source and the pieces before; the
         last one is the end of sentence.
     """
@@ -70,8 +69,54 @@ class PairScore:
 
     @property
     def perplexity(self) -> float:
-        """Of a token, on average; 1 is certain."""
+        """Per token; 1 is certain."""
         return math.exp(-self.log_prob / len(self.token_log_probs))
+
+
+@dataclasses.dataclass(frozen=True)
+class AttentionWeights:
+    """The attention weights of every layer and head for one sentence and its translation.
+
+    Attributes:
+      source: pieces of the source with the end of sentence.
+      target: pieces of the translation with the end.
+      encoder: float32 [layers, heads, source, source]; a row is a query.
+      decoder: float32 [layers, heads, target, target]; row i is for the prediction of target i,
+        column j for the input read there: target j - 1, and the start at j = 0.
+      cross: float32 [layers, heads, target, source]; row i is for the prediction of target i.
+    """
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    encoder: np.ndarray
+    decoder: np.ndarray
+    cross: np.ndarray
+
+
+def joined(parts: Sequence[Sequence[Hypothesis]], cut: int = 0, prefix_cut: int = 0) -> Translation:
+    """Returns a line's translation from the hypotheses of its parts, best joined with best.
+
+    Args:
+      parts: for each part, its hypotheses; none of a blank line.
+      cut: as of `Translation`, and so is `prefix_cut`.
+      prefix_cut: see `cut`.
+    """
+    hypotheses = tuple(
+        Hypothesis(" ".join(each.text for each in ranked), sum(each.score for each in ranked))
+        for ranked in zip(*parts, strict=False)
+    )
+    if not hypotheses:
+        return Translation("", 0.0)
+    best = tuple(found[0].text for found in parts)
+    return Translation(hypotheses[0].text, hypotheses[0].score, hypotheses, best, cut, prefix_cut)
+
+
+def one_line(text: str) -> str:
+    """Returns a translation as it stands in a file.
+
+    A vocabulary that spells in bytes can spell the end of a line, which would shift all others.
+    """
+    return _SEPARATORS.sub(" ", text)
 
 
 def score_of(
@@ -83,27 +128,3 @@ def score_of(
     """Returns a problem's score of translations, as its `score` does."""
     lines = [one_line(each.text) for each in translations]
     return problem.score(lines, references, sources, [each.alignment for each in translations])
-
-
-def joined(parts: Sequence[Sequence[Hypothesis]]) -> Translation:
-    """Returns a line's translation, of the hypotheses of its parts; the best go with the best.
-
-    Args:
-      parts: for each part, its hypotheses; of a blank line there are none.
-    """
-    hypotheses = tuple(
-        Hypothesis(" ".join(each.text for each in ranked), sum(each.score for each in ranked))
-        for ranked in zip(*parts, strict=False)
-    )
-    if not hypotheses:
-        return Translation("", 0.0)
-    best = tuple(found[0].text for found in parts)
-    return Translation(hypotheses[0].text, hypotheses[0].score, hypotheses, best)
-
-
-def one_line(text: str) -> str:
-    """Returns a translation as it stands in a file.
-
-    A vocabulary that spells in bytes can spell the end of a line, which would shift all others.
-    """
-    return _SEPARATORS.sub(" ", text)

@@ -8,49 +8,46 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from t2t_keras.data.problem import Problem
-from t2t_keras.data.tokenizer import EOS_ID, PADDING_ID, Tokenizer
-from t2t_keras.decoding.attention_weights import AttentionWeights
 from t2t_keras.decoding.config import DecodeConfig, decode_config
-from t2t_keras.decoding.constraints import Constraints
-from t2t_keras.decoding.ensemble import Ensemble
-from t2t_keras.decoding.forbidden import forbidden_sequences, word_boundaries
-from t2t_keras.decoding.given_pairs import GivenPairs
-from t2t_keras.decoding.line_alignment import line_alignments
-from t2t_keras.decoding.line_search import LineSearch
-from t2t_keras.decoding.loop import Hypotheses
-from t2t_keras.decoding.search import Search
+from t2t_keras.decoding.scoring import Scorer
+from t2t_keras.decoding.search.constraints import Constraints, forbidden_sequences, word_boundaries
+from t2t_keras.decoding.search.ensemble import Ensemble
+from t2t_keras.decoding.search.search import Search, search_lines
 from t2t_keras.decoding.source_text import (
     Source,
     check_lines,
     check_one_each,
     check_several,
     encode_text,
-    read_pairs,
     read_sources,
 )
-from t2t_keras.decoding.translation import Hypothesis, PairScore, Translation, joined
+from t2t_keras.decoding.translation import AttentionWeights, PairScore, Translation, joined
 from t2t_keras.errors import UserError
+from t2t_keras.text.alignment import word_alignment
+from t2t_keras.text.tokenizer import Tokenizer
 
 
 class Translator:
     """Translates lines of text with a model, or several, and their vocabulary.
 
-    The models' weights are read anew at every call, so one translator can follow a training.
+    The models' weights are read at every call, so one translator can follow a training.
 
     Args:
-      models: a `Transformer`, or what has its `encode`, `start_cache` and `decode_step`; several in
-        a list translate together, by the mean of their probabilities.
+      models: a `Transformer`, or an object with its `encode`, `start_cache` and `decode_step`;
+        several in a list translate together, by the mean of their probabilities.
       tokenizer: the vocabulary that they were trained with.
       config: how to translate.
-      forbidden: words or phrases that no translation may hold, see `forbidden_sequences`.
-      problem: what they were trained for; it prepares lines and finishes outputs. Default: lines
-        and outputs stay as they are.
+      forbidden: words or phrases that no translation may contain, see `forbidden_sequences`.
+      problem: what they were trained for; it preprocesses lines and postprocesses outputs. Default:
+        lines and outputs stay as they are.
 
     Attributes:
       tokenizer, config, forbidden, problem: as given.
+      models: tuple of the models.
+      search: the `Search` of outputs for ids.
+      scorer: the `Scorer` of given pairs of ids.
 
     Raises:
       UserError: the models do not fit together.
@@ -72,28 +69,18 @@ class Translator:
         self.config = config or DecodeConfig()
         self.forbidden = tuple(forbidden)
         self.problem = problem or Problem()
-        self._ensemble = Ensemble(
+        ensemble = Ensemble(
             models if isinstance(models, Sequence) else [models],
             with_coverage=self.config.coverage_penalty > 0,
         )
-        self._search = Search(
-            self._ensemble,
-            self.config,
-            Constraints(
-                self.config.min_length,
-                forbidden_sequences(forbidden, tokenizer),
-                word_boundaries(tokenizer) if forbidden else (),
-                eos_id=EOS_ID,
-                padding_id=PADDING_ID,
-            ),
+        constraints = Constraints(
+            self.config.min_length,
+            forbidden_sequences(forbidden, tokenizer),
+            word_boundaries(tokenizer) if forbidden else (),
         )
-        self._line_search = LineSearch(self._search, tokenizer, self.config)
-        self._pairs = GivenPairs(self._ensemble, self.config)
-
-    @property
-    def models(self) -> tuple:
-        """The models, in the order that they were given in."""
-        return self._ensemble.models
+        self.models = ensemble.models
+        self.search = Search(ensemble, self.config, constraints)
+        self.scorer = Scorer(ensemble, self.config)
 
     @classmethod
     def from_run(
@@ -107,23 +94,23 @@ class Translator:
         """Returns a translator of a trained run, or of several together.
 
         Args:
-          output_dir: the run's directory, as `t2t-trainer` or `t2t-avg-all` wrote it.
+          output_dir: the run's folder, as `t2t-trainer` or `t2t-avg-all` wrote it.
           checkpoint_path: a checkpoint's path prefix; default: the run's newest.
-          decode_hparams: decoding settings that differ from the paper's for the run's problem,
+          decode_hparams: decoding settings that differ from the defaults of the run's problem,
             "name=value,..." or a mapping; or all of them.
-          ensemble: more models to translate with, each the directory of a run or the path prefix of
-            a checkpoint in one; they may be of other hyperparameter sets.
-          forbidden: words or phrases that no translation may hold.
+          ensemble: more models to translate with, each the folder of a run or the path prefix of a
+            checkpoint in one; they may be of other hyperparameter sets.
+          forbidden: words or phrases that no translation may contain.
 
         Raises:
           UserError: there is no run or no checkpoint, it cannot be read, a setting is wrong, the
             runs have different vocabularies, or Keras runs on another backend than TensorFlow.
         """
         from t2t_keras.decoding.trained_model import checkpoint_at
-        from t2t_keras.training.checkpoints import load_weights
-        from t2t_keras.training.run_record import RunRecord
+        from t2t_keras.training.checkpoints.tensorflow import load_weights
+        from t2t_keras.training.run_config import RunConfig
 
-        record = RunRecord.load(output_dir)
+        record = RunConfig.load(output_dir)
         translator = cls.from_record(record, decode_hparams, ensemble, forbidden)
         load_weights(translator.models[0], checkpoint_at(checkpoint_path or output_dir))
         return translator
@@ -136,30 +123,25 @@ class Translator:
         ensemble: Sequence[str | Path] = (),
         forbidden: Sequence[str] = (),
     ) -> "Translator":
-        """Returns a translator of a run's model, whose weights `load_weights` has yet to give it.
+        """Returns a translator whose first model does not have the run's weights yet.
 
-        Args:
-          record: the run's `RunRecord`.
-          decode_hparams: as for `from_run`.
-          ensemble: as for `from_run`; these models are loaded.
-          forbidden: as for `from_run`.
-
-        Raises:
-          UserError: as `from_run`.
+        Args and errors are those of `from_run`, with the run's `RunConfig` for its folder. The
+        models of an ensemble are loaded.
         """
         from t2t_keras.decoding.trained_model import load_models
 
         if keras.backend.backend() != "tensorflow":
             raise UserError(
-                f"Translating needs TensorFlow: KERAS_BACKEND is {keras.backend.backend()}. Leave "
+                f"Translating needs TensorFlow, got KERAS_BACKEND={keras.backend.backend()}. Leave "
                 f"it unset."
             )
-        tokenizer, config = record.tokenizer, decode_hparams
-        if not isinstance(config, DecodeConfig):
+        if isinstance(decode_hparams, DecodeConfig):
+            config = decode_hparams
+        else:
             config = decode_config(decode_hparams, record.problem.decoding)
         dtype = config.weights_dtype
-        models = [record.make_model(dtype), *load_models(ensemble, tokenizer, dtype)]
-        return cls(models, tokenizer, config, forbidden, record.problem)
+        models = [record.make_model(dtype), *load_models(ensemble, record.tokenizer, dtype)]
+        return cls(models, record.tokenizer, config, forbidden, record.problem)
 
     def translate(
         self, lines: Sequence[str], prefixes: Sequence[str] | None = None
@@ -168,19 +150,15 @@ class Translator:
 
         Args:
           lines: the source text.
-          prefixes: how each translation must begin; "" = anyhow.
-
-        Returns:
-          One `Translation` a line, in the order of `lines`.
+          prefixes: how each translation must begin; "" = no prefix.
 
         Raises:
-          UserError: a line is no text, there is another number of prefixes than of lines, no
-            translation is possible under the constraints, or the model computes something that is
-            not a number.
+          UserError: a line is not valid text, the numbers of prefixes and lines differ, no
+            translation is possible under the constraints, or the model computes NaN.
         """
         check_several(lines)
         if prefixes is not None:
-            check_one_each(lines, prefixes, "prefix, which may be blank")
+            check_one_each(lines, prefixes, "prefix, which may be blank,")
         return list(self.translate_stream(lines, prefixes))
 
     def translate_stream(
@@ -190,16 +168,13 @@ class Translator:
         first_number: int = 0,
         progress: Callable[[int], object] = lambda count: None,
     ) -> Iterator[Translation]:
-        """Translates lines as they come, `lines_at_once` of them at a time.
+        """Yields a translation of each line as they come, `lines_at_once` of them at a time.
 
         Args:
           lines: the source text.
           prefixes: how each translation must begin.
-          first_number: the number of the first line, which the draws of samples depend on.
-          progress: is told how many more lines, or sentences of split lines, are translated.
-
-        Yields:
-          One `Translation` a line, in the order of `lines`.
+          first_number: number of the first line, which the draws of samples depend on.
+          progress: takes the number of further lines, or sentences of split lines, that are done.
 
         Raises:
           UserError: as `translate`.
@@ -208,14 +183,40 @@ class Translator:
         lines = iter(lines)
         prefixes = iter(prefixes) if prefixes is not None else itertools.repeat("")
         while chunk := list(itertools.islice(lines, self.config.lines_at_once)):
-            begun = list(itertools.islice(prefixes, len(chunk)))
-            if len(begun) < len(chunk):
+            begins = list(itertools.islice(prefixes, len(chunk)))
+            if len(begins) < len(chunk):
                 raise UserError(
-                    f"There are {first_number + len(begun)} prefixes for at least "
-                    f"{first_number + len(chunk)} lines: give one for each line; it may be blank."
+                    f"Expected a prefix, which may be blank, for each of at least "
+                    f"{first_number + len(chunk)} lines, got {first_number + len(begins)}."
                 )
-            yield from self._translate_chunk(chunk, begun, first_number, progress)
+            yield from self._translate_chunk(chunk, begins, first_number, progress)
             first_number += len(chunk)
+
+    def _translate_chunk(
+        self,
+        lines: Sequence[str],
+        prefixes: Sequence[str],
+        first_number: int,
+        progress: Callable[[int], object],
+    ) -> Iterator[Translation]:
+        problem = self.problem
+        lines = self._preprocessed(lines)
+        sources = self._read_preprocessed(lines)
+        begins = [ids[:-1] for ids in encode_text(prefixes, self.tokenizer)]
+        found = search_lines(
+            self.search, self.tokenizer, self.config, sources, begins, first_number, progress
+        )
+        translations = []
+        for source, prefix, parts in zip(sources, begins, found, strict=True):
+            source_length = len(source.parts[0]) if source.parts else 0
+            prefix_cut = self.search.prefix_cut(len(prefix), source_length)
+            translations.append(joined(parts, source.cut, prefix_cut))
+        alignments: Sequence = [None] * len(lines)
+        if problem.postprocess_by_alignment:
+            alignments = list(map(tuple, self._align(sources, translations)))
+        for line, translation, alignment in zip(lines, translations, alignments, strict=True):
+            text = problem.postprocess(line, translation.text, alignment)
+            yield dataclasses.replace(translation, postprocessed=text, alignment=alignment)
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], names: Sequence[str] = ()
@@ -225,31 +226,31 @@ class Translator:
         Args:
           sources: text.
           targets: their translations.
-          names: what pairs are called in errors; default: by their number from 1.
+          names: names of the pairs for errors; default: their numbers from 1.
 
         Raises:
-          UserError: a line is no text, a side has more than `max_input_length` tokens, there are
-            not as many sources as targets, or the model computes something that is not a number.
+          UserError: a line is not valid text, a side has more than `max_input_length` tokens, the
+            numbers of sources and targets differ, or the model computes NaN.
         """
-        found = dict(self._pairs.log_probs(*self._encoded_pairs(sources, targets, names)))
+        found = dict(self.scorer.log_probs(*self._read_pairs(sources, targets, names)))
         return [
             PairScore(float(found[number].sum(dtype=np.float64)), found[number])
             for number in range(len(sources))
         ]
 
     def attention(self, sources: Sequence[str], targets: Sequence[str]) -> list[AttentionWeights]:
-        """Returns where the model looks for each pair of a source and its translation.
+        """Returns the attention for each pair of a source and its translation.
 
         Raises:
-          UserError: as `score`; or this is an ensemble, whose models look in different places.
+          UserError: as `score`; or this is an ensemble, whose models have different attention.
         """
-        return self.attention_of_ids(*self._encoded_pairs(sources, targets))
+        return self.attention_of_ids(*self._read_pairs(sources, targets))
 
     def attention_of_ids(
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> list[AttentionWeights]:
-        """`attention` of int32 arrays, however long, each with its end of sentence."""
-        pieces, found = self.tokenizer.pieces, dict(self._pairs.attention(sources, targets))
+        """`attention` of int32 arrays of any length, each with its end of sentence."""
+        pieces, found = self.tokenizer.pieces, dict(self.scorer.attention(sources, targets))
         return [
             AttentionWeights(tuple(pieces(source)), tuple(pieces(target)), **found[number])
             for number, (source, target) in enumerate(zip(sources, targets, strict=True))
@@ -261,111 +262,68 @@ class Translator:
         """Aligns the words of translations with those of their sources, by attention.
 
         A word is aligned with the source word that the model attends to most, unless the problem
-        has another way (see `Problem.aligned`). The attention is the mean over the heads of the
+        chooses otherwise (see `Problem.align`). The attention is the mean over the heads of the
         last layer but one, and over the models. A word that a line was cut before is aligned with
         none.
 
         Args:
           lines: the source text.
-          translations: what `translate` made of it.
+          translations: what `translate` returned for it.
 
         Returns:
           For each line, pairs (source word, target word) of `word_numbers`, by target word.
 
         Raises:
-          UserError: there are not as many translations as lines, or the model computes something
-            that is not a number.
+          UserError: the numbers of translations and lines differ, or the model computes NaN.
         """
-        check_one_each(lines, translations, "translation, as `translate` returned it")
-        return self._aligned(self._read(self._prepared(lines)), translations)
+        check_one_each(lines, translations, "translation")
+        return self._align(self.read(lines), translations)
 
-    def check_one_model(self) -> None:
-        """Raises `UserError` where this is an ensemble, which has no `attention`."""
-        self._pairs.check_one_model()
-
-    def search(
-        self,
-        source: tf.Tensor,
-        prefixes: tf.Tensor | None = None,
-        numbers: tf.Tensor | None = None,
-        alpha: float | tf.Tensor | None = None,
-    ) -> Hypotheses:
-        """Translates ids; in a graph as well.
-
-        Args:
-          source: int32 [B, S], each row with its end of sentence, then padding.
-          prefixes: int32 [B, P], how each output begins, then padding; default: anyhow.
-          numbers: int32 [B], which tell lines apart in sampling; default: 0 to B - 1.
-          alpha: exponent of the length penalty, >= 0; default: the setting.
-
-        Returns:
-          The hypotheses asked for: ids int32 [B, N, L], scores float32 [B, N].
-
-        Raises:
-          UserError: an id is not in the vocabulary. In a graph, nothing looks.
-        """
-        return self._search(source, prefixes, numbers, alpha)
-
-    def _translate_chunk(
-        self,
-        lines: Sequence[str],
-        prefixes: Sequence[str],
-        first_number: int,
-        progress: Callable[[int], object],
-    ) -> list[Translation]:
-        lines = self._prepared(lines)
-        sources = self._read(lines)
-        begun = [ids[:-1] for ids in encode_text(prefixes, self.tokenizer)]
-        found = self._line_search(sources, begun, first_number, progress)
-        translations = list(map(self._translation, sources, begun, found))
-        return self._finished(lines, sources, translations)
-
-    def _translation(
-        self, source: Source, prefix: np.ndarray, parts: Sequence[Sequence[Hypothesis]]
-    ) -> Translation:
-        first_length = len(source.parts[0]) if parts else 0
-        return dataclasses.replace(
-            joined(parts),
-            cut=source.cut,
-            prefix_cut=self._search.prefix_cut(len(prefix), first_length),
-        )
-
-    def _finished(
-        self, lines: Sequence[str], sources: Sequence[Source], translations: Sequence[Translation]
-    ) -> list[Translation]:
-        alignments: Sequence = [None] * len(lines)
-        if self.problem.finished_by_alignment:
-            alignments = list(map(tuple, self._aligned(sources, translations)))
-        return [
-            dataclasses.replace(
-                translation,
-                finished=self.problem.finished(line, translation.text, alignment),
-                alignment=alignment,
-            )
-            for line, translation, alignment in zip(lines, translations, alignments, strict=True)
-        ]
-
-    def _aligned(
+    def _align(
         self, sources: Sequence[Source], translations: Sequence[Translation]
     ) -> list[list[tuple[int, int]]]:
-        return line_alignments(
-            sources,
-            translations,
-            self.tokenizer,
-            self._pairs.cross_attention,
-            self.problem.aligned,
-        )
+        # For each part: the number of its line, its ids, its translation, the number of its first
+        # word in the line, and of the words before it in the line's translation.
+        parts = []
+        for number, (source, translation) in enumerate(zip(sources, translations, strict=True)):
+            words = 0
+            for part in zip(source.parts, translation.parts, source.first_words, strict=True):
+                parts.append((number, *part, words))
+                words += len(part[1].split())
+        ids = [part[1] for part in parts]
+        targets = encode_text([part[2] for part in parts], self.tokenizer)
+        alignments: list[list[tuple[int, int]]] = [[] for _ in sources]
+        for part, weights in self.scorer.cross_attention(ids, targets):
+            number, _, _, first, words = parts[part]
+            pieces = (self.tokenizer.pieces(side[part]) for side in (ids, targets))
+            pairs = word_alignment(*pieces, weights, self.problem.align)
+            alignments[number] += [(first + source, words + target) for source, target in pairs]
+        return [sorted(alignment, key=lambda pair: pair[1]) for alignment in alignments]
 
-    def _prepared(self, lines: Sequence[str]) -> list[str]:
+    def _preprocessed(self, lines: Sequence[str]) -> list[str]:
         check_lines(lines)
-        return [self.problem.prepared(line) for line in lines]
+        return [self.problem.preprocess(line) for line in lines]
 
-    def _read(self, lines: Sequence[str]) -> list[Source]:
+    def read(self, lines: Sequence[str]) -> list[Source]:
+        """Returns lines as they are translated: preprocessed, encoded, and cut or split."""
+        return self._read_preprocessed(self._preprocessed(lines))
+
+    def _read_preprocessed(self, lines: Sequence[str]) -> list[Source]:
         config = self.config
         return read_sources(lines, self.tokenizer, config.max_input_length, config.split_long)
 
-    def _encoded_pairs(
+    def _read_pairs(
         self, sources: Sequence[str], targets: Sequence[str], names: Sequence[str] = ()
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        most = self.config.max_input_length
-        return read_pairs(self._prepared(sources), targets, self.tokenizer, most, names)
+        sources = self._preprocessed(sources)
+        check_one_each(sources, targets, "target")
+        encoded = encode_text(sources, self.tokenizer), encode_text(targets, self.tokenizer)
+        for number, sides in enumerate(zip(*encoded, strict=True)):
+            size = max(map(len, sides))
+            if size > (most := self.config.max_input_length):
+                name = names[number] if names else f"Pair {number + 1}"
+                raise UserError(
+                    f"{name}: expected at most {most:,} tokens on each side, got {size:,}. Leave "
+                    f"it out, or set max_input_length={size}."
+                )
+        return encoded

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from t2t_keras.data.atomic_file import write_atomically
 from t2t_keras.errors import UserError
-from t2t_keras.insights.head_colors import head_color, head_dashes
-from t2t_keras.insights.pieces import ShownPiece
-from t2t_keras.insights.views import AttentionView
+from t2t_keras.insights.views import AttentionView, ShownPiece, head_color, head_dashes
+from t2t_keras.io.atomic import write_atomically
 
 FORMATS = (".png", ".svg", ".pdf")
 
@@ -29,18 +27,35 @@ _DOTS_PER_INCH = 300
 _MISSING_GLYPH = re.compile(r"Glyph (\d+) .* missing from font")
 
 
-def check_figure_file(path: str | Path) -> None:
-    """Checks, before the work, that a figure of this name can be drawn.
+def check_figure(path: str | Path, shape: Sequence[int], layer: int, heads: Sequence[int]) -> None:
+    """Checks, before the work, that a figure can be drawn.
+
+    Args:
+      path: its file.
+      shape: number of layers, number of heads, ...
+      layer: from 0.
+      heads: from 0, one or more.
 
     Raises:
-      UserError: matplotlib is not installed, or the name ends in no format of FORMATS.
+      UserError: matplotlib is not installed, the name ends in no format of FORMATS, there is no
+        such layer or head, or a head is given twice.
     """
-    _matplotlib()
-    if Path(path).suffix.lower() not in FORMATS:
+    try:
+        import matplotlib  # noqa: F401
+    except ModuleNotFoundError as error:
+        if error.name != "matplotlib":
+            raise
         raise UserError(
-            f"'{path}' says no format of a figure: its name ends in {', '.join(FORMATS[:-1])} or "
-            f"{FORMATS[-1]}."
-        )
+            "Figures need matplotlib, which is not installed: pip install 't2t-keras[figures]'"
+        ) from error
+    if Path(path).suffix.lower() not in FORMATS:
+        raise UserError(f"A figure's name must end in {', '.join(FORMATS)}; got '{path}'.")
+    layers, all_heads = shape[:2]
+    if not 0 <= layer < layers:
+        raise UserError(f"The layer must be 0 to {layers - 1}, got {layer}.")
+    if not heads or len(set(heads)) < len(heads) or not set(heads) <= set(range(all_heads)):
+        given = ",".join(map(str, heads)) or "none"
+        raise UserError(f"Heads must be 0 to {all_heads - 1}, each at most once; got {given}.")
 
 
 def write_figure(path: str | Path, view: AttentionView, layer: int, heads: Sequence[int]) -> str:
@@ -49,21 +64,20 @@ def write_figure(path: str | Path, view: AttentionView, layer: int, heads: Seque
     Lines are as thick as their weights; those under 0.02 are left out. Each head has its colour.
 
     Args:
-      path: the file; the end of its name says the format.
+      path: the file; its suffix is the format.
       view: the weights and their words.
-      layer: which layer, from 0.
-      heads: which heads, from 0.
+      layer: from 0.
+      heads: from 0.
 
     Returns:
       The characters that the font lacks, which the figure shows as boxes.
 
     Raises:
-      UserError: matplotlib is not installed, the name says no format, the file cannot be written,
-        or there is no such layer or head.
+      UserError: as `check_figure`, or the file cannot be written.
     """
-    check_figure_file(path)
-    check_layer_and_heads(view.weights.shape, layer, heads)
-    matplotlib = _matplotlib()
+    check_figure(path, view.weights.shape, layer, heads)
+    import matplotlib
+
     content = io.BytesIO()
     kind = Path(path).suffix.lower().removeprefix(".")
     # Without a date and random names, the same weights give the same bytes.
@@ -83,40 +97,6 @@ def write_figure(path: str | Path, view: AttentionView, layer: int, heads: Seque
         )
     write_atomically(Path(path), content.getvalue())
     return _missing_characters(caught)
-
-
-def check_layer_and_heads(shape: Sequence[int], layer: int, heads: Sequence[int]) -> None:
-    """Checks that there are a layer and heads.
-
-    Args:
-      shape: number of layers, number of heads, ...
-      layer: from 0.
-      heads: from 0, one or more.
-
-    Raises:
-      UserError: there is no such layer or head, a head comes twice, or none comes.
-    """
-    layers, all_heads = shape[:2]
-    if not 0 <= layer < layers:
-        raise UserError(f"There is no layer {layer}: the model has layers 0 to {layers - 1}.")
-    for head in heads:
-        if not 0 <= head < all_heads:
-            raise UserError(f"There is no head {head}: each layer has heads 0 to {all_heads - 1}.")
-    if not heads or len(set(heads)) < len(heads):
-        came = ",".join(map(str, heads)) or "none"
-        raise UserError(f"A figure shows one head or more, each once; {came} came.")
-
-
-def _matplotlib():
-    try:
-        import matplotlib
-    except ModuleNotFoundError as error:
-        if error.name != "matplotlib":
-            raise
-        raise UserError(
-            "Figures need matplotlib, which is not installed here: pip install 't2t-keras[figures]'"
-        ) from error
-    return matplotlib
 
 
 def _drawing(view: AttentionView, layer: int, heads: Sequence[int]):

@@ -1,11 +1,73 @@
 """The three attentions of a sentence: which words read which."""
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 
-from t2t_keras.decoding.attention_weights import AttentionWeights
-from t2t_keras.insights.pieces import START, ShownPiece, shown_pieces
+from t2t_keras.decoding.translation import AttentionWeights
+from t2t_keras.text.tokenizer import SPACE
+
+# Shown for a space that stands alone.
+_SHOWN_SPACE = "\N{OPEN BOX}"
+
+START = ""
+END = "</s>"
+
+
+@dataclasses.dataclass(frozen=True)
+class ShownPiece:
+    """A piece as it is shown.
+
+    Attributes:
+      text: without the sign of the space before it.
+      joined: whether it continues the word of the piece before it.
+      special: whether it stands for no text: the start, or the end of sentence.
+    """
+
+    text: str
+    joined: bool
+    special: bool
+
+
+def shown_pieces(pieces: Sequence[str]) -> list[ShownPiece]:
+    """Returns how the pieces of one sentence are shown.
+
+    Args:
+      pieces: as the vocabulary spells them, with U+2581 for a space. An empty first one is the
+        start that a decoder reads; an END is the end of sentence where it is the last.
+    """
+    shown: list[ShownPiece] = []
+    for number, piece in enumerate(pieces):
+        if number == 0 and piece == START:
+            shown.append(ShownPiece("start", joined=False, special=True))
+            continue
+        # In the middle it is what the vocabulary makes of a text like it, hence text.
+        if number == len(pieces) - 1 and piece == END:
+            shown.append(ShownPiece(END, joined=False, special=True))
+            continue
+        begins_word = piece.startswith(SPACE) or not shown or shown[-1].special
+        text = piece.removeprefix(SPACE) if piece != SPACE else piece
+        shown.append(ShownPiece(text.replace(SPACE, _SHOWN_SPACE), not begins_word, special=False))
+    return shown
+
+
+ON_LIGHT = tuple("#4784fa #be3008 #107c69 #c656b1 #9b9624 #34027c #174e66 #6d2214".split())
+ON_DARK = tuple("#8da4f1 #f0b980 #129715 #c73793 #eef23e #8c58e1 #a3e7ec #da8092".split())
+# Lengths of lines and gaps; each is used for as many heads as there are colours.
+DASHES = ((), (6, 3), (1.5, 2.5), (8, 2.5, 1.5, 2.5))
+
+
+def head_color(head: int, dark: bool = False) -> str:
+    """Returns the colour of a head, "#rrggbb"."""
+    colors = ON_DARK if dark else ON_LIGHT
+    return colors[head % len(colors)]
+
+
+def head_dashes(head: int) -> tuple[float, ...]:
+    """Returns the lengths of the dashes and gaps of a head's lines; none for a whole line."""
+    return DASHES[head // len(ON_LIGHT) % len(DASHES)]
+
 
 KINDS = ("encoder", "decoder", "cross")
 

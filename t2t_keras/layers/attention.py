@@ -3,21 +3,23 @@
 import keras
 from keras import ops
 
-from t2t_keras.layers.attention_record import is_recorded, record_attention
+from t2t_keras.layers.base import ShapePreservingLayer
 from t2t_keras.layers.restricted_attention import restricted_self_attention
 from t2t_keras.layers.scaled_dot_product import (
     attention_mask,
     attention_over_parts,
+    is_recorded,
+    record_attention,
     scaled_dot_product_attention,
 )
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
-class MultiHeadAttention(keras.layers.Layer):
+class MultiHeadAttention(ShapePreservingLayer):
     """Concat(head_1, ..., head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
 
     Section 3.2.2. The projections have no biases, and h·d_k need not equal d_model. W^Q, W^K and
-    W^V are initialised as one Glorot uniform matrix, side by side, as the lineage first had them.
+    W^V are initialised as one Glorot uniform matrix, side by side, as tensor2tensor first did.
 
     Args:
       num_heads: h.
@@ -31,13 +33,13 @@ class MultiHeadAttention(keras.layers.Layer):
       query: [batch, query length, d_model].
       value: [batch, key length, width] that keys and values are made from; default `query`
         (self-attention).
-      mask: boolean, True = legal; [batch, key length], or [batch, query length, key length].
+      mask: boolean, True = visible; [batch, key length], or [batch, query length, key length].
         Default: the Keras mask of `value`. With a radius, [batch, length].
       causal: whether position i may attend to positions up to i only (section 3.2.3). Needs a
         query and a value of the same length.
-      packing: where the tokens of `query` stand, if it is packed (see `Packing`); then `mask` must
-        be given, unless `causal` already hides all padding.
-      value_packing: the same of `value`; in self-attention, `packing`.
+      packing: the `Packing` of `query`, if it is packed; then `mask` must be given, unless `causal`
+        already hides all padding.
+      value_packing: that of `value`; in self-attention, `packing`.
       training: whether dropout acts.
 
     Returns:
@@ -55,33 +57,31 @@ class MultiHeadAttention(keras.layers.Layer):
         self.d_k = d_k
         self.d_v = d_v or d_k
         self.radius = radius
-        self.supports_masking = True
-        self.attention_dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
+        self.attention_dropout = self.dropout_layer(dropout)
 
     def build(self, query_shape, value_shape=None):
         """Makes W^Q, W^K, W^V (each for all heads side by side) and W^O."""
         d_model, width = query_shape[-1], (value_shape or query_shape)[-1]
         keys, values = self.num_heads * self.d_k, self.num_heads * self.d_v
-        # Three Glorot matrices would make what is averaged over a sentence larger, and with it the
-        # positions of a sentence more alike from layer to layer: attention is then learned late, or
-        # never.
-        limit = (6 / (d_model + 2 * keys + values)) ** 0.5
-        self.query_projection = self._add_projection("query", d_model, keys, limit)
-        self.key_projection = self._add_projection("key", width, keys, limit)
-        self.value_projection = self._add_projection("value", width, values, limit)
-        limit = (6 / (values + d_model)) ** 0.5
-        self.output_projection = self._add_projection("output", values, d_model, limit)
 
-    def _add_projection(self, name, width_in, width_out, limit):
-        initializer = keras.initializers.RandomUniform(-limit, limit)
-        return self.add_weight(name=name, shape=(width_in, width_out), initializer=initializer)
+        def projection(name, *shape, fans):
+            limit = (6 / fans) ** 0.5
+            uniform = keras.initializers.RandomUniform(-limit, limit)
+            return self.add_weight(name=name, shape=shape, initializer=uniform)
+
+        # With three separate Glorot matrices, what is averaged over a sentence is larger, and its
+        # positions become more alike from layer to layer: attention is learned late, or never.
+        together = d_model + 2 * keys + values
+        self.query_projection = projection("query", d_model, keys, fans=together)
+        self.key_projection = projection("key", width, keys, fans=together)
+        self.value_projection = projection("value", width, values, fans=together)
+        self.output_projection = projection("output", values, d_model, fans=values + d_model)
 
     def call(
         self,
         query,
         value=None,
         mask=None,
-        query_mask=None,
         value_mask=None,
         causal=False,
         packing=None,
@@ -92,9 +92,8 @@ class MultiHeadAttention(keras.layers.Layer):
         restricted = self.radius and value is None
         if value is None:
             value, value_packing = query, packing
-        if mask is None:
-            mask = value_mask
-        queries = self._queries(query, packing)
+        mask = value_mask if mask is None else mask
+        queries = self._split_heads(query, self.query_projection, self.d_k, packing)
         keys_and_values = self.keys_and_values(value, value_packing)
         if restricted and not is_recorded():
             heads = restricted_self_attention(
@@ -120,44 +119,40 @@ class MultiHeadAttention(keras.layers.Layer):
         return self._join_heads(heads, packing)
 
     def keys_and_values(self, x, packing=None):
-        """Projects what is attended to.
+        """Projects x to keys and values, which decoding computes once for each position and caches.
 
         Args:
           x: [batch, key length, width].
-          packing: where the tokens stand, if x is packed.
+          packing: the `Packing` of x, if it is packed.
 
         Returns:
-          {"key": [batch, heads, key length, d_k], "value": [batch, heads, key length, d_v]}; in
-          decoding these are computed once for each position and kept.
+          {"key": [batch, heads, key length, d_k], "value": [batch, heads, key length, d_v]}.
         """
         return {
             "key": self._split_heads(x, self.key_projection, self.d_k, packing),
             "value": self._split_heads(x, self.value_projection, self.d_v, packing),
         }
 
-    def attend(self, query, kept, mask=None):
+    def attend(self, query, parts, mask=None):
         """Attends to keys and values that are already projected.
 
         Args:
           query: [batch, query length, d_model].
-          kept: parts as `keys_and_values` returns them, the keys of which follow each other.
+          parts: results of `keys_and_values`, whose keys follow each other.
           mask: boolean, broadcastable to [batch, heads, query length, length of all keys]; True =
-            legal.
+            visible.
 
         Returns:
           [batch, query length, d_model].
         """
-        heads, weights = attention_over_parts(self._queries(query), kept, mask)
+        queries = self._split_heads(query, self.query_projection, self.d_k)
+        heads, weights = attention_over_parts(queries, parts, mask)
         record_attention(self, weights)
         return self._join_heads(heads)
 
-    def _queries(self, x, packing=None):
-        return self._split_heads(x, self.query_projection, self.d_k, packing)
-
-    def _split_heads(self, x, weights, width, packing):
-        projected = self._project(x, weights)
+    def _split_heads(self, x, weights, width, packing=None):
         lead = ops.shape(x)[:2] if packing is None else (-1,)
-        heads = ops.reshape(projected, (*lead, self.num_heads, width))
+        heads = ops.reshape(_project(x, weights), (*lead, self.num_heads, width))
         if packing is not None:
             heads = packing.unpack(heads)
         return ops.transpose(heads, (0, 2, 1, 3))
@@ -168,27 +163,13 @@ class MultiHeadAttention(keras.layers.Layer):
         if packing is not None:
             heads = packing.pack(heads)
         concatenated = ops.reshape(heads, (*lead, self.num_heads * self.d_v))
-        return self._project(concatenated, self.output_projection)
-
-    def _project(self, x, weights):
-        # Keras casts weights by itself only inside `__call__`; decoding calls the parts.
-        return ops.matmul(x, ops.cast(weights, x.dtype))
+        return _project(concatenated, self.output_projection)
 
     def compute_mask(self, query, previous_mask=None):
-        """Positions keep the mask of the query (`previous_mask` can be that of the keys)."""
+        """Returns the mask of the query (`previous_mask` can be that of the keys)."""
         return getattr(query, "_keras_mask", None)
 
-    def compute_output_shape(self, query_shape, value_shape=None):
-        """The shape of the query."""
-        return query_shape
 
-    def get_config(self):
-        """Returns the constructor's arguments."""
-        return {
-            **super().get_config(),
-            "num_heads": self.num_heads,
-            "d_k": self.d_k,
-            "d_v": self.d_v,
-            "dropout": self.attention_dropout.rate,
-            "radius": self.radius,
-        }
+def _project(x, weights):
+    # Keras casts weights by itself only inside `__call__`, which decoding does not go through.
+    return ops.matmul(x, ops.cast(weights, x.dtype))

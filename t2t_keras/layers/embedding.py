@@ -3,13 +3,15 @@
 import keras
 from keras import ops
 
+from t2t_keras.layers.base import ShapePreservingLayer
+
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
 class SharedEmbedding(keras.layers.Layer):
     """Embeds ids, multiplied by sqrt(d_model), and projects states to logits with the same matrix.
 
-    Section 3.4; initialised with N(0, d_model^-0.5) as in the lineage, so that embeddings enter the
-    model with unit variance and logits leave it with unit variance.
+    Section 3.4; initialised with N(0, d_model^-0.5) as in tensor2tensor, so that embeddings enter
+    the model with unit variance and logits leave it with unit variance.
 
     Args:
       vocab_size: number of ids.
@@ -42,31 +44,64 @@ class SharedEmbedding(keras.layers.Layer):
         return ops.cast(embedded * self.d_model**0.5, self.compute_dtype)
 
     def projection(self):
-        """Returns the shared matrix as logits are computed with, [d_model, vocab_size]."""
+        """Returns the transposed matrix that logits are computed with, [d_model, vocab_size]."""
         return ops.transpose(ops.cast(self.matrix, self.compute_dtype))
 
     def logits(self, x, projection=None):
         """Projects [..., d_model] to float32 logits [..., vocab_size].
 
         Args:
-          x: what is projected.
-          projection: `projection()`, where it was computed before.
+          x: states of the decoder.
+          projection: a result of `projection()` to reuse.
         """
         projection = self.projection() if projection is None else projection
         return ops.cast(ops.matmul(x, projection), "float32")
 
     def compute_mask(self, ids, previous_mask=None):
-        """Id 0 is padding."""
+        """Returns the mask of the output: id 0 is padding."""
         return ops.not_equal(ids, 0)
 
-    def compute_output_shape(self, input_shape):
-        """Adds the width."""
-        return (*input_shape, self.d_model)
+    def compute_output_shape(self, ids_shape):
+        """Returns the shape of the ids with the width added."""
+        return (*ids_shape, self.d_model)
 
     def get_config(self):
         """Returns the constructor's arguments."""
-        return {
-            **super().get_config(),
-            "vocab_size": self.vocab_size,
-            "d_model": self.d_model,
-        }
+        sizes = {"vocab_size": self.vocab_size, "d_model": self.d_model}
+        return {**super().get_config(), **sizes}
+
+
+@keras.saving.register_keras_serializable(package="t2t_keras")
+class SymbolDropout(ShapePreservingLayer):
+    """Replaces a random share of the ids by a sentinel; padding stays padding.
+
+    An option that the paper's source mentions (off in its sets), for the ids that embeddings read,
+    never for the targets of the loss.
+
+    Args:
+      rate: share of ids replaced.
+      sentinel: the id put in their place.
+
+    Call arguments:
+      ids: integers [batch, length].
+      training: whether ids are replaced.
+
+    Returns:
+      Integers [batch, length].
+    """
+
+    def __init__(self, rate, sentinel, **kwargs):
+        # In a Sequential model ids arrive as float32, which must not become bfloat16.
+        super().__init__(autocast=False, **kwargs)
+        self.rate = rate
+        self.sentinel = sentinel
+        if rate > 0:
+            self.seed_generator = keras.random.SeedGenerator(0)
+
+    def call(self, ids, training=None):
+        """See the class."""
+        if not training or self.rate == 0:
+            return ids
+        drawn = keras.random.uniform(ops.shape(ids), seed=self.seed_generator)
+        replaced = ops.logical_and(drawn < self.rate, ops.not_equal(ids, 0))
+        return ops.where(replaced, ops.cast(self.sentinel, ids.dtype), ids)

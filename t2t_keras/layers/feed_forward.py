@@ -1,10 +1,14 @@
-"""Position-wise feed-forward network (section 3.3)."""
+"""The feed-forward sub-layer (section 3.3), and attention over parameters in its place."""
 
 import keras
+from keras import ops
+
+from t2t_keras.layers.base import ShapePreservingLayer
+from t2t_keras.layers.scaled_dot_product import scaled_dot_product_attention
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
-class FeedForward(keras.layers.Layer):
+class FeedForward(ShapePreservingLayer):
     """max(0, x W_1 + b_1) W_2 + b_2, the same at every position (section 3.3, equation 2).
 
     Args:
@@ -22,27 +26,83 @@ class FeedForward(keras.layers.Layer):
     def __init__(self, d_ff, dropout=0.0, **kwargs):
         super().__init__(**kwargs)
         self.d_ff = d_ff
-        self.relu_dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
-        self.supports_masking = True
+        self.relu_dropout = self.dropout_layer(dropout)
 
-    def build(self, input_shape):
+    def build(self, x_shape):
         """Makes W_1, b_1, W_2 and b_2."""
-        d_model = input_shape[-1]
-        self.inner = keras.layers.Dense(
-            self.d_ff, activation="relu", dtype=self.dtype_policy, name="inner"
-        )
-        self.outer = keras.layers.Dense(d_model, dtype=self.dtype_policy, name="outer")
-        self.inner.build(input_shape)
-        self.outer.build((*input_shape[:-1], self.d_ff))
+        dtype = self.dtype_policy
+        self.inner = keras.layers.Dense(self.d_ff, activation="relu", dtype=dtype, name="inner")
+        self.outer = keras.layers.Dense(x_shape[-1], dtype=dtype, name="outer")
+        self.inner.build(x_shape)
+        self.outer.build((*x_shape[:-1], self.d_ff))
 
     def call(self, x, training=None):
         """See the class."""
         return self.outer(self.relu_dropout(self.inner(x), training=training))
 
-    def compute_output_shape(self, input_shape):
-        """The shape of the input."""
-        return input_shape
 
-    def get_config(self):
-        """Returns the constructor's arguments."""
-        return {**super().get_config(), "d_ff": self.d_ff, "dropout": self.relu_dropout.rate}
+@keras.saving.register_keras_serializable(package="t2t_keras")
+class ParameterAttention(ShapePreservingLayer):
+    """Multi-head attention whose keys and values are trained parameters, the same for all inputs.
+
+    From the paper's source, "Two Feed-Forward Layers = Attention over Parameters": a feed-forward
+    network is an attention whose keys are the columns of W_1, whose values are the rows of W_2, and
+    whose softmax is a ReLU. Keys and values are scaled by sqrt(d_model), as embeddings are.
+
+    Args:
+      num_heads: h_p.
+      num_pairs: n_p, pairs of a key and a value in each head.
+      d_k: d_pk, width of queries and keys.
+      d_v: d_pv, width of values; default d_k.
+      dropout: share of attention weights dropped (0 in the paper).
+
+    Call arguments:
+      x: [..., d_model].
+      training: whether dropout acts.
+
+    Returns:
+      [..., d_model].
+    """
+
+    def __init__(self, num_heads, num_pairs, d_k, d_v=None, dropout=0.0, **kwargs):
+        super().__init__(**kwargs)
+        self.num_heads = num_heads
+        self.num_pairs = num_pairs
+        self.d_k = d_k
+        self.d_v = d_v or d_k
+        self.attention_dropout = self.dropout_layer(dropout)
+
+    def build(self, x_shape):
+        """Makes the two projections, the keys and the values."""
+        d_model, heads = x_shape[-1], self.num_heads
+        like_embeddings = keras.initializers.RandomNormal(stddev=d_model**-0.5)
+        self.query_projection = self.add_weight(
+            name="query", shape=(d_model, heads * self.d_k), initializer="glorot_uniform"
+        )
+        self.keys = self.add_weight(
+            name="keys", shape=(self.num_pairs, heads, self.d_k), initializer=like_embeddings
+        )
+        self.values = self.add_weight(
+            name="values", shape=(self.num_pairs, heads, self.d_v), initializer=like_embeddings
+        )
+        self.output_projection = self.add_weight(
+            name="output", shape=(heads * self.d_v, d_model), initializer="glorot_uniform"
+        )
+
+    def call(self, x, training=None):
+        """See the class."""
+        lead = ops.shape(x)[:-1]
+        scale = x.shape[-1] ** 0.5
+        # All positions of all sentences are queries of one attention.
+        query = ops.matmul(x, ops.cast(self.query_projection, x.dtype))
+        query = ops.reshape(query, (-1, self.num_heads, self.d_k))
+        query, key, value = (
+            ops.transpose(ops.cast(each, x.dtype), (1, 0, 2))
+            for each in (query, self.keys * scale, self.values * scale)
+        )
+        heads, _ = scaled_dot_product_attention(
+            query, key, value, dropout=self.attention_dropout, training=training
+        )
+        heads = ops.transpose(heads, (1, 0, 2))
+        concatenated = ops.reshape(heads, (*lead, self.num_heads * self.d_v))
+        return ops.matmul(concatenated, ops.cast(self.output_projection, x.dtype))

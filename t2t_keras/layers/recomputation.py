@@ -1,23 +1,23 @@
-"""Gradient checkpointing: what a layer computed is computed again for its gradient, not kept."""
+"""Gradient checkpointing: a layer's activations are computed again for its gradient, not kept."""
 
 import keras
 from keras import ops
 
 
 def recomputed(layer, *inputs, **options):
-    """Calls a layer so that the backward pass computes its inside again, with the same dropout.
+    """Calls a layer so that the backward pass computes it again, with the same dropout masks.
 
-    Between the passes nothing of the layer is kept but its inputs. The values, and on every device
-    the random masks, are those of `layer(*inputs, **options)`.
+    Between the passes only its inputs are kept. Values and masks, on every device, are those of
+    `layer(*inputs, **options)`.
 
     Args:
-      layer: a layer that is built. All state that it has beside its weights is that of seed
-        generators, each of which it draws from once a call.
+      layer: a built layer. Its only state beside its weights is that of seed generators, each of
+        which it draws from once a call.
       *inputs: float tensors that gradients flow through.
-      **options: what else it is called with.
+      **options: its other arguments.
 
     Returns:
-      What the layer returns.
+      The layer's output.
     """
     states = layer.non_trainable_variables
     # Tensors, not variables: in the backward pass the generators have moved on, and to a variable
@@ -27,8 +27,9 @@ def recomputed(layer, *inputs, **options):
 
     @keras.remat
     def call(*tensors):
-        mine, given = tensors[: len(weights)], tensors[len(weights) :]
-        outputs, _ = layer.stateless_call(list(mine), seeds, *given, **options)
+        outputs, _ = layer.stateless_call(
+            list(tensors[: len(weights)]), seeds, *tensors[len(weights) :], **options
+        )
         return outputs
 
     outputs = call(*_gradients_together(*weights, *inputs))
@@ -40,16 +41,16 @@ def recomputed(layer, *inputs, **options):
 
 @ops.custom_gradient
 def _gradients_together(*tensors):
-    """Returns the tensors as they are; their gradients go on when all of them are there.
+    """Returns the tensors as they are; their gradients go on when all of them are computed.
 
     Left to itself, TensorFlow may go on to the layer before and put off the gradients of the
-    weights, and so keep what they are made from: the inside of one layer after the other.
+    weights, which keeps the activations of one layer after the other.
     """
 
     def together(*gradients):
-        # JAX hands over one tuple, TensorFlow each by itself.
+        # JAX passes one tuple, TensorFlow one argument each.
         gradients = keras.tree.flatten(gradients)
-        # 0, or NaN where a gradient is: what an optimizer of graphs cannot leave out.
+        # 0, or NaN where a gradient is, so that no optimizer of graphs can leave it out.
         firsts = [ops.cast(ops.reshape(each, (-1,))[:1], "float32") for each in gradients]
         zero = ops.sum(ops.minimum(ops.abs(ops.concatenate(firsts)), 0.0))
         return tuple(each + ops.cast(zero, each.dtype) for each in gradients)

@@ -1,27 +1,25 @@
 """Residual connection, dropout and layer normalisation around a sub-layer (sections 3.1, 5.4)."""
 
 import keras
+from keras import ops
 
-from t2t_keras.layers.normalization import LayerNormalization
+from t2t_keras.layers.base import ShapePreservingLayer
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
-class Residual(keras.layers.Layer):
+class Residual(ShapePreservingLayer):
     """LayerNorm(x + Dropout(Sublayer(x))) (section 3.1; dropout: section 5.4).
 
-    With `pre_norm`, tensor2tensor's later x + Dropout(Sublayer(LayerNorm(x))) instead:
-
-        x = residual(x, sublayer(residual.sublayer_input(x)))
-
-    is the one or the other.
+    With `pre_norm`, tensor2tensor's later x + Dropout(Sublayer(LayerNorm(x))) instead. Either is
+    x = residual(x, sublayer(residual.sublayer_input(x))), which `around` computes.
 
     Args:
       dropout: share of the sub-layer's output dropped.
-      pre_norm: whether the sub-layer's input is normalised, not the sum (False in the paper).
+      pre_norm: whether the sub-layer's input is normalised instead of the sum.
 
     Call arguments:
-      x: [..., d_model], what went into the sub-layer.
-      sublayer_output: [..., d_model], what came out of it.
+      x: [..., d_model], the sum that the sub-layer adds to.
+      sublayer_output: [..., d_model].
       training: whether dropout acts.
 
     Returns:
@@ -31,8 +29,7 @@ class Residual(keras.layers.Layer):
     def __init__(self, dropout=0.0, pre_norm=False, **kwargs):
         super().__init__(**kwargs)
         self.pre_norm = pre_norm
-        self.supports_masking = True
-        self.dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
+        self.dropout = self.dropout_layer(dropout)
         self.norm = LayerNormalization(epsilon=1e-6, dtype=self.dtype_policy, name="norm")
 
     def build(self, x_shape, sublayer_output_shape=None):
@@ -43,23 +40,51 @@ class Residual(keras.layers.Layer):
         """Returns what the sub-layer reads: x, or LayerNorm(x) with `pre_norm`."""
         return self.norm(x) if self.pre_norm else x
 
+    def around(self, sublayer, x, training=None):
+        """Returns the sum after a sub-layer, given as a function of what it reads."""
+        return self(x, sublayer(self.sublayer_input(x)), training=training)
+
     def call(self, x, sublayer_output, training=None):
         """See the class."""
         x = x + self.dropout(sublayer_output, training=training)
         return x if self.pre_norm else self.norm(x)
 
-    def compute_mask(self, x, previous_mask=None):
-        """Positions keep their mask."""
-        return previous_mask
 
-    def compute_output_shape(self, x_shape, sublayer_output_shape=None):
-        """The shape of the input."""
-        return x_shape
+@keras.saving.register_keras_serializable(package="t2t_keras")
+class LayerNormalization(keras.layers.LayerNormalization):
+    """gamma · (x - mean) / sqrt(variance + epsilon) + beta, over the last axis, in float32.
 
-    def get_config(self):
-        """Returns the constructor's arguments."""
-        return {
-            **super().get_config(),
-            "dropout": self.dropout.rate,
-            "pre_norm": self.pre_norm,
-        }
+    It has the weights and the values of Keras's layer, but a gradient of few operations: the one
+    derived from that layer's many small ones reads and writes x half as often again.
+
+    Call arguments:
+      x: [..., d_model].
+
+    Returns:
+      [..., d_model].
+    """
+
+    def call(self, x):
+        """See the class."""
+        gamma, beta = (ops.cast(each, "float32") for each in (self.gamma, self.beta))
+        normalized = _standardized(ops.cast(x, "float32"), self.epsilon) * gamma + beta
+        return ops.cast(normalized, self.compute_dtype)
+
+
+def _standardized(x, epsilon):
+    """Returns x with mean 0 and variance 1 over the last axis."""
+
+    @ops.custom_gradient
+    def standardized(x):
+        centred = x - ops.mean(x, axis=-1, keepdims=True)
+        scale = ops.rsqrt(ops.mean(ops.square(centred), axis=-1, keepdims=True) + epsilon)
+        y = centred * scale
+
+        def gradient(upstream):
+            mean = ops.mean(upstream, axis=-1, keepdims=True)
+            along_y = ops.mean(upstream * y, axis=-1, keepdims=True)
+            return (upstream - mean - y * along_y) * scale
+
+        return y, gradient
+
+    return standardized(x)

@@ -4,7 +4,7 @@ from keras import ops
 
 from t2t_keras.layers.scaled_dot_product import scaled_dot_product_attention
 
-# Shorter blocks would make matrices so small that calling for them costs more than their work.
+# The products of shorter blocks cost more to launch than to compute.
 _SHORTEST_BLOCK = 16
 
 
@@ -16,15 +16,15 @@ def restricted_self_attention(
     The paper's neighbourhood of size r, centred on the position, has r = 2·radius + 1. Positions
     are cut into blocks not shorter than the radius, so that a block's neighbourhood lies within
     itself and the blocks beside it; what lies too far or outside the sentence is masked. A sentence
-    shorter than a block is one block. A query without any legal key gets zeros.
+    shorter than a block is one block. A query without any visible key gets zeros.
 
     Args:
       query: [batch, heads, length, d_k].
       key: [batch, heads, length, d_k].
       value: [batch, heads, length, d_v].
-      radius: a whole number, at least 1.
-      mask: boolean [batch, length], True = a position that may be attended to; None = all.
-      causal: whether i sees only j <= i, so i - radius <= j <= i.
+      radius: an integer >= 1.
+      mask: boolean [batch, length], True = visible; None = all.
+      causal: whether i sees only i - radius <= j <= i.
       dropout: a layer applied to the attention weights, or None.
       training: whether `dropout` acts.
 
@@ -52,11 +52,12 @@ def restricted_self_attention(
         x = ops.reshape(x, (batch, around, blocks + beside, block, *rest))
         return ops.concatenate([x[:, :, i : blocks + i] for i in range(beside + 1)], axis=3)
 
-    near = _near(block, radius, causal)
-    # [batch, heads, blocks, query, key] for all heads.
-    legal = ops.logical_and(neighbourhood(mask[:, None])[:, :, :, None, :], near)
+    ahead = ops.arange(-block, block if causal else 2 * block) - ops.arange(block)[:, None]
+    near = ops.logical_and(ahead >= -radius, ahead <= (0 if causal else radius))
+    # [batch, 1, blocks, query, key].
+    visible = ops.logical_and(neighbourhood(mask[:, None])[:, :, :, None, :], near)
     attended, _ = scaled_dot_product_attention(
-        own_block(query), neighbourhood(key), neighbourhood(value), legal, dropout, training
+        own_block(query), neighbourhood(key), neighbourhood(value), visible, dropout, training
     )
     attended = ops.reshape(attended, (batch, heads, blocks * block, value.shape[-1]))
     return attended[:, :, :length]
@@ -67,12 +68,4 @@ def block_length(radius, length):
     block = max(radius, _SHORTEST_BLOCK)
     if isinstance(length, int):
         return max(min(block, length), 1)
-    return ops.maximum(ops.minimum(block, length), 1)
-
-
-def _near(block, radius, causal):
-    """Which positions of its neighbourhood each of a block sees: boolean [block, neighbourhood]."""
-    query = ops.arange(block)[:, None]
-    key = ops.arange(-block, block if causal else 2 * block)[None, :]
-    near = ops.abs(query - key) <= radius
-    return ops.logical_and(near, key <= query) if causal else near
+    return ops.clip(length, 1, block)

@@ -1,22 +1,25 @@
 """Scaled dot-product attention and its masks (sections 3.2.1 and 3.2.3)."""
 
+import contextlib
+import contextvars
+
 from keras import ops
 
-# Stands for the paper's -inf: its exponential is exactly 0 in float32, and a row without any legal
-# key stays finite.
-_ILLEGAL = -1e9
+# In place of the paper's -inf: its exponential is exactly 0 in float32, and a row without any
+# visible key stays finite.
+_HIDDEN = -1e9
 
 
 def scaled_dot_product_attention(query, key, value, mask=None, dropout=None, training=None):
     """softmax(Q K^T / sqrt(d_k)) V (section 3.2.1, equation 1).
 
-    The softmax is computed in float32. A query without any legal key gets zeros.
+    The softmax is computed in float32. A query without any visible key gets zeros.
 
     Args:
       query: [..., query length, d_k].
       key: [..., key length, d_k].
       value: [..., key length, d_v].
-      mask: boolean, broadcastable to [..., query length, key length]; True = legal.
+      mask: boolean, broadcastable to [..., query length, key length]; True = visible.
       dropout: a layer applied to the attention weights, or None.
       training: whether `dropout` acts.
 
@@ -31,14 +34,12 @@ def scaled_dot_product_attention(query, key, value, mask=None, dropout=None, tra
 
 
 def attention_over_parts(query, parts, mask=None):
-    """Scaled dot-product attention to keys and values that stand in several tensors.
-
-    Equals attention to what `concatenate` would make of them, but moves none of them.
+    """Scaled dot-product attention to keys and values in several tensors, without joining them.
 
     Args:
       query: [..., query length, d_k].
       parts: {"key": [..., length, d_k], "value": [..., length, d_v]} each.
-      mask: boolean, broadcastable to [..., query length, length of all parts]; True = legal.
+      mask: boolean, broadcastable to [..., query length, length of all parts]; True = visible.
 
     Returns:
       [..., query length, d_v], and the weights [..., query length, length of all parts].
@@ -66,7 +67,7 @@ def _attention_weights(scores, mask, dtype):
     if mask is None:
         weights = ops.softmax(scores, axis=-1)
     else:
-        weights = ops.softmax(ops.where(mask, scores, _ILLEGAL), axis=-1)
+        weights = ops.softmax(ops.where(mask, scores, _HIDDEN), axis=-1)
         weights = ops.where(mask, weights, 0.0)
     return ops.cast(weights, dtype)
 
@@ -77,8 +78,8 @@ def attention_mask(mask=None, length=None, causal=False, radius=0):
     Args:
       mask: boolean [batch, key length] or [batch, query length, key length], or None.
       length: in self-attention, the number of positions.
-      causal: whether each of them may see itself and those before it only (section 3.2.3).
-      radius: how many positions away it may see (section 4); 0 = all.
+      causal: whether each sees only itself and those before it (section 3.2.3).
+      radius: how many positions away each sees (section 4); 0 = all.
 
     Returns:
       Boolean, broadcastable to [batch, heads, query length, key length], or None.
@@ -90,8 +91,45 @@ def attention_mask(mask=None, length=None, causal=False, radius=0):
         return mask
     position = ops.arange(length)
     ahead = position[None, :] - position[:, None]
-    legal = ahead <= (0 if causal else radius)
+    visible = ahead <= (0 if causal else radius)
     if radius:
-        legal = ops.logical_and(legal, ahead >= -radius)
-    legal = legal[None, None]
-    return legal if mask is None else ops.logical_and(mask, legal)
+        visible = ops.logical_and(visible, ahead >= -radius)
+    visible = visible[None, None]
+    return visible if mask is None else ops.logical_and(mask, visible)
+
+
+_RECORD = contextvars.ContextVar("attention_record", default=None)
+
+
+@contextlib.contextmanager
+def recorded_attention():
+    """Records the weights of every `MultiHeadAttention` that is called inside the block.
+
+    Yields:
+      A dictionary that fills up: layer -> the weights of its last call, float32 [batch, heads,
+      query length, key length]. Positions of a packed batch are where they were before packing.
+
+    Example:
+      >>> with recorded_attention() as weights:
+      ...     memory, mask = transformer.encode(source)
+      >>> weights[transformer.encoder[0].self_attention].shape
+      (2, 8, 5, 5)
+    """
+    weights = {}
+    token = _RECORD.set(weights)
+    try:
+        yield weights
+    finally:
+        _RECORD.reset(token)
+
+
+def is_recorded():
+    """Returns whether weights are being recorded."""
+    return _RECORD.get() is not None
+
+
+def record_attention(layer, weights):
+    """Records the weights of a layer inside a `recorded_attention` block."""
+    if is_recorded():
+        # Sums over weights of half precision would be rounded again.
+        _RECORD.get()[layer] = ops.cast(weights, "float32")

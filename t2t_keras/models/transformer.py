@@ -1,5 +1,7 @@
 """The Transformer (section 3)."""
 
+import dataclasses
+
 import keras
 from keras import ops
 
@@ -13,30 +15,13 @@ from t2t_keras.layers import (
     SinusoidalPositions,
     SymbolDropout,
 )
-from t2t_keras.layers.attention_record import recorded_attention
 from t2t_keras.layers.recomputation import recomputed
-from t2t_keras.layers.scaled_dot_product import attention_mask
+from t2t_keras.layers.scaled_dot_product import attention_mask, recorded_attention
+from t2t_keras.model_config import LayerConfig, ModelConfig, settings_of, take_settings
 from t2t_keras.registry import register_model
 
 _UNKNOWN_ID = 2
 _POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
-
-# The arguments that a hyperparameter set gives under the same name.
-_HPARAMS = (
-    "num_layers",
-    "d_model",
-    "d_ff",
-    "num_heads",
-    "dropout",
-    "attention_dropout",
-    "relu_dropout",
-    "symbol_dropout",
-    "self_attention_radius",
-    "learned_positions",
-    "parameter_attention_heads",
-    "pre_norm",
-    "recompute",
-)
 
 
 @register_model
@@ -46,24 +31,7 @@ class Transformer(keras.Model):
 
     Args:
       vocab_size: number of ids, shared by source and target; 0 is padding.
-      num_layers: N, layers of the encoder and of the decoder.
-      d_model: width of embeddings and sub-layers, even.
-      d_ff: inner width of the feed-forward sub-layer.
-      num_heads: h.
-      d_k: width of each head's queries and keys; default d_model / num_heads.
-      d_v: width of each head's values; default d_model / num_heads.
-      dropout: share of each sub-layer's output and of the embedding sums dropped (section 5.4).
-      attention_dropout: share of attention weights dropped (0 in the paper).
-      relu_dropout: share of the feed-forward sub-layers' inner units dropped (0 in the paper).
-      symbol_dropout: share of the embedded ids replaced by the unknown id (0 in the paper).
-      self_attention_radius: how many positions away self-attention sees (section 4); 0 = all.
-      learned_positions: rows of learned position tables (Table 3, row E); 0 = sinusoids.
-      parameter_attention_heads: heads of the attention over parameters, with d_ff pairs each, that
-        replaces the feed-forward networks; 0 = feed-forward networks.
-      pre_norm: whether the sub-layers' inputs are normalised, and the output of each stack, as in
-        tensor2tensor's later models, not the residual sums.
-      recompute: whether training keeps only the input of each layer, and computes the layer again
-        for its gradient.
+      **kwargs: the fields of `ModelConfig`, and what every Keras model takes.
 
     Call arguments:
       inputs: {"source": integers [batch, source length], "target": integers [batch, target
@@ -76,69 +44,31 @@ class Transformer(keras.Model):
       With `packed`, [target tokens, vocab_size], those of the real tokens.
     """
 
-    def __init__(
-        self,
-        vocab_size,
-        num_layers=6,
-        d_model=512,
-        d_ff=2048,
-        num_heads=8,
-        d_k=None,
-        d_v=None,
-        dropout=0.1,
-        attention_dropout=0.0,
-        relu_dropout=0.0,
-        symbol_dropout=0.0,
-        self_attention_radius=0,
-        learned_positions=0,
-        parameter_attention_heads=0,
-        pre_norm=False,
-        recompute=False,
-        **kwargs,
-    ):
+    def __init__(self, vocab_size, **kwargs):
+        config = take_settings(ModelConfig, kwargs)
         super().__init__(**kwargs)
-        of_a_layer = dict(
-            num_heads=num_heads,
-            d_k=d_k or d_model // num_heads,
-            d_v=d_v or d_model // num_heads,
-            d_ff=d_ff,
-            dropout=dropout,
-            attention_dropout=attention_dropout,
-            relu_dropout=relu_dropout,
-            self_attention_radius=self_attention_radius,
-            parameter_attention_heads=parameter_attention_heads,
-            pre_norm=pre_norm,
-        )
-        self.config = dict(
-            vocab_size=vocab_size,
-            num_layers=num_layers,
-            d_model=d_model,
-            symbol_dropout=symbol_dropout,
-            learned_positions=learned_positions,
-            recompute=recompute,
-            **of_a_layer,
-        )
+        self.vocab_size = vocab_size
+        self.config = config
         dtype = dict(dtype=self.dtype_policy)
-        self.symbol_dropout = SymbolDropout(symbol_dropout, _UNKNOWN_ID)
-        self.embedding = SharedEmbedding(vocab_size, d_model, **dtype, name="embedding")
-        if learned_positions:
-            self.source_positions = LearnedPositions(
-                learned_positions, **dtype, name="source_positions"
-            )
-            self.target_positions = LearnedPositions(
-                learned_positions, **dtype, name="target_positions"
+        self.symbol_dropout = SymbolDropout(config.symbol_dropout, _UNKNOWN_ID)
+        self.embedding = SharedEmbedding(vocab_size, config.d_model, **dtype, name="embedding")
+        if config.learned_positions:
+            self.source_positions, self.target_positions = (
+                LearnedPositions(config.learned_positions, **dtype, name=f"{side}_positions")
+                for side in ("source", "target")
             )
         else:
             self.source_positions = self.target_positions = SinusoidalPositions(**dtype)
-        self.embedding_dropout = keras.layers.Dropout(dropout, **dtype)
+        self.embedding_dropout = keras.layers.Dropout(config.dropout, **dtype)
+        options = settings_of(LayerConfig, config) | dtype
         self.encoder, self.decoder = (
-            [kind(**of_a_layer, **dtype, name=f"{side}_{i}") for i in range(num_layers)]
+            [kind(**options, name=f"{side}_{i}") for i in range(config.num_layers)]
             for side, kind in (("encoder", EncoderLayer), ("decoder", DecoderLayer))
         )
         # TensorFlow's checkpoints do not look into Keras's lists, only at attributes.
         for layer in (*self.encoder, *self.decoder):
             setattr(self, layer.name, layer)
-        if pre_norm:
+        if config.pre_norm:
             self.encoder_norm, self.decoder_norm = (
                 LayerNormalization(epsilon=1e-6, **dtype, name=f"{side}_norm")
                 for side in ("encoder", "decoder")
@@ -151,15 +81,12 @@ class Transformer(keras.Model):
         Args:
           hparams: `HParams`.
           vocab_size: number of ids.
-          weights_dtype: another type than float32 is also that of all computation but softmax and
+          weights_dtype: a type other than float32 is also that of all computation but softmax and
             layer normalisation, whatever `hparams.compute_dtype` says; not for training.
         """
-        d_k, d_v = hparams.head_widths()
         model = cls(
             vocab_size,
-            **{name: getattr(hparams, name) for name in _HPARAMS},
-            d_k=d_k,
-            d_v=d_v,
+            **settings_of(ModelConfig, hparams),
             dtype=weights_dtype if weights_dtype != "float32" else _POLICIES[hparams.compute_dtype],
             name="transformer",
         )
@@ -168,7 +95,7 @@ class Transformer(keras.Model):
 
     def build(self, input_shape=None):
         """Makes all weights; their shapes do not depend on the input."""
-        states = (None, None, self.config["d_model"])
+        states = (None, None, self.config.d_model)
         self.embedding.build()
         self.source_positions.build(states)
         self.target_positions.build(states)
@@ -176,7 +103,7 @@ class Transformer(keras.Model):
             layer.build(states)
         for layer in self.decoder:
             layer.build(states, states)
-        if self.config["pre_norm"]:
+        if self.config.pre_norm:
             self.encoder_norm.build(states)
             self.decoder_norm.build(states)
         self.built = True
@@ -196,11 +123,11 @@ class Transformer(keras.Model):
 
         Args:
           source: integers [batch, source length].
-          packing: where its tokens stand, to leave padding out of the work.
+          packing: the `Packing` of the source, to leave padding out of the work.
           training: whether dropout acts.
 
         Returns:
-          memory [batch, source length, d_model], packed where `packing` is given, and its mask,
+          memory [batch, source length, d_model], packed if `packing` is given, and its mask,
           boolean [batch, source length].
         """
         mask = ops.not_equal(source, 0)
@@ -209,7 +136,7 @@ class Transformer(keras.Model):
         x = self.embedding_dropout(x, training=training)
         for layer in self.encoder:
             x = self._run(layer, x, mask=mask, packing=packing, training=training)
-        return self.encoder_norm(x) if self.config["pre_norm"] else x, mask
+        return self.encoder_norm(x) if self.config.pre_norm else x, mask
 
     def decode(self, target, memory, memory_mask, packing=None, memory_packing=None, training=None):
         """Runs the decoder over known targets.
@@ -217,13 +144,13 @@ class Transformer(keras.Model):
         Args:
           target: integers [batch, target length]; position i reads those before i.
           memory: [batch, source length, d_model].
-          memory_mask: boolean [batch, source length].
-          packing: where the target's tokens stand, to leave padding out of the work.
-          memory_packing: where the source's tokens stand; needed where memory is packed.
+          memory_mask: boolean [batch, source length], True = a token.
+          packing: the `Packing` of the target, to leave padding out of the work.
+          memory_packing: that of the source, if memory is packed.
           training: whether dropout acts.
 
         Returns:
-          [batch, target length, d_model], packed where `packing` is given; `logits` projects them.
+          [batch, target length, d_model], packed if `packing` is given; `logits` projects them.
         """
         # The first input is a zero vector: the embedded target shifted to the right by one.
         x = ops.pad(self._embed(target, training)[:, :-1], [[0, 0], [1, 0], [0, 0]])
@@ -240,25 +167,25 @@ class Transformer(keras.Model):
                 memory_packing=memory_packing,
                 training=training,
             )
-        return self.decoder_norm(x) if self.config["pre_norm"] else x
+        return self.decoder_norm(x) if self.config.pre_norm else x
 
     def logits(self, x):
         """Projects decoder states [..., d_model] to float32 logits [..., vocab_size]."""
         return self.embedding.logits(x)
 
     def attention_weights(self, inputs):
-        """Returns where each layer and head looks (section 3.2).
+        """Returns the attention weights of each layer and head (section 3.2).
 
         Args:
           inputs: {"source", "target"}, as for a call. Row i of a target's weights is for the
-            prediction of target i, and column j for the input that is read there: target j - 1, or
-            the zero vector of the start.
+            prediction of target i, and column j for input j of the decoder: target j - 1, or the
+            zero vector at the start.
 
         Returns:
           {"encoder": [batch, layers, heads, source length, source length],
           "decoder": [batch, layers, heads, target length, target length],
           "cross": [batch, layers, heads, target length, source length]}, float32; the rows of real
-          tokens sum up to 1, and illegal keys have 0.
+          tokens sum to 1, and hidden keys have 0.
         """
         with recorded_attention() as weights:
             memory, memory_mask = self.encode(inputs["source"])
@@ -273,8 +200,8 @@ class Transformer(keras.Model):
             for kind, layers in attentions.items()
         }
 
-    def start_cache(self, memory, memory_mask, room, hypotheses=1):
-        """Returns what decoding one position after the other keeps, before the first position.
+    def start_cache(self, memory, memory_mask, block_size, hypotheses=1):
+        """Returns the cache with which decoding starts.
 
         Keys and values of decoded positions stand in slots, `hypotheses` for each position: first
         those of "past", which is empty and never written to, then those of "recent".
@@ -282,8 +209,8 @@ class Transformer(keras.Model):
         Args:
           memory: [batch, source length, d_model].
           memory_mask: boolean [batch, source length].
-          room: how many positions "recent" can hold.
-          hypotheses: how many hypotheses of each sentence are decoded side by side.
+          block_size: number of positions that "recent" can hold.
+          hypotheses: number of hypotheses of each sentence that are decoded side by side.
 
         Returns:
           {"memory": keys and values of `memory` for each decoder layer, computed once,
@@ -292,15 +219,14 @@ class Transformer(keras.Model):
           shared matrix,
           "past", "recent": {"key", "value"} for each decoder layer, [batch, heads, slots, width]}.
         """
-        batch, heads = ops.shape(memory)[0], self.config["num_heads"]
+        d_k, d_v = self.config.head_widths()
 
         def slots(positions):
+            lead = (ops.shape(memory)[0], self.config.num_heads, positions * hypotheses)
             return [
                 {
-                    name: ops.zeros(
-                        (batch, heads, positions * hypotheses, width), dtype=self.compute_dtype
-                    )
-                    for name, width in (("key", self.config["d_k"]), ("value", self.config["d_v"]))
+                    name: ops.zeros((*lead, width), dtype=self.compute_dtype)
+                    for name, width in (("key", d_k), ("value", d_v))
                 }
                 for _ in self.decoder
             ]
@@ -310,41 +236,43 @@ class Transformer(keras.Model):
             "memory_mask": attention_mask(memory_mask),
             "projection": self.embedding.projection(),
             "past": slots(0),
-            "recent": slots(room),
+            "recent": slots(block_size),
         }
 
-    def decode_step(self, previous, index, cache, place=None, legal=None):
+    def decode_step(self, previous, index, cache, position=None, valid_slots=None):
         """Decodes the next position of some hypotheses of each sentence.
 
         Args:
           previous: integers [batch, hypotheses], the tokens before; ignored at index 0.
-          index: the position, a whole number or an int32 scalar.
+          index: position in the output, an integer or an int32 scalar.
           cache: as `start_cache` or the step before returned it.
-          place: the position's place in "recent"; default `index`.
-          legal: boolean [batch, hypotheses, slots], True = a position of the hypothesis that is
-            decoded, or the new one; default: each hypothesis continues itself.
+          position: position in "recent" to write to; default `index`.
+          valid_slots: boolean [batch, hypotheses, slots], True for the slots of the hypothesis's
+            own positions, the new one included; default: each hypothesis continues itself.
 
         Returns:
           float32 logits [batch, hypotheses, vocab_size], and the cache with one more position in
           "recent".
         """
         hypotheses = previous.shape[1]
-        place = index if place is None else place
+        position = index if position is None else position
         slots = ops.shape(cache["recent"][0]["key"])[2]
-        if legal is None:
-            legal = self._own_slots(index, hypotheses, slots)
-        here = ops.equal(ops.arange(slots, dtype="int32") // hypotheses, place)
+        if valid_slots is None:
+            valid_slots = self._own_slots(index, hypotheses, slots)
+        write_mask = ops.equal(ops.arange(slots, dtype="int32") // hypotheses, position)
         x = self.embedding(ops.reshape(previous, (-1, 1)))
         x = ops.where(ops.equal(index, 0), ops.zeros_like(x), x)
         x = self.target_positions(x, start=index)
-        x = ops.reshape(x, (-1, hypotheses, self.config["d_model"]))
+        x = ops.reshape(x, (-1, hypotheses, self.config.d_model))
         kept = []
         for layer, past, recent, memory in zip(
             self.decoder, cache["past"], cache["recent"], cache["memory"], strict=True
         ):
-            x, recent = layer.step(x, past, recent, here, legal, memory, cache["memory_mask"])
+            x, recent = layer.step(
+                x, past, recent, write_mask, valid_slots, memory, cache["memory_mask"]
+            )
             kept.append(recent)
-        if self.config["pre_norm"]:
+        if self.config.pre_norm:
             x = self.decoder_norm(x)
         return self.embedding.logits(x, cache["projection"]), {**cache, "recent": kept}
 
@@ -352,12 +280,12 @@ class Transformer(keras.Model):
         """The slots of each hypothesis up to `index`, boolean [1, hypotheses, slots]."""
         slot = ops.arange(slots, dtype="int32")
         position, hypothesis = slot // hypotheses, slot % hypotheses
-        radius = self.config["self_attention_radius"]
+        radius = self.config.self_attention_radius
         seen = ops.logical_and(position <= index, position >= index - radius if radius else True)
         return ops.logical_and(seen, ops.arange(hypotheses)[:, None] == hypothesis)[None]
 
     def _run(self, layer, *inputs, training, **options):
-        if training and self.config["recompute"]:
+        if training and self.config.recompute:
             return recomputed(layer, *inputs, training=training, **options)
         return layer(*inputs, training=training, **options)
 
@@ -365,9 +293,10 @@ class Transformer(keras.Model):
         return self.embedding(self.symbol_dropout(ids, training=training))
 
     def compute_output_shape(self, input_shape):
-        """[batch, target length, vocab_size]."""
-        return (*input_shape["target"], self.config["vocab_size"])
+        """Returns [batch, target length, vocab_size]."""
+        return (*input_shape["target"], self.vocab_size)
 
     def get_config(self):
         """Returns the constructor's arguments."""
-        return {**super().get_config(), **self.config}
+        settings = dataclasses.asdict(self.config)
+        return {**super().get_config(), "vocab_size": self.vocab_size, **settings}

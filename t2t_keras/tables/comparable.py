@@ -4,13 +4,14 @@ from collections.abc import Sequence
 
 from t2t_keras import registry
 from t2t_keras.decoding.config import decode_config
-from t2t_keras.tables.paper import NEWSTEST_LINES
-from t2t_keras.tables.results import Result
+from t2t_keras.evaluation.results import Result
 
-# What says how something is computed, or where it comes from, and not what it is.
-_HOW_A_STEP = {"microbatch_tokens", "recompute", "compute_dtype"}
-_HOW_A_TEXT = {"text_source"}
-_HOW_A_SEARCH = {
+# Section 6.1: newstest2013 and newstest2014, the latter in its full edition.
+_LINES = {"dev": 3000, "test": 3003}
+# Settings that change how something is computed, or where it comes from, but not the result.
+_FREE_HPARAMS = {"microbatch_tokens", "recompute", "compute_dtype"}
+_FREE_OF_PROBLEM = {"text_source"}
+_FREE_OF_DECODING = {
     "batch_tokens",
     "batches_at_once",
     "lines_at_once",
@@ -29,52 +30,47 @@ def newest_result(
     score: str = "bleu",
     averaged: int | None = None,
 ) -> Result | None:
-    """Returns the last result that may stand beside the paper's, or None.
+    """Returns the last result that is comparable with the paper's, or None.
 
     That is one of an unchanged set on an unchanged problem, of the whole text that the paper
     scored, by one model with the problem's own decoding settings.
 
     Args:
       results: in the order of the file.
-      hparams_set: name of the set; what changes only how it is computed may differ.
+      hparams_set: name of the set.
       split: "dev" or "test".
       problem: name of the problem; "" = any.
-      score: which score it must have: "bleu", "perplexity", or "f1".
-      averaged: of how many checkpoints its weights must be the mean; None = of any number.
+      score: the score it must have: "bleu", "perplexity", or "f1".
+      averaged: number of checkpoints that its weights must be the mean of; None = any.
     """
-    found = [
+    comparable = (
         result
-        for result in results
+        for result in reversed(results)
         if (result.set, result.split) == (hparams_set, split)
         and result.problem == (problem or result.problem)
         and getattr(result, score) is not None
         and averaged in (None, result.averaged)
-        and not set(result.hparams) - _HOW_A_STEP
-        and _is_of_the_paper_s_text(result)
+        and not result.hparams.keys() - _FREE_HPARAMS
+        and _is_of_papers_text(result)
         # Perplexity is of the references: nothing is decoded for it.
         and (score == "perplexity" or _is_decoded_as_usual(result))
-    ]
-    return found[-1] if found else None
-
-
-def _is_of_the_paper_s_text(result: Result) -> bool:
-    problem = registry.problem(result.problem)
-    usual = problem.config()
-    unchanged = all(
-        value == usual.get(name)
-        for name, value in result.problem_config.items()
-        if name not in _HOW_A_TEXT
     )
-    # Its edition, and whether a line is missing, is in the name.
-    lines = NEWSTEST_LINES[result.split]
-    return unchanged and result.text == problem.text_name(result.split, lines)
+    return next(comparable, None)
+
+
+def _is_of_papers_text(result: Result) -> bool:
+    problem = registry.problem(result.problem)
+    # The name tells the edition, and whether lines are missing.
+    is_whole = result.text == problem.text_name(result.split, _LINES[result.split])
+    return is_whole and _agree(result.problem_config, problem.config(), _FREE_OF_PROBLEM)
 
 
 def _is_decoded_as_usual(result: Result) -> bool:
     usual = vars(decode_config(defaults=registry.problem(result.problem).decoding))
-    return result.is_of_the_model_alone and all(
-        # A setting that an older line does not have yet was not there to be changed.
-        result.decode.get(name, value) == value
-        for name, value in usual.items()
-        if name not in _HOW_A_SEARCH
-    )
+    # A setting that an older line does not have yet was not there to be changed.
+    found = {name: value for name, value in result.decode.items() if name in usual}
+    return result.is_of_the_model_alone and _agree(found, usual, _FREE_OF_DECODING)
+
+
+def _agree(found: dict, usual: dict, free: set[str]) -> bool:
+    return all(usual.get(name) == found[name] for name in found.keys() - free)

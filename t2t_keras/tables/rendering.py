@@ -6,10 +6,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from t2t_keras.tables.results import Result
+from t2t_keras.evaluation.results import Result
 
-FORMATS = ("text", "markdown", "json")
-_STYLES = {"text": "simple", "markdown": "github"}
 _RESULT_COLUMNS = {
     "set": "set",
     "hparams": "changed",
@@ -36,95 +34,87 @@ _RESULT_COLUMNS = {
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """What one of the paper's tables says, and what we have beside it.
+    """One of the paper's tables, with our figures beside it.
 
     Attributes:
       title: a line above it.
-      columns: heading of each column that people read, by the name of the value in a row.
-      rows: values by name; a row without a value, or with None, leaves the place blank.
-      notes: sentences below it: what was counted, and how.
-      results: what was measured so far; in JSON each stands under "results" in the first row of
-        its set, or in a row of its own.
+      columns: headings by the name of the value in a row; other values are shown in JSON only.
+      rows: values by name; a row without a value, or with None, has a blank cell.
+      notes: paragraphs below it, with blank lines between them.
+      results: measured so far; in JSON each is listed under "results" in the first row of its set,
+        or in a row of its own.
     """
 
     title: str
     columns: Mapping[str, str]
     rows: Sequence[Mapping[str, Any]]
-    notes: Sequence[str] = ()
+    notes: str = ""
     results: Sequence[Result] = ()
 
 
 def render(table: Table, style: str) -> str:
-    """Returns a table as one of `FORMATS`; JSON is a list of rows."""
+    """Returns a table as "text", as "markdown", or as "json", a list of rows."""
     if style == "json":
         return json.dumps(_rows_with_results(table), indent=2, ensure_ascii=False)
     markdown = style == "markdown"
     parts = [f"### {table.title}" if markdown else table.title]
-    parts.append(_grid(table.rows, table.columns, style))
-    parts += [note if markdown else textwrap.fill(note, 100) for note in table.notes]
+    parts.append(_grid(table.rows, table.columns, markdown))
+    for note in table.notes.strip().split("\n\n"):
+        parts.append(textwrap.fill(note, len(note) if markdown else 100))
     if table.results:
         rows = [dataclasses.asdict(result) for result in table.results]
         parts += ["#### Results so far" if markdown else "Results so far"]
-        parts += [_grid(rows, _RESULT_COLUMNS, style)]
+        parts += [_grid(rows, _RESULT_COLUMNS, markdown)]
     return "\n\n".join(parts)
 
 
 def _rows_with_results(table: Table) -> list[dict[str, Any]]:
     rows = [dict(row) for row in table.rows]
     for result in table.results:
-        theirs = next((row for row in rows if row.get("set") == result.set), None)
-        if theirs is None:
-            # With what the other rows have, so that whoever reads them need not tell them apart.
-            theirs = {**dict.fromkeys(table.rows[0]), "set": result.set}
-            rows.append(theirs)
-        theirs.setdefault("results", []).append(dataclasses.asdict(result))
+        row = next((row for row in rows if row.get("set") == result.set), None)
+        if row is None:
+            # With the names of the other rows, so that whoever reads them need not distinguish.
+            row = {**dict.fromkeys(table.rows[0]), "set": result.set}
+            rows.append(row)
+        row.setdefault("results", []).append(dataclasses.asdict(result))
     return rows
 
 
-def _grid(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], style: str) -> str:
-    """Returns the rows under their headings; a column without any value is left out."""
-    # Loaded here, since a machine that trains need not have it.
+def _grid(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], markdown: bool) -> str:
+    """Returns the rows under their headings; columns without any value are left out."""
+    # Imported here, as a machine that trains need not have it.
     from tabulate import tabulate
 
-    columns = {
-        name: heading
-        for name, heading in columns.items()
-        if any(row.get(name) not in (None, "", {}) for row in rows)
-    }
-    cells = [[_cell(row.get(name), style) for name in columns] for row in rows]
-    numeric = [any(isinstance(row.get(name), int | float) for row in rows) for name in columns]
+    filled = {name for row in rows for name in columns if row.get(name) not in (None, "", {})}
+    columns = {name: heading for name, heading in columns.items() if name in filled}
+    numeric = {name for row in rows for name in columns if isinstance(row.get(name), int | float)}
+    cells = [[_cell(row.get(name), markdown) for name in columns] for row in rows]
     return tabulate(
         cells,
         headers=list(columns.values()),
-        tablefmt=_STYLES[style],
-        # Numbers are written here, and must not be read and written again.
+        tablefmt="github" if markdown else "simple",
+        # Numbers are formatted here.
         disable_numparse=True,
-        colalign=["right" if each else "left" for each in numeric] if rows else None,
+        colalign=["right" if name in numeric else "left" for name in columns] if rows else None,
     )
 
 
-def _cell(value: Any, style: str) -> str:
+def _cell(value: Any, markdown: bool) -> str:
     """Returns how a value is shown: 63,045,632; 25.8; 3.3e18; d_k=16."""
     if value is None:
         return ""
     if isinstance(value, Mapping):
-        return ", ".join(f"{name}={_plain(each)}" for name, each in value.items())
+        return ", ".join(f"{name}={_short(each)}" for name, each in value.items())
+    if isinstance(value, float):
+        # Two decimals, or one where the second is 0; costs as powers of ten.
+        large = abs(value) >= 1e12
+        return f"{value:.1e}".replace("e+", "e") if large else f"{value:,.2f}".removesuffix("0")
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
-    if isinstance(value, float):
-        return _real(value)
-    return str(value).replace("|", "\\|") if style == "markdown" else str(value)
+    return str(value).replace("|", "\\|") if markdown else str(value)
 
 
-def _real(value: float) -> str:
-    """Returns 3.3e18 for costs, else two decimals, or one where the second is 0: 4.92; 25.8."""
-    if abs(value) >= 1e12:
-        return f"{value:.1e}".replace("e+", "e")
-    return f"{value:,.2f}".removesuffix("0")
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, Mapping):
-        # A score under another convention; how it was computed is in JSON.
-        return _plain(value.get("bleu"))
+def _short(value: Any) -> str:
+    if isinstance(value, Mapping):  # A score under another convention.
+        value = value.get("bleu")
     return f"{value:g}" if isinstance(value, float) else str(value)

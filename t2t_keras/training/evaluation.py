@@ -1,104 +1,167 @@
 """Evaluation on the dev set while training, and the best weights so far."""
 
+import collections
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from t2t_keras.data.atomic_file import write_atomically
-from t2t_keras.data.generated import Generated
-from t2t_keras.training import backend
-from t2t_keras.training.run_record import RunRecord
-from t2t_keras.training.split_evaluation import SplitEvaluator
+import numpy as np
+
+from t2t_keras.data.batches import TokenBatchSampler, replica_batches
+from t2t_keras.data.dataset import Generated
+from t2t_keras.errors import OutOfMemoryError, UserError
+from t2t_keras.io.atomic import write_atomically
+from t2t_keras.io.progress import print_beside_bar
+from t2t_keras.training.backends import base as backend
+from t2t_keras.training.progress import averages
+from t2t_keras.training.run_config import RunConfig
 
 _HISTORY = "evaluations.json"
 BEST = "best"
+# Tokens that are measured at once where the run does not say how many fit.
+_USUAL_TOKENS = 4096
 
 
 class Evaluator:
-    """Measures the dev set and keeps the weights with the lowest dev loss.
+    """Measures the dev set, and keeps the weights with the lowest dev loss.
 
     Args:
-      step: a `backend.Step`.
-      record: what the run uses.
-      generated: its data.
+      step, config, generated, eval_steps: see `SplitLoss`.
       output_dir: the run's; the best weights go to `best/` in it.
-      eval_steps: most batches to evaluate; 0 = the whole dev set.
-      with_bleu: whether the dev set's BLEU, or the problem's other score, is computed as well.
-      writes: whether this worker, of several, writes what it finds, and computes that score; the
-        loss all compute together.
+      score: scores the model on the dev set, as a problem's `score` does; None = not scored.
+      writes: whether this worker, of several, writes what all compute together.
 
     Attributes:
-      left_out: how many pairs are too long to be measured.
-      report: the last score with its signature, as the problem's `score` tells it; "" = none.
+      left_out: number of pairs that are too long to be measured.
     """
 
     def __init__(
         self,
-        step,
-        record: RunRecord,
+        step: backend.Step,
+        config: RunConfig,
         generated: Generated,
         output_dir: str | Path,
         eval_steps: int = 0,
-        with_bleu: bool = False,
+        score: Callable[[], Any] | None = None,
         writes: bool = True,
     ):
-        self._step, self._record = step, record
-        self._output_dir = Path(output_dir)
-        self._dev = SplitEvaluator(step, record, generated, "dev", eval_steps)
-        self._with_bleu = with_bleu and writes
-        self._writes = writes
+        self._model, self._config, self._score = step.model, config, score
+        self._output_dir, self._writes = Path(output_dir), writes
+        self._loss = SplitLoss(step, config, generated, "dev", eval_steps)
+        self.left_out = self._loss.left_out
+        self._report: list[str] = []
         # Read once: of several workers one writes, and the others may see it late.
-        self._entries: list[dict[str, Any]] | None = None
-        self.left_out = self._dev.left_out
-        self.report = ""
+        path = self._output_dir / _HISTORY
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        self._history: list[dict[str, Any]] = [json.loads(line) for line in lines]
 
     def evaluate(self, step: int) -> dict[str, float]:
-        """Returns scalars of the dev set at this step, and records them.
+        """Measures the model after a step, and records it.
 
         Returns:
-          {"loss": unsmoothed cross-entropy a token, "perplexity", "accuracy", and where asked for
-          "bleu", or what else the problem is scored by}.
+          What `SplitLoss.measure` does, and where the model is scored "bleu", or the problem's
+          other score.
         """
-        scalars = self._dev.measure()
-        if self._with_bleu:
-            score = self._dev.score()
-            name, value = score.main
-            scalars[name] = value
-            self.report = str(score)
-        self._remember(step, scalars)
+        scalars = self._loss.measure()
+        if self._score:
+            score = self._score()
+            scalars |= dict([score.main])
+            self._report = str(score).splitlines()
+        entry = {"step": step, **scalars} | ({"score": self._report} if self._report else {})
+        # A run that continues from an earlier checkpoint evaluates the later steps again.
+        self._history = [*(each for each in self._history if each["step"] < step), entry]
+        if self._writes:
+            self._write(step)
         return scalars
 
-    def told(self, step: int, scalars: dict[str, float], seconds: float | None = None) -> str:
+    def format_report(self, step: int, scalars: dict[str, float], seconds: float) -> str:
         """Returns lines to print of what `evaluate` has measured, and in how many seconds."""
         values = ", ".join(f"{name} {value:.4g}" for name, value in scalars.items())
-        took = "" if seconds is None else f" ({seconds:.0f} s)"
-        return "\n".join(filter(None, (f"Dev set at step {step:,}: {values}{took}", self.report)))
+        heading = f"Dev set at step {step:,}: {values} ({seconds:.0f} s)"
+        return "\n".join([heading, *self._report])
 
     def best_step(self) -> int:
         """Returns the step of the lowest dev loss so far, or -1."""
-        history = self._history()
-        return min(history, key=lambda entry: entry["loss"])["step"] if history else -1
+        return min(self._history, key=lambda each: each["loss"], default={"step": -1})["step"]
 
-    def _remember(self, step: int, scalars: dict[str, float]) -> None:
-        # A run that continues from an earlier checkpoint evaluates the later steps again.
-        history = [entry for entry in self._history() if entry["step"] < step]
-        report = {"score": self.report.splitlines()} if self.report else {}
-        history.append({"step": step, **scalars, **report})
-        self._entries = history
-        text = "".join(json.dumps(entry) + "\n" for entry in history)
-        best = min(history, key=lambda entry: entry["loss"])
-        if not self._writes:
-            return
-        if best["step"] == step:
+    def _write(self, step: int) -> None:
+        if self.best_step() == step:
             directory = self._output_dir / BEST
-            self._record.save(directory)
-            weights = {"model": self._step.model}
+            self._config.save(directory)
+            weights = {"model": self._model}
             backend.checkpoints().Checkpoints(directory, weights, keep=1).save(step)
+        text = "".join(json.dumps(entry) + "\n" for entry in self._history)
         write_atomically(self._output_dir / _HISTORY, text.encode("utf-8"))
 
-    def _history(self) -> list[dict[str, Any]]:
-        if self._entries is None:
-            path = self._output_dir / _HISTORY
-            lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-            self._entries = [json.loads(line) for line in lines]
-        return self._entries
+
+class SplitLoss:
+    """Measures the loss of a model on a split, with the weights that it has at each call.
+
+    Args:
+      step: holds the model.
+      config: what the run is.
+      generated: its data.
+      split: "dev" or "test".
+      eval_steps: most batches to measure; 0 = the whole split.
+
+    Attributes:
+      left_out: number of pairs that are too long to be measured.
+
+    Raises:
+      UserError: the data has no such split.
+    """
+
+    def __init__(
+        self,
+        step: backend.Step,
+        config: RunConfig,
+        generated: Generated,
+        split: str,
+        eval_steps: int = 0,
+    ):
+        self._step, self._store, hparams = step, generated.store(split), config.hparams
+        # A run with microbatch_tokens=auto may have found its number on another machine.
+        self._most = hparams.microbatch_tokens or max(hparams.max_length, _USUAL_TOKENS)
+        self._fewest = min(hparams.max_length, self._most)
+        # Nothing is learned from these batches: their order does not matter, and they can be as
+        # large as fits.
+        sampler = TokenBatchSampler(
+            self._store.lengths, self._most * step.num_replicas, self._fewest, seed=0
+        )
+        self.left_out = sampler.left_out
+        self._batches = sampler.epoch(0)[: eval_steps or None]
+
+    def measure(self) -> dict[str, float]:
+        """Returns {"loss": unsmoothed cross-entropy per token, "perplexity", "accuracy"}.
+
+        On OOM it goes on with half as much at once, and says so.
+
+        Raises:
+          UserError: not even one sentence fits, or there are other workers and so much does not.
+        """
+        totals = collections.Counter()
+        for batch in self._batches:
+            for sums in self._sums(batch):
+                totals.update(sums)
+        return averages(totals)
+
+    def _sums(self, batch: np.ndarray) -> list[dict[str, float]]:
+        """Returns the sums of each part of a batch, in parts that fit."""
+        while True:
+            try:
+                parts = replica_batches(self._store, batch, self._most, self._step)
+                return [self._step.evaluate(arrays) for arrays in parts]
+            except OutOfMemoryError:
+                self._halve()
+
+    def _halve(self) -> None:
+        before = self._most
+        problem = f"Out of memory in an evaluation of {before:,} tokens at once"
+        if before <= self._fewest:
+            raise UserError(f"{problem}. Lower max_length, or take a smaller model or more memory.")
+        if len(self._step.local_replicas) < self._step.num_replicas:
+            # The others wait for this part.
+            raise UserError(f"{problem}. Start all workers with a smaller microbatch_tokens.")
+        self._most = max(before // 2, self._fewest)
+        print_beside_bar(f"{problem}: continuing with {self._most:,}.")

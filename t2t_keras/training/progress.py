@@ -1,60 +1,41 @@
-"""What a run shows while it trains: averages, and a progress line."""
+"""What a run shows while it trains: averages, a progress line, curves, and where the time went."""
 
+import collections
+import contextlib
 import math
 import time
+from collections.abc import Iterator, Mapping
 
-from t2t_keras.progress_bar import print_beside_bar, progress_bar
+from t2t_keras.io.progress import print_beside_bar, progress_bar
 
-# Steps between two plain lines, where there is no progress line.
-_LINE_STEPS = 100
+# Steps between two points of the curves, or two lines where there is no progress line.
+LOG_STEPS = 100
 
 
-class Totals:
-    """Sums of `token_sums` over several steps.
+def averages(sums: Mapping[str, float]) -> dict[str, float]:
+    """Returns averages per token of sums of `token_sums`.
 
-    Attributes:
-      sums: by name.
-      seconds: since the start or the last `clear`.
+    Returns:
+      {"loss", "perplexity" (unsmoothed, of a word piece), "accuracy"}.
     """
-
-    def __init__(self):
-        self.clear()
-
-    def add(self, sums: dict[str, float]) -> None:
-        """Adds one step's sums."""
-        for name, value in sums.items():
-            self.sums[name] = self.sums.get(name, 0.0) + value
-
-    def clear(self) -> None:
-        """Starts again from nothing."""
-        self.sums: dict[str, float] = {}
-        self._start = time.monotonic()
-
-    def scalars(self) -> dict[str, float]:
-        """Returns averages a token: loss, perplexity (unsmoothed, a word piece), accuracy."""
-        tokens = max(self.sums.get("tokens", 0.0), 1.0)
-        entropy = self.sums.get("negative_log_likelihood", 0.0) / tokens
-        return {
-            "loss": self.sums.get("loss", 0.0) / tokens,
-            "perplexity": math.exp(min(entropy, 700.0)),
-            "accuracy": self.sums.get("correct", 0.0) / tokens,
-        }
-
-    def tokens_per_second(self) -> float:
-        """Returns target tokens a second since the start."""
-        return self.sums.get("tokens", 0.0) / max(time.monotonic() - self._start, 1e-9)
+    tokens = max(sums["tokens"], 1.0)
+    return {
+        "loss": sums["loss"] / tokens,
+        "perplexity": math.exp(min(sums["negative_log_likelihood"] / tokens, 700.0)),
+        "accuracy": sums["correct"] / tokens,
+    }
 
 
 class Progress:
-    """A progress line on standard error, and the curves.
+    """A progress line on standard error, and the curves, from step `first` to step `last`.
 
-    Where that is no terminal, as in a job's log, or without tqdm, a plain line is printed every 100
-    steps instead.
+    Where standard error is no terminal, as in a job's log, or without tqdm, a plain line is printed
+    every 100 steps instead.
 
     Args:
-      curves: has `write` and `close`, as `TensorBoardCurves`.
-      first: the step that the run begins at.
-      last: the step that it ends at.
+      curves: has `write` and `close`, as `TensorBoardCurves`; None = no curves are written.
+      first: number of steps done before.
+      last: number of steps at the end.
     """
 
     def __init__(self, curves, first: int, last: int):
@@ -63,28 +44,101 @@ class Progress:
         self._bar = progress_bar(
             total=last, initial=first, unit="step", dynamic_ncols=True, smoothing=0.05
         )
+        self.restart()
 
-    def step(self, loss: float, learning_rate: float, tokens_per_second: float) -> None:
-        """Moves the progress line on by a step."""
+    def restart(self) -> None:
+        """Starts new averages, as after an evaluation, whose time is not that of the steps."""
+        self._sums: collections.Counter[str] = collections.Counter()
+        self._since = time.monotonic()
+
+    def step(self, sums: Mapping[str, float], learning_rate: float, gradient_norm: float) -> None:
+        """Shows a finished step, given its sums of `token_sums`."""
         self._done += 1
-        text = (
-            f"loss {loss:.3f}, learning rate {learning_rate:.2e}, "
-            f"{tokens_per_second:,.0f} target tokens/s"
-        )
+        self._sums.update(sums)
+        speed = self._sums["tokens"] / max(time.monotonic() - self._since, 1e-9)
+        loss = averages(sums)["loss"]
+        text = f"loss {loss:.3f}, learning rate {learning_rate:.2e}, {speed:,.0f} target tokens/s"
         self._bar.update(1)
         self._bar.set_postfix_str(text, refresh=False)
-        if self._bar.disable and self._done % _LINE_STEPS == 0:
-            self.say(f"Step {self._done:,} of {self._last:,}: {text}")
+        if self._done % LOG_STEPS:
+            return
+        if self._bar.disable:
+            print_beside_bar(f"Step {self._done:,} of {self._last:,}: {text}")
+        scalars = {"learning_rate": learning_rate, "gradient_norm": gradient_norm}
+        scalars |= {**averages(self._sums), "tokens_per_second": speed}
+        self._write("train", scalars)
+        self.restart()
 
-    def say(self, text: str) -> None:
-        """Prints a line without breaking the progress line."""
-        print_beside_bar(text)
-
-    def write(self, kind: str, step: int, scalars: dict[str, float]) -> None:
-        """Adds a point to the curves; `kind` is "train" or "eval"."""
-        self._curves.write(kind, step, scalars)
+    def evaluated(self, scalars: Mapping[str, float], report: str) -> None:
+        """Shows what an evaluation after the newest step has found."""
+        self._write("eval", dict(scalars))
+        print_beside_bar(report)
+        self.restart()
 
     def close(self) -> None:
         """Ends the progress line and the curves."""
         self._bar.close()
-        self._curves.close()
+        if self._curves:
+            self._curves.close()
+
+    def _write(self, kind: str, scalars: dict[str, float]) -> None:
+        if self._curves:
+            self._curves.write(kind, self._done, scalars)
+
+
+PARTS = ("start", "input", "step", "evaluation", "checkpoint", "other")
+START, INPUT, STEP, EVALUATION, CHECKPOINT, OTHER = PARTS
+
+
+class RunClock:
+    """Seconds of a process by what they were spent on; setting the system's time changes none.
+
+    All until the first step is finished is the start: workers meet, the model is made and restored,
+    the microbatch found, functions traced and compiled, the first arrays read. A run without a step
+    starts until it evaluates or saves.
+    """
+
+    def __init__(self):
+        self._part, self._seconds = START, dict.fromkeys(PARTS, 0.0)
+        self._since = self._trained_since = time.monotonic()
+
+    @contextlib.contextmanager
+    def spent_on(self, part: str) -> Iterator[None]:
+        """Counts the time within for one of `PARTS`; blocks must not be nested."""
+        starting = self._part == START and part in (INPUT, STEP)
+        self._begin(START if starting else part)
+        try:
+            yield
+        finally:
+            self._begin(START if starting and self._part == START else OTHER)
+
+    def end_start(self) -> None:
+        """Ends the start, if it has not ended yet: a step is finished."""
+        if self._part == START:
+            self._begin(OTHER)
+
+    def begin_training(self) -> None:
+        """Begins to count `training_seconds`, before the first step."""
+        self._trained_since = time.monotonic()
+
+    def training_seconds(self) -> float:
+        """Returns the seconds of the steps, without those of evaluations and checkpoints."""
+        pauses = self._seconds[EVALUATION] + self._seconds[CHECKPOINT]
+        return time.monotonic() - self._trained_since - pauses
+
+    def seconds(self) -> dict[str, float]:
+        """Returns seconds by part, which are together those since this was made."""
+        self._begin(self._part)
+        return {START: self._seconds[START]} if self._part == START else dict(self._seconds)
+
+    def show(self) -> None:
+        """Prints the seconds in all and the share of each part."""
+        seconds = self.seconds()
+        total = max(sum(seconds.values()), 1e-9)
+        shares = ", ".join(f"{part} {spent / total:.1%}" for part, spent in seconds.items())
+        print(f"Of {total:,.1f} s: {shares}.", flush=True)
+
+    def _begin(self, part: str) -> None:
+        now = time.monotonic()
+        self._seconds[self._part] += now - self._since
+        self._part, self._since = part, now

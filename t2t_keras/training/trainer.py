@@ -1,143 +1,312 @@
-"""`train`: trains a model, or goes on with a run as if it had never stopped."""
+"""Training: from a step with fresh weights to the end of a run, with all that happens between."""
 
-from collections.abc import Callable
+import contextlib
+import dataclasses
+import signal
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
-from t2t_keras.data.generated import Generated
-from t2t_keras.errors import UserError
-from t2t_keras.progress_bar import print_beside_bar
-from t2t_keras.training import backend
-from t2t_keras.training.evaluation import Evaluator
-from t2t_keras.training.microbatch import (
-    find_microbatch,
-    remembered_microbatch,
-    with_microbatch,
+import numpy as np
+
+from t2t_keras.data.batches import Batch, TokenBatchSampler
+from t2t_keras.data.dataset import Generated
+from t2t_keras.errors import OutOfMemoryError, UserError
+from t2t_keras.io.progress import print_beside_bar
+from t2t_keras.training.backends import base as backend
+from t2t_keras.training.checkpoints.names import NAME
+from t2t_keras.training.cost import CostMeter, hardware_name
+from t2t_keras.training.distributed.sync import Agreed, Workers
+from t2t_keras.training.evaluation import BEST, Evaluator
+from t2t_keras.training.memory.microbatch import microbatch_of_run
+from t2t_keras.training.options import TrainOptions, TrainResult
+from t2t_keras.training.prefetch import Prefetcher
+from t2t_keras.training.profiling import StepProfiler
+from t2t_keras.training.progress import (
+    CHECKPOINT,
+    EVALUATION,
+    INPUT,
+    LOG_STEPS,
+    STEP,
+    Progress,
+    RunClock,
 )
-from t2t_keras.training.profiling import StepProfiler, profiled_steps
-from t2t_keras.training.run_loop import RunLoop
-from t2t_keras.training.run_record import RunRecord
-from t2t_keras.training.time_report import EVALUATION, TimeReport
-from t2t_keras.training.train_options import SCHEDULES, TrainOptions, TrainResult
-from t2t_keras.training.workers import OneWorker, SeveralWorkers
+from t2t_keras.training.run_config import RunConfig
 
 
 def train(
-    record: RunRecord,
+    config: RunConfig,
     generated: Generated,
     output_dir: str | Path,
-    make_step: Callable[..., backend.Step] = backend.make_step,
+    step: backend.Step,
     options: TrainOptions | None = None,
-    workers: OneWorker | SeveralWorkers | None = None,
+    workers: Workers | None = None,
+    score: Callable[[], object] | None = None,
+    clock: RunClock | None = None,
 ) -> TrainResult:
-    """Trains a model, or goes on with a run as if it had never stopped.
+    """Trains a model, or continues a run as if it had never stopped.
 
     Args:
-      record: what the run uses.
+      config: the run.
       generated: its data.
-      output_dir: where checkpoints, logs and the record go, or are.
-      make_step: returns the step, given the record, `xla` and `cpu_replicas`, as
-        `backend.make_step` does.
-      options: how it is watched and kept; None = the defaults.
+      output_dir: where checkpoints, logs and run.json go, or are.
+      step: computes the steps; its weights are fresh.
+      options: how the run is watched and kept; None = the defaults.
       workers: this process and those that do every step with it; None = it trains alone.
+      score: scores the model on the dev set at each evaluation, as a problem's `score` does; None =
+        only the loss is measured.
+      clock: has run since the beginning; None = it begins now.
 
     Returns:
-      How it ended.
+      How the run ended.
 
     Raises:
-      UserError: `output_dir` holds a run that used something else, the loss is NaN, a checkpoint
-        cannot be read or written.
+      UserError: the loss is NaN, or a checkpoint cannot be read or written.
     """
-    time_report, options = TimeReport(), options or TrainOptions()
-    if options.schedule not in SCHEDULES:
-        raise UserError(f"--schedule is one of {', '.join(SCHEDULES)}; {options.schedule} came.")
-    profiler = StepProfiler(output_dir, profiled_steps(options.profile_steps), print_beside_bar)
-    _check_record(record, output_dir)
-    backend.check_backend(options.eval_bleu)
-    workers = workers or OneWorker()
-    workers.meet(record, generated, options)
-    step = make_step(record, xla=options.xla, cpu_replicas=options.cpu_replicas)
-    checkpoints = workers.open_checkpoints(output_dir, step.state(), options.keep_checkpoint_max)
-    restored = _load_first_weights(step.model, checkpoints, record, options.warm_start_from)
-    microbatch = remembered_microbatch(step, record.hparams, output_dir, workers.cluster)
-    if options.schedule != "evaluate":
-        find_microbatch(microbatch, step, record, generated, workers.cluster)
-    asked, record = record, with_microbatch(record, microbatch.tokens)
-    evaluator = None
-    if options.schedule != "train":
-        how = options.eval_steps, options.eval_bleu
-        evaluator = Evaluator(step, record, generated, output_dir, *how, writes=workers.is_chief)
-    if options.schedule == "evaluate":
-        return _evaluate_once(evaluator, step.steps_done(), output_dir, restored, time_report)
-    if workers.is_chief:
-        asked.save(output_dir)
-    loop = RunLoop(
-        Path(output_dir),
-        record,
-        store=generated.store("train"),
-        step=step,
-        microbatch=microbatch,
-        checkpoints=checkpoints,
-        evaluator=evaluator,
-        curves=workers.make_curves(output_dir),
-        profiler=profiler,
-        workers=workers,
-        time_report=time_report,
-        options=options,
-    )
-    return loop.run(restored)
+    options, workers, clock = options or TrainOptions(), workers or Workers(), clock or RunClock()
+    trainer = _Trainer(config, generated, Path(output_dir), step, options, workers, score, clock)
+    return trainer.evaluate_only() if options.schedule == "evaluate" else trainer.run()
 
 
-def _check_record(record: RunRecord, output_dir: str | Path) -> None:
-    if not RunRecord.exists(output_dir):
-        return
-    differences = RunRecord.load(output_dir).differences(record)
-    if differences:
-        raise UserError(
-            f"--output_dir={output_dir} holds a run that used something else:\n  "
-            + "\n  ".join(differences)
-            + f"\nGive what it used (or leave those flags out) to continue it; or give a new "
-            f"--output_dir with --warm_start_from={output_dir} to start from its weights."
-        )
-
-
-def _load_first_weights(model, checkpoints, record: RunRecord, warm_start_from: str) -> str:
-    """Goes on with the run, or with the weights of another; returns the run's checkpoint or ""."""
-    restored = checkpoints.restore_newest()
-    if restored:
-        print(f"Continuing from {restored}.")
-    elif warm_start_from:
-        _warm_start(model, record, warm_start_from)
-    return restored or ""
-
-
-def _evaluate_once(
-    evaluator: Evaluator,
-    step: int,
-    output_dir: str | Path,
-    restored: str,
-    time_report: TimeReport,
-) -> TrainResult:
-    """Measures the newest checkpoint; of a run without one, says so."""
-    if not restored:
-        backend.checkpoints().newest_checkpoint(output_dir)
-    with time_report.spent_on(EVALUATION):
-        scalars = evaluator.evaluate(step)
-    print(evaluator.told(step, scalars))
-    time_report.show()
-    return TrainResult(step, restored, scalars)
-
-
-def _warm_start(model, record: RunRecord, source: str) -> None:
+def _warm_start(model, config: RunConfig, source: str) -> None:
     """Loads the weights of another run, whose ids must mean the same."""
     files = backend.checkpoints()
     path = files.newest_checkpoint(source) if Path(source).is_dir() else source
-    if RunRecord.exists(Path(path).parent):
-        theirs = RunRecord.load(Path(path).parent).tokenizer
-        if theirs.checksum != record.tokenizer.checksum:
+    directory = Path(path).parent
+    if RunConfig.exists(directory):
+        ours, theirs = config.tokenizer.checksum, RunConfig.load(directory).tokenizer.checksum
+        if theirs != ours:
             raise UserError(
-                f"--warm_start_from={source} was trained with another vocabulary "
-                f"({theirs.checksum[:12]}, this data has {record.tokenizer.checksum[:12]}). Make "
-                f"the data with --problem_config=vocab_file={Path(path).parent}/vocab.model."
+                f"--warm_start_from={source}: expected vocabulary {ours[:12]}, that of this data, "
+                f"got {theirs[:12]}. Make the data with "
+                f"--problem_config=vocab_file={directory}/vocab.model."
             )
     files.load_weights(model, path)
     print(f"Starting from the weights of {path}.")
+
+
+class _Trainer:
+    """One process of a run; see `train` for the arguments."""
+
+    def __init__(self, config, generated, output_dir, step, options, workers, score, clock):
+        self._config, self._output_dir, self._step = config, output_dir, step
+        self._options, self._workers, self._clock = options, workers, clock
+        files, hparams = backend.checkpoints(), config.hparams
+        self._checkpoints = files.Checkpoints(output_dir, step.state(), options.keep_checkpoint_max)
+        self._saved_path = workers.restore_newest(self._checkpoints, output_dir) or ""
+        if self._saved_path:
+            print(f"Continuing from {self._saved_path}.")
+        elif options.schedule == "evaluate":
+            files.newest_checkpoint(output_dir)  # Says that there is none.
+        elif options.warm_start_from:
+            _warm_start(step.model, config, options.warm_start_from)
+        find = options.schedule != "evaluate"
+        self._microbatch = microbatch_of_run(
+            step, config, generated, output_dir, workers.cluster, find
+        )
+        self._evaluator = None
+        if options.schedule != "train":
+            found = dataclasses.replace(hparams, microbatch_tokens=self._microbatch.tokens)
+            found = dataclasses.replace(config, hparams=found)
+            self._evaluator = Evaluator(
+                step, found, generated, output_dir, options.eval_steps, score, workers.is_chief
+            )
+        self._store = generated.store("train")
+        self._first = self._done = step.steps_done()
+        self._last = max(hparams.train_steps, self._first)
+        self._saved, self._saved_at = self._first or -1, 0.0
+        self._evaluated, self._evaluation = -1, {}
+
+    def evaluate_only(self) -> TrainResult:
+        """Measures the newest checkpoint."""
+        started = time.monotonic()
+        with self._clock.spent_on(EVALUATION):
+            scalars = self._evaluator.evaluate(self._done)
+        print(self._evaluator.format_report(self._done, scalars, time.monotonic() - started))
+        self._clock.show()
+        return TrainResult(self._done, self._saved_path, scalars)
+
+    def run(self) -> TrainResult:
+        """Trains until the last step, an early stop or a signal."""
+        hparams, is_chief = self._config.hparams, self._workers.is_chief
+        if is_chief:
+            self._config.save(self._output_dir)
+        seed = self._config.random_seed
+        sampler = TokenBatchSampler(
+            self._store.lengths, hparams.batch_tokens, hparams.max_length, seed
+        )
+        self._arrays = Prefetcher(self._store, sampler, self._step, self._microbatch)
+        hardware = hardware_name(self._step.gpus(), self._workers.count)
+        self._cost = CostMeter(self._output_dir, self._first, hardware)
+        self._profiler = StepProfiler(self._output_dir, self._options.profiled_steps())
+        self._describe(sampler)
+        curves = backend.make_curves(self._output_dir) if is_chief else None
+        self._progress = Progress(curves, self._first, self._last)
+        self._clock.begin_training()
+        with caught_signals() as caught:
+            try:
+                agreed = self._do_steps(caught)
+                stopped = agreed.stop
+                if not stopped and self._evaluator and self._evaluated != self._done:
+                    self._evaluate()
+                self._save()
+            finally:
+                self._profiler.close()
+                self._progress.close()
+                self._clock.show()
+        if stopped:
+            print(
+                f"Stopped by {signal.Signals(stopped).name} after step {self._done}; saved "
+                f"{self._saved_path}. The same command continues from there."
+            )
+        return TrainResult(self._done, self._saved_path, self._evaluation, stopped)
+
+    def _describe(self, sampler: TokenBatchSampler) -> None:
+        source, target = sampler.fill()
+        print(
+            f"{self._step.model.count_params():,} weights on {self._step.num_replicas} "
+            f"replica(s), steps {self._first:,} to {self._last:,}, {len(self._store):,} training "
+            f"pairs; a step holds on average {source:.1%} (source) and {target:.1%} (target) of "
+            f"batch_tokens={self._config.hparams.batch_tokens:,}.",
+            flush=True,
+        )
+        dev = self._evaluator.left_out if self._evaluator else 0
+        for split, count in (("training", sampler.left_out), ("dev", dev)):
+            if count:
+                limit = f"max_length={self._config.hparams.max_length}"
+                print(f"{count:,} {split} pairs are left out: longer than {limit}.", flush=True)
+
+    def _do_steps(self, caught: list[int]) -> Agreed:
+        """Does all steps until the last one or an end before it; returns what was agreed last."""
+        pending, agreed = None, Agreed()
+        numbers = range(self._first, self._last)
+        steps = self._arrays.ahead(numbers, lambda: self._clock.spent_on(INPUT))
+        for number, parts in steps:
+            measure = (number + 1) % LOG_STEPS == 0
+            sums = self._update(number, parts, measure)
+            # Looked at while the next step runs, so that a device never waits for it.
+            self._finish(pending)
+            pending = number, {**sums, "learning_rate": self._step.schedule(number)}
+            # Asked once: the clock must not make a pause due before the step is finished.
+            agreed = self._workers.agree(self._step, number, caught[-1], self._save_is_due())
+            due = agreed.save or self._evaluation_is_due(number + 1)
+            traced = self._profiler.ends_at(number + 1)
+            if measure or due or traced or agreed.stop:
+                self._finish(pending)
+                pending = None
+            if traced:
+                self._profiler.close()
+            if agreed.stop or (due and not self._pause(agreed.save)):
+                break
+        self._finish(pending)
+        return agreed
+
+    def _update(self, number: int, parts: list[list[Batch]], measure: bool) -> dict[str, Any]:
+        """Starts a step; on OOM again with half as much at once, until it fits."""
+        while True:
+            try:
+                with self._profiler.step(number + 1), self._clock.spent_on(STEP):
+                    return self._step.update(number, parts, measure)
+            except OutOfMemoryError:
+                before = self._microbatch.tokens
+                self._microbatch.halve()
+                print_beside_bar(
+                    f"Out of memory at step {number + 1} with microbatch_tokens={before:,}: "
+                    f"continuing with {self._microbatch.tokens:,} and the same batch_tokens."
+                )
+                with self._clock.spent_on(INPUT):
+                    parts = self._arrays.at(number)
+
+    def _finish(self, pending: tuple[int, dict[str, Any]] | None) -> None:
+        """Reads the numbers of a step that was started, and stops the run where they are NaN."""
+        if pending is None:
+            return
+        with self._clock.spent_on(STEP):
+            number, sums = pending[0], {name: float(value) for name, value in pending[1].items()}
+        self._clock.end_start()
+        if not np.isfinite(sums["loss"]):
+            raise self._diverged(f"The loss is {sums['loss']} at step {number + 1}.")
+        self._workers.hear(number, sums)
+        norm, learning_rate = sums.pop("gradient_norm"), sums.pop("learning_rate")
+        self._cost.add_tokens(sums["tokens"])
+        self._done = number + 1
+        self._progress.step(sums, learning_rate, norm)
+
+    def _save_is_due(self) -> bool:
+        # By the clock that training_cost.json keeps, so that t2t-avg-all --seconds_apart=600 finds
+        # checkpoints saved every 600 s so far apart, whatever time evaluations took between them.
+        since = self._clock.training_seconds() - self._saved_at
+        return since >= self._options.save_checkpoints_secs
+
+    def _evaluation_is_due(self, done: int) -> bool:
+        every = self._options.local_eval_frequency
+        return self._evaluator is not None and every > 0 and done % every == 0
+
+    def _pause(self, save: bool) -> bool:
+        """Saves and evaluates what is due; returns whether training goes on."""
+        patience = self._options.eval_early_stopping_steps
+        if save:
+            self._save()
+        if self._evaluation_is_due(self._done):
+            self._evaluate()
+            best = self._evaluator.best_step()
+            if patience and self._done - best >= patience:
+                print_beside_bar(
+                    f"The dev loss has not fallen since step {best}: ending early "
+                    f"(eval_early_stopping_steps={patience})."
+                )
+                return False
+        return True
+
+    def _evaluate(self) -> None:
+        started, trained = time.monotonic(), self._clock.training_seconds()
+        with self._clock.spent_on(EVALUATION):
+            self._evaluation = self._evaluator.evaluate(self._done)
+            if self._workers.is_chief and self._evaluator.best_step() == self._done:
+                self._cost.write(self._done, trained, self._output_dir / BEST)
+        self._evaluated = self._done
+        seconds = time.monotonic() - started
+        report = self._evaluator.format_report(self._done, self._evaluation, seconds)
+        self._progress.evaluated(self._evaluation, report)
+
+    def _save(self) -> None:
+        if self._saved == self._done:
+            return
+        if not self._step.weights_are_finite():
+            raise self._diverged(f"A weight is NaN or infinite after step {self._done}.")
+        trained = self._clock.training_seconds()
+        with self._clock.spent_on(CHECKPOINT):
+            self._saved_path = str(self._output_dir / f"{NAME}-{self._done}")
+            if self._workers.is_chief:
+                self._cost.write(self._done, trained)
+                self._saved_path = self._checkpoints.save(self._done)
+        self._saved, self._saved_at = self._done, trained
+
+    def _diverged(self, what: str) -> UserError:
+        return UserError(
+            f"{what} The last good checkpoint is {self._saved_path or 'none'}. Try a lower "
+            f"learning_rate, more warmup_steps or clip_norm=1.0 in a new --output_dir."
+        )
+
+
+@contextlib.contextmanager
+def caught_signals() -> Iterator[list[int]]:
+    """Yields a list whose last item is the number of the SIGTERM or SIGINT that came, or 0.
+
+    The first one only adds its number; a second one acts at once.
+    """
+    caught, handlers = [0], {}
+
+    def catch(number, _frame):
+        caught.append(number)
+        signal.signal(number, handlers[number])
+
+    with contextlib.suppress(ValueError):  # Only the main thread may take signals.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            handlers[number] = signal.signal(number, catch)
+    try:
+        yield caught
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)

@@ -1,13 +1,15 @@
 """A run as t2t-trainer leaves it, without the training."""
 
+import importlib
+
 import keras
 import pytest
 
 from t2t_keras import registry
+from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
-from t2t_keras.data.generated import open_generated
-from t2t_keras.training.checkpoints import Checkpoints
-from t2t_keras.training.run_request import RunRequest
+from t2t_keras.training.checkpoints.tensorflow import Checkpoints
+from t2t_keras.training.run_config import RunConfig
 
 PROBLEM = "parallel_text"
 CONFIG = "source_language=en,target_language=de,vocab_size=300"
@@ -38,14 +40,13 @@ def save_random_run():
     """save_random_run(problem, folder, steps): <folder>/run, on the data in <folder>/data."""
 
     def save(problem, folder, steps):
-        record = RunRequest(
+        record = RunConfig(
             problem=problem,
             model="transformer",
-            hparams_set="transformer_tiny",
             hparams=registry.hparams("transformer_tiny", HPARAMS),
             random_seed=1,
             data_dir=str(folder / "data"),
-        ).record(open_generated(problem, folder / "data"))
+        ).with_data(open_generated(problem, folder / "data"))
         record.save(folder / "run")
         for step in steps:
             keras.utils.set_random_seed(step)
@@ -55,3 +56,21 @@ def save_random_run():
         return folder / "run"
 
     return save
+
+
+@pytest.fixture
+def refused(capsys):
+    """refused(command, flag, ...): what a refused command says, in one message without output."""
+
+    def refused(command, *flags):
+        module = importlib.import_module(f"t2t_keras.bin.{command.replace('-', '_')}")
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            module.run([command, *map(str, flags)])
+        said = capsys.readouterr()
+        assert (stop.value.code, said.out) == (2, "")
+        assert said.err.startswith(f"{command}: ")
+        assert "Traceback" not in said.err
+        return said.err
+
+    return refused

@@ -19,9 +19,7 @@ def test_table_and_errors(flags, capsys, param):
     said = capsys.readouterr()
     assert said.err == "2 : Words unmatch (c|d)\n"
     lines = said.out.split("\n")
-    assert (
-        lines[3] == "   1    2    0   66.67 100.00     2      3    2      0      2     2   100.00"
-    )
+    assert lines[1].split() == ["1", "2", "0", "66.67", "100.00", "2", "3", "2", "80.00"]
     assert lines.count("Bracketing FMeasure       =  80.00") == 2
 
 
@@ -33,8 +31,5 @@ def test_table_and_errors(flags, capsys, param):
         (["--test="], "Please give --test"),
     ],
 )
-def test_errors_are_one_message(flags, capsys, change, message):
-    with pytest.raises(SystemExit) as caught:
-        t2t_evalb.run(["t2t-evalb", *flags, *change])
-    assert caught.value.code == 2
-    assert message in capsys.readouterr().err
+def test_errors_are_one_message(flags, refused, change, message):
+    assert message in refused("t2t-evalb", *flags, *change)

@@ -1,73 +1,37 @@
 import dataclasses
 import json
 
-import numpy as np
 import pytest
 
 from t2t_keras import registry
+from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
-from t2t_keras.data.generated import open_generated
-from t2t_keras.data.manifest import verify
 from t2t_keras.data.problem import Problem
-from t2t_keras.data.tokenizer import Tokenizer
 from t2t_keras.errors import UserError
+from t2t_keras.io.state import locked_directory
+from t2t_keras.text.tokenizer import Tokenizer
 
 SIZES = {"train": 230, "dev": 25, "test": 12}
-CONFIG = "source_language=en,target_language=de,vocab_size=330"
 
 
-def sentence(language, split, number):
-    words = {"en": ("the", "house", "stands", "near"), "de": ("das", "Haus", "steht", "bei")}
-    return " ".join([*words[language], split, str(number * number), words[language][number % 4]])
-
-
-def write_text(tmp_dir, change=None):
-    """Writes train, dev and test files; `change(name, lines)` alters the lines before."""
-    tmp_dir.mkdir(exist_ok=True)
-    for split, size in SIZES.items():
-        for language in ("en", "de"):
-            name = f"{split}.{language}"
-            lines = [sentence(language, split, number).encode() for number in range(size)]
-            if change:
-                change(name, lines)
-            (tmp_dir / name).write_bytes(b"".join(line + b"\n" for line in lines))
-
-
-@pytest.fixture
-def tmp_dir(tmp_path):
-    write_text(tmp_path / "text")
-    return tmp_path / "text"
-
-
-@pytest.fixture
-def problem():
-    return registry.problem("parallel_text", CONFIG)
-
-
-def contents(directory):
-    return {path.name: path.read_bytes() for path in directory.iterdir()}
-
-
-def pairs_of(generated, split):
-    store, decode = generated.store(split), generated.tokenizer.decode
-    sides = (decode(map(read, range(len(store)))) for read in (store.source, store.target))
-    return list(zip(*sides, strict=True))
-
-
-def test_what_is_written_is_what_was_read(problem, tmp_dir, tmp_path, capsys):
+def test_what_is_written_is_what_was_read(
+    problem, tmp_dir, tmp_path, change, contents, pairs_of, capsys
+):
+    # Lines end at line feeds alone.
+    odd = "the house\u2028stands\u0085near\x0b\x0c\x1cit\r here".encode()
+    for name in ("train.en", "dev.de"):
+        change(name, {5: odd})
     manifest = generate(problem, tmp_path, tmp_dir, chunk_pairs=50)
     generated = open_generated(problem, tmp_path)
     assert generated.manifest == manifest == json.loads(json.dumps(manifest))
     for split, size in SIZES.items():
-        expected = [
-            (sentence("en", split, number), sentence("de", split, number)) for number in range(size)
-        ]
+        written = [(tmp_dir / f"{split}.{code}").read_bytes().decode() for code in ("en", "de")]
+        expected = list(zip(*(side.split("\n")[:-1] for side in written), strict=True))
         assert pairs_of(generated, split) == expected
         if split != "train":
             assert list(zip(*generated.text(split), strict=True)) == expected
-            for side, language in (("source", "en"), ("target", "de")):
-                written = (generated.directory / f"{split}.{side}.txt").read_bytes()
-                assert written == (tmp_dir / f"{split}.{language}").read_bytes()
+            texts = [path.read_bytes().decode() for path in generated.text_paths(split)]
+            assert texts == written
         summary = manifest["splits"][split]
         lengths = generated.store(split).lengths
         assert summary["examples"] == size
@@ -77,15 +41,15 @@ def test_what_is_written_is_what_was_read(problem, tmp_dir, tmp_path, capsys):
     assert manifest["vocabulary"]["size"] == generated.tokenizer.vocab_size == 330
     assert manifest["vocabulary"]["sha256"] == generated.tokenizer.checksum
     assert manifest["config"]["vocab_size"] == 330
-    assert set(manifest["files"]) | {"manifest.json"} == set(contents(generated.directory))
+    assert {*manifest["files"], "manifest.json"} == set(contents(generated.directory))
     assert "train: 230 pairs in 5 shards" in capsys.readouterr().out
 
 
-def test_reverse_swaps_the_sides(problem, tmp_dir, tmp_path):
-    swapped = registry.problem("parallel_text_rev", CONFIG)
+def test_reverse_swaps_the_sides(problem, tmp_dir, tmp_path, pairs_of):
+    swapped = registry.problem("parallel_text_rev", problem.config())
     assert swapped.languages() == problem.languages()[::-1] == ("de", "en")
-    generate(problem, tmp_path, tmp_dir)
-    generate(swapped, tmp_path, tmp_dir)
+    for each in (problem, swapped):
+        generate(each, tmp_path, tmp_dir)
     forwards, backwards = (open_generated(each, tmp_path) for each in (problem, swapped))
     assert forwards.directory != backwards.directory
     for split in SIZES:
@@ -93,16 +57,12 @@ def test_reverse_swaps_the_sides(problem, tmp_dir, tmp_path):
     assert backwards.text("dev") == forwards.text("dev")[::-1]
 
 
-def test_the_number_of_workers_changes_nothing(problem, tmp_path):
-    def spoil(name, lines):
-        if name == "train.en":
-            lines[7::20] = [b"\xff"] * len(lines[7::20])
-
-    write_text(tmp_path / "text", spoil)
-    for workers in (1, 2, 3):
-        generate(problem, tmp_path / str(workers), tmp_path / "text", workers, chunk_pairs=30)
-    one, two, three = (contents(tmp_path / str(n) / "parallel_text") for n in (1, 2, 3))
-    assert one == two == three
+def test_the_number_of_workers_changes_nothing(problem, tmp_dir, tmp_path, change, contents):
+    change("train.en", dict.fromkeys(range(7, 230, 20), b"\xff"))
+    for workers in (1, 2):
+        generate(problem, tmp_path / str(workers), tmp_dir, workers, chunk_pairs=30)
+    one, two = (contents(tmp_path / str(n) / "parallel_text") for n in (1, 2))
+    assert one == two
     assert json.loads(one["manifest.json"])["splits"]["train"]["left_out"] == {
         "with invalid UTF-8": {
             "count": 12,
@@ -111,37 +71,27 @@ def test_the_number_of_workers_changes_nothing(problem, tmp_path):
     }
 
 
-def test_what_cannot_be_used_is_left_out_and_counted(problem, tmp_path, capsys):
+def test_what_cannot_be_used_is_left_out_and_counted(
+    problem, tmp_dir, tmp_path, change, sentence, pairs_of, capsys
+):
     long = b"x y " * 300
-    spoiled = {
-        "train.en": {3: b"na\xefve", 4: b"", 60: b"\xc3", 70: long},
-        "train.de": {4: b"", 5: b" \t ", 6: b"\xa0", 71: long, 72: b"\xe4" + long, 229: b""},
-        "dev.en": {0: long, 2: b"", 24: b"\xff"},
-        "dev.de": {1: long},
-    }
-
-    def spoil(name, lines):
-        for number, line in spoiled.get(name, {}).items():
-            lines[number] = line
-
-    write_text(tmp_path / "text", spoil)
-    manifest = generate(problem, tmp_path, tmp_path / "text", chunk_pairs=64)
+    change("train.en", {3: b"na\xefve", 4: b"", 60: b"\xc3", 70: long, 80: b"a\0b"})
+    change("train.de", {4: b"", 5: b" \t ", 6: b"\xa0", 71: long, 72: b"\xe4" + long, 229: b""})
+    change("dev.en", {0: long, 2: b"", 24: b"\xff"})
+    change("dev.de", {1: long})
+    manifest = generate(problem, tmp_path, tmp_dir, chunk_pairs=64)
     train, dev = manifest["splits"]["train"], manifest["splits"]["dev"]
-    assert train["left_out"] == {
-        "with invalid UTF-8": {
-            "count": 4,
-            "first": ["text/train.en:4", "text/train.de:7", "text/train.en:61", "text/train.de:73"],
-        },
-        "with an empty side": {
-            "count": 3,
-            "first": ["text/train.en:5", "text/train.de:6", "text/train.de:230"],
-        },
-        "longer than max_pair_length=512 tokens": {
-            "count": 2,
-            "first": ["text/train.en:71", "text/train.de:72"],
-        },
+    expected = {
+        "with invalid UTF-8": ["train.en:4", "train.de:7", "train.en:61", "train.de:73"],
+        "with an empty side": ["train.en:5", "train.de:6", "train.de:230"],
+        "longer than max_pair_length=512 tokens": ["train.en:71", "train.de:72"],
+        "with a NUL byte": ["train.en:81"],
     }
-    assert train["examples"] == 230 - 9
+    assert train["left_out"] == {
+        reason: {"count": len(first), "first": [f"text/{each}" for each in first]}
+        for reason, first in expected.items()
+    }
+    assert train["examples"] == 230 - 10
     # Long sentences stay in dev: without them it would be another dev set.
     assert dev["examples"] == 25 - 2
     assert dev["left_out"] == {
@@ -152,16 +102,55 @@ def test_what_cannot_be_used_is_left_out_and_counted(problem, tmp_path, capsys):
     sources, references = generated.text("dev")
     assert sources[0] == references[1] == long.decode()
     assert pairs_of(generated, "dev") == list(zip(sources, references, strict=True))
-    kept = [n for n in range(230) if n not in (3, 4, 5, 6, 60, 70, 71, 72, 229)]
+    kept = [n for n in range(230) if n not in (3, 4, 5, 6, 60, 70, 71, 72, 80, 229)]
     assert [source for source, _ in pairs_of(generated, "train")] == [
         sentence("en", "train", number) for number in kept
     ]
-    printed = capsys.readouterr().out
-    assert (
-        "left out: 3 with an empty side (text/train.en:5, text/train.de:6, text/train.de:230)"
-        in printed
-    )
-    assert "left out: 2 longer than max_pair_length=512 tokens (text/train.en:71" in printed
+    first = "text/train.en:5, text/train.de:6, text/train.de:230"
+    assert f"left out: 3 with an empty side ({first})" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("content", "reason"), [(b"\n" * 25, "25 with an empty"), (b"", "none")])
+def test_a_split_without_a_usable_pair(problem, tmp_dir, tmp_path, content, reason):
+    for language in ("en", "de"):
+        (tmp_dir / f"dev.{language}").write_bytes(content)
+    with pytest.raises(UserError, match=f"dev split .*left out: {reason}"):
+        generate(problem, tmp_path, tmp_dir)
+    with pytest.raises(UserError, match="incomplete"):
+        open_generated(problem, tmp_path)
+
+
+def test_vocabulary_of_some_lines_only(problem, tmp_dir, tmp_path, change, sentence):
+    few = dataclasses.replace(problem, vocab_lines=100)
+    # 230 lines, at most 100: every third one, and of these not what cannot be used.
+    change("train.en", {3: b"\0", 9: b"\xff"})
+    generate(few, tmp_path, tmp_dir, chunk_pairs=50)
+    learned = [
+        sentence(language, "train", number)
+        for number in range(0, 230, 3)
+        for language in ("en", "de")
+        if language == "de" or number not in (3, 9)
+    ]
+    expected = Tokenizer.train(learned, 330, "bpe")
+    assert open_generated(few, tmp_path).tokenizer.checksum == expected.checksum
+
+
+def test_a_vocabulary_is_reused(problem, tmp_dir, tmp_path):
+    generate(problem, tmp_path, tmp_dir)
+    first = open_generated(problem, tmp_path).tokenizer
+    for name in ("train.en", "train.de"):
+        (tmp_dir / name).write_text("another text\n" * 3)
+    # It may stand where the data goes.
+    path = tmp_path / "parallel_text" / "vocab.model"
+    again = dataclasses.replace(problem, vocab_file=str(path), vocab_size=8000)
+    assert generate(again, tmp_path, tmp_dir)["vocabulary"]["sha256"] == first.checksum
+    # The same vocabulary under another path is no difference; another one is.
+    moved = tmp_path / "moved.model"
+    moved.write_bytes(first.model_bytes)
+    open_generated(dataclasses.replace(again, vocab_file=str(moved)), tmp_path)
+    moved.write_bytes(Tokenizer.train(["abc abd"] * 9, 270).model_bytes)
+    with pytest.raises(UserError, match=r"vocab_file: recorded .*vocab\.model, requested .*moved"):
+        open_generated(dataclasses.replace(again, vocab_file=str(moved)), tmp_path)
 
 
 def test_exactly_the_longest_pair_is_kept(problem, tmp_dir, tmp_path):
@@ -171,165 +160,58 @@ def test_exactly_the_longest_pair_is_kept(problem, tmp_dir, tmp_path):
         limited = dataclasses.replace(problem, max_pair_length=limit)
         manifest = generate(limited, tmp_path, tmp_dir)
         assert (manifest["splits"]["train"]["left_out"] == {}) == complete
-        assert open_generated(limited, tmp_path).store("train").lengths.max() <= limit
-
-
-def test_line_ends_of_windows_and_byte_order_mark(problem, tmp_dir, tmp_path):
-    generate(problem, tmp_path / "plain", tmp_dir)
-    for path in tmp_dir.iterdir():
-        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
-    generate(problem, tmp_path / "windows", tmp_dir)
-    plain, windows = (contents(tmp_path / each / "parallel_text") for each in ("plain", "windows"))
-    assert plain == windows
-
-
-def test_unicode_line_separators_do_not_split_lines(problem, tmp_path):
-    odd = "the house\u2028stands\u0085near\x0b\x0c\x1cit\r here".encode()
-
-    def spoil(name, lines):
-        if name in ("train.en", "dev.de"):
-            lines[5] = odd
-
-    write_text(tmp_path / "text", spoil)
-    generate(problem, tmp_path, tmp_path / "text")
-    generated = open_generated(problem, tmp_path)
-    assert pairs_of(generated, "train")[5] == (odd.decode(), sentence("de", "train", 5))
-    assert generated.text("dev")[1][5] == odd.decode()
-    assert len(generated.text("dev")[1]) == 25
-
-
-@pytest.mark.parametrize("name", ["train.de", "dev.en", "test.de"])
-def test_files_with_different_numbers_of_lines(problem, tmp_dir, tmp_path, name):
-    generate(problem, tmp_path, tmp_dir)
-    with (tmp_dir / name).open("ab") as file:
-        file.write(b"one too many\n")
-    split = name.split(".")[0]
-    counts = [SIZES[split] + (name == f"{split}.{language}") for language in ("en", "de")]
-    message = rf"{split}\.en has {counts[0]} lines and .*{split}\.de has {counts[1]}:"
-    with pytest.raises(UserError, match=message):
-        generate(problem, tmp_path, tmp_dir)
-    with pytest.raises(UserError, match="incomplete"):
-        open_generated(problem, tmp_path)
-
-
-def test_a_split_without_a_usable_pair(problem, tmp_dir, tmp_path):
-    (tmp_dir / "dev.en").write_bytes(b"\n" * 25)
-    with pytest.raises(UserError, match="dev split has no usable pair; left out: 25 with an empty"):
-        generate(problem, tmp_path, tmp_dir)
-    with pytest.raises(UserError, match="incomplete"):
-        open_generated(problem, tmp_path)
-    for language in ("en", "de"):
-        (tmp_dir / f"dev.{language}").write_bytes(b"")
-    with pytest.raises(
-        UserError, match="dev split has no usable pair; left out: none, it is empty"
-    ):
-        generate(problem, tmp_path, tmp_dir)
-
-
-def test_vocabulary_of_some_lines_only(problem, tmp_dir, tmp_path):
-    few = dataclasses.replace(problem, vocab_lines=100)
-    generate(few, tmp_path, tmp_dir, chunk_pairs=50)
-    # 230 lines, at most 100: every third one.
-    kept = [
-        sentence(language, "train", number)
-        for number in range(0, 230, 3)
-        for language in ("en", "de")
-    ]
-    expected = Tokenizer.train(kept, 330, "bpe")
-    assert open_generated(few, tmp_path).tokenizer.checksum == expected.checksum
-
-
-def test_a_vocabulary_is_reused(problem, tmp_dir, tmp_path):
-    generate(problem, tmp_path, tmp_dir)
-    first = open_generated(problem, tmp_path).tokenizer
-    path = tmp_path / "mine.model"
-    path.write_bytes(first.model_bytes)
-    for line in ("train.en", "train.de"):
-        (tmp_dir / line).write_text("another text\n" * 3)
-    again = dataclasses.replace(problem, vocab_file=str(path), vocab_size=8000)
-    manifest = generate(again, tmp_path, tmp_dir)
-    assert manifest["vocabulary"] == {
-        "file": "vocab.model", "size": 330, "sha256": first.checksum
-    }  # fmt: skip
-    # The same vocabulary under another path is no difference; another one is.
-    moved = tmp_path / "moved.model"
-    moved.write_bytes(first.model_bytes)
-    open_generated(dataclasses.replace(again, vocab_file=str(moved)), tmp_path)
-    moved.write_bytes(Tokenizer.train(["abc abd"] * 9, 270).model_bytes)
-    with pytest.raises(UserError, match=r"vocab_file=.*mine\.model there, vocab_file=.*moved"):
-        open_generated(dataclasses.replace(again, vocab_file=str(moved)), tmp_path)
-
-
-def test_a_vocabulary_may_stand_where_the_data_goes(problem, tmp_dir, tmp_path):
-    generate(problem, tmp_path, tmp_dir)
-    first = open_generated(problem, tmp_path).tokenizer
-    own = dataclasses.replace(problem, vocab_file=str(tmp_path / "parallel_text" / "vocab.model"))
-    assert generate(own, tmp_path, tmp_dir)["vocabulary"]["sha256"] == first.checksum
-
-
-def test_a_vocabulary_that_cannot_be_used_leaves_the_old_data(problem, tmp_dir, tmp_path):
-    generate(problem, tmp_path, tmp_dir)
-    with pytest.raises(UserError, match=r"none\.model cannot be read"):
-        generate(dataclasses.replace(problem, vocab_file="none.model"), tmp_path, tmp_dir)
-    open_generated(problem, tmp_path)
 
 
 def test_other_settings_are_named(problem, tmp_dir, tmp_path):
     generate(problem, tmp_path, tmp_dir)
-    other = registry.problem(
-        "parallel_text",
-        "source_language=en,target_language=fr,vocab_size=331,max_pair_length=512",
-    )
+    other = dataclasses.replace(problem, target_language="fr", vocab_size=331)
     with pytest.raises(UserError) as caught:
         open_generated(other, tmp_path)
-    assert "target_language=de there, target_language=fr asked for" in str(caught.value)
-    assert "vocab_size=330 there, vocab_size=331 asked for" in str(caught.value)
+    assert "target_language: recorded de, requested fr" in str(caught.value)
+    assert "vocab_size: recorded 330, requested 331" in str(caught.value)
     assert "max_pair_length" not in str(caught.value)
-    assert "another --data_dir" in str(caught.value)
 
 
-def test_no_data_names_the_command(problem, tmp_path):
-    with pytest.raises(
-        UserError, match=f"t2t-datagen --problem=parallel_text --data_dir={tmp_path}"
-    ):
-        open_generated(problem, tmp_path)
-
-
-def test_text_of_a_split_that_is_not_there(problem, tmp_dir, tmp_path):
-    for language in ("en", "de"):
-        (tmp_dir / f"test.{language}").unlink()
+@pytest.mark.parametrize(
+    ("change", "options", "message"),
+    [
+        ({}, {"tmp_dir": ""}, "--tmp_dir"),
+        ({}, {"num_workers": 0}, "--num_workers must be >= 1, got 0"),
+        ({"dev": "long"}, {}, r"long\.en has 25 lines and .*long\.de has 26"),
+        ({"vocab_file": "none.model"}, {}, r"none\.model cannot be read: No such file"),
+        ({"filters": "duplicate"}, {}, "'duplicate'. Did you mean 'duplicates'"),
+        ({"filters": "language", "target_language": "xx"}, {}, "'xx'. .* de, .*en"),
+    ],
+)
+def test_what_cannot_be_made_leaves_the_old_data(
+    problem, tmp_dir, tmp_path, change, options, message
+):
+    (tmp_dir / "train.xx").write_bytes((tmp_dir / "train.de").read_bytes())
+    (tmp_dir / "long.en").write_bytes((tmp_dir / "dev.en").read_bytes())
+    (tmp_dir / "long.de").write_bytes((tmp_dir / "dev.de").read_bytes() + b"one too many")
     generate(problem, tmp_path, tmp_dir)
-    generated = open_generated(problem, tmp_path)
-    for split in ("test", "train"):
-        with pytest.raises(UserError, match=f"no text of a '{split}' split; it has dev"):
-            generated.text(split)
+    with pytest.raises(UserError, match=message):
+        generate(
+            dataclasses.replace(problem, **change), tmp_path, **{"tmp_dir": tmp_dir, **options}
+        )
+    open_generated(problem, tmp_path)
 
 
-def test_no_tmp_dir(problem, tmp_path):
-    with pytest.raises(UserError, match="Please give --tmp_dir"):
-        generate(problem, tmp_path)
+def test_writers_are_locked_out_and_readers_are_not(problem, tmp_dir, tmp_path):
+    generate(problem, tmp_path, tmp_dir)
+    with locked_directory(tmp_path / "parallel_text", "another t2t-datagen"):
+        with pytest.raises(UserError, match="parallel_text is in use by another t2t-datagen, proc"):
+            generate(problem, tmp_path, tmp_dir)
+        assert len(open_generated(problem, tmp_path).store("train")) == 230
 
 
-def test_number_of_workers_is_checked(problem, tmp_dir, tmp_path):
-    with pytest.raises(UserError, match="--num_workers is at least 1; 0 came"):
-        generate(problem, tmp_path, tmp_dir, 0)
-
-
-@pytest.mark.parametrize("name", ["train-00001.tokens.npy", "dev.source.txt", "vocab.model"])
-@pytest.mark.parametrize("change", ["flip", "remove"])
-def test_verify_finds_every_damage(problem, tmp_dir, tmp_path, name, change):
-    manifest = generate(problem, tmp_path, tmp_dir, chunk_pairs=100)
-    path = tmp_path / "parallel_text" / name
-    content = bytearray(path.read_bytes())
-    path.unlink()
-    if change == "flip":
-        content[-2] ^= 1
-        path.write_bytes(content)
-    with pytest.raises(UserError, match=rf"damaged: {name} \((differs|missing)\)\."):
-        verify(path.parent, manifest)
-    if name == "vocab.model":
-        with pytest.raises(UserError, match=r"vocab\.model is (not|missing)"):
-            _ = open_generated(problem, tmp_path).tokenizer
+@pytest.mark.parametrize("change", [lambda content: content[:-1], lambda content: content[::-1]])
+def test_another_vocabulary_than_the_data_s(problem, tmp_dir, tmp_path, change):
+    generate(problem, tmp_path, tmp_dir)
+    path = tmp_path / "parallel_text" / "vocab.model"
+    path.write_bytes(change(path.read_bytes()))
+    with pytest.raises(UserError, match=r"vocab\.model"):
+        _ = open_generated(problem, tmp_path).tokenizer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -339,44 +221,31 @@ class Counting(Problem):
 
     def examples(self, split):
         for number in range(SIZES[split]):
-            yield sentence("en", split, number), sentence("de", split, number)
+            yield f"{split} {number * number}", f"{number} {split}"
         if split == "train":
             yield "a line\nbreak", "inside"
             yield "a lone \ud800 surrogate", "here"
 
 
-def test_a_problem_that_makes_its_text(tmp_path):
+def test_a_problem_that_makes_its_text(tmp_path, pairs_of):
     made, swapped = Counting(), Counting(name="counting_rev", reverse=True)
-    for workers in (1, 2):
-        manifest = generate(made, tmp_path / str(workers), num_workers=workers, chunk_pairs=100)
-    assert contents(tmp_path / "1" / "counting") == contents(tmp_path / "2" / "counting")
+    manifest = generate(made, tmp_path, chunk_pairs=100)
     assert len(manifest["splits"]["train"]["shards"]) == 3
     assert manifest["splits"]["train"]["left_out"] == {
         "with a line break inside": {"count": 1, "first": ["example:231"]},
         "with invalid UTF-8": {"count": 1, "first": ["example:232"]},
     }
-    generated = open_generated(made, tmp_path / "1")
-    expected = [(sentence("en", "train", n), sentence("de", "train", n)) for n in range(230)]
-    assert pairs_of(generated, "train") == expected
+    expected = list(made.examples("test"))
+    generated = open_generated(made, tmp_path)
+    assert pairs_of(generated, "test") == expected
+    with pytest.raises(UserError, match="split of dev, test, got 'train'"):
+        generated.text("train")
     generate(swapped, tmp_path)
-    assert pairs_of(open_generated(swapped, tmp_path), "test") == [
-        (sentence("de", "test", n), sentence("en", "test", n)) for n in range(12)
-    ]
+    assert pairs_of(open_generated(swapped, tmp_path), "test") == [pair[::-1] for pair in expected]
 
 
-def test_a_problem_without_text(tmp_path):
-    @dataclasses.dataclass(frozen=True)
-    class Nothing(Problem):
-        name: str = "nothing"
-
-    with pytest.raises(NotImplementedError, match="Nothing overrides neither files nor examples"):
-        generate(Nothing(), tmp_path)
-
-
-def test_score_is_sacrebleus(problem):
-    import sacrebleu
-
-    hypotheses, references = ["The house stands here."] * 2, ["The house stands near here."] * 2
-    expected = sacrebleu.corpus_bleu(hypotheses, [references], tokenize="13a").score
-    assert problem.score(hypotheses, references).bleu == pytest.approx(expected)
-    assert np.isclose(problem.score(references, references).bleu, 100)
+def test_every_line_of_random_text_is_counted(root, load_module, tmp_path):
+    fuzz_text = load_module(root / "benchmarks" / "fuzz_text.py")
+    results = fuzz_text.check(3000, 1, tmp_path)
+    assert min(results["kept"], results["with invalid UTF-8"], results["with a NUL byte"]) > 10
+    assert results["read by the decoder"] + results["refused by the decoder"] == 3000

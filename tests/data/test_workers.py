@@ -9,33 +9,29 @@ from t2t_keras.data.workers import workers
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_results_are_in_the_order_of_the_calls(count):
-    with workers(pow, count) as call:
-        assert list(call((number, 2) for number in range(20))) == [n * n for n in range(20)]
+    with workers(count) as call:
+        assert list(call(pow, ((number, 2) for number in range(20)))) == [n * n for n in range(20)]
 
 
 def test_workers_know_what_a_user_has_added(tmp_path, monkeypatch):
     monkeypatch.setattr(registry, "_user_directories", [])
     (tmp_path / "users_own_chunks.py").write_text("def twice(number):\n    return 2 * number\n")
     registry.import_user_directory(str(tmp_path))
-    with workers(sys.modules["users_own_chunks"].twice, 2) as call:
-        assert list(call([(1,), (2,)])) == [2, 4]
+    with workers(2) as call:
+        assert list(call(sys.modules["users_own_chunks"].twice, [(1,), (2,)])) == [2, 4]
 
 
 def test_workers_that_cannot_start_are_an_error(tmp_path):
     # Without `if __name__ == "__main__"` each worker fails when it reads the program. What they
     # should have received is more than a pipe holds.
     program = """
-import functools
 from t2t_keras.data.workers import workers
-with workers(functools.partial(max, bytes(1 << 20)), 2) as call:
-    print(list(call([(b"a",)])))
+with workers(2) as call:
+    print(list(call(len, [(bytes(1 << 20),)])))
 """
     (tmp_path / "program.py").write_text(program)
     done = subprocess.run(
-        [sys.executable, str(tmp_path / "program.py")],
-        capture_output=True,
-        text=True,
-        timeout=60,
+        [sys.executable, tmp_path / "program.py"], capture_output=True, text=True, timeout=60
     )
     assert done.returncode != 0
     assert "fewer --num_workers" in done.stderr

@@ -1,18 +1,16 @@
 """A "model" that is a table: random logits of the next symbol for every prefix.
 
-Its step learns the prefix only from the slots of its cache that it is told to go back to, so a
-wrong one of these gives wrong scores.
+Its step knows a prefix only from the slots of its cache that are valid, so a wrong one of these
+gives wrong scores.
 """
 
-import math
+import dataclasses
 
 import numpy as np
 import tensorflow as tf
 
-from t2t_keras.decoding.constraints import Limits
-from t2t_keras.decoding.loop import Cache, Scored, decode
-
-PADDING = 0
+from t2t_keras.decoding.search.constraints import Limits
+from t2t_keras.decoding.search.loop import Cache, Scored, SearchLoop
 
 
 def prefix_code(prefix, vocab_size):
@@ -23,15 +21,11 @@ def prefix_code(prefix, vocab_size):
     return code
 
 
-def log_softmax(logits):
-    logits = np.asarray(logits, np.float64)
-    highest = logits.max()
-    return logits - highest - math.log(np.exp(logits - highest).sum())
-
-
 def following(table, prefix):
     """The log-probabilities of all symbols after `prefix`, in float64."""
-    return log_softmax(table[prefix_code(prefix, table.shape[-1])])
+    logits = np.asarray(table[prefix_code(prefix, table.shape[-1])], np.float64)
+    logits = logits - logits.max()
+    return logits - np.log(np.exp(logits).sum())
 
 
 def random_logits(seed, sentences, vocab_size, longest):
@@ -43,88 +37,72 @@ def random_logits(seed, sentences, vocab_size, longest):
 
 def written(kept, slots, new):
     """Writes new [B, 1, K] at slots [K] of kept [B, 1, slots]."""
-    here = tf.range(tf.shape(kept)[2])[:, None] == slots
-    there = tf.reduce_sum(tf.where(here, new[:, :, None], 0), axis=3)
-    return tf.where(tf.reduce_any(here, axis=1), there, kept)
+    match = tf.range(tf.shape(kept)[2])[:, None] == slots
+    values = tf.reduce_sum(tf.where(match, new[:, :, None], 0), axis=3)
+    return tf.where(tf.reduce_any(match, axis=1), values, kept)
 
 
 class Search:
-    """Decodes a table of logits by a rule, compiled once for all sentences.
+    """Decodes a table of logits by a rule, compiled once for all sentences and alphas.
 
     Its attention is `attention(previous)`, [symbols, source length], where that is given.
     """
 
-    def __init__(self, rule, vocab_size, room=3, xla=False, attention=None):
-        self.rule, self.room, self.xla = rule, room, xla
+    def __init__(self, rule, vocab_size, xla=False, attention=None):
+        self.rule, self.block_size, self.xla = rule, 3, xla
         self.attention = np.zeros([vocab_size, 0]) if attention is None else attention
-        self.source_length = self.attention.shape[1]
+        integers = [tf.TensorSpec([None] * rank, tf.int32) for rank in (1, 2, 1)]
+        floats = [tf.TensorSpec(shape, tf.float32) for shape in ([None, None, vocab_size], [])]
         self.search = tf.function(
-            self._search,
-            input_signature=[
-                tf.TensorSpec([None, None, vocab_size], tf.float32),
-                tf.TensorSpec([None], tf.int32),
-                tf.TensorSpec([None, None], tf.int32),
-                tf.TensorSpec([None], tf.int32),
-            ],
-            autograph=False,
+            self._search, input_signature=[*floats, *integers], autograph=False
         )
 
-    def _attention(self, previous, index):
-        """Rows of the table by the symbol before; none before the first."""
-        looked = tf.gather(tf.constant(self.attention, tf.float32), previous)
-        return tf.where(index > 0, looked, 0.0)
+    def _search(self, table, alpha, *limits):
+        vocab_size, beam_size = table.shape[-1], self.rule.beam_size
 
-    def _search(self, table, *limits):
-        vocab_size, places = table.shape[-1], self.rule.places
-
-        def step(previous, index, place, legal, cache):
-            slots = place * places + tf.range(places)
+        def step(previous, index, position, valid_slots, cache):
+            slots = position * beam_size + tf.range(beam_size)
             new = {
                 "symbol": previous[:, None],
                 "position": tf.fill(tf.shape(previous), index)[:, None],
             }
             [recent] = cache.recent["layers"]
             recent = {name: written(recent[name], slots, new[name]) for name in new}
-            kept = {
-                name: tf.concat([cache.past["layers"][0][name], recent[name]], axis=2)
-                for name in new
-            }
+            [past] = cache.past["layers"]
+            kept = {name: tf.concat([past[name], recent[name]], axis=2) for name in new}
             # The first symbol before is none; later digits are smaller.
             digits = tf.where(
-                legal & (kept["position"] > 0),
+                valid_slots & (kept["position"] > 0),
                 kept["symbol"] * vocab_size ** tf.maximum(index - kept["position"], 0),
                 0,
             )
             code = tf.reduce_sum(digits, axis=2)  # [B, K]
             logits = tf.gather(cache.sentence["table"], code, batch_dims=1)
-            return Scored(logits, {"layers": [recent]}, self._attention(previous, index))
+            attention = tf.gather(tf.constant(self.attention, tf.float32), previous)
+            attention = tf.where(index > 0, attention, 0.0)
+            return Scored(logits, {"layers": [recent]}, attention)
 
         def slots(positions):
-            shape = [tf.shape(table)[0], 1, positions * places]
+            shape = [tf.shape(table)[0], 1, positions * beam_size]
             # What a slot holds before it is written must not matter.
             return {"layers": [{name: tf.fill(shape, 77) for name in ("symbol", "position")}]}
 
-        cache = Cache(sentence={"table": table}, past=slots(0), recent=slots(self.room))
-        covered = tf.zeros([tf.shape(table)[0], self.source_length])
-        return decode(
-            step, cache, Limits(*limits, covered), self.rule, room=self.room, xla=self.xla
-        )
+        cache = Cache(sentence={"table": table}, past=slots(0), recent=slots(self.block_size))
+        covered = tf.zeros([tf.shape(table)[0], self.attention.shape[1]])
+        rule = dataclasses.replace(self.rule, alpha=alpha)
+        loop = SearchLoop(step, rule, self.block_size, xla=self.xla)
+        return loop.run(cache, Limits(*limits, covered))
 
-    def ids_and_scores(self, table, max_lengths, prefixes=None, numbers=None):
-        if prefixes is None:
-            prefixes = np.zeros([len(table), 0])
-        if numbers is None:
-            numbers = range(len(table))
+    def ids_and_scores(self, table, max_lengths, prefixes=None, numbers=None, alpha=None):
+        prefixes = np.zeros([len(table), 0]) if prefixes is None else prefixes
+        numbers = range(len(table)) if numbers is None else numbers
         integers = (np.array(each, np.int32) for each in (max_lengths, prefixes, numbers))
-        return self.search(table, *integers)
+        return self.search(table, self.rule.alpha if alpha is None else alpha, *integers)
 
-    def __call__(self, *sentences):
+    def __call__(self, *sentences, **options):
         """Returns, for each sentence, [(symbols with the end, score), ...]."""
-        ids, scores = self.ids_and_scores(*sentences)
+        ids, scores = self.ids_and_scores(*sentences, **options)
         return [
-            [
-                (tuple(row[row != PADDING].tolist()), float(score))
-                for row, score in zip(*found, strict=True)
-            ]
+            [(tuple(row[row != 0].tolist()), float(score)) for row, score in zip(*found)]  # noqa: B905
             for found in zip(ids.numpy(), scores.numpy(), strict=True)
         ]

@@ -1,17 +1,35 @@
-import numpy as np
+"""Batches of similar length, and several of them in parallel."""
 
-from t2t_keras.decoding.batching import batches, padded, padded_to_few_shapes
+import threading
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_keras.decoding import batching as module
+from t2t_keras.decoding.batching import (
+    batches_at_once,
+    padded,
+    padded_to_few_shapes,
+    parallel_batches,
+    shared_batches,
+)
+from t2t_keras.decoding.config import DecodeConfig
 
 
 def rows(*lengths):
     return [np.arange(1, length + 1, dtype=np.int32) for length in lengths]
 
 
+def at_once(number, **config):
+    return DecodeConfig(batches_at_once=number, **config)
+
+
 def test_the_longest_come_first_and_padding_is_counted():
     lengths = {"a": 3, "b": 9, "c": 4, "d": 10, "e": 1, "f": 30}
-    assert list(batches(lengths, 20)) == [["f"], ["d", "b"], ["c", "a", "e"]]
-    assert list(batches(lengths, 32, few_shapes=True)) == [["f"], ["d", "b"], ["c", "a"], ["e"]]
-    assert list(batches({}, 20)) == []
+    plain, compiled = at_once(1, batch_tokens=20), at_once(1, batch_tokens=32, xla=True)
+    assert shared_batches(lengths, plain) == [["f"], ["d", "b"], ["c", "a", "e"]]
+    assert shared_batches(lengths, compiled) == [["f"], ["d", "b"], ["c", "a"], ["e"]]
 
 
 def test_padding():
@@ -29,8 +47,51 @@ def test_few_shapes():
             np.testing.assert_array_equal(found[: len(some), :longest], padded(some))
             assert found.sum() == sum(row.sum() for row in some)
             shapes.add(found.shape)
-    assert shapes == {(count, length) for count, length in shapes if count * length <= 200}
-    assert shapes == {
-        *((count, 16) for count in (1, 2, 4, 8, 12)),
-        *((count, 32) for count in (1, 2, 4, 6)),
-    }
+    short, long = ((count, 16) for count in (1, 2, 4, 8, 12)), ((n, 32) for n in (1, 2, 4, 6))
+    assert shapes == {*short, *long}
+
+
+def test_parallel_batches_overlap_and_keep_their_order():
+    together = threading.Barrier(3, timeout=60)
+
+    def wait_for_the_others(item):
+        together.wait()
+        return -item
+
+    found = parallel_batches(wait_for_the_others, range(6), at_once(3))
+    assert list(found) == [(item, -item) for item in range(6)]
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_an_error_is_raised(number):
+    with pytest.raises(ZeroDivisionError):
+        list(parallel_batches(lambda item: 1 // item, [2, 1, 0, 1], at_once(number)))
+
+
+def test_few_run_ahead_of_the_consumer():
+    begun = []
+    found = parallel_batches(begun.append, range(100), at_once(2))
+    next(found)
+    found.close()
+    assert len(begun) <= 5
+
+
+def test_each_share_gets_a_batch():
+    lengths = {number: 20 + number % 3 for number in range(40)}
+    assert [len(batch) for batch in shared_batches(lengths, at_once(1))] == [40]
+    shares = shared_batches(lengths, at_once(2))
+    assert [len(batch) for batch in shares] == [20, 20]
+    assert sorted(key for batch in shares for key in batch) == list(lengths)
+    small = shared_batches(lengths, at_once(2, batch_tokens=50))
+    assert [len(batch) for batch in small] == [2] * 20
+    assert shared_batches({}, at_once(2)) == []
+    assert len(shared_batches(dict.fromkeys(range(8), 10), at_once(4))) == 1, "too few tokens"
+
+
+def test_one_for_each_core_of_a_cpu(monkeypatch):
+    monkeypatch.setattr(module, "usable_cores", lambda: 6)
+    assert batches_at_once(at_once(0)) == 6
+    assert batches_at_once(at_once(4)) == 4
+    assert batches_at_once(at_once(0, xla=True)) == 1
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: [kind])
+    assert batches_at_once(at_once(0)) == 1

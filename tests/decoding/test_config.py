@@ -9,16 +9,25 @@ from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 
 
+def test_changes():
+    assert decode_config() == DecodeConfig(beam_size=4, alpha=0.6, extra_length=50)
+    changed = decode_config("beam_size=1, alpha=0,extra_length=3,batch_tokens=1e4")
+    assert changed == DecodeConfig(beam_size=1, alpha=0.0, extra_length=3, batch_tokens=10_000)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("temperature=0.5", "temperature would have no effect in a beam search"),
-        ("seed=3,top_p=0.9,top_k=5", "top_k and top_p and seed would have no effect"),
-        ("samples=2,beam_size=8", "beam_size would have no effect while samples=2"),
-        ("samples=2,coverage_penalty=0.2", "coverage_penalty would have no effect"),
+        ("beam=4", "'beam_size'"),
+        ("beam_size=0", "beam_size"),
+        ("alpha=nan", "alpha"),
+        ("batch_size=32", "batch_tokens"),
+        ("weights_dtype=int8", "bfloat16"),
+        ("seed=3,top_k=5", "top_k and seed would have no effect"),
+        ("samples=2,beam_size=8", "beam_size would have no effect with samples=2"),
     ],
 )
-def test_a_setting_without_effect_is_refused(text, message):
+def test_what_is_refused(text, message):
     with pytest.raises(UserError, match=message):
         decode_config(text)
 
@@ -40,7 +49,7 @@ class Parsing(Problem):
         (DecodeConfig(alpha=1.0), DecodeConfig(beam_size=4, alpha=1.0)),
     ],
 )
-def test_all_settings_of_a_translator_leave_none_to_the_problem(model, tokenizer, given, expected):
+def test_a_whole_config_leaves_no_setting_to_the_problem(model, tokenizer, given, expected):
     record = types.SimpleNamespace(
         tokenizer=tokenizer, problem=Parsing(), make_model=lambda dtype: model
     )

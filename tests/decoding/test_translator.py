@@ -1,16 +1,18 @@
-"""Decoding with the real model: what the cache computes is what the whole model computes."""
+"""Lines of text through a `Translator`, with a real model."""
 
-import keras
+import dataclasses
+
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from t2t_keras.decoding.config import DecodeConfig, decode_config
+from t2t_keras.data.problem import Problem
+from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.translation import Translation
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.models.transformer import Transformer
+from t2t_keras.text.alignment import word_alignment
 
-EOS = 1
 LINES = [
     "the small dog sleeps",
     "a man",
@@ -24,193 +26,293 @@ LINES = [
 
 
 @pytest.fixture(scope="module")
-def log_probs_of(model):
-    """log_probs_of(source, target): float64 [target length, V], the whole model, no cache."""
-
-    @tf.function(input_signature=[tf.TensorSpec([1, None], tf.int32)] * 2)
-    def logits(source, target):
-        return model({"source": source, "target": target}, training=False)
-
-    def log_probs_of(source, target):
-        found = logits(np.array([source], np.int32), np.array([target], np.int32))[0]
-        return tf.nn.log_softmax(found.numpy().astype(np.float64)).numpy()
-
-    return log_probs_of
-
-
-def found_by(translator, sources):
-    """[(ids with the end, score), ...] of the best hypotheses."""
-    ids, scores = translator.search(sources)
-    return [
-        (tuple(found[found != 0].tolist()), score)
-        for [found], [score] in zip(ids.numpy(), scores.numpy(), strict=True)
-    ]
+def untaught(tokenizer):
+    """A model with random weights, of another size and three layers."""
+    model = Transformer(
+        tokenizer.vocab_size, num_layers=3, d_model=8, d_ff=8, num_heads=2, learned_positions=5
+    )
+    model.build()
+    random = np.random.default_rng(0)
+    for weight in model.trainable_variables:
+        weight.assign(random.normal(1.0 if "gamma" in weight.path else 0.0, 0.5, weight.shape))
+    return model
 
 
 @pytest.fixture(scope="module")
-def sources(tokenizer, padded):
-    return padded(tokenizer.encode([line for line in LINES if line.strip()]))
+def translator(model, tokenizer):
+    """A translator that returns all hypotheses."""
+    config = DecodeConfig(beam_size=4, extra_length=4, return_beams=True)
+    return Translator(model, tokenizer, config)
 
 
-@pytest.mark.parametrize("beam_size", [1, 4])
-def test_cached_scores_are_the_whole_models(model, tokenizer, sources, log_probs_of, beam_size):
-    translator = Translator(model, tokenizer, DecodeConfig(beam_size=beam_size, extra_length=8))
-    lengths = set()
-    for source, (ids, score) in zip(sources, found_by(translator, sources), strict=True):
-        source = source[source != 0]
-        log_probs = log_probs_of(source, ids)
-        expected = log_probs[np.arange(len(ids)), ids].sum() / ((5 + len(ids)) / 6) ** 0.6
-        assert score == pytest.approx(expected, abs=1e-4)
-        assert ids.index(EOS) == len(ids) - 1 < len(source) + 8
-        lengths.add(len(ids) - len(source))
-    assert len(lengths) > 2, "the outputs should end in different places"
+def texts(translations):
+    return [each.text for each in translations]
 
 
-def test_beam_search_over_the_whole_model(
-    model, tokenizer, sources, log_probs_of, plain_beam_search
-):
-    translator = Translator(model, tokenizer, DecodeConfig(beam_size=3, alpha=1.0, extra_length=2))
-    for source, (ids, score) in zip(sources, found_by(translator, sources), strict=True):
-        source = source[source != 0]
-        expected_ids, expected_score = plain_beam_search(
-            lambda prefix, source=source: log_probs_of(source, [*prefix, EOS])[-1],
-            max_length=len(source) + 2,
-            alpha=1.0,
-            beam_size=3,
-        )[0]
-        assert ids == expected_ids
-        assert score == pytest.approx(expected_score, abs=1e-4)
+@pytest.mark.parametrize(
+    "other",
+    [
+        dict(batch_tokens=1),
+        dict(batches_at_once=3, batch_tokens=24),
+        dict(lines_at_once=2),
+        dict(xla=True),
+    ],
+    ids=str,
+)
+def test_other_batches_give_the_same(model, tokenizer, translator, other):
+    prefixes = ["", "", "", "dog", *[""] * 4]
+    expected = translator.translate(LINES, prefixes)
+    changed = Translator(model, tokenizer, dataclasses.replace(translator.config, **other))
+    found = changed.translate(LINES, prefixes)
+    assert texts(found) == texts(expected)
+    assert [each.score for each in found] == pytest.approx(
+        [each.score for each in expected], abs=1e-5
+    )
 
 
-def test_beam_of_one_is_greedy(model, tokenizer, sources, log_probs_of):
-    translator = Translator(model, tokenizer, DecodeConfig(beam_size=1, extra_length=5))
-    for source, (ids, _) in zip(sources, found_by(translator, sources), strict=True):
-        source = source[source != 0]
-        expected = ()
-        while expected[-1:] != (EOS,) and len(expected) < len(source) + 4:
-            following = log_probs_of(source, [*expected, EOS])[-1]
-            expected += (1 + int(np.argmax(following[1:])),)
-        assert ids == (expected if expected[-1] == EOS else (*expected, EOS))
-
-
-def test_batch_equals_single(model, tokenizer):
-    together = Translator(model, tokenizer, DecodeConfig(extra_length=8))
-    alone = Translator(model, tokenizer, DecodeConfig(extra_length=8, batch_tokens=1))
-    batched = together.translate(LINES)
-    for line, translation, single in zip(LINES, batched, alone.translate(LINES), strict=True):
-        assert translation.text == single.text
-        assert translation.score == pytest.approx(single.score, abs=1e-5)
-        assert together.translate([line])[0].text == translation.text
-    assert batched == together.translate(LINES), "the same call gives the same, bit for bit"
-
-
-def test_order_and_blank_lines(model, tokenizer):
-    translator = Translator(model, tokenizer, DecodeConfig(beam_size=2, extra_length=4))
+def test_order_and_blank_lines(translator):
     translations = translator.translate(LINES)
+    assert translations == translator.translate(LINES), "the same, bit for bit"
     for line, translation in zip(LINES, translations, strict=True):
-        assert (translation.text, translation.score) == ("", 0.0) or line.strip()
-    backwards = translator.translate(LINES[::-1])
-    assert [t.text for t in backwards[::-1]] == [t.text for t in translations]
-    assert len({t.text for t in translations}) > 4
+        assert (translation.text, translation.hypotheses) == ("", ()) or line.strip()
+    assert texts(translator.translate(LINES[::-1])[::-1]) == texts(translations)
+    assert len(set(texts(translations))) > 4
     assert translator.translate([]) == []
-    assert translator.translate(["", " "]) == translator.translate(["\t", "\u00a0"])
 
 
 def test_one_graph_for_all_shapes_and_new_weights(tokenizer):
-    keras.utils.set_random_seed(1)
-    model = Transformer(tokenizer.vocab_size, num_layers=1, d_model=16, d_ff=16, num_heads=2)
+    model = Transformer(tokenizer.vocab_size, num_layers=1, d_model=8, d_ff=8, num_heads=2)
     model.build()
     translator = Translator(model, tokenizer, DecodeConfig(beam_size=2, extra_length=1))
     before = translator.translate(LINES[:2])
     model.embedding.matrix.assign(-model.embedding.matrix.numpy())
-    after = translator.translate(LINES)
-    assert after[0] != before[0]
-    assert translator._search._graph.experimental_get_tracing_count() == 1
-
-
-def test_weights_that_are_no_numbers(tokenizer):
-    model = Transformer(tokenizer.vocab_size, num_layers=1, d_model=16, d_ff=16, num_heads=2)
-    model.build()
+    assert translator.translate(LINES)[0] != before[0]
+    assert translator.search.graph.experimental_get_tracing_count() == 1
     model.embedding.matrix.assign(np.full(model.embedding.matrix.shape, np.nan))
-    with pytest.raises(UserError, match="weights are damaged"):
-        Translator(model, tokenizer).translate(["a man"])
+    for ask in (translator.translate, lambda lines: translator.score(lines, lines)):
+        with pytest.raises(UserError, match="NaN"):
+            ask(["a man"])
 
 
-def test_decode_config():
-    assert decode_config() == DecodeConfig(beam_size=4, alpha=0.6, extra_length=50)
-    changed = decode_config("beam_size=1, alpha=0,extra_length=3,batch_tokens=1e4")
-    assert changed == DecodeConfig(beam_size=1, alpha=0.0, extra_length=3, batch_tokens=10_000)
+def test_all_hypotheses_with_their_scores(model, tokenizer, translator):
+    one = dataclasses.replace(translator.config, return_beams=False)
+    best = Translator(model, tokenizer, one).translate(LINES)
+    for line, translation, expected in zip(LINES, translator.translate(LINES), best, strict=True):
+        assert (translation.text, translation.score) == (expected.text, expected.score)
+        found = translation.hypotheses
+        assert len(found) == 4 * bool(line.strip())
+        assert len(expected.hypotheses) == bool(line.strip())
+        assert [each.score for each in found] == sorted(each.score for each in found)[::-1]
+        # A score is what the whole model gives to that text, spelled in as few pieces as can be.
+        scores = translator.score([line] * len(found), [each.text for each in found])
+        for hypothesis, score in zip(found, scores, strict=True):
+            length = len(score.token_log_probs)
+            assert hypothesis.score <= score.log_prob / ((5 + length) / 6) ** 0.6 + 0.5
+            assert score.perplexity == pytest.approx(np.exp(-score.token_log_probs.mean()))
+
+
+def test_what_cannot_be_scored(model, tokenizer):
+    short = Translator(model, tokenizer, DecodeConfig(max_input_length=5))
+    with pytest.raises(UserError, match="2 lines, got 1"):
+        short.score(["a", "b"], ["c"])
+    with pytest.raises(UserError, match="Pair 2"):
+        short.score(["a man", "a man"], ["man a", "a " * 8])
+    with pytest.raises(UserError, match=r"first\.tsv:7"):
+        short.score(["a man"], ["a " * 8], names=["first.tsv:7"])
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("lines", "message"),
     [
-        ("beam=4", "no decoding setting 'beam'.* 'beam_size'"),
-        ("beam_size=0", "at least 1; 0 came"),
-        ("alpha=-1", "at least 0.0; -1.0 came"),
-        ("alpha=nan", "takes a number"),
-        ("batch_size=32", "called 'batch_tokens' here"),
+        (["a man", "dog \udcff"], "lone surrogate"),
+        ("a man", "list of lines"),
+        (["a man", b"dog"], "bytes"),
+        (["a man", None], "NoneType"),
     ],
 )
-def test_decode_config_refuses(text, message):
-    with pytest.raises(UserError, match=message):
-        decode_config(text)
+def test_what_is_not_a_list_of_lines(translator, lines, message):
+    for ask in (translator.translate, lambda lines: translator.score(lines, lines)):
+        with pytest.raises(UserError, match=message):
+            ask(lines)
 
 
-class NeverEnds:
-    """Symbol 5 for ever: only the limit ends its output."""
-
-    def __init__(self):
-        self.config = {"self_attention_radius": 0, "vocab_size": 8}
-
-    def encode(self, source, training):
-        return tf.cast(source, tf.float32)[:, :, None], source != 0
-
-    def start_cache(self, memory, memory_mask, room, hypotheses):
-        by_sentence = {"memory": memory, "memory_mask": memory_mask}
-        return {**by_sentence, "projection": [], "past": [], "recent": []}
-
-    def decode_step(self, previous, index, cache, place, legal):
-        logits = tf.one_hot(tf.fill(tf.shape(previous), 5), 8, on_value=9.0)
-        return logits, cache
-
-
-@pytest.mark.parametrize("beam_size", [1, 3])
-def test_the_limit_is_each_sentences_own_length(padded, beam_size):
-    sources = padded([[4] * 11 + [EOS], [4, EOS], [4] * 6 + [EOS]])
-    translator = Translator(NeverEnds(), None, DecodeConfig(beam_size=beam_size, extra_length=3))
-    assert [len(ids) for ids, _ in found_by(translator, sources)] == [15, 5, 10]
-
-
-def test_the_limit_for_all_sentences(padded):
-    sources = padded([[4] * 11 + [EOS], [4, EOS]])
-    translator = Translator(NeverEnds(), None, DecodeConfig(extra_length=3, max_length=7))
-    assert [len(ids) for ids, _ in found_by(translator, sources)] == [7, 5]
-
-
-def test_minimum_length(model, sources):
-    shortest = Translator(model, None, DecodeConfig(beam_size=3))
-    longer = Translator(model, None, DecodeConfig(beam_size=3, min_length=9))
-    assert min(len(ids) for ids, _ in found_by(shortest, sources)) < 9
-    assert min(len(ids) for ids, _ in found_by(longer, sources)) >= 9
-
-
-def test_compiled_by_xla_it_translates_the_same(model, tokenizer):
-    # Batches are filled up to few shapes; what is filled in must not come out.
-    plain, compiled = (
-        Translator(model, tokenizer, DecodeConfig(xla=xla, extra_length=8)) for xla in (False, True)
-    )
-    prefixes = ["", "", "", "dog", *[""] * 4]
-    for expected, found in zip(
-        plain.translate(LINES, prefixes), compiled.translate(LINES, prefixes), strict=True
+@pytest.mark.parametrize("bad", [[[-1, 1]], [[310, 1]]])
+def test_ids_outside_the_vocabulary(translator, bad):
+    good, bad = np.array([[5, 1]], np.int32), np.array(bad, np.int32)
+    for ask in (
+        lambda: translator.search(bad),
+        lambda: translator.search(good, prefixes=bad),
+        lambda: translator.attention_of_ids(good, bad),
     ):
-        assert found.text == expected.text
-        assert found.score == pytest.approx(expected.score, abs=1e-5)
+        with pytest.raises(UserError, match="ids from 0 to 309"):
+            ask()
 
 
-def test_nothing_is_compiled_unasked(model):
-    """XLA's operators would be compiled for each shape, and not every server has them."""
-    graph = Translator(model, None)._search._graph.get_concrete_function().graph.as_graph_def()
-    operators = {node.op for function in graph.library.function for node in function.node_def}
-    assert "MatMul" in operators or "BatchMatMulV2" in operators
-    assert not [operator for operator in operators if operator.startswith("Xla")]
+def test_a_problem_preprocesses_lines_and_postprocesses_outputs(model, tokenizer, translator):
+    class Shouted(Problem):
+        def preprocess(self, source):
+            return source.replace("1", "man")
+
+        def postprocess(self, source, output, alignment=None):
+            return f"{source}: {output.upper()}"
+
+    shouted = Translator(model, tokenizer, translator.config, problem=Shouted())
+    [expected], [found] = translator.translate(["a man"]), shouted.translate(["a 1"])
+    assert (found.text, found.score) == (expected.text, expected.score)
+    assert found.postprocessed == f"a man: {expected.text.upper()}"
+    assert expected.postprocessed == expected.text
+    [expected], [found] = translator.score(["a man"], ["man a"]), shouted.score(["a 1"], ["man a"])
+    assert found.log_prob == expected.log_prob
+
+
+def test_prefixes(model, tokenizer, translator):
+    free = texts(translator.translate(LINES[:4]))
+    prefixes = ["cat man", "", "", "tree"]
+    begun = translator.translate(LINES[:4], prefixes)
+    assert texts(begun)[1:3] == free[1:3]
+    for translation, prefix, text in zip(begun, prefixes, free, strict=True):
+        assert (translation.text == text) == (not prefix)
+        assert all(each.text.startswith(prefix) for each in translation.hypotheses)
+    assert begun[0].text != prefixes[0], "the output continues after its prefix"
+    for prefixes in (["a"] * 2, ["a"] * 5):
+        with pytest.raises(UserError, match="prefix"):
+            translator.translate(LINES[:4], prefixes)
+    with pytest.raises(UserError, match="prefix"):
+        list(translator.translate_stream(LINES, ["a", "b"]))
+    short = Translator(model, tokenizer, DecodeConfig(beam_size=1, max_length=4))
+    begins = tokenizer.encode(["the small dog sleeps"])[0][:-1]
+    found = short.translate(["a man", "a man", ""], ["the small dog sleeps", "the", "the"])
+    assert [each.prefix_cut for each in found] == [len(begins) - 3, 0, 0]
+    assert found[0].text == tokenizer.decode([begins[:3]])[0]
+
+
+def test_forbidden_words(model, tokenizer, translator):
+    lines = ["the small dog sleeps", "a man sees the tree", "red red house"]
+    words = {word for text in texts(translator.translate(lines)) for word in text.split()}
+    forbidden = {"red", "the"}
+    assert forbidden <= words
+    config = translator.config
+    restricted = Translator(model, tokenizer, config, forbidden=[*forbidden, "house  man"])
+    for translation in restricted.translate(lines):
+        for hypothesis in translation.hypotheses:
+            assert not forbidden & set(hypothesis.text.split())
+            assert "house man" not in hypothesis.text
+
+
+def test_samples(model, tokenizer):
+    config = DecodeConfig(samples=5, return_beams=True, extra_length=6, alpha=0.0, seed=3)
+    translator = Translator(model, tokenizer, config)
+    together = translator.translate(LINES[:4])
+    # The draws depend on the seed and the line's number, not on what else is translated.
+    [alone] = translator.translate_stream(LINES[3:4], first_number=3)
+    assert texts(alone.hypotheses) == texts(together[3].hypotheses)
+    counts = [len(set(texts(each.hypotheses))) for each in together]
+    assert counts[2] == 0
+    assert min(counts[0], counts[3]) > 1
+    cold = DecodeConfig(samples=3, return_beams=True, extra_length=1, temperature=0.001, top_k=1)
+    [found] = Translator(model, tokenizer, cold).translate(LINES[:1])
+    assert len(set(texts(found.hypotheses))) == 1
+
+
+def test_models_that_do_not_fit_together(model, tokenizer):
+    shape = dict(num_layers=1, d_model=8, d_ff=8, num_heads=1)
+    for models, message in (
+        ([model, Transformer(311, **shape)], "vocab_size, got 310, 311"),
+        ([model, Transformer(310, self_attention_radius=2, **shape)], "radius, got 0, 2"),
+        ([], "at least one model"),
+    ):
+        with pytest.raises(UserError, match=message):
+            Translator(models, tokenizer)
+
+
+@pytest.fixture(scope="module")
+def cut_and_split(model, tokenizer):
+    """Translators of lines of at most 10 tokens."""
+    config = DecodeConfig(beam_size=1, extra_length=4, max_input_length=10)
+    return [
+        Translator(model, tokenizer, dataclasses.replace(config, split_long=split_long))
+        for split_long in (False, True)
+    ]
+
+
+def test_long_lines_are_cut_or_split(tokenizer, cut_and_split):
+    cut, split = cut_and_split
+    line = "the small dog sleeps. a man sees the tree. red red house."
+    ids = tokenizer.encode([line])[0]
+    [kept] = tokenizer.decode([ids[:9]])
+    first, short = cut.translate([line, "a man"])
+    assert (first.cut, short.cut) == (len(ids) - 10, 0)
+    assert texts([first, short]) == texts(cut.translate([kept, "a man"]))
+    joined, second = split.translate([line, "a man"])
+    parts = split.translate([f"{part}." for part in line.rstrip(".").split(". ")])
+    assert joined.text == " ".join(texts(parts))
+    assert joined.score == pytest.approx(sum(part.score for part in parts), abs=1e-5)
+    assert joined.cut == sum(part.cut for part in parts)
+    assert second.text == short.text
+
+
+def test_cut_and_split_lines_are_aligned_as_they_were_translated(tokenizer, cut_and_split):
+    cut, split = cut_and_split
+    line = "the small dog sleeps.  a man.sees the tree. red"
+    # What was cut off is not there; the end is, of what was kept.
+    [kept] = tokenizer.decode([tokenizer.encode([line])[0][:9]])
+    found, whole = cut.align([line, kept], cut.translate([line, kept]))
+    assert found == whole
+    # Each sentence as if it stood alone. One begins within a word.
+    found, blank = split.align([line, " "], split.translate([line, " "]))
+    sentences = ["the small dog sleeps.", "a man.", "sees the tree.", "red"]
+    translations = split.translate(sentences)
+    expected, words = [], 0
+    for first, translation, pairs in zip(
+        [0, 4, 5, 8], translations, split.align(sentences, translations), strict=True
+    ):
+        expected += [(first + source, words + target) for source, target in pairs]
+        words += len(translation.text.split())
+    assert (found, blank) == (expected, [])
+
+
+def test_attention_of_each_pair(model, tokenizer, translator):
+    lines = ["the small dog sleeps", "", "a man sees the tree", "red red house"]
+    targets = ["sleeps dog small the", "", "tree the sees man a", "house red red"]
+    for source, target, found in zip(
+        lines, targets, translator.attention(lines, targets), strict=True
+    ):
+        ids = [np.array([each], np.int32) for each in tokenizer.encode([source, target])]
+        expected = model.attention_weights({"source": ids[0], "target": ids[1]})
+        for name in ("encoder", "decoder", "cross"):
+            np.testing.assert_allclose(getattr(found, name), expected[name][0], atol=1e-5)
+        assert found.target[-1] == "</s>"
+        assert "".join(found.source[:-1]).replace("▁", " ").strip() == source
+
+
+def test_words_are_aligned_by_the_mean_attention_of_the_last_layer_but_one(
+    model, untaught, tokenizer
+):
+    lines, targets = ["the small dog sleeps", "red red house"], ["sleeps dog small", "house red"]
+    translations = [Translation(text, 0.0, parts=(text,)) for text in targets]
+    one, other, both = (
+        Translator(models, tokenizer) for models in ([model], [untaught], [model, untaught])
+    )
+    # The models have one layer and three.
+    first = [each.cross[0].mean(axis=0) for each in one.attention(lines, targets)]
+    found = other.attention(lines, targets)
+    second = [each.cross[1].mean(axis=0) for each in found]
+    means = [(each + more) / 2 for each, more in zip(first, second, strict=True)]
+    for translator, weights in ((one, first), (other, second), (both, means)):
+        assert translator.align(lines, translations) == [
+            word_alignment(each.source, each.target, weight)
+            for each, weight in zip(found, weights, strict=True)
+        ]
+    with pytest.raises(UserError, match="ensemble of 2"):
+        both.attention(["a"], ["b"])
+    with pytest.raises(UserError, match="2 lines, got 1"):
+        one.align(["a", "man"], translations[:1])
+
+
+def test_a_translation_of_any_length_is_aligned(untaught, tokenizer):
+    config = DecodeConfig(beam_size=1, max_input_length=6, min_length=12, extra_length=20)
+    translator = Translator(untaught, tokenizer, config)
+    [translation] = translator.translate(["a man sees"])
+    assert len(tokenizer.encode([translation.text])[0]) > 6
+    [pairs] = translator.align(["a man sees"], [translation])
+    assert [target for _, target in pairs] == list(range(len(translation.text.split())))

@@ -13,16 +13,10 @@ CONFIG = DecodeConfig(alpha=0.0, extra_length=4, return_beams=True)
 
 
 def half_precision(model, dtype):
-    half = Transformer(**model.config, dtype=dtype)
+    half = Transformer.from_config(model.get_config() | dict(dtype=dtype))
     half.build()
     half.set_weights(model.get_weights())
     return half
-
-
-@pytest.fixture(scope="module", params=["bfloat16", "mixed_bfloat16", "mixed_float16"])
-def half(model, request):
-    """The same weights in a model that computes in half precision."""
-    return half_precision(model, request.param)
 
 
 @pytest.fixture(scope="module")
@@ -44,13 +38,14 @@ def test_scores_are_those_of_float32_but_for_rounding(model, rounded, tokenizer)
     assert not np.allclose(scores, totals, rtol=1e-6), "it was rounded"
 
 
-def test_attention_is_float32_and_that_of_float32_but_for_rounding(model, half, tokenizer, padded):
+@pytest.mark.parametrize("dtype", ["bfloat16", "mixed_bfloat16", "mixed_float16"])
+def test_attention_is_that_of_float32_but_for_rounding(model, dtype, tokenizer, padded):
     pair = {
         "source": padded(tokenizer.encode(LINES)),
         "target": padded(tokenizer.encode([" ".join(line.split()[::-1]) for line in LINES])),
     }
     expected = model.attention_weights(pair)
-    for kind, weights in half.attention_weights(pair).items():
+    for kind, weights in half_precision(model, dtype).attention_weights(pair).items():
         assert weights.dtype == tf.float32
         real = pair["source" if kind == "encoder" else "target"] != 0
         found, exact = (
@@ -59,28 +54,24 @@ def test_attention_is_float32_and_that_of_float32_but_for_rounding(model, half, 
         np.testing.assert_allclose(found, exact, atol=0.05)
 
 
-@pytest.fixture(scope="module")
-def covering(model, tokenizer):
-    """scores(model), of the lines under a coverage penalty; those of float32 with and without."""
-
+@pytest.mark.parametrize("dtype", ["bfloat16", "mixed_float16"])
+def test_coverage_is_that_of_float32_but_for_rounding(model, tokenizer, dtype):
     def scores(model, beta=0.5):
-        config = DecodeConfig(alpha=0.0, extra_length=4, coverage_penalty=beta)
-        return [each.score for each in Translator(model, tokenizer, config).translate(LINES)]
+        config = DecodeConfig(beam_size=2, alpha=0.0, extra_length=2, coverage_penalty=beta)
+        return np.array(
+            [each.score for each in Translator(model, tokenizer, config).translate(LINES)]
+        )
 
-    return scores, np.array(scores(model)), np.array(scores(model, beta=0.0))
-
-
-def test_coverage_is_that_of_float32_but_for_rounding(half, covering):
-    scores, exact, uncovered = covering
-    assert (exact < uncovered - 0.3).all(), "it costs more than rounding"
-    np.testing.assert_allclose(scores(half), exact, rtol=0.05, atol=0.1)
+    exact = scores(model)
+    assert (exact < scores(model, beta=0.0) - 0.3).all(), "it costs more than rounding"
+    np.testing.assert_allclose(scores(half_precision(model, dtype)), exact, rtol=0.05, atol=0.1)
 
 
 def test_no_weight_is_cast_at_a_step(rounded, tokenizer):
     translator = Translator(rounded, tokenizer, CONFIG)
     translator.translate(LINES)
     shapes = {tuple(each.shape) for each in rounded.trainable_variables if len(each.shape) > 1}
-    functions = translator._search._graph.get_concrete_function().graph._functions.values()
+    functions = translator.search.graph.get_concrete_function().graph._functions.values()
     operators = [each for one in functions for each in one.graph.get_operations()]
     products = [each for each in operators if each.type in ("MatMul", "BatchMatMulV2")]
     assert {each.inputs[0].dtype for each in products} == {tf.bfloat16}

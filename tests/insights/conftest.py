@@ -7,10 +7,8 @@ import shutil
 import numpy as np
 import pytest
 
-from t2t_keras.decoding.attention_weights import AttentionWeights
-from t2t_keras.decoding.translator import Hypothesis
-from t2t_keras.insights.attention_page import write_attention_page
-from t2t_keras.insights.sentence_insights import SentenceInsights
+from t2t_keras.decoding.translation import AttentionWeights, Hypothesis
+from t2t_keras.insights.page import SentenceInsights, write_attention_page
 
 SOURCE = ("▁two", "▁dogs", "▁play", "ing", "▁.", "</s>")
 TARGET = ("▁zwei", "▁spielen", "de", "▁hunde", "</s>")
@@ -47,19 +45,12 @@ def attention():
 def sentences(attention):
     """Two sentences; the second is hostile."""
     words = tuple(f"▁{word}" for word in HOSTILE.split(" "))
+    found = {"zwei spielende hunde": -0.5, "zwei hunde": -0.75, "zwei spielende katzen": -1.25}
+    hypotheses = tuple(Hypothesis(*each) for each in found.items())
+    hostile = attention((*words, "</s>"), (*words, "</s>"))
     return [
-        SentenceInsights(
-            "two dogs playing .",
-            (
-                Hypothesis("zwei spielende hunde", -0.5),
-                Hypothesis("zwei hunde", -0.75),
-                Hypothesis("zwei spielende katzen", -1.25),
-            ),
-            attention(),
-        ),
-        SentenceInsights(
-            HOSTILE, (Hypothesis(HOSTILE, -2.0),), attention((*words, "</s>"), (*words, "</s>"))
-        ),
+        SentenceInsights("two dogs playing .", hypotheses, attention()),
+        SentenceInsights(HOSTILE, (Hypothesis(HOSTILE, -2.0),), hostile),
     ]
 
 
@@ -74,10 +65,9 @@ def driver():
         pytest.skip("needs a browser: Chromium or Chrome, and chromedriver")
     options = webdriver.ChromeOptions()
     options.binary_location = browser
-    for argument in ("--headless=new", "--disable-gpu", "--disable-dev-shm-usage"):
+    as_root = ["--no-sandbox"] * (os.geteuid() == 0)
+    for argument in ("--headless=new", "--disable-gpu", "--disable-dev-shm-usage", *as_root):
         options.add_argument(argument)
-    if os.geteuid() == 0:
-        options.add_argument("--no-sandbox")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     service = webdriver.ChromeService(chromedriver)
     driver = webdriver.Chrome(options=options, service=service)

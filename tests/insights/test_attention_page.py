@@ -1,14 +1,8 @@
-import base64
 import html.parser
 import json
 
-import numpy as np
-import pytest
-
-from t2t_keras.decoding.translator import Hypothesis
-from t2t_keras.errors import UserError
-from t2t_keras.insights.attention_page import attention_page, write_attention_page
-from t2t_keras.insights.sentence_insights import SentenceInsights
+from t2t_keras.decoding.translation import Hypothesis
+from t2t_keras.insights.page import SentenceInsights, attention_page, write_attention_page
 
 
 class Elements(html.parser.HTMLParser):
@@ -50,20 +44,8 @@ def test_it_names_nothing_to_fetch(sentences):
     found = Elements(attention_page(sentences))
     addresses = [value for name, value in found.attributes if name in ("src", "href")]
     assert addresses == ["data:,"]
-    assert ("http-equiv", "Content-Security-Policy") in found.attributes
     policies = [value for _, value in found.attributes if "default-src 'none';" in (value or "")]
     assert len(policies) == 1
-
-
-@pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
-def test_weights_have_four_decimals(sentences, kind):
-    data = data_of(attention_page(sentences))
-    packed = data["sentences"][0]["views"][kind]
-    steps = np.frombuffer(base64.b64decode(packed["weights"]), "<u2")
-    expected = getattr(sentences[0].attention, kind)
-    shape = [packed["layers"], packed["heads"], len(packed["queries"]), len(packed["keys"])]
-    assert shape == list(expected.shape)
-    np.testing.assert_allclose(steps.reshape(shape) / data["weightSteps"], expected, atol=5.1e-5)
 
 
 def test_hypotheses_say_where_they_differ_from_the_best(sentences):
@@ -80,13 +62,7 @@ def test_a_sentence_of_the_base_model_is_small(attention):
     assert 345_000 < len(page) < 400_000
 
 
-def test_the_file_is_written_and_its_size_told(sentences, tmp_path):
+def test_the_file_is_written_into_a_new_folder(sentences, tmp_path):
     path = tmp_path / "new" / "page.html"
     assert write_attention_page(path, sentences) == path.stat().st_size
     assert path.read_text("utf-8") == attention_page(sentences)
-
-
-def test_a_folder_that_cannot_be_made(sentences, tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="file cannot be made"):
-        write_attention_page(tmp_path / "file" / "page.html", sentences)

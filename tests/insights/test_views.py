@@ -1,12 +1,9 @@
+"""Which words stand at the ends of the weights, and how their pieces are shown."""
+
 import numpy as np
 import pytest
 
-from t2t_keras.insights.views import KINDS, attention_view
-
-
-def texts(pieces):
-    return [piece.text for piece in pieces]
-
+from t2t_keras.insights.views import END, START, ShownPiece, attention_view, shown_pieces
 
 SOURCE = ["two", "dogs", "play", "ing", ".", "</s>"]
 TARGET = ["zwei", "spielen", "de", "hunde", "</s>"]
@@ -22,12 +19,34 @@ TARGET = ["zwei", "spielen", "de", "hunde", "</s>"]
     ],
 )
 def test_words_stand_at_the_ends_of_the_weights(attention, kind, queries, keys):
-    weights = attention()
-    view = attention_view(weights, kind)
-    assert (texts(view.queries), texts(view.keys)) == (queries, keys)
-    np.testing.assert_array_equal(view.weights, getattr(weights, kind))
+    view = attention_view(attention(), kind)
+    shown = [[piece.text for piece in pieces] for pieces in (view.queries, view.keys)]
+    assert shown == [queries, keys]
+    np.testing.assert_array_equal(view.weights, getattr(attention(), kind))
     assert view.weights.shape == (3, 4, len(queries), len(keys))
 
 
-def test_all_kinds_are_told():
-    assert KINDS == ("encoder", "decoder", "cross")
+@pytest.mark.parametrize(
+    ("pieces", "shown"),
+    [
+        (
+            ["▁play", "ho", "use", "▁."],
+            [("play", False), ("ho", True), ("use", True), (".", False)],
+        ),
+        # Spaces that stand alone are seen.
+        (["d", "o", "▁", "a"], [("d", False), ("o", True), ("␣", False), ("a", True)]),
+        (["▁▁a"], [("␣a", False)]),
+        # What follows the start begins a word; a word spelled like the end is a word.
+        ([START, "d", "o"], [("start", False), ("d", False), ("o", True)]),
+        ([END, "▁a"], [("</s>", False), ("a", False)]),
+    ],
+)
+def test_pieces_of_a_word_are_joined(pieces, shown):
+    assert [(piece.text, piece.joined) for piece in shown_pieces(pieces)] == shown
+
+
+def test_the_start_and_the_last_end_are_special():
+    start, word, end = shown_pieces((START, END, END))
+    assert start == ShownPiece("start", joined=False, special=True)
+    assert not word.special
+    assert end == ShownPiece("</s>", joined=False, special=True)

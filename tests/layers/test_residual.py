@@ -1,8 +1,11 @@
+"""Residuals by their formula, and layer normalisation against Keras's own."""
+
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from t2t_keras.layers import Residual
+from t2t_keras.layers import LayerNormalization, Residual
 
 
 def expected_norm(x, gamma, beta):
@@ -13,46 +16,78 @@ def expected_norm(x, gamma, beta):
 
 # The epsilon of 1e-6 matters at the smallest scale: a variance of 1e-6.
 @pytest.mark.parametrize("scale", [1.0, 1e-3])
-def test_formula(randomised, random, scale):
-    layer = Residual()
+@pytest.mark.parametrize("pre_norm", [False, True])
+def test_formula(randomised, random, pre_norm, scale):
+    layer = Residual(pre_norm=pre_norm)
     layer.build((None, None, 8))
-    randomised(layer)
-    gamma, beta = (weight.numpy() for weight in layer.weights)
+    gamma, beta = (weight.numpy() for weight in randomised(layer).weights)
     x, y = random.normal(0, scale, size=(2, 2, 3, 8)).astype(np.float32)
-    expected = expected_norm(x.astype(float) + y, gamma, beta)
+    expected, read = x.astype(float) + y, layer.sublayer_input(x)
+    if pre_norm:
+        normalised = expected_norm(x.astype(float), gamma, beta)
+        np.testing.assert_allclose(read.numpy(), normalised, rtol=0, atol=1e-5)
+    else:
+        assert read is x
+        expected = expected_norm(expected, gamma, beta)
     np.testing.assert_allclose(layer(x, y).numpy(), expected, rtol=0, atol=1e-5)
-
-
-def test_pre_norm(randomised, random):
-    layer = Residual(pre_norm=True)
-    layer.build((None, None, 8))
-    randomised(layer)
-    gamma, beta = (weight.numpy() for weight in layer.weights)
-    x, y = random.normal(size=(2, 2, 3, 8)).astype(np.float32)
-    read = layer.sublayer_input(x).numpy()
-    np.testing.assert_allclose(read, expected_norm(x.astype(float), gamma, beta), atol=1e-5)
-    np.testing.assert_allclose(layer(x, y).numpy(), x + y, atol=1e-6)
-    # The paper's reads x itself.
-    assert Residual().sublayer_input(x) is x
+    found = layer.around(lambda read: read + y, x)
+    np.testing.assert_array_equal(found, layer(x, read + y))
 
 
 def test_dropout_is_on_the_sublayer_output_before_the_sum():
     layer = Residual(dropout=0.5)
     layer.build((None, 1000))
-    # The normalised sum takes three values only if 0 or twice the output is added to x.
+    # The normalised sum takes four values only if 0 or twice the output is added to x.
     x = np.where(np.arange(1000) < 500, 0.0, 10.0)[None].astype(np.float32)
     ones = np.ones_like(x)
-    values = np.unique(layer(x, ones, training=True).numpy().round(4))
+    values = np.unique(layer.around(lambda _: ones, x, training=True).numpy().round(4))
     assert len(values) == 4
     np.testing.assert_allclose((values[1] - values[0]) * 4, values[2] - values[1], rtol=0.01)
     assert len(np.unique(layer(x, ones).numpy().round(4))) == 2
 
 
-def test_layer_normalisation_is_in_float32():
+@pytest.fixture
+def layers(randomised):
+    """Returns a function that makes our layer normalisation and Keras's with the same weights."""
+
+    def make(**options):
+        ours = LayerNormalization(epsilon=1e-6, **options)
+        theirs = keras.layers.LayerNormalization(epsilon=1e-6, **options)
+        for layer in (ours, theirs):
+            layer.build((None, 8))
+        theirs.set_weights(randomised(ours).get_weights())
+        return ours, theirs
+
+    return make
+
+
+def value_and_gradients(layer, x):
+    """Of a sum in which every number counts differently."""
+    with tf.GradientTape() as tape:
+        given = tf.constant(x)
+        tape.watch(given)
+        output = layer(given)
+        factors = np.linspace(-1, 2, x.size, dtype=np.float32).reshape(x.shape)
+        total = tf.reduce_sum(tf.cast(output, tf.float32) * factors)
+    weights = [weight.value for weight in layer.trainable_variables]
+    return [output, *tape.gradient(total, [given, *weights])]
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-3])
+@pytest.mark.parametrize("shape", [(5, 8), (2, 3, 8), (0, 8)])
+def test_normalisation_and_its_gradients_are_those_of_keras(layers, random, shape, scale):
+    x = random.normal(0.5 * scale, scale, shape).astype(np.float32)
+    ours, theirs = layers(name="norm")
+    assert [weight.path for weight in ours.weights] == [weight.path for weight in theirs.weights]
+    for found, expected in zip(*(value_and_gradients(e, x) for e in (ours, theirs)), strict=True):
+        assert found.shape == expected.shape
+        largest = np.abs(expected).max(initial=0.0)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * max(largest, 1.0))
+
+
+def test_normalisation_in_half_precision_is_computed_in_float32(layers):
     # bfloat16 has 8 bits: the mean of these numbers and their squares are not among its values.
-    layer = Residual(dtype="mixed_bfloat16")
-    x = (100 + 0.5 * np.arange(32))[None].astype(np.float32)
-    result = keras.ops.cast(layer(x, np.zeros_like(x)), "float32").numpy()
-    expected = expected_norm(x.astype(float), 1, 0)
-    np.testing.assert_allclose(result, expected, rtol=2**-8)
-    assert {weight.dtype for weight in layer.weights} == {"float32"}
+    x = tf.cast((100 + 0.5 * np.arange(32)).reshape(4, 8), tf.bfloat16).numpy()
+    ours, theirs = layers(dtype="mixed_bfloat16")
+    np.testing.assert_array_equal(ours(x), theirs(x))
+    assert {weight.dtype for weight in ours.weights} == {"float32"}

@@ -10,8 +10,8 @@ VOCAB_SIZE = 11
 SHAPE = dict(num_layers=2, d_model=8, d_ff=12, num_heads=3, d_k=5, d_v=4)
 SOURCE_LENGTHS = (5, 3, 1)
 TARGET_LENGTHS = (2, 6, 4)
-# What a model can have that the paper's base model has not, one by one and all together. Sentences
-# are longer than the radius, and have more tokens than there are learned positions.
+# What the paper's base model does not have, one by one and all together. Sentences are longer than
+# the radius, and have more tokens than there are learned positions.
 OPTIONS = {
     "restricted": dict(self_attention_radius=1),
     "learned positions": dict(learned_positions=4),
@@ -47,9 +47,15 @@ def model(make_model):
     return make_model()
 
 
+@pytest.fixture(scope="session")
+def variants():
+    """The arguments of all kinds of models, by name."""
+    return VARIANTS
+
+
 @pytest.fixture(scope="session", params=VARIANTS)
 def variant(request):
-    """The arguments that make a model another one than the paper's base, one kind after another."""
+    """The arguments that make a model differ from the paper's base, one kind after another."""
     return VARIANTS[request.param]
 
 
@@ -79,7 +85,13 @@ def make_reference(numpy_transformer):
     )
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
+def reference(make_reference, weights_of, variant_model, variant):
+    """The NumPy counterpart of `variant_model`."""
+    return make_reference(weights_of(variant_model), **variant)
+
+
+@pytest.fixture(scope="session")
 def batch():
     """Three pairs of different lengths, padded with 0."""
     random = np.random.default_rng(1)
@@ -94,7 +106,7 @@ def batch():
     }
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def pairs(batch):
     """The pairs of the batch without padding."""
     return [

@@ -17,8 +17,8 @@ class NumpyTransformer:
       self_attention_radius: rho; encoder position i sees |i - j| <= rho, decoder position i sees
         i - rho <= j <= i; 0 = all, and all before it.
       learned_positions: rows of the two tables; later positions share the last; 0 = sinusoids.
-      parameter_attention_heads: h_p, of what replaces the feed-forward network; 0 = nothing does.
-      pre_norm: whether what a sub-layer reads and what a stack returns is normalised, not the sums.
+      parameter_attention_heads: h_p of the attention replacing the feed-forward network; 0 = none.
+      pre_norm: whether inputs of sub-layers and outputs of stacks are normalised, not the sums.
 
     Attributes:
       attention_weights: by path, [heads, queries, keys] of the last pair.
@@ -47,46 +47,26 @@ class NumpyTransformer:
         """Returns logits [target length, V] of one pair of unpadded id sequences."""
         matrix = self._weights["embedding/matrix"]
         memory = self.encode(source)
-        x = np.vstack([np.zeros(matrix.shape[1]), self._embed(target[:-1])])
-        x = x + self._positions("target", *x.shape)
-        for i in range(self._num_layers):
-            x = self._decoder_layer(f"decoder_{i}", x, memory)
-        return (self._norm("decoder_norm", x) if self._pre_norm else x) @ matrix.T
+        start = np.zeros((1, matrix.shape[1]))
+        x = np.vstack([start, self._embed(target[:-1])])
+        return self._run("decoder", x + self._positions("target", *x.shape), memory) @ matrix.T
 
     def encode(self, source):
         """Returns the encoder's output [source length, d_model] for one id sequence."""
         x = self._embed(source)
-        x = x + self._positions("source", *x.shape)
+        return self._run("encoder", x + self._positions("source", *x.shape))
+
+    def _run(self, side, x, memory=None):
+        near = self._neighbourhood(len(x), causal=memory is not None)
         for i in range(self._num_layers):
-            x = self._encoder_layer(f"encoder_{i}", x)
-        return self._norm("encoder_norm", x) if self._pre_norm else x
-
-    def _encoder_layer(self, layer, x):
-        near = self._neighbourhood(len(x), causal=False)
-        x = self._residual(
-            f"{layer}/residual_1",
-            x,
-            lambda y: self._attend(f"{layer}/self_attention", y, y, near),
-        )
-        return self._residual(
-            f"{layer}/residual_2", x, lambda y: self._feed_forward(f"{layer}/feed_forward", y)
-        )
-
-    def _decoder_layer(self, layer, x, memory):
-        near = self._neighbourhood(len(x), causal=True)
-        x = self._residual(
-            f"{layer}/residual_1",
-            x,
-            lambda y: self._attend(f"{layer}/self_attention", y, y, near),
-        )
-        x = self._residual(
-            f"{layer}/residual_2",
-            x,
-            lambda y: self._attend(f"{layer}/memory_attention", y, memory),
-        )
-        return self._residual(
-            f"{layer}/residual_3", x, lambda y: self._feed_forward(f"{layer}/feed_forward", y)
-        )
+            path = f"{side}_{i}"
+            sublayers = [lambda y, p=path: self._attend(f"{p}/self_attention", y, y, near)]
+            if memory is not None:
+                sublayers.append(lambda y, p=path: self._attend(f"{p}/memory_attention", y, memory))
+            sublayers.append(lambda y, p=path: self._feed_forward(f"{p}/feed_forward", y))
+            for number, sublayer in enumerate(sublayers, 1):
+                x = self._residual(f"{path}/residual_{number}", x, sublayer)
+        return self._norm(f"{side}_norm", x) if self._pre_norm else x
 
     def _embed(self, ids):
         matrix = self._weights["embedding/matrix"]
@@ -100,13 +80,13 @@ class NumpyTransformer:
         return np.stack([table[min(i, len(table) - 1)] for i in range(length)])
 
     def _neighbourhood(self, length, causal):
-        legal = np.zeros((length, length), bool)
+        visible = np.zeros((length, length), bool)
         for i in range(length):
             for j in range(i + 1 if causal else length):
-                legal[i, j] = not self._radius or abs(i - j) <= self._radius
-        return legal
+                visible[i, j] = not self._radius or abs(i - j) <= self._radius
+        return visible
 
-    def _attend(self, path, query, memory, legal=None):
+    def _attend(self, path, query, memory, visible=None):
         w_q, w_k, w_v = (
             np.split(self._weights[f"{path}/{name}"], self._num_heads, axis=1)
             for name in ("query", "key", "value")
@@ -114,7 +94,7 @@ class NumpyTransformer:
         heads, weights = [], []
         for head in range(self._num_heads):
             q, k, v = query @ w_q[head], memory @ w_k[head], memory @ w_v[head]
-            attended, weights_of_head = attention(q, k, v, legal)
+            attended, weights_of_head = attention(q, k, v, visible)
             heads.append(attended)
             weights.append(weights_of_head)
         self.attention_weights[path] = np.array(weights)
@@ -151,11 +131,11 @@ class NumpyTransformer:
         return normalised * self._weights[f"{path}/gamma"] + self._weights[f"{path}/beta"]
 
 
-def attention(q, k, v, legal=None):
-    """softmax(q k^T / sqrt(d_k)) v of one head, over legal keys [queries, keys]; the softmax."""
+def attention(q, k, v, visible=None):
+    """softmax(q k^T / sqrt(d_k)) v of one head, over visible keys [queries, keys]; the softmax."""
     scores = q @ k.T / np.sqrt(k.shape[1])
-    if legal is not None:
-        scores = np.where(legal, scores, -np.inf)
+    if visible is not None:
+        scores = np.where(visible, scores, -np.inf)
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))
     weights = weights / weights.sum(axis=1, keepdims=True)
     return weights @ v, weights

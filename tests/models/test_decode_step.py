@@ -1,16 +1,13 @@
-"""Decoding one position after the other, with kept keys and values, is the same as all at once."""
+"""Decoding one position after the other, with a cache, is the same as all at once."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-# Float32, and what bfloat16 rounds to with logits of a few units.
-TOLERANCES = [("float32", 1e-5), ("mixed_bfloat16", 0.2)]
-
 
 def steps(model, source, target, step=None):
     """Returns the logits of every position [batch, length, V] and the last cache."""
-    cache = model.start_cache(*model.encode(source), room=target.shape[1])
+    cache = model.start_cache(*model.encode(source), block_size=target.shape[1])
     logits = []
     for index in range(target.shape[1]):
         # At index 0 the token before is ignored, whatever it is.
@@ -20,65 +17,52 @@ def steps(model, source, target, step=None):
     return np.stack(logits, axis=1), cache
 
 
-@pytest.mark.parametrize(("policy", "tolerance"), TOLERANCES)
-def test_steps_give_the_logits_of_known_targets(make_model, variant, batch, policy, tolerance):
-    model = make_model(dtype=policy, **variant)
+def test_steps_give_the_logits_of_known_targets(variant_model, batch):
+    logits, _ = steps(variant_model, batch["source"], batch["target"])
+    real = batch["target"] != 0
+    expected = variant_model(batch).numpy()
+    np.testing.assert_allclose(logits[real], expected[real], rtol=0, atol=1e-5)
+
+
+def test_steps_in_half_precision(make_model, variants, batch):
+    model = make_model(dtype="mixed_bfloat16", **variants["every option"])
     logits, _ = steps(model, batch["source"], batch["target"])
     assert logits.dtype == np.float32
     real = batch["target"] != 0
-    expected = model(batch).numpy()
-    np.testing.assert_allclose(logits[real], expected[real], rtol=0, atol=tolerance)
+    # What bfloat16 rounds to with logits of a few units.
+    np.testing.assert_allclose(logits[real], model(batch).numpy()[real], rtol=0, atol=0.2)
 
 
 @pytest.mark.parametrize("variant", ["base", "every option"], indirect=True)
 def test_steps_in_a_graph(variant_model, batch):
     # As in a loop over positions: the index and the lengths are known only when it runs.
-    def unknown_lengths(cache):
-        def spec(tensor, axes):
-            shape = [None if axis in axes else size for axis, size in enumerate(tensor.shape)]
-            return tf.TensorSpec(shape, tensor.dtype)
-
-        of_keys = {
-            name: tf.nest.map_structure(lambda t: spec(t, (0, 2)), cache[name])
-            for name in ("memory", "past", "recent")
-        }
-        fixed = {"projection": spec(cache["projection"], ())}
-        return {**of_keys, **fixed, "memory_mask": spec(cache["memory_mask"], (0, 3))}
-
     source, target = batch["source"], batch["target"]
-    cache = variant_model.start_cache(*variant_model.encode(source), room=target.shape[1])
+    cache = variant_model.start_cache(*variant_model.encode(source), block_size=target.shape[1])
+    unknown = dict(memory=(0, 2), past=(0, 2), recent=(0, 2), memory_mask=(0, 3), projection=())
+
+    def spec(tensor, axes):
+        shape = [None if axis in axes else size for axis, size in enumerate(tensor.shape)]
+        return tf.TensorSpec(shape, tensor.dtype)
+
+    of_cache = {
+        name: tf.nest.map_structure(lambda t, axes=axes: spec(t, axes), cache[name])
+        for name, axes in unknown.items()
+    }
     compiled = tf.function(
         variant_model.decode_step,
-        input_signature=[
-            tf.TensorSpec([None, 1], tf.int32),
-            tf.TensorSpec([], tf.int32),
-            unknown_lengths(cache),
-        ],
+        input_signature=[tf.TensorSpec([None, 1], tf.int32), tf.TensorSpec([], tf.int32), of_cache],
     )
     logits, _ = steps(
         variant_model,
         source,
         target,
-        lambda previous, index, cache: compiled(previous, tf.constant(index), cache),
+        lambda token, i, cache: compiled(token, tf.constant(i), cache),
     )
     real = target != 0
     np.testing.assert_allclose(logits[real], variant_model(batch).numpy()[real], rtol=0, atol=1e-5)
 
 
-def test_what_the_cache_holds(model, batch):
-    def shapes(part):
-        return [{name: kept.shape for name, kept in layer.items()} for layer in cache[part]]
-
-    encoded = model.encode(batch["source"])
-    cache = model.start_cache(*encoded, room=4, hypotheses=2)
-    assert shapes("past") == [{"key": (3, 3, 0, 5), "value": (3, 3, 0, 4)}] * 2
-    assert shapes("recent") == [{"key": (3, 3, 8, 5), "value": (3, 3, 8, 4)}] * 2
-    assert shapes("memory") == [{"key": (3, 3, 5, 5), "value": (3, 3, 5, 4)}] * 2
-    _, last = steps(model, batch["source"], batch["target"][:, :4])
-    for kept, first in zip(last["memory"], cache["memory"], strict=True):
-        np.testing.assert_array_equal(kept["key"], first["key"])
-
-
+@pytest.mark.parametrize("variant", ["base", "every option"], indirect=True)
 def test_hypotheses_side_by_side(variant_model, batch):
     """Two targets of one source at once give what each gives alone."""
     source = batch["source"][[0, 0]]
@@ -93,19 +77,19 @@ def test_hypotheses_side_by_side(variant_model, batch):
 
 
 def test_a_hypothesis_takes_over_the_past_of_another(model, batch):
-    """As in beam search, where only the table of legal slots tells who continues whom."""
+    """As in beam search, where only the table of valid slots tells who continues whom."""
     source, targets = batch["source"][:1], batch["target"][:, :4]
     own = np.arange(8) % 2 == np.arange(2)[:, None]  # [hypotheses, slots]
     results = []
     for order in ([0, 1], [1, 1]):
-        cache = model.start_cache(*model.encode(source), room=4, hypotheses=2)
-        legal = own & (np.arange(8) // 2 < 3)
+        cache = model.start_cache(*model.encode(source), block_size=4, hypotheses=2)
+        valid_slots = own & (np.arange(8) // 2 < 3)
         for index in range(3):
             previous = targets[None, :2, max(index - 1, 0)]
             _, cache = model.decode_step(previous, index, cache)
-        legal = legal[order] | (own & (np.arange(8) // 2 == 3))
+        valid_slots = valid_slots[order] | (own & (np.arange(8) // 2 == 3))
         previous = targets[None, order, 2]
-        logits, _ = model.decode_step(previous, 3, cache, legal=legal[None])
+        logits, _ = model.decode_step(previous, 3, cache, valid_slots=valid_slots[None])
         results.append(logits.numpy()[0])
     straight, taken = results
     np.testing.assert_allclose(taken, straight[[1, 1]], atol=1e-5)

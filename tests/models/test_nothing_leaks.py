@@ -44,19 +44,6 @@ def test_the_neighbour_sentences(variant_model, batch):
             assert np.abs(after - before)[others].max() > 1e-3
 
 
-def test_what_is_embedded_at_padded_positions(variant_model, batch):
-    real = batch["target"] != 0
-    before = variant_model(batch).numpy()[real]
-    matrix = variant_model.embedding.matrix
-    kept = matrix.numpy()
-    matrix.assign(np.where(np.arange(11)[:, None] == 0, 50.0 - kept, kept))
-    after = variant_model(batch).numpy()[real]
-    matrix.assign(kept)
-    # The padding's own logit is the one that the row makes.
-    np.testing.assert_array_equal(after[:, 1:], before[:, 1:])
-    assert np.abs(after - before)[:, 0].min() > 1e-3
-
-
 def test_memory_at_padded_positions(variant_model, batch):
     memory, mask = (x.numpy() for x in variant_model.encode(batch["source"]))
     real = batch["target"] != 0
@@ -67,30 +54,6 @@ def test_memory_at_padded_positions(variant_model, batch):
     ):
         after = variant_model.decode(batch["target"], changed.astype(np.float32), mask).numpy()
         assert (after == before)[real].all() == same
-
-
-def test_more_padding(variant_model, batch):
-    longer = {side: np.pad(ids, [(0, 0), (0, 20)]) for side, ids in batch.items()}
-    length = batch["target"].shape[1]
-    real = batch["target"] != 0
-    np.testing.assert_allclose(
-        variant_model(longer).numpy()[:, :length][real],
-        variant_model(batch).numpy()[real],
-        rtol=0,
-        atol=1e-5,
-    )
-
-
-def test_the_neighbours_in_cached_decoding(variant_model, batch):
-    def last_of_row_0(source, target):
-        cache = variant_model.start_cache(*variant_model.encode(source), room=4)
-        for index in range(4):
-            logits, cache = variant_model.decode_step(target[:, index, None], index, cache)
-        return logits.numpy()[0]
-
-    others = np.array([[False], [True], [True]])
-    changed = [np.where(others, other_ids(ids), ids) for ids in batch.values()]
-    np.testing.assert_array_equal(last_of_row_0(*changed), last_of_row_0(*batch.values()))
 
 
 def test_a_radius_is_as_far_as_each_layer_sees(make_model):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_keras.training.losses import token_sums
+from t2t_keras.training.optimizer import token_sums
 
 DROPOUT = dict(dropout=0.3, attention_dropout=0.2, relu_dropout=0.1)
 

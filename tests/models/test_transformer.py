@@ -4,43 +4,27 @@ import pytest
 import tensorflow as tf
 
 from t2t_keras import registry
-from t2t_keras.layers.attention_record import recorded_attention
+from t2t_keras.layers.scaled_dot_product import recorded_attention
 from t2t_keras.models.transformer import Transformer
 
 
-def test_logits_are_the_paper_s(variant_model, variant, make_reference, weights_of, batch, pairs):
+def test_logits_and_memory_are_the_paper_s(variant_model, reference, batch, pairs):
     # The reference reads each pair alone and without padding, so padding and neighbours have no
     # influence either.
-    reference = make_reference(weights_of(variant_model), **variant)
-    logits = variant_model(batch).numpy()
+    logits, (memory, mask) = variant_model(batch).numpy(), variant_model.encode(batch["source"])
+    packed = variant_model(batch, packed=True)
     assert logits.shape == (3, 6, 11)
-    for ours, (source, target) in zip(logits, pairs, strict=True):
-        expected = reference.logits(source, target)
-        assert np.abs(expected).max() > 1
-        np.testing.assert_allclose(ours[: len(target)], expected, rtol=0, atol=1e-5)
-
-
-def test_packed_logits_are_the_paper_s(
-    variant_model, variant, make_reference, weights_of, batch, pairs
-):
-    reference = make_reference(weights_of(variant_model), **variant)
-    expected = np.concatenate([reference.logits(source, target) for source, target in pairs])
-    logits = variant_model(batch, packed=True)
-    np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-5)
-
-
-def test_memory_is_the_paper_s(variant_model, variant, make_reference, weights_of, batch, pairs):
-    reference = make_reference(weights_of(variant_model), **variant)
-    memory, mask = variant_model.encode(batch["source"])
     np.testing.assert_array_equal(mask, batch["source"] != 0)
-    for ours, (source, _) in zip(memory.numpy(), pairs, strict=True):
-        np.testing.assert_allclose(ours[: len(source)], reference.encode(source), atol=1e-5)
+    expected = [reference.logits(source, target) for source, target in pairs]
+    np.testing.assert_allclose(packed, np.concatenate(expected), rtol=0, atol=1e-5)
+    for row, (source, target) in enumerate(pairs):
+        assert np.abs(expected[row]).max() > 1
+        np.testing.assert_allclose(logits[row, : len(target)], expected[row], rtol=0, atol=1e-5)
+        encoded = reference.encode(source)
+        np.testing.assert_allclose(memory[row, : len(source)], encoded, rtol=0, atol=1e-5)
 
 
-def test_attention_weights_are_the_paper_s(
-    variant_model, variant, make_reference, weights_of, batch, pairs
-):
-    reference = make_reference(weights_of(variant_model), **variant)
+def test_attention_weights_are_the_paper_s(variant_model, reference, batch, pairs):
     found = variant_model.attention_weights(batch)
     attentions = {
         "encoder": ("encoder", "self_attention", 0, 0),
@@ -50,12 +34,11 @@ def test_attention_weights_are_the_paper_s(
     for row, pair in enumerate(pairs):
         reference.logits(*pair)
         for kind, (side, attention, queries, keys) in attentions.items():
-            ours = found[kind][row].numpy()
-            for i, layer in enumerate(ours):
+            for i, layer in enumerate(found[kind][row].numpy()):
                 expected = reference.attention_weights[f"{side}_{i}/{attention}"]
-                real = layer[:, : len(pair[queries]), : len(pair[keys])]
-                np.testing.assert_allclose(real, expected, atol=1e-5)
-                assert np.abs(layer[:, : len(pair[queries]), len(pair[keys]) :]).max(initial=0) == 0
+                real = layer[:, : len(pair[queries])]
+                np.testing.assert_allclose(real[..., : len(pair[keys])], expected, atol=1e-5)
+                assert np.abs(real[..., len(pair[keys]) :]).max(initial=0) == 0
 
 
 def test_attention_weights_where_padding_is_left_out(model, batch):
@@ -72,7 +55,7 @@ def test_attention_weights_where_padding_is_left_out(model, batch):
 def test_the_reference_reads_every_weight(
     variant_model, variant, make_reference, weights_of, pairs
 ):
-    # Else a weight that the model does not use would go unnoticed.
+    # Otherwise a weight that the model does not use would go unnoticed.
     source, target = pairs[0]
     weights = weights_of(variant_model)
     before = make_reference(weights, **variant).logits(source, target)
@@ -125,11 +108,6 @@ def test_dropout_is_where_the_paper_has_it(make_model):
     assert sorted(calls) == [0.0625] * 2 + [0.125] * 3 + [0.25] * 7
 
 
-def test_embeddings_are_shared_three_ways(model):
-    of_vocabulary = [v.path for v in model.trainable_variables if 11 in v.shape]
-    assert of_vocabulary == ["transformer/embedding/matrix"]
-
-
 def test_initial_weights():
     model = Transformer(500, num_layers=1, d_model=32, d_ff=64, num_heads=2, d_k=12, d_v=20)
     model.build()
@@ -137,7 +115,7 @@ def test_initial_weights():
         values = variable.numpy()
         name = variable.path.rpartition("/")[2]
         if name == "matrix":
-            # N(0, d_model^-0.5), as in the lineage; 16,000 draws.
+            # N(0, d_model^-0.5), as in tensor2tensor; 16,000 draws.
             assert abs(values.mean()) < 0.01
             assert values.std() == pytest.approx(32**-0.5, rel=0.03)
             assert (np.abs(values) > 2 * 32**-0.5).mean() == pytest.approx(0.0455, abs=0.01)
@@ -159,38 +137,26 @@ def test_from_hparams():
     del changes["compute_dtype"]
     config = model.get_config()
     assert {name: config[name] for name in changes} == changes
-    assert (config["d_v"], config["vocab_size"], model.built) == (5, 13, True)
+    assert (model.config.head_widths(), config["vocab_size"], model.built) == ((3, 5), 13, True)
     assert registry.model("transformer") is Transformer
 
 
-def test_config_round_trip(model):
-    copy = Transformer.from_config(model.get_config())
-    copy.build()
+def test_saved_and_loaded(model, batch, tmp_path):
+    inputs = {side: keras.Input((None,), dtype="int32", name=side) for side in batch}
+    logits = model(inputs)
+    assert logits.shape == model.compute_output_shape(dict.fromkeys(batch, (None, None)))
+    whole = keras.Model(inputs, keras.layers.Softmax()(logits))
+    whole.save(tmp_path / "whole.keras")
+    loaded = keras.models.load_model(tmp_path / "whole.keras")
+    np.testing.assert_allclose(loaded(batch), keras.ops.softmax(model(batch)), atol=1e-6)
+    copy = loaded.get_layer("transformer")
+    assert isinstance(copy, Transformer)
     assert copy.get_config() == model.get_config()
     ours, theirs = ([(v.path, v.shape) for v in each.trainable_variables] for each in (copy, model))
     assert ours == theirs
-
-
-def test_saved_and_loaded(model, batch, tmp_path):
-    model.save(tmp_path / "model.keras")
-    copy = keras.models.load_model(tmp_path / "model.keras")
-    assert isinstance(copy, Transformer)
+    # Source, target and softmax share one matrix (section 3.4).
+    assert [path for path, shape in ours if 11 in shape] == ["transformer/embedding/matrix"]
     np.testing.assert_array_equal(copy(batch).numpy(), model(batch).numpy())
-
-
-def test_part_of_a_functional_model(model, batch, tmp_path):
-    inputs = {side: keras.Input((None,), dtype="int32", name=side) for side in batch}
-    logits = model(inputs)
-    assert logits.shape == (None, None, 11)
-    whole = keras.Model(inputs, keras.layers.Softmax()(logits))
-    whole.save(tmp_path / "whole.keras")
-    copy = keras.models.load_model(tmp_path / "whole.keras")
-    expected = keras.ops.softmax(model(batch)).numpy()
-    np.testing.assert_allclose(copy(batch).numpy(), expected, atol=1e-6)
-
-
-def test_output_shape(model):
-    assert model.compute_output_shape({"source": (3, 5), "target": (3, 6)}) == (3, 6, 11)
 
 
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])

@@ -45,27 +45,6 @@ def sgml(language, corpus, count, kind):
     return (head + "".join(docs) + f"</{root}>\n").encode()
 
 
-def odd_sgml(language, corpus, count, kind):
-    """The same as `sgml`, with what test sets of other years have: it is no XML."""
-    first, second, third, *rest = (
-        line.replace('"', "&quot;") for line in lines(language, corpus, count)
-    )
-    segments = [
-        f"<hl>\n<seg id=1> {first} </seg>\n</hl>\n<p>\n",
-        f'<SEG ID="2">{second.replace("&", "&amp;", 1)}</SEG><seg id="3">{third}</seg>\n',
-        *(
-            f"<seg\n id='{n}' >{line.replace(' ', chr(10), 1)}\n</seg>\n"
-            for n, line in enumerate(rest, 4)
-        ),
-    ]
-    return (
-        '<?xml version="1.0" encoding="UTF-8"?>\n'
-        '<!DOCTYPE mteval SYSTEM "ftp://jaguar.ncsl.nist.gov/mt/resources/mteval-xml-v1.3.dtd">\n'
-        f"<{kind.upper()}SET setid={corpus} srclang=any>\n<DOC docid=1>\n"
-        f"{''.join(segments)}</p>\n</DOC>\n</{kind.upper()}SET>\n"
-    ).encode()
-
-
 def archive(path, members):
     with tarfile.open(path, "w" if path.suffix == ".tar" else "w:gz") as file:
         for name, content in members.items():
@@ -79,63 +58,51 @@ def corpus(stem, other, count, folder="training/"):
     return {f"{folder}{stem}.{other}-en.{code}": plain(code, stem, count) for code in (other, "en")}
 
 
-def newstest2014(edition, folder, other, markup=sgml):
+def newstest2014(edition, folder, other):
     """Both directions of newstest2014, as members; that to English was never filtered."""
     members = {}
     for kinds, text in ((("src", "ref"), edition), (("ref", "src"), "full")):
         for kind, code in zip(kinds, ("en", other), strict=True):
             name = f"{folder}newstest2014-{other}en-{kind}.{code}.sgm"
-            members[name] = markup(code, text, TEST_LINES[text], kind)
+            members[name] = sgml(code, text, TEST_LINES[text], kind)
     return members
 
 
-def write_archives(tmp_dir, dev_in_sgml=False, markup=sgml):
+def write_archives(tmp_dir, dev_in_sgml=False):
     """Writes the archives of both tasks."""
     tmp_dir.mkdir(exist_ok=True)
-    archive(
-        tmp_dir / "training-parallel-europarl-v7.tgz",
-        {
+    giga, count = "giga-fren.release2.fixed", TEST_LINES["newstest2013"]
+    dev = {"dev/newstest2012.en": b"another year\n"}
+    for code in ("de", "en", "fr"):
+        for kind in ("src", "ref"):
+            name = f"dev/newstest2013-{kind}.{code}.sgm"
+            dev[name] = sgml(code, "newstest2013", count, kind)
+        if not dev_in_sgml:
+            dev[f"dev/newstest2013.{code}"] = plain(code, "newstest2013", count)
+    for name, members in {
+        "training-parallel-europarl-v7.tgz": {
             "training/europarl-v7.cs-en.cs": b"jen jeden\n",
             **corpus("europarl-v7", "de", 120),
             **corpus("europarl-v7", "fr", 110),
         },
-    )
-    archive(
-        tmp_dir / "training-parallel-commoncrawl.tgz",
-        {
+        "training-parallel-commoncrawl.tgz": {
             **corpus("commoncrawl", "de", 60, folder=""),
             "commoncrawl.de-en.annotation": b"note\n" * 60,
             **corpus("commoncrawl", "fr", 50, folder=""),
         },
-    )
-    archive(
-        tmp_dir / "training-parallel-nc-v9.tgz",
-        {
+        "training-parallel-nc-v9.tgz": {
             **corpus("news-commentary-v9", "de", 40),
             **corpus("news-commentary-v9", "fr", 30),
         },
-    )
-    archive(tmp_dir / "training-parallel-un.tgz", corpus("undoc.2000", "fr", 35, folder="un/"))
-    stem = "giga-fren.release2.fixed"
-    archive(
-        tmp_dir / "training-giga-fren.tar",
-        {f"{stem}.{code}.gz": gzip.compress(plain(code, stem, 45)) for code in ("en", "fr")},
-    )
-    count = TEST_LINES["newstest2013"]
-    dev = {}
-    for code in ("de", "en", "fr"):
-        for kind in ("src", "ref"):
-            name = f"dev/newstest2013-{kind}.{code}.sgm"
-            dev[name] = markup(code, "newstest2013", count, kind)
-        if not dev_in_sgml:
-            dev[f"dev/newstest2013.{code}"] = plain(code, "newstest2013", count)
-    archive(
-        tmp_dir / "dev.tgz",
-        {
-            "dev/newstest2012.en": b"another year\n",
-            **dev,
-            **newstest2014("full", "dev/", "de", markup),
-            **newstest2014("full", "dev/", "fr", markup),
+        "training-parallel-un.tgz": corpus("undoc.2000", "fr", 35, folder="un/"),
+        "training-giga-fren.tar": {
+            f"{giga}.{code}.gz": gzip.compress(plain(code, giga, 45)) for code in ("en", "fr")
         },
-    )
-    archive(tmp_dir / "test-filtered.tgz", newstest2014("filtered", "test/", "de", markup))
+        "dev.tgz": {
+            **dev,
+            **newstest2014("full", "dev/", "de"),
+            **newstest2014("full", "dev/", "fr"),
+        },
+        "test-filtered.tgz": newstest2014("filtered", "test/", "de"),
+    }.items():
+        archive(tmp_dir / name, members)

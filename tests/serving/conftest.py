@@ -1,20 +1,21 @@
-"""An export, and a process that serves it as TensorFlow Serving does."""
+"""A small translator, its export, a server of it and the clients."""
 
-import json
-import shutil
-import subprocess
-import sys
-from pathlib import Path
+import contextlib
 
 import keras
 import pytest
+from tensorflow.core.protobuf import saved_model_pb2
 
-from t2t_keras.data.tokenizer import Tokenizer
+from t2t_keras import registry
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.models.transformer import Transformer
-from t2t_keras.serving.export import export
-from t2t_keras.serving.loaded import load_export
+from t2t_keras.serving.client.endpoint import Endpoint
+from t2t_keras.serving.client.grpc import GrpcClient
+from t2t_keras.serving.client.rest import RestClient
+from t2t_keras.serving.export.export import export
+from t2t_keras.serving.export.load import load_export
+from t2t_keras.text.tokenizer import Tokenizer
 
 LINES = [
     "The small dog sleeps.",
@@ -26,6 +27,19 @@ LINES = [
     "\u3000\u00a0",
     "e\u0301 \x01 control",
 ]
+# Every variation of Table 3, and restricted attention, in one model.
+VARIED = dict(
+    num_layers=1,
+    d_model=16,
+    d_ff=16,
+    num_heads=2,
+    d_k=4,
+    d_v=6,
+    self_attention_radius=2,
+    learned_positions=64,
+    parameter_attention_heads=2,
+    pre_norm=True,
+)
 
 
 @pytest.fixture(scope="session")
@@ -35,24 +49,34 @@ def lines():
 
 
 @pytest.fixture(scope="session")
-def small_translator():
-    """small_translator(tokenizer, model_options=None, **config): random weights, varied text."""
+def real_lines(root):
+    """Sentences, of real text where it is, else of a grammar."""
+    file = root.parent / "shared" / "data" / "multi30k" / "val.en"
+    if file.exists():
+        return file.read_text("utf-8").split("\n")[:60]
+    return [source for source, _ in registry.problem("translate_ende_toy").examples("dev")][:60]
 
-    def small_translator(tokenizer, model_options=None, **config):
+
+@pytest.fixture(scope="session")
+def small_translator(real_lines):
+    """small_translator(**model_options): random weights, varied text; long lines are cut."""
+    text = [line for line in LINES if line.strip()] * 20 + real_lines
+    tokenizer = Tokenizer.train(text, vocab_size=500)
+    config = DecodeConfig(beam_size=3, extra_length=3, max_input_length=24)
+
+    def small_translator(**model_options):
         keras.utils.set_random_seed(3)
-        options = dict(num_layers=1, d_model=16, d_ff=16, num_heads=2) | (model_options or {})
-        model = Transformer(tokenizer.vocab_size, **options)
+        model = Transformer(tokenizer.vocab_size, **VARIED, **model_options)
         model.build()
         model.embedding.matrix.assign(3.0 * model.embedding.matrix.numpy())
-        return Translator(model, tokenizer, DecodeConfig(**config))
+        return Translator(model, tokenizer, config)
 
     return small_translator
 
 
 @pytest.fixture(scope="session")
 def translator(small_translator):
-    tokenizer = Tokenizer.train([line for line in LINES if line.strip()] * 20, vocab_size=330)
-    return small_translator(tokenizer, beam_size=3, extra_length=3)
+    return small_translator()
 
 
 @pytest.fixture(scope="session")
@@ -62,43 +86,42 @@ def exported(translator, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def loaded(exported):
-    return load_export(exported)
+    return load_export(exported, warm_up=True)
 
 
 @pytest.fixture(scope="session")
-def certificates(tmp_path_factory):
-    """Folder with server.pem, client.pem (each signed by itself) and their keys."""
-    openssl = shutil.which("openssl")
-    if not openssl:
-        return None
-    folder = tmp_path_factory.mktemp("certificates")
-    for name in ("server", "client"):
-        command = [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
-        command += ["-nodes", "-days", "2", "-subj", f"/CN={name}"]
-        command += ["-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"]
-        command += ["-keyout", folder / f"{name}.key", "-out", folder / f"{name}.pem"]
-        subprocess.run(command, check=True, capture_output=True)
-    return folder
+def graph(exported):
+    """The MetaGraphDef of the export."""
+    content = (exported / "saved_model.pb").read_bytes()
+    (graph,) = saved_model_pb2.SavedModel.FromString(content).meta_graphs
+    return graph
 
 
 @pytest.fixture(scope="session")
-def server(exported, certificates):
-    """The ports of a server that serves the export as "translate"."""
-    command = [
-        sys.executable,
-        Path(__file__).with_name("stand_in_server.py"),
-        exported,
-        "translate",
-    ]
-    if certificates:
-        tls = [str(certificates / name) for name in ("server.pem", "server.key")]
-        command += [f"--tls={','.join(tls)}", f"--client_ca={certificates / 'client.pem'}"]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    try:
-        line = process.stdout.readline()
-        assert line, f"the server ended with status {process.wait()}"
-        yield json.loads(line)
-    finally:
-        process.stdin.close()
-        process.wait(timeout=30)
-        process.stdout.close()
+def stand_in(load_module, root):
+    return load_module(root / "tests" / "serving" / "stand_in_server.py")
+
+
+@pytest.fixture(scope="session")
+def export_server(exported, stand_in):
+    """The ports of a stand-in for TensorFlow Serving that serves the export as "translate"."""
+    with stand_in.serve(stand_in.Model(exported, "translate")) as ports:
+        yield ports
+
+
+@pytest.fixture(params=["grpc", "rest"])
+def protocol(request):
+    return request.param
+
+
+@pytest.fixture
+def connect(protocol):
+    """connect(address, **of Endpoint): a client, closed with the test."""
+    with contextlib.ExitStack() as stack:
+
+        def connect(address, **settings):
+            endpoint = Endpoint(address, **{"name": "ende", "timeout": 20.0, **settings})
+            client = {"grpc": GrpcClient, "rest": RestClient}[protocol](endpoint)
+            return stack.enter_context(contextlib.closing(client))
+
+        yield connect

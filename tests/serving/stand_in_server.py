@@ -1,55 +1,33 @@
-"""A stand-in for TensorFlow Serving: its gRPC and REST interfaces over a bare SavedModel.
+"""Stand-ins for TensorFlow Serving: its gRPC and REST interfaces over a bare SavedModel.
 
-A process of its own, with TensorFlow, TensorFlow Text and the official messages; nothing of the
-package under test is imported. What it refuses it refuses with the codes and texts of TensorFlow
-Serving (servables/tensorflow/predict_util.cc, model_servers/http_rest_api_handler.cc,
-util/json_tensor.cc).
+They use TensorFlow, TensorFlow Text and the official messages, nothing of the package under test,
+and refuse with the codes and texts of TensorFlow Serving (servables/tensorflow/predict_util.cc,
+model_servers/http_rest_api_handler.cc, util/json_tensor.cc).
 
-    python stand_in_server.py MODEL_DIR NAME [--tls=CERTIFICATE,KEY] [--client_ca=CERTIFICATE]
+    python stand_in_server.py MODEL_DIR NAME WORKERS
 
-prints one line of JSON, {"grpc": port, "rest": port, "grpc_tls": port, ...}, when it serves, and
-ends when its standard input does. A request asks for faults in its metadata or headers:
-
-    x-fail: KEY:N:CODE   the first N requests with this KEY fail with the gRPC status CODE
-    x-delay: SECONDS     the answer takes so long
-    x-answer: TEXT       the answer is this text, whatever was asked
+prints {"grpc": port, "rest": port} when it serves, and ends when its standard input does.
 """
 
-import argparse
-import collections
 import concurrent.futures
+import contextlib
 import http.server
 import json
-import os
 import ssl
 import sys
 import threading
-import time
 from pathlib import Path
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import grpc
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 - gives TensorFlow the operators of the vocabulary
-from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
-from tensorflow_serving.apis import (
-    get_model_metadata_pb2,
-    predict_pb2,
-    prediction_log_pb2,
-    prediction_service_pb2_grpc,
-)
+from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
-CODES = {code.value[0]: code for code in grpc.StatusCode}
-# What TensorFlow Serving makes of a status in HTTP; everything else is 500.
-HTTP_STATUS = {
-    "INVALID_ARGUMENT": 400,
-    "NOT_FOUND": 404,
-    "FAILED_PRECONDITION": 412,
-    "RESOURCE_EXHAUSTED": 429,
-    "UNAVAILABLE": 503,
-    "DEADLINE_EXCEEDED": 504,
-}
+CODES = {code.value[0]: code.name for code in grpc.StatusCode}
+# TensorFlow Serving's status in HTTP; every other one is 500.
+HTTP_STATUS = {"INVALID_ARGUMENT": 400, "NOT_FOUND": 404, "FAILED_PRECONDITION": 412}
+HTTP_STATUS |= {"RESOURCE_EXHAUSTED": 429, "UNAVAILABLE": 503}
 
 
 class RefusedError(Exception):
@@ -64,214 +42,124 @@ class Model:
     """A version of a model, as TensorFlow Serving holds it."""
 
     def __init__(self, model_dir: Path, name: str):
-        self.name, self.version = name, int(model_dir.name)
+        self.spec = (name, int(model_dir.name))
         self._loaded = tf.saved_model.load(str(model_dir))
         content = (model_dir / "saved_model.pb").read_bytes()
         (graph,) = saved_model_pb2.SavedModel.FromString(content).meta_graphs
-        self.signatures = {
-            key: signature
-            for key, signature in graph.signature_def.items()
-            if not key.startswith("__")
-        }
-        warmup = model_dir / "assets.extra" / "tf_serving_warmup_requests"
-        if warmup.exists():
-            for record in tf.data.TFRecordDataset(str(warmup)).as_numpy_iterator():
-                log = prediction_log_pb2.PredictionLog.FromString(record)
-                request = log.predict_log.request
-                request.model_spec.name = name
-                self.predict(request)
+        self._signatures = graph.signature_def
 
-    def predict(self, request, for_rest: bool = False) -> dict[str, tf.Tensor]:
-        """Returns the outputs, or raises `RefusedError`."""
+    def warm_up(self, model_dir: Path):
+        """Runs the requests in the export, as TensorFlow Serving does."""
+        path = model_dir / "assets.extra" / "tf_serving_warmup_requests"
+        for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
+            self(prediction_log_pb2.PredictionLog.FromString(record).predict_log.request)
+
+    def __call__(self, request, metadata=None, for_rest=False):
+        """Returns a PredictResponse, or raises `RefusedError`."""
         spec = request.model_spec
-        self.check_found(spec)
+        version = spec.version.value if spec.HasField("version") else self.spec[1]
+        if (spec.name, version) != self.spec:
+            raise RefusedError("NOT_FOUND", f"Servable not found for request: {spec.name}")
         key = spec.signature_name or "serving_default"
-        if key not in self.signatures:
-            raise RefusedError("FAILED_PRECONDITION", f'Serving signature key "{key}" not found.')
-        signature = self.signatures[key]
+        if key not in self._signatures:
+            code = "INVALID_ARGUMENT" if for_rest else "FAILED_PRECONDITION"
+            raise RefusedError(code, f'Serving signature {"name" if for_rest else "key"} "{key}"')
+        signature = self._signatures[key]
         # REST knows nothing of defaults.
-        defaults = {} if for_rest else signature.defaults
-        given = {**defaults, **request.inputs}
-        extra, missing = set(given) - set(signature.inputs), set(signature.inputs) - set(given)
-        if extra or missing:
-            raise RefusedError(
-                "INVALID_ARGUMENT",
-                f"input size does not match signature. Sent extra: {sorted(extra)}. Missing but "
-                f"required: {sorted(missing)}.",
-            )
-        inputs = {}
-        for name, proto in given.items():
-            info = signature.inputs[name]
-            try:
-                array = tf.make_ndarray(proto)
-            except (TypeError, ValueError) as error:
-                raise RefusedError(
-                    "INVALID_ARGUMENT", f"Tensor {name} is malformed: {error}"
-                ) from error
-            expected = tf.TensorShape(info.tensor_shape)
-            if proto.dtype != info.dtype or not expected.is_compatible_with(array.shape):
-                raise RefusedError(
-                    "INVALID_ARGUMENT",
-                    f"Tensor {name}: expected {tf.as_dtype(info.dtype).name} {expected}, got "
-                    f"{tf.as_dtype(proto.dtype).name} {array.shape}.",
-                )
-            inputs[name] = tf.constant(array, info.dtype)
+        given = {**({} if for_rest else signature.defaults), **request.inputs}
+        if set(given) != set(signature.inputs):
+            text = f"input size does not match signature: {sorted(given)}"
+            raise RefusedError("INVALID_ARGUMENT", f"{text}, not {sorted(signature.inputs)}")
+        inputs = {name: read_input(signature.inputs[name], name, given[name]) for name in given}
         try:
-            return self._loaded.signatures[key](**inputs)
+            outputs = self._loaded.signatures[key](**inputs)
         except tf.errors.OpError as error:
-            raise RefusedError(CODES[error.error_code].name, error.message) from error
-
-    def check_found(self, spec) -> None:
-        """Raises `RefusedError` unless this is the model that is asked for."""
-        version = spec.version.value if spec.HasField("version") else self.version
-        if spec.name != self.name or version != self.version:
-            wanted = version if spec.HasField("version") else "Latest"
-            raise RefusedError(
-                "NOT_FOUND", f"Servable not found for request: {wanted}({spec.name})"
-            )
+            raise RefusedError(CODES[error.error_code], error.message) from error
+        return response(spec, outputs)
 
 
-class Faults:
-    """What a request's metadata asks for."""
-
-    def __init__(self):
-        self._counts, self._lock = collections.Counter(), threading.Lock()
-
-    def before(self, metadata: dict[str, str]) -> None:
-        """Waits or refuses, as asked."""
-        if "x-fail" in metadata:
-            key, most, code = metadata["x-fail"].split(":")
-            with self._lock:
-                self._counts[key] += 1
-                count = self._counts[key]
-            if count <= int(most):
-                raise RefusedError(code, f"fault {count} of {most}")
-        time.sleep(float(metadata.get("x-delay", 0)))
+def response(spec, outputs):
+    """Returns a PredictResponse."""
+    made = predict_pb2.PredictResponse(model_spec=spec)
+    for name, values in outputs.items():
+        made.outputs[name].CopyFrom(tf.make_tensor_proto(values))
+    return made
 
 
-class Service(prediction_service_pb2_grpc.PredictionServiceServicer):
-    """The gRPC interface."""
-
-    def __init__(self, model: Model, faults: Faults):
-        self._model, self._faults = model, faults
-
-    def Predict(self, request, context):  # noqa: N802
-        """Answers a prediction."""
-        try:
-            metadata = dict(context.invocation_metadata())
-            self._faults.before(metadata)
-            response = predict_pb2.PredictResponse(model_spec=request.model_spec)
-            if "x-answer" in metadata:
-                text = tf.make_tensor_proto([metadata["x-answer"].encode()])
-                response.outputs["translation"].CopyFrom(text)
-                return response
-            for name, tensor in self._model.predict(request).items():
-                response.outputs[name].CopyFrom(tf.make_tensor_proto(tensor))
-            response.model_spec.version.value = self._model.version
-            return response
-        except RefusedError as refused:
-            return context.abort(grpc.StatusCode[refused.code], refused.text)
-
-    def GetModelMetadata(self, request, context):  # noqa: N802
-        """Answers what the signatures are."""
-        try:
-            self._model.check_found(request.model_spec)
-        except RefusedError as refused:
-            return context.abort(grpc.StatusCode[refused.code], refused.text)
-        if list(request.metadata_field) != ["signature_def"]:
-            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "Metadata field must be signature_def")
-        signatures = get_model_metadata_pb2.SignatureDefMap()
-        for key, signature in self._model.signatures.items():
-            kept = meta_graph_pb2.SignatureDef()
-            kept.CopyFrom(signature)
-            kept.ClearField("defaults")
-            signatures.signature_def[key].CopyFrom(kept)
-        response = get_model_metadata_pb2.GetModelMetadataResponse(model_spec=request.model_spec)
-        response.metadata["signature_def"].Pack(signatures)
-        return response
-
-
-def json_outputs(model: Model, body: bytes, name: str, version: str | None) -> dict:
-    """Returns the answer to the JSON of a predict request in the columnar form."""
+def read_input(info, name, proto) -> tf.Tensor:
+    """Returns a tensor of a request, or raises `RefusedError`."""
     try:
-        asked = json.loads(body)
-    except ValueError as error:
-        raise RefusedError("INVALID_ARGUMENT", f"JSON Parse error: {error}") from error
-    if not isinstance(asked, dict) or "inputs" not in asked:
-        raise RefusedError("INVALID_ARGUMENT", "Missing 'inputs' or 'instances' key")
+        array = tf.make_ndarray(proto)
+    except (TypeError, ValueError) as error:
+        raise RefusedError("INVALID_ARGUMENT", f"Tensor {name} is malformed: {error}") from error
+    expected = tf.TensorShape(info.tensor_shape)
+    if proto.dtype != info.dtype or not expected.is_compatible_with(array.shape):
+        dtype = tf.as_dtype(info.dtype).name
+        text = f"Tensor {name}: expected {dtype} {expected}, got {array.dtype} {array.shape}."
+        raise RefusedError("INVALID_ARGUMENT", text)
+    return tf.constant(array, info.dtype)
+
+
+def start_grpc(predict, workers=8, folder=None, mutual=False):
+    """Starts a server; returns its port and what ends it.
+
+    Args:
+      predict: from PredictRequest and metadata to PredictResponse or its bytes; raises
+        `RefusedError`.
+      workers: how many requests at once.
+      folder: of server.pem, server.key and client.pem; None = not encrypted.
+      mutual: whether clients need a certificate.
+    """
+
+    def answer(request, context):
+        try:
+            return predict(request, dict(context.invocation_metadata()))
+        except RefusedError as refused:
+            return context.abort(grpc.StatusCode[refused.code], refused.text)
+
+    method = grpc.unary_unary_rpc_method_handler(
+        answer,
+        predict_pb2.PredictRequest.FromString,
+        lambda found: found if isinstance(found, bytes) else found.SerializeToString(),
+    )
+    service = "tensorflow.serving.PredictionService"
+    handler = grpc.method_handlers_generic_handler(service, {"Predict": method})
+    server = grpc.server(concurrent.futures.ThreadPoolExecutor(workers), [handler])
+    if folder:
+        pair = [(folder / f"server.{end}").read_bytes() for end in ("key", "pem")]
+        client_ca = (folder / "client.pem").read_bytes() if mutual else None
+        credentials = grpc.ssl_server_credentials([pair], client_ca, mutual)
+        port = server.add_secure_port("127.0.0.1:0", credentials)
+    else:
+        port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    return port, lambda: server.stop(None)
+
+
+def json_request(path: str, body: bytes):
+    """Returns the PredictRequest of JSON in the columnar form."""
+    name, _, version = path.removeprefix("/v1/models/").removesuffix(":predict").partition("/")
+    asked = json.loads(body)
     request = predict_pb2.PredictRequest()
     request.model_spec.name = name
-    if version is not None:
-        request.model_spec.version.value = int(version)
-    model.check_found(request.model_spec)
-    key = asked.get("signature_name", "serving_default")
-    request.model_spec.signature_name = key
-    if key not in model.signatures:
-        text = f'Serving signature name: "{key}" not found in signature def'
-        raise RefusedError("INVALID_ARGUMENT", text)
-    infos, inputs = model.signatures[key].inputs, asked["inputs"]
-    if not isinstance(inputs, dict):
-        if len(infos) > 1:
-            raise RefusedError(
-                "INVALID_ARGUMENT", "inputs is a plain value/list, but expecting object"
-            )
-        inputs = {next(iter(infos)): inputs}
-    for input_name, info in infos.items():
-        if input_name not in inputs:
-            text = f"Missing named input: {input_name} in 'inputs' object."
-            raise RefusedError("INVALID_ARGUMENT", text)
-        try:
-            proto = tf.make_tensor_proto(inputs[input_name], info.dtype)
-        except (TypeError, ValueError) as error:
-            text = f"JSON Value: {inputs[input_name]} not formatted correctly"
-            raise RefusedError("INVALID_ARGUMENT", text) from error
-        request.inputs[input_name].CopyFrom(proto)
-    outputs = {}
-    for output_name, tensor in model.predict(request, for_rest=True).items():
-        values = tensor.numpy()
-        if tensor.dtype == tf.string:
-            values = tf.nest.map_structure(bytes.decode, values.tolist())
-            outputs[output_name] = values
-        else:
-            outputs[output_name] = values.tolist()
-    return {"outputs": next(iter(outputs.values())) if len(outputs) == 1 else outputs}
+    request.model_spec.signature_name = asked["signature_name"]
+    if version:
+        request.model_spec.version.value = int(version.removeprefix("versions/"))
+    for key, values in asked["inputs"].items():
+        request.inputs[key].CopyFrom(tf.make_tensor_proto(values))
+    return request
 
 
-def rest_handler(model: Model, faults: Faults) -> type:
-    """Returns the REST interface."""
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self):
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            metadata = {key.lower(): value for key, value in self.headers.items()}
-            try:
-                faults.before(metadata)
-                if "x-answer" in metadata:
-                    self.answer(200, metadata["x-answer"].encode())
-                    return
-                path, _, method = self.path.removeprefix("/v1/models/").partition(":")
-                name, _, version = path.partition("/versions/")
-                if not self.path.startswith("/v1/models/") or method != "predict":
-                    raise RefusedError("INVALID_ARGUMENT", f"Malformed request: POST {self.path}")
-                found = json_outputs(model, body, name, version or None)
-                self.answer(200, json.dumps(found).encode())
-            except RefusedError as refused:
-                status = HTTP_STATUS.get(refused.code, 500)
-                self.answer(status, json.dumps({"error": refused.text}).encode())
-
-        def answer(self, status: int, content: bytes) -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *_):
-            pass
-
-    return Handler
+def json_response(found) -> bytes:
+    """Returns the JSON of a PredictResponse."""
+    outputs = {
+        name: tf.nest.map_structure(
+            lambda each: each.decode() if isinstance(each, bytes) else each,
+            tf.make_ndarray(tensor).tolist(),
+        )
+        for name, tensor in found.outputs.items()
+    }
+    return json.dumps({"outputs": outputs}).encode()
 
 
 class HttpServer(http.server.ThreadingHTTPServer):
@@ -284,52 +172,55 @@ class HttpServer(http.server.ThreadingHTTPServer):
         """See the class."""
 
 
-def serve(arguments: argparse.Namespace) -> None:
-    """Serves until standard input ends."""
-    model, faults = Model(Path(arguments.model_dir), arguments.name), Faults()
-    server = grpc.server(
-        concurrent.futures.ThreadPoolExecutor(arguments.workers),
-        options=[("grpc.max_receive_message_length", 2**26)],
-    )
-    service = Service(model, faults)
-    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(service, server)
-    handler = rest_handler(model, faults)
-    ports = {"grpc": server.add_insecure_port("127.0.0.1:0")}
-    web = {"rest": HttpServer(("127.0.0.1", 0), handler)}
-    if arguments.tls:
-        certificate, key = arguments.tls.split(",")
-        pairs = [(Path(key).read_bytes(), Path(certificate).read_bytes())]
-        for name, client_ca in (("tls", ""), ("mutual", arguments.client_ca)):
-            if name == "mutual" and not client_ca:
-                continue
-            root = Path(client_ca).read_bytes() if client_ca else None
-            credentials = grpc.ssl_server_credentials(pairs, root, bool(client_ca))
-            ports[f"grpc_{name}"] = server.add_secure_port("127.0.0.1:0", credentials)
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(certificate, key)
-            if client_ca:
-                context.verify_mode = ssl.CERT_REQUIRED
-                context.load_verify_locations(client_ca)
-            secure = HttpServer(("127.0.0.1", 0), handler)
-            # The handshake is done by the thread that reads, not by the one that accepts.
-            secure.socket = context.wrap_socket(
-                secure.socket, server_side=True, do_handshake_on_connect=False
-            )
-            web[f"rest_{name}"] = secure
-    server.start()
-    for web_server in web.values():
-        threading.Thread(target=web_server.serve_forever, daemon=True).start()
-    ports |= {name: web_server.server_port for name, web_server in web.items()}
-    print(json.dumps({**ports, "pid": os.getpid(), "version": model.version}), flush=True)
-    sys.stdin.read()
-    server.stop(None)
+def start_rest(predict, workers=8, folder=None, mutual=False):
+    """As `start_grpc`."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            try:
+                found = predict(json_request(self.path, body), dict(self.headers))
+                status, content = 200, found if isinstance(found, bytes) else json_response(found)
+            except RefusedError as refused:
+                status = HTTP_STATUS.get(refused.code, 500)
+                content = json.dumps({"error": refused.text}).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_):
+            pass
+
+    server = HttpServer(("127.0.0.1", 0), Handler)
+    if folder:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(folder / "server.pem", folder / "server.key")
+        if mutual:
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(folder / "client.pem")
+        server.socket = context.wrap_socket(
+            server.socket, server_side=True, do_handshake_on_connect=False
+        )
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    return server.server_port, lambda: (server.shutdown(), server.server_close())
+
+
+@contextlib.contextmanager
+def serve(model: Model, workers: int = 8):
+    """Serves a model while it lasts; gives the ports."""
+    grpc_port, stop_grpc = start_grpc(model, workers)
+    rest_port, stop_rest = start_rest(lambda *request: model(*request, for_rest=True))
+    yield {"grpc": grpc_port, "rest": rest_port}
+    stop_grpc()
+    stop_rest()
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("model_dir")
-    parser.add_argument("name")
-    parser.add_argument("--tls", default="", help="certificate and key, both PEM, with a comma")
-    parser.add_argument("--client_ca", default="", help="whose clients the mutual ports let in")
-    parser.add_argument("--workers", type=int, default=8)
-    serve(parser.parse_args())
+    served = Model(Path(sys.argv[1]), sys.argv[2])
+    served.warm_up(Path(sys.argv[1]))
+    with serve(served, int(sys.argv[3])) as ports:
+        print(json.dumps(ports), flush=True)
+        sys.stdin.read()

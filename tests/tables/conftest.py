@@ -2,12 +2,12 @@
 
 import pytest
 
-from t2t_keras.tables.results import Result
+from t2t_keras.evaluation.results import Result
 
 
 @pytest.fixture
 def make_result():
-    """Returns a function that makes a result of the base model; its arguments are fields."""
+    """make_result(**fields): a result of the base model."""
 
     def make(**fields):
         known = dict(
@@ -30,6 +30,6 @@ def make_result():
 
 @pytest.fixture
 def make_dev_result(make_result):
-    """Returns a function that makes one of newstest2013, without averaging, as Table 3 has it."""
+    """make_dev_result(**fields): one of newstest2013, without averaging, as in Table 3."""
     known = dict(split="dev", text="newstest2013 (3,000 lines)", averaged=1)
     return lambda **fields: make_result(**known | fields)

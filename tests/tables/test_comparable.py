@@ -1,4 +1,4 @@
-"""Which results may stand beside the paper's: each way in which one may not, by itself."""
+"""Which results are comparable with the paper's: each difference by itself."""
 
 import dataclasses
 
@@ -32,7 +32,6 @@ def like_the_paper_s(make_result):
         dict(averaged=None),
         dict(text="newstest2014, filtered edition (2,737 lines)"),
         dict(text="newstest2014, full edition (10 lines; as published it has 3,003)"),
-        dict(text=""),
         dict(problem_config=CONFIG | {"newstest2014": "filtered"}),
         dict(problem_config=CONFIG | {"vocab_size": 8000}),
         dict(decode=USUAL | {"ensemble": ["runs/other/model.ckpt-9"]}),
@@ -44,7 +43,7 @@ def like_the_paper_s(make_result):
     ],
     ids=str,
 )
-def test_what_is_not_as_the_paper_s_is_passed_over(like_the_paper_s, changes):
+def test_what_is_not_made_as_the_paper_s_is_passed_over(like_the_paper_s, changes):
     other = dataclasses.replace(like_the_paper_s, **changes)
 
     def newest(*results):
@@ -67,27 +66,18 @@ def test_what_changes_only_how_it_is_computed_counts_and_the_newest_does(like_th
     assert newest_result(results, None, "test") is None
 
 
-def test_perplexity_does_not_depend_on_how_outputs_are_made(make_dev_result):
-    for decode in ({}, {"beam_size": 1}):
-        result = make_dev_result(perplexity=4.9, bleu=None, decode=decode)
-        arguments = [result], "transformer_base", "dev", "translate_ende"
-        assert newest_result(*arguments, score="perplexity", averaged=1) == result
+def test_perplexity_does_not_depend_on_decoding(make_dev_result):
+    result = make_dev_result(perplexity=4.9, bleu=None, decode={"beam_size": 1})
+    arguments = [result], "transformer_base", "dev", "translate_ende"
+    assert newest_result(*arguments, score="perplexity", averaged=1) == result
 
 
-def test_parses_are_searched_for_as_their_problem_does(make_result):
-    def found(**search):
-        result = make_result(
-            set="transformer_parsing_base",
-            problem="parsing_wsj",
-            text="",
-            f1=91.0,
-            decode=USUAL | {"alpha": 0.3, "extra_length": 300} | search,
-        )
-        return newest_result([result], result.set, "test", score="f1") == result
-
-    # Section 6.3: beam 21, alpha 0.3.
-    assert found(beam_size=21)
-    assert not found(beam_size=4)
+@pytest.mark.parametrize(("beam_size", "is_comparable"), [(21, True), (4, False)])
+def test_parses_are_searched_for_as_in_section_6_3(make_result, beam_size, is_comparable):
+    decode = USUAL | {"alpha": 0.3, "extra_length": 300, "beam_size": beam_size}
+    name = "transformer_parsing_base"
+    result = make_result(set=name, problem="parsing_wsj", text="", f1=91.0, decode=decode)
+    assert (newest_result([result], name, "test", score="f1") == result) == is_comparable
 
 
 @pytest.mark.parametrize(
@@ -98,8 +88,6 @@ def test_parses_are_searched_for_as_their_problem_does(make_result):
         ("translate_enfr", "test", "newstest2014 (3,003 lines)"),
     ],
 )
-def test_the_paper_s_texts_have_the_names_that_problems_give_them(
-    make_result, problem, split, name
-):
+def test_names_of_the_paper_s_texts(make_result, problem, split, name):
     result = make_result(problem=problem, split=split, text=name)
     assert newest_result([result], "transformer_base", split, problem) == result

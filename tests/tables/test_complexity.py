@@ -1,58 +1,60 @@
-"""Table 1: the paper's formulas, and our layers counted against closed forms."""
+"""Table 1: the paper's formulas, and our layers counted against the graph that they make."""
 
+import math
+
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from t2t_keras.errors import UserError
-from t2t_keras.tables.complexity import Sizes, complexity_table
-from t2t_keras.tables.traced_attention import layers_until_all_meet, trace_attention
-
-
-@pytest.mark.parametrize(("n", "d"), [(10, 16), (33, 64)])
-def test_full_attention_multiplies_every_pair_twice(n, d):
-    traced = trace_attention(n, d)
-    assert traced.multiplications == 2 * n * n * d
-    assert traced.projections == 4 * n * d * d
-    assert traced.loops == 0
+from t2t_keras.layers import MultiHeadAttention
+from t2t_keras.tables.complexity import attention_cost, complexity_table
 
 
 @pytest.mark.parametrize(
-    ("n", "radius", "block"), [(64, 4, 16), (128, 4, 16), (100, 20, 20), (24, 64, 24), (5, 4, 5)]
+    ("n", "d", "radius"),
+    [(10, 16, 0), (33, 64, 0), (64, 32, 4), (100, 32, 20), (24, 32, 64), (5, 16, 4), (20, 16, 2)],
 )
-def test_restricted_attention_multiplies_three_blocks_a_position(n, radius, block):
-    traced = trace_attention(n, 32, radius)
-    assert traced.multiplications == 2 * n * 3 * block * 32
-    assert traced.projections == 4 * n * 32 * 32
-    assert traced.loops == 0
+def test_multiplications_are_those_of_the_graph(n, d, radius):
+    layer = MultiHeadAttention(4, d // 4, radius=radius)
+    graph = tf.function(layer).get_concrete_function(tf.TensorSpec([1, n, d])).graph
+    found = {"MatMul": 0, "BatchMatMulV2": 0}
+    for product in graph.get_operations():
+        if product.type in found:
+            transposed = product.get_attr("transpose_a" if product.type == "MatMul" else "adj_x")
+            inner = product.inputs[0].shape[-2 if transposed else -1]
+            found[product.type] += math.prod(product.outputs[0].shape) * inner
+    cost = attention_cost(n, d, radius)
+    assert list(found.values()) == [cost["our_projections"], cost["our_multiplications"]]
 
 
-@pytest.mark.parametrize(
-    ("n", "radius", "layers"), [(7, 0, 1), (40, 0, 1), (40, 13, 3), (41, 13, 4), (40, 1, 39)]
-)
-def test_layers_until_the_ends_meet(n, radius, layers):
-    assert layers_until_all_meet(n, radius) == layers
+@pytest.mark.parametrize(("n", "radius"), [(7, 0), (40, 13), (41, 13), (40, 20), (12, 1)])
+def test_path_is_the_layers_until_every_position_sees_every_other(n, radius):
+    position = np.arange(n)
+    sees = np.abs(position[:, None] - position) <= (radius or n)
+    reached, layers = sees, 1
+    while not reached.all():
+        reached, layers = reached @ sees, layers + 1
+    assert attention_cost(n, 16, radius)["our_path"] == layers
 
 
 def test_rows_for_the_paper_s_sizes():
-    rows = {row["layer"]: row for row in complexity_table(Sizes(n=64, d=512, k=3, r=9)).rows}
-    assert rows["self-attention"]["operations"] == 2_097_152
-    assert rows["recurrent"]["operations"] == 16_777_216
-    assert rows["recurrent"]["path"] == 64
-    assert rows["convolutional (dilated)"]["operations"] == 50_331_648
-    assert 3 ** rows["convolutional (dilated)"]["path"] == pytest.approx(64)
-    assert rows["convolutional (contiguous)"]["path"] == pytest.approx(21.3333, abs=1e-4)
-    assert rows["separable convolutional"]["operations"] == 98_304 + 16_777_216
-    assert rows["self-attention (restricted)"]["operations"] == 294_912
-    assert rows["self-attention (restricted)"]["path"] == pytest.approx(7.1111, abs=1e-4)
-    ours = rows["self-attention"]
-    assert ours["our_multiplications"] == 2 * 2_097_152
-    assert (ours["our_sequential"], ours["our_path"]) == (1, 1)
-    ours = rows["self-attention (restricted)"]
-    assert ours["our_multiplications"] == 2 * 64 * 48 * 512
-    assert (ours["our_sequential"], ours["our_path"]) == (1, 16)
-    assert "our_path" not in rows["recurrent"]
+    rows = {row["layer"]: row for row in complexity_table(n=64, d=512, k=3, r=9).rows}
+    assert [(row["operations"], round(row["path"], 4)) for row in rows.values()] == [
+        (2_097_152, 1),
+        (16_777_216, 64),
+        (50_331_648, 3.7856),
+        (294_912, 7.1111),
+        (50_331_648, 21.3333),
+        (98_304 + 16_777_216, 21.3333),
+    ]
+    ours = [name for name, row in rows.items() if "our_path" in row]
+    assert ours == ["self-attention", "self-attention (restricted)"]
+    assert rows["self-attention (restricted)"]["our_multiplications"] == 2 * 64 * 48 * 512
 
 
-@pytest.mark.parametrize("sizes", [Sizes(r=8), Sizes(r=1), Sizes(k=1)])
+@pytest.mark.parametrize("sizes", [dict(r=8), dict(r=1), dict(k=1), dict(n=1)])
 def test_sizes_that_mean_nothing(sizes):
-    with pytest.raises(UserError, match=r"--[rk]"):
-        complexity_table(sizes)
+    [(name, value)] = sizes.items()
+    with pytest.raises(UserError, match=f"--{name}.*{name}={value}"):
+        complexity_table(**sizes)

@@ -3,25 +3,7 @@
 import pytest
 
 from t2t_keras.errors import UserError
-from t2t_keras.tables.cost import cost_row, cost_table, sustained_tflops, training_flops
-
-
-def rounded(flops):
-    return float(f"{flops:.1e}")
-
-
-def test_both_of_the_paper_s_ways_to_its_numbers():
-    computed = {
-        (row["set"], row["time"]): rounded(row["flops"])
-        for row in cost_table().rows
-        if "flops" in row
-    }
-    assert computed == {
-        ("transformer_base", "12 hours"): 3.3e18,
-        ("transformer_base", "100,000 steps of 0.4 s"): 3.0e18,
-        ("transformer_big", "3.5 days"): 2.3e19,
-        ("transformer_big", "300,000 steps of 1 s"): 2.3e19,
-    }
+from t2t_keras.tables.cost import cost_row, cost_table
 
 
 def test_the_paper_s_rows():
@@ -30,50 +12,57 @@ def test_the_paper_s_rows():
     assert rows["ConvS2S ensemble"]["flops_enfr"] == 1.2e21
     assert rows["Transformer base"]["flops_ende"] == 3.3e18
     assert rows["Transformer base"]["our_bleu_ende"] is None
+    for column in ("bleu_ende", "bleu_enfr"):
+        best = max(rows, key=lambda model: rows[model][column] or 0)
+        assert best == "Transformer big"
+
+
+def test_both_of_the_paper_s_ways_to_its_costs():
+    computed = {
+        (row["set"], row["time"]): f"{row['flops']:.1e}"
+        for row in cost_table().rows
+        if "flops" in row
+    }
+    assert computed == {
+        ("transformer_base", "12 hours"): "3.3e+18",
+        ("transformer_base", "100,000 steps of 0.4 s"): "3.0e+18",
+        ("transformer_big", "3.5 days"): "2.3e+19",
+        ("transformer_big", "300,000 steps of 1 s"): "2.3e+19",
+    }
 
 
 def test_any_set_on_any_hardware():
-    assert training_flops(seconds=10, gpus=2, tflops=1.5) == 3e13
-    # 22,000 steps of half a second on one K80: 11,000 s at 2.8 TFLOP/s.
+    # 22,000 steps of half a second on one K80, at 2.8 TFLOP/s.
     row = cost_row("transformer_multi30k", gpus=1, hardware="k80", step_seconds=0.5)
-    assert row["flops"] == pytest.approx(11_000 * 2.8e12)
-    assert row["hardware"] == "1 x K80"
+    assert (row["flops"], row["hardware"]) == (pytest.approx(11_000 * 2.8e12), "1 x K80")
     row = cost_row(gpus=4, hardware="60.5", hours=1)
     assert row["flops"] == pytest.approx(3600 * 4 * 60.5e12)
     assert row["hardware"] == "4 x 60.5 TFLOP/s"
-    assert [sustained_tflops(name) for name in ("K80", "K40", "M40", "P100")] == [2.8, 3.7, 6, 9.5]
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("training", "named"),
     [
-        (dict(hours=1, step_seconds=1), "either --hours or --step_seconds"),
-        (dict(), "either --hours or --step_seconds"),
-        (dict(step_seconds=1), "needs --hparams_set"),
-        (dict(hours=float("nan")), "cannot take nan hours"),
-        (dict(hparams_set="transformer_base", step_seconds=float("inf")), "cannot take inf"),
-        (dict(hours=-1), "cannot take -1"),
-        (dict(hours=1, hardware="H9000"), r"--hardware=H9000: the paper knows K80 \(2.8\)"),
-        (dict(hours=1, hardware="-3"), "--hardware=-3"),
-        (dict(hours=1, hardware="nan"), "--hardware=nan"),
-        (dict(step_seconds=1, hparams_set="transformer_bas"), "Did you mean 'transformer_base'"),
+        (dict(hours=1, step_seconds=1), "--hours or --step_seconds"),
+        (dict(), "--hours or --step_seconds"),
+        (dict(step_seconds=1), "--hparams_set"),
+        (dict(hours=float("nan")), "--hours .* nan"),
+        (dict(hours=-1), "--hours .* -1"),
+        (dict(hours=1, hardware="H9000"), r"--hardware.* K80 \(2.8\).* 'H9000'"),
+        (dict(hours=1, hardware="nan"), "--hardware.* 'nan'"),
+        (dict(step_seconds=1, hparams_set="transformer_bas"), "'transformer_base'"),
     ],
 )
-def test_what_cannot_be_computed(asked, message):
-    with pytest.raises(UserError, match=message):
-        cost_row(**asked)
+def test_what_cannot_be_computed(training, named):
+    with pytest.raises(UserError, match=named):
+        cost_row(**training)
 
 
 def test_results_stand_beside_the_paper_s(make_result):
+    french = dict(problem="translate_enfr", text="newstest2014 (3,003 lines)", averaged=20)
     shown = [
         make_result(),
-        make_result(
-            set="transformer_big_enfr",
-            problem="translate_enfr",
-            text="newstest2014 (3,003 lines)",
-            averaged=20,
-            hardware="1 x H200",
-        ),
+        make_result(set="transformer_big_enfr", hardware="1 x H200", **french),
         make_result(set="transformer_tiny", problem="translate_ende_toy", hardware="8 x M4000"),
         # The paper averages more checkpoints of the big model, and some of the base model.
         make_result(set="transformer_big", averaged=5, hardware=""),
@@ -93,4 +82,4 @@ def test_results_stand_beside_the_paper_s(make_result):
     # 12 hours on 8 P100, known by the name that the driver gives them; no other is guessed.
     (measured,) = [row for row in table.rows if "(translate" in row["model"]]
     assert measured["model"] == "transformer_base (translate_ende)"
-    assert rounded(measured["flops"]) == 3.3e18
+    assert measured["flops"] == pytest.approx(3.283e18, rel=1e-3)

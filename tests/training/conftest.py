@@ -1,5 +1,8 @@
 """Eight virtual CPU devices, a small problem's data, and records of tiny runs on it."""
 
+import contextlib
+import resource
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -7,12 +10,11 @@ import pytest
 import tensorflow as tf
 
 from t2t_keras import registry
+from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
-from t2t_keras.data.generated import open_generated
-from t2t_keras.training.checkpoint_names import step_of
-from t2t_keras.training.checkpoints import load_weights
-from t2t_keras.training.run_record import RunRecord
-from t2t_keras.training.run_request import RunRequest
+from t2t_keras.training.checkpoints.names import step_of
+from t2t_keras.training.checkpoints.tensorflow import load_weights
+from t2t_keras.training.run_config import RunConfig
 
 # At import, since TensorFlow takes it only before it makes its first tensor.
 tf.config.set_logical_device_configuration(
@@ -32,30 +34,19 @@ def generated(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def make_request(generated):
-    """Returns a function that asks for a tiny run; its arguments are hyperparameters."""
+def make_record(generated):
+    """Returns a function that makes the `RunConfig` of a tiny run, of these hyperparameters."""
 
     def make(**changes):
-        hparams = dict(
-            num_layers=1, d_model=16, d_ff=32, num_heads=2, warmup_steps=10, max_length=32
-        )
-        hparams |= dict(batch_tokens=300, microbatch_tokens=512, train_steps=8)
-        return RunRequest(
+        hparams = dict(num_layers=1, d_model=16, d_ff=32, num_heads=2, warmup_steps=10)
+        hparams |= dict(max_length=32, batch_tokens=300, microbatch_tokens=512, train_steps=8)
+        return RunConfig(
             problem=generated.problem,
-            model="transformer",
-            hparams_set="transformer_tiny",
             hparams=registry.hparams("transformer_tiny", hparams | changes),
-            random_seed=1,
             data_dir=str(generated.directory.parent),
-        )
+        ).with_data(generated)
 
     return make
-
-
-@pytest.fixture(scope="session")
-def make_record(make_request, generated):
-    """Returns a function that makes the record of a run that `make_request` asks for."""
-    return lambda **changes: make_request(**changes).record(generated)
 
 
 @pytest.fixture(scope="session")
@@ -89,13 +80,13 @@ def start_trainer(generated, tmp_path, monkeypatch):
 
     started = []
 
-    def start(run, *more, cluster=None, devices=1, **memory):
+    def start(run, *more, cluster=None, devices=1):
         config = ",".join(f"{key}={value}" for key, value in generated.problem.config().items())
         flags = [f"--output_dir={run}", "--schedule=train", "--hparams_set=transformer_tiny"]
         flags += [f"--problem={generated.problem.name}", f"--problem_config={config}"]
         flags += [f"--data_dir={generated.directory.parent}"]
         output = tmp_path / f"output {len(started)}"
-        started.append(TrainerProcess([*flags, *more], output, cluster, devices, **memory))
+        started.append(TrainerProcess([*flags, *more], output, cluster, devices))
         return started[-1]
 
     yield start
@@ -104,11 +95,27 @@ def start_trainer(generated, tmp_path, monkeypatch):
 
 
 @pytest.fixture
+def limited_file_size():
+    """Returns a context in which no file may grow past some bytes, as on a full disk."""
+
+    @contextlib.contextmanager
+    def limited(size):
+        handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+        yield
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+
+    return limited
+
+
+@pytest.fixture
 def weights_in():
     """Returns a function that reads the model's weights in a run's checkpoint, as one array."""
 
     def read(path):
-        model = RunRecord.load(Path(path).parent).make_model()
+        model = RunConfig.load(Path(path).parent).make_model()
         load_weights(model, path)
         return np.concatenate([np.ravel(weight.numpy()) for weight in model.trainable_variables])
 

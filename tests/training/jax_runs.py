@@ -1,14 +1,16 @@
-"""Run by test_jax_training.py in a process of its own: what t2t-trainer does under JAX.
+"""Run by test_jax_training.py in a process of its own: what a machine with JAX alone does.
 
-python jax_runs.py folder command.json: the runs go into the folder; what was seen goes to
-folder/seen.json and folder/seen.npz.
+python jax_runs.py folder: trains with the flags in folder/flags.json and checks what comes of it;
+what TensorFlow must reproduce goes to folder/numbers.json and folder/logits.npy.
 """
 
 import contextlib
+import dataclasses
 import importlib.metadata
 import io
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -54,204 +56,219 @@ class _NotInstalled:
             raise ModuleNotFoundError(f"No module named {name!r} (blocked by the test)", name=name)
 
 
-def command(module, *arguments):
-    """Runs a command; returns its exit status, what it printed and what it complained of."""
-    status, out, err = 0, io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+def run(module, *arguments, status=0):
+    """Runs a command, which must have this exit status; returns what it printed."""
+    out, found = io.StringIO(), 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
         try:
             module.run([module.__name__, *map(str, arguments)])
         except SystemExit as stop:
-            status = stop.code
-    return {"status": status, "out": out.getvalue(), "err": err.getvalue()}
+            found = stop.code
+    text = out.getvalue()
+    assert found == status, text
+    assert "Traceback" not in text
+    return text
 
 
-def main(folder, first_flags, missing):
-    # Imported only now that the backend is chosen and the rest is blocked.
-    import keras
+def arrays_in(path):
+    return dict(np.load(path))
 
+
+def assert_equal(one, other, names):
+    for name in names:
+        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+
+
+def check_runs(folder, first_flags):
+    """Trains, continues, evaluates, averages; writes the numbers of each step."""
     from t2t_keras.bin import t2t_avg_all, t2t_eval, t2t_trainer
-    from t2t_keras.training import jax_step, progress, run_loop
+    from t2t_keras.evaluation.results import read_results
+    from t2t_keras.training import progress, trainer
+    from t2t_keras.training.backends.jax import JaxStep
+    from t2t_keras.training.cost import read_costs
 
-    run_loop._LOG_STEPS = progress._LINE_STEPS = 10
-    numbers = []
-    original = jax_step.JaxStep.update
+    trainer.LOG_STEPS = progress.LOG_STEPS = 10
+    numbers, update = [], JaxStep.update
 
-    def update(self, step, *arguments):
-        found = original(self, step, *arguments)
+    def recorded(self, step, *arguments):
+        found = update(self, step, *arguments)
         numbers.append({"step": step, **{name: float(value) for name, value in found.items()}})
         return found
 
-    jax_step.JaxStep.update = update
-    seen = {}
+    def train(name, steps, hparams="", *flags, status=0):
+        first = (*first_flags, f"--hparams={SIZE},{hparams}") if hparams else ()
+        name = f"--output_dir={folder / name}"
+        return run(t2t_trainer, *first, name, f"--train_steps={steps}", *flags, status=status)
 
-    def train(name, *flags):
-        seen[name] = command(t2t_trainer, *flags)
-
-    def run(name, steps, hparams="", *flags):
-        train(
-            f"{name} to {steps}",
-            *(first_flags if hparams else []),
-            *([f"--hparams={SIZE},{hparams}"] if hparams else []),
-            f"--output_dir={folder / name}",
-            f"--train_steps={steps}",
-            *flags,
-        )
-
+    JaxStep.update = recorded
     plain = "dropout=0,clip_norm=1.0,max_length=12,batch_tokens=300,microbatch_tokens=128"
-    run("plain", 0, plain, "--schedule=train")
-    run("plain", 20, "", "--schedule=train", "--profile_steps=2,3")
-    run("plain", 25)
-    seen["numbers"] = list(numbers)
-    of_plain = f"--output_dir={folder / 'plain'}"
-    seen["scores"] = command(t2t_eval, of_plain, "--noeval_bleu", "--min_steps=25")
-    seen["BLEU of a checkpoint"] = command(t2t_eval, of_plain)
-    seen["mean"] = command(
-        t2t_avg_all, f"--model_dir={folder / 'plain'}", f"--output_dir={folder / 'mean'}", "--n=2"
-    )
+    train("plain", 0, plain, "--schedule=train")
+    out = train("plain", 20, "", "--schedule=train", "--profile_steps=2,3")
+    assert "Step 10 of 20: loss " in out, "without tqdm"
+    assert list((folder / "plain" / "train" / "plugins" / "profile").glob("*/*.xplane.pb"))
+    train("plain", 25)
+    (folder / "numbers.json").write_text(json.dumps(numbers))
+    tokens = sum(each["tokens"] for each in numbers)
+    assert read_costs(folder / "plain")[25].target_tokens == tokens
+
+    # Curves without TensorBoard.
+    lines = (folder / "plain" / "train" / "scalars.jsonl").read_text().splitlines()
+    points = [json.loads(line) for line in lines]
+    assert [point["step"] for point in points] == [10, 20]
+    names = "step loss perplexity accuracy learning_rate gradient_norm tokens_per_second".split()
+    assert set(points[0]) == set(names)
+    np.testing.assert_allclose(points[1]["learning_rate"], 16**-0.5 * 20**-0.5, rtol=1e-6)
+
+    # t2t-eval measures what the training did.
+    plain = f"--output_dir={folder / 'plain'}"
+    run(t2t_eval, plain, "--noeval_bleu", "--min_steps=25")
+    [trained] = map(json.loads, (folder / "plain" / "evaluations.json").read_text().splitlines())
+    [scored] = read_results(folder / "plain" / "eval_dev" / "results.jsonl")
+    assert (trained["step"], scored.steps, scored.bleu) == (25, 25, None)
+    for name in ("loss", "perplexity", "accuracy"):
+        np.testing.assert_allclose(getattr(scored, name), trained[name], atol=2e-6)
+
     noisy = "dropout=0.3,attention_dropout=0.1,symbol_dropout=0.1,max_length=8"
     noisy += ",batch_tokens=150,microbatch_tokens=100"
-    run("whole", 5, noisy, "--schedule=train")
-    run("parts", 3, noisy, "--schedule=train")
-    run("parts", 5, "", "--schedule=train")
-    run("warm", 0, noisy, "--schedule=train", f"--warm_start_from={folder / 'plain'}")
+    train("whole", 5, noisy, "--schedule=train")
+    train("parts", 3, noisy, "--schedule=train")
+    train("parts", 5, "", "--schedule=train")
+    whole, parts = (arrays_in(folder / name / "model.ckpt-5.npz") for name in ("whole", "parts"))
+    assert set(whole) == set(parts)
+    assert sum(name.startswith("optimizer/") for name in whole) == 1 + 2 * 31
+    assert_equal(whole, parts, whole)
 
-    (folder / "of tensorflow").mkdir()
+    mean = f"--output_dir={folder / 'mean'}"
+    run(t2t_avg_all, f"--model_dir={folder / 'plain'}", mean, "--n=2")
+    last, best = (arrays_in(folder / "plain" / at / "model.ckpt-25.npz") for at in ("", "best"))
+    before = arrays_in(folder / "plain" / "model.ckpt-20.npz")
+    averaged = arrays_in(folder / "mean" / "model.ckpt-25.npz")
+    assert set(averaged) == set(best) == {name for name in last if name.startswith("model/")}
+    for name in averaged:
+        expected = np.mean([before[name], last[name]], axis=0, dtype=np.float64)
+        np.testing.assert_allclose(averaged[name], expected, rtol=1e-6, atol=1e-8)
+    train("warm", 0, noisy, "--schedule=train", f"--warm_start_from={folder / 'plain'}")
+    assert_equal(best, last, best)
+    assert_equal(arrays_in(folder / "warm" / "model.ckpt-0.npz"), last, best)
+
+    # Gradients are always summed: of three projections to queries and keys, 3 * 2 * 16 * 16,384.
+    found = re.search(r"accumulators +(\d+) MB", train("dry", 0, "d_k=8192", "--dry_run"))
+    assert int(found[1]) >= 6
+
+    theirs = folder / "tensorflow's"
+    theirs.mkdir()
     for name in ("run.json", "vocab.model"):
-        shutil.copy(folder / "plain" / name, folder / "of tensorflow")
-    (folder / "of tensorflow" / "model.ckpt-3.index").touch()
-    run("dry", 0, "d_k=8192", "--dry_run")
-    continued = f"--output_dir={folder / 'plain'}"
-    train("two GPUs", continued, "--worker_gpu=2")
-    train("one GPU", continued, "--worker_gpu=1")
-    train("BLEU", continued, "--eval_bleu")
-    train("the mean", f"--output_dir={folder / 'mean'}", "--train_steps=30")
-    train("a run of TensorFlow's", f"--output_dir={folder / 'of tensorflow'}")
-    seen["average of TensorFlow's"] = command(
-        t2t_avg_all, f"--model_dir={folder / 'of tensorflow'}", f"--output_dir={folder / 'none'}"
-    )
-
-    arrays = {"logits": logits_of_the_mean(folder)} | steps_by_themselves(folder, seen)
-    assert keras.backend.backend() == "jax"
-    assert not [name for name in sys.modules if name.partition(".")[0] in missing]
-    np.savez(folder / "seen.npz", **{name: np.asarray(each) for name, each in arrays.items()})
-    (folder / "seen.json").write_text(json.dumps(seen))
+        shutil.copy(folder / "plain" / name, theirs)
+    (theirs / "model.ckpt-3.index").touch()
+    for reason, module, *flags in (
+        ("one device", t2t_trainer, plain, "--worker_gpu=2"),
+        ("JAX sees no GPU", t2t_trainer, plain, "--worker_gpu=1"),
+        ("--noeval_bleu", t2t_trainer, plain, "--eval_bleu"),
+        ("--noeval_bleu", t2t_eval, plain),
+        (f"--warm_start_from={folder / 'mean'}", t2t_trainer, mean, "--train_steps=30"),
+        ("KERAS_BACKEND=tensorflow", t2t_trainer, f"--output_dir={theirs}"),
+        ("model.ckpt-3", t2t_avg_all, f"--model_dir={theirs}", f"--output_dir={folder / 'none'}"),
+    ):
+        assert reason in run(module, *flags, status=2)
 
 
-def logits_of_the_mean(folder):
-    """What the averaged weights give for folder/batch.npz."""
-    from t2t_keras.training.npz_checkpoints import load_weights, newest_checkpoint
-    from t2t_keras.training.run_record import RunRecord
+def check_steps(folder):
+    """Microbatches, half precision, missing memory, on folder/batch.npz."""
+    import jax
 
-    model = RunRecord.load(folder / "mean").make_model()
-    load_weights(model, newest_checkpoint(folder / "mean"))
-    return model.predict_on_batch(dict(np.load(folder / "batch.npz")))
+    from t2t_keras.data.batches import Batch
+    from t2t_keras.errors import OutOfMemoryError
+    from t2t_keras.models.transformer import Transformer
+    from t2t_keras.training.backends.jax import JaxStep
+    from t2t_keras.training.checkpoints.npz import load_weights, newest_checkpoint
+    from t2t_keras.training.run_config import RunConfig
 
+    config = RunConfig.load(folder / "plain")
+    batch = arrays_in(folder / "batch.npz")
+    whole = Batch(**batch)
+    halves = [[Batch(**{name: batch[name][rows::2] for name in batch})] for rows in (0, 1)]
+    missing, calls = [], []
 
-def steps_by_themselves(folder, seen):
-    """Microbatches and one batch, and half precision, on folder/batch.npz."""
-    import dataclasses
+    def use_memory():
+        calls.append(None)
+        if len(calls) in missing:
+            raise MemoryError("RESOURCE_EXHAUSTED: injected")
+        return np.float32(0)
 
-    from t2t_keras.data.batches import TokenArrays
-    from t2t_keras.training.jax_step import JaxStep
-    from t2t_keras.training.run_record import RunRecord
+    class Model(Transformer):
+        """Its memory may be missing, which its device tells when it gets there."""
 
-    record = RunRecord.load(folder / "plain")
-    batch = dict(np.load(folder / "batch.npz"))
-    whole = TokenArrays(**batch)
-    halves = [TokenArrays(**{name: batch[name][rows::2] for name in batch}) for rows in (0, 1)]
+        def call(self, inputs, training=None):
+            used = jax.pure_callback(use_memory, jax.ShapeDtypeStruct((), np.float32))
+            return super().call(inputs, training=training) + used
 
-    def make(**changes):
-        hparams = dataclasses.replace(record.hparams, **changes)
-        changed = dataclasses.replace(record, hparams=hparams)
-        return JaxStep(changed.make_model, hparams, seed=1)
+    def make(model=Transformer, **changes):
+        hparams = dataclasses.replace(config.hparams, **changes)
+        vocab_size = config.tokenizer.vocab_size
+        return JaxStep(lambda: model.from_hparams(hparams, vocab_size), hparams, seed=1)
 
     def weights(step):
         return np.concatenate([np.ravel(w.value) for w in step.model.trainable_variables])
 
-    arrays = {}
-    for name, parts in (("whole", [[whole]]), ("halves", [[half] for half in halves])):
-        # Adam's own epsilon would make updates of gradients that are nothing but rounding.
-        step = make(adam_epsilon=1e-5)
-        if name == "halves":
-            seen["out of memory"] = runs_out_of_memory(step, parts)
+    def trained(parts, step):
         for number in range(3):
             step.update(number, parts)
-        arrays[name] = weights(step)
-    seen["compiled"] = step._accumulate._cache_size(), step._apply._cache_size()
-    assert step.weights_are_finite()
-    bias = step.model.trainable_variables[-1]
-    bias.assign(np.full(bias.shape, np.nan))
-    assert not step.weights_are_finite()
+        return weights(step)
 
+    # Adam's own epsilon would make updates of gradients that are nothing but rounding.
+    expected = trained([[whole]], make(adam_epsilon=1e-5))
+    step = make(Model, adam_epsilon=1e-5)
+    before = weights(step)
+    for part in (1, 2):
+        missing[:], calls[:] = [part], []
+        try:
+            step.update(0, halves)
+            raise AssertionError("there was memory")
+        except OutOfMemoryError:
+            np.testing.assert_array_equal(weights(step), before)
+    for action in (step.fits, step.evaluate):
+        missing[:], calls[:] = [1], []
+        try:
+            assert not action(halves[0])
+        except OutOfMemoryError:
+            assert action == step.evaluate
+        assert action(halves[0])
+    missing.clear()
+    np.testing.assert_allclose(trained(halves, step), expected, atol=1e-5)
+
+    found = []
     for recompute in (False, True):
         # With an epsilon this large Adam's update is proportional to the gradient.
         noisy = dict(dropout=0.3, adam_epsilon=10.0, learning_rate=1000.0)
         step = make(**noisy, recompute=recompute)
         step.update(0, [[whole]])
-        arrays[f"recompute {recompute}"] = weights(step)
+        found.append(weights(step))
+    np.testing.assert_allclose(*found, atol=1e-5)
 
-    for dtype in ("bfloat16", "float16"):
-        step = make(compute_dtype=dtype)
-        losses = [float(step.update(number, [[whole]])["loss"]) for number in range(2)]
-        assert {weight.dtype for weight in step.model.trainable_variables} == {"float32"}
-        seen[dtype] = losses
-    state = step.state()
-    arrays["good steps"] = np.array(state["good_steps"].value)
-    state["loss_scale"].assign(1e30)
-    arrays["before overflow"] = weights(step)
+    step = make(compute_dtype="float16")
+    losses = [float(step.update(number, [[whole]])["loss"]) for number in range(2)]
+    assert losses[1] < losses[0]
+    assert {weight.dtype for weight in step.model.trainable_variables} == {"float32"}
+    assert step.state()["good_steps"].value == 2
+    before = weights(step)
+    step.loss_scale.assign(1e30)
     step.update(2, [[whole]])
-    arrays["after overflow"] = weights(step)
-    arrays["scale after overflow"] = state["loss_scale"].value
+    np.testing.assert_array_equal(weights(step), before)
+    np.testing.assert_allclose(step.loss_scale.value, 5e29, rtol=1e-6)
     assert step.steps_done() == 3
-    return arrays
 
-
-def runs_out_of_memory(step, parts):
-    """Lets a second part fail, and a device tell of it late; returns what came of it.
-
-    Returns:
-      What was raised by an update, at once and late, and by an evaluation; what `fits` says of a
-      part, and then of each.
-    """
-    import jax
-
-    from t2t_keras.training.out_of_memory import OutOfMemoryError
-
-    accumulate, evaluate, wait = step._accumulate, step._evaluate, jax.block_until_ready
-    calls, raised = [], []
-
-    def fails(*_):
-        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: injected")
-
-    def second_fails(*inputs):
-        calls.append(None)
-        return fails() if len(calls) == 2 else accumulate(*inputs)
-
-    def tries(action, *arguments):
-        try:
-            action(*arguments)
-        except OutOfMemoryError as error:
-            raised.append(str(error))
-
-    step._accumulate = second_fails
-    tries(step.update, 0, parts)
-    jax.block_until_ready = fails
-    tries(step.update, 0, parts)
-    jax.block_until_ready = wait
-    step._evaluate = fails
-    tries(step.evaluate, parts[0])
-    step._evaluate = evaluate
-    fits = step.fits(parts[0])
-    calls.clear()
-    second = [step.fits(part) for part in parts]
-    step._accumulate = accumulate
-    return [raised, fits, *second]
+    model = RunConfig.load(folder / "mean").make_model()
+    load_weights(model, newest_checkpoint(folder / "mean"))
+    np.save(folder / "logits.npy", model.predict_on_batch(batch))
 
 
 if __name__ == "__main__":
     os.environ["KERAS_BACKEND"] = "jax"
     # What is there before any import, as setuptools may be, came with Python's start.
-    missing = not_needed() - set(sys.modules)
-    assert {"tensorflow", "tqdm", "google", "grpc", "defusedxml", "matplotlib"} <= missing
-    sys.meta_path.insert(0, _NotInstalled(missing))
-    main(Path(sys.argv[1]), json.loads(Path(sys.argv[2]).read_text()), missing)
+    blocked = not_needed() - set(sys.modules)
+    assert {"tensorflow", "tqdm", "google", "grpc", "defusedxml", "matplotlib"} <= blocked
+    sys.meta_path.insert(0, _NotInstalled(blocked))
+    folder = Path(sys.argv[1])
+    check_runs(folder, json.loads((folder / "flags.json").read_text()))
+    check_steps(folder)
+    assert not [name for name in sys.modules if name.partition(".")[0] in blocked]

@@ -1,46 +1,132 @@
-"""The progress line on a terminal, and the plain lines where there is none."""
+"""What a run shows: averages, the progress line or plain lines, and where the time went."""
 
+import contextlib
 import io
+import re
+import time
 
 import pytest
 
-from t2t_keras import progress_bar
-from t2t_keras.training.progress import Progress
+from t2t_keras.training.progress import (
+    CHECKPOINT,
+    EVALUATION,
+    INPUT,
+    STEP,
+    Progress,
+    RunClock,
+    averages,
+)
+
+SUMS = {"tokens": 4.0, "loss": 8.0, "negative_log_likelihood": 0.0, "correct": 3.0}
 
 
-class Stream(io.StringIO):
-    """Standard error, which may be a terminal."""
-
-    def __init__(self, terminal):
-        super().__init__()
-        self._terminal = terminal
-
+class Terminal(io.StringIO):
     def isatty(self):
-        return self._terminal
+        return True
 
 
 class Curves:
-    """Takes the curves."""
+    """Keeps what is written."""
+
+    def __init__(self):
+        self.points = []
+
+    def write(self, *point):
+        self.points.append(point)
 
     def close(self):
-        pass
+        self.points.append("closed")
 
 
-@pytest.mark.parametrize(
-    ("terminal", "installed", "plain"),
-    [(True, True, False), (False, True, True), (True, False, True)],
-)
+def test_averages_are_per_token_and_finite():
+    assert averages(SUMS) == {"loss": 2.0, "perplexity": 1.0, "accuracy": 0.75}
+    assert averages({**SUMS, "negative_log_likelihood": 1e9})["perplexity"] > 1e300
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that the test moves: clock[0] is the second that it shows."""
+    now = [50.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    return now
+
+
+@pytest.mark.parametrize("terminal", [True, False])
 def test_a_plain_line_every_100_steps_where_no_progress_line_is_shown(
-    monkeypatch, capsys, terminal, installed, plain
+    monkeypatch, capsys, terminal
 ):
-    monkeypatch.setattr("sys.stderr", stderr := Stream(terminal))
-    if not installed:
-        monkeypatch.setattr(progress_bar, "_tqdm", lambda: None)
-    progress = Progress(Curves(), 150, 1250)
+    monkeypatch.setattr("sys.stderr", stderr := Terminal() if terminal else io.StringIO())
+    progress = Progress(curves := Curves(), 150, 1250)
     for _ in range(150, 310):
-        progress.step(2.0, 0.0005, 1234.0)
+        progress.step(SUMS, 0.0005, 1.5)
+    progress.evaluated({"loss": 7.0}, "the report")
     progress.close()
-    text = "loss 2.000, learning rate 5.00e-04, 1,234 target tokens/s"
-    lines = [f"Step {number} of 1,250: {text}" for number in (200, 300)] if plain else []
-    assert capsys.readouterr().out.splitlines() == lines
-    assert bool(stderr.getvalue()) != plain
+    *lines, report = capsys.readouterr().out.splitlines()
+    steps = [re.match(r"Step (\d+) of 1,250: loss 2.000, .* 5.00e-04, ", line)[1] for line in lines]
+    assert steps == ([] if terminal else ["200", "300"])
+    assert report == "the report"
+    assert bool(stderr.getvalue()) == terminal
+    (kind, step, train), (_, later, _), evaluation, closed = curves.points
+    assert (kind, step, later, closed) == ("train", 200, 300, "closed")
+    assert (train["loss"], train["gradient_norm"], train["learning_rate"]) == (2.0, 1.5, 0.0005)
+    assert evaluation == ("eval", 310, {"loss": 7.0})
+
+
+def test_the_progress_line_moves_while_the_system_s_time_is_set_back(monkeypatch, clock):
+    monkeypatch.setattr("tqdm.std.time", lambda: 1e9 - 3600 * clock[0])
+    monkeypatch.setattr("sys.stderr", stderr := Terminal())
+    progress = Progress(None, 0, 1000)
+    clock[0] += 10
+    progress.step(SUMS, 0.0005, 1.5)
+    assert "1/1000 [00:10<" in stderr.getvalue()
+    progress.close()
+
+
+def test_speed_is_that_of_the_steps_since_an_evaluation(clock):
+    progress = Progress(curves := Curves(), 98, 100)
+    progress.step(SUMS, 1.0, 1.0)
+    clock[0] += 60
+    progress.evaluated({}, "")
+    clock[0] += 2
+    progress.step(SUMS, 1.0, 1.0)
+    progress.close()
+    assert curves.points[1][2]["tokens_per_second"] == SUMS["tokens"] / 2
+
+
+def spend(run_clock, clock, part, seconds):
+    with run_clock.spent_on(part):
+        clock[0] += seconds
+
+
+def test_all_until_the_first_step_is_finished_is_the_start(clock, capsys):
+    run_clock = RunClock()
+    spend(run_clock, clock, INPUT, 3)
+    spend(run_clock, clock, STEP, 5)
+    assert run_clock.seconds() == {"start": 8}
+    run_clock.show()
+    assert capsys.readouterr().out == "Of 8.0 s: start 100.0%.\n"
+    # Without a step it ends with the first evaluation.
+    spend(run_clock, clock, EVALUATION, 6)
+    found = {part: spent for part, spent in run_clock.seconds().items() if spent}
+    assert found == {"start": 8, "evaluation": 6}
+
+
+def test_parts_are_together_the_time_of_the_loop(clock, capsys):
+    run_clock = RunClock()
+    clock[0] += 4
+    run_clock.begin_training()
+    clock[0] += 6
+    run_clock.end_start()
+    for part, seconds in ((INPUT, 4), (STEP, 16), (INPUT, 1), (CHECKPOINT, 2), (EVALUATION, 3)):
+        spend(run_clock, clock, part, seconds)
+        clock[0] += 0.5
+    with contextlib.suppress(ValueError), run_clock.spent_on(STEP):
+        clock[0] += 5
+        raise ValueError("the step failed")
+    expected = {"start": 10, "input": 5, "step": 21, "evaluation": 3, "checkpoint": 2, "other": 2.5}
+    assert run_clock.seconds() == expected
+    # From `begin_training` on, without evaluations and checkpoints.
+    assert run_clock.training_seconds() == 6 + 5 + 21 + 2.5
+    run_clock.show()
+    out = capsys.readouterr().out
+    assert out.startswith("Of 43.5 s: start 23.0%, input 11.5%, step 48.3%, evaluation 6.9%")

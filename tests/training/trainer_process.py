@@ -12,8 +12,8 @@ CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
     [
         "t2t_keras.bin.t2t_trainer",
-        "t2t_keras.training.tensorflow_step",
-        "t2t_keras.training.workers",
+        "t2t_keras.training.backends.tensorflow",
+        "t2t_keras.training.distributed.sync",
     ]
 )
 
@@ -26,24 +26,12 @@ class TrainerProcess:
         output: File for what it says.
         cluster: What TF_CONFIG is to hold.
         devices: Number of virtual CPU devices that it trains on.
-        free_memory: Bytes that it believes to be free; None = what the system says.
-        out_of_memory_at: A step, from 0, whose gradient does not fit; None = none.
     """
 
-    def __init__(
-        self,
-        arguments: list[str],
-        output: Path,
-        cluster: dict | None,
-        devices: int,
-        free_memory: int | None = None,
-        out_of_memory_at: int | None = None,
-    ):
+    def __init__(self, arguments: list[str], output: Path, cluster: dict | None, devices: int):
         self._output = output
-        self._process = CONTEXT.Process(
-            target=_train,
-            args=(arguments, output, cluster, devices, free_memory, out_of_memory_at),
-        )
+        arguments = arguments, output, cluster, devices
+        self._process = CONTEXT.Process(target=_train, args=arguments)
         self._process.start()
 
     def check_running(self) -> None:
@@ -66,14 +54,7 @@ class TrainerProcess:
         return self._output.read_text()
 
 
-def _train(
-    arguments: list[str],
-    output: Path,
-    cluster: dict | None,
-    devices: int,
-    free_memory: int | None,
-    out_of_memory_at: int | None,
-) -> None:
+def _train(arguments: list[str], output: Path, cluster: dict | None, devices: int) -> None:
     with output.open("w") as stream:
         os.dup2(stream.fileno(), 1)
         os.dup2(stream.fileno(), 2)
@@ -82,27 +63,7 @@ def _train(
     from t2t_keras.bin import t2t_trainer
 
     _use_devices(devices)
-    if free_memory is not None:
-        from t2t_keras.training import microbatch
-
-        microbatch.free_memory = lambda: free_memory
-    if out_of_memory_at is not None:
-        _run_out_of_memory(out_of_memory_at)
     t2t_trainer.run(["t2t-trainer", *arguments])
-
-
-def _run_out_of_memory(at: int) -> None:
-    from t2t_keras.training.out_of_memory import OutOfMemoryError
-    from t2t_keras.training.tensorflow_step import TensorFlowStep
-
-    update = TensorFlowStep.update
-
-    def update_or_fail(self, step, *arguments):
-        if step == at:
-            raise OutOfMemoryError
-        return update(self, step, *arguments)
-
-    TensorFlowStep.update = update_or_fail
 
 
 def _use_devices(count: int) -> None:

@@ -1,0 +1,82 @@
+"""Random lines through t2t-datagen and the decoder's reading: none may crash or go uncounted.
+
+python benchmarks/fuzz_text.py --lines=1000000
+"""
+
+import random
+import tempfile
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from absl import app, flags
+
+from t2t_keras import registry
+from t2t_keras.data.generate import generate
+from t2t_keras.decoding.source_text import read_sources
+from t2t_keras.errors import UserError
+from t2t_keras.text.files import decoded, read_lines
+from t2t_keras.text.tokenizer import Tokenizer
+
+_LINES = flags.DEFINE_integer("lines", 1_000_000, "Number of lines a side.")
+_SEED = flags.DEFINE_integer("seed", 1, "Seed of the lines.")
+_CONTROLS = list(map(chr, range(32)))
+_WORDS = "the house stands near a green tree".split()
+
+
+def random_lines(count: int, seed: int) -> Iterator[bytes]:
+    """Yields lines without line feeds; the first is plain, as it could begin with a mark."""
+    generator = random.Random(seed)
+    categories = defaultdict(lambda: ["x"])  # Also a long word.
+    for code in range(0x110000):
+        categories[unicodedata.category(chr(code))].append(chr(code))
+    yield b"the first line"
+    for _ in range(count - 1):
+        size = min(int(generator.paretovariate(1)) + generator.randrange(10), 100_000)
+        line = generator.randbytes(size)
+        if generator.random() < 0.9:
+            characters = generator.choice([*categories.values(), _CONTROLS, ["x"]])
+            drawn = "".join(generator.choices(characters, k=size))
+            words = generator.choices(_WORDS, k=generator.randrange(5))
+            line = " ".join([drawn, *words]).encode("utf-8", "surrogatepass")
+        yield line.replace(b"\n", b"")
+
+
+def check(count: int, seed: int, folder: Path) -> dict[str, int]:
+    """Returns how many lines were kept, and left out for each reason; raises if one is lost."""
+    for side, code in enumerate(("en", "de")):
+        content = b"".join(line + b"\n" for line in random_lines(count, seed + side))
+        for split in ("train", "dev"):
+            (folder / f"{split}.{code}").write_bytes(content)
+    tokenizer = Tokenizer.train(_WORDS * 9, 275)
+    (folder / "words.model").write_bytes(tokenizer.model_bytes)
+    config = f"source_language=en,target_language=de,vocab_file={folder / 'words.model'}"
+    problem = registry.problem("parallel_text", config)
+    splits = generate(problem, folder / "data", folder, chunk_pairs=10_000)["splits"]
+    for split in splits.values():
+        results = {reason: entry["count"] for reason, entry in split["left_out"].items()}
+        results["kept"] = split["examples"]
+        assert sum(results.values()) == count, f"{results} are not {count} lines"
+    results |= {"read by the decoder": 0, "refused by the decoder": 0}
+    for number, line in enumerate(read_lines(folder / "dev.en"), 1):
+        try:
+            text = decoded(line, "dev.en", number)
+            [source] = read_sources([text], tokenizer, 64, split_long=number % 2 == 0)
+            assert all(len(part) <= 64 for part in source.parts)
+            results["read by the decoder"] += 1
+        except UserError:
+            results["refused by the decoder"] += 1
+    assert number == count, f"the decoder read {number} of {count} lines"
+    return results
+
+
+def main(_) -> None:
+    """Prints the counts."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, count in check(_LINES.value, _SEED.value, Path(folder)).items():
+            print(f"{count:,} {name}")
+
+
+if __name__ == "__main__":
+    app.run(main)

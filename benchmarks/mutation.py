@@ -1,0 +1,140 @@
+"""Breaks the code in one place after the other; a test should fail each time.
+
+    make mutate                                                # all parts in pyproject.toml
+    python benchmarks/mutation.py --target=layers --every=5    # a fifth of the mutants of one part
+
+cosmic-ray makes the mutants. Its own runner starts a process for each, in which importing
+TensorFlow takes longer than the tests; mutmut forks after it has run tests, and TensorFlow's
+threads do not survive that. Here each mutant runs in a fork of a process that has imported
+TensorFlow and computed nothing. Survivors are printed; if fewer than `minimum_score` percent are
+killed, the exit status is 1.
+"""
+
+import argparse
+import collections
+import difflib
+import importlib.machinery
+import importlib.util
+import os
+import signal
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import cosmic_ray.plugins
+from cosmic_ray.mutating import mutate_code
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def mutants(path, operators):
+    """Yields the operator and the mutated source of each different mutant of a file."""
+    source = path.read_text(encoding="utf-8")
+    seen = {source}
+    for name in operators:
+        operator, occurrence = cosmic_ray.plugins.get_operator(f"core/{name}")(), 0
+        while (mutated := mutate_code(source, operator, occurrence)) is not None:
+            occurrence += 1
+            if mutated not in seen:
+                seen.add(mutated)
+                yield name, mutated
+
+
+class MutantLoader(importlib.machinery.SourceFileLoader):
+    """Finds and loads one module, from a mutated source."""
+
+    def __init__(self, path, source):
+        super().__init__(".".join(path.relative_to(ROOT).with_suffix("").parts), str(path))
+        self._source = source
+
+    def find_spec(self, name, path=None, target=None):
+        """Returns the spec of the mutated module, None for any other."""
+        if name != self.name:
+            return None
+        return importlib.util.spec_from_file_location(name, self.path, loader=self)
+
+    def get_code(self, fullname):
+        """Returns the mutated module, compiled."""
+        return compile(self._source, self.path, "exec")
+
+
+def start(tests, seconds, path=None, source=""):
+    """Forks a process that runs the tests, on a mutant if one is given; returns its id."""
+    process = os.fork()
+    if process:
+        return process
+    status = 1
+    try:
+        signal.alarm(seconds)
+        for descriptor in (1, 2):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+        if path:
+            sys.meta_path.insert(0, MutantLoader(path, source))
+            # The module's own tests fail first.
+            tests = [*map(str, (ROOT / "tests").rglob(f"test_{path.stem}.py")), *tests]
+        import pytest
+
+        status = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests]))
+    finally:
+        os._exit(status)
+
+
+def run(target, operators, every, jobs):
+    """Runs every n-th mutant of a target's modules, and prints survivors and counts."""
+    began = time.monotonic()
+    if os.waitpid(start(target["tests"], 3600), 0)[1]:
+        sys.exit(f"{target['name']}: the tests fail on the code as it is.")
+    seconds = 30 + round(5 * (time.monotonic() - began))
+    paths = [path for each in target["modules"] for path in sorted(ROOT.glob(each))]
+    waiting = [(path, *mutant) for path in paths for mutant in mutants(path, operators)][::every]
+    counts, running = collections.defaultdict(collections.Counter), {}
+    while waiting or running:
+        while waiting and len(running) < jobs:
+            path, operator, source = waiting.pop()
+            running[start(target["tests"], seconds, path, source)] = path, operator, source
+        process, status = os.wait()
+        path, operator, source = running.pop(process)
+        code = os.waitstatus_to_exitcode(status)
+        outcome = {0: "survived", -signal.SIGALRM: "timed out"}.get(code, "killed")
+        counts[path.relative_to(ROOT)][outcome] += 1
+        print(".", end="", flush=True)
+        if outcome != "killed":
+            lines = path.read_text(encoding="utf-8").splitlines()
+            diff = difflib.unified_diff(
+                lines, source.splitlines(), str(path.relative_to(ROOT)), n=0
+            )
+            print(f"\n{outcome}: {operator}", *list(diff)[2:], sep="\n    ", flush=True)
+    for path, outcomes in sorted(counts.items()):
+        print(f"\n{path}: {dict(outcomes)}", end="", flush=True)
+    return sum(counts.values(), collections.Counter())
+
+
+def main():
+    """Runs the targets and prints the score."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--target", help="name of the only target to run")
+    parser.add_argument("--every", type=int, default=1, help="run only every n-th mutant")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="mutants at once")
+    options = parser.parse_args()
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
+        "mutation"
+    ]
+    os.chdir(ROOT)
+    sys.path.insert(0, str(ROOT))
+    for threads in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
+        os.environ[threads] = "1"
+    import keras  # noqa: F401  Imported once, for all forks.
+
+    targets = [each for each in settings["targets"] if options.target in (None, each["name"])]
+    counts = [run(each, settings["operators"], options.every, options.jobs) for each in targets]
+    outcomes = sum(counts, collections.Counter())
+    score = 100 * (1 - outcomes["survived"] / max(outcomes.total(), 1))
+    print(
+        f"\n{score:.1f} % of {outcomes.total()} mutants killed ({outcomes['timed out']} by time)."
+    )
+    sys.exit(score < settings["minimum_score"])
+
+
+if __name__ == "__main__":
+    main()

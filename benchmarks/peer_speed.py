@@ -1,0 +1,131 @@
+"""Speed on a kit of batches, as one JSON line that the kit compares with other toolkits.
+
+    python benchmarks/peer_speed.py --kit=../shared/bench/peers --config=tiny --mode=train [--xla]
+        [--compute_dtype=bfloat16] [--cpu_replicas=2]
+    python benchmarks/peer_speed.py --config=base --mode=decode32 [--batches_at_once=2] [--xla]
+
+The kit is a folder whose module `workload` has batches as arrays, the configurations `tiny` (4 + 4
+layers, d_model 128, d_ff 256, 4 heads) and `base` (the paper's), and functions that time a training
+step or a translation that is given to them. The step is the trainer's own. The search is the
+translator's own, with random weights, beam 4, alpha 0.6 and 50 symbols for each sentence.
+"""
+
+import itertools
+import sys
+from pathlib import Path
+
+from absl import app, flags
+
+from t2t_keras.environment import prepare_tensorflow
+
+prepare_tensorflow()
+
+_KIT = flags.DEFINE_string("kit", "../shared/bench/peers", "Folder of the kit.")
+_CONFIG = flags.DEFINE_enum("config", "tiny", ["tiny", "base"], "Size of the model.")
+_MODE = flags.DEFINE_enum("mode", "train", ["train", "decode32", "decode1"], "What to time.")
+_DTYPE = flags.DEFINE_string(
+    "compute_dtype", "float32", "Type of the matrix products; in decoding also of the weights."
+)
+_XLA = flags.DEFINE_boolean("xla", False, "Compile with XLA.")
+_CPU_REPLICAS = flags.DEFINE_integer("cpu_replicas", 1, "Replicas that train.", 1)
+_BATCHES_AT_ONCE = flags.DEFINE_integer("batches_at_once", 1, "Batches decoded in parallel.", 1)
+
+
+def main(_) -> None:
+    """Times the trainer's step or the translator's search on the kit's batches."""
+    sys.path.insert(0, str(Path(_KIT.value).resolve()))
+    import keras
+    import tensorflow as tf
+    import workload
+
+    from t2t_keras import registry
+
+    tf.config.threading.set_intra_op_parallelism_threads(workload.THREADS)
+    size = workload.config(_CONFIG.value)
+    hparams = registry.hparams(
+        "transformer_base",
+        num_layers=size["layers"],
+        d_model=size["d"],
+        d_ff=size["ff"],
+        num_heads=size["heads"],
+        compute_dtype=_DTYPE.value,
+        dropout=workload.DROPOUT,
+        label_smoothing=workload.LABEL_SMOOTHING,
+    )
+    name = "ours" + "_xla" * _XLA.value + f"_{_DTYPE.value}" * (_DTYPE.value != "float32")
+    version = f"keras {keras.__version__}, tensorflow {tf.__version__}"
+    time_mode = _train if _MODE.value == "train" else _decode
+    time_mode(workload, name, hparams, size["vocab"], version)
+
+
+def _train(workload, name: str, hparams, vocab_size: int, version: str) -> None:
+    import tensorflow as tf
+
+    from t2t_keras.data.batches import Batch
+    from t2t_keras.models.transformer import Transformer
+    from t2t_keras.training.backends.devices import plan_devices
+    from t2t_keras.training.backends.tensorflow import TensorFlowStep
+
+    replicas = _CPU_REPLICAS.value
+    step = TensorFlowStep(
+        lambda: Transformer.from_hparams(hparams, vocab_size),
+        hparams,
+        tf.distribute.MirroredStrategy(plan_devices(0, cpu_replicas=replicas).names),
+        seed=1,
+        xla=_XLA.value,
+    )
+    # The kit fixes Adam's rate instead of following the schedule.
+    step.schedule = lambda _: tf.constant(workload.ADAM["lr"])
+    numbers = itertools.count()
+
+    def train(source, _, target) -> float:
+        parts = [Batch(source[each::replicas], target[each::replicas]) for each in range(replicas)]
+        sums = step.update(next(numbers), [parts])
+        return float(sums["loss"]) / float(sums["tokens"])
+
+    name += f"_{replicas}_replicas" * (replicas > 1)
+    parameters = step.model.count_params()
+    workload.train(name, _CONFIG.value, train, parameters=parameters, version=version)
+
+
+def _decode(workload, name: str, hparams, vocab_size: int, version: str) -> None:
+    import keras
+    import numpy as np
+
+    from t2t_keras.decoding.batching import parallel_batches, share_cores
+    from t2t_keras.decoding.config import DecodeConfig
+    from t2t_keras.decoding.translator import Translator
+    from t2t_keras.models.transformer import Transformer
+    from t2t_keras.text.tokenizer import EOS_ID
+
+    keras.utils.set_random_seed(1)
+    config = DecodeConfig(
+        beam_size=workload.BEAM,
+        alpha=workload.ALPHA,
+        min_length=workload.STEPS,
+        max_length=workload.STEPS,
+        xla=_XLA.value,
+        batches_at_once=_BATCHES_AT_ONCE.value,
+    )
+    share_cores(config)
+    translator = Translator(
+        Transformer.from_hparams(hparams, vocab_size, _DTYPE.value), None, config
+    )
+
+    def search(source):
+        return translator.search(source).ids.numpy()[:, 0].tolist()
+
+    def translate(source):
+        # The kit's end of sentence is another id than ours.
+        source = np.where(source == workload.EOS, EOS_ID, source)
+        found = parallel_batches(search, np.array_split(source, config.batches_at_once), config)
+        return [ids for _, batch in found for ids in batch]
+
+    name += f"_{config.batches_at_once}_at_once" * (config.batches_at_once > 1)
+    sentences = int(_MODE.value.removeprefix("decode"))
+    xla = _XLA.value
+    workload.decode(name, _CONFIG.value, sentences, translate, warm_all=xla, version=version)
+
+
+if __name__ == "__main__":
+    app.run(main)

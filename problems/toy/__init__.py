@@ -1,0 +1,1 @@
+"""The English-German grammar of the demo."""

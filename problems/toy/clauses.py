@@ -1,0 +1,154 @@
+"""Noun phrases and clauses in both languages.
+
+A clause is a set of slots, filled in both languages at once and read out in the order of each:
+German has its finite verb second, first or last, and what belongs to it (prefix, participle,
+infinitive) at the end.
+"""
+
+import dataclasses
+
+from t2t_keras.problems.toy import words
+from t2t_keras.problems.toy.words import TABLES, agree
+
+Pair = tuple[str, str]  # English and German.
+
+_ORDERS = {each.name: each.slots.split() for each in TABLES["orders"]}
+_JOINED = {"in dem": "im", "in das": "ins", "zu dem": "zum", "zu der": "zur", "von dem": "vom"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Phrase:
+    """A noun phrase in both languages, with what agrees with it."""
+
+    english: str  # as a subject
+    object: str  # in English
+    german: dict[str, str]  # by case
+    agrees: str  # the forms of its verbs: "first", "third" or "plural"
+    classes: frozenset[str]  # what verbs may do with it
+    gender: str = ""  # of relative pronouns, which may be "plural"; "" = a pronoun
+
+
+PRONOUNS = {
+    each.english: Phrase(each.english, each.object, each._asdict(), each.agrees, each.classes)
+    for each in TABLES["pronouns"]
+}
+
+
+def noun_phrase(noun, determiner: str = "bare", adjective=None, plural: bool = False) -> Phrase:
+    """Builds determiner, given by its name, adjective and noun in every case."""
+    opening, gender = words.DETERMINERS[determiner], "plural" if plural else noun.gender
+    # What is not counted has "any", as plurals have.
+    article = opening.english if noun.plural and not plural else opening.plural
+    english = spaced(adjective and adjective.english, noun.plural if plural else noun.english)
+    if article == "a" and english[0] in "aeiou":
+        article = "an"
+    english = spaced(article, english)
+    german = {
+        case: spaced(
+            words.determiner_form(opening, case, gender),
+            adjective and words.adjective_form(adjective, opening, case, gender),
+            words.noun_form(noun, case, plural),
+        )
+        for case in words.CASES
+    }
+    return Phrase(english, english, german, "plural" if plural else "third", noun.classes, gender)
+
+
+def relative_pronoun(head: Phrase) -> Phrase:
+    """Returns the pronoun of a relative clause, which has the gender and number of its head."""
+    german = {case: words.RELATIVE_PRONOUN[case, head.gender] for case in words.CASES}
+    english = ("who", "whom") if "person" in head.classes else ("that", "that")
+    return Phrase(*english, german, head.agrees, head.classes)
+
+
+class Clause:
+    """The slots of a clause: the subject and the verb, and what is added to them.
+
+    The past is German's perfect or, where the verb has one, preterite; "likes to read" is `liest
+    gern`. A negation and a question need English "do"; a negation is `nicht`, unless an object
+    brings `kein`.
+    """
+
+    def __init__(
+        self, subject: Phrase, verb, past=False, modal=None, negative=False, question=False
+    ):
+        self.subject, self.verb = subject, verb
+        self.past, self.modal, self.negative = past, modal, negative
+        self.object: Phrase | None = None  # Where it ends the clause.
+        auxiliary, english = _english_verbs(verb, past, modal, subject, negative or question)
+        finite, end = _german_verbs(verb, past, modal, subject)
+        stem = verb.german.removeprefix(verb.prefix)
+        self.english = {
+            "subject": subject.english,
+            "auxiliary": auxiliary,
+            "verb": english,
+            "particle": verb.particle,
+            "base": verb.english.split("/")[0],
+        }
+        self.german = {
+            "subject": subject.german["nominative"],
+            "finite": finite,
+            "end": end,
+            # aufmacht, but gesehen hat
+            "last": f"{end}{finite}" if end == verb.prefix else f"{end} {finite}",
+            "zu": f"{verb.prefix}zu{stem}" if verb.prefix else f"zu {stem}",
+            "gern": "gern" if modal and not modal.german else "",
+        }
+        if negative:
+            self.fill("not", ("not", "nicht"))
+
+    def fill(self, slot: str, pair: Pair) -> None:
+        """Puts a phrase into the slot of that name in both languages."""
+        self.english[slot], self.german[slot] = pair
+
+    def add(self, complement, phrase: Phrase, slot: str = "complement") -> None:
+        """Puts a noun phrase into the case and the slot that its complement asks for."""
+        german = phrase.german[complement.case]
+        if complement.german_preposition:
+            article, _, rest = german.partition(" ")
+            joined = f"{complement.german_preposition} {article}"
+            german = spaced(_JOINED.get(joined, joined), rest)
+        elif not phrase.gender:
+            slot = "pronoun"
+        else:
+            has_two = len(self.verb.complements) == 2
+            slot = "indirect" if has_two and complement.case == "dative" else "object"
+        self.object = phrase if slot == "object" else None
+        if german.startswith("kein"):
+            self.german["not"] = ""
+        self.fill(slot, (spaced(complement.preposition, phrase.object), german))
+
+    def read(self, english: str, german: str) -> Pair:
+        """Reads the clause out in two orders, named as in the table of orders."""
+        sides = (self.english, english), (self.german, german)
+        return tuple(spaced(*map(slots.get, _ORDERS[order])) for slots, order in sides)
+
+
+def _english_verbs(verb, past: bool, modal, subject: Phrase, needs_do: bool) -> Pair:
+    """Returns the auxiliary, "" where there is none, and the verb."""
+    forms, base = verb.past if past else verb.english, verb.english.split("/")[0]
+    if verb.german == "sein":
+        return agree(forms, subject.agrees), ""
+    if modal and "/" not in modal.english:
+        return modal.english, base
+    if modal:  # "want to see/wants to see"
+        forms = "/".join(f"{form} {base}" for form in modal.english.split("/"))
+    if not needs_do:
+        return "", agree(forms, subject.agrees)
+    if past:
+        return "did", base
+    return agree("do/does", subject.agrees), agree(forms, "first")
+
+
+def _german_verbs(verb, past: bool, modal, subject: Phrase) -> tuple[str, str]:
+    """Returns the finite verb, and what stands at the end of the clause."""
+    if modal and modal.german:
+        return agree(modal.german, subject.agrees), verb.german
+    if past and not verb.preterite:
+        return agree(verb.auxiliary, subject.agrees), verb.participle
+    return agree(verb.preterite if past else verb.present, subject.agrees), verb.prefix
+
+
+def spaced(*parts: str | None) -> str:
+    """Joins the parts that are not empty."""
+    return " ".join(filter(None, parts))

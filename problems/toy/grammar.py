@@ -1,0 +1,196 @@
+"""The sentences of the toy problem: an English-German synchronous grammar.
+
+A sentence fills one of the patterns in words.tsv with clauses: the capital words of the English
+pattern say in which order English has them, those of the German one in which order German does.
+
+The translation is a function of the English sentence, as ambiguous English is avoided: nothing of
+its clause follows a relative clause, only whole sentences are joined by "and", and "put" and
+"read", whose past looks like the present, have no past.
+"""
+
+import functools
+import random
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from t2t_keras.problems.toy.clauses import (
+    PRONOUNS,
+    Clause,
+    Pair,
+    Phrase,
+    noun_phrase,
+    relative_pronoun,
+)
+from t2t_keras.problems.toy.words import TABLES
+
+_SUBJECTS = [PRONOUNS[each] for each in ("I", "I", "he", "she", "we", "they")]
+_OBJECTS = [PRONOUNS[each] for each in ("he", "she", "they")]  # "I see me" would be reflexive.
+# Verbs whose object a question may ask for, or a relative clause may describe.
+_TRANSITIVE = [
+    verb
+    for verb in TABLES["verbs"]
+    if [complement.german_preposition for complement in verb.complements] == [""]
+]
+_QUANTIFIERS = {"every", *(each.name for each in TABLES["determiners"] if not each.endings)}
+
+
+@functools.cache
+def _weighted(table: str, column: str) -> tuple:
+    """Returns each entry of a table as often as one of its columns says."""
+    return tuple(each for each in TABLES[table] for _ in range(int(getattr(each, column))))
+
+
+@functools.cache
+def _of_classes(table: str, classes: frozenset[str]) -> tuple:
+    return tuple(each for each in TABLES[table] if each.classes & classes)
+
+
+class Grammar:
+    """A stream of sentence pairs.
+
+    Args:
+      seed: the same seed gives the same sentences in every version of Python: all chance comes from
+        `random.Random.random`, which is promised not to change.
+    """
+
+    def __init__(self, seed: int):
+        self._random = random.Random(seed).random
+
+    def _chance(self, probability: float) -> bool:
+        return self._random() < probability
+
+    def _pick(self, choices: Sequence) -> Any:
+        return choices[int(self._random() * len(choices))]
+
+    def sentence(self) -> Pair:
+        """Returns the next English sentence and its German translation."""
+        pattern = self._pick(_weighted("sentences", "weight"))
+        past = pattern.tense == "past" or (not pattern.tense and self._chance(0.4))
+        verbs = [verb for verb in TABLES["verbs"] if verb.german in pattern.verbs.split()]
+        english, german, clause = pattern.english, pattern.german, None
+        orders = (re.findall("[A-Z]{2,}[:a-z]*", side) for side in (english, german))
+        for english_order, german_order in zip(*orders, strict=True):
+            order, _, option = english_order.partition(":")
+            interrogative = PRONOUNS.get(option)
+            if order == "INFINITIVE":
+                clause = self._clause(False, "infinitive", subject=clause.subject)
+            elif interrogative and order == "QUESTION":
+                clause = self._clause_without_object(past, interrogative, question=True)
+            else:
+                clause = self._clause(past, option or order.lower(), verbs, interrogative)
+            verbs = ()
+            pair = clause.read(order, german_order)
+            english = english.replace(english_order, pair[0], 1)
+            german = german.replace(german_order, pair[1], 1)
+        return _punctuate(english.replace("can not", "cannot")), _punctuate(german)
+
+    def _clause(
+        self, past: bool, kind: str, verbs: Sequence = (), subject: Phrase | None = None
+    ) -> Clause:
+        """Draws a clause: the teacher cannot find the key today.
+
+        "question" needs "do" and does not say when; "fronted" says when before the subject;
+        "infinitive" and "plain" have no modal verb, negation, time or relative clause. Its verb is
+        one of `verbs`, or any that goes with the subject.
+        """
+        plain, is_free = kind in ("infinitive", "plain"), not verbs
+        if is_free:
+            verbs = _weighted("verbs", "weight")
+            if subject:
+                verbs = [verb for verb in verbs if verb.subjects & subject.classes]
+        verb = self._verb(verbs, past, happens=kind in ("infinitive", "fronted"))
+        happens = not (plain or verb.preterite)
+        has_modal = happens and not past and self._chance(0.35)
+        modal = self._pick(TABLES["modals"]) if has_modal else None
+        # "must not" would be `darf nicht`.
+        affirmative = plain or (modal and modal.english in ("must", "like to/likes to"))
+        negative = not affirmative and self._chance(0.14)
+        subject = subject or self._phrase(verb.subjects, negative)
+        clause = Clause(subject, verb, past, modal, negative, question=kind == "question")
+        for complement in verb.complements:
+            self._add(clause, complement)
+        has_place = verb.preterite or "complement" in clause.german
+        if is_free and not has_place and self._chance(0.15 if verb.complements else 0.4):
+            self._add(clause, self._pick(TABLES["adjuncts"]).complements[0], slot="adjunct")
+        if kind == "fronted" or (happens and kind != "question" and self._chance(0.35)):
+            self._say_when(clause, kind == "fronted")
+        elif is_free and clause.object and not (plain or negative) and self._chance(0.2):
+            self._describe_object(clause)
+        return clause
+
+    def _verb(self, verbs: Sequence, past: bool, happens: bool = False):
+        """Draws a verb whose past can be told from the present; "know" happens at no time."""
+        while True:
+            verb = self._pick(verbs)
+            if not ((past and verb.english.startswith(verb.past)) or (happens and verb.preterite)):
+                return verb
+
+    def _add(self, clause: Clause, complement, slot: str = "complement") -> None:
+        """Adds what a verb takes, or where or with whom something happens."""
+        if complement.case == "adjective":
+            adjective = self._pick(_of_classes("adjectives", clause.subject.classes))
+            clause.fill(slot, (adjective.english, adjective.german))
+        else:
+            case = "" if complement.german_preposition else complement.case
+            phrase = self._phrase(complement.classes, clause.negative, case)
+            clause.add(complement, phrase, slot)
+
+    def _say_when(self, clause: Clause, front: bool) -> None:
+        """Adds a time that goes with the tense; a modal verb tells the future."""
+        modal = clause.modal and clause.modal.german
+        needs = {"past" if clause.past else "future" if modal else "present"}
+        needs |= {"front"} if front else set()
+        needs |= {"once"} if modal or clause.negative else set()
+        time = self._pick([time for time in TABLES["times"] if needs <= time.fits])
+        clause.fill("front" if front else time.slot, (time.english, time.german))
+
+    def _clause_without_object(self, past: bool, pronoun: Phrase, question: bool = False) -> Clause:
+        """Draws a clause in which a pronoun in front is the object: whom does she listen to."""
+        fitting = [verb for verb in _TRANSITIVE if verb.complements[0].classes & pronoun.classes]
+        verb = self._verb(fitting, past)
+        clause = Clause(self._phrase(verb.subjects), verb, past, question=question)
+        [complement] = verb.complements
+        clause.fill("front", (pronoun.object, pronoun.german[complement.case]))
+        clause.english["object"] = complement.preposition
+        return clause
+
+    def _describe_object(self, clause: Clause) -> None:
+        """Adds a relative clause at the end: (he sees the man) who sleeps, or whom she helps."""
+        pronoun = relative_pronoun(clause.object)
+        if self._chance(0.5):
+            relative = self._clause_without_object(clause.past, pronoun)
+        else:
+            relative = self._clause(clause.past, "plain", subject=pronoun)
+        english, german = relative.read("STATEMENT", "LAST")
+        clause.fill("relative", (english, f", {german} ,"))
+
+    def _phrase(
+        self, classes: frozenset[str], negative: bool = False, case: str | None = None
+    ) -> Phrase:
+        """Draws a noun phrase: him, Anna, the old man.
+
+        The case is that of an object; "" = behind a German preposition, None = of a subject. Where
+        its clause is negated, a direct object has `kein`, and there is no "every".
+        """
+        if "person" in classes and self._chance(0.25):
+            return self._pick(_SUBJECTS if case is None else _OBJECTS)
+        noun = self._pick(_of_classes("nouns", classes))
+        if "proper" in noun.classes:
+            return noun_phrase(noun)
+        plural = bool(noun.plural) and self._chance(0.3)
+        column = "plurals" if plural else "singular" if noun.plural else "uncounted"
+        name = self._pick(_weighted("determiners", column)).name
+        if negative and case == "accusative" and name in ("a", "bare"):
+            name = "no"
+        # Nothing would show the dative in "hilft Frauen".
+        elif (negative and name in _QUANTIFIERS) or (case == "dative" and name == "bare"):
+            name = "the"
+        adjective = self._pick(_of_classes("adjectives", noun.classes))
+        return noun_phrase(noun, name, adjective if self._chance(0.3) else None, plural)
+
+
+def _punctuate(text: str) -> str:
+    """Returns a sentence with its marks behind its words, and a capital."""
+    text = re.sub(r"( ,)* ([,.?])", r"\2", text)
+    return text[0].upper() + text[1:]

@@ -1,0 +1,100 @@
+"""The words of the toy problem, read from words.tsv, and how German inflects them.
+
+An English word has one German translation; where it has two, the grammar decides ("know" with an
+object is `kennen`, with a that-clause `wissen`). Classes (person, food, place ...) keep sentences
+sensible: a verb names the classes of its subject and of its complements.
+
+In words.tsv a table is its name, the names of its columns, and an entry a line; "-" is an empty
+cell. Three forms in a cell go with I, he and they; a weight says how often an entry is drawn.
+"""
+
+import collections
+from pathlib import Path
+from typing import NamedTuple
+
+CASES = ("nominative", "accusative", "dative")
+
+
+class Complement(NamedTuple):
+    """What a verb takes: a case, perhaps behind a preposition, and the classes of the noun."""
+
+    preposition: str
+    german_preposition: str
+    case: str
+    classes: frozenset[str]
+
+
+def _value(column: str, cell: str):
+    cell = "" if cell == "-" else cell
+    if column in ("classes", "subjects", "fits"):
+        return frozenset(cell.split())
+    if column == "complements":  # "for:auf:accusative:person animal + ..."
+        fields = [each.split(":") for each in cell.split(" + ") if each]
+        return tuple(Complement(*each[:3], frozenset(each[3].split())) for each in fields)
+    return cell
+
+
+def _read_tables(path: Path) -> dict[str, tuple]:
+    """Returns the tables of a file: entries are named tuples, whose fields are the columns."""
+    tables = {}
+    for block in path.read_text(encoding="utf-8").strip().split("\n\n"):
+        title, header, *lines = block.splitlines()
+        columns = header.split("\t")
+        entry = collections.namedtuple("Entry", columns)
+        tables[title.removeprefix("# ")] = tuple(
+            entry(*map(_value, columns, line.split("\t"))) for line in lines
+        )
+    return tables
+
+
+TABLES = _read_tables(Path(__file__).with_name("words.tsv"))
+DETERMINERS = {each.name: each for each in TABLES["determiners"]}
+
+
+def _paradigm(*rows: str) -> dict[tuple[str, str], str]:
+    """Returns the forms by case and gender, out of one row for each case."""
+    return {
+        (case, gender): form
+        for case, row in zip(CASES, rows, strict=True)
+        for gender, form in zip(("m", "f", "n", "plural"), row.split(), strict=True)
+    }
+
+
+_DER = _paradigm("der die das die", "den die das die", "dem der dem den")
+_DIESER = _paradigm("er e es e", "en e es e", "em er em en")
+_EIN = _DIESER | dict.fromkeys([("nominative", "m"), ("nominative", "n"), ("accusative", "n")], "")
+_ENDINGS = {"der": _DER, "dieser": _DIESER, "ein": _EIN, "": dict.fromkeys(_DER, "")}
+RELATIVE_PRONOUN = _DER | {("dative", "plural"): "denen"}
+
+
+def determiner_form(determiner, case: str, gender: str) -> str:
+    """Returns the German form of a determiner, e.g. "einem"."""
+    return determiner.german + _ENDINGS[determiner.endings][case, gender]
+
+
+def adjective_form(adjective, determiner, case: str, gender: str) -> str:
+    """Returns an adjective with its ending: strong where the determiner does not show the case."""
+    if not _ENDINGS[determiner.endings][case, gender]:
+        return adjective.stem + _DIESER[case, gender]
+    is_direct = case == "nominative" or (case == "accusative" and gender != "m")
+    return adjective.stem + ("e" if is_direct and gender != "plural" else "en")
+
+
+def noun_form(noun, case: str, plural: bool) -> str:
+    """Returns a German noun: Hund, Hunde, Hunden; a weak one is "den Jungen"."""
+    if plural:
+        takes_n = case == "dative" and noun.german_plural[-1] not in "ns"
+        return noun.german_plural + ("n" if takes_n else "")
+    return noun.german if case == "nominative" else noun.oblique
+
+
+def agree(forms: str, agrees: str) -> str:
+    """Picks the form of a verb, out of e.g. "am/is/are", that agrees with a subject.
+
+    Args:
+      forms: for I, he and they; of two the first is also that for they, a single one is for all.
+      agrees: "first", "third" (person of the singular) or "plural".
+    """
+    first, *others = forms.split("/")
+    third, plural = [*others, first][:2] if others else (first, first)
+    return {"first": first, "third": third, "plural": plural}[agrees]

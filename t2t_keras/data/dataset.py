@@ -1,0 +1,114 @@
+"""`Generated`: a complete set of generated data, opened for reading."""
+
+import dataclasses
+import functools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from t2t_keras.data.manifest import VOCABULARY_FILE, read_manifest
+from t2t_keras.data.problem import Problem
+from t2t_keras.data.shards import SIDES, ExampleStore
+from t2t_keras.errors import UserError
+from t2t_keras.io.state import differences
+from t2t_keras.text.tokenizer import Tokenizer
+
+
+@dataclasses.dataclass(frozen=True)
+class Generated:
+    """The generated data of a problem.
+
+    Attributes:
+      problem: with the settings that the data was made with; record this one with a run, since
+        settings that depend on the source files are decided in it.
+      directory: of the data.
+      manifest: see `t2t_keras.data.manifest`.
+    """
+
+    problem: Problem
+    directory: Path
+    manifest: dict[str, Any]
+
+    @functools.cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The vocabulary."""
+        tokenizer = Tokenizer.load(self._path(VOCABULARY_FILE))
+        if tokenizer.checksum != self.manifest["vocabulary"]["sha256"]:
+            raise UserError(
+                f"{self.directory / VOCABULARY_FILE} is not the vocabulary that the data was "
+                f"encoded with. Run t2t-datagen again."
+            )
+        return tokenizer
+
+    def store(self, split: str) -> ExampleStore:
+        """Opens the encoded examples of a split, of which only the lengths are read.
+
+        Raises:
+          UserError: there is no such split, or a file is missing or has another size.
+        """
+        stems = self._split(split, list(self.manifest["splits"]))["shards"]
+
+        def load(kind: str) -> list[np.ndarray]:
+            paths = [self._path(f"{stem}.{kind}.npy") for stem in stems]
+            # Plain views: slices of np.memmap objects cost four times as much.
+            return [np.asarray(np.load(path, mmap_mode="r")) for path in paths]
+
+        return ExampleStore(load("tokens"), load("lengths"))
+
+    def text(self, split: str) -> tuple[list[str], list[str]]:
+        """Returns sources and references of "dev" or "test", line by line; see `text_paths`."""
+        paths = self.text_paths(split)
+        sources, references = (path.read_bytes().decode().split("\n")[:-1] for path in paths)
+        return sources, references
+
+    def text_paths(self, split: str) -> tuple[Path, Path]:
+        """Returns the files of sources and references of "dev" or "test"; raises as `store`."""
+        self._split(split, [name for name in self.manifest["splits"] if name != "train"])
+        source, reference = (self._path(f"{split}.{side}.txt") for side in SIDES)
+        return source, reference
+
+    def _split(self, split: str, splits: list[str]) -> dict[str, Any]:
+        if split not in splits:
+            raise UserError(
+                f"{self.directory}: expected a split of {', '.join(splits)}, got '{split}'."
+            )
+        return self.manifest["splits"][split]
+
+    def _path(self, name: str) -> Path:
+        path = self.directory / name
+        expected = self.manifest["files"][name]["size"]
+        size = path.stat().st_size if path.exists() else None
+        if size != expected:
+            got = "no such file" if size is None else f"{size:,}"
+            raise UserError(
+                f"{path}: expected {expected:,} bytes, got {got}. Run t2t-datagen again."
+            )
+        return path
+
+
+def open_generated(problem: Problem, data_dir: str | Path) -> Generated:
+    """Opens the data that t2t-datagen made for `problem`.
+
+    Raises:
+      UserError: there is none, it is incomplete or damaged, or was made with other settings (each
+        difference is named).
+    """
+    directory = Path(data_dir) / problem.name
+    manifest = read_manifest(directory)
+    # A setting that came after the data was made had its default then.
+    defaults = {field.name: field.default for field in dataclasses.fields(problem)}
+    recorded = dataclasses.replace(problem, **defaults).config() | manifest["config"]
+    requested = problem.config()
+    # Another path may lead to the vocabulary in use.
+    vocabulary = requested.get("vocab_file")
+    if vocabulary and Tokenizer.load(vocabulary).checksum == manifest["vocabulary"]["sha256"]:
+        requested["vocab_file"] = recorded["vocab_file"]
+    decided = {name: recorded[name] for name in problem.undecided()}
+    different = differences({name: recorded[name] for name in requested}, requested | decided)
+    if different:
+        raise UserError(
+            f"The data in {directory} was made with different settings ({'; '.join(different)}). "
+            f"Give the same --problem_config, or another --data_dir and run t2t-datagen."
+        )
+    return Generated(dataclasses.replace(problem, **decided), directory, manifest)

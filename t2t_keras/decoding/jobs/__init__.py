@@ -1,0 +1,1 @@
+"""Decoding of whole files, resumable line by line."""

@@ -1,0 +1,120 @@
+"""Translation of one text by every checkpoint of a run, each into a file of its own."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from t2t_keras.decoding.jobs.files import translate_file
+from t2t_keras.decoding.trained_model import identity
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.errors import UserError
+from t2t_keras.io.atomic import TEMPORARY_SUFFIX, make_parent, sha256_of
+from t2t_keras.io.outputs import check_outputs
+from t2t_keras.io.state import as_json, differences, read_json, write_json
+from t2t_keras.text.files import check_readable
+from t2t_keras.training.checkpoints.tensorflow import load_weights
+from t2t_keras.training.checkpoints.watch import (
+    NO_WAIT,
+    PollPolicy,
+    files_by_name_and_step,
+    follow_run,
+)
+from t2t_keras.training.run_config import RunConfig
+
+
+def translate_all(
+    output_dir: str | Path,
+    record: RunConfig,
+    translator: Translator,
+    source: str | Path,
+    output: str | Path,
+    *,
+    patience: PollPolicy = NO_WAIT,
+    min_steps: int = 0,
+    text: str = "",
+    prefixes: str | Path = "",
+    ensemble: Sequence[str] = (),
+) -> list[Path]:
+    """Translates a file with every checkpoint of a run, in the order of their steps.
+
+    The translations of step N are in `<output>-N`, which appears when it is complete; a step that
+    has its file is not translated again. `<output>.json` states what they are made with. Prints
+    each step, and at last what was skipped.
+
+    Args:
+      output_dir: the run.
+      record: the run's configuration.
+      translator: from `Translator.from_record`; its first model gets each checkpoint's weights.
+      source: UTF-8 text, a sentence a line.
+      output: what the names of the files begin with.
+      patience: how long to wait for further checkpoints.
+      min_steps: the least number of steps of a checkpoint.
+      text: name of the source for those who score it; "" = the name of the file.
+      prefixes: a file with a line for each of the source's, with which its translation must begin.
+      ensemble: path prefixes of further checkpoints, as `Translator.from_record` got them.
+
+    Returns:
+      The complete files by step, also earlier ones.
+
+    Raises:
+      UserError: there is no checkpoint, a file cannot be read or must not be written, or the
+        translations there were made from another source, by another run or with other settings.
+    """
+    output = Path(output)
+    reads = [source, *([prefixes] if prefixes else [])]
+    for file in reads:
+        check_readable(Path(file))
+    check_outputs([*reads, output_dir], [f"{output}.json", f"{output}-<step>"])
+    provenance = {
+        "problem": record.problem.name,
+        "hparams_set": record.hparams_set,
+        "random_seed": record.random_seed,
+        "training_data": record.data,
+        "source": sha256_of(Path(source)),
+        "text": text,
+        "prefixes": sha256_of(Path(prefixes)) if prefixes else "",
+        "ensemble": [identity(checkpoint) for checkpoint in ensemble],
+        "forbidden": list(translator.forbidden),
+        **dataclasses.asdict(translator.config),
+    }
+    _write_or_compare(output.with_name(f"{output.name}.json"), as_json(provenance))
+    before = files_by_name_and_step(output.parent).get(output.name, {})
+    watcher = follow_run(output_dir, patience, min_steps, done=before)
+    if before:
+        print(f"{output}-*: {len(before):,} already translated", flush=True)
+    loaded = {}
+
+    def load(path: str) -> None:
+        # Before it is read: it may be removed or replaced as soon as it was.
+        loaded.update(identity(path), checkpoint=Path(path).name)
+        load_weights(translator.models[0], path)
+
+    for step, path in watcher.loaded(load):
+        print(f"{Path(path).name}: translating {source}", flush=True)
+        made_with = {**provenance, **loaded}
+        translate_file(translator, source, f"{output}-{step}", made_with, prefixes)
+    complete = files_by_name_and_step(output.parent).get(output.name, {})
+    if not complete:
+        raise UserError(
+            f"There is no checkpoint of at least {min_steps:,} steps in {output_dir} that could be "
+            f"loaded. Give --wait_minutes to wait for one."
+        )
+    steps = ", ".join(f"step {step:,}" for step in sorted(watcher.skipped))
+    print(f"{output}-*: {len(complete):,} translations" + f"; skipped: {steps}" * bool(steps))
+    for partial in sorted(output.parent.glob(f"{output.name}-*{TEMPORARY_SUFFIX}")):
+        print(f"{partial} was interrupted, and its checkpoint is gone.", flush=True)
+    return [Path(complete[step]) for step in sorted(complete)]
+
+
+def _write_or_compare(path: Path, provenance: dict[str, Any]) -> None:
+    """Writes the settings of the translations, or raises `UserError` if they differ from before."""
+    make_parent(path)
+    if path.exists():
+        recorded = read_json(path, "Give another --translations_dir.")
+        if different := differences(recorded, provenance):
+            raise UserError(
+                f"{path} states different settings: {'; '.join(different)}. Give the same, or "
+                f"another --translations_dir."
+            )
+    write_json(path, provenance)

@@ -1,0 +1,308 @@
+"""Translation and scoring of files of any size, as they are read."""
+
+import dataclasses
+import io
+import math
+import sys
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.jobs.line_job import JobSummary, resolve_outputs, run_line_job
+from t2t_keras.decoding.source_text import encode_text
+from t2t_keras.decoding.translation import Hypothesis, PairScore, Translation, one_line
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.errors import UserError
+from t2t_keras.io.atomic import sha256_of, write_atomically
+from t2t_keras.io.outputs import STANDARD_STREAM, is_stream
+from t2t_keras.text.alignment import pharaoh
+from t2t_keras.text.files import count_lines, read_text
+from t2t_keras.text.tokenizer import EOS_ID
+
+# Weights grow with the square of the length: of the base model, a line of 512 pieces and as long a
+# translation have 150 MB.
+_ATTENTION_LINES = 8
+_BLANK = np.array([EOS_ID], np.int32)
+
+
+def translate_file(
+    translator: Translator,
+    source: str | Path,
+    output: str | Path,
+    provenance: Mapping[str, Any],
+    prefixes: str | Path = "",
+    alignments: str | Path = "",
+    attention: str | Path = "",
+    references: str | Path = "",
+    reads: Sequence[str | Path] = (),
+) -> None:
+    """Translates a file line by line into another.
+
+    An output has one line for each of the source's: the translation; with `return_beams` all
+    hypotheses, separated by tabs; with `write_beam_scores` each followed by a tab and its score.
+    Where the translator's problem postprocesses translations, what it makes of them, and of the
+    references, goes to files beside `output`. Prints the number of lines, of blank and of cut ones,
+    and the time.
+
+    Args:
+      translator: translates.
+      source: UTF-8 text; "-" is standard input, and a device or a pipe is read as such.
+      output: file to write, "-" is standard output. It appears when it is complete; until then it
+        grows beside its name, and the same call after an interruption continues it. Streams, such
+        as a named pipe, are written to at once.
+      provenance: what else the translations depend on, such as the checkpoints.
+      prefixes: a file with a line for each of the source's, with which its translation must begin;
+        "" = none, as for the next three.
+      alignments: file for the word alignments, "0-0 1-2" a line (see `Translator.align`).
+      attention: file for the attention weights (see `attention_records`).
+      references: a file with a reference for each of the source's lines.
+      reads: more files that are read, and folders, such as runs, whose own files must stay.
+
+    Raises:
+      UserError: a file cannot be read or must not be written, a line is not UTF-8, or another
+        process or an interrupted job writes the same output; what is translated so far is kept. Or
+        attention is requested of an ensemble, or with split lines; or postprocessed references of a
+        source that is a stream.
+    """
+    config = translator.config
+    named = _named_outputs(translator, source, output, alignments, attention, references)
+    more = [each for each in (prefixes, references) if each]
+    outputs = resolve_outputs([source, *reads, *more], named)
+    postprocessed_references = outputs.pop("postprocessed references", None)
+    all_begins = _read_prefixes(prefixes, source) if prefixes else []
+
+    def translate(lines: Sequence[str], number: int, progress) -> tuple[dict, Counter]:
+        begins = all_begins[number : number + len(lines)] if prefixes else [""] * len(lines)
+        if len(begins) < len(lines):
+            raise _prefix_error(prefixes, all_begins, source, f"at least {number + len(lines):,}")
+        translations = list(translator.translate_stream(lines, begins, number, progress))
+        made = _lines_of_outputs(translator, lines, translations, outputs)
+        return made, _counts(lines, translations)
+
+    everything = {
+        **provenance,
+        "forbidden": list(translator.forbidden),
+        "prefixes": sha256_of(Path(prefixes)) if prefixes else "",
+        **dataclasses.asdict(config),
+    }
+    done = run_line_job(source, outputs, everything, translate, config.lines_at_once)
+    _report(output, config, done)
+    if (surplus := len(all_begins) - done.lines) > 0:
+        _say(output, f"{prefixes} has {surplus:,} lines more than {source}: they were not used.")
+    if postprocessed_references:
+        found = translator.problem.postprocess_references(
+            read_text(Path(source)), read_text(Path(references))
+        )
+        text = "".join(f"{each}\n" for each in found)
+        write_atomically(postprocessed_references, text.encode("utf-8"))
+        _say(output, f"{postprocessed_references}: the references")
+
+
+def score_file(
+    translator: Translator,
+    pairs: str | Path,
+    output: str | Path,
+    provenance: Mapping[str, Any],
+    reads: Sequence[str | Path] = (),
+) -> None:
+    """Scores given translations.
+
+    A line of the output has, separated by tabs: the log-probability of the translation, its number
+    of tokens with the end of sentence, its perplexity, and the log-probability of each token.
+    Prints the log-probability per token and the perplexity of the whole file.
+
+    Args:
+      translator: scores.
+      pairs: UTF-8 text, "source<tab>translation" a line, read as `translate_file` reads its source.
+      output: file to write, as `translate_file` does; "-" is standard output.
+      provenance: what else the scores depend on, such as the checkpoints.
+      reads: as of `translate_file`.
+
+    Raises:
+      UserError: as `translate_file`; or a line does not have one tab.
+    """
+
+    def score(lines: Sequence[str], number: int, progress) -> tuple[dict, Counter]:
+        names = [f"{pairs}:{each}" for each in range(number + 1, number + len(lines) + 1)]
+        for name, line in zip(names, lines, strict=True):
+            if line.count("\t") != 1:
+                raise UserError(
+                    f"{name}: expected source<tab>translation, got {line.count(chr(9))} tabs. The "
+                    f"lines before are kept."
+                )
+        sources, targets = zip(*(line.split("\t") for line in lines), strict=True)
+        scores = translator.score(sources, targets, names)
+        progress(len(lines))
+        counts = Counter(tokens=sum(len(each.token_log_probs) for each in scores))
+        # Integers, in millionths: the sum is the same however often the job was interrupted.
+        counts["log_prob_e6"] = sum(round(each.log_prob * 1e6) for each in scores)
+        return {"scores": map(_score_line, scores)}, counts
+
+    outputs = resolve_outputs([pairs, *reads], {"scores": output})
+    # No other setting changes a score, and max_input_length may be raised where it was too low.
+    everything = {**provenance, "weights_dtype": translator.config.weights_dtype}
+    done = run_line_job(pairs, outputs, everything, score, translator.config.lines_at_once)
+    tokens = done.counts["tokens"]
+    per_token = done.counts["log_prob_e6"] / 1e6 / max(tokens, 1)
+    _say(
+        output,
+        f"{output}: {done.lines:,} pairs, {tokens:,} tokens, log-probability per token "
+        f"{per_token:.4f}, perplexity {math.exp(-per_token):.3f}, in {done.seconds:.1f} s",
+    )
+
+
+def first_hypotheses(path: str | Path, config: DecodeConfig) -> list[str]:
+    """Returns the best translation of each line of an output of `translate_file`."""
+    lines = read_text(Path(path))
+    several = config.return_beams or config.write_beam_scores
+    return [line.partition("\t")[0] for line in lines] if several else lines
+
+
+def _named_outputs(
+    translator: Translator,
+    source: str | Path,
+    output: str | Path,
+    alignments: str | Path,
+    attention: str | Path,
+    references: str | Path,
+) -> dict[str, str | Path]:
+    """Returns what `translate_file` writes, by name."""
+    named = {"translations": output}
+    if alignments:
+        named["alignments"] = alignments
+    if attention:
+        translator.scorer.check_one_model()
+        if translator.config.split_long:
+            raise UserError(
+                f"The attention of whole lines ({attention}) and split_long=true exclude each "
+                f"other: leave one out."
+            )
+        named["attention"] = attention
+    suffix = translator.problem.postprocessed_suffix
+    if suffix and not is_stream(output):
+        named["postprocessed"] = f"{output}.{suffix}"
+        if references:
+            if is_stream(source):
+                raise UserError(
+                    f"References are postprocessed with their sources, and {source} can be read "
+                    f"only once: write it to a file, or leave the references out."
+                )
+            named["postprocessed references"] = f"{output}.reference.{suffix}"
+    return named
+
+
+def _read_prefixes(path: str | Path, source: str | Path) -> list[str]:
+    if is_stream(path):
+        raise UserError(f"Prefixes must be in a regular file, got {path}: they are read twice.")
+    prefixes = read_text(Path(path))
+    if not is_stream(source) and (lines := count_lines(Path(source))) != len(prefixes):
+        raise _prefix_error(path, prefixes, source, f"{lines:,}")
+    return prefixes
+
+
+def _prefix_error(path: str | Path, prefixes: list, source: str | Path, lines: str) -> UserError:
+    return UserError(
+        f"{path} has {len(prefixes):,} lines, {source} has {lines}: give a prefix for each line; "
+        f"it may be blank."
+    )
+
+
+def _lines_of_outputs(
+    translator: Translator,
+    lines: Sequence[str],
+    translations: Sequence[Translation],
+    outputs: Container[str],
+) -> dict[str, Iterable[str | bytes]]:
+    """Returns the lines of each output, by name."""
+    made = {"translations": [_output_line(each, translator.config) for each in translations]}
+    if "postprocessed" in outputs:
+        made["postprocessed"] = [each.postprocessed for each in translations]
+    if "alignments" in outputs:
+        found = [each.alignment for each in translations]
+        made["alignments"] = map(
+            pharaoh, translator.align(lines, translations) if None in found else found
+        )
+    if "attention" in outputs:
+        made["attention"] = attention_records(translator, lines, translations)
+    return made
+
+
+def attention_records(
+    translator: Translator, lines: Sequence[str], translations: Sequence[Translation]
+) -> Iterator[bytes]:
+    """Yields for each line five NumPy arrays, the attention for its best translation.
+
+    They are the pieces of the source, as it was preprocessed and cut; the pieces of its
+    translation; and the weights `encoder`, `decoder` and `cross` of `AttentionWeights`. A blank
+    line has the ends of sentence alone. A file of such records is read by
+
+        source, target, encoder, decoder, cross = (np.load(file) for _ in range(5))
+
+    for each line; after the last one, `np.load` raises `EOFError`.
+    """
+    for start in range(0, len(lines), _ATTENTION_LINES):
+        some = slice(start, start + _ATTENTION_LINES)
+        sources = translator.read(lines[some])
+        ids = [source.parts[0] if source.parts else _BLANK for source in sources]
+        targets = encode_text([each.text for each in translations[some]], translator.tokenizer)
+        for found in translator.attention_of_ids(ids, targets):
+            record = io.BytesIO()
+            pieces = np.array(found.source), np.array(found.target)
+            for array in (*pieces, found.encoder, found.decoder, found.cross):
+                np.save(record, array, allow_pickle=False)
+            yield record.getvalue()
+
+
+def _counts(lines: Sequence[str], translations: Sequence[Translation]) -> Counter:
+    return Counter(
+        blank=sum(not line.strip() for line in lines),
+        cut=sum(each.cut > 0 for each in translations),
+        tokens_cut=sum(each.cut for each in translations),
+        prefixes_cut=sum(each.prefix_cut > 0 for each in translations),
+        breaks=sum(each.text != one_line(each.text) for each in translations),
+    )
+
+
+def _report(output: str | Path, config: DecodeConfig, done: JobSummary) -> None:
+    """Prints what was translated, and what was changed on the way."""
+    counts = done.counts
+    _say(
+        output,
+        f"{output}: {done.lines:,} lines, {counts['blank']:,} of them blank, in "
+        f"{done.seconds:.1f} s ({done.new_lines / done.seconds:.1f} lines/s)",
+    )
+    for name, changed in {
+        "cut": f"lines had more than max_input_length={config.max_input_length} tokens; "
+        f"{counts['tokens_cut']:,} tokens were cut off. --decode_hparams=split_long=true "
+        f"translates such lines by sentences.",
+        "prefixes_cut": "prefixes were longer than their translations may be, and were cut. "
+        "--decode_hparams=extra_length=100 allows more tokens, unless max_length is reached.",
+        "breaks": "translations had line breaks or tabs, which became spaces.",
+    }.items():
+        if counts[name]:
+            _say(output, f"{counts[name]:,} {changed}")
+
+
+def _output_line(translation: Translation, config: DecodeConfig) -> str:
+    found = translation.hypotheses or (Hypothesis("", 0.0),)
+    columns = []
+    for hypothesis in found[: config.num_hypotheses]:
+        columns.append(one_line(hypothesis.text))
+        if config.write_beam_scores:
+            columns.append(f"{hypothesis.score:.4f}")
+    return "\t".join(columns)
+
+
+def _score_line(score: PairScore) -> str:
+    of_tokens = " ".join(f"{each:.4f}" for each in score.token_log_probs)
+    tokens = len(score.token_log_probs)
+    return f"{score.log_prob:.4f}\t{tokens}\t{score.perplexity:.3f}\t{of_tokens}"
+
+
+def _say(output: str | Path, text: str) -> None:
+    """Prints, but not among the translations."""
+    print(text, file=sys.stderr if str(output) == STANDARD_STREAM else sys.stdout, flush=True)

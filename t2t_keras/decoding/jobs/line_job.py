@@ -1,0 +1,295 @@
+"""A job that turns the lines of a file or a stream into lines of outputs, chunk by chunk.
+
+Outputs that are files grow under the names `<output>.partial`. One record beside the first of them,
+`<output>.progress.json`, states how many lines are done, the checksum of the lines read, and what
+the result depends on. The same job, started again after any interruption, continues there.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import itertools
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from t2t_keras.errors import UserError
+from t2t_keras.io.atomic import TEMPORARY_SUFFIX, make_parent
+from t2t_keras.io.outputs import STANDARD_STREAM, check_outputs, is_stream
+from t2t_keras.io.progress import LineProgress
+from t2t_keras.io.state import as_json, differences, read_json, write_json
+from t2t_keras.text.files import check_readable, count_lines, decoded, lines_of, read_lines
+
+# work(lines, number, progress) -> the lines of each output by name, and counts to add up:
+#   lines     texts
+#   number    of the first line, from 0
+#   progress  takes the number of further lines that are done
+# Lines of an output are strings, to which "\n" is added, or bytes, which are written as they are.
+Work = Callable[
+    [Sequence[str], int, Callable[[int], object]],
+    tuple[Mapping[str, Iterable[str | bytes]], Counter],
+]
+
+
+class JobSummary(NamedTuple):
+    """The result of a job."""
+
+    counts: Counter  # sums over all lines, also of those done before an interruption
+    lines: int
+    new_lines: int  # done since this start
+    seconds: float  # since this start
+
+
+def run_line_job(
+    source: str | Path,
+    outputs: Mapping[str, Path],
+    provenance: Mapping[str, Any],
+    work: Work,
+    lines_at_once: int,
+) -> JobSummary:
+    """Works through a source, or through what an interrupted job has left of it.
+
+    Args:
+      source: UTF-8 text; "-" is standard input. A device or a pipe is read once.
+      outputs: files to write, by name, from `resolve_outputs`; or one stream.
+      provenance: what the lines depend on besides the source, as JSON can hold it.
+      work: makes the lines of the outputs.
+      lines_at_once: number of lines that it is given.
+
+    Raises:
+      UserError: a file cannot be read or written, a line is not UTF-8, another process writes the
+        same outputs, or a job with other settings was interrupted there. What is done is kept.
+    """
+    start = time.perf_counter()
+    standard = str(source) == STANDARD_STREAM
+    lines = lines_of(sys.stdin.buffer) if standard else read_lines(Path(source))
+    total = None if is_stream(source) else count_lines(Path(source))
+    with contextlib.closing(_Outputs(outputs, provenance)) as job:
+        before = job.lines_done
+        if before:
+            job.check_source(itertools.islice(lines, before))
+            print(f"{before:,} lines were done before.", file=sys.stderr, flush=True)
+        with LineProgress(total, before) as progress:
+            while chunk := list(itertools.islice(lines, lines_at_once)):
+                numbered = enumerate(chunk, job.lines_done + 1)
+                texts = [decoded(line, source, number) for number, line in numbered]
+                made, counts = work(texts, job.lines_done, progress.add)
+                job.append(chunk, made, counts)
+                # Blank lines do not report progress, and sentences of split lines report too much.
+                progress.set(job.lines_done)
+        job.complete()
+    return JobSummary(
+        job.counts, job.lines_done, job.lines_done - before, time.perf_counter() - start
+    )
+
+
+def resolve_outputs(
+    reads: Iterable[str | Path], outputs: Mapping[str, str | Path]
+) -> dict[str, Path]:
+    """Checks the files of a job and follows links: a link stays, its target is written.
+
+    Args:
+      reads: files that the job reads, "-" for standard input; and folders, whose own files stay.
+      outputs: files to write, by name; the first has the record beside it.
+
+    Returns:
+      The files to write.
+
+    Raises:
+      UserError: an input cannot be read, an output must not be written (see `check_outputs`), or
+        one of several outputs is a stream.
+    """
+    reads = list(map(Path, reads))
+    for path in reads:
+        if str(path) != STANDARD_STREAM and not path.is_dir():
+            check_readable(path)
+    files, written = {}, []
+    for name, path in outputs.items():
+        path = Path(path)
+        stream = is_stream(path) and not path.is_dir()
+        if stream and len(outputs) > 1:
+            raise UserError(f"Only a job with one output can write to a stream, got {path}.")
+        files[name] = path.resolve() if path.is_symlink() and not stream else path
+        if not stream:
+            written += [files[name], _partial(files[name])]
+    if written:
+        check_outputs(reads, [*written, _record(written[0])])
+    return files
+
+
+def _partial(path: Path) -> Path:
+    return path.with_name(path.name + TEMPORARY_SUFFIX)
+
+
+def _record(path: Path) -> Path:
+    return path.with_name(f"{path.name}.progress.json")
+
+
+class _Outputs:
+    """One stream; or files, locked and under other names until they are complete."""
+
+    def __init__(self, paths: Mapping[str, Path], provenance: Mapping[str, Any]):
+        self._paths, self._files = dict(paths), {}
+        self._main = next(iter(paths.values()))
+        self._is_stream = is_stream(self._main)
+        # Relative names: a folder may be moved between two starts.
+        names = {name: os.path.relpath(path, self._main.parent) for name, path in paths.items()}
+        self._settings = as_json({"files": names, "provenance": provenance})
+        self._source_hash, self._hash_before = hashlib.sha256(), ""
+        self.lines_done, self.counts = 0, Counter()
+        try:
+            for name, path in paths.items():
+                open_output = self._open_stream if self._is_stream else _open_locked
+                self._files[name] = open_output(path)
+            if not self._is_stream:
+                self._restore()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open_stream(self, path: Path) -> BinaryIO:
+        if str(path) == STANDARD_STREAM:
+            return sys.stdout.buffer
+        try:
+            # Not a new file, should it be gone by now.
+            return os.fdopen(os.open(path, os.O_WRONLY), "wb")
+        except OSError as error:
+            raise self._write_error(error) from error
+
+    def _restore(self) -> None:
+        """Returns to the state of the record; without it, or without a file, begins anew."""
+        path, sizes = _record(self._main), {}
+        if path.exists() and _size(next(iter(self._files.values()))):
+            keys = ("lines", "read", "bytes", "counts", "files")
+            record = read_json(path, "Delete it to begin anew.", keys)
+            # Earlier versions called the provenance made_by.
+            before = {"provenance": record.get("made_by", {}), **record}
+            different = [
+                each
+                for name, settings in self._settings.items()
+                for each in differences(before[name], settings)
+            ]
+            if different:
+                raise UserError(
+                    f"{_partial(self._main)} was begun with different settings "
+                    f"({'; '.join(different)}) and has {record['lines']:,} lines. Give these "
+                    f"again, delete {path} to begin anew, or give another name for the output."
+                )
+            if all(_size(file) >= record["bytes"][name] for name, file in self._files.items()):
+                sizes, self.counts = record["bytes"], Counter(record["counts"])
+                self.lines_done, self._hash_before = record["lines"], record["read"]
+        for name, file in self._files.items():
+            # What was written after the record is written again.
+            file.truncate(sizes.get(name, 0))
+            file.seek(0, os.SEEK_END)
+
+    def check_source(self, lines: Iterable[bytes]) -> None:
+        """Raises `UserError` unless these are the `lines_done` lines that were read before."""
+        self._hash(lines)
+        if self._source_hash.hexdigest() != self._hash_before:
+            raise UserError(
+                f"The source has changed: its first {self.lines_done:,} lines are not those that "
+                f"{_partial(self._main)} was made from. Delete this file to begin anew, or give "
+                f"another name for the output."
+            )
+
+    def append(
+        self, source: Sequence[bytes], lines: Mapping[str, Iterable[str | bytes]], counts: Counter
+    ) -> None:
+        """Adds the output of the next lines of the source; files are synced and recorded."""
+        try:
+            for name, file in self._files.items():
+                file.writelines(map(_as_bytes, lines[name]))
+                file.flush()
+                if not self._is_stream:
+                    os.fsync(file.fileno())
+        except OSError as error:
+            raise self._write_error(error) from error
+        self._hash(source)
+        self.lines_done += len(source)
+        self.counts.update(counts)
+        if not self._is_stream:
+            record = {
+                "lines": self.lines_done,
+                "read": self._source_hash.hexdigest(),
+                "bytes": {name: file.tell() for name, file in self._files.items()},
+                "counts": self.counts,
+                **self._settings,
+            }
+            write_json(_record(self._main), record, indent=None)
+
+    def _hash(self, lines: Iterable[bytes]) -> None:
+        for line in lines:
+            self._source_hash.update(line + b"\n")
+
+    def _write_error(self, error: OSError) -> UserError:
+        if not self._is_stream:
+            return UserError(
+                f"Cannot write {_partial(self._main)}: {error.strerror}. Its first "
+                f"{self.lines_done:,} lines are good: make room, and run the same command again."
+            )
+        name = str(self._main)
+        if name == STANDARD_STREAM:
+            name = "standard output"
+            # Python would write what is left once more at its end, and complain.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return UserError(
+            f"Cannot write {name}: {error.strerror}. {self.lines_done:,} lines are written. Write "
+            f"to a file to be able to continue."
+        )
+
+    def complete(self) -> None:
+        """Gives the files their names while they are locked."""
+        if not self._is_stream:
+            _record(self._main).unlink(missing_ok=True)
+            for path in self._paths.values():
+                _partial(path).replace(path)
+
+    def close(self) -> None:
+        """Closes the files, and removes those without content; the job can continue later."""
+        for name, file in self._files.items():
+            if not self._is_stream and not _size(file):
+                _partial(self._paths[name]).unlink(missing_ok=True)
+            if file is not sys.stdout.buffer:
+                # What could not be written was reported.
+                with contextlib.suppress(OSError):
+                    file.close()
+
+
+def _as_bytes(line: str | bytes) -> bytes:
+    return line if isinstance(line, bytes) else f"{line}\n".encode()
+
+
+def _size(file: BinaryIO) -> int:
+    return os.fstat(file.fileno()).st_size
+
+
+def _open_locked(output: Path) -> BinaryIO:
+    """Opens an output's partial file, which no other process can open so until it is closed."""
+    path = _partial(output)
+    make_parent(path)
+    try:
+        file = path.open("ab")
+    except OSError as error:
+        raise UserError(
+            f"Cannot write {path}: {error.strerror}. Give another name for the output."
+        ) from error
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Its owner may have completed or deleted it between the opening and the lock.
+        locked = path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except BlockingIOError:
+        locked = False
+    except OSError:  # The file system has no locks.
+        locked = True
+    if not locked:
+        file.close()
+        raise UserError(
+            f"{path} is in use by another process. Wait until it ends, or give another name for "
+            f"the output."
+        )
+    return file

@@ -1,0 +1,117 @@
+"""What models say of given pairs: probabilities of translations, attention, word alignments."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_keras.decoding.batching import padded, parallel_batches, shared_batches
+from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.search.ensemble import Ensemble
+from t2t_keras.errors import UserError
+
+_IDS = tf.TensorSpec([None, None], tf.int32)
+
+
+def alignment_layer(layers: int) -> int:
+    """Returns the decoder layer, from 0, whose attention aligns words: the last but one.
+
+    It agrees best with alignments made by people (Garg et al., 2019).
+    """
+    return max(layers - 2, 0)
+
+
+class Scorer:
+    """Force-decodes pairs in batches of similar length, some in parallel.
+
+    All methods take ids of sources and of their translations, int32 arrays with their ends of
+    sentence. They yield the number of each pair with what was computed for it, in any order, and
+    raise `UserError` if a model computes NaN or an id is not in the vocabulary.
+
+    Args:
+      ensemble: the models.
+      config: the sizes of batches, and the number of those in parallel.
+    """
+
+    def __init__(self, ensemble: Ensemble, config: DecodeConfig):
+        self._ensemble, self._config = ensemble, config
+        # One graph each for all shapes; it keeps only the attention that it returns.
+        self._log_probs = _graph(ensemble.log_probs)
+        self._attention = _graph(self._all_attention)
+        self._cross_attention = _graph(self._mean_cross_attention)
+
+    def log_probs(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Yields log-probabilities of the symbols of each target, float32 [target]."""
+        for number, found in self._pairs(self._log_probs, sources, targets):
+            yield number, found[: len(targets[number])]
+
+    def attention(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+        """Yields "encoder", "decoder" and "cross" of `AttentionWeights`.
+
+        Raises:
+          UserError: there is more than one model.
+        """
+        self.check_one_model()
+        for number, found in self._pairs(self._attention, sources, targets):
+            m, n = len(sources[number]), len(targets[number])
+            sizes = {"encoder": (m, m), "decoder": (n, n), "cross": (n, m)}
+            yield number, {name: found[name][:, :, :q, :k] for name, (q, k) in sizes.items()}
+
+    def cross_attention(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Yields float32 [target, source], the mean over heads of `alignment_layer`, and models."""
+        for number, found in self._pairs(self._cross_attention, sources, targets):
+            yield number, found[: len(targets[number]), : len(sources[number])]
+
+    def check_one_model(self) -> None:
+        """Raises `UserError` if there are several models: each has its own attention."""
+        if len(self._ensemble.models) > 1:
+            raise UserError(
+                f"Attention needs one model, got an ensemble of {len(self._ensemble.models)}. Give "
+                f"one checkpoint."
+            )
+
+    def _pairs(
+        self, graph: Callable, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> Iterator[tuple[int, Any]]:
+        """Yields the number of each pair, and its row of the arrays that a graph computes."""
+
+        def compute(batch: list[int]) -> Any:
+            arrays = [padded([side[number] for number in batch]) for side in (sources, targets)]
+            for array in arrays:
+                self._ensemble.check_ids(array)
+            found = tf.nest.map_structure(lambda x: x.numpy(), graph(*arrays))
+            if not all(np.isfinite(array).all() for array in tf.nest.flatten(found)):
+                raise UserError(
+                    "The model computes NaN or infinite values: its weights are damaged, or its "
+                    "training diverged. Use another checkpoint."
+                )
+            return found
+
+        sizes = dict(enumerate(map(max, map(len, sources), map(len, targets))))
+        batches = shared_batches(sizes, self._config)
+        for batch, found in parallel_batches(compute, batches, self._config):
+            for row, number in enumerate(batch):
+                yield number, tf.nest.map_structure(lambda x, row=row: x[row], found)
+
+    def _all_attention(self, source: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
+        [model] = self._ensemble.models
+        return model.attention_weights({"source": source, "target": target})
+
+    def _mean_cross_attention(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        found = []
+        for model in self._ensemble.models:
+            cross = model.attention_weights({"source": source, "target": target})["cross"]
+            found.append(tf.reduce_mean(cross[:, alignment_layer(cross.shape[1])], axis=1))
+        return tf.add_n(found) / len(found)
+
+
+def _graph(function: Callable) -> Callable:
+    # There is nothing to convert for autograph, and looking for it took most of the start.
+    return tf.function(function, input_signature=[_IDS, _IDS], autograph=False)

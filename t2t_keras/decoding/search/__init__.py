@@ -1,0 +1,1 @@
+"""Search for outputs: ids in, hypotheses out."""

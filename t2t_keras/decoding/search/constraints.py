@@ -1,0 +1,183 @@
+"""Constraints of outputs: their length, their prefix, and what they must not contain."""
+
+import dataclasses
+import heapq
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_keras.errors import UserError
+from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID, SPACE, Tokenizer
+
+IMPOSSIBLE = -float("inf")
+# As the first symbol of a forbidden sequence, stands for each of `Constraints.boundaries`.
+BOUNDARY = -2
+_ANY = -1
+
+
+class Limits(NamedTuple):
+    """Constraints of each sentence.
+
+    Attributes:
+      max_lengths: int32 [B], the most symbols of an output with its end; >= 1.
+      prefixes: int32 [B, P], how an output begins, then padding.
+      numbers: int32 [B], which tell sentences apart in sampling.
+      covered: float32 [B, S], attention that each source position already has: 1 at padding, else
+        0. S = 0 without a coverage penalty.
+    """
+
+    max_lengths: tf.Tensor
+    prefixes: tf.Tensor
+    numbers: tf.Tensor
+    covered: tf.Tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class Constraints:
+    """Constraints of all sentences.
+
+    Attributes:
+      min_length: the fewest symbols of an output with its end, where its `Limits` allow them.
+      forbidden: sequences of symbols that no output may contain; one that begins with `BOUNDARY`
+        is forbidden only behind one of `boundaries`.
+      boundaries: symbols; padding stands for the start of the output.
+    """
+
+    min_length: int = 1
+    forbidden: tuple[tuple[int, ...], ...] = ()
+    boundaries: tuple[int, ...] = ()
+
+    def forced_ids(self, index: tf.Tensor, limits: Limits) -> tf.Tensor:
+        """Returns the only symbol that is allowed at `index`, int32 [B]; -1 = any."""
+        # One more column, for all positions after the longest prefix.
+        prefixes = tf.pad(limits.prefixes, [[0, 0], [0, 1]], constant_values=PADDING_ID)
+        column = tf.minimum(index, tf.shape(limits.prefixes)[1])
+        begun = tf.gather(prefixes, column, axis=1)
+        begun = tf.where(begun == PADDING_ID, _ANY, begun)
+        return tf.where(index >= limits.max_lengths - 1, EOS_ID, begun)
+
+    def excluded(self, ids: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
+        """Returns which symbols may not stand at `index`: padding, and the end too early."""
+        too_early = index < self.min_length - 1
+        return (ids == PADDING_ID) | ((ids == EOS_ID) & too_early)
+
+    def without_forbidden(
+        self, logits: tf.Tensor, live_ids: tf.Tensor, index: tf.Tensor
+    ) -> tf.Tensor:
+        """Returns logits with -inf for what would complete a forbidden sequence.
+
+        Args:
+          logits: float32 [B, K, V].
+          live_ids: int32 [B, K, L], the symbols before `index`.
+          index: int32 [].
+        """
+        if not self.forbidden:
+            return logits
+        longest = max(map(len, self.forbidden))
+        # [phrases, longest - 1], what stands before the last symbol, _ANY where that is shorter.
+        before = tf.constant(
+            [[_ANY] * (longest - len(ids)) + list(ids[:-1]) for ids in self.forbidden], tf.int32
+        )
+        last = tf.constant([ids[-1] for ids in self.forbidden], tf.int32)
+        # Before the first symbol stands padding.
+        padding = [[0, 0], [0, 0], [longest - 1, 0]]
+        padded = tf.pad(live_ids, padding, constant_values=PADDING_ID)
+        window = tf.gather(padded, index + tf.range(longest - 1), axis=2)
+        is_boundary = np.isin(np.arange(logits.shape[-1]), self.boundaries)
+        behind_one = tf.gather(tf.constant(is_boundary), window)[:, :, None] & (before == BOUNDARY)
+        fits = (before == _ANY) | (window[:, :, None] == before) | behind_one
+        completes = tf.reduce_all(fits, axis=3)  # [B, K, phrases]
+        batch_size, beam_size, phrases = tf.unstack(tf.shape(completes))
+        rows = tf.repeat(tf.range(batch_size * beam_size), phrases)
+        indices = tf.stack([rows, tf.tile(last, [batch_size * beam_size])], axis=1)
+        highest = tf.reshape(tf.where(completes, IMPOSSIBLE, -IMPOSSIBLE), [-1])
+        flat = tf.reshape(logits, [-1, logits.shape[-1]])
+        return tf.reshape(tf.tensor_scatter_nd_min(flat, indices, highest), tf.shape(logits))
+
+
+# A long word can be spelled in very many ways; those of many pieces are never chosen.
+_MOST_SPELLINGS = 1000
+_BYTE = re.compile("<0x([0-9A-F]{2})>")
+
+
+def forbidden_sequences(
+    phrases: Sequence[str], tokenizer: Tokenizer
+) -> tuple[tuple[int, ...], ...]:
+    """Returns the sequences of ids that no output may contain, as `Constraints` takes them.
+
+    A phrase can be spelled by different pieces, "▁house" or "▁hou" + "se", and stand behind a
+    space, or, without one, at the start of an output and behind a sign such as "(" (see
+    `word_boundaries`). Of both kinds the 1,000 spellings of the fewest pieces are forbidden; no
+    others, and none that spells a letter in bytes which is itself a piece. A longer word whose
+    spelling begins with the phrase's pieces is forbidden as well.
+
+    Args:
+      phrases: words or phrases; case matters.
+      tokenizer: the vocabulary.
+
+    Raises:
+      UserError: a phrase is blank, or has a character that the vocabulary cannot spell.
+    """
+    pieces = tokenizer.vocabulary() if phrases else {}
+    sequences = []
+    for phrase in phrases:
+        words = SPACE.join(phrase.split())
+        if not words:
+            raise UserError("A forbidden phrase is blank: leave the line out.")
+        inside = _spellings(words, pieces)
+        if not inside:
+            raise UserError(
+                f"'{phrase}' cannot be spelled with this vocabulary, so no output contains it: "
+                f"leave it out."
+            )
+        sequences += _spellings(SPACE + words, pieces)
+        sequences += [(BOUNDARY, *spelling) for spelling in inside]
+    return tuple(dict.fromkeys(sequences))
+
+
+def word_boundaries(tokenizer: Tokenizer) -> tuple[int, ...]:
+    """Returns the ids behind which a word can begin without a space, padding among them.
+
+    These are the pieces that end in no letter or digit. A byte may be the last one of a sign, so
+    it is among them unless it is itself a letter or digit.
+    """
+    return (
+        PADDING_ID,
+        *(i for piece, i in tokenizer.vocabulary().items() if i and _ends_in_a_sign(piece)),
+    )
+
+
+def _ends_in_a_sign(piece: str) -> bool:
+    byte = _BYTE.fullmatch(piece)
+    return not (bytes.fromhex(byte[1]).isalnum() if byte else piece[-1:].isalnum())
+
+
+def _spellings(text: str, pieces: dict[str, int]) -> list[tuple[int, ...]]:
+    """Returns the ways to spell a text, those of the fewest pieces first."""
+    longest = max(map(len, pieces))
+    # Of what begins at each character, from the end on.
+    spellings = {len(text): [()]}
+    for start in reversed(range(len(text))):
+        spelled = (
+            ids + rest
+            for end, ids in _next_pieces(text, start, longest, pieces)
+            for rest in spellings[end]
+        )
+        spellings[start] = heapq.nsmallest(_MOST_SPELLINGS, spelled, key=len)
+    return spellings[0]
+
+
+def _next_pieces(
+    text: str, start: int, longest: int, pieces: dict[str, int]
+) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Yields the ends of the pieces that the text goes on with at `start`, and their ids."""
+    for end in range(start + 1, min(start + longest, len(text)) + 1):
+        if text[start:end] in pieces:
+            yield end, (pieces[text[start:end]],)
+    # A character that is no piece is spelled in bytes.
+    spelled = [f"<0x{byte:02X}>" for byte in text[start].encode("utf-8")]
+    if text[start] not in pieces and all(byte in pieces for byte in spelled):
+        yield start + 1, tuple(pieces[byte] for byte in spelled)

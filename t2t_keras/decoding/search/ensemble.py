@@ -1,0 +1,112 @@
+"""One or several models as one: the mean of their probabilities."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_keras.decoding.search.loop import Cache, Scored
+from t2t_keras.errors import UserError
+from t2t_keras.layers.scaled_dot_product import recorded_attention
+from t2t_keras.text.tokenizer import PADDING_ID
+
+
+class Ensemble:
+    """Models of one vocabulary that choose each symbol together.
+
+    The probability of a symbol is the arithmetic mean of those of the models, so the scores of an
+    ensemble are log-probabilities as well.
+
+    Args:
+      models: each a `Transformer`, or an object with its `encode`, `start_cache` and `decode_step`.
+      with_coverage: whether a step also returns its attention over the source.
+
+    Raises:
+      UserError: there is no model, or they have different vocabularies or radii of self-attention.
+    """
+
+    def __init__(self, models: Sequence, with_coverage: bool = False):
+        self.models = tuple(models)
+        self._with_coverage = with_coverage
+        if not self.models:
+            raise UserError("Expected at least one model, got none.")
+        for name, values in {
+            "vocab_size": {model.vocab_size for model in self.models},
+            "self_attention_radius": {model.config.self_attention_radius for model in self.models},
+        }.items():
+            if len(values) > 1:
+                raise UserError(
+                    f"The models of an ensemble must have the same {name}, got "
+                    f"{', '.join(map(str, sorted(values)))}."
+                )
+
+    @property
+    def attention_window(self) -> int:
+        """Number of positions back that a step attends to; 0 = all."""
+        return self.models[0].config.self_attention_radius
+
+    def check_ids(self, ids: np.ndarray) -> None:
+        """Raises `UserError` where ids, of any shape, are not in the vocabulary."""
+        size = self.models[0].vocab_size
+        if ids.size and not (ids.min() >= 0 and ids.max() < size):
+            raise UserError(
+                f"Expected ids from 0 to {size - 1}, got {ids.min()} to {ids.max()}. Were they "
+                f"made with another vocabulary?"
+            )
+
+    def start(self, source: tf.Tensor, block_size: int, hypotheses: int) -> Cache:
+        """Encodes source ids [B, S] and returns the cache of a search."""
+        parts = []
+        for model in self.models:
+            memory, memory_mask = model.encode(source, training=False)
+            kept = model.start_cache(memory, memory_mask, block_size, hypotheses)
+            past, recent, projection = kept.pop("past"), kept.pop("recent"), kept.pop("projection")
+            parts.append(Cache(kept, past, recent, projection))
+        return Cache(*map(list, zip(*parts, strict=True)))
+
+    def step(
+        self,
+        previous: tf.Tensor,
+        index: tf.Tensor,
+        position: tf.Tensor,
+        valid_slots: tf.Tensor,
+        cache: Cache,
+    ) -> Scored:
+        """Scores the next symbol; see `loop.Step`."""
+        logits, kept, attention = [], [], []
+        for model, sentence, past, recent, projection in zip(self.models, *cache, strict=True):
+            parts = {**sentence, "past": past, "recent": recent, "projection": projection}
+            with recorded_attention() as weights:
+                scores, extended = model.decode_step(previous, index, parts, position, valid_slots)
+            logits.append(scores)
+            kept.append(extended["recent"])
+            if self._with_coverage:
+                attention += [weights[layer.memory_attention] for layer in model.decoder]
+        if self._with_coverage:
+            # The mean over models, layers and heads, [B, K, S].
+            mean = tf.add_n([tf.reduce_mean(each, axis=1) for each in attention]) / len(attention)
+        else:
+            mean = tf.zeros([*tf.unstack(tf.shape(previous)), 0])
+        return Scored(self._mean(logits), kept, mean)
+
+    def log_probs(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        """Returns the log-probability of each target symbol given those before it.
+
+        Args:
+          source: int32 [B, S], each row with its end of sentence, then padding.
+          target: int32 [B, T], the same.
+
+        Returns:
+          float32 [B, T], 0 at padding.
+        """
+        inputs = {"source": source, "target": target}
+        logits = self._mean([model(inputs, training=False) for model in self.models])
+        found = -tf.nn.sparse_softmax_cross_entropy_with_logits(target, logits)
+        return tf.where(target != PADDING_ID, found, 0.0)
+
+    def _mean(self, logits: list[tf.Tensor]) -> tf.Tensor:
+        """Returns unnormalised log-probabilities of the mean distribution."""
+        if len(logits) == 1:
+            return logits[0]
+        log_probs = tf.stack([tf.nn.log_softmax(each) for each in logits])
+        return tf.reduce_logsumexp(log_probs, axis=0)

@@ -1,0 +1,304 @@
+"""Scores of every checkpoint of a run, or of its translations, as they come."""
+
+import dataclasses
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from t2t_keras import registry
+from t2t_keras.data.dataset import Generated
+from t2t_keras.decoding.config import DecodeConfig, decode_config
+from t2t_keras.decoding.translation import score_of
+from t2t_keras.errors import UserError
+from t2t_keras.evaluation.results import Result, append_result, read_results
+from t2t_keras.evaluation.run_result import run_result, score_fields
+from t2t_keras.io.outputs import check_outputs
+from t2t_keras.io.state import locked_directory, read_json
+from t2t_keras.training.backends import base as backend
+from t2t_keras.training.checkpoints.watch import (
+    NO_WAIT,
+    CheckpointWatcher,
+    PollPolicy,
+    files_by_name_and_step,
+    first_found,
+    follow_run,
+)
+from t2t_keras.training.evaluation import SplitLoss
+from t2t_keras.training.run_config import MAY_CHANGE, RunConfig
+
+
+def model_scorer(
+    model, config: RunConfig, generated: Generated, split: str, decode_hparams: str = ""
+) -> Callable[[], Any]:
+    """Returns a function that translates a split and scores it, as the problem's `score` does.
+
+    Args:
+      model: what translates, with the weights that it has at each call.
+      config: what the run is.
+      generated: its data.
+      split: "dev" or "test".
+      decode_hparams: decoding settings that differ from the problem's, "name=value,...".
+    """
+    from t2t_keras.decoding.translator import Translator
+
+    problem = config.problem
+    decoding = decode_config(decode_hparams, problem.decoding)
+    translator = Translator(model, config.tokenizer, decoding, problem=problem)
+    sources, references = generated.text(split)
+    return lambda: score_of(problem, translator.translate(sources), references, sources)
+
+
+def evaluate_all(
+    output_dir: str | Path,
+    config: RunConfig,
+    generated: Generated,
+    split: str = "dev",
+    *,
+    policy: PollPolicy = NO_WAIT,
+    min_steps: int = 0,
+    eval_bleu: bool = True,
+    decode_hparams: str = "",
+    results_file: str | Path = "",
+    worker_gpu: int | None = None,
+) -> list[int]:
+    """Measures every checkpoint of a run, in the order of their steps.
+
+    The curves are in `<output_dir>/eval_<split>/`, beside those of the training. A step that is in
+    results.jsonl there, scored with the same settings, is not scored again.
+
+    Args:
+      output_dir: the run's directory.
+      config: what the run is.
+      generated: its data.
+      split: "dev" or "test".
+      policy: how long to wait for further checkpoints.
+      min_steps: earlier checkpoints are skipped.
+      eval_bleu: whether the split is translated and scored as well, by BLEU or, where the problem
+        has another, its own score.
+      decode_hparams: decoding settings that differ from the problem's, "name=value,...".
+      results_file: a file that gets the results too, also the earlier ones; "" = none.
+      worker_gpu: number of GPUs; None = all visible ones, 0 = the CPU.
+
+    Returns:
+      The steps that were scored now.
+
+    Raises:
+      UserError: there is no checkpoint, the problem has no such split, this backend cannot
+        translate, another process evaluates the same split, or a file cannot be written.
+    """
+    backend.check_backend(eval_bleu)
+    directory = Path(output_dir) / f"eval_{split}"
+    files = _results_files(directory, results_file)
+    check_outputs([output_dir, generated.directory], [], appends=files[-1:])
+    text = config.problem.text_name(split, len(generated.text(split)[1]))
+    step = backend.make_step(config, backend.plan_devices(worker_gpu))
+    loss = SplitLoss(step, config, generated, split)
+    settings, score_model = {}, None
+    if eval_bleu:
+        settings = dataclasses.asdict(decode_config(decode_hparams, config.problem.decoding))
+        score_model = model_scorer(step.model, config, generated, split, decode_hparams)
+    if loss.left_out:
+        print(
+            f"{loss.left_out:,} {split} pairs are longer than "
+            f"max_length={config.hparams.max_length}: they are in the score, not in the loss."
+        )
+
+    def watch(done: set[int]) -> Iterable[tuple[int, str]]:
+        watcher = follow_run(output_dir, policy, min_steps, done=done)
+        return watcher.loaded(lambda path: backend.checkpoints().load_weights(step.model, path))
+
+    def score_checkpoint(number: int, path: str) -> tuple[Result, dict[str, float], str]:
+        start = time.monotonic()
+        scalars = loss.measure()
+        score = score_model() if score_model else None
+        result = run_result(config, path, split, score, settings, text, scalars)
+        points = scalars | (dict([score.main]) if score else {})
+        values = ", ".join(f"{name} {value:.4g}" for name, value in points.items())
+        seconds = f"({time.monotonic() - start:.0f} s)"
+        report = f"{text or split} at step {number:,}: {values} {seconds}"
+        return result, points, "\n".join([report, *([str(score)] if score else [])])
+
+    with locked_directory(directory, "t2t-eval"):
+        like = run_result(config, output_dir, split, None, settings, text)
+        return _score_new(files, like, watch, score_checkpoint, f"checkpoint in {output_dir}")
+
+
+# The settings of decoding that say what a line contains.
+_FORM = ("return_beams", "write_beam_scores")
+
+
+def score_all(
+    translations_dir: str | Path,
+    references: Sequence[str],
+    score: Callable[[Sequence[str], Sequence[str]], Any],
+    scored_by: dict[str, object],
+    *,
+    source: str = "",
+    event_dir: str | Path = "",
+    policy: PollPolicy = NO_WAIT,
+    min_steps: int = 0,
+) -> list[int]:
+    """Scores the files `<name>-<step>` of t2t-translate-all, in the order of their steps.
+
+    The curves and the results, in results.jsonl, are in `event_dir`. A step that is in the results,
+    made with the same settings and scored against the same references in the same way, is not
+    scored again. Of several hypotheses of a line the first is scored.
+
+    Args:
+      translations_dir: where the files are.
+      references: line N is the reference of line N of each file.
+      score: returns the score of hypotheses against references.
+      scored_by: what `score` does, by name.
+      source: the file that was translated, or its name; needed where there are several.
+      event_dir: where the scores go; default: `translations_dir`.
+      policy: how long to wait for further files.
+      min_steps: earlier files are skipped.
+
+    Returns:
+      The steps that were scored now.
+
+    Raises:
+      UserError: there are no translations, or of several texts, or they are parses; a file cannot
+        be read or written.
+    """
+    from t2t_keras.decoding.jobs.files import first_hypotheses
+
+    name = _name_of_text(translations_dir, Path(source).name, policy)
+    files = Path(translations_dir) / f"{name}-<step>"
+    # Read only now: t2t-translate-all writes it before the first translation.
+    path = Path(translations_dir) / f"{name}.json"
+    provenance = read_json(path, "Translate again, or remove it.") if path.exists() else {}
+    _refuse_raw_outputs(files, str(provenance.get("problem", "")))
+    config = DecodeConfig(**{each: provenance[each] for each in _FORM if each in provenance})
+    text = str(provenance.get("text", ""))
+    texts = {
+        "references": "\n".join(references),
+        "provenance": json.dumps(provenance, sort_keys=True),
+    }
+    digests = {
+        name: hashlib.sha256(each.encode("utf-8")).hexdigest() for name, each in texts.items()
+    }
+    like = Result("", "", name, text=text, decode={**scored_by, **digests})
+
+    def watch(done: set[int]) -> CheckpointWatcher:
+        return CheckpointWatcher(
+            lambda: files_by_name_and_step(translations_dir).get(name, {}),
+            policy,
+            what="translation",
+            min_steps=min_steps,
+            done=done,
+        )
+
+    def score_file(step: int, path: str) -> tuple[Result, dict[str, float], str]:
+        found = score(first_hypotheses(path, config), references)
+        result = dataclasses.replace(like, steps=step, **score_fields(found))
+        label = f"{path}, {text}" if text else path
+        return result, {"bleu": found.bleu, "chrf": found.chrf}, f"{label}:\n{found}"
+
+    results_files = _results_files(Path(event_dir or translations_dir))
+    return _score_new(results_files, like, watch, score_file, f"translation {files}")
+
+
+def _name_of_text(directory: str | Path, name: str, policy: PollPolicy) -> str:
+    """Returns the name of the one text whose translations are there, or are waited for."""
+
+    def find() -> list[str]:
+        return sorted(each for each in files_by_name_and_step(directory) if each == (name or each))
+
+    names = first_found(find, policy, "translation")
+    if not names:
+        raise UserError(
+            f"There are no translations <name>-<step> in --translations_dir={directory}. Make them "
+            f"with t2t-translate-all; --wait_minutes waits for them."
+        )
+    if len(names) > 1:
+        raise UserError(
+            f"--translations_dir={directory} contains translations of {', '.join(names)}. Give "
+            f"--source, the file that was translated."
+        )
+    return names[0]
+
+
+def _refuse_raw_outputs(files: Path, name: str) -> None:
+    """Raises `UserError` where outputs are not text that BLEU says anything of, as parses."""
+    try:
+        problem = registry.problem(name)
+    except UserError:
+        # Files of another program, or of a problem that --t2t_usr_dir would import.
+        return
+    if problem.postprocessed_suffix:
+        raise UserError(
+            f"{files} have what models of {name} write, which is not text: BLEU of it would mean "
+            f"nothing. They are postprocessed in {files}.{problem.postprocessed_suffix}. t2t-eval "
+            f"scores checkpoints as the problem is scored; t2t-evalb scores trees."
+        )
+
+
+def _results_files(directory: Path, results_file: str | Path = "") -> list[Path]:
+    """Returns the files that get each result: the one in a directory of curves, and another."""
+    own, other = directory / "results.jsonl", Path(results_file or directory / "results.jsonl")
+    return [own] if other.resolve() == own.resolve() else [own, other]
+
+
+def _score_new(
+    files: Sequence[Path],
+    like: Result,
+    watch: Callable[[set[int]], Iterable[tuple[int, str]]],
+    score: Callable[[int, str], tuple[Result, Mapping[str, float], str]],
+    what: str,
+) -> list[int]:
+    """Scores what has not been scored yet, and prints and adds each score as it comes.
+
+    Args:
+      files: of results, from `_results_files`; the curves are beside the first, which tells what
+        was scored before, and the last is the one that the user looks at.
+      like: a result without scores: how these are scored.
+      watch: yields steps and their files, without those of the steps that it is given.
+      score: returns what a step and its file score: result, points of curves, and a report.
+      what: is scored, with its place.
+
+    Returns:
+      The steps that were scored now.
+
+    Raises:
+      UserError: nothing was scored, now or before, or a file cannot be written.
+    """
+    directory = files[0].parent
+    known = [each for each in read_results(files[0]) if _kind(each) == _kind(like)]
+    for file in files[1:]:
+        there = read_results(file)
+        for result in known:
+            if result not in there:
+                append_result(file, result)
+    before = {result.steps for result in known}
+    if before:
+        print(f"{files[-1]}: {len(before):,} already scored.", flush=True)
+    scored, curves = [], None
+    try:
+        for step, path in watch(before):
+            result, points, report = score(step, path)
+            curves = curves or backend.make_curves(directory.parent)
+            # In this order: a step whose result is missing is scored again.
+            curves.write(directory.name, step, dict(points))
+            for file in files:
+                append_result(file, result)
+            print(report, flush=True)
+            scored.append(step)
+    finally:
+        if curves:
+            curves.close()
+    if not scored and not before:
+        raise UserError(f"There is no {what} that could be scored. --wait_minutes waits for one.")
+    print(f"{files[-1]}: {len(scored) + len(before):,} scored.", flush=True)
+    return scored
+
+
+def _kind(result: Result) -> tuple:
+    """Returns what tells whether two results are of the same text, made and scored alike."""
+    # A run may be given more steps.
+    hparams = {name: value for name, value in result.hparams.items() if name not in MAY_CHANGE}
+    same = ("set", "problem", "split", "text", "random_seed", "decode")
+    return hparams, *(getattr(result, name) for name in same)

@@ -1,0 +1,179 @@
+"""A file of results: a line of JSON for each, that runs append to.
+
+Lines are written whole, so several processes can append to one file; nothing that stands in it is
+ever rewritten.
+"""
+
+import dataclasses
+import json
+import math
+import os
+import sys
+import typing
+from pathlib import Path
+from typing import Any
+
+from t2t_keras.errors import UserError
+from t2t_keras.io.terminal import printable
+
+# Decoding settings of a score that is not this model's alone.
+_MORE_THAN_THE_MODEL = ("ensemble", "forbidden", "prefixes")
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """How well a run's checkpoint does on a text, and all that is needed to do it again.
+
+    Attributes:
+      set: name of the hyperparameter set.
+      problem: name of the problem.
+      problem_config: all its settings, by name.
+      split: "dev", "test", or the name of the file that was translated.
+      hparams: the hyperparameters that differ from the set's, by name.
+      random_seed: the run's.
+      steps: optimizer steps of the checkpoint; None = unknown, as below.
+      checkpoint: SHA-256 that tells its weights from all others, also from an average, which has
+        the step of its newest source; "" = unknown. See `checkpoint_checksum`.
+      averaged: number of checkpoints whose mean its weights are; 1 = as training left them.
+      target_tokens: real target tokens that it was trained on.
+      seconds: what training took; see `TrainingCost`.
+      hardware: what it was trained on.
+      commit: of the code that scored it, or the package's version.
+      decode: the decoding settings, by name; of a file, how it was scored.
+      loss: unsmoothed cross-entropy, natural logarithm, a token of the references.
+      perplexity: of a token, a word piece, of the references.
+      accuracy: share of the references' tokens that are the likeliest, 0 .. 1.
+      bleu: corpus BLEU, 0 .. 100.
+      bleu_signature: what it was computed with, in sacreBLEU's words.
+      chrf: corpus chrF2, 0 .. 100.
+      f1: of parses, 0 .. 100.
+      conventions: BLEU under other conventions, by name: {"bleu": ..., "signature": ...}.
+      text: name of what was translated, with its edition, as "newstest2014, full edition (3,003
+        lines)"; "" where the problem gives it none.
+      date: when it was scored, UTC, as 2017-06-12T17:57:34Z.
+    """
+
+    set: str
+    problem: str
+    split: str
+    problem_config: dict = dataclasses.field(default_factory=dict)
+    hparams: dict = dataclasses.field(default_factory=dict)
+    random_seed: int | None = None
+    steps: int | None = None
+    checkpoint: str = ""
+    averaged: int | None = None
+    target_tokens: int | None = None
+    seconds: float | None = None
+    hardware: str = ""
+    commit: str = ""
+    decode: dict = dataclasses.field(default_factory=dict)
+    loss: float | None = None
+    perplexity: float | None = None
+    accuracy: float | None = None
+    bleu: float | None = None
+    bleu_signature: str = ""
+    chrf: float | None = None
+    f1: float | None = None
+    conventions: dict = dataclasses.field(default_factory=dict)
+    text: str = ""
+    date: str = ""
+
+    @property
+    def is_parsing(self) -> bool:
+        """Whether what is scored are trees, by F1, not translations."""
+        return self.f1 is not None or "parsing" in self.problem
+
+    @property
+    def is_of_the_model_alone(self) -> bool:
+        """Whether no other model, and nothing said of the outputs, has a part in the score."""
+        return not any(self.decode.get(name) for name in _MORE_THAN_THE_MODEL)
+
+
+def append_result(path: str | Path, result: Result) -> None:
+    """Adds a result to a file, which is made if it is not there.
+
+    Raises:
+      UserError: it cannot be written.
+    """
+    path = Path(path)
+    text = json.dumps(dataclasses.asdict(result), ensure_ascii=False)
+    # The name of a translated file need not be UTF-8; this file is.
+    line = text.encode("utf-8", errors="replace") + b"\n"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not _ends_a_line(path):
+            # What was torn off there stays a line of its own, which is skipped.
+            line = b"\n" + line
+        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        try:
+            # One call: the system keeps the lines of several writers apart.
+            written = os.write(file, line)
+            os.fsync(file)
+        finally:
+            os.close(file)
+        if written < len(line):
+            raise OSError(0, f"only {written} of {len(line)} bytes could be written")
+    except OSError as error:
+        raise UserError(
+            f"The result cannot be added to {path}: {error.strerror}. Make room, or give another "
+            f"--results_file. Its line: {line.decode('utf-8').strip()}"
+        ) from error
+
+
+def read_results(path: str | Path) -> list[Result]:
+    """Returns the results in a file, in its order; none where there is no file.
+
+    A line that is not a result, as one torn off by a full disk, is named on standard error by its
+    number and left out.
+
+    Raises:
+      UserError: the file cannot be read.
+    """
+    try:
+        content = Path(path).read_bytes()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}.") from error
+    results = []
+    for number, line in enumerate(content.split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            results.append(_result(json.loads(line)))
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            text = f"{path}:{number} is not a result and is left out: {error}"
+            print(printable(text), file=sys.stderr)
+    return results
+
+
+def _ends_a_line(path: Path) -> bool:
+    """Returns whether what is appended to the file begins a line."""
+    if not path.exists() or not path.stat().st_size:
+        return True
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"
+
+
+def _result(values: Any) -> Result:
+    """Returns the result in a line of JSON; raises TypeError, ValueError or OverflowError."""
+    result = Result(**values)
+    for name, kind in typing.get_type_hints(Result).items():
+        if not _fits(value := getattr(result, name), kind):
+            raise ValueError(f"'{name}' cannot be {value!r}")
+    for name, score in result.conventions.items():
+        kinds = {"bleu": float, "signature": str}
+        if not isinstance(score, dict) or score.keys() != kinds.keys():
+            raise ValueError(f"'conventions' cannot have {score!r} as '{name}'")
+        if not all(_fits(score[each], kinds[each]) for each in kinds):
+            raise ValueError(f"'conventions' cannot have {score!r} as '{name}'")
+    return result
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    # NaN and Infinity, which Python reads and writes, are no JSON and no scores.
+    if isinstance(value, int | float) and not math.isfinite(value):
+        return False
+    # JSON writes a whole number of seconds without a decimal point.
+    return isinstance(value, kind) or (isinstance(value, int) and isinstance(float(value), kind))

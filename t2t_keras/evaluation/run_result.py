@@ -1,0 +1,98 @@
+"""The result of a run: its score, with what made it."""
+
+import contextlib
+import datetime
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from t2t_keras import registry
+from t2t_keras.environment import source_version
+from t2t_keras.errors import UserError
+from t2t_keras.evaluation.results import Result
+from t2t_keras.io.atomic import sha256_of
+from t2t_keras.training.checkpoints.names import TENSORFLOW_SUFFIX, step_of
+from t2t_keras.training.cost import read_costs
+from t2t_keras.training.run_config import RunConfig
+
+# Each with so many decimals as anybody compares.
+_SCORES = ("bleu", "chrf", "f1")
+
+
+def run_result(
+    record: RunConfig,
+    checkpoint: str | Path,
+    split: str,
+    score,
+    decode: dict[str, Any],
+    text: str = "",
+    scalars: Mapping[str, float] | None = None,
+) -> Result:
+    """Returns what `append_result` adds to a file.
+
+    Args:
+      record: of the run.
+      checkpoint: the one that was scored; beside it stands what it cost, and of how many it is the
+        mean.
+      split: "dev", "test", or the name of the file that was translated.
+      score: as a problem's `score` returns it, with what it has of bleu, bleu_signature, chrf, f1
+        and conventions; None = not scored.
+      decode: the decoding settings, by name.
+      text: name of what was translated, where the problem gives it one.
+      scalars: loss, perplexity and accuracy, where they were measured.
+    """
+    steps = step_of(checkpoint)
+    cost = read_costs(Path(checkpoint).parent).get(steps)
+    return Result(
+        set=record.hparams_set,
+        problem=record.problem.name,
+        problem_config=record.problem.config(),
+        split=split,
+        text=text,
+        hparams=registry.changed_hparams(record.hparams, record.hparams_set),
+        random_seed=record.random_seed,
+        steps=steps,
+        checkpoint=checkpoint_checksum(checkpoint),
+        averaged=_averaged(checkpoint),
+        target_tokens=cost.target_tokens if cost else None,
+        seconds=cost.seconds if cost else None,
+        hardware=cost.hardware if cost else "",
+        commit=source_version(),
+        decode=decode,
+        **{name: round(value, 6) for name, value in (scalars or {}).items()},
+        **score_fields(score),
+    )
+
+
+def checkpoint_checksum(path: str | Path) -> str:
+    """Returns the SHA-256 of a checkpoint, "" where there is none any more.
+
+    Args:
+      path: of the file that JAX wrote, or the prefix of TensorFlow's; of those the index is read,
+        which has a checksum of every weight.
+    """
+    for file in (Path(f"{path}{TENSORFLOW_SUFFIX}"), Path(path)):
+        with contextlib.suppress(FileNotFoundError, IsADirectoryError):
+            return sha256_of(file)
+    return ""
+
+
+def _averaged(checkpoint: str | Path) -> int | None:
+    """Returns of how many checkpoints this one is the mean, as the record beside it says."""
+    # Where the record is not there or cannot be read, the score is there all the same.
+    with contextlib.suppress(UserError):
+        return RunConfig.load(Path(checkpoint).parent).averaged
+    return None
+
+
+def score_fields(score) -> dict[str, Any]:
+    """Returns the fields of a `Result` that a score fills, with the date of now."""
+    return {
+        "bleu_signature": getattr(score, "bleu_signature", ""),
+        **{name: round(getattr(score, name), 3) for name in _SCORES if hasattr(score, name)},
+        "conventions": {
+            each.convention: {"bleu": round(each.bleu, 3), "signature": each.signature}
+            for each in getattr(score, "conventions", ())
+        },
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }

@@ -1,0 +1,99 @@
+"""A whole training: data, step, workers and scoring put together, and given to the trainer.
+
+Below this module nothing that trains knows what decodes.
+"""
+
+import contextlib
+from pathlib import Path
+
+from t2t_keras.data.dataset import open_generated
+from t2t_keras.data.problem import Problem
+from t2t_keras.errors import UserError
+from t2t_keras.hyperparameters import HParams
+from t2t_keras.io.state import locked_directory
+from t2t_keras.training import trainer
+from t2t_keras.training.backends import base as backend
+from t2t_keras.training.distributed.sync import workers_of_run
+from t2t_keras.training.options import TrainOptions, TrainResult
+from t2t_keras.training.progress import RunClock
+from t2t_keras.training.run_config import RunConfig
+
+
+def train(
+    problem: Problem,
+    hparams: HParams,
+    data_dir: str | Path,
+    output_dir: str | Path,
+    *,
+    model: str = "transformer",
+    random_seed: int = 1,
+    worker_gpu: int | None = None,
+    **options,
+) -> TrainResult:
+    """Trains a model on a problem, or continues a run as if it had never stopped.
+
+    Args:
+      problem: from `t2t_keras.problem`.
+      hparams: from `t2t_keras.hparams`.
+      data_dir: where `t2t_keras.generate_data` has put the problem's data.
+      output_dir: the run's directory: checkpoints, logs, what the run is.
+      model: registered name of the model.
+      random_seed: of weights, dropout and order.
+      worker_gpu: number of GPUs; None = all visible ones, 0 = the CPU.
+      **options: fields of `TrainOptions`.
+
+    Returns:
+      How the run ended.
+
+    Raises:
+      UserError: there is no data, `output_dir` contains a run with different settings or one that
+        another process trains, the loss is NaN, or a file cannot be read or written.
+    """
+    config = RunConfig(problem, hparams, model, random_seed, str(data_dir))
+    recorded = RunConfig.load(output_dir) if RunConfig.exists(output_dir) else None
+    return train_run(config, output_dir, recorded, worker_gpu, TrainOptions(**options))
+
+
+def train_run(
+    requested: RunConfig,
+    output_dir: str | Path,
+    recorded: RunConfig | None,
+    worker_gpu: int | None,
+    options: TrainOptions,
+) -> TrainResult:
+    """Trains the requested run, on the data in its data_dir; see `train`.
+
+    Args:
+      requested: the run.
+      output_dir: its directory.
+      recorded: the run that the directory contains; None = no run.
+      worker_gpu: number of GPUs; None = all visible ones, 0 = the CPU.
+      options: see `TrainOptions`.
+    """
+    clock = RunClock()
+    backend.check_backend(options.eval_bleu)
+    with contextlib.ExitStack() as stack:
+        workers = stack.enter_context(workers_of_run(options, worker_gpu))
+        generated = open_generated(requested.problem, requested.data_dir)
+        config = requested.with_data(generated)
+        if recorded:
+            recorded.check_unchanged(config, output_dir)
+        if workers.is_chief:
+            stack.enter_context(locked_directory(output_dir, "t2t-trainer"))
+            if not recorded and RunConfig.exists(output_dir):
+                raise UserError(
+                    f"Another process has just begun a run in {output_dir}. Give the same command "
+                    f"again to continue it, or another --output_dir."
+                )
+        workers.compare(config, generated, options)
+        devices = backend.plan_devices(
+            worker_gpu, options.xla, workers.cluster, options.cpu_replicas
+        )
+        step = backend.make_step(config, devices, workers.cluster)
+        score = None
+        if options.eval_bleu and workers.is_chief:
+            # Needs TensorFlow, which a machine that trains under JAX need not have.
+            from t2t_keras.evaluation.follow import model_scorer
+
+            score = model_scorer(step.model, config, generated, "dev")
+        return trainer.train(config, generated, output_dir, step, options, workers, score, clock)

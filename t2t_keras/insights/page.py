@@ -1,0 +1,149 @@
+"""One HTML page that shows translations and their attention; it needs no network."""
+
+import base64
+import dataclasses
+import difflib
+import json
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from t2t_keras.decoding.translation import AttentionWeights, Hypothesis
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.insights.views import DASHES, KINDS, ON_DARK, ON_LIGHT, AttentionView, attention_view
+from t2t_keras.io.atomic import make_parent, write_atomically
+
+
+@dataclasses.dataclass(frozen=True)
+class SentenceInsights:
+    """A sentence, what the search made of it, and where the model looked.
+
+    Attributes:
+      source: the sentence.
+      hypotheses: what the search found, best first, or the samples; the first is the translation.
+      attention: the weights with which the first one's text is predicted, in the pieces that the
+        vocabulary divides it into. A search may have spelled the same text in other pieces.
+    """
+
+    source: str
+    hypotheses: tuple[Hypothesis, ...]
+    attention: AttentionWeights
+
+
+def sentence_insights(translator: Translator, lines: Sequence[str]) -> list[SentenceInsights]:
+    """Translates lines, and computes the attention of each translation.
+
+    Args:
+      translator: of one model; its `return_beams` setting says whether all hypotheses are there.
+      lines: source text, none of them blank.
+
+    Returns:
+      One `SentenceInsights` a line.
+
+    Raises:
+      UserError: a sentence or its translation is too long, several models translate together, or
+        the model computes something that is not a number.
+    """
+    translations = translator.translate(lines)
+    attentions = translator.attention(lines, [translation.text for translation in translations])
+    return [
+        SentenceInsights(line, translation.hypotheses, attention)
+        for line, translation, attention in zip(lines, translations, attentions, strict=True)
+    ]
+
+
+_TEMPLATE = "attention_page.html"
+# What stands in the template for the content of which file.
+_PARTS = {
+    "style": "attention_page.css",
+    "drawing": "attention_drawing.js",
+    "controls": "attention_controls.js",
+}
+# Weights are whole numbers of ten-thousandths in the page: what is shown has fewer decimals.
+_WEIGHT_STEPS = 10_000
+
+
+def write_attention_page(path: str | Path, sentences: Sequence[SentenceInsights]) -> int:
+    """Writes `attention_page`, and its folder if there is none; returns the page's bytes.
+
+    Raises:
+      UserError: the file cannot be written.
+    """
+    make_parent(Path(path))
+    content = attention_page(sentences).encode("utf-8")
+    write_atomically(Path(path), content)
+    return len(content)
+
+
+def attention_page(sentences: Sequence[SentenceInsights]) -> str:
+    """Returns the page, one string of HTML with its style, script and data.
+
+    Weights are rounded to four decimals and take 2 2/3 bytes each: a sentence of 30 pieces with 30
+    in its translation, 6 layers and 8 heads takes 350 kB.
+
+    Args:
+      sentences: what is shown, one or more; with more than one, the page has a chooser.
+    """
+    data = {
+        "sentences": [_sentence(sentence) for sentence in sentences],
+        "colors": {"light": ON_LIGHT, "dark": ON_DARK},
+        "dashes": DASHES,
+        "weightSteps": _WEIGHT_STEPS,
+    }
+    page = _read(_TEMPLATE)
+    for mark, file in _PARTS.items():
+        page = page.replace(f"{{{{{mark}}}}}", _read(file))
+    # The last: a sentence may hold the other marks.
+    return page.replace("{{insights}}", _inside_script(data))
+
+
+def _read(file: str) -> str:
+    return resources.files("t2t_keras.insights").joinpath(file).read_text("utf-8")
+
+
+def _inside_script(data: Any) -> str:
+    """Returns JSON in which nothing can end the script element that it stands in."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
+
+
+def _sentence(sentence: SentenceInsights) -> dict[str, Any]:
+    best = sentence.hypotheses[0].text
+    return {
+        "source": sentence.source,
+        "hypotheses": [
+            {"score": hypothesis.score, "parts": _parts(best, hypothesis.text)}
+            for hypothesis in sentence.hypotheses
+        ],
+        "views": {kind: _view(attention_view(sentence.attention, kind)) for kind in KINDS},
+    }
+
+
+def _parts(best: str, text: str) -> list[tuple[str, bool]]:
+    """Returns the text cut up, each part with whether it differs from the best hypothesis.
+
+    A part that is empty stands where the best has words and the text has none.
+    """
+    words, best_words = text.split(" "), best.split(" ")
+    matcher = difflib.SequenceMatcher(a=best_words, b=words, autojunk=False)
+    return [
+        (" ".join(words[start:end]), operation != "equal")
+        for operation, _, _, start, end in matcher.get_opcodes()
+    ]
+
+
+def _view(view: AttentionView) -> dict[str, Any]:
+    layers, heads = view.weights.shape[:2]
+    steps = np.rint(view.weights * _WEIGHT_STEPS).astype("<u2")
+    return {
+        "queries": [dataclasses.asdict(piece) for piece in view.queries],
+        "keys": [dataclasses.asdict(piece) for piece in view.keys],
+        "layers": layers,
+        "heads": heads,
+        "weights": base64.b64encode(steps.tobytes()).decode("ascii"),
+    }

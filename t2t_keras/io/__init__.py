@@ -1,0 +1,1 @@
+"""Atomic files, JSON state and locks, and what goes to a terminal."""

@@ -1,0 +1,113 @@
+"""The flags of a command, in groups, and the help that shows them."""
+
+import shutil
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from absl import flags as absl_flags
+
+from t2t_keras.errors import UserError, nearest
+
+_COLUMN = 28
+# Groups under this title are shown by --helpfull only.
+HIDDEN = "Rarely needed"
+
+
+class Flags(absl_flags.FlagValues):
+    """The flags of one command; each belongs to the group that was begun last.
+
+    Each command makes its own, so that several can be called in one process.
+    """
+
+    def __init__(self):
+        super().__init__()
+        # absl takes every other attribute for a flag.
+        self.__dict__["groups"] = {}
+        self.__dict__["notes"] = {}
+
+    def group(self, title: str) -> None:
+        """Begins a group of flags."""
+        self.__dict__["groups"].setdefault(title, [])
+
+    def string(self, name: str, meaning: str, default: str | None = "", note: str = "") -> None:
+        """Defines a flag that takes text; `note` is shown by --helpfull."""
+        absl_flags.DEFINE_string(name, default, meaning, flag_values=self)
+        self.__dict__["notes"][name] = note
+
+    def switch(self, name: str, meaning: str, default: bool | None = False) -> None:
+        """Defines a flag that is on or off; default None = not given."""
+        absl_flags.DEFINE_boolean(name, default, meaning, flag_values=self)
+
+    def integer(
+        self,
+        name: str,
+        meaning: str,
+        default: int | None = None,
+        minimum: int = 0,
+        maximum: int | None = None,
+    ) -> None:
+        """Defines a flag that takes an integer; default None = not given."""
+        absl_flags.DEFINE_integer(name, default, meaning, minimum, maximum, flag_values=self)
+
+    def number(self, name: str, meaning: str, default: float | None, minimum: float = 0.0) -> None:
+        """Defines a flag that takes a number."""
+        absl_flags.DEFINE_float(name, default, meaning, minimum, flag_values=self)
+
+    def choice(self, name: str, meaning: str, choices: Sequence[str], default: str | None) -> None:
+        """Defines a flag that takes one of some words, which absl puts before its meaning."""
+        absl_flags.DEFINE_enum(name, default, choices, meaning, flag_values=self)
+
+    def strings(self, name: str, meaning: str) -> None:
+        """Defines a flag that takes texts separated by commas."""
+        absl_flags.DEFINE_list(name, None, meaning, flag_values=self)
+
+    def __setitem__(self, name: str, flag: absl_flags.Flag) -> None:
+        super().__setitem__(name, flag)
+        groups = self.__dict__["groups"]
+        groups.setdefault(next(reversed(groups), HIDDEN), []).append(name)
+
+    def parse(self, argv: Sequence[str]) -> None:
+        """Reads the flags of a command line, program name first.
+
+        Raises:
+          UserError: a flag is unknown or its value wrong, or there is something else than flags.
+        """
+        try:
+            rest = self(list(argv))
+        except absl_flags.UnrecognizedFlagError as error:
+            raise UserError(
+                f"There is no flag --{error.flagname}.{nearest(error.flagname, self)}"
+            ) from None
+        except absl_flags.Error as error:
+            raise UserError(str(error)) from None
+        if rest[1:]:
+            raise UserError(f"Expected flags of the form --name=value, got '{rest[1]}'.")
+
+    def help_text(self, description: str, full: bool) -> str:
+        """Returns the help: a description, then each group; `full` with hidden ones and notes."""
+        lines = [description.strip()]
+        for title, names in self.__dict__["groups"].items():
+            if names and (full or title != HIDDEN):
+                lines += ["", f"{title}:"]
+                lines += [line for name in names for line in self._lines(name, full)]
+        if not full:
+            lines += ["", "--helpfull shows all flags."]
+        return "\n".join(lines)
+
+    def _lines(self, name: str, full: bool) -> Iterator[str]:
+        flag = self[name]
+        meaning = flag.help
+        if flag.default not in (None, "", False):
+            default = flag.default
+            meaning += f" [{default:g}]" if isinstance(default, float) else f" [{default}]"
+        shown = f"  --{name}"
+        width = min(shutil.get_terminal_size((100, 24)).columns, 100)
+        wrapped = textwrap.wrap(meaning, max(width, 60) - _COLUMN - 2)
+        if len(shown) > _COLUMN:
+            yield shown
+            shown = ""
+        for line in wrapped:
+            yield f"{shown:<{_COLUMN}}  {line}"
+            shown = ""
+        if full and (note := self.__dict__["notes"].get(name)):
+            yield textwrap.indent(note, " " * 6)

@@ -1,0 +1,116 @@
+"""Checks that what a command writes replaces nothing that must stay: inputs, runs, data, exports.
+
+A command calls `check_outputs` before its work. Files that an earlier command wrote into a run, as
+translations, may be replaced; a run's own files may not, whatever path leads to them.
+"""
+
+import fnmatch
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from t2t_keras.errors import UserError
+
+STANDARD_STREAM = "-"
+
+# Files by which a folder is recognised, the first that is there. Exports have a manifest as well.
+_MARKERS = {
+    "run.json": "a run",
+    "saved_model.pb": "an export",
+    "manifest.json": "generated data",
+    "unfinished.json": "generated data",
+}
+# Names of the files in such folders, and in those below.
+_RESERVED = (
+    *_MARKERS,
+    "vocab.model",
+    "checkpoint",
+    "model.ckpt-*",
+    "evaluations.json",
+    "training_cost.json",
+    "microbatch.json",
+    "events.out.tfevents.*",
+    ".lock",
+    *(f"{split}-*.{kind}" for split in ("train", "dev", "test") for kind in ("npy", "json")),
+    *(f"{split}.{side}.txt" for split in ("dev", "test") for side in ("source", "target")),
+)
+_RESULTS = "results.jsonl"
+
+
+def is_stream(path: str | Path) -> bool:
+    """Returns whether a path is "-" (standard input or output), a device or a pipe.
+
+    What is written to a stream is never a file that is complete or absent, and what is read from
+    one can be read only once.
+    """
+    path = Path(path)
+    return str(path) == STANDARD_STREAM or (path.exists() and not path.is_file())
+
+
+def check_outputs(
+    reads: Iterable[str | Path],
+    writes: Iterable[str | Path],
+    appends: Iterable[str | Path] = (),
+) -> None:
+    """Checks that no output replaces an input, another output, or a file of a run, data or export.
+
+    Links, `..` and names that differ only in case lead to the same file.
+
+    Args:
+      reads: the files that the command reads; of a folder (a run, generated data), its own files.
+      writes: the files that it replaces; streams are left out.
+      appends: the files of results that it adds lines to.
+
+    Raises:
+      UserError: an output must not be written, or is a folder.
+    """
+    inputs: list[Path] = []
+    for path in map(Path, reads):
+        inputs += _own_files(path) if path.is_dir() else [path]
+    taken = {
+        _identity(path): f"it is also an input ({path})"
+        for path in inputs
+        if str(path) != STANDARD_STREAM
+    }
+    for paths, results in ((writes, (_RESULTS,)), (appends, ())):
+        for path in map(Path, paths):
+            if path.is_dir():
+                raise UserError(f"{path} is a folder: expected the name of a file, as {path}/out.")
+            if is_stream(path):
+                continue
+            identity = _identity(path)
+            if reason := _owner(path, results) or taken.get(identity):
+                raise UserError(f"Cannot write to {path}: {reason}. Give another name.")
+            taken[identity] = "it is another output"
+
+
+def _own_files(folder: Path) -> list[Path]:
+    return [path for path in folder.iterdir() if _is_reserved(path.name)]
+
+
+def _is_reserved(name: str, more: tuple[str, ...] = ()) -> bool:
+    return any(fnmatch.fnmatchcase(name.lower(), pattern) for pattern in (*_RESERVED, *more))
+
+
+def _owner(path: Path, more: tuple[str, ...]) -> str:
+    """Returns why a run, data or an export needs the file, "" if none does."""
+    path = Path(os.path.realpath(path))
+    for folder in path.parents:
+        kind = next((kind for name, kind in _MARKERS.items() if (folder / name).is_file()), None)
+        if kind and (
+            kind == "an export"
+            or _is_reserved(path.name, more)
+            # As by a hard link.
+            or _identity(path) in map(_identity, _own_files(folder))
+        ):
+            return f"{path.name} belongs to {kind} in {folder}"
+    return ""
+
+
+def _identity(path: Path) -> object:
+    """Returns what all names of one file have in common."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return os.path.realpath(path)
+    return stat.st_dev, stat.st_ino

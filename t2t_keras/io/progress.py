@@ -1,0 +1,110 @@
+"""Progress on standard error: a bar on a terminal, where tqdm is installed, else plain lines.
+
+A machine that only trains under JAX need not have tqdm.
+"""
+
+import contextlib
+import importlib
+import sys
+import time
+from collections.abc import Callable
+
+
+class _SilentBar(contextlib.nullcontext):
+    """Has the methods of a tqdm bar, and shows nothing."""
+
+    disable = True
+
+    def update(self, *_, **__) -> None:
+        """Shows nothing."""
+
+    set_postfix_str = close = update
+
+
+def progress_bar(**arguments):
+    """Returns a tqdm bar with these arguments, or one that shows nothing where tqdm is missing."""
+    tqdm = _tqdm()
+    if tqdm is None:
+        return _SilentBar()
+    # disable=None: quiet where standard error is not a terminal.
+    bar = tqdm(disable=None, **arguments)
+    # By its own clock it stands still for as long as the system's time is set back.
+    bar._time = time.monotonic
+    bar.start_t = bar.last_print_t = time.monotonic()
+    return bar
+
+
+def show_reading(stream, total: int | None, desc: str):
+    """Returns a context whose value reads from `stream`, with a bar of the bytes read.
+
+    Args:
+      stream: has `read`.
+      total: number of bytes, None if unknown.
+      desc: label of the bar.
+    """
+    tqdm = _tqdm()
+    if tqdm is None:
+        return contextlib.nullcontext(stream)
+    return tqdm.wrapattr(stream, "read", total=total, desc=desc, disable=None)
+
+
+def print_beside_bar(text: str) -> None:
+    """Prints a line without breaking the bars that are shown."""
+    tqdm = _tqdm()
+    with tqdm.external_write_mode() if tqdm else contextlib.nullcontext():
+        print(text, flush=True)
+
+
+def _tqdm():
+    try:
+        return importlib.import_module("tqdm").tqdm
+    except ModuleNotFoundError:
+        return None
+
+
+_SECONDS_BETWEEN = 60.0
+
+
+class LineProgress:
+    """A bar on a terminal; elsewhere, as in a log, a line every minute. Both show the time left.
+
+    Args:
+      total: number of lines, None if unknown.
+      done: number of lines done before.
+      clock: returns the time in seconds.
+    """
+
+    def __init__(self, total: int | None, done: int, clock: Callable[[], float] = time.monotonic):
+        self._bar = progress_bar(total=total, initial=done, unit=" lines", leave=False)
+        self._total, self._before, self._done = total, done, done
+        self._clock = clock
+        self._start = self._printed = clock()
+
+    def __enter__(self) -> "LineProgress":
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._bar.close()
+
+    def add(self, lines: int) -> None:
+        """Counts lines, or sentences of split ones, as done."""
+        self.set(self._done + lines)
+
+    def set(self, done: int) -> None:
+        """Sets the number of lines done."""
+        self._bar.update(done - self._done)
+        self._done = done
+        now = self._clock()
+        if self._bar.disable and now - self._printed >= _SECONDS_BETWEEN:
+            self._printed = now
+            print(self._line(now - self._start), file=sys.stderr, flush=True)
+
+    def _line(self, seconds: float) -> str:
+        speed = (self._done - self._before) / seconds
+        of_total = left = ""
+        if self._total is not None:
+            of_total = f" of {self._total:,}"
+            if speed:
+                rest = max(self._total - self._done, 0) / speed
+                left = f", {self._bar.format_interval(rest)} left"
+        return f"{self._done:,}{of_total} lines are done, {speed:.1f} a second{left}."

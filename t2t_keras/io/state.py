@@ -1,0 +1,101 @@
+"""JSON records of what was done, how two of them differ, and locks on the folders they stand in."""
+
+import contextlib
+import fcntl
+import json
+import os
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from t2t_keras.errors import UserError
+from t2t_keras.io.atomic import make_parent, write_atomically
+
+_LOCK_FILE = ".lock"
+
+
+def write_json(path: Path, content: Any, indent: int | None = 2) -> dict[str, int | str]:
+    """Writes JSON and a line feed atomically; see `write_atomically`."""
+    text = json.dumps(content, indent=indent, ensure_ascii=False) + "\n"
+    # A lone surrogate, as in the name of a file that is not UTF-8, becomes its escape in JSON.
+    return write_atomically(path, text.encode("utf-8", errors="backslashreplace"))
+
+
+def read_json(path: Path, advice: str, keys: Iterable[str] = ()) -> dict[str, Any]:
+    """Reads a JSON object.
+
+    Args:
+      path: the file.
+      advice: a sentence for errors, what to do.
+      keys: names that it must have.
+
+    Raises:
+      UserError: the file is missing, damaged or no object, or a key is missing.
+    """
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(
+            f"Cannot read {path} ({type(error).__name__}: {error}). {advice}"
+        ) from error
+    if not isinstance(content, dict):
+        raise UserError(f"{path}: expected a JSON object, got {type(content).__name__}. {advice}")
+    missing = [key for key in keys if key not in content]
+    if missing:
+        raise UserError(f"{path}: expected {', '.join(map(repr, missing))} in it. {advice}")
+    return content
+
+
+def as_json(content: Any) -> Any:
+    """Returns what reading `content` back from a JSON file would give, to compare with one."""
+    return json.loads(json.dumps(content))
+
+
+def differences(recorded: Mapping[str, Any], requested: Mapping[str, Any]) -> list[str]:
+    """Returns a line for each setting that differs, in the order of `recorded`."""
+    return [
+        f"{name}: recorded {recorded.get(name)}, requested {requested.get(name)}"
+        for name in {**recorded, **requested}
+        if recorded.get(name) != requested.get(name)
+    ]
+
+
+@contextlib.contextmanager
+def locked_directory(directory: str | Path, what: str) -> Iterator[None]:
+    """Keeps other processes from writing into a directory, which is made where it is missing.
+
+    The lock is advisory: readers are not locked out. The system frees it when its owner ends,
+    however it ends. A file system without locks lets everybody in.
+
+    Args:
+      directory: of a run, or of data.
+      what: name of the command, as "t2t-trainer", for the error that others get.
+
+    Raises:
+      UserError: another process has the lock (its host and process number are named), or the
+        directory cannot be made or written to.
+    """
+    path = Path(directory) / _LOCK_FILE
+    make_parent(path)
+    try:
+        file = path.open("a+b")
+    except OSError as error:
+        raise UserError(
+            f"Cannot write in {directory}: {error.strerror}. Give another directory."
+        ) from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            owner = file.read(200).decode("utf-8", errors="replace").strip() or "another process"
+            raise UserError(
+                f"{directory} is in use by {owner}. Wait until it ends, or give another directory."
+            ) from None
+        except OSError:  # The file system has no locks.
+            pass
+        file.truncate(0)
+        file.write(f"{what}, process {os.getpid()} on {socket.gethostname()}\n".encode())
+        file.flush()
+        yield

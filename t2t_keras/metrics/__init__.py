@@ -1,0 +1,1 @@
+"""Scores of text: BLEU and chrF, in the conventions that papers report."""

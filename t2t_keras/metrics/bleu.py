@@ -1,0 +1,93 @@
+"""BLEU and chrF by sacrebleu, each with the signature that makes it comparable."""
+
+import dataclasses
+from collections.abc import Sequence
+
+from sacrebleu.metrics import BLEU, CHRF
+
+from t2t_keras.errors import UserError, nearest
+from t2t_keras.metrics.conventions import ConventionScore, convention_bleu
+
+# Those that need neither a further package nor a download.
+TOKENIZATIONS = ("13a", "char", "intl", "none", "zh")
+
+
+@dataclasses.dataclass(frozen=True)
+class TranslationScore:
+    """How well hypotheses match references; all scores are 0 .. 100.
+
+    Attributes:
+      bleu: corpus BLEU.
+      bleu_signature: what it was computed with, in sacrebleu's words.
+      chrf: corpus chrF2.
+      chrf_signature: what it was computed with, in sacrebleu's words.
+      report: a line each, with signature, n-gram precisions and brevity penalty; also `str()`.
+      conventions: BLEU under the other conventions that were requested; in the report too.
+    """
+
+    bleu: float
+    bleu_signature: str
+    chrf: float
+    chrf_signature: str
+    report: str
+    conventions: tuple[ConventionScore, ...] = ()
+
+    def __str__(self) -> str:
+        return self.report
+
+    @property
+    def main(self) -> tuple[str, float]:
+        """Name and value of the score to follow while training."""
+        return "bleu", self.bleu
+
+
+def bleu(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    tokenize: str = "13a",
+    lowercase: bool = False,
+    conventions: Sequence[str] = (),
+    language: str = "",
+) -> TranslationScore:
+    """Scores translations against one reference each.
+
+    Args:
+      hypotheses: the translations, plain text.
+      references: line N is the reference of hypothesis N.
+      tokenize: sacrebleu's tokenisation for BLEU: "13a" (default), "intl", "zh", "char", or "none"
+        for text that is already tokenised. chrF needs none.
+      lowercase: whether to ignore case, in all scores.
+      conventions: others to score under as well: "tokenised", "compound_split".
+      language: code of the translations' language, which these need.
+
+    Raises:
+      UserError: no lines, a different number of them, an unknown tokenisation or convention.
+    """
+    if tokenize not in TOKENIZATIONS:
+        raise UserError(
+            f"There is no tokenisation '{tokenize}'.{nearest(tokenize, TOKENIZATIONS)} "
+            f"There are: {', '.join(TOKENIZATIONS)}."
+        )
+    if len(hypotheses) != len(references):
+        raise UserError(
+            f"Expected as many translations as references, line by line; got {len(hypotheses)} "
+            f"translations and {len(references)} references."
+        )
+    if not hypotheses:
+        raise UserError("There are no lines to score.")
+    scores, signatures, lines = [], [], []
+    # Text that looks tokenised makes sacreBLEU warn; "none" says that it is.
+    force = tokenize == "none"
+    bleu_metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=force)
+    for metric in (bleu_metric, CHRF(lowercase=lowercase)):
+        score = metric.corpus_score(list(hypotheses), [list(references)])
+        # sacrebleu completes a signature while it scores.
+        signatures.append(str(metric.get_signature()))
+        scores.append(score.score)
+        lines.append(score.format(width=2, signature=signatures[-1]))
+    others = tuple(
+        convention_bleu(hypotheses, references, convention, language, lowercase)
+        for convention in conventions
+    )
+    report = "\n".join([*lines, *map(str, others)])
+    return TranslationScore(scores[0], signatures[0], scores[1], signatures[1], report, others)

@@ -1,0 +1,1 @@
+"""Constituency trees: reading them, writing them as symbols, scoring them."""

@@ -1,0 +1,105 @@
+"""Chunks of treebanks for t2t-datagen: sentences as sources, their trees as targets.
+
+Files are read once to find where trees begin and which labels there are, and again by the workers,
+so that millions of trees are never in memory together.
+"""
+
+import dataclasses
+import functools
+import itertools
+import operator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from t2t_keras.parsing.symbols import symbols, vocabulary_symbols
+from t2t_keras.parsing.tree import words
+from t2t_keras.parsing.treebank import TreeText, cleaned, labels, tree_texts, trees_of
+from t2t_keras.text.files import line_name
+
+
+class Span(NamedTuple):
+    """Some trees of a file: the byte and the line (from 1) where they begin, and their number."""
+
+    path: Path
+    offset: int
+    line: int
+    count: int
+
+
+@dataclasses.dataclass(frozen=True)
+class TreeChunk:
+    """Some trees, of one file or of several."""
+
+    spans: tuple[Span, ...]
+    constituents: frozenset[str]  # The labels of constituents.
+    tags: frozenset[str]  # The tags of words.
+
+    @property
+    def count(self) -> int:
+        """Number of trees; two on one line count as one."""
+        return sum(span.count for span in self.spans)
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The files."""
+        return tuple(span.path for span in self.spans)
+
+    def pairs(self, skip: int = 0, every: int = 1) -> Iterator[tuple[bytes, bytes]]:
+        """Yields sentences and their trees as symbols; both are empty where a tree has no words.
+
+        Args:
+          skip: number of trees to leave out first.
+          every: distance of the trees that are read after these.
+
+        Raises:
+          UserError: the text of a tree is none.
+        """
+        for path, text in itertools.islice(self._texts(), skip, None, every):
+            for tree in trees_of(text, path):
+                clean = cleaned(tree)
+                pair = (" ".join(words(clean)), " ".join(symbols(clean))) if clean else ("", "")
+                yield tuple(side.encode("utf-8") for side in pair)
+
+    def location(self, index: int, side: int) -> str:
+        """Returns "folder/file:line" of the pair with this index in the chunk."""
+        return self._locations[index]
+
+    def _texts(self) -> Iterator[tuple[Path, TreeText]]:
+        for span in self.spans:
+            texts = tree_texts(span.path, span.offset, span.line)
+            for _, text in zip(range(span.count), texts, strict=False):
+                yield span.path, text
+
+    @functools.cached_property
+    def _locations(self) -> list[str]:
+        return [
+            line_name(path, text.line) for path, text in self._texts() for _ in trees_of(text, path)
+        ]
+
+
+def tree_chunks(paths: Iterable[Path], chunk_trees: int) -> list[TreeChunk]:
+    """Divides the trees of some files into chunks of at most so many.
+
+    Raises:
+      UserError: a file cannot be read, or its brackets do not match.
+    """
+    chunks = []
+    texts = ((path, text) for path in paths for text in tree_texts(path))
+    while chunk := list(itertools.islice(texts, chunk_trees)):
+        spans = []
+        for path, group in itertools.groupby(chunk, key=operator.itemgetter(0)):
+            (_, first), *rest = group
+            spans.append(Span(path, first.offset, first.line, 1 + len(rest)))
+        found = labels(b"".join(text.text for _, text in chunk))
+        chunks.append(TreeChunk(tuple(spans), *map(frozenset, found)))
+    return chunks
+
+
+def chunk_symbols(chunks: Iterable[TreeChunk]) -> list[str]:
+    """Returns the symbols that the trees of some chunks are written in, sorted."""
+    chunks = list(chunks)
+    return vocabulary_symbols(
+        frozenset().union(*(chunk.constituents for chunk in chunks)),
+        frozenset().union(*(chunk.tags for chunk in chunks)),
+    )

@@ -1,0 +1,248 @@
+"""Labelled bracketing scores of parses, as the C program `evalb` computes them.
+
+Sekine and Collins (1997) wrote it; parsers have been compared by it ever since. PYEVALB 0.1.3 is
+no replacement: it deletes no labels and knows no equivalent ones.
+"""
+
+import dataclasses
+import itertools
+import operator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from t2t_keras.errors import UserError
+from t2t_keras.parsing.tree import Step, Tree, walk
+from t2t_keras.parsing.treebank import TreeError, parsed
+
+# Sentences of at most so many words have a summary of their own.
+SHORT = 40
+MAX_ERRORS = 10
+
+_NOT_A_WORD = "-NONE-"
+_QUOTES = ("'", '"', "/")
+_NONE: Counter = Counter()
+
+
+class Parameters(NamedTuple):
+    """One of evalb's parameter files."""
+
+    deleted: frozenset[str]  # Constituents with these labels, and words so tagged, do not count.
+    quotes: frozenset[str] = frozenset()  # Tags under which a quotation mark may be misread.
+
+
+_COLLINS = frozenset(["TOP", _NOT_A_WORD, ",", ":", "``", "''", "."])
+PARAMETERS = {
+    "COLLINS": Parameters(_COLLINS),
+    "new": Parameters(
+        _COLLINS | {"S1", "?", "!"}, frozenset(["``", "''", "POS", "NN", "CD", "VBZ", ":"])
+    ),
+}
+
+
+@dataclasses.dataclass
+class _Quote:
+    """A quotation mark that may have been misread."""
+
+    leaf: int  # Its number among the leaves of the sentence.
+    position: int  # Number of counted words before it.
+    deleted: bool  # Whether it does not count as a word.
+
+
+class _Parse:
+    """The trees of a sentence as they are scored; `restored` leaves count although deleted.
+
+    Attributes:
+      length: words, including those that do not count, without empty elements.
+      words: those that count.
+      brackets: (label, first word, word after the last) of the constituents that count.
+      quotes: the quotation marks that may have been misread.
+    """
+
+    def __init__(self, trees: Sequence[Tree], parameters: Parameters, restored: Counter = _NONE):
+        self.length, self.words, self.brackets, self.quotes = 0, [], [], []
+        starts, numbers = [], itertools.count()
+        for step, node in itertools.chain.from_iterable(map(walk, trees)):
+            deleted = node.label in parameters.deleted
+            if step is Step.OPEN:
+                starts.append(len(self.words))
+            elif step is Step.CLOSE:
+                start, end = starts.pop(), len(self.words)
+                label = node.label.partition("-")[0].partition("=")[0]
+                if start < end and label not in parameters.deleted:
+                    # Adverb phrases and particles count as the same.
+                    self.brackets.append(("ADVP" if label == "PRT" else label, start, end))
+            else:
+                leaf = next(numbers)
+                self.length += node.label != _NOT_A_WORD
+                if node.label in parameters.quotes and node.word in _QUOTES:
+                    self.quotes.append(_Quote(leaf, len(self.words), deleted))
+                self.words += [node.word] * (restored[leaf] if deleted else 1)
+
+
+def _misread_quotes(gold: _Parse, test: _Parse) -> tuple[Counter, Counter]:
+    """Returns how often each deleted quotation mark of a parse counts as a word in the other.
+
+    Like evalb, it may restore a mark twice; the sentence is then an error.
+    """
+    in_gold, in_test = Counter(), Counter()
+    for number, found in enumerate(test.quotes):
+        # Marks move during this turn, but evalb looks for its first position.
+        position = found.position
+        for other, right in enumerate(gold.quotes):
+            if right.position != position or right.deleted == found.deleted:
+                continue
+            if right.deleted:
+                in_gold[right.leaf] += 1
+                moved = gold.quotes[other:]
+            else:
+                in_test[found.leaf] += 1
+                moved = test.quotes[number:]
+            for quote in moved:
+                quote.position += 1
+    return in_gold, in_test
+
+
+@dataclasses.dataclass(frozen=True)
+class Score:
+    """How well the parse of a sentence, or of many together, matches the gold trees."""
+
+    words: int = 0  # Of the gold trees, including punctuation.
+    sentences: int = 0
+    errors: int = 0  # Sentences whose words differ: they are in no other sum.
+    skipped: int = 0  # Sentences in which no word counts: likewise.
+    matched: int = 0  # Brackets that are in both.
+    gold: int = 0  # Brackets of the gold trees.
+    test: int = 0  # Brackets of the parses.
+    complete: int = 0  # Sentences in which every bracket matches.
+
+    def __add__(self, other: "Score") -> "Score":
+        return Score(*map(operator.add, dataclasses.astuple(self), dataclasses.astuple(other)))
+
+    @property
+    def valid(self) -> int:
+        """Number of sentences that are scored."""
+        return self.sentences - self.errors - self.skipped
+
+    @property
+    def recall(self) -> float:
+        """Share of the gold brackets that match, in percent."""
+        return percent(self.matched, self.gold)
+
+    @property
+    def precision(self) -> float:
+        """Share of the parses' brackets that match, in percent."""
+        return percent(self.matched, self.test)
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of recall and precision, in percent; 0 where nothing matches."""
+        return percent(2 * self.matched, self.gold + self.test)
+
+
+def percent(part: int, whole: int) -> float:
+    """Returns a share in percent; 0 of nothing."""
+    return 100.0 * part / whole if whole else 0.0
+
+
+def compare(
+    gold: Sequence[Tree], test: Sequence[Tree], parameters: Parameters
+) -> tuple[Score, str]:
+    """Scores the parse of a sentence, which may be several trees, as may be the gold one.
+
+    Returns:
+      The score, and the error if the words are not the same, otherwise "".
+    """
+    right, found = _Parse(gold, parameters), _Parse(test, parameters)
+    score = Score(right.length, sentences=1)
+    if not found.words:
+        return dataclasses.replace(score, skipped=1), ""
+    if len(right.words) != len(found.words):
+        in_gold, in_test = _misread_quotes(right, found)
+        right, found = _Parse(gold, parameters, in_gold), _Parse(test, parameters, in_test)
+    if right.words != found.words:
+        error = f"Length unmatch ({len(right.words)}|{len(found.words)})"
+        if len(right.words) == len(found.words):
+            pairs = zip(right.words, found.words, strict=True)
+            error = "Words unmatch ({}|{})".format(*next(p for p in pairs if len(set(p)) > 1))
+        return dataclasses.replace(score, errors=1), error
+    in_both = (Counter(right.brackets) & Counter(found.brackets)).total()
+    brackets = in_both, len(right.brackets), len(found.brackets)
+    return Score(right.length, 1, 0, 0, *brackets, len(set(brackets)) == 1), ""
+
+
+def evalb(
+    gold: Iterable[str],
+    test: Iterable[str],
+    parameters: Parameters,
+    on_error: Callable[[str], object],
+    max_errors: int = MAX_ERRORS,
+) -> Iterator[str]:
+    """Yields a line of scores for each sentence, and summaries.
+
+    Args:
+      gold: a tree a line.
+      test: line N is the parse of the same sentence.
+      parameters: of `PARAMETERS`.
+      on_error: called with "number : error" for each sentence that cannot be scored.
+      max_errors: evalb gives up at the second error beyond these.
+
+    Raises:
+      UserError: there are more errors.
+    """
+    total, short, errors = Score(), Score(), 0
+    yield "  ID  Len. Stat. Recall  Prec. Matched Gold Test     F1"
+    for number, lines in enumerate(itertools.zip_longest(gold, test), 1):
+        score, error = _score_lines(*lines, parameters)
+        if error:
+            errors += 1
+            on_error(f"{number} : {error}")
+        # The C program looks before it counts.
+        if errors > max_errors + 1:
+            raise UserError(
+                f"{errors} sentences cannot be scored; --max_errors={max_errors} allows "
+                f"{max_errors + 1}. Are these parses of the same sentences?"
+            )
+        if score is None:
+            break
+        total += score
+        if score.words <= SHORT:
+            short += score
+        yield (
+            f"{number:4d} {score.words:5d} {score.errors + 2 * score.skipped:5d} "
+            f"{score.recall:6.2f} {score.precision:6.2f} {score.matched:7d} {score.gold:4d} "
+            f"{score.test:4d} {score.f1:6.2f}"
+        )
+    yield from (*_summary("All", total), *_summary(f"len<={SHORT}", short))
+
+
+def _score_lines(
+    gold: str | None, test: str | None, parameters: Parameters
+) -> tuple[Score | None, str]:
+    """Scores two lines; no score where one file has ended, an error where a line is no tree."""
+    if gold is None or test is None:
+        longer = "gold" if test is None else "test"
+        return None, f"Number of lines unmatch (too many lines in {longer} file)"
+    words, trees = 0, []
+    for name, line in (("gold", gold), ("test", test)):
+        try:
+            trees.append(parsed(line))
+        except TreeError as error:
+            return Score(words, 1, errors=1), f"The {name} line is no tree: {error}"
+        words = words or _Parse(trees[0], parameters).length
+    return compare(*trees, parameters)
+
+
+def _summary(title: str, score: Score) -> list[str]:
+    return [
+        "",
+        f"-- {title} --",
+        f"Number of sentence        = {score.sentences:6d}",
+        f"Number of Error sentence  = {score.errors:6d}",
+        f"Number of Skip  sentence  = {score.skipped:6d}",
+        f"Number of Valid sentence  = {score.valid:6d}",
+        f"Bracketing Recall         = {score.recall:6.2f}",
+        f"Bracketing Precision      = {score.precision:6.2f}",
+        f"Bracketing FMeasure       = {score.f1:6.2f}",
+        f"Complete match            = {percent(score.complete, score.valid):6.2f}",
+    ]

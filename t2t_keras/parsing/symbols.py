@@ -1,0 +1,164 @@
+"""Trees as sequences of symbols, as tensor2tensor's parsers wrote them, and back.
+
+(S (NP (NNP John)) (VP (VBZ runs))) becomes S NP NNP /NP VP VBZ /VP /S, with tags in place of the
+words. Here the symbols have brackets, (S (NP (NNP) /NP) (VP (VBZ) /VP) /S), which no word of a tree
+can contain: a word "NP" or "/NP" is never taken for a symbol, nor a tag for a constituent. The
+root, TOP, is left out.
+"""
+
+import functools
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+
+from t2t_keras.parsing.tree import ROOT, Step, Tree, TreeBuilder, walk
+
+# The tag of a word that the model gave none, from the Penn Treebank's guidelines.
+UNKNOWN_TAG = "XX"
+
+_SYMBOL = re.compile(r"\((?P<label>[^\s()]+)(?P<tag>\))?|/(?P<closed>[^\s()]+)\)", re.ASCII)
+_SPELLING = {Step.OPEN: "({}", Step.WORD: "({})", Step.CLOSE: "/{})"}
+_ESCAPES = str.maketrans({"(": "-LRB-", ")": "-RRB-"})
+
+
+def symbols(tree: Tree) -> list[str]:
+    """Returns a tree as symbols, its root left out if that is TOP."""
+    found = [_SPELLING[step].format(node.label) for step, node in walk(tree)]
+    return found[1:-1] if tree.label == ROOT and not tree.word else found
+
+
+def is_tag(symbol: str, known: Collection[str] = ()) -> bool:
+    """Returns whether a symbol is a word's tag; `known` as for `rebuilt`."""
+    return _kind(symbol, known)[0] is Step.WORD
+
+
+def vocabulary_symbols(constituents: Iterable[str], tags: Iterable[str]) -> list[str]:
+    """Returns all symbols of some labels, sorted."""
+    labels = set(constituents) - {ROOT}
+    of_step = {Step.OPEN: labels, Step.CLOSE: labels, Step.WORD: tags}
+    return sorted({_SPELLING[step].format(x) for step, each in of_step.items() for x in each})
+
+
+def symbols_among(pieces: Iterable[str]) -> frozenset[str]:
+    """Returns the symbols among the pieces of a vocabulary, which begin with its space character.
+
+    Words have no brackets, so no learned piece looks like a symbol.
+    """
+    return frozenset(piece[1:] for piece in pieces if _SYMBOL.fullmatch(piece[1:]))
+
+
+def words_of(line: str) -> list[str]:
+    """Returns the words of a line, split at ASCII white space, with brackets as -LRB- and -RRB-."""
+    return symbols_of(line.translate(_ESCAPES))
+
+
+def symbols_of(output: str) -> list[str]:
+    """Returns a model's output, split as by `words_of`, since alignments count both sides alike."""
+    return re.findall(r"\S+", output, re.ASCII)
+
+
+def rebuilt(
+    output: Sequence[str],
+    words: Sequence[str],
+    known: Collection[str] = (),
+    alignment: Sequence[tuple[int, int]] | None = None,
+) -> tuple[Tree, Counter]:
+    """Returns the tree over some words that symbols describe, whatever the symbols are.
+
+    Symbols that describe no tree are repaired. Closing an outer constituent closes the inner ones;
+    closing a label that is not open closes the innermost constituent. A word without a tag gets XX
+    and is put after the word before it, or at the start before the first word with a tag. A tag
+    without a word and a constituent without words are dropped.
+
+    Args:
+      output: the symbols.
+      words: the words, in their order.
+      known: the symbols of the vocabulary; () = whatever is spelled as a symbol. A model can write
+        a piece of a word right after a bracket, and make up the label "NPdog".
+      alignment: pairs (word, symbol), both rising: the word of each tag. A tag that is in no pair
+        has no word. None: the tags are those of one word after the other.
+
+    Returns:
+      The tree, its root TOP, with exactly these words; and the number of repairs of each kind.
+    """
+    builder, repairs = TreeBuilder(), Counter()
+    builder.open(ROOT)
+    if alignment is None:
+        tags = (number for number, symbol in enumerate(output) if is_tag(symbol, known))
+        alignment = list(enumerate(tags))
+    spans = _word_spans(alignment, len(words))
+    if not output and words:
+        repairs["empty output"] += 1
+    for number, symbol in enumerate(output):
+        kind, label = _kind(symbol, known)
+        if kind is Step.OPEN:
+            builder.open(label)
+        elif kind is Step.CLOSE:
+            _close(builder, label, repairs)
+        elif kind is None:
+            repairs["unknown symbol"] += 1
+        elif number in spans:
+            first, tagged, end = spans[number]
+            for index in range(first, end):
+                builder.add(Tree(label if index == tagged else UNKNOWN_TAG, (), words[index]))
+        else:
+            repairs["tag without a word"] += 1
+    if not spans:
+        for word in words:
+            builder.add(Tree(UNKNOWN_TAG, (), word))
+    if len(spans) < len(words):
+        repairs["word without a tag"] += len(words) - len(spans)
+    while len(builder.open_labels) > 1:
+        _end(builder, repairs)
+        repairs["constituent not closed"] += 1
+    return builder.close(), repairs
+
+
+def _word_spans(alignment: Iterable[tuple[int, int]], words: int) -> dict[int, tuple]:
+    """Returns the words to put at each tag: the first, the tag's own, the one after the last."""
+    pairs = [pair for pair in alignment if pair[0] < words]
+    ends = [*(word for word, _ in pairs[1:]), words]
+    return {
+        symbol: (first, word, end)
+        for (word, symbol), first, end in zip(pairs, [0, *ends], ends, strict=False)
+    }
+
+
+def _kind(symbol: str, known: Collection[str]) -> tuple[Step | None, str]:
+    """Returns the step and the label that a symbol stands for; None for no known symbol."""
+    return (None, "") if known and symbol not in known else _read(symbol)
+
+
+@functools.lru_cache(maxsize=4096)
+def _read(symbol: str) -> tuple[Step | None, str]:
+    match = _SYMBOL.fullmatch(symbol)
+    if match is None:
+        return None, ""
+    if match["closed"]:
+        return Step.CLOSE, match["closed"]
+    return Step.WORD if match["tag"] else Step.OPEN, match["label"]
+
+
+def _close(builder: TreeBuilder, label: str, repairs: Counter) -> None:
+    """Ends the constituent that a closing symbol stands for; never the root, which has none."""
+    labels = builder.open_labels[1:]
+    if not labels:
+        repairs["closed but never opened"] += 1
+    elif label not in labels:
+        repairs["closed by another label"] += 1
+        _end(builder, repairs)
+    else:
+        inner = labels[::-1].index(label)
+        for _ in range(inner + 1):
+            _end(builder, repairs)
+        if inner:
+            repairs["constituent not closed"] += inner
+
+
+def _end(builder: TreeBuilder, repairs: Counter) -> None:
+    """Ends the innermost constituent; without words, it is dropped."""
+    constituent = builder.close()
+    if constituent.children:
+        builder.add(constituent)
+    else:
+        repairs["constituent without words"] += 1

@@ -1,0 +1,1 @@
+"""Clients of TensorFlow Serving; they run without TensorFlow and Keras."""

@@ -1,0 +1,172 @@
+"""What the clients over gRPC and REST share: where a model is served, its replies, its errors."""
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from t2t_keras.decoding.translation import Translation
+from t2t_keras.errors import UserError
+from t2t_keras.io.terminal import printable
+from t2t_keras.text.files import is_text
+
+MAX_REPLY_BYTES = 2**25
+
+_MAX_DETAILS = 500  # characters of a server's own words
+_MAX_FLOAT32 = 3.5e38
+_MAX_TIMEOUT = 1_000_000  # seconds; no library's clock goes on for ever
+_ADVICE = {
+    "DEADLINE_EXCEEDED": "Raise --timeout_secs or lower --batch_size.",
+    "FAILED_PRECONDITION": "Check --signature_name: the export's README.md lists the signatures.",
+    "NOT_FOUND": "Check --servable_name and --servable_version.",
+    "RESOURCE_EXHAUSTED": "Lower --concurrency or --batch_size, or try again later.",
+    "UNAVAILABLE": "Check that the server is running, and the port (by default 8500 for "
+    "--protocol=grpc, 8501 for --protocol=rest) and --tls.",
+    "UNIMPLEMENTED": "Check that TensorFlow Serving, not another server, has this port.",
+}
+
+
+def _is_number(value: Any) -> bool:
+    """Returns whether a value is a finite number; JSON's may be larger than any float."""
+    return type(value) in (int, float) and abs(value) <= _MAX_FLOAT32
+
+
+# Name -> whether a value is valid; only exports of t2t-exporter have the last one.
+OUTPUTS = {
+    "translation": lambda value: isinstance(value, str) and is_text(value),
+    "score": _is_number,
+    "cut": lambda value: _is_number(value) and value >= 0 and value == int(value),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Tls:
+    """Files (PEM) for an encrypted connection.
+
+    Attributes:
+      ca_file: certificates of the authorities to trust; "" = the system's.
+      cert_file: the client's own certificate, for a server that asks for one; "" = none.
+      key_file: private key of that certificate.
+
+    Raises:
+      UserError: only one of `cert_file` and `key_file` is given.
+    """
+
+    ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+
+    def __post_init__(self):
+        if bool(self.cert_file) != bool(self.key_file):
+            raise UserError("--tls_cert_file and --tls_key_file must be given together.")
+
+    def contents(self) -> dict[str, bytes | None]:
+        """Returns the bytes of each file by the name of its attribute, None for "".
+
+        Raises:
+          UserError: a file cannot be read.
+        """
+        files = dataclasses.asdict(self)
+        try:
+            return {name: Path(path).read_bytes() if path else None for name, path in files.items()}
+        except OSError as error:
+            raise UserError(f"--tls: cannot read {error.filename}: {error.strerror}.") from error
+
+
+@dataclasses.dataclass(frozen=True)
+class Endpoint:
+    """A served model and how to call it.
+
+    Attributes:
+      address: "host:port".
+      name: name of the model in the server.
+      signature: name of one of its signatures.
+      version: version of the model; None = the newest.
+      tls: files for encryption; None = no encryption.
+      metadata: (key, value) pairs to send as gRPC metadata or HTTP headers.
+      timeout: seconds for a request with all its attempts.
+      max_attempts: most attempts while the server is unavailable; gRPC makes at most 5.
+
+    Raises:
+      UserError: the address, a name, a metadata pair or the timeout is invalid.
+    """
+
+    address: str
+    name: str
+    signature: str = "serving_default"
+    version: int | None = None
+    tls: Tls | None = None
+    metadata: tuple[tuple[str, str], ...] = ()
+    timeout: float = 10.0
+    max_attempts: int = 5
+
+    def __post_init__(self):
+        found = re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[\w.-]+):([0-9]{1,5})", self.address)
+        if not found or not 0 < int(found[2]) < 2**16:
+            raise UserError(
+                f"--server: expected host:port, as localhost:8500, got {self.address!a}."
+            )
+        if not is_text(self.name + self.signature):
+            raise UserError("--servable_name and --signature_name must be UTF-8.")
+        if not 0 < self.timeout <= _MAX_TIMEOUT:
+            raise UserError(
+                f"--timeout_secs must be > 0 and <= {_MAX_TIMEOUT:,}, got {self.timeout}."
+            )
+        for pair in map("=".join, self.metadata):
+            if not re.fullmatch(r"[0-9a-z_.-]+(?<!-bin)=[ -~]*", pair):
+                raise UserError(
+                    f"--metadata: expected key=value with a key of a-z, 0-9, '-', '_' and '.', not "
+                    f"ending in -bin, and a value of printable ASCII, got {pair!a}."
+                )
+
+    def __str__(self) -> str:
+        version = "" if self.version is None else f" version {self.version}"
+        return f"{self.name!r}{version} at {self.address}"
+
+    def error(self, status: str, details: str) -> UserError:
+        """Returns the error for a gRPC status, also over HTTP, and what the server says of it."""
+        if status == "INVALID_ARGUMENT" and re.search("signature (key|name)", details, re.I):
+            status = "FAILED_PRECONDITION"  # as over gRPC
+        if status == "DEADLINE_EXCEEDED":
+            details = f"no complete reply within {self.timeout:g} s"
+        advice = _ADVICE.get(status, "")
+        return UserError(f"No translation from {self}: {status} ({_shown(details)}). {advice}")
+
+    def malformed(self, details: str) -> UserError:
+        """Returns the error for a reply that TensorFlow Serving would not give."""
+        return UserError(
+            f"Malformed reply from {self}: {_shown(details)}. Check that this is TensorFlow "
+            f"Serving's port for the --protocol."
+        )
+
+    def translations(self, outputs: Mapping[str, Any], count: int) -> list[Translation]:
+        """Returns the translations of `count` texts from the outputs of the signature, by name.
+
+        Raises:
+          UserError: there are other outputs, or one is not a list of `count` valid values.
+        """
+        if not {"translation", "score"} <= outputs.keys():
+            raise UserError(
+                f"{self}: expected the outputs translation and score of signature "
+                f"{self.signature!r}, got {_shown(', '.join(sorted(outputs)) or 'none')}. Give "
+                f"another --signature_name."
+            )
+        outputs = {"cut": [0] * count, **outputs}
+        for name, is_valid in OUTPUTS.items():
+            values = outputs[name]
+            if (
+                not isinstance(values, list)
+                or len(values) != count
+                or not all(map(is_valid, values))
+            ):
+                raise self.malformed(f"expected {count} valid values of {name!r}")
+        columns = [outputs[name] for name in OUTPUTS]
+        return [
+            Translation(text, float(score), cut=int(cut))
+            for text, score, cut in zip(*columns, strict=True)
+        ]
+
+
+def _shown(details: str) -> str:
+    return printable(" ".join(details[: 2 * _MAX_DETAILS].split()), _MAX_DETAILS)

@@ -1,0 +1,112 @@
+"""Translation of many lines: in batches, several requests at once, translations in order."""
+
+import collections
+import contextlib
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import BinaryIO
+
+from t2t_keras.decoding.translation import Translation, one_line
+from t2t_keras.errors import UserError
+from t2t_keras.io.terminal import printable
+from t2t_keras.text.files import decoded, lines_of
+
+Translate = Callable[[Sequence[str]], list[Translation]]
+
+
+def translate_lines(
+    translate: Translate, lines: Iterable[str], batch_size: int, concurrency: int
+) -> Iterator[Translation]:
+    """Yields a translation for each line, in order; a blank line is blank and is not sent.
+
+    Arguments as of `translate_stream`. A `UserError` from `translate` or `lines` is raised after
+    the translations of all lines before it.
+    """
+
+    def translate_batch(batch: list[str]) -> list[Translation]:
+        texts = [line for line in batch if line.strip()]
+        translations = iter(translate(texts) if texts else ())
+        return [next(translations) if line.strip() else Translation("", 0.0) for line in batch]
+
+    def replies() -> Iterator[Future]:
+        batch, failure = [], None
+        try:
+            for line in lines:
+                batch.append(line)
+                if len(batch) == batch_size:
+                    yield pool.submit(translate_batch, batch)
+                    batch = []
+        except UserError as error:
+            failure = Future()
+            failure.set_exception(error)
+        yield pool.submit(translate_batch, batch)
+        if failure:
+            yield failure
+
+    pool, pending = ThreadPoolExecutor(concurrency), collections.deque()
+    try:
+        for reply in replies():
+            pending.append(reply)
+            if len(pending) == concurrency:
+                yield from pending.popleft().result()
+        while pending:
+            yield from pending.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def translate_stream(
+    translate: Translate,
+    source: BinaryIO,
+    target: BinaryIO | Path,
+    batch_size: int,
+    concurrency: int,
+    name: str = "the input",
+) -> tuple[int, int, int]:
+    """Translates a stream line by line; each translation is written and flushed when it is there.
+
+    Args:
+      translate: a client's method of that name.
+      source: UTF-8, or UTF-16 with a byte order mark.
+      target: a stream, or a path that is not opened before the first translation, so that an older
+        file stays if no server answers. Control characters do not reach a terminal.
+      batch_size: most lines of a request.
+      concurrency: most requests at once.
+      name: name of the source, for errors.
+
+    Returns:
+      The number of lines, of translations with line breaks or tabs, which became spaces, and of
+      lines that were cut because they were too long.
+
+    Raises:
+      UserError: see `translate_lines`; or a line is not UTF-8, or the output cannot be written.
+    """
+    count = broken = cut = 0
+    lines = (decoded(line, name, number) for number, line in enumerate(lines_of(source, name), 1))
+    translations = translate_lines(translate, lines, batch_size, concurrency)
+    try:
+        first = list(itertools.islice(translations, 1))  # an empty text gives an empty file
+        with contextlib.ExitStack() as stack:
+            stack.callback(translations.close)
+            if isinstance(target, Path):
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target = stack.enter_context(target.open("wb"))
+            escape = target.isatty()
+            for translation in itertools.chain(first, translations):
+                text = one_line(translation.text)
+                target.write(f"{printable(text) if escape else text}\n".encode())
+                target.flush()
+                count += 1
+                broken += text != translation.text
+                cut += translation.cut > 0
+    except UserError as error:
+        raise UserError(
+            f"{error} The output ends before line {count + 1}; all lines before it are translated."
+        ) from error
+    except OSError as error:
+        raise UserError(
+            f"Cannot write the translation of line {count + 1}: {error.strerror}."
+        ) from error
+    return count, broken, cut

@@ -1,0 +1,88 @@
+"""Export of a translator as a SavedModel: strings in, strings and scores out.
+
+The export contains the weights, the vocabulary and the search, so that TensorFlow Serving or any
+program with TensorFlow and TensorFlow Text can translate with it.
+"""
+
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import tensorflow as tf
+
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.environment import installed_versions
+from t2t_keras.errors import UserError
+from t2t_keras.serving.export.load import write_manifest
+from t2t_keras.serving.export.readme import VOCABULARY_FILE, write_readme
+from t2t_keras.serving.export.signatures import TranslationModule
+from t2t_keras.serving.export.warmup import write_warmup
+
+
+def export(
+    translator: Translator,
+    export_dir: str | Path,
+    *,
+    dtype: str = "float32",
+    servable_name: str = "translate",
+    origin: Sequence[str] = (),
+    example: str = "",
+) -> Path:
+    """Writes a SavedModel to `<export_dir>/<version>/`, where TensorFlow Serving expects it.
+
+    The version is the time in seconds, or the next free number. The folder gets its name when it is
+    complete. It also contains the vocabulary as a file, a README.md with the signatures, warm-up
+    requests for TensorFlow Serving and a manifest of all files.
+
+    Args:
+      translator: the model, the vocabulary and the settings to export.
+      export_dir: directory of all versions; made if it is missing.
+      dtype: dtype of the stored weights, one of `STORED_DTYPES`; the graph computes in the models'
+        `compute_dtype`.
+      servable_name: name of the model in the README's examples.
+      origin: lines for the README that say where the model comes from, with its scores.
+      example: a sentence in the source language, for the README; "" = "A sentence."
+
+    Returns:
+      The path of the version.
+
+    Raises:
+      UserError: the files cannot be written, or the dtype or a decoding setting is not supported.
+    """
+    export_dir = Path(export_dir)
+    module = TranslationModule(translator, dtype)
+    tokenizer = translator.tokenizer
+    contents = {
+        "provenance": installed_versions(),
+        "vocabulary": {"size": tokenizer.vocab_size, "sha256": tokenizer.checksum},
+        "dtype": dtype,
+        "outputs": translator.problem.raw_output or "text",
+    }
+    try:
+        export_dir.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".unfinished-", dir=export_dir) as folder:
+            vocabulary_file, unfinished = Path(folder) / VOCABULARY_FILE, Path(folder) / "1"
+            vocabulary_file.write_bytes(tokenizer.model_bytes)
+            # TensorFlow copies it into assets/.
+            module.vocabulary = tf.saved_model.Asset(str(vocabulary_file))
+            signatures = module.signatures()
+            tf.saved_model.save(module, str(unfinished), signatures=signatures)
+            write_warmup(unfinished, signatures, translator, servable_name)
+            config = translator.config
+            write_readme(unfinished, signatures, contents, config, servable_name, origin, example)
+            write_manifest(unfinished, contents)  # last, for it names all other files
+            return _rename_to_version(unfinished, export_dir)
+    except (OSError, tf.errors.OpError) as error:
+        raise UserError(
+            f"Cannot write the export to {export_dir}: {error}. Make room or give another "
+            f"--export_dir."
+        ) from error
+
+
+def _rename_to_version(unfinished: Path, export_dir: Path) -> Path:
+    newest = max(
+        (int(path.name) for path in export_dir.glob("[0-9]*") if path.name.isdecimal()), default=0
+    )
+    version = export_dir / str(max(int(time.time()), newest + 1))
+    return unfinished.rename(version)

@@ -1,0 +1,282 @@
+"""The signatures of an export: graphs from text or ids to text, ids, scores or attention."""
+
+import contextlib
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.search.ensemble import Ensemble
+from t2t_keras.decoding.search.loop import Hypotheses
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.errors import UserError
+from t2t_keras.serving.export.weights import STORED_DTYPES, StoredWeight, model_weights
+from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID, SPACE
+
+# What `str.strip` removes, so that the same lines are blank here and in `Translator`.
+BLANK = r"[\t-\r\x1c-\x1f\x{85}\p{Z}]*"
+
+_ALPHA = tf.TensorSpec([], tf.float32, name="alpha")
+_IDS = tf.TensorSpec([None, None], tf.int32, name="ids")
+_NUMBERS = tf.TensorSpec([None], tf.int32)
+_TEXT = tf.TensorSpec([None], tf.string, name="text")
+_PAIR = [_TEXT, tf.TensorSpec([None], tf.string, name="translation")]
+
+# Name -> inputs; each is a method of `TranslationModule`, whose docstring goes into the README.
+SIGNATURES = {
+    "serving_default": [_TEXT],
+    "nbest": [_TEXT, _ALPHA],
+    "score": _PAIR,
+    "tokens": [_IDS, _ALPHA],
+    "attention": _PAIR,
+}
+
+_UNSUPPORTED = {
+    "split_long": "split the text before it is sent",
+    "xla": "it would compile for seconds at each new shape of a request",
+    "weights_dtype": "give --dtype=bfloat16 or --dtype=int8 for a smaller export",
+}
+
+
+def check_settings(config: DecodeConfig, dtype: str) -> None:
+    """Raises `UserError` unless an export can have the decoding settings and dtype of weights."""
+    if dtype not in STORED_DTYPES:
+        raise UserError(f"--dtype must be one of {', '.join(STORED_DTYPES)}, got {dtype!r}.")
+    default = DecodeConfig()
+    for name, advice in _UNSUPPORTED.items():
+        if (value := getattr(config, name)) != getattr(default, name):
+            raise UserError(
+                f"An export does not support {name}={value}: leave it out of --decode_hparams; "
+                f"{advice}."
+            )
+
+
+class TranslationModule(tf.Module):
+    """A translator as graphs with stored weights, for `tf.saved_model.save`.
+
+    Args:
+      translator: the models, the vocabulary and the settings.
+      dtype: dtype of the stored weights, one of `STORED_DTYPES`.
+
+    Raises:
+      UserError: the dtype or a setting is not supported.
+    """
+
+    def __init__(self, translator: Translator, dtype: str = "float32"):
+        super().__init__()
+        check_settings(translator.config, dtype)
+        # TensorFlow saves what it finds in attributes. It must find the stored weights, not the
+        # models, whose `call` it would export as well; it does not look into a translator.
+        self._translator = translator
+        self.weights = [StoredWeight(each.numpy(), dtype) for each in model_weights(translator)]
+        self._tokenizer = translator.tokenizer.graph_tokenizer()
+        self._detokenize = graph_detokenizer(self._tokenizer)
+        # Graphs that signatures share.
+        self._search_best = self._search_graph(return_beams=False)
+        self._search_all = self._search_graph(return_beams=True)
+
+    def signatures(self) -> dict[str, Any]:
+        """Returns the functions to export; attention is of one model, not of an ensemble."""
+        # TensorFlow Serving reads the default, a constant of the graph, from the SignatureDef.
+        alpha = tf.constant(self._translator.config.alpha, tf.float32)
+        functions = {name: getattr(self, name) for name in SIGNATURES}
+        functions["nbest"] = lambda text, alpha=alpha: self.nbest(text, alpha)
+        functions["tokens"] = lambda ids, alpha=alpha: self.tokens(ids, alpha)
+        if len(self._translator.models) > 1:
+            del functions["attention"]
+        return {
+            name: tf.function(function, input_signature=SIGNATURES[name], autograph=False)
+            for name, function in functions.items()
+        }
+
+    def serving_default(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Translates.
+
+        `score` is the log-probability over the length penalty ((5 + tokens) / 6)^alpha; 0 is
+        certain. `cut` is the number of tokens that a text has beyond max_input_length (see above),
+        which were left out. A blank text gives a blank translation, score 0.
+        """
+        source, rows, cut = self._source(text)
+        found = self._search_best(source, rows, self._translator.config.alpha)
+        return {
+            "translation": _in_place(self._detokenize(found.ids[:, 0]), rows, text),
+            "score": _in_place(found.scores[:, 0], rows, text),
+            "cut": _in_place(cut, rows, text),
+        }
+
+    def nbest(self, text: tf.Tensor, alpha: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Gives several translations of each text, best first.
+
+        They are as many as the beam is wide or samples are drawn; "" with score -inf where there
+        are fewer. `alpha` may be left out over gRPC and is then the one above; over REST,
+        TensorFlow Serving asks for every input.
+        """
+        source, rows, cut = self._source(text)
+        found = self._search_all(source, rows, _checked_alpha(alpha))
+        beams = found.ids.shape[1]
+        # Not [-1, ...], which is ambiguous if the longest output has no token.
+        flat = [tf.size(rows) * beams, tf.shape(found.ids)[2]]
+        translations = self._detokenize(tf.reshape(found.ids, flat))
+        return {
+            "translations": _in_place(tf.reshape(translations, [-1, beams]), rows, text),
+            "scores": _in_place(found.scores, rows, text),
+            "cut": _in_place(cut, rows, text),
+        }
+
+    def score(self, text: tf.Tensor, translation: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Tells how likely the model finds given translations.
+
+        That is the natural logarithm of their probability and the number of their tokens, both with
+        the end of sentence.
+        """
+        source, target = self._pairs(text, translation)
+        with self._stored_weights():
+            log_probs = Ensemble(self._translator.models).log_probs(source, target)
+        return {
+            "log_probability": tf.reduce_sum(log_probs, axis=1),
+            "tokens": tf.math.count_nonzero(target != PADDING_ID, axis=1, dtype=tf.int32),
+        }
+
+    def tokens(self, ids: tf.Tensor, alpha: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Translates ids, each row with its end of sentence (1), then padding (0).
+
+        `ids` and `scores` are those of the best hypotheses, best first. Other ids are refused with
+        INVALID_ARGUMENT. `alpha` as in `nbest`.
+        """
+        ids = _checked_ids(ids, self._translator.tokenizer.vocab_size)
+        ids = self._checked_lengths(ids, "a row of ids")
+        found = self._search_all(ids, tf.range(tf.shape(ids)[0]), _checked_alpha(alpha))
+        return {"ids": found.ids, "scores": found.scores}
+
+    def attention(self, text: tf.Tensor, translation: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Tells where the model looks.
+
+        `weights` are the decoder's over the text (batch, layer, head, piece of the translation,
+        piece of the text); `encoder_weights` and `decoder_weights` those of self-attention. Pieces
+        are "" behind the end of a sentence.
+        """
+        source, target = self._pairs(text, translation)
+        with self._stored_weights():
+            found = self._translator.models[0].attention_weights(
+                {"source": source, "target": target}
+            )
+        return {
+            "weights": found["cross"],
+            "encoder_weights": found["encoder"],
+            "decoder_weights": found["decoder"],
+            "text_pieces": self._pieces(source),
+            "translation_pieces": self._pieces(target),
+        }
+
+    def _search_graph(self, return_beams: bool):
+        """Returns a graph function: ids [B, S], numbers [B], alpha [] -> `Hypotheses`."""
+        own = self._translator
+        config = dataclasses.replace(own.config, return_beams=return_beams)
+        translator = Translator(own.models, own.tokenizer, config, own.forbidden, own.problem)
+
+        def search(source: tf.Tensor, numbers: tf.Tensor, alpha: tf.Tensor) -> Hypotheses:
+            with self._stored_weights():
+                return translator.search(source, numbers=numbers, alpha=alpha)
+
+        return tf.function(search, input_signature=[_IDS, _NUMBERS, _ALPHA], autograph=False)
+
+    def _source(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Returns ids [b, S] of the texts that are not blank, their rows [b], tokens cut [b]."""
+        text = _checked_utf8(text, "text")
+        rows = tf.cast(tf.where(~tf.strings.regex_full_match(text, BLANK))[:, 0], tf.int32)
+        ids = self._tokenizer.tokenize(tf.gather(text, rows))
+        most = self._translator.config.max_input_length
+        cut = tf.maximum(tf.cast(ids.row_lengths(), tf.int32) - most, 0)
+        source = ids[:, :most].to_tensor()
+        # A text that is cut still ends with EOS.
+        last = (tf.range(tf.shape(source)[1]) == most - 1) & (cut > 0)[:, None]
+        return tf.where(last, EOS_ID, source), rows, cut
+
+    def _pairs(self, text: tf.Tensor, translation: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns ids [B, S] and [B, T]."""
+        sizes = tf.stack([tf.size(text), tf.size(translation)])
+        text = _checked(text, sizes[0] == sizes[1], "expected a translation a text, got", sizes)
+
+        def ids(each: tf.Tensor, name: str) -> tf.Tensor:
+            tokens = self._tokenizer.tokenize(_checked_utf8(each, name))
+            return self._checked_lengths(tokens.to_tensor(), name)
+
+        return ids(text, "text"), ids(translation, "translation")
+
+    def _checked_lengths(self, ids: tf.Tensor, name: str) -> tf.Tensor:
+        length, most = tf.shape(ids)[1], self._translator.config.max_input_length
+        what = f"{name} must have at most {most} tokens with its end, got"
+        return _checked(ids, length <= most, what, length)
+
+    def _pieces(self, ids: tf.Tensor) -> tf.Tensor:
+        return tf.where(ids == PADDING_ID, "", self._tokenizer.id_to_string(ids))
+
+    def _stored_weights(self) -> contextlib.AbstractContextManager:
+        """Returns a context in which the models read the stored weights."""
+        pairs = zip(model_weights(self._translator), self.weights, strict=True)
+        return keras.StatelessScope([(weight, stored.value()) for weight, stored in pairs])
+
+
+def _in_place(found: tf.Tensor, rows: tf.Tensor, text: tf.Tensor) -> tf.Tensor:
+    """Returns [B, ...]: what was found for `rows` [b], and zeros or "" for the other texts."""
+    shape = tf.concat([tf.shape(text), tf.shape(found)[1:]], axis=0)
+    scattered = tf.tensor_scatter_nd_update(tf.zeros(shape, found.dtype), rows[:, None], found)
+    return tf.ensure_shape(scattered, [None, *found.shape[1:]])
+
+
+def _checked(tensor: tf.Tensor, condition: tf.Tensor, what: str, found: tf.Tensor) -> tf.Tensor:
+    """Returns the tensor; the request fails, before it is used, unless the condition holds."""
+    check = tf.debugging.Assert(condition, [what, found], summarize=8)
+    with tf.control_dependencies([check]):
+        return tf.identity(tensor)
+
+
+def _checked_utf8(text: tf.Tensor, name: str) -> tf.Tensor:
+    replaced = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
+    wrong = tf.where(replaced != text)[:, 0]
+    return _checked(text, tf.size(wrong) == 0, f"{name} is not UTF-8 at (from 0)", wrong)
+
+
+def _checked_alpha(alpha: tf.Tensor) -> tf.Tensor:
+    return _checked(alpha, alpha >= 0, "alpha must be >= 0, got", alpha)
+
+
+def _checked_ids(ids: tf.Tensor, vocab_size: int) -> tf.Tensor:
+    """Returns int32 [B, S]: ids of the vocabulary, then one end of sentence, then padding."""
+    wrong = tf.boolean_mask(ids, (ids < 0) | (ids >= vocab_size))
+    what = f"ids must be in the vocabulary, 0 to {vocab_size - 1}, got"
+    ids = _checked(ids, tf.size(wrong) == 0, what, wrong)
+    is_end = tf.cast(ids == EOS_ID, tf.int32)
+    after_end = tf.math.cumsum(is_end, axis=1, exclusive=True) > 0
+    in_order = tf.reduce_all(after_end == (ids == PADDING_ID), axis=1)
+    wrong = tf.where(~in_order | (tf.reduce_sum(is_end, axis=1) != 1))[:, 0]
+    what = f"expected rows of ids, then one {EOS_ID}, then {PADDING_ID}s; not so are (from 0)"
+    return _checked(ids, tf.size(wrong) == 0, what, wrong)
+
+
+def graph_detokenizer(graph_tokenizer) -> Callable[[tf.Tensor], tf.Tensor]:
+    """Returns a graph function: ids int32 [B, L] -> strings [B], as `Tokenizer.decode` gives them.
+
+    TensorFlow Text drops all spaces at the start of a text, `Tokenizer.decode` only the one that
+    SentencePiece puts before the first word. So a letter is put in front and taken away again with
+    that one space.
+    """
+    ids = tf.range(graph_tokenizer.vocab_size())
+    pieces = [piece.decode() for piece in graph_tokenizer.id_to_string(ids).numpy()]
+    letter = next(i for i, piece in enumerate(pieces) if len(piece) == 1 and piece.isalnum())
+    letter_bytes = len(pieces[letter].encode())
+    puts_space_first = pieces[graph_tokenizer.tokenize(pieces[letter])[0]].startswith(SPACE)
+    # Bytes to take away, by the first id.
+    taken = [letter_bytes + (puts_space_first and piece.startswith(SPACE)) for piece in pieces]
+
+    def detokenize(ids: tf.Tensor) -> tf.Tensor:
+        text = graph_tokenizer.detokenize(tf.pad(ids, [[0, 0], [1, 0]], constant_values=letter))
+        # Not ids[:, 0], which an empty batch does not have.
+        first = tf.reduce_max(ids[:, :1], axis=1)
+        start = tf.gather(tf.constant(taken, tf.int32), first)
+        return tf.strings.substr(text, start, tf.strings.length(text) - start)
+
+    return detokenize

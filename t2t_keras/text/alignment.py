@@ -1,0 +1,128 @@
+"""Word alignments: which word of a source a word of its translation comes from."""
+
+import bisect
+import itertools
+import re
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from t2t_keras.text.tokenizer import SPACE
+
+# The spelling of one byte of a character that a vocabulary does not have.
+_BYTE = re.compile("<0x([0-9A-F]{2})>")
+
+# Pairs (source word, target word), counted from 0.
+Alignment = Sequence[tuple[int, int]]
+
+# Chooses the pairs of words, see `Problem.align`.
+Aligner = Callable[[Sequence[str], np.ndarray], Alignment]
+
+
+def most_attended(target: Sequence[str], weights: np.ndarray) -> list[tuple[int, int]]:
+    """Aligns each word of a translation with the source word that it attends to most."""
+    return [(int(source), number) for number, source in enumerate(weights.argmax(axis=1))]
+
+
+def in_order(weights: np.ndarray) -> list[tuple[int, int]]:
+    """Returns the pairs (column, row), both rising, whose weights have the largest sum.
+
+    Each row and each column is in one pair at most.
+
+    Args:
+      weights: float32 [rows, columns], none negative.
+    """
+    row, column = weights.shape
+    # [r, c]: the largest sum over the first r rows and c columns.
+    best = np.zeros([row + 1, column + 1])
+    for number, of_row in enumerate(weights):
+        with_a_pair = best[number, :-1] + of_row
+        reached = np.maximum(best[number, 1:], with_a_pair)
+        best[number + 1, 1:] = np.maximum.accumulate(reached)
+    pairs = []
+    while row and column:
+        if best[row, column] == best[row, column - 1]:
+            column -= 1
+        elif best[row, column] == best[row - 1, column]:
+            row -= 1
+        else:
+            row, column = row - 1, column - 1
+            pairs.append((column, row))
+    return pairs[::-1]
+
+
+def word_alignment(
+    source: Sequence[str],
+    target: Sequence[str],
+    attention: np.ndarray,
+    align: Aligner = most_attended,
+) -> list[tuple[int, int]]:
+    """Aligns the words of a translation with those of its source.
+
+    The weights are summed over the pieces of a source word, and averaged over those of a target
+    word; the ends of the sentences are no words.
+
+    Args:
+      source: pieces of the source with the end of sentence.
+      target: pieces of the translation with the end.
+      attention: float32 [target, source], the mean over the heads of the layer that aligns.
+      align: chooses the pairs.
+
+    Returns:
+      Pairs (source word, target word) of `word_numbers`, by target word.
+    """
+    sources, targets = (_pieces_of_words(pieces[:-1]) for pieces in (source, target))
+    if not sources or not targets:
+        return []
+    # [target, source word]
+    weights = np.stack([attention[:, indices].sum(axis=1) for indices in sources.values()], axis=1)
+    weights = np.stack([weights[indices].mean(axis=0) for indices in targets.values()])
+    words = ["".join(target[index] for index in indices) for indices in targets.values()]
+    pairs = align([word.replace(SPACE, " ").strip() for word in words], weights)
+    of_source, of_target = list(sources), list(targets)
+    return [(of_source[column], of_target[row]) for column, row in pairs]
+
+
+def word_numbers(pieces: Sequence[str]) -> list[int | None]:
+    """Returns the number of the word that each piece belongs to; None behind the last word.
+
+    ASCII white space separates words, as those of a tree; a no-break space is within one. A piece
+    belongs to the word that it is in; white space alone, to the word that follows it.
+    """
+    spelled = [_spelled(piece) for piece in pieces]
+    # Part of a character, as where a line was cut within one, is not white space.
+    text = b"".join(spelled).decode("utf-8", "surrogateescape")
+    words = re.findall(r"\s*\S+", text, re.ASCII)
+    lengths = [len(word.encode("utf-8", "surrogateescape")) for word in words]
+    ends = list(itertools.accumulate(lengths))
+    numbers, position = [], 0
+    for piece in spelled:
+        number = bisect.bisect_right(ends, position)
+        numbers.append(number if number < len(ends) else None)
+        position += len(piece)
+    return numbers
+
+
+def pharaoh(alignment: Sequence[tuple[int, int]]) -> str:
+    """Writes an alignment as "0-0 1-2", source before target (Koehn's Pharaoh format)."""
+    return " ".join(f"{source}-{target}" for source, target in alignment)
+
+
+def read_pharaoh(line: str) -> list[tuple[int, int]]:
+    """Reads what `pharaoh` wrote."""
+    pairs = (pair.split("-") for pair in line.split())
+    return [(int(source), int(target)) for source, target in pairs]
+
+
+def _pieces_of_words(pieces: Sequence[str]) -> dict[int, list[int]]:
+    """Returns the indices of each word's pieces, by the word's number."""
+    found: dict[int, list[int]] = {}
+    for index, number in enumerate(word_numbers(pieces)):
+        if number is not None:
+            found.setdefault(number, []).append(index)
+    return found
+
+
+def _spelled(piece: str) -> bytes:
+    byte = _BYTE.fullmatch(piece)
+    return bytes([int(byte[1], 16)]) if byte else piece.replace(SPACE, " ").encode("utf-8")

@@ -1,0 +1,205 @@
+r"""Lines of text files, as parallel text needs them.
+
+A line ends at "\n" and nowhere else: `str.splitlines` also splits at U+2028, U+0085 and the like,
+which occur inside real sentences and would shift every later pair. Text is UTF-8, or UTF-16 with a
+byte order mark.
+"""
+
+import codecs
+import contextlib
+import functools
+import io
+import itertools
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from t2t_keras.errors import UserError
+
+# A longer line is an error, so that a file without line feeds does not fill the memory.
+MAX_LINE_BYTES = 1 << 24
+_PEEKED_BYTES = 1000
+_MARKUP_SPACE = re.compile(r"[ \t\r\n]+")
+_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def read_lines(path: Path) -> Iterator[bytes]:
+    """Yields the lines of a file; see `lines_of`."""
+    with Path(path).open("rb") as file:
+        yield from lines_of(file, path)
+
+
+def read_span(path: Path, offset: int, count: int) -> Iterator[bytes]:
+    r"""Yields so many lines from an offset of `line_offsets`, without their "\n" or "\r\n"."""
+    with path.open("rb") as file:
+        file.seek(offset)
+        for line in itertools.islice(file, count):
+            yield line.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def lines_of(stream: BinaryIO, name: Path | str = "the input") -> Iterator[bytes]:
+    r"""Yields the lines of a stream in UTF-8, without their "\n" or "\r\n" and byte order mark.
+
+    Args:
+      stream: a binary file at its start.
+      name: for errors.
+
+    Raises:
+      UserError: a line is longer than `MAX_LINE_BYTES`, or the text is UTF-16 without a byte order
+        mark or cut off.
+    """
+    stream = _peekable(stream)
+    if stream.peek(3).startswith(codecs.BOM_UTF8):
+        stream.read(3)
+    for line in raw_lines(stream, name):
+        yield line.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def raw_lines(stream: BinaryIO, name: Path | str) -> Iterator[bytes]:
+    r"""Yields lines with their "\n" and byte order mark, UTF-16 as UTF-8; see `lines_of`."""
+    stream = _peekable(stream)
+    if not _is_utf16(stream, name):
+        yield from _bounded(stream.readline, name)
+        return
+    # A lone surrogate becomes invalid UTF-8, which is counted or named like any.
+    text = io.TextIOWrapper(stream, "utf-16", errors="surrogatepass", newline="\n")
+    try:
+        yield from _bounded(
+            lambda limit: text.readline(limit).encode("utf-8", "surrogatepass"), name
+        )
+    finally:
+        text.detach()  # It would close the stream.
+
+
+def _peekable(stream: BinaryIO) -> io.BufferedReader:
+    return stream if hasattr(stream, "peek") else io.BufferedReader(stream)
+
+
+def _is_utf16(stream: io.BufferedReader, name: Path | str) -> bool:
+    """Returns whether a stream begins with a byte order mark of UTF-16.
+
+    Raises:
+      UserError: it looks like UTF-16 without one.
+    """
+    head = stream.peek(_PEEKED_BYTES)[:_PEEKED_BYTES]
+    if head.startswith(_UTF16_MARKS):
+        return True
+    # In UTF-16 every second byte of most characters is NUL.
+    fewer, more = sorted((head[0::2].count(0), head[1::2].count(0)))
+    if len(head) >= 8 and fewer == 0 and more > len(head) / 4:
+        raise UserError(
+            f"{name}: expected UTF-8, got what looks like UTF-16 without a byte order mark. "
+            f"Convert it: iconv -f UTF-16LE -t UTF-8 (or UTF-16BE)."
+        )
+    return False
+
+
+def _bounded(read_line: Callable[[int], bytes], name: Path | str) -> Iterator[bytes]:
+    number = 0
+    try:
+        lines = iter(functools.partial(read_line, MAX_LINE_BYTES), b"")
+        for number, line in enumerate(lines, 1):
+            if len(line) >= MAX_LINE_BYTES:
+                raise UserError(
+                    f"{name}:{number}: expected lines of less than {MAX_LINE_BYTES:,} bytes, got a "
+                    f"longer one. Is this text, with one sentence a line?"
+                )
+            yield line
+    except UnicodeDecodeError as error:
+        raise UserError(f"{name}:{number + 1} is not valid UTF-16 ({error.reason}).") from error
+
+
+def is_utf16(path: Path) -> bool:
+    """Returns whether a file is UTF-16; raises `UserError` where its byte order mark is missing."""
+    with _reading(path) as file:
+        return _is_utf16(file, path)
+
+
+def line_offsets(path: Path, every: int) -> tuple[int, list[int]]:
+    """Returns the number of lines of UTF-8, and the byte position of lines 0, every, 2 * every ...
+
+    A byte order mark stands before the first one.
+
+    Raises:
+      UserError: the file cannot be read, or a line is longer than `MAX_LINE_BYTES`.
+    """
+    offsets: list[int] = []
+    count = position = 0
+    with _reading(path) as file:
+        if file.peek(3).startswith(codecs.BOM_UTF8):
+            position = len(file.read(3))
+        for count, line in enumerate(_bounded(file.readline, path), 1):
+            if count % every == 1 % every:
+                offsets.append(position)
+            position += len(line)
+    return count, offsets
+
+
+def count_lines(path: Path) -> int:
+    """Returns the number of lines; raises as `read_text`, but for lines that are not UTF-8."""
+    with _reading(path) as file:
+        return sum(1 for _ in raw_lines(file, path))
+
+
+def check_readable(path: Path) -> None:
+    """Raises `UserError` if the file cannot be read.
+
+    A pipe is not opened: whoever writes to it would lose its reader when it is closed.
+    """
+    if not (Path(path).is_fifo() and os.access(path, os.R_OK)):
+        with _reading(path):
+            pass
+
+
+def read_text(path: Path) -> list[str]:
+    """Returns the lines of a text file.
+
+    Raises:
+      UserError: the file cannot be read, or a line is not UTF-8 (it is named), or as `lines_of`.
+    """
+    with _reading(path) as file:
+        return [decoded(line, path, number) for number, line in enumerate(lines_of(file, path), 1)]
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[io.BufferedReader]:
+    try:
+        with Path(path).open("rb") as file:
+            yield file
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def decoded(line: bytes, path: Path | str, number: int) -> str:
+    """Returns a line as text; a `UserError` names line `number`, from 1, if it is not UTF-8."""
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{path}:{number} is not UTF-8 (byte {error.start + 1} of the line is "
+            f"0x{error.object[error.start]:02x}). Convert the file to UTF-8."
+        ) from error
+
+
+def one_line(markup: str) -> str:
+    """Returns text of markup as one line: runs of spaces, tabs and line ends become one space.
+
+    Other whitespace, as a no-break space, is text.
+    """
+    return _MARKUP_SPACE.sub(" ", markup).strip(" ")
+
+
+def is_text(line: str) -> bool:
+    """Returns whether a line has no lone surrogates, which stand for bytes that are no UTF-8."""
+    try:
+        line.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def line_name(path: Path, line: int) -> str:
+    """Returns "folder/file:line": corpora often call their files alike, as train.en."""
+    return f"{'/'.join(path.parts[-2:])}:{line}"

@@ -1,0 +1,116 @@
+"""TMX, the exchange format of translation memories: translation units in any number of languages.
+
+The file is read as a stream, without a tree in memory, and entities that attack the reader are
+refused.
+"""
+
+from collections.abc import Iterator
+from typing import BinaryIO
+from xml.etree.ElementTree import ParseError
+
+from t2t_keras.errors import UserError
+from t2t_keras.text.files import MAX_LINE_BYTES, one_line
+
+_BLOCK_BYTES = 1 << 16
+_XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+
+
+class _Units:
+    """Target of an XML parser: collects the text of translation units."""
+
+    def __init__(self):
+        # Units that ended: text by language code, as "en-gb"; the first where one comes twice.
+        self.complete: list[dict[str, str]] = []
+        self._texts: dict[str, str] = {}
+        self._language = ""
+        self._parts: list[str] | None = None  # of the open segment
+        self._code = 0  # depth in inline tags whose content is a program's code
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        tag = tag.rpartition("}")[2]
+        if self._parts is not None:
+            # All inline tags but `hi` (bpt, ept, it, ph, ut) hold code.
+            self._code += bool(self._code or tag != "hi")
+        elif tag == "tu":
+            self._texts = {}
+        elif tag == "tuv":
+            language = attributes.get(_XML_LANGUAGE) or attributes.get("lang") or ""
+            self._language = _normalised(language)
+        elif tag == "seg":
+            self._parts = []
+
+    def end(self, tag: str) -> None:
+        tag = tag.rpartition("}")[2]
+        if self._code:
+            self._code -= 1
+        elif tag == "seg" and self._parts is not None:
+            self._texts.setdefault(self._language, one_line("".join(self._parts)))
+            self._parts = None
+        elif tag == "tu":
+            self.complete.append(self._texts)
+
+    def data(self, text: str) -> None:
+        if self._parts is not None and not self._code:
+            self._parts.append(text)
+
+
+def translation_units(
+    stream: BinaryIO, name: str, languages: tuple[str, str]
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yields source and target of every unit; a side that the unit lacks is empty.
+
+    Args:
+      stream: the file.
+      name: for errors.
+      languages: codes of source and target. "en" also finds "en-GB", where there is no "en".
+
+    Raises:
+      UserError: not well-formed (line and column are named), a forbidden entity, a unit that is too
+        large, or no unit in both languages.
+    """
+    from defusedxml import DefusedXmlException
+    from defusedxml.ElementTree import DefusedXMLParser
+
+    units = _Units()
+    parser = DefusedXMLParser(target=units)
+    found: set[str] = set()
+    complete = size = 0
+    try:
+        while block := stream.read(_BLOCK_BYTES):
+            parser.feed(block)
+            size = 0 if units.complete else size + len(block)
+            if size >= MAX_LINE_BYTES:
+                raise UserError(f"{name}: a translation unit of over {MAX_LINE_BYTES:,} bytes.")
+            for texts in units.complete:
+                found.update(texts)
+                pair = tuple(_in_language(texts, language) for language in languages)
+                complete += all(pair)
+                yield tuple(text.encode("utf-8", "surrogatepass") for text in pair)
+            units.complete.clear()
+        parser.close()
+    except ParseError as error:
+        line, column = error.position
+        raise UserError(
+            f"{name}:{line}: not well-formed XML at column {column + 1} ({error.msg}). Repair it."
+        ) from error
+    except DefusedXmlException as error:
+        raise UserError(f"{name} declares entities, which could attack the reader: {error}") from (
+            error
+        )
+    if not complete:
+        raise UserError(
+            f"{name}: expected translation units in {' and '.join(languages)}, got "
+            f"{', '.join(sorted(found)) or 'none at all'}."
+        )
+
+
+def _normalised(language: str) -> str:
+    return language.lower().replace("_", "-")
+
+
+def _in_language(texts: dict[str, str], language: str) -> str:
+    language = _normalised(language)
+    if language in texts:
+        return texts[language]
+    regional = (text for code, text in texts.items() if code.startswith(f"{language}-"))
+    return next(regional, "")

@@ -1,0 +1,295 @@
+"""Text <-> ids: a SentencePiece vocabulary shared by source and target."""
+
+import array
+import functools
+import hashlib
+import io
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import sentencepiece
+
+from t2t_keras.environment import held_stderr
+from t2t_keras.errors import UserError
+
+PADDING_ID = 0
+EOS_ID = 1
+UNKNOWN_ID = 2
+# SentencePiece's sign for a space.
+SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
+VOCABULARY_KINDS = ("bpe", "unigram", "char")
+
+# Characters beyond this share of the text are spelled in UTF-8 bytes: a stray line in another
+# script must not fill the vocabulary with characters seen once.
+_CHARACTER_COVERAGE = 0.99995
+# Unigram training adds up sums by thread, so the number of threads is part of the result.
+_TRAINING_THREADS = 16
+# Words that are kept with their ids, some 50 MB; a full cache is emptied, as a new corpus has other
+# words.
+MAX_WORDS = 1 << 18
+_LINES_AT_ONCE = 1000
+
+
+def words_are_independent(model_bytes: bytes) -> bool:
+    """Returns whether a SentencePiece model encodes each word of a line as if it stood alone."""
+    from sentencepiece import sentencepiece_model_pb2
+
+    model = sentencepiece_model_pb2.ModelProto.FromString(model_bytes)
+    rules = model.normalizer_spec
+    return (
+        not rules.precompiled_charsmap
+        and rules.add_dummy_prefix
+        and rules.escape_whitespaces
+        and not rules.remove_extra_whitespaces
+        and not model.trainer_spec.treat_whitespace_as_suffix
+        and all(SPACE not in piece.piece[1:] for piece in model.pieces)
+    )
+
+
+class Tokenizer:
+    """A SentencePiece vocabulary: padding 0, end of sentence 1, unknown 2, no begin of sentence.
+
+    Text is neither normalised nor stripped, and characters outside the vocabulary are spelled in
+    bytes, so `decode(encode(lines)) == lines` ("char" vocabularies have no bytes: there an unknown
+    character becomes id 2). The one exception is U+2581, SentencePiece's own sign for a space,
+    which comes back as a space.
+
+    Args:
+      model_bytes: a serialised SentencePiece model, as `.model` files hold it.
+      origin: where the bytes came from, for errors.
+
+    Raises:
+      UserError: not a SentencePiece model, or its special ids are others.
+    """
+
+    def __init__(self, model_bytes: bytes, origin: str = "the vocabulary"):
+        self.model_bytes = bytes(model_bytes)
+        self._processor = sentencepiece.SentencePieceProcessor()
+        try:
+            self._processor.LoadFromSerializedProto(self.model_bytes)
+        except RuntimeError as error:
+            raise UserError(
+                f"{origin} is not a SentencePiece model ({len(self.model_bytes)} bytes). "
+                f"Give a .model file that SentencePiece or t2t-datagen wrote."
+            ) from error
+        found = [self._processor.pad_id(), self._processor.eos_id(), self._processor.unk_id()]
+        if found != [PADDING_ID, EOS_ID, UNKNOWN_ID]:
+            raise UserError(
+                f"{origin}: expected the ids 0 for padding, 1 for the end of sentence, 2 for "
+                f"unknown words, got {', '.join(map(str, found))} (-1: none). Train it with "
+                f"--pad_id=0 --eos_id=1 --unk_id=2 --bos_id=-1, or let t2t-datagen learn one."
+            )
+
+        self._word_ids: dict[str, bytes] = {}
+
+    def __reduce__(self):
+        return _unpickled, (self.model_bytes,)
+
+    @classmethod
+    def train(
+        cls, lines: Iterable[str], vocab_size: int, kind: str = "bpe", symbols: Sequence[str] = ()
+    ) -> "Tokenizer":
+        """Learns a vocabulary; the same lines give the same bytes.
+
+        Args:
+          lines: the text, both languages together.
+          vocab_size: number of pieces, the three special ids and (but for "char") the 256 bytes
+            among them. For "char" it is an upper bound.
+          kind: "bpe" (byte-pair encoding, section 5.1), "unigram" or "char".
+          symbols: words that are one piece each, with the space before, however rare they are; not
+            for "char", which has no such spaces.
+
+        Raises:
+          UserError: no text, or a size that this text cannot give; says which sizes it can.
+        """
+        if kind not in VOCABULARY_KINDS:
+            raise UserError(f"vocab_kind must be in {', '.join(VOCABULARY_KINDS)}, got '{kind}'.")
+        model = io.BytesIO()
+        failure = None
+
+        def remember_failure() -> Iterator[str]:
+            nonlocal failure
+            try:
+                yield from lines
+            except BaseException as error:
+                failure = error  # SentencePiece would turn it into text.
+                raise
+
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=remember_failure(),
+                model_writer=model,
+                model_type=kind,
+                vocab_size=vocab_size,
+                # A character vocabulary has as many pieces as the text has characters.
+                hard_vocab_limit=kind != "char",
+                pad_id=PADDING_ID,
+                eos_id=EOS_ID,
+                unk_id=UNKNOWN_ID,
+                bos_id=-1,
+                normalization_rule_name="identity",
+                remove_extra_whitespaces=False,
+                # Makes a word the same piece at the start of a line as inside it.
+                add_dummy_prefix=kind != "char",
+                byte_fallback=kind != "char",
+                character_coverage=1.0 if kind == "char" else _CHARACTER_COVERAGE,
+                # SentencePiece leaves out longer lines silently.
+                max_sentence_length=1 << 30,
+                user_defined_symbols=symbol_pieces(symbols),
+                num_threads=_TRAINING_THREADS,
+                minloglevel=2,
+            )
+        except RuntimeError as error:
+            if failure:
+                raise failure from None
+            raise _training_error(str(error), vocab_size, kind) from error
+        model_bytes = model.getvalue()
+        return cls(_with_exact_scores(model_bytes) if kind == "unigram" else model_bytes)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Tokenizer":
+        """Reads a `.model` file.
+
+        Raises:
+          UserError: it cannot be read, is no SentencePiece model, or has other special ids.
+        """
+        origin = f"The vocabulary {path}"
+        try:
+            return cls(Path(path).read_bytes(), origin)
+        except OSError as error:
+            raise UserError(
+                f"{origin} cannot be read: {error.strerror}. Give a SentencePiece .model file."
+            ) from error
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of ids, special ones included."""
+        return self._processor.get_piece_size()
+
+    @property
+    def checksum(self) -> str:
+        """SHA-256 of the model, in hex."""
+        return hashlib.sha256(self.model_bytes).hexdigest()
+
+    def encode(self, lines: Sequence[str]) -> list[np.ndarray]:
+        """Returns one int32 [length] array of ids a line, read-only, each with EOS at its end."""
+        if self._encodes_by_word:
+            blocks = (lines[i : i + _LINES_AT_ONCE] for i in range(0, len(lines), _LINES_AT_ONCE))
+            return [ids for block in blocks for ids in self._encode_by_word(block)]
+        encoded = self._processor.encode(list(lines), add_eos=True, num_threads=1)
+        return [np.array(ids, np.int32) for ids in encoded]
+
+    def _encode_by_word(self, lines: Sequence[str]) -> Iterator[np.ndarray]:
+        """Encodes lines by their words, each of which is encoded once and kept."""
+        known = self._word_ids
+        if not known or len(known) >= MAX_WORDS:
+            # The text " " alone has twice what a space adds in front of a word.
+            two = self._processor.encode(" ")
+            known.clear()
+            known[""] = _packed(two[: len(two) // 2])
+        split = [line.split(" ") if line else () for line in lines]
+        new = list(set().union(*split).difference(known))
+        known.update(zip(new, map(_packed, self._processor.encode(new)), strict=True))
+        for words in split:
+            ids = b"".join(map(known.__getitem__, words))
+            yield np.frombuffer(ids + _packed([EOS_ID]), np.int32)
+
+    def decode(self, sequences: Iterable[Sequence[int]]) -> list[str]:
+        """Returns the text of each sequence of ids, up to its first EOS; padding is ignored.
+
+        Args:
+          sequences: an int [rows, length] array, or arrays or lists of any lengths.
+
+        Raises:
+          UserError: an id that the vocabulary does not have.
+        """
+        before_eos = (itertools.takewhile(EOS_ID.__ne__, self._checked(ids)) for ids in sequences)
+        return [self._processor.decode([i for i in ids if i != PADDING_ID]) for ids in before_eos]
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """Returns the piece of each id; a space at its start is U+2581."""
+        return [self._processor.id_to_piece(i) for i in self._checked(ids)]
+
+    def vocabulary(self) -> dict[str, int]:
+        """Returns all pieces, each with its id."""
+        return {piece: i for i, piece in enumerate(self.pieces(range(self.vocab_size)))}
+
+    def graph_tokenizer(self):
+        """Returns the `tensorflow_text.SentencepieceTokenizer` that gives the same ids in a graph.
+
+        `tokenize` appends EOS and gives int32. Unlike `decode`, its `detokenize` drops spaces at
+        the start of a line.
+        """
+        import tensorflow as tf
+        import tensorflow_text
+
+        with held_stderr():  # SentencePiece says that it normalises nothing, as it should.
+            return tensorflow_text.SentencepieceTokenizer(
+                model=self.model_bytes, out_type=tf.int32, add_eos=True
+            )
+
+    @functools.cached_property
+    def _encodes_by_word(self) -> bool:
+        # Asked when something is encoded: a machine that only trains need not have protobuf.
+        return words_are_independent(self.model_bytes)
+
+    def _checked(self, ids: Iterable[int]) -> list[int]:
+        ids = [int(i) for i in ids]
+        for i in ids:
+            if not 0 <= i < self.vocab_size:
+                raise UserError(
+                    f"The id {i} is not in the vocabulary, which has ids 0 to "
+                    f"{self.vocab_size - 1}. Was this made with another vocabulary?"
+                )
+        return ids
+
+
+@functools.lru_cache(1)
+def _unpickled(model_bytes: bytes) -> Tokenizer:
+    """Returns the same object for the same vocabulary, so that a worker keeps the words' ids."""
+    return Tokenizer(model_bytes)
+
+
+def _packed(ids: list[int]) -> bytes:
+    # The bytes of int32 arrays are put together fastest.
+    return array.array("i", ids).tobytes()
+
+
+def symbol_pieces(symbols: Iterable[str]) -> list[str]:
+    """Returns the pieces of words that are one piece each."""
+    return [f"{SPACE}{symbol}" for symbol in symbols]
+
+
+def _with_exact_scores(model_bytes: bytes) -> bytes:
+    """Rounds the scores of a unigram model to multiples of 2^-10.
+
+    "0" + "00" and "00" + "0" are equally likely. Which one wins depends on how a program rounds its
+    float32 sums, and the sentencepiece library and TensorFlow Text do that differently. Sums of
+    multiples of 2^-10 are not rounded at all, so both take the first.
+    """
+    from sentencepiece import sentencepiece_model_pb2
+
+    model = sentencepiece_model_pb2.ModelProto.FromString(model_bytes)
+    for piece in model.pieces:
+        piece.score = round(piece.score * 1024) / 1024
+    return model.SerializeToString(deterministic=True)
+
+
+def _training_error(message: str, vocab_size: int, kind: str) -> UserError:
+    if "sentences_.empty()" in message:
+        return UserError("There is no text to learn a vocabulary from: every line is empty.")
+    reasons = {
+        r"set it to a value <= (\d+)": "is more than this text gives. Set vocab_size={} or "
+        "less, or give more text.",
+        r"smaller than required_chars\. \d+ vs (\d+)": "is too small for the characters of this "
+        "text, the bytes and the special ids, {} in all. Set a larger one.",
+    }
+    for pattern, reason in reasons.items():
+        if found := re.search(pattern, message):
+            return UserError(f"vocab_size={vocab_size} {reason.format(found[1])}")
+    return UserError(
+        f"SentencePiece cannot learn a {kind} vocabulary of {vocab_size} from this text: {message}"
+    )

@@ -1,0 +1,1 @@
+"""What differs between TensorFlow and JAX: the step, its devices, the curves."""

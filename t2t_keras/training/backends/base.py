@@ -1,0 +1,236 @@
+"""What differs between the backends that train: the step, its devices, checkpoints and curves.
+
+The loop around them is the same on every backend. A backend's packages are imported when they are
+used, so that none needs those of another.
+"""
+
+import abc
+import dataclasses
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from t2t_keras.data.batches import Batch
+from t2t_keras.errors import OutOfMemoryError, UserError
+from t2t_keras.hyperparameters import HParams
+from t2t_keras.training.distributed.cluster import Cluster
+from t2t_keras.training.memory.estimate import free_memory, step_memory
+from t2t_keras.training.optimizer import dropout_seeds, make_schedule
+from t2t_keras.training.run_config import RunConfig
+
+SUPPORTED = ("tensorflow", "jax")
+
+
+class Step(abc.ABC):
+    """A model, its optimizer, and what trains and evaluates it on the devices of a backend.
+
+    The loss is summed over the real target tokens of all replicas and microbatches and divided by
+    their number, so an update does not depend on how a step is split.
+
+    Args:
+      hparams: the hyperparameters.
+      seed: of initial weights and dropout.
+
+    Attributes:
+      model: the model.
+      optimizer: Adam.
+      num_replicas: number of parts of a step that are computed at the same time, by all workers.
+      local_replicas: which of them this process computes.
+      fixed_shapes: whether each new shape is compiled, so that arrays are padded to a few shapes.
+      schedule: the learning rate as a function of the step.
+      loss_scale: factor on the loss under float16.
+      good_steps: steps since it changed.
+    """
+
+    model: keras.Model
+    optimizer: keras.optimizers.Adam
+    num_replicas = 1
+    local_replicas = range(1)
+    fixed_shapes = True
+
+    def __init__(self, hparams: HParams, seed: int):
+        keras.utils.set_random_seed(seed)
+        self._hparams, self._seed = hparams, seed
+        self._scales_loss = hparams.compute_dtype == "float16"
+        self.schedule = make_schedule(hparams)
+
+    @abc.abstractmethod
+    def update(
+        self, step: int, parts: Sequence[Sequence[Batch]], measure_gradient: bool = False
+    ) -> dict[str, Any]:
+        """Starts an optimizer step; the devices may still compute it when this returns.
+
+        Args:
+          step: its number, from 0.
+          parts: for each microbatch, for each replica, its examples; `RemoteBatch` for the replicas
+            of other workers.
+          measure_gradient: whether the gradient's norm is needed.
+
+        Returns:
+          Scalars that may not be ready yet: the sums of `token_sums` over the step and
+          "gradient_norm" (0 where it was not computed); with several workers also
+          "stop_requests" and "save_requests".
+
+        Raises:
+          OutOfMemoryError: the gradient does not fit into memory; nothing is changed.
+        """
+
+    @abc.abstractmethod
+    def fits(self, microbatch: Sequence[Batch]) -> bool:
+        """Returns whether the gradient of one part for each local replica fits into memory.
+
+        Raises:
+          OutOfMemoryError: no part can fit, since the sums of gradients do not.
+        """
+
+    @abc.abstractmethod
+    def evaluate(self, microbatch: Sequence[Batch]) -> dict[str, float]:
+        """Returns the sums of `token_sums` without dropout, over one part for each replica.
+
+        Raises:
+          OutOfMemoryError: the loss does not fit into memory.
+        """
+
+    @abc.abstractmethod
+    def gpus(self) -> list[str]:
+        """Returns the name of each GPU that this process computes on; none = the CPU."""
+
+    def state(self) -> dict[str, Any]:
+        """Returns what a checkpoint holds, as this backend's `Checkpoints` takes it."""
+        state = {"model": self.model, "optimizer": self.optimizer}
+        if self._scales_loss:
+            state |= {"loss_scale": self.loss_scale, "good_steps": self.good_steps}
+        return state
+
+    def steps_done(self) -> int:
+        """Returns the number of updates so far."""
+        return int(ops.convert_to_numpy(self.optimizer.iterations.value))
+
+    def weights_are_finite(self) -> bool:
+        """Returns whether no weight is NaN or infinite."""
+        finite = [ops.all(ops.isfinite(weight)) for weight in self.model.trainable_variables]
+        return bool(ops.all(ops.stack(finite)))
+
+    def _seeds(self, step: int, part: int) -> np.ndarray:
+        """Returns the states of the model's seed generators for one part of a step."""
+        generators = len(self.model.non_trainable_variables)
+        return dropout_seeds(self._seed, step, part, generators)
+
+
+@dataclasses.dataclass(frozen=True)
+class Devices:
+    """What a run computes on.
+
+    Attributes:
+      names: the devices of this process, as TensorFlow names them; none under JAX.
+      gpus: the name of each GPU of this process; none = the CPU.
+      replicas: number of parts of a step that are computed at the same time, by all workers.
+      fixed_shapes: whether each new shape is compiled.
+      accumulates: whether gradients are summed even where a step is not split.
+    """
+
+    names: list[str]
+    gpus: list[str]
+    replicas: int
+    fixed_shapes: bool
+    accumulates: bool = False
+
+
+def check_backend(eval_bleu: bool = False) -> None:
+    """Checks that Keras's backend can train, and translate if `eval_bleu`.
+
+    Raises:
+      UserError: it cannot.
+    """
+    if keras.backend.backend() not in SUPPORTED:
+        raise UserError(
+            f"Training runs on Keras's backends {' and '.join(SUPPORTED)}, got "
+            f"KERAS_BACKEND={keras.backend.backend()}."
+        )
+    if eval_bleu and keras.backend.backend() != "tensorflow":
+        raise UserError(
+            "--eval_bleu needs TensorFlow, which translates; under KERAS_BACKEND=jax give "
+            "--noeval_bleu. t2t-npz-to-checkpoint makes checkpoints that t2t-decoder scores."
+        )
+
+
+def gpus_of_worker(worker_gpu: int | None = None) -> int:
+    """Returns the number of GPUs that this process uses as one of several workers.
+
+    Raises:
+      UserError: fewer than `worker_gpu` are visible, or the backend trains on one machine only.
+    """
+    return _backend().gpus_of_worker(worker_gpu)
+
+
+def plan_devices(
+    worker_gpu: int | None = None,
+    xla: bool = False,
+    cluster: Cluster | None = None,
+    cpu_replicas: int = 1,
+) -> Devices:
+    """Returns the devices that a run uses.
+
+    Args:
+      worker_gpu: number of GPUs; None = all that the backend uses, 0 = the CPU.
+      xla: whether TensorFlow compiles the step with XLA, for a few fixed shapes; JAX always does.
+      cluster: the workers that do each step together; None = this process alone.
+      cpu_replicas: replicas among which the CPU's cores are divided.
+
+    Raises:
+      UserError: there are no such devices, the CPU cannot be divided, or the backend cannot train.
+    """
+    if cluster and cpu_replicas > 1:
+        raise UserError(
+            f"--cpu_replicas={cpu_replicas}: one of several workers has one replica on a CPU. "
+            f"Leave the flag out, or start more workers."
+        )
+    return _backend().plan_devices(worker_gpu, xla, cluster, cpu_replicas)
+
+
+def make_step(config: RunConfig, devices: Devices, cluster: Cluster | None = None) -> Step:
+    """Returns the step of a run, with fresh weights, on devices that `plan_devices` returned.
+
+    Raises:
+      UserError: the model does not fit into memory.
+    """
+    memory = step_memory(config.hparams, config.tokenizer.vocab_size, tokens=0, length=1)
+    needed = (memory["weights"] + memory["optimizer"]) * max(len(devices.names), 1)
+    too_large = UserError(
+        f"Out of memory: weights and Adam's moments take {needed / 1e9:,.1f} GB. Use a smaller "
+        f"model (d_model, d_ff, num_layers) or more memory."
+    )
+    # Other models than ours are not known before they are made. A GPU refuses at once.
+    if config.model == "transformer" and not devices.gpus and 0 < free_memory() < needed:
+        raise too_large
+    try:
+        return _backend().make_step(config, devices, cluster)
+    except (OutOfMemoryError, MemoryError) as error:
+        raise too_large from error
+
+
+def checkpoints():
+    """Returns the module `training.checkpoints.tensorflow` or `training.checkpoints.npz`.
+
+    Both have `SUFFIX`, `Checkpoints`, `checkpoint_paths`, `newest_checkpoint` and `load_weights`.
+    """
+    name = "tensorflow" if keras.backend.backend() == "tensorflow" else "npz"
+    return importlib.import_module(f"t2t_keras.training.checkpoints.{name}")
+
+
+def make_curves(output_dir: str | Path):
+    """Returns what writes the curves of a run: TensorBoard's, or JSON lines without TensorFlow."""
+    from t2t_keras.training.backends import curves
+
+    tensorflow = keras.backend.backend() == "tensorflow"
+    return (curves.TensorBoardCurves if tensorflow else curves.JsonCurves)(output_dir)
+
+
+def _backend():
+    check_backend()
+    return importlib.import_module(f"t2t_keras.training.backends.{keras.backend.backend()}")

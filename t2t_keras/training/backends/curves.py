@@ -1,0 +1,68 @@
+"""The curves of a run: for TensorBoard, or as JSON lines without TensorFlow."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from t2t_keras.errors import UserError
+
+_FILE = "scalars.jsonl"
+
+
+class TensorBoardCurves:
+    """Event files in a folder of the run for each kind of curve, as "train" and "eval"."""
+
+    def __init__(self, output_dir: str | Path):
+        import tensorflow as tf
+
+        # `tf.summary.scalar` needs the tensorboard package; its files can be written without.
+        self._metadata = tf.compat.v1.SummaryMetadata(
+            plugin_data=tf.compat.v1.SummaryMetadata.PluginData(plugin_name="scalars"),
+            data_class=1,  # DATA_CLASS_SCALAR
+        )
+        self._summary, self._output_dir, self._writers = tf.summary, Path(output_dir), {}
+
+    def write(self, kind: str, step: int, scalars: dict[str, float]) -> None:
+        """Adds a point to each curve of a kind."""
+        if kind not in self._writers:
+            folder = str(self._output_dir / kind)
+            self._writers[kind] = self._summary.create_file_writer(folder)
+        with self._writers[kind].as_default(step=step):
+            for name, value in scalars.items():
+                self._summary.write(name, np.float32(value), metadata=self._metadata)
+        self._writers[kind].flush()
+
+    def close(self) -> None:
+        """Closes the files."""
+        for writer in self._writers.values():
+            writer.close()
+
+
+class JsonCurves:
+    """`<kind>/scalars.jsonl` of a run: a line of JSON for each point in time.
+
+    A run that continues appends; as in TensorBoard's files, a step can occur twice.
+    """
+
+    def __init__(self, output_dir: str | Path):
+        self._output_dir = Path(output_dir)
+
+    def write(self, kind: str, step: int, scalars: dict[str, float]) -> None:
+        """Adds a point to each curve of a kind.
+
+        Raises:
+          UserError: the file cannot be written, as on a full disk.
+        """
+        path = self._output_dir / kind / _FILE
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"step": step, **scalars}) + "\n")
+        except OSError as error:
+            raise UserError(
+                f"Cannot write {path}: {error.strerror}. Make room; the same command continues."
+            ) from error
+
+    def close(self) -> None:
+        """Does nothing: no file stays open."""

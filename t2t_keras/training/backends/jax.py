@@ -1,0 +1,243 @@
+"""One optimizer step on JAX, on one device; the counterpart of `backends.tensorflow`."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+
+import jax
+import jax.numpy as jnp
+import keras
+import numpy as np
+
+from t2t_keras.data.batches import Batch
+from t2t_keras.errors import OutOfMemoryError, UserError
+from t2t_keras.hyperparameters import HParams
+from t2t_keras.training.backends.base import Devices, Step
+from t2t_keras.training.distributed.cluster import Cluster
+from t2t_keras.training.optimizer import (
+    INITIAL_LOSS_SCALE,
+    adapt_loss_scale,
+    clip_gradients,
+    make_optimizer,
+    token_sums,
+)
+from t2t_keras.training.run_config import RunConfig
+
+# How XLA's errors about missing memory begin.
+_OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
+
+
+class JaxStep(Step):
+    """The step of one device.
+
+    A microbatch's gradient is added to the sums of its step by one function, compiled for each
+    shape, and another one updates the weights; both in place, so that no array of the model's size
+    is copied.
+
+    Args:
+      make_model: returns the model with its weights made.
+      hparams: the hyperparameters.
+      seed: of initial weights and dropout.
+    """
+
+    def __init__(self, make_model: Callable[[], keras.Model], hparams: HParams, seed: int):
+        super().__init__(hparams, seed)
+        self.model = make_model()
+        self.optimizer = make_optimizer(hparams, self.model.trainable_variables)
+        self.loss_scale = keras.Variable(INITIAL_LOSS_SCALE, trainable=False, dtype="float32")
+        self.good_steps = keras.Variable(0, trainable=False, dtype="int32")
+        # All that an update changes.
+        self._variables = {
+            "weights": self.model.trainable_variables,
+            "optimizer": self.optimizer.variables,
+            "loss_scale": [self.loss_scale, self.good_steps],
+        }
+        # Gradients and sums of a step's microbatches so far; 0 between two steps.
+        self._totals = self._zero_totals()
+        self._computed_shapes: set[tuple[int, ...]] = set()
+        self._accumulate = jax.jit(self._one_accumulation, donate_argnums=0)
+        self._apply = jax.jit(self._one_update, donate_argnums=(0, 1))
+        self._evaluate = jax.jit(self._one_evaluation)
+
+    def update(
+        self, step: int, parts: Sequence[Sequence[Batch]], measure_gradient: bool = False
+    ) -> dict[str, jax.Array]:
+        """See `Step`; the gradient's norm is always measured, since it costs little."""
+        tokens = np.float32(max(sum(part.target_tokens for (part,) in parts), 1))
+        values, totals = self._values(), self._totals
+        try:
+            with _translated_memory_errors():
+                for number, (part,) in enumerate(parts):
+                    totals = self._add_gradient(totals, values, step, number, part, tokens)
+                self._wait_for_new_shapes(parts, totals)
+        except (jax.errors.JaxRuntimeError, OutOfMemoryError):
+            # The arrays that were donated to be added to are gone.
+            self._totals = self._zero_totals()
+            raise
+        values, self._totals, numbers = self._apply(values, totals)
+        for name, variables in self._variables.items():
+            for variable, value in zip(variables, values[name], strict=True):
+                variable.assign(value)
+        return numbers
+
+    def fits(self, microbatch: Sequence[Batch]) -> bool:
+        """See `Step`."""
+        try:
+            with _translated_memory_errors():
+                given = self._totals, self._values(), 0, 0, microbatch[0], np.float32(1)
+                jax.block_until_ready(self._add_gradient(*given))
+        except OutOfMemoryError:
+            return False
+        finally:
+            self._totals = self._zero_totals()
+        return True
+
+    def evaluate(self, microbatch: Sequence[Batch]) -> dict[str, float]:
+        """See `Step`."""
+        (part,) = microbatch
+        weights = self._values()["weights"]
+        with _translated_memory_errors():
+            sums = self._evaluate(weights, part.source, part.target, self._seeds(0, 0))
+            return {name: float(value) for name, value in jax.device_get(sums).items()}
+
+    def steps_done(self) -> int:
+        """Returns the number of updates so far."""
+        # NumPy 2.4 warns of how Keras reads a variable of JAX.
+        return int(self.optimizer.iterations.value)
+
+    def gpus(self) -> list[str]:
+        """See `Step`."""
+        return _gpu_names(self.optimizer.iterations.value)
+
+    def _values(self) -> dict[str, list[jax.Array]]:
+        return {
+            name: [variable.value for variable in variables]
+            for name, variables in self._variables.items()
+        }
+
+    def _zero_totals(self):
+        padding = np.zeros((1, 1), np.int32)
+        return {
+            "gradients": [jnp.zeros(weight.shape) for weight in self.model.trainable_variables],
+            "sums": token_sums(jnp.zeros((1, 1, 2)), padding),
+        }
+
+    def _add_gradient(self, totals, values, step, number, part, tokens):
+        """Starts to add a microbatch's gradient and sums to `totals`, which are donated."""
+        return self._accumulate(
+            totals,
+            values["weights"],
+            values["loss_scale"][0],
+            part.source,
+            part.target,
+            self._seeds(step, number),
+            tokens,
+        )
+
+    def _wait_for_new_shapes(self, parts: Sequence[Sequence[Batch]], totals) -> None:
+        """Waits for the gradient of shapes that were not computed before.
+
+        A device may report missing memory only when it gets there, too late for the update. What
+        fitted once most likely fits again, and waiting for all would leave the device idle.
+        """
+        shapes = {part.source.shape for (part,) in parts}
+        if not shapes <= self._computed_shapes:
+            jax.block_until_ready(totals)
+            self._computed_shapes |= shapes
+
+    def _seeds(self, step: int, part: int) -> np.ndarray:
+        # JAX's keys are uint32.
+        return super()._seeds(step, part).astype(np.uint32)
+
+    # What follows is compiled.
+
+    def _logits(self, weights, source, target, seeds, training):
+        inputs = {"source": source, "target": target}
+        return self.model.stateless_call(weights, list(seeds), inputs, training=training)[0]
+
+    def _one_accumulation(self, totals, weights, loss_scale, source, target, seeds, tokens):
+        """Adds a microbatch's share of the step's gradient, and its sums, to `totals`."""
+
+        def loss(weights):
+            logits = self._logits(weights, source, target, seeds, training=True)
+            sums = token_sums(logits, target, self._hparams.label_smoothing)
+            share = sums["loss"] / tokens
+            return share * loss_scale if self._scales_loss else share, sums
+
+        gradients, sums = jax.grad(loss, has_aux=True)(weights)
+        return jax.tree.map(jnp.add, totals, {"gradients": gradients, "sums": sums})
+
+    def _one_update(self, values, totals):
+        """Returns what an update changes, `totals` of 0, and the step's numbers."""
+        gradients, (scale, good_steps) = totals["gradients"], values["loss_scale"]
+        if self._scales_loss:
+            gradients = [gradient / scale for gradient in gradients]
+        norm = jnp.sqrt(sum(jnp.sum(jnp.square(gradient)) for gradient in gradients))
+        gradients = clip_gradients(gradients, norm, self._hparams.clip_norm)
+        weights, optimizer = self.optimizer.stateless_apply(
+            values["optimizer"], gradients, values["weights"]
+        )
+        new = values | {"weights": weights, "optimizer": optimizer}
+        if self._scales_loss:
+            # A step whose gradient overflows changes only its count and the scale.
+            finite = jnp.isfinite(norm)
+            new = jax.tree.map(lambda after, before: jnp.where(finite, after, before), new, values)
+            new["optimizer"][0] = optimizer[0]  # Keras lists the count first.
+            new["loss_scale"] = list(adapt_loss_scale(scale, good_steps, finite))
+        return new, jax.tree.map(jnp.zeros_like, totals), {**totals["sums"], "gradient_norm": norm}
+
+    def _one_evaluation(self, weights, source, target, seeds):
+        logits = self._logits(weights, source, target, seeds, training=False)
+        return token_sums(logits, target)
+
+
+def make_step(config: RunConfig, devices: Devices, cluster: Cluster | None = None) -> Step:
+    """Returns a step with fresh weights; see `backends.base.make_step`."""
+    with _translated_memory_errors():
+        return JaxStep(config.make_model, config.hparams, config.random_seed)
+
+
+def plan_devices(
+    worker_gpu: int | None, xla: bool, cluster: Cluster | None, cpu_replicas: int
+) -> Devices:
+    """Makes JAX compute on one device; see `backends.base.plan_devices`."""
+    if cluster:
+        gpus_of_worker(worker_gpu)
+    for flag, number in (("cpu_replicas", cpu_replicas), ("worker_gpu", worker_gpu or 0)):
+        if number > 1:
+            raise UserError(
+                f"--{flag}={number}: under KERAS_BACKEND=jax a run uses one device. Leave the flag "
+                f"out, or set KERAS_BACKEND=tensorflow."
+            )
+    gpus = [device for device in jax.devices() if device.platform == "gpu"]
+    if worker_gpu and not gpus:
+        raise UserError(
+            f"--worker_gpu={worker_gpu}: JAX sees no GPU. Leave the flag out, or install JAX for "
+            f"the GPU (jax[cuda12])."
+        )
+    if len(gpus) > 1 and worker_gpu != 0:
+        print(f"Of {len(gpus)} GPUs the first is used: under JAX a run uses one device.")
+    jax.config.update("jax_default_device", jax.devices("cpu")[0] if worker_gpu == 0 else None)
+    return Devices([], _gpu_names(jnp.zeros(())), 1, fixed_shapes=True, accumulates=True)
+
+
+def gpus_of_worker(worker_gpu: int | None = None) -> int:
+    """Raises `UserError`: there are no workers under JAX."""
+    raise UserError(
+        "Several workers (TF_CONFIG, Slurm) train under TensorFlow only. Unset TF_CONFIG, or "
+        "KERAS_BACKEND=jax."
+    )
+
+
+def _gpu_names(array: jax.Array) -> list[str]:
+    """Returns the name of the GPU that holds an array; none = the CPU."""
+    return [device.device_kind for device in array.devices() if device.platform == "gpu"]
+
+
+@contextlib.contextmanager
+def _translated_memory_errors() -> Iterator[None]:
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        if _OUT_OF_MEMORY not in str(error):
+            raise
+        raise OutOfMemoryError(str(error)) from error

@@ -1,0 +1,372 @@
+"""One optimizer step on TensorFlow, over all replicas of a `tf.distribute` strategy."""
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Sequence
+
+import keras
+import tensorflow as tf
+
+from t2t_keras.data.batches import Batch
+from t2t_keras.errors import OutOfMemoryError
+from t2t_keras.hyperparameters import HParams
+from t2t_keras.layers import Packing
+from t2t_keras.training.backends.base import Devices, Step
+from t2t_keras.training.backends.devices import (
+    gpu_names,
+    gpus_of_worker,
+    multi_worker_strategy,
+    plan_devices,
+)
+from t2t_keras.training.distributed.cluster import Cluster
+from t2t_keras.training.optimizer import (
+    INITIAL_LOSS_SCALE,
+    Adam,
+    adapt_loss_scale,
+    clip_gradients,
+    make_optimizer,
+    token_sums,
+)
+from t2t_keras.training.run_config import RunConfig
+
+__all__ = ["FusedAdam", "TensorFlowStep", "gpus_of_worker", "make_step", "plan_devices"]
+
+_IDS = tf.TensorSpec([None, None], tf.int32)
+_TOKENS = tf.TensorSpec([], tf.float32)
+_MEASURE = tf.TensorSpec([], tf.bool)
+
+# No control flow depends on tensors, and looking for it would take most of the time to the first
+# step.
+_compiled = functools.partial(tf.function, autograph=False)
+
+
+class TensorFlowStep(Step):
+    """The step of a strategy's replicas.
+
+    Args:
+      make_model: returns the model with its weights made; called within the strategy.
+      hparams: the hyperparameters.
+      strategy: a synchronous strategy, such as `tf.distribute.MirroredStrategy`.
+      seed: of initial weights and dropout.
+      xla: whether XLA compiles the forward and backward pass, once for each shape.
+    """
+
+    def __init__(
+        self,
+        make_model: Callable[[], keras.Model],
+        hparams: HParams,
+        strategy: tf.distribute.Strategy,
+        seed: int,
+        xla: bool = False,
+    ):
+        super().__init__(hparams, seed)
+        self._strategy = strategy
+        self.num_replicas = strategy.num_replicas_in_sync
+        self.local_replicas = _local_replicas(strategy)
+        self.fixed_shapes = xla
+        with strategy.scope():
+            self.model = make_model()
+            self.optimizer = make_optimizer(hparams, self.model.trainable_variables, FusedAdam)
+            self.loss_scale = tf.Variable(INITIAL_LOSS_SCALE, trainable=False)
+            self.good_steps = tf.Variable(0, trainable=False)
+        self._weights = [weight.value for weight in self.model.trainable_variables]
+        self._seed_states = self.model.non_trainable_variables
+        self._accumulators = None
+        self._requests = None
+        if len(self.local_replicas) < self.num_replicas:
+            self._requests = tf.Variable([0.0, 0.0], trainable=False)
+        # XLA needs shapes that do not depend on how much of a batch is padding.
+        self._packed = not xla
+        self._gradients = _compiled(self._replica_gradients, jit_compile=xla or None)
+        self._compile()
+        if xla:
+            # XLA caches compiled code under a name that counts all that TensorFlow has made
+            # before: made here, it is the same in a run that continues as in a new one.
+            self._update.get_concrete_function()
+
+    def _compile(self) -> None:
+        seeds = tf.TensorSpec([len(self._seed_states), 2], tf.int64)
+        parts = [(_IDS, _IDS, seeds)] * len(self.local_replicas)
+        self._update = _compiled(self._one_update, input_signature=[parts, _TOKENS, _MEASURE])
+        self._accumulate, self._try = (
+            _compiled(
+                functools.partial(self._one_accumulation, together),
+                input_signature=[parts, _TOKENS],
+            )
+            for together in (True, False)
+        )
+        self._apply = _compiled(self._apply_accumulated, input_signature=[_MEASURE])
+        self._evaluate = _compiled(self._one_evaluation, input_signature=[parts])
+
+    def update(
+        self, step: int, parts: Sequence[Sequence[Batch]], measure_gradient: bool = False
+    ) -> dict[str, tf.Tensor]:
+        """See `Step`."""
+        tokens = sum(part.target_tokens for microbatch in parts for part in microbatch)
+        tokens = float(max(tokens, 1))
+        inputs = [self._inputs(step, number, each) for number, each in enumerate(parts)]
+        try:
+            with _translated_memory_errors():
+                if len(inputs) == 1:
+                    return self._update(inputs[0], tokens, measure_gradient)
+                self._need_accumulators()
+                sums = [self._accumulate(each, tokens) for each in inputs]
+                norm = self._apply(measure_gradient)
+        except OutOfMemoryError:
+            self._clear_accumulators()
+            raise
+        totals = {name: tf.add_n([part[name] for part in sums]) for name in sums[0]}
+        return {**totals, "gradient_norm": norm}
+
+    def fits(self, microbatch: Sequence[Batch]) -> bool:
+        """See `Step`."""
+        with _translated_memory_errors():
+            self._need_accumulators()
+        try:
+            with _translated_memory_errors():
+                float(self._try(self._inputs(0, 0, microbatch), 1.0)["loss"])
+        except OutOfMemoryError:
+            return False
+        finally:
+            self._clear_accumulators()
+        return True
+
+    def evaluate(self, microbatch: Sequence[Batch]) -> dict[str, float]:
+        """See `Step`."""
+        with _translated_memory_errors():
+            sums = self._evaluate(self._inputs(0, 0, microbatch))
+            return {name: float(value) for name, value in sums.items()}
+
+    def request(self, stop: bool, save: bool) -> None:
+        """Adds a worker's requests to the sums of its next steps, which all workers receive."""
+        self._requests.assign([float(stop), float(save)])
+
+    def all_reduce_min(self, number: int) -> int:
+        """Returns the smallest of the numbers that the workers give."""
+        values = self._strategy.experimental_distribute_values_from_function(
+            lambda _: tf.constant([number], tf.int64)
+        )
+        return int(tf.reduce_min(self._strategy.gather(values, axis=0)))
+
+    def gpus(self) -> list[str]:
+        """See `Step`."""
+        devices = self._strategy.extended.worker_devices
+        return gpu_names(sum("device:GPU" in device for device in devices))
+
+    def _inputs(self, step: int, number: int, microbatch: Sequence[Batch]) -> list[tuple]:
+        """Returns (source, target, seeds) of each local replica."""
+        return [
+            (
+                microbatch[replica].source,
+                microbatch[replica].target,
+                self._seeds(step, number * self.num_replicas + replica),
+            )
+            for replica in self.local_replicas
+        ]
+
+    def _need_accumulators(self) -> None:
+        """Makes the accumulators if no step was split before."""
+        if self._accumulators is not None:
+            return
+        with self._strategy.scope():
+            self._accumulators = [
+                tf.Variable(
+                    tf.zeros(weight.shape),
+                    trainable=False,
+                    synchronization=tf.VariableSynchronization.ON_READ,
+                    aggregation=tf.VariableAggregation.SUM,
+                )
+                for weight in self._weights
+            ]
+
+    def _clear_accumulators(self) -> None:
+        for accumulator in self._accumulators or ():
+            accumulator.assign(tf.zeros(accumulator.shape))
+
+    # What follows runs as graphs; methods named _replica_... run once in each replica.
+
+    def _run(self, replica_function: Callable, parts: list[tuple]):
+        """Returns what `replica_function(source, target, seeds)` returns in each replica."""
+        inputs = self._strategy.experimental_distribute_values_from_function(
+            lambda context: parts[context.replica_id_in_sync_group - self.local_replicas.start]
+        )
+        return self._strategy.run(replica_function, inputs)
+
+    def _one_update(self, parts, tokens, measure):
+        def replica_update(*inputs):
+            gradients, sums = self._gradients(*inputs, tokens)
+            return self._replica_total(sums), self._replica_apply(gradients, measure)
+
+        sums, norm = self._run(replica_update, parts)
+        return {**self._first(sums), "gradient_norm": self._finish(norm)}
+
+    def _one_accumulation(self, together, parts, tokens):
+        """Adds the parts' gradients; unless `together`, without the other replicas."""
+
+        def replica_accumulation(*inputs):
+            gradients, sums = self._gradients(*inputs, tokens)
+            for accumulator, gradient in zip(self._accumulators, gradients, strict=True):
+                accumulator.assign_add(gradient)
+            return self._replica_total(sums) if together else sums
+
+        return self._first(self._run(replica_accumulation, parts))
+
+    def _apply_accumulated(self, measure):
+        def replica_apply():
+            gradients = [accumulator.read_value() for accumulator in self._accumulators]
+            norm = self._replica_apply(gradients, measure)
+            self._clear_accumulators()
+            return norm
+
+        return self._finish(self._strategy.run(replica_apply))
+
+    def _one_evaluation(self, parts):
+        def replica_evaluation(source, target, _):
+            return self._replica_total(self._token_sums(source, target, training=False))
+
+        return self._first(self._run(replica_evaluation, parts))
+
+    def _replica_gradients(self, source, target, seeds, tokens):
+        """Returns dense gradients of this part's share of the loss, and its sums."""
+        states = zip(self._seed_states, tf.unstack(seeds), strict=True)
+        with keras.StatelessScope(state_mapping=list(states)), tf.GradientTape() as tape:
+            sums = self._token_sums(
+                source, target, training=True, label_smoothing=self._hparams.label_smoothing
+            )
+            loss = sums["loss"] / tokens
+            if self._scales_loss:
+                loss = loss * self.loss_scale
+        gradients = tape.gradient(loss, self._weights)
+        # Keras's and TensorFlow's Adam are both wrong about repeated rows of sparse gradients.
+        return [tf.convert_to_tensor(gradient) for gradient in gradients], sums
+
+    def _token_sums(self, source, target, training, **options):
+        inputs = {"source": source, "target": target}
+        logits = self.model(inputs, packed=self._packed, training=training)
+        if self._packed:
+            target = Packing(target != 0).pack(target)
+        return token_sums(logits, target, **options)
+
+    def _replica_total(self, sums):
+        if self.num_replicas == 1:
+            return sums
+        if self._requests is not None:
+            stop, save = tf.unstack(self._requests)
+            sums = {**sums, "stop_requests": stop, "save_requests": save}
+        return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, sums)
+
+    def _replica_apply(self, gradients, measure):
+        """Sums gradients over replicas, clips the sum and updates; returns the sum's norm."""
+        if self.num_replicas > 1:
+            gradients = self._replica_gradient_sum(gradients)
+        if self._scales_loss:
+            gradients = [gradient / self.loss_scale for gradient in gradients]
+        clip_norm = self._hparams.clip_norm
+        if clip_norm or self._scales_loss:
+            norm = tf.linalg.global_norm(gradients)
+        else:
+            norm = tf.cond(measure, lambda: tf.linalg.global_norm(gradients), lambda: 0.0)
+        gradients = clip_gradients(gradients, norm, clip_norm)
+        # Nothing is changed before all gradients are there: the memory for one may be missing.
+        with tf.control_dependencies(gradients):
+            norm = tf.identity(norm)
+            if self._scales_loss:
+                finite = tf.math.is_finite(norm)
+                tf.cond(finite, lambda: self._replica_adam(gradients), lambda: None)
+            else:
+                self._replica_adam(gradients)
+        return norm
+
+    def _replica_gradient_sum(self, gradients):
+        exchanged = [tf.cast(each, self._hparams.reduction_dtype) for each in gradients]
+        context = tf.distribute.get_replica_context()
+        total = context.all_reduce(tf.distribute.ReduceOp.SUM, exchanged)
+        return [tf.cast(each, tf.float32) for each in total]
+
+    def _replica_adam(self, gradients) -> None:
+        # Every replica has the same sum and updates its own copy: no further exchange.
+        learning_rate = self.schedule(self.optimizer.iterations.value)
+        self.optimizer.update_weights(gradients, self._weights, learning_rate)
+
+    def _finish(self, norm):
+        """Counts the step and adapts the loss scale, once for all replicas."""
+        norm = self._first(norm)
+        with tf.control_dependencies([norm]):
+            self.optimizer.iterations.assign_add(1)
+        if self._scales_loss:
+            scale, good = adapt_loss_scale(
+                self.loss_scale.read_value(), self.good_steps.read_value(), tf.math.is_finite(norm)
+            )
+            self.loss_scale.assign(scale)
+            self.good_steps.assign(good)
+        return norm
+
+    def _first(self, values):
+        """Returns one replica's copy of what is the same on all."""
+        return tf.nest.map_structure(
+            lambda value: self._strategy.experimental_local_results(value)[0], values
+        )
+
+
+def make_step(config: RunConfig, devices: Devices, cluster: Cluster | None = None) -> Step:
+    """Returns a step with fresh weights; see `backends.base.make_step`."""
+    if cluster:
+        strategy = multi_worker_strategy(cluster, len(devices.gpus))
+    else:
+        strategy = tf.distribute.MirroredStrategy(devices.names)
+    with _translated_memory_errors():
+        return TensorFlowStep(
+            config.make_model, config.hparams, strategy, config.random_seed, devices.fixed_shapes
+        )
+
+
+def _local_replicas(strategy: tf.distribute.Strategy) -> range:
+    """Returns the numbers of this worker's replicas among those of all workers."""
+    numbers = strategy.experimental_local_results(
+        strategy.experimental_distribute_values_from_function(
+            lambda context: tf.constant(context.replica_id_in_sync_group)
+        )
+    )
+    return range(int(numbers[0]), int(numbers[0]) + len(numbers))
+
+
+@contextlib.contextmanager
+def _translated_memory_errors() -> Iterator[None]:
+    try:
+        yield
+    except tf.errors.ResourceExhaustedError as error:
+        raise OutOfMemoryError(error.message) from error
+
+
+class FusedAdam(Adam):
+    """Adam through TensorFlow's fused kernel, which reads and writes weight and moments once."""
+
+    def update_step(self, gradient, variable, learning_rate):
+        """Updates one weight and its moments."""
+        self.update_weights([gradient], [variable], learning_rate)
+
+    def update_weights(self, gradients, variables, learning_rate):
+        """Updates weights and their moments in place.
+
+        Args:
+          gradients: dense, each of its weight's shape.
+          variables: `tf.Variable`s, or a replica's parts of mirrored ones.
+          learning_rate: float32 scalar.
+        """
+        step = tf.cast(self.iterations.value, tf.float32) + 1.0
+        beta1_power, beta2_power = self.beta_1**step, self.beta_2**step
+        epsilon = self.epsilon * tf.sqrt(1.0 - beta2_power)
+        for gradient, variable in zip(gradients, variables, strict=True):
+            index = self._get_variable_index(variable)
+            tf.raw_ops.ResourceApplyAdam(
+                var=variable.handle,
+                m=self._momentums[index].value.handle,
+                v=self._velocities[index].value.handle,
+                beta1_power=beta1_power,
+                beta2_power=beta2_power,
+                lr=learning_rate,
+                beta1=self.beta_1,
+                beta2=self.beta_2,
+                epsilon=epsilon,
+                grad=gradient,
+            )

@@ -1,0 +1,152 @@
+"""What the checkpoints of both formats share: naming, pruning, restoring past a damaged one."""
+
+import abc
+import contextlib
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from t2t_keras.errors import UserError
+from t2t_keras.io.atomic import TEMPORARY_SUFFIX
+from t2t_keras.training.checkpoints.names import (
+    NAME,
+    checkpoint_paths,
+    path_of,
+    refuse_other_format,
+    step_of,
+)
+
+
+class DamagedCheckpointError(UserError):
+    """A checkpoint cannot be read, for the reason that `error` tells."""
+
+    def __init__(self, path: str | Path, error: BaseException):
+        super().__init__(f"The checkpoint {path} is damaged: {first_line(error)}.")
+
+
+class Checkpoints(abc.ABC):
+    """The checkpoints of a run: written whole or not at all, the oldest deleted.
+
+    Args:
+      directory: where they are.
+      state: what they hold, by name.
+      keep: how many are kept.
+    """
+
+    suffix: str
+    write_errors: tuple[type[Exception], ...] = (OSError,)
+
+    def __init__(self, directory: str | Path, state: Mapping[str, Any], keep: int):
+        self._directory = Path(directory)
+        self._state = state
+        self._keep = keep
+
+    @abc.abstractmethod
+    def restore(self, path: str) -> None:
+        """Restores a checkpoint, and changes no file.
+
+        Raises:
+          DamagedCheckpointError: it cannot be read; nothing is restored.
+          UserError: it lacks a part of the state, or has other shapes.
+        """
+
+    @abc.abstractmethod
+    def _write(self, path: str) -> None:
+        """Writes a checkpoint."""
+
+    def _list(self, paths: Sequence[str]) -> None:  # noqa: B027
+        """Writes the list of checkpoints, if the format has a file for it."""
+
+    def restore_newest(self) -> str | None:
+        """Restores the newest undamaged checkpoint; damaged ones are reported and renamed.
+
+        Returns:
+          Its path, or None if there is no checkpoint.
+
+        Raises:
+          UserError: there are checkpoints, but all are damaged, or of the other format.
+        """
+        refuse_other_format(self._directory, self.suffix)
+        paths = checkpoint_paths(self._directory, self.suffix)
+        for number, path in reversed(list(enumerate(paths))):
+            try:
+                self.restore(path)
+            except DamagedCheckpointError as error:
+                print(f"{error} It is renamed to damaged.{Path(path).name}.", flush=True)
+                for file in self._files(path):
+                    file.rename(file.with_name(f"damaged.{file.name}"))
+                continue
+            self._remove_interrupted()
+            self._list(paths[: number + 1])
+            return path
+        if paths:
+            raise UserError(
+                f"None of the {len(paths)} checkpoints in {self._directory} can be read. Give a "
+                f"new --output_dir."
+            )
+        return None
+
+    def save(self, step: int) -> str:
+        """Writes the state under its step number and deletes the oldest checkpoints.
+
+        Returns:
+          The checkpoint's path.
+
+        Raises:
+          UserError: it cannot be written, as on a full disk; earlier ones stay.
+        """
+        before = checkpoint_paths(self._directory, self.suffix)
+        path = path_of(self._directory / f"{NAME}-{step}{self.suffix}")
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            self._write(path)
+        except self.write_errors as error:
+            if path not in before:
+                self._remove(path)
+            self._remove_interrupted()
+            raise UserError(
+                f"Cannot write the checkpoint {path}: {first_line(error)}. Make room; the same "
+                f"command continues from {before[-1] if before else 'the beginning'}."
+            ) from error
+        paths = [*(each for each in before if each != path), path]
+        self._list(paths[-self._keep :])
+        for old in paths[: -self._keep]:
+            self._remove(old)
+        return path
+
+    def _files(self, path: str) -> list[Path]:
+        # The index first: without it, what is left is not taken for a checkpoint.
+        return sorted(self._directory.glob(f"{NAME}-{step_of(path)}.*"), reverse=True)
+
+    def _remove(self, path: str) -> None:
+        for file in self._files(path):
+            with contextlib.suppress(OSError):
+                file.unlink()
+
+    def _remove_interrupted(self) -> None:
+        """Deletes what interrupted writes have left."""
+        for left in self._directory.glob(f"{NAME}-*"):
+            if left.name.endswith("_temp"):
+                shutil.rmtree(left, ignore_errors=True)
+            elif left.name.endswith(TEMPORARY_SUFFIX):
+                left.unlink(missing_ok=True)
+
+
+def weights_only(path: str | Path) -> UserError:
+    """Returns the error of continuing from a checkpoint without the optimizer's state."""
+    return UserError(
+        f"The checkpoint {path} contains weights only, from which a run cannot continue. Start a "
+        f"new one, in a new --output_dir, with --warm_start_from={path}."
+    )
+
+
+def other_hyperparameters(path: str | Path, reason: str) -> UserError:
+    """Returns the error of a checkpoint that does not fit the model."""
+    return UserError(f"The checkpoint {path} is of a model with other hyperparameters: {reason}.")
+
+
+def first_line(error: BaseException) -> str:
+    """Returns the type and the first line of an error, without a full stop."""
+    text = next(iter(str(error).strip().splitlines()), "")
+    return f"{type(error).__name__}: {text}".rstrip(".: ")

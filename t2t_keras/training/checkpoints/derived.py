@@ -1,0 +1,189 @@
+"""Runs made of the checkpoints of another: their mean (section 6.1), or .npz as TensorFlow's."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from t2t_keras.errors import UserError
+from t2t_keras.io.state import locked_directory
+from t2t_keras.training.backends import base as backend
+from t2t_keras.training.checkpoints import names, npz
+from t2t_keras.training.cost import copy_cost, read_costs
+from t2t_keras.training.optimizer import INITIAL_LOSS_SCALE, make_optimizer
+from t2t_keras.training.run_config import RunConfig
+
+
+def average_run(
+    model_dir: str | Path, output_dir: str | Path, n: int = 5, seconds_apart: float = 0
+) -> str:
+    """Writes the mean of a run's last `n` checkpoints, to be decoded and exported like any run.
+
+    The paper takes the last 5 of the base model and the last 20 of the big one, written every 10
+    minutes (section 6.1). The mean has the format of the run.
+
+    Args:
+      model_dir: the run.
+      output_dir: where the mean and run.json are written; must not contain a run.
+      n: number of checkpoints; if there are fewer, all are taken, which is reported.
+      seconds_apart: least seconds of training between two of them: going back from the newest, the
+        next one that is old enough is taken; 0 = all.
+
+    Returns:
+      The path of the mean.
+
+    Raises:
+      UserError: there is no run or no checkpoint, one cannot be read, or `output_dir` contains a
+        run.
+    """
+    config = RunConfig.load(model_dir)
+    files = npz if npz.checkpoint_paths(model_dir) else backend.checkpoints()
+    files.newest_checkpoint(model_dir)
+    _refuse_occupied(output_dir)
+    paths, apart = files.checkpoint_paths(model_dir), ""
+    if seconds_apart:
+        paths = spaced_apart(paths, _written_at(model_dir, paths), seconds_apart)
+        apart = f" {seconds_apart:g} s apart"
+    chosen = paths[-n:]
+    if len(chosen) < n:
+        print(f"There are only {len(chosen)} checkpoints{apart} in {model_dir}, not {n}.")
+    model = config.make_model()
+    _load_mean(files, model, chosen)
+    # The mean of one checkpoint is that checkpoint.
+    averaged = len(chosen) if len(chosen) > 1 else config.averaged
+    config = dataclasses.replace(config, averaged=averaged)
+    mean = _write_run("t2t-avg-all", config, output_dir, files, {"model": model}, chosen[-1])
+    print(f"{mean} is the mean of {', '.join(Path(path).name for path in chosen)}.")
+    return mean
+
+
+def _load_mean(files, model: keras.Model, paths: Sequence[str]) -> None:
+    """Sets a model's weights to the mean of checkpoints, which the module `files` reads."""
+    # In float64, so that the mean does not depend on the order.
+    sums = [np.zeros(weight.shape, np.float64) for weight in model.trainable_variables]
+    for path in paths:
+        files.load_weights(model, path)
+        for total, weight in zip(sums, model.trainable_variables, strict=True):
+            total += keras.ops.convert_to_numpy(weight.value)
+    for total, weight in zip(sums, model.trainable_variables, strict=True):
+        weight.assign((total / len(paths)).astype(np.float32))
+
+
+def spaced_apart(paths: Sequence[str], seconds: Sequence[float], apart: float) -> list[str]:
+    """Returns the newest path and, going back, each next one that is old enough.
+
+    Args:
+      paths: the newest last.
+      seconds: when each was written, on any clock.
+      apart: least seconds, rounded, between two neighbours that are taken.
+    """
+    chosen, last = [paths[-1]], seconds[-1]
+    for path, at in zip(reversed(paths[:-1]), reversed(seconds[:-1]), strict=True):
+        if round(last - at) >= apart:
+            chosen.append(path)
+            last = at
+    return chosen[::-1]
+
+
+def _written_at(model_dir: str | Path, paths: Sequence[str]) -> list[float]:
+    """Returns the seconds of training, or else the time, at which each checkpoint was written."""
+    costs = read_costs(model_dir)
+    steps = [names.step_of(path) for path in paths]
+    if all(step in costs for step in steps):
+        return [costs[step].seconds for step in steps]
+    print(
+        f"{Path(model_dir) / 'training_cost.json'} lacks checkpoints: the modification times of "
+        f"their files are used."
+    )
+    suffixes = [
+        "" if path.endswith(names.NPZ_SUFFIX) else names.TENSORFLOW_SUFFIX for path in paths
+    ]
+    return [Path(path + end).stat().st_mtime for path, end in zip(paths, suffixes, strict=True)]
+
+
+def convert_npz_run(
+    model_dir: str | Path, output_dir: str | Path, checkpoint_path: str | Path = ""
+) -> str:
+    """Writes an `.npz` checkpoint as TensorFlow's, to be continued, decoded and exported.
+
+    Args:
+      model_dir: a run with `.npz` checkpoints: trained under JAX, averaged, or its `best/`.
+      output_dir: where the checkpoint and run.json are written; must not contain a run.
+      checkpoint_path: which checkpoint; default: the newest.
+
+    Returns:
+      The path of TensorFlow's checkpoint. It holds the optimizer's state if the `.npz` does, so
+      that t2t-trainer continues it on TensorFlow.
+
+    Raises:
+      UserError: there is no run or no such checkpoint, it cannot be read or does not fit the run's
+        hyperparameters, `output_dir` contains a run, or the backend is not TensorFlow.
+    """
+    if keras.backend.backend() != "tensorflow":
+        raise UserError(
+            f"TensorFlow's checkpoints need KERAS_BACKEND=tensorflow, got "
+            f"{keras.backend.backend()}."
+        )
+    config = RunConfig.load(model_dir)
+    if not checkpoint_path and not npz.checkpoint_paths(model_dir):
+        raise UserError(
+            f"There is no {npz.SUFFIX} checkpoint in {model_dir}: expected a run that was trained "
+            f"or averaged under KERAS_BACKEND=jax."
+        )
+    _refuse_occupied(output_dir)
+    path = names.existing_checkpoint(
+        checkpoint_path or npz.newest_checkpoint(model_dir), npz.SUFFIX
+    )
+    if names.step_of(path) is None:
+        raise UserError(f"{path}: expected a name with its step, as model.ckpt-1000{npz.SUFFIX}.")
+    state = _restored_state(config, path)
+    made = _write_run(
+        "t2t-npz-to-checkpoint", config, output_dir, backend.checkpoints(), state, path
+    )
+    left = "with" if "optimizer" in state else "without"
+    print(f"{made} is {path} as TensorFlow's, {left} the optimizer's state.")
+    return made
+
+
+def _restored_state(config: RunConfig, path: str) -> dict[str, Any]:
+    """Returns what a run on TensorFlow keeps, as far as the `.npz` holds it."""
+    import tensorflow as tf
+
+    model = config.make_model()
+    if not npz.load_state({"model": model}, path):
+        return {"model": model}
+    optimizer = make_optimizer(config.hparams, model.trainable_variables)
+    state = {"model": model, "optimizer": optimizer}
+    if config.hparams.compute_dtype == "float16":
+        state["loss_scale"] = tf.Variable(INITIAL_LOSS_SCALE, trainable=False)
+        state["good_steps"] = tf.Variable(0, trainable=False)
+    npz.load_state(state, path)
+    return state
+
+
+def _write_run(
+    command: str, config: RunConfig, output_dir, files, state: Mapping[str, Any], origin: str
+) -> str:
+    """Writes a run of one checkpoint, made from `origin`, and returns the checkpoint's path."""
+    with locked_directory(output_dir, command):
+        _refuse_occupied(output_dir)
+        made = files.Checkpoints(output_dir, state, keep=1).save(names.step_of(origin))
+        config.save(output_dir)
+        copy_cost(origin, output_dir)
+    return made
+
+
+def _refuse_occupied(output_dir: str | Path) -> None:
+    """Raises `UserError` if a directory contains a run, generated data or an export."""
+    names_taken = ("run.json", "vocab.model", "manifest.json", "saved_model.pb")
+    taken = [Path(output_dir) / name for name in names_taken]
+    for suffix in (names.NPZ_SUFFIX, names.TENSORFLOW_SUFFIX):
+        taken += names.files_by_step(output_dir, suffix)
+    for file in taken:
+        if file.exists():
+            raise UserError(
+                f"--output_dir={output_dir} already contains {file.name}. Give a new directory."
+            )

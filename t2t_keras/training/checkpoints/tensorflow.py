@@ -1,0 +1,112 @@
+"""TensorFlow's checkpoints, as `tf.train.latest_checkpoint` finds them."""
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.protobuf import trackable_object_graph_pb2
+
+from t2t_keras.io.atomic import write_atomically
+from t2t_keras.training.checkpoints import base, names
+
+SUFFIX = names.TENSORFLOW_SUFFIX
+
+checkpoint_paths = functools.partial(names.checkpoint_paths, suffix=SUFFIX)
+newest_checkpoint = functools.partial(names.newest_checkpoint, suffix=SUFFIX)
+
+
+class Checkpoints(base.Checkpoints):
+    """See `checkpoints.base`; the state is the arguments of `tf.train.Checkpoint`."""
+
+    suffix = SUFFIX
+    write_errors = (OSError, tf.errors.OpError)
+
+    def __init__(self, directory: str | Path, state: Mapping[str, Any], keep: int):
+        super().__init__(directory, state, keep)
+        self._checkpoint = tf.train.Checkpoint(**state)
+
+    def restore(self, path: str) -> None:
+        """See `checkpoints.base`."""
+        values = _read(path)
+        if "optimizer" in self._state and not any(name.startswith("optimizer/") for name in values):
+            raise base.weights_only(path)
+        self._checkpoint.restore(path).assert_existing_objects_matched()
+
+    def _write(self, path: str) -> None:
+        # `tf.train.Checkpoint.restore` expects the counter.
+        self._checkpoint.save_counter.assign_add(1)
+        self._checkpoint.write(path)
+
+    def _list(self, paths: Sequence[str]) -> None:
+        # The text form of TensorFlow's `CheckpointState`.
+        lines = [f'model_checkpoint_path: "{Path(paths[-1]).name}"']
+        lines += [f'all_model_checkpoint_paths: "{Path(path).name}"' for path in paths]
+        write_atomically(self._directory / "checkpoint", "\n".join([*lines, ""]).encode())
+
+
+def load_weights(model: keras.Model, path: str | Path) -> None:
+    """Restores a model's weights, and nothing else, from a path such as `run/model.ckpt-1000`.
+
+    Raises:
+      UserError: there is no such checkpoint (the existing ones are named), it is damaged, or it
+        belongs to a model with other hyperparameters.
+    """
+    path = names.existing_checkpoint(path, SUFFIX)
+    held = sum(int(np.prod(shape)) for shape in _read(path, _names_in_model).values())
+    try:
+        if held < model.count_params():
+            raise ValueError(f"it holds {held:,} of {model.count_params():,} weights")
+        exact = model
+        if model.variable_dtype != "float32":
+            # Checkpoints hold float32.
+            exact = type(model).from_config(model.get_config() | {"dtype": "float32"})
+            exact.build()
+        status = tf.train.Checkpoint(model=exact).restore(path)
+        status.assert_existing_objects_matched().expect_partial()
+        if exact is not model:
+            model.set_weights(exact.get_weights())
+    except (ValueError, AssertionError, tf.errors.OpError) as error:
+        raise base.other_hyperparameters(path, base.first_line(error)) from error
+
+
+def _read(path: str, select: Callable[..., Iterable[str]] | None = None) -> dict[str, list[int]]:
+    """Reads all values, or those that `select(reader)` names, and returns their shapes by name.
+
+    With them it reads their checksums, before anything is restored: a `tf.train.Checkpoint` that
+    fails half-way goes on waiting for the rest of the damaged file, and TensorFlow logs what it
+    finds.
+    """
+    try:
+        reader = tf.train.load_checkpoint(path)
+        shapes = reader.get_variable_to_shape_map()
+        if select:
+            shapes = {name: shapes[name] for name in select(reader) if name in shapes}
+        for name in shapes:
+            reader.get_tensor(name)
+    except Exception as error:  # An OpError, IndexError, RuntimeError ... as the damage may be.
+        raise base.DamagedCheckpointError(path, error) from error
+    return shapes
+
+
+def _names_in_model(reader) -> set[str]:
+    """Returns the names of all values that a checkpoint holds for what was saved as "model".
+
+    TensorFlow reports a weight that the checkpoint lacks only where it finds the weight in the
+    model, and it does not look into Keras's lists.
+    """
+    graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
+        reader.get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH")
+    )
+    waiting = [each.node_id for each in graph.nodes[0].children if each.local_name == "model"]
+    seen, names_found = set(waiting), set()
+    while waiting:
+        node = graph.nodes[waiting.pop()]
+        names_found |= {attribute.checkpoint_key for attribute in node.attributes}
+        following = {each.node_id for each in node.children} - seen
+        waiting += following
+        seen |= following
+    return names_found

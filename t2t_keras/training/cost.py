@@ -1,0 +1,145 @@
+"""What a run has cost when it wrote a checkpoint: target tokens, seconds, hardware.
+
+They stand in `training_cost.json`, an entry for each checkpoint that is kept, and add up over all
+processes of a run: one that continues from a checkpoint goes on from that checkpoint's entry.
+"""
+
+import collections
+import contextlib
+import dataclasses
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+
+from t2t_keras.environment import usable_cores
+from t2t_keras.errors import UserError
+from t2t_keras.io.atomic import make_parent
+from t2t_keras.io.state import read_json, write_json
+from t2t_keras.training.checkpoints.names import (
+    NPZ_SUFFIX,
+    TENSORFLOW_SUFFIX,
+    files_by_step,
+    step_of,
+)
+
+_FILE = "training_cost.json"
+# Between the names of what a run was trained on, one after the other.
+_THEN = ", then "
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingCost:
+    """What a run has cost up to a step.
+
+    Attributes:
+      target_tokens: real target tokens learned from, EOS counted, padding not.
+      seconds: wall-clock of the steps, from the first one's compilation on; the time of evaluations
+        and of writing checkpoints is not counted.
+      hardware: what it ran on, as `hardware_name` calls it.
+    """
+
+    target_tokens: int = 0
+    seconds: float = 0.0
+    hardware: str = ""
+
+
+class CostMeter:
+    """Adds up what the steps of a run cost.
+
+    Args:
+      output_dir: the run's directory.
+      step: the step that this process begins at, whose checkpoint's entry it goes on from.
+      hardware: what the steps run on.
+    """
+
+    def __init__(self, output_dir: str | Path, step: int, hardware: str):
+        self._directory, self._hardware, self._tokens = Path(output_dir), hardware, 0
+        self._before = read_costs(output_dir).get(step) if step else TrainingCost()
+        if self._before is None:
+            print(
+                f"{self._directory / _FILE} has no entry for step {step:,}: no cost is written.",
+                flush=True,
+            )
+
+    def add_tokens(self, target_tokens: float) -> None:
+        """Counts the target tokens of a step."""
+        self._tokens += int(target_tokens)
+
+    def write(self, step: int, seconds: float, directory: str | Path = "") -> None:
+        """Writes the entry of a checkpoint, where the run's cost is known.
+
+        Before the checkpoint rather than after it: what is killed between the two leaves an entry
+        too many, which nobody reads, and not one too few.
+
+        Args:
+          step: the checkpoint's.
+          seconds: of training in this process.
+          directory: where the checkpoint goes; default: the run's directory.
+        """
+        if before := self._before:
+            parts = [*filter(None, before.hardware.split(_THEN)), self._hardware]
+            cost = TrainingCost(
+                target_tokens=before.target_tokens + self._tokens,
+                seconds=round(before.seconds + seconds, 3),
+                hardware=_THEN.join(dict.fromkeys(parts)),
+            )
+            _write(directory or self._directory, step, cost)
+
+
+def read_costs(directory: str | Path) -> dict[int, TrainingCost]:
+    """Returns the entries of a run by step; {} where there are none, or none that can be read."""
+    path = Path(directory) / _FILE
+    if not path.exists():
+        return {}
+    try:
+        content = read_json(path, "It is not used.")
+        return {int(step): TrainingCost(**entry) for step, entry in content.items()}
+    except (UserError, ValueError, TypeError) as error:
+        print(f"{path} is not used: {error}", flush=True)
+    return {}
+
+
+def copy_cost(checkpoint: str | Path, output_dir: str | Path) -> None:
+    """Gives what was made of a checkpoint, as a mean of which it is the newest, its entry."""
+    step = step_of(checkpoint)
+    cost = read_costs(Path(checkpoint).parent).get(step)
+    if cost is not None:
+        _write(output_dir, step, cost)
+
+
+def hardware_name(gpus: Sequence[str] = (), workers: int = 1) -> str:
+    """Returns what a run computes on, such as "8 x Tesla P100" or "4 cores of Some CPU".
+
+    Args:
+      gpus: the name of each GPU of a worker; none = the CPU.
+      workers: number of workers that have as much each.
+    """
+    if gpus:
+        counts = collections.Counter(gpus)
+        name = " + ".join(f"{count} x {name}" for name, count in counts.items())
+    else:
+        name = f"{usable_cores()} cores of {_cpu_name()}"
+    return name if workers == 1 else f"{workers} workers of {name}"
+
+
+def _cpu_name() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == "model name":
+                return value.strip()
+    return platform.processor() or platform.machine()
+
+
+def _write(directory: str | Path, step: int, cost: TrainingCost) -> None:
+    """Adds an entry, and removes those of checkpoints that are no longer there."""
+    path = Path(directory) / _FILE
+    make_parent(path)
+    kept = {
+        step_of(checkpoint)
+        for suffix in (TENSORFLOW_SUFFIX, NPZ_SUFFIX)
+        for checkpoint in files_by_step(directory, suffix)
+    }
+    costs = {each: found for each, found in read_costs(directory).items() if each in kept}
+    costs[step] = cost
+    write_json(path, {str(each): dataclasses.asdict(costs[each]) for each in sorted(costs)})

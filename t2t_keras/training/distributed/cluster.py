@@ -1,0 +1,119 @@
+"""Which workers train together, from `TF_CONFIG` or from Slurm."""
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+
+from t2t_keras.errors import UserError
+
+_EXAMPLE = (
+    '{"cluster": {"worker": ["host0:2222", "host1:2222"]}, "task": {"type": "worker", "index": 0}}'
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Cluster:
+    """The workers of a run; each is one process with the GPUs of its machine.
+
+    Attributes:
+      addresses: "host:port" of each worker, where its TensorFlow server listens.
+      index: number of this worker; 0 is the chief, which writes the run's files.
+    """
+
+    addresses: tuple[str, ...]
+    index: int
+
+    @property
+    def workers_here(self) -> int:
+        """Number of workers on this worker's machine, itself included."""
+        hosts = [_host_and_port(address)[0] for address in self.addresses]
+        return hosts.count(hosts[self.index])
+
+    def name(self, index: int) -> str:
+        """Returns a worker's name for messages."""
+        chief = "the chief, " if index == 0 else ""
+        return f"Worker {index} ({chief}{self.addresses[index]})"
+
+
+def cluster_from_environment(environment: Mapping[str, str] = os.environ) -> Cluster | None:
+    """Returns the cluster that this process is a worker of; None = it trains alone.
+
+    `TF_CONFIG` takes precedence over the variables of a Slurm step with several tasks.
+
+    Args:
+      environment: variables of the process.
+
+    Raises:
+      UserError: `TF_CONFIG` or Slurm's variables are invalid.
+    """
+    if environment.get("TF_CONFIG", "").strip():
+        cluster = _from_tf_config(environment["TF_CONFIG"])
+    elif int(environment.get("SLURM_STEP_NUM_TASKS", 1)) > 1 and "SLURM_PROCID" in environment:
+        cluster = _from_slurm()
+    else:
+        return None
+    return cluster if len(cluster.addresses) > 1 else None
+
+
+def _from_tf_config(text: str) -> Cluster:
+    def invalid(what: str) -> UserError:
+        return UserError(
+            f"TF_CONFIG={text!r}: {what}. Give every machine the same list of workers and its own "
+            f"index, for example {_EXAMPLE}; or unset TF_CONFIG to train on one machine."
+        )
+
+    try:
+        content = json.loads(text)
+        jobs, task = content.get("cluster", {}), content.get("task", {})
+        kind, index = task.get("type", ""), task.get("index", -1)
+        unknown = sorted(set(jobs) - {"chief", "worker"})
+        chiefs, workers = jobs.get("chief", []), jobs.get("worker", [])
+        addresses = [*chiefs, *workers]
+    except (ValueError, AttributeError, TypeError) as error:
+        raise invalid(f"cannot be read ({error})") from None
+    if unknown:
+        raise invalid(f"expected jobs 'chief' and 'worker', got {', '.join(unknown)}")
+    if not addresses:
+        return Cluster((), 0)
+    for address in addresses:
+        try:
+            _host_and_port(address)
+        except (ValueError, AttributeError):
+            raise invalid(f"expected addresses as host:port, got {address!r}") from None
+    if len(set(addresses)) < len(addresses):
+        raise invalid("two workers have the same address")
+    if len(chiefs) > 1:
+        raise invalid(f"expected one chief, got {len(chiefs)}")
+    if not isinstance(index, int) or not 0 <= index < len(jobs.get(kind, [])):
+        raise invalid(f"the task {kind!r} {index!r} is not in the cluster")
+    return Cluster(tuple(addresses), index + (len(chiefs) if kind == "worker" else 0))
+
+
+def _from_slurm() -> Cluster:
+    import tensorflow as tf
+
+    tasks = int(os.environ["SLURM_STEP_NUM_TASKS"])
+    try:
+        # Slurm has already assigned the GPUs; the resolver must not assign them again.
+        resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(
+            gpus_per_node=tasks, gpus_per_task=1, auto_set_gpu=False
+        )
+        addresses = resolver.cluster_spec().as_dict()["worker"]
+        # The resolver sorts hosts as strings, so an address's index need not be the task's number.
+        first_port = min(_host_and_port(address)[1] for address in addresses)
+        port = first_port + int(os.environ["SLURM_LOCALID"])
+        index = addresses.index(f"{os.environ['SLURMD_NODENAME']}:{port}")
+    except (RuntimeError, ValueError, KeyError) as error:
+        raise UserError(
+            f"Cannot read Slurm's variables of this step: {error}. Start the command with srun, "
+            f"one task per machine; or set TF_CONFIG."
+        ) from None
+    return Cluster(tuple(addresses), index)
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    if not host or not 0 < int(port) < 2**16:
+        raise ValueError(address)
+    return host, int(port)

@@ -1,0 +1,282 @@
+"""What the processes of a run do together: connect, compare, agree, end.
+
+TensorFlow connects them, and its coordination service watches them by heartbeats. A worker that is
+lost or reports an error aborts the collective operations of all others, where it is raised as an
+exception. No Python thread is needed: none runs while TensorFlow waits with Python's lock.
+"""
+
+import contextlib
+import ctypes
+import dataclasses
+import hashlib
+import json
+import re
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from t2t_keras.data.dataset import Generated
+from t2t_keras.environment import installed_versions, source_version
+from t2t_keras.errors import TRY_AGAIN, UserError, WorkerError
+from t2t_keras.training.backends import base as backend
+from t2t_keras.training.distributed.cluster import Cluster, cluster_from_environment
+from t2t_keras.training.run_config import RunConfig
+
+# How long a network file system may need to show a file to another machine.
+_VISIBLE_SECONDS = 10.0
+# gRPC carries error messages of a few kilobytes.
+_LONGEST_REPORT = 2000
+_REPORT_SECONDS = 2.0
+# TensorFlow's errors that a lost worker may cause.
+_LOST = (
+    "AbortedError CancelledError DeadlineExceededError InternalError UnavailableError UnknownError"
+).split()
+# How TensorFlow 2.21 says which worker is lost; where it names no task, that is the chief.
+_CAUSES = {
+    r"timed out task names:(\s*/job:\S+)+|CoordinationService/RegisterTask": (
+        "did not start within {start:g} s (--worker_start_secs)"
+    ),
+    r"stopped sending heartbeats\):(\s*/job:\S+)+": (
+        "sent no heartbeat for {timeout:g} s (--worker_timeout_secs)"
+    ),
+    r"remote target /job:\S+ while calling /tensorflow\.WorkerService": "closed its connection",
+    r"CoordinationService|coordination service": "cannot be reached",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Agreed:
+    """What all workers do after a step."""
+
+    stop: int = 0  # Number of the signal that ends the run, or 0.
+    save: bool = False  # Whether a checkpoint is written.
+
+
+class Workers:
+    """This process and those that do every step together with it; none, where it trains alone.
+
+    A worker's requests, to save because time has passed or to stop because of a signal, travel
+    with the sums of its next step, so that all act after the same step without another exchange.
+
+    Args:
+      cluster: the workers; None = this process alone.
+      strategy: a `MultiWorkerMirroredStrategy` over all of them.
+
+    Attributes:
+      cluster: as given.
+      count: number of workers.
+      is_chief: whether this one writes the run's files.
+    """
+
+    def __init__(self, cluster: Cluster | None = None, strategy=None):
+        self.cluster, self._strategy = cluster, strategy
+        self.count = len(cluster.addresses) if cluster else 1
+        self.is_chief = cluster is None or cluster.index == 0
+        self._requested, self._acted_after = Agreed(), -1
+
+    def gather(self, text: str) -> list[str]:
+        """Waits until all workers call it, and returns the text of each."""
+        if self.count == 1:
+            return [text]
+        import tensorflow as tf
+
+        # Integers of a type that GPUs exchange as well; every replica gives its worker's text.
+        line = tf.constant([*json.dumps([self.cluster.index, text]).encode(), 10], tf.int32)
+        values = self._strategy.experimental_distribute_values_from_function(lambda _: line)
+        gathered = bytes(self._strategy.gather(values, axis=0).numpy().tolist())
+        texts = dict(map(json.loads, gathered.splitlines()))
+        return [texts[index] for index in range(self.count)]
+
+    def compare(self, config: RunConfig, generated: Generated, options) -> None:
+        """Checks that all workers use the same settings, data and versions.
+
+        Args:
+          config: what the run is.
+          generated: its data.
+          options: a `TrainOptions`.
+
+        Raises:
+          UserError: some differ; the text has their names and values.
+        """
+        if self.count == 1:
+            return
+        # The workers divide the dev set as well.
+        files = generated.manifest["files"].items()
+        dev = sorted((name, file["sha256"]) for name, file in files if name.startswith("dev"))
+        settings = {
+            **installed_versions(),
+            "source of t2t_keras": source_version(),
+            **config.compared(),
+            "train_steps": config.hparams.train_steps,
+            "microbatch_tokens": config.hparams.microbatch_tokens,
+            "dev data": hashlib.sha256(json.dumps(dev).encode()).hexdigest()[:12],
+            **{f"--{name}": value for name, value in dataclasses.asdict(options).items()},
+        }
+        chief, *others = map(json.loads, self.gather(json.dumps(settings, default=str)))
+        different = [
+            f"{name}: {chief.get(name)} on {self.cluster.name(0)}, {other.get(name)} on "
+            f"{self.cluster.name(index)}"
+            for index, other in enumerate(others, start=1)
+            for name in {**chief, **other}
+            if other.get(name) != chief.get(name)
+        ]
+        if different:
+            raise UserError("The workers have different settings:\n  " + "\n  ".join(different))
+
+    def restore_newest(self, checkpoints, directory: Path) -> str | None:
+        """Restores the newest undamaged checkpoint; on all workers the one that the chief has.
+
+        Args:
+          checkpoints: `Checkpoints` of the run.
+          directory: the run's.
+
+        Raises:
+          UserError: it is not in this worker's directory, or cannot be read.
+        """
+        path = checkpoints.restore_newest() if self.is_chief else None
+        name = self.gather(Path(path).name if path else "")[0]
+        if self.is_chief or not name:
+            return path
+        index = directory / f"{name}.index"
+        deadline = time.monotonic() + _VISIBLE_SECONDS
+        while not index.exists() and time.monotonic() < deadline:
+            time.sleep(0.2)
+        if not index.exists():
+            raise UserError(
+                f"The chief continues from {name}, which is not in {directory} here. --output_dir "
+                f"must be one folder that all workers share."
+            )
+        path = str(directory / name)
+        checkpoints.restore(path)
+        return path
+
+    def hear(self, number: int, sums: dict[str, float]) -> None:
+        """Takes all workers' requests out of the sums of step `number`."""
+        if self.count == 1:
+            return
+        stop, save = sums.pop("stop_requests"), sums.pop("save_requests")
+        # Requests from before all have acted are fulfilled.
+        if number > self._acted_after:
+            self._requested = Agreed(int(stop > 0), save > 0)
+
+    def agree(self, step: backend.Step, number: int, stop: int, save: bool) -> Agreed:
+        """Returns what all workers do after step `number`.
+
+        Args:
+          step: carries this worker's requests to the others, with the sums of the next steps.
+          number: the step that was started last.
+          stop: number of the signal that came here, or 0.
+          save: whether a checkpoint is due by this worker's clock; only the chief's counts.
+        """
+        if self.count == 1:
+            return Agreed(stop, save)
+        agreed, self._requested = self._requested, Agreed()
+        if agreed.stop or agreed.save:
+            self._acted_after = number
+            step.request(stop=False, save=False)
+        else:
+            step.request(stop=bool(stop), save=save and self.is_chief)
+        # A worker that got no signal itself ends as if it had got the usual one.
+        return Agreed(agreed.stop and (stop or signal.SIGTERM), agreed.save)
+
+
+@contextlib.contextmanager
+def workers_of_run(options, worker_gpu: int | None = None) -> Iterator[Workers]:
+    """Connects this process with those that train with it; an error of one ends all.
+
+    Args:
+      options: a `TrainOptions`.
+      worker_gpu: number of GPUs of each; None = all visible ones, 0 = the CPU.
+
+    Raises:
+      UserError: the environment is invalid, or the backend trains on one machine only.
+      WorkerError: another worker is lost, does not start or has an error.
+    """
+    cluster = cluster_from_environment()
+    if cluster is None:
+        yield Workers()
+        return
+    gpus = backend.gpus_of_worker(worker_gpu)
+    connected = False
+    try:
+        workers = Workers(cluster, _connect(cluster, gpus, options))
+        connected = True
+        yield workers
+        # The chief's server must not end before the others have.
+        workers.gather("")
+    except BaseException as error:
+        ended = end_of_worker(error, cluster, options)
+        if connected:
+            _report(f"{str(ended)[:_LONGEST_REPORT]} [exit status {ended.exit_status}]")
+        if type(error).__name__ in _LOST:
+            raise ended from error
+        raise
+
+
+def _connect(cluster: Cluster, gpus: int, options):
+    """Returns the strategy over all workers; waits until all have called it."""
+    from tensorflow.compiler.xla.tsl.protobuf import coordination_config_pb2
+    from tensorflow.python.eager import context
+
+    from t2t_keras.training.backends.devices import multi_worker_strategy
+
+    job = coordination_config_pb2.CoordinatedJob(name="worker", num_tasks=len(cluster.addresses))
+    context.context().configure_coordination_service(
+        service_type="standalone",
+        service_leader="/job:worker/replica:0/task:0",
+        cluster_register_timeout_in_ms=round(1000 * options.worker_start_secs),
+        heartbeat_timeout_in_ms=round(1000 * options.worker_timeout_secs),
+        coordinated_jobs=[job],
+    )
+    # Without it, TensorFlow waits for ever for a worker that never starts.
+    barrier = coordination_config_pb2.CoordinationServiceConfig(cluster_register_with_barrier=True)
+    context.context().coordination_service.MergeFrom(barrier)
+    return multi_worker_strategy(cluster, gpus)
+
+
+def _report(text: str) -> None:
+    """Aborts what the other workers do together, with this text, if they can be reached.
+
+    TensorFlow's binding holds Python's lock until the chief answers, and a stopped one never does.
+    So its library is called without the lock.
+    """
+    import tensorflow as tf
+    from tensorflow.python.eager import context
+
+    (path,) = Path(tf.sysconfig.get_lib()).glob("libtensorflow_cc.*")
+    library = ctypes.CDLL(str(path))
+    library.TF_NewStatus.restype = ctypes.c_void_p
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    handle = ctypes.c_void_p(pointer(context.context()._handle, None))
+    status = ctypes.c_void_p(library.TF_NewStatus())
+    arguments = handle, tf.errors.UNAVAILABLE, text.encode(), status
+    threading.Thread(target=library.TFE_ReportErrorToCluster, args=arguments, daemon=True).start()
+    # Otherwise the others may see no more than that this worker's server has ended.
+    time.sleep(_REPORT_SECONDS)
+
+
+def end_of_worker(error: BaseException, cluster: Cluster, options) -> WorkerError:
+    """Returns which worker an exception of this one says has ended, and why."""
+    text, kind = str(error), type(error).__name__
+    if kind not in _LOST:
+        expected = isinstance(error, UserError)
+        why, status = (text, error.exit_status) if expected else (f"{kind}: {text}", TRY_AGAIN)
+        return WorkerError(f"{cluster.name(cluster.index)} ended with an error: {why}", status)
+    if reported := re.search(r"(Worker \d+ \(.*?) \[exit status (\d+)\]", text, re.DOTALL):
+        return WorkerError(reported[1], int(reported[2]))
+    if found := re.search(r"/task:(\d+)/device:\S+ is joining a group with size", text):
+        name = cluster.name(int(found[1]))
+        return WorkerError(f"{name} has another number of GPUs: expected as many on all.", 2)
+    for pattern, what in _CAUSES.items():
+        if found := re.search(pattern, text):
+            tasks = re.findall(r"task:(\d+)", found[0]) or ["0"]
+            names = " and ".join(cluster.name(int(task)) for task in dict.fromkeys(tasks))
+            why = what.format(start=options.worker_start_secs, timeout=options.worker_timeout_secs)
+            return WorkerError(
+                f"{names} {why}: killed, crashed, stopped or cut off from the network; see its "
+                f"log. The same command on every machine continues from the newest checkpoint."
+            )
+    return WorkerError(f"{cluster.name(cluster.index)} cannot continue: {kind}: {text}")

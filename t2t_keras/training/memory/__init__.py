@@ -1,0 +1,1 @@
+"""How much of a batch fits into memory at once."""

@@ -1,0 +1,146 @@
+"""Memory of a training step, estimated from shapes before anything is computed, and free memory."""
+
+import re
+from pathlib import Path
+
+from t2t_keras.hyperparameters import HParams
+from t2t_keras.layers.restricted_attention import block_length
+
+_FLOAT32 = 4
+_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+
+
+def step_memory(
+    hparams: HParams, vocab_size: int, tokens: int, length: int, accumulates: bool = False
+) -> dict[str, int]:
+    """Estimates what one replica holds in a training step of the Transformer, to about 25 %.
+
+    Tensors that TensorFlow keeps between forward and backward pass are counted, without padding.
+    What libraries take for themselves comes on top.
+
+    Args:
+      hparams: the hyperparameters.
+      vocab_size: ids of the shared vocabulary.
+      tokens: of a microbatch on either side, padding counted.
+      length: of its sentences on either side, in tokens.
+      accumulates: whether gradients of microbatches are summed.
+
+    Returns:
+      Bytes of "weights" (in half precision with their copies), "optimizer" (the moments),
+      "accumulators" (sums of gradients), "gradients", "activations" (kept for the backward pass),
+      "logits" (with their softmax, or what the backward pass of a layer needs, if that is more),
+      and "at most": the first three and the larger of gradients and activations with logits.
+    """
+    size, weights = _BYTES[hparams.compute_dtype], count_weights(hparams, vocab_size)
+    casts = size if size < _FLOAT32 else 0
+    encoder, decoder = _layer_bytes(hparams, length)
+    layers = hparams.num_layers * (encoder + decoder)
+    # Gradients of attention weights, of scores with and without mask; or of the inner units.
+    inner = hparams.d_ff * max(hparams.parameter_attention_heads, 1)
+    work = size * max(3 * hparams.num_heads * length, 2 * inner)
+    if hparams.recompute:
+        # The input of each layer, and then the inside of one.
+        layers = 2 * hparams.num_layers * hparams.d_model * size
+        work += decoder
+    embedded = 2 * hparams.d_model * (size + bool(hparams.dropout))
+    # In half precision also the logits before they became float32. The projection reads a
+    # transposed copy of the embedding matrix.
+    logits = vocab_size * ((2 * _FLOAT32 + casts) * tokens + size * hparams.d_model)
+    memory = {
+        "weights": (_FLOAT32 + casts) * weights,
+        "optimizer": 2 * _FLOAT32 * weights,
+        "accumulators": _FLOAT32 * weights * accumulates,
+    }
+    passing = {
+        "gradients": _FLOAT32 * weights,
+        "activations": tokens * (embedded + layers),
+        "logits": max(logits, tokens * work),
+    }
+    most = max(passing["gradients"], passing["activations"] + passing["logits"])
+    return {**memory, **passing, "at most": sum(memory.values()) + most}
+
+
+def count_weights(hparams: HParams, vocab_size: int) -> int:
+    """Returns the number of weights of the Transformer that hyperparameters describe."""
+    d_model, d_ff, (d_k, d_v) = hparams.d_model, hparams.d_ff, hparams.head_widths()
+    attention, norm = 2 * hparams.num_heads * d_model * (d_k + d_v), 2 * d_model
+    inner = 2 * d_model * d_ff + d_ff + d_model
+    if heads := hparams.parameter_attention_heads:
+        inner = heads * (d_model + d_ff) * (d_k + d_v)
+    tables = (vocab_size + 2 * hparams.learned_positions) * d_model
+    layers = hparams.num_layers * (3 * attention + 2 * inner + 5 * norm)
+    return tables + layers + 2 * norm * hparams.pre_norm
+
+
+def _layer_bytes(hparams: HParams, length: int) -> tuple[int, int]:
+    """Returns what a layer of the encoder and one of the decoder keep for each token."""
+    size, (d_k, d_v) = _BYTES[hparams.compute_dtype], hparams.head_widths()
+
+    def attention(keys, copies=1):
+        # Scaled queries, keys, values and joined heads; for each head and key the weight, twice:
+        # the float32 softmax, and again masked or in the type of the values.
+        weight = _FLOAT32 + size + bool(hparams.attention_dropout)
+        return hparams.num_heads * (size * (1 + copies) * (d_k + d_v) + weight * keys)
+
+    def self_attention(blocks):
+        # With a radius, each block of queries has its own keys and values, of several blocks.
+        radius = hparams.self_attention_radius
+        return attention(blocks * block_length(radius, length), blocks) if radius else cross
+
+    cross = attention(length)
+    after_dropout = (size + 1) * bool(hparams.relu_dropout)
+    inner = hparams.d_ff * (size + after_dropout)
+    if heads := hparams.parameter_attention_heads:
+        softmax = _FLOAT32 + (size if size < _FLOAT32 else 0)
+        inner = heads * (hparams.d_ff * (softmax + after_dropout) + size * (d_k + d_v))
+    # The normalised float32 sum, the result, and which units were dropped.
+    residual = hparams.d_model * (_FLOAT32 + size + bool(hparams.dropout))
+    encoder = self_attention(3) + inner + 2 * residual
+    return encoder, self_attention(2) + cross + inner + 3 * residual
+
+
+# Versions 2 and 1 of control groups: limit, use, and which part of the use is the kernel's copy of
+# files, which it gives up on demand.
+_VERSION_2 = ("memory.max", "memory.current", "inactive_file")
+_VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+
+
+def free_memory(root: str | Path = "/") -> int:
+    """Returns the bytes that may still be taken: of the machine, and of every control group.
+
+    Args:
+      root: the directory of `proc` and `sys`.
+
+    Returns:
+      Bytes; 0 where the system does not tell.
+    """
+    root = Path(root)
+    machine = _number(r"^MemAvailable:\s*(\d+) kB", root / "proc/meminfo")
+    if machine is None:
+        return 0
+    left = [machine * 1024]
+    # Lines such as 0::/user.slice/session.scope; in a container the path may be one outside.
+    groups = {line.split(":", 2)[2] for line in _text(root / "proc/self/cgroup").splitlines()}
+    for top, (limit, use, files) in (
+        (root / "sys/fs/cgroup", _VERSION_2),
+        (root / "sys/fs/cgroup/memory", _VERSION_1),
+    ):
+        own = [top / group.lstrip("/") for group in groups]
+        for directory in {top, *own, *(parent for each in own for parent in each.parents)}:
+            most, used = (_number(r"^(\d+)$", directory / name) for name in (limit, use))
+            if directory.is_relative_to(top) and most is not None and used is not None:
+                cached = _number(rf"^{files} (\d+)$", directory / "memory.stat") or 0
+                left.append(most - used + cached)
+    return max(min(left), 0)
+
+
+def _number(pattern: str, path: Path) -> int | None:
+    found = re.search(pattern, _text(path), re.MULTILINE)
+    return int(found[1]) if found else None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return ""

@@ -1,0 +1,268 @@
+"""How many tokens a replica holds at once: the most that fit, remembered, and halved."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from t2t_keras.data.batches import TokenBatchSampler, largest_microbatch
+from t2t_keras.data.dataset import Generated, open_generated
+from t2t_keras.errors import TRY_AGAIN, OutOfMemoryError, UserError
+from t2t_keras.hyperparameters import HParams
+from t2t_keras.io.atomic import make_parent
+from t2t_keras.io.state import read_json, write_json
+from t2t_keras.training.backends import base as backend
+from t2t_keras.training.cost import hardware_name
+from t2t_keras.training.distributed.cluster import Cluster, cluster_from_environment
+from t2t_keras.training.memory.estimate import free_memory, step_memory
+from t2t_keras.training.options import TrainOptions
+from t2t_keras.training.run_config import RunConfig
+
+_FILE = "microbatch.json"
+# The search ends when what fits and what does not are so close.
+_CLOSE = 1.1
+# Processes have grown to 1.4 to 1.9 times the estimate of what passes during a step: a run that
+# continues keeps its number while there is as much.
+_MARGIN, _LEAST_MARGIN = 2.25, 1.9
+
+
+class RestartRequired(UserError):
+    """What several workers cannot do in the middle of a step, but when they are started again."""
+
+    exit_status = TRY_AGAIN
+
+
+class Microbatch:
+    """The most tokens a side that a replica holds at once, remembered in the run's directory.
+
+    Dropout masks depend on how a step is split, so a run must split as before to continue bit for
+    bit.
+
+    Args:
+      output_dir: the run's directory.
+      hparams: the hyperparameters.
+      gpus: the name of each GPU of this process; none = the CPU. Elsewhere other sizes fit.
+      replicas: number of replicas, which share the memory.
+      cluster: the workers, which share one number, whatever hardware each has; None = one process.
+      all_reduce_min: returns the smallest of the numbers that the workers give.
+
+    Attributes:
+      tokens: the number; 0 = not known yet.
+    """
+
+    def __init__(
+        self,
+        output_dir: str | Path,
+        hparams: HParams,
+        gpus: Sequence[str] = (),
+        replicas: int = 1,
+        cluster: Cluster | None = None,
+        all_reduce_min: Callable[[int], int] = int,
+    ):
+        self._path, self._hparams = Path(output_dir) / _FILE, hparams
+        self._cluster, self._all_reduce_min = cluster, all_reduce_min
+        self._circumstances = {
+            "microbatch_tokens": hparams.microbatch_tokens,
+            "recompute": hparams.recompute,
+            "hardware": f"{len(cluster.addresses)} workers" if cluster else hardware_name(gpus),
+            "replicas": replicas,
+        }
+        remembered = self._remembered()
+        if remembered:
+            print(f"microbatch_tokens={remembered:,}, from {self._path}.", flush=True)
+        self.tokens = all_reduce_min(remembered or hparams.microbatch_tokens)
+
+    def find(self, fits: Callable[[int], bool], most: int) -> None:
+        """Finds and remembers the most tokens that fit, on every worker.
+
+        Args:
+          fits: returns whether a number of tokens fits here; raises `OutOfMemoryError` if nothing
+            can.
+          most: more would not make a step faster.
+
+        Raises:
+          UserError: not even one sentence fits.
+        """
+        # One sentence must fit, in training and in evaluation.
+        fewest = self._hparams.max_length
+        try:
+            found = most_that_fit(fits, fewest, max(most, fewest))
+        except OutOfMemoryError:
+            found = 0
+        self._set(self._all_reduce_min(found))
+
+    def still_fits(self, fits: Callable[[int], bool]) -> bool:
+        """Returns whether the remembered number still fits, on every worker."""
+        here = fits(self.tokens)
+        if not here:
+            print(
+                f"microbatch_tokens={self.tokens:,} exceeds the memory that is free now: it is "
+                f"determined again. Steps that are split differently use different dropout masks.",
+                flush=True,
+            )
+        return bool(self._all_reduce_min(int(here)))
+
+    def halve(self) -> None:
+        """Halves and remembers the number.
+
+        Raises:
+          UserError: it is that of one sentence already.
+          RestartRequired: there are other workers, which have begun the step.
+        """
+        before, fewest = self.tokens, self._hparams.max_length
+        self._set(max(before // 2, fewest) if before > fewest else 0)
+        if self._cluster:
+            raise RestartRequired(
+                f"Out of memory with microbatch_tokens={before:,}. All workers must split a step "
+                f"alike: when started again, they continue with {self.tokens:,}."
+            )
+
+    def _set(self, tokens: int) -> None:
+        if not tokens:
+            recompute = "" if self._hparams.recompute else "set recompute=true, "
+            raise UserError(
+                f"Out of memory with single sentences of max_length={self._hparams.max_length} "
+                f"tokens. Lower max_length, {recompute}or use a smaller model or more memory."
+            )
+        self.tokens = tokens
+        make_parent(self._path)
+        write_json(self._path, {"tokens": tokens, "of": self._circumstances})
+
+    def _remembered(self) -> int:
+        if not self._path.exists():
+            return 0
+        try:
+            content = read_json(self._path, "It is not used.", ("tokens", "of"))
+            same = content["of"] == self._circumstances
+            return max(int(content["tokens"]), self._hparams.max_length) if same else 0
+        except (UserError, ValueError, TypeError) as error:
+            print(error, flush=True)
+            return 0
+
+
+def most_that_fit(fits: Callable[[int], bool], fewest: int, most: int) -> int:
+    """Returns the largest number that fits, to a tenth, found by trial; 0 if `fewest` does not.
+
+    Args:
+      fits: returns whether a number fits; what is smaller than one that fits must fit too.
+      fewest: the smallest number that is of use.
+      most: the largest.
+    """
+    if fits(most):
+        return most
+    if most == fewest or not fits(fewest):
+        return 0
+    fitting, too_many = fewest, most
+    while too_many > fitting * _CLOSE:
+        # The geometric mean: sizes are a matter of factors.
+        middle = int((fitting * too_many) ** 0.5)
+        fitting, too_many = (middle, too_many) if fits(middle) else (fitting, middle)
+    return fitting
+
+
+def microbatch_of_run(
+    step: backend.Step,
+    config: RunConfig,
+    generated: Generated,
+    output_dir: str | Path,
+    cluster: Cluster | None = None,
+    find: bool = True,
+) -> Microbatch:
+    """Returns the microbatch of a run: as requested, as remembered, or the most that fit.
+
+    On a GPU sizes are tried with the longest sentences, which take the most attention and as many
+    logits as any. On a CPU, where a process that takes too much is killed, the memory of a step is
+    estimated and compared with what is free; when a run continues, also for what it remembers.
+
+    Args:
+      step: computes the run's steps.
+      config: what the run is.
+      generated: its data.
+      output_dir: the run's directory.
+      cluster: the workers, who all take the smallest number that one finds; None = one process.
+      find: whether to determine a number that is not known.
+
+    Raises:
+      UserError: not even one sentence fits, or the system does not tell the free memory.
+    """
+    hparams, gpus, fixed = config.hparams, step.gpus(), step.fixed_shapes
+    workers = (cluster, step.all_reduce_min) if cluster else ()
+    microbatch = Microbatch(output_dir, hparams, gpus, step.num_replicas, *workers)
+    if not find or hparams.microbatch_tokens or (gpus and microbatch.tokens):
+        return microbatch
+    batches = _batches(generated, hparams)
+    # Workers of one machine look at the same time, before any of them takes much.
+    free = free_memory() // (cluster.workers_here if cluster else 1)
+
+    def tried(tokens: int) -> bool:
+        return step.fits([largest_microbatch(tokens, batches.longest, fixed)] * step.num_replicas)
+
+    def estimated(tokens: int, margin: float = _MARGIN) -> bool:
+        rows, length = largest_microbatch(tokens, batches.longest, fixed).source.shape
+        memory = step_memory(hparams, config.tokenizer.vocab_size, rows * length, length, True)
+        # Weights and moments are there already.
+        sums = memory["accumulators"]
+        passing = memory["at most"] - memory["weights"] - memory["optimizer"] - sums
+        return len(step.local_replicas) * (sums + margin * passing) <= free
+
+    if not gpus:
+        if microbatch.tokens and microbatch.still_fits(
+            lambda tokens: not free or estimated(tokens, _LEAST_MARGIN)
+        ):
+            return microbatch
+        if not free:
+            raise UserError(
+                "microbatch_tokens=auto: the system does not tell how much memory is free. Give a "
+                "number."
+            )
+    microbatch.find(tried if gpus else estimated, batches.most_padded(step.num_replicas, fixed))
+    how = f"tried on {hardware_name(gpus)}" if gpus else f"for {free / 1e9:,.1f} GB of free memory"
+    least_of_all = ", the least of all workers" if cluster else ""
+    print(
+        f"microbatch_tokens=auto: {microbatch.tokens:,}, {how}, with sentences of "
+        f"{batches.longest} tokens{least_of_all}.",
+        flush=True,
+    )
+    return microbatch
+
+
+def dry_run(
+    config: RunConfig,
+    output_dir: str | Path,
+    worker_gpu: int | None = None,
+    options: TrainOptions | None = None,
+) -> str:
+    """Returns the estimated memory of a step on one replica; nothing is computed.
+
+    The microbatch is the one that the run in `output_dir` remembers, or the requested one; if it is
+    still to be found, that of a step that is not split. The arguments are those of
+    `experiment.train_run`.
+
+    Raises:
+      UserError: there is no data, or there are no such devices.
+    """
+    options, cluster = options or TrainOptions(), cluster_from_environment()
+    devices = backend.plan_devices(worker_gpu, options.xla, cluster, options.cpu_replicas)
+    generated, hparams = open_generated(config.problem, config.data_dir), config.hparams
+    batches, fixed = _batches(generated, hparams), devices.fixed_shapes
+    given = Microbatch(output_dir, hparams, devices.gpus, devices.replicas, cluster).tokens
+    most = batches.most_padded(devices.replicas, fixed)
+    # Fixed shapes are filled up to the microbatch, however little there is.
+    held = given if given and fixed else min(given or most, most)
+    rows, length = largest_microbatch(held, batches.longest, fixed).source.shape
+    accumulates = devices.accumulates or 0 < given < most
+    memory = step_memory(
+        hparams, generated.tokenizer.vocab_size, rows * length, length, accumulates
+    )
+    lines = [f"{name:<12} {size / 1e6:>9,.0f} MB" for name, size in memory.items()]
+    return (
+        f"Each of {devices.replicas} replica(s) with microbatch_tokens="
+        f"{f'{given:,}' if given else 'auto'}, at most {rows:,} pairs of {length:,} tokens a side "
+        f"at once, compute_dtype={hparams.compute_dtype}, "
+        f"recompute={str(hparams.recompute).lower()}:\n" + "\n".join(lines) + "\n"
+        "At most: weights, optimizer, accumulators, and the larger of gradients and activations "
+        "with logits. The libraries' own memory is not included."
+    )
+
+
+def _batches(generated: Generated, hparams: HParams) -> TokenBatchSampler:
+    lengths = generated.store("train").lengths
+    return TokenBatchSampler(lengths, hparams.batch_tokens, hparams.max_length, seed=0)

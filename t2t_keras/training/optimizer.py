@@ -1,0 +1,209 @@
+"""What a training step computes beside the model, on any Keras backend.
+
+The loss with label smoothing (section 5.4), the learning rate and Adam (section 5.3), clipping, the
+loss scale of float16 and the seeds of dropout.
+"""
+
+import keras
+import numpy as np
+from keras import ops
+
+_PADDING_ID = 0
+
+
+def smoothed_cross_entropy(logits, targets, label_smoothing=0.0):
+    """Cross-entropy against q = (1 - epsilon) · one-hot + epsilon / V over the whole vocabulary.
+
+    Section 5.4, with the smoothing of the paper that it cites (Szegedy et al., 2015). With
+    Z = log Σ exp(logits), it is Z - (1 - epsilon) · logit of the target - epsilon · mean logit, and
+    its gradient softmax(logits) - q: neither needs a one-hot of the vocabulary.
+
+    Args:
+      logits: float32 [..., V].
+      targets: integers [...].
+      label_smoothing: epsilon.
+
+    Returns:
+      Per token, each float32 [...]: the smoothed cross-entropy in nats; and, without gradients, the
+      unsmoothed one (-log p of the target) and whether the target's logit is the largest (1.0 or
+      0.0).
+    """
+    shape, vocab_size = ops.shape(targets), logits.shape[-1]
+    rows = ops.reshape(targets, (-1,))
+    positions = ops.stack([ops.arange(ops.shape(rows)[0], dtype=rows.dtype), rows], axis=-1)
+
+    @ops.custom_gradient
+    def losses(logits):
+        largest, probabilities = ops.max(logits, axis=-1), ops.softmax(logits, axis=-1)
+        # The largest probability is never 0, as that of the target may be.
+        normalizer = largest - ops.log(ops.max(probabilities, axis=-1))
+        target_logits = ops.take_along_axis(logits, rows[:, None], axis=-1)[:, 0]
+        unsmoothed = normalizer - target_logits
+        uniform = normalizer - ops.mean(logits, axis=-1)
+        smoothed = (1 - label_smoothing) * unsmoothed + label_smoothing * uniform
+        correct = ops.cast(target_logits >= largest, "float32")
+
+        def gradient(*upstream):
+            # One argument an output on TensorFlow, a tuple of them on JAX.
+            share = keras.tree.flatten(upstream)[0]
+            smoothing = label_smoothing / vocab_size
+            elsewhere = (probabilities - smoothing) * share[:, None]
+            at_target = share * (ops.exp(-unsmoothed) - smoothing - (1 - label_smoothing))
+            return ops.scatter_update(elsewhere, positions, at_target)
+
+        return (smoothed, unsmoothed, correct), gradient
+
+    per_token = losses(ops.reshape(logits, (-1, vocab_size)))
+    return tuple(ops.reshape(each, shape) for each in per_token)
+
+
+def token_sums(logits, targets, label_smoothing=0.0):
+    """Sums over the target tokens that are not padding.
+
+    Args:
+      logits: float32 [batch, length, V].
+      targets: integers [batch, length]; 0 is padding.
+      label_smoothing: epsilon.
+
+    Returns:
+      {"loss": smoothed cross-entropy, "negative_log_likelihood": unsmoothed, "correct": correctly
+      predicted tokens, "tokens": all tokens}, float32 scalars.
+    """
+    real = ops.cast(ops.not_equal(targets, _PADDING_ID), "float32")
+    smoothed, unsmoothed, correct = smoothed_cross_entropy(logits, targets, label_smoothing)
+    return {
+        "loss": ops.sum(smoothed * real),
+        "negative_log_likelihood": ops.sum(unsmoothed * real),
+        "correct": ops.sum(correct * real),
+        "tokens": ops.sum(real),
+    }
+
+
+@keras.saving.register_keras_serializable(package="t2t_keras")
+class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
+    """lrate = d_model^-0.5 · min(step^-0.5, step · warmup_steps^-1.5) (section 5.3, equation 3).
+
+    Args:
+      d_model: width of the model.
+      warmup_steps: steps of linear increase.
+      multiplier: factor on the whole (1.0 in the paper).
+
+    Call arguments:
+      step: steps done so far, from 0; the formula counts from 1.
+    """
+
+    def __init__(self, d_model, warmup_steps=4000, multiplier=1.0):
+        super().__init__()
+        self.d_model = d_model
+        self.warmup_steps = warmup_steps
+        self.multiplier = multiplier
+
+    def __call__(self, step):
+        """Returns the learning rate, a float32 scalar."""
+        step = ops.cast(step, "float32") + 1.0
+        rate = ops.minimum(step**-0.5, step * self.warmup_steps**-1.5)
+        return self.multiplier * self.d_model**-0.5 * rate
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        return {
+            "d_model": self.d_model,
+            "warmup_steps": self.warmup_steps,
+            "multiplier": self.multiplier,
+        }
+
+
+@keras.saving.register_keras_serializable(package="t2t_keras")
+class Adam(keras.optimizers.Adam):
+    """Adam as Algorithm 1 of Kingma and Ba (2015) defines it.
+
+    Keras adds epsilon to sqrt(v) before the bias of v is corrected, the definition after.
+    """
+
+    def update_step(self, gradient, variable, learning_rate):
+        """Updates one weight and its moments."""
+        step = ops.cast(self.iterations, "float32") + 1.0
+        index = self._get_variable_index(variable)
+        momentum, velocity = self._momentums[index], self._velocities[index]
+        momentum.assign(self.beta_1 * momentum + (1 - self.beta_1) * gradient)
+        velocity.assign(self.beta_2 * velocity + (1 - self.beta_2) * ops.square(gradient))
+        correction = ops.sqrt(1 - self.beta_2**step)
+        rate = learning_rate * correction / (1 - self.beta_1**step)
+        denominator = ops.sqrt(velocity) + self.epsilon * correction
+        variable.assign(variable - rate * momentum / denominator)
+
+    def named_variables(self, weight_names):
+        """Returns {"iterations": variable, "momentum": {weight name: variable}, "velocity": same}.
+
+        `weight_names` has a name for each weight that it was built with.
+        """
+        return {
+            "iterations": self.iterations,
+            "momentum": dict(zip(weight_names, self._momentums, strict=True)),
+            "velocity": dict(zip(weight_names, self._velocities, strict=True)),
+        }
+
+
+def make_schedule(hparams) -> TransformerSchedule:
+    """Returns the learning rate that `HParams` describe."""
+    return TransformerSchedule(hparams.d_model, hparams.warmup_steps, hparams.learning_rate)
+
+
+def make_optimizer(hparams, weights, adam: type[Adam] = Adam) -> Adam:
+    """Returns the optimizer that `HParams` describe, with its moments made.
+
+    Args:
+      hparams: the hyperparameters.
+      weights: the trainable variables of a model.
+      adam: its class.
+    """
+    optimizer = adam(
+        make_schedule(hparams), hparams.adam_beta1, hparams.adam_beta2, hparams.adam_epsilon
+    )
+    optimizer.build(weights)
+    return optimizer
+
+
+def clip_gradients(gradients, norm, clip_norm):
+    """Scales gradients whose global norm exceeds `clip_norm` down to it; 0 = no clipping."""
+    if not clip_norm:
+        return gradients
+    return [gradient * ops.minimum(1.0, clip_norm / norm) for gradient in gradients]
+
+
+INITIAL_LOSS_SCALE = 2.0**15
+# Doubled after so many good steps in a row, halved when a gradient overflows.
+_STEPS_TO_DOUBLE = 2000
+
+
+def adapt_loss_scale(scale, good_steps, finite):
+    """Returns the loss scale and the number of good steps after one more step.
+
+    Args:
+      scale: float32 scalar.
+      good_steps: int32 scalar, steps since the scale changed.
+      finite: boolean scalar, whether the step's gradient was finite.
+    """
+    good_steps = ops.where(finite, good_steps + 1, 0)
+    grown = ops.where(good_steps >= _STEPS_TO_DOUBLE, scale * 2.0, scale)
+    scale = ops.where(finite, grown, ops.maximum(scale / 2.0, 1.0))
+    return scale, good_steps % _STEPS_TO_DOUBLE
+
+
+def dropout_seeds(seed: int, step: int, part: int, generators: int) -> np.ndarray:
+    """Returns the state of each seed generator of a model for one part of one step.
+
+    Masks differ between steps, parts (replicas and microbatches) and layers, and need no state in a
+    checkpoint.
+
+    Args:
+      seed: the run's.
+      step: the optimizer step, from 0.
+      part: number of the part within the step; each microbatch of each replica has its own.
+      generators: number of the model's seed generators.
+
+    Returns:
+      int64 [generators, 2], as Keras's `SeedGenerator` keeps its state.
+    """
+    sequence = np.random.SeedSequence([seed, step, part])
+    return sequence.generate_state(2 * generators).astype(np.int64).reshape(generators, 2)

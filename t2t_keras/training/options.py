@@ -1,0 +1,82 @@
+"""How a run is watched and kept, and how it ended."""
+
+import dataclasses
+import re
+
+from t2t_keras.errors import UserError
+
+SCHEDULES = ("train", "evaluate", "train_and_evaluate")
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainOptions:
+    """How a run is watched and kept; nothing here changes what a step computes.
+
+    Attributes:
+      save_checkpoints_secs: seconds of training between two checkpoints (section 6.1: 10
+        minutes); evaluations do not count.
+      keep_checkpoint_max: number of checkpoints kept.
+      local_eval_frequency: steps between two evaluations on the dev set.
+      eval_steps: most batches of an evaluation; 0 = the whole dev set.
+      eval_bleu: whether the dev set is translated and scored as well.
+      eval_early_stopping_steps: the run ends when the dev loss has not fallen for so many steps;
+        0 = never.
+      schedule: one of `SCHEDULES`.
+      warm_start_from: a run's directory, or a checkpoint, whose weights a new run starts from.
+      xla: whether TensorFlow's forward and backward pass is compiled by XLA for a few fixed
+        shapes; JAX's always is.
+      cpu_replicas: on a CPU, the replicas among which its cores are divided; 1 = all cores work on
+        each product together.
+      profile_steps: "first,last": the steps of the run to trace, counted from 1; "" = none.
+      worker_start_secs: seconds that several workers wait for each other to start.
+      worker_timeout_secs: seconds without a heartbeat after which a worker counts as lost.
+
+    Raises:
+      UserError: `schedule` or `profile_steps` has no such value.
+    """
+
+    save_checkpoints_secs: float = 600
+    keep_checkpoint_max: int = 20
+    local_eval_frequency: int = 1000
+    eval_steps: int = 0
+    eval_bleu: bool = False
+    eval_early_stopping_steps: int = 0
+    schedule: str = "train_and_evaluate"
+    warm_start_from: str = ""
+    xla: bool = False
+    cpu_replicas: int = 1
+    profile_steps: str = ""
+    worker_start_secs: float = 300
+    worker_timeout_secs: float = 60
+
+    def __post_init__(self):
+        if self.schedule not in SCHEDULES:
+            raise UserError(f"--schedule: expected {' or '.join(SCHEDULES)}, got {self.schedule}.")
+        if self.profile_steps and not self.profiled_steps():
+            raise UserError(
+                f"--profile_steps: expected the first and the last step to trace, as 100,110; got "
+                f"'{self.profile_steps}'."
+            )
+
+    def profiled_steps(self) -> range:
+        """Returns the steps to trace, counted from 1."""
+        match = re.fullmatch("([0-9]+),([0-9]+)", self.profile_steps)
+        first, last = map(int, match.groups()) if match else (0, 0)
+        return range(first, last + 1) if first else range(0)
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainResult:
+    """How a run ended.
+
+    Attributes:
+      step: optimizer steps done since the beginning of the run.
+      checkpoint: the newest checkpoint's path prefix.
+      evaluation: the last scalars of the dev set, {} where there was no evaluation.
+      signal: number of the signal that ended the run early, or 0.
+    """
+
+    step: int
+    checkpoint: str
+    evaluation: dict[str, float]
+    signal: int = 0

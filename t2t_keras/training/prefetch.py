@@ -1,0 +1,66 @@
+"""The arrays of every step, prepared ahead of time."""
+
+import collections
+import itertools
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+
+from t2t_keras.data.batches import Batch, TokenBatchSampler, replica_batches
+from t2t_keras.training.backends import base as backend
+from t2t_keras.training.memory.microbatch import Microbatch
+
+# Steps whose arrays are read and padded while earlier ones are computed.
+_STEPS_AHEAD = 4
+
+
+class Prefetcher:
+    """Reads, splits and pads the examples of each step for the replicas of this process.
+
+    Args:
+      store: an `ExampleStore` of the training examples.
+      sampler: which of them a step has.
+      step: computes them.
+      microbatch: how many tokens a replica holds at once, which may change.
+    """
+
+    def __init__(
+        self, store, sampler: TokenBatchSampler, step: backend.Step, microbatch: Microbatch
+    ):
+        self._store, self._sampler = store, sampler
+        self._step, self._microbatch = step, microbatch
+        # A single one, since the sampler keeps the plan of one epoch.
+        self._thread = ThreadPoolExecutor(1)
+
+    def at(self, number: int) -> list[list[Batch]]:
+        """Returns, for each microbatch of a step, for each replica, its examples."""
+        return self._submit(number)[-1].result()
+
+    def ahead(
+        self, numbers: range, waiting: Callable[[], AbstractContextManager]
+    ) -> Iterator[tuple[int, list[list[Batch]]]]:
+        """Yields steps with their arrays, which a thread prepares while earlier ones are computed.
+
+        Args:
+          numbers: of the steps.
+          waiting: returns a context for the time in which there are no arrays yet.
+        """
+        with self._thread:
+            left = iter(numbers)
+            submitted = collections.deque(map(self._submit, itertools.islice(left, _STEPS_AHEAD)))
+            while submitted:
+                number, tokens, arrays = submitted.popleft()
+                submitted.extend(map(self._submit, itertools.islice(left, 1)))
+                with waiting():
+                    # It may have been halved since.
+                    same = tokens == self._microbatch.tokens
+                    parts = arrays.result() if same else self.at(number)
+                yield number, parts
+
+    def _submit(self, number: int) -> tuple[int, int, Future]:
+        tokens = self._microbatch.tokens
+        return number, tokens, self._thread.submit(self._read, number, tokens)
+
+    def _read(self, number: int, tokens: int) -> list[list[Batch]]:
+        examples = self._sampler.at(number)
+        return list(replica_batches(self._store, examples, tokens, self._step))

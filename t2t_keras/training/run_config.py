@@ -1,0 +1,208 @@
+"""What a run is, kept in its output directory, so that no flag need be repeated."""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from t2t_keras import registry
+from t2t_keras.data.dataset import Generated
+from t2t_keras.data.problem import Problem
+from t2t_keras.environment import installed_versions
+from t2t_keras.errors import UserError
+from t2t_keras.hyperparameters import HParams, override_hparams
+from t2t_keras.io.atomic import make_parent, write_atomically
+from t2t_keras.io.state import differences, read_json, write_json
+from t2t_keras.settings import parse_assignments
+from t2t_keras.text.tokenizer import Tokenizer
+
+_FILE = "run.json"
+_VOCABULARY = "vocab.model"
+# How long to train and how a step is split over memory do not change what a step computes.
+MAY_CHANGE = ("train_steps", "microbatch_tokens", "recompute")
+
+
+@dataclasses.dataclass(frozen=True)
+class RunConfig:
+    """What a run is: it decides what every step computes.
+
+    Attributes:
+      problem: with its settings.
+      hparams: resolved; they remember the name of their set.
+      model: registered name.
+      random_seed: of weights, dropout and order.
+      data_dir: where the data stands; only a convenience for commands that read it again.
+      data: checksum of the training data; "" until `with_data`.
+      tokenizer: the vocabulary; None until `with_data`.
+      averaged: number of checkpoints whose mean those of the run are; 1 = as training left them,
+        None = unknown, as of a run older than this field.
+    """
+
+    problem: Problem
+    hparams: HParams
+    model: str = "transformer"
+    random_seed: int = 1
+    data_dir: str = ""
+    data: str = ""
+    tokenizer: Tokenizer | None = None
+    averaged: int | None = 1
+
+    def __post_init__(self):
+        # Here the vocabulary meets the problem, whoever scores or postprocesses with it later.
+        if self.tokenizer:
+            object.__setattr__(self, "problem", self.problem.with_vocabulary(self.tokenizer))
+
+    @property
+    def hparams_set(self) -> str:
+        """Registered name of the set that the hyperparameters started from."""
+        return self.hparams.set_name
+
+    def with_data(self, generated: Generated) -> "RunConfig":
+        """Returns the run on this data, with the vocabulary and the settings decided there."""
+        files = sorted(generated.manifest["files"].items())
+        train_files = {name: file["sha256"] for name, file in files if name.startswith("train")}
+        return dataclasses.replace(
+            self,
+            problem=generated.problem,
+            data_dir=str(Path(self.data_dir).resolve()),
+            data=hashlib.sha256(json.dumps(train_files).encode("utf-8")).hexdigest(),
+            tokenizer=generated.tokenizer,
+        )
+
+    def make_model(self, weights_dtype: str = "float32"):
+        """Returns the model that the run trains, with fresh weights in `weights_dtype`."""
+        return registry.model(self.model).from_hparams(
+            self.hparams, self.tokenizer.vocab_size, weights_dtype
+        )
+
+    def save(self, output_dir: str | Path) -> None:
+        """Writes run.json and the vocabulary, each atomically."""
+        vocabulary = Path(output_dir) / _VOCABULARY
+        make_parent(vocabulary)
+        write_atomically(vocabulary, self.tokenizer.model_bytes)
+        content = {
+            "problem": self.problem.name,
+            "problem_config": self.problem.config(),
+            "model": self.model,
+            "hparams_set": self.hparams_set,
+            "hparams": self.hparams.config(),
+            "random_seed": self.random_seed,
+            "data_dir": self.data_dir,
+            "data": self.data,
+            "averaged": self.averaged,
+            "vocabulary": {
+                "file": _VOCABULARY,
+                "size": self.tokenizer.vocab_size,
+                "sha256": self.tokenizer.checksum,
+            },
+            "versions": installed_versions(),
+        }
+        write_json(Path(output_dir) / _FILE, content)
+
+    @staticmethod
+    def exists(output_dir: str | Path) -> bool:
+        """Returns whether a run has been started in the directory."""
+        return (Path(output_dir) / _FILE).exists()
+
+    @classmethod
+    def load(cls, output_dir: str | Path) -> "RunConfig":
+        """Reads the run in a directory.
+
+        Raises:
+          UserError: there is none, it cannot be read, or the vocabulary beside it is another one.
+        """
+        path = Path(output_dir) / _FILE
+        if not path.exists():
+            raise UserError(
+                f"There is no run in --output_dir={output_dir}: no {_FILE}. Train first: "
+                f"t2t-trainer."
+            )
+        advice = "Restore it, or give a new --output_dir."
+        content = read_json(path, advice)
+        try:
+            tokenizer = Tokenizer.load(path.parent / content["vocabulary"]["file"])
+            if tokenizer.checksum != content["vocabulary"]["sha256"]:
+                raise UserError(
+                    f"{path.parent / _VOCABULARY} is not the vocabulary of the run. Restore that."
+                )
+            return cls(
+                problem=registry.problem(content["problem"], content["problem_config"]),
+                hparams=HParams(**content["hparams"], set_name=content["hparams_set"]),
+                model=content["model"],
+                random_seed=content["random_seed"],
+                data_dir=content["data_dir"],
+                data=content["data"],
+                tokenizer=tokenizer,
+                averaged=content.get("averaged"),
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise UserError(f"Cannot read {path} ({error!r}). {advice}") from error
+
+    def compared(self) -> dict[str, Any]:
+        """Returns, by name, what must not change for the steps to stay the same."""
+        config = self.problem.config(of_test_set=False)
+        hparams = self.hparams.config()
+        return {
+            "problem": self.problem.name,
+            **{f"problem_config {name}": value for name, value in config.items()},
+            "model": self.model,
+            **{name: value for name, value in hparams.items() if name not in MAY_CHANGE},
+            "random_seed": self.random_seed,
+            "vocabulary": self.tokenizer.checksum[:12],
+            "training data": self.data[:12],
+        }
+
+    def check_unchanged(self, requested: "RunConfig", output_dir: str | Path) -> None:
+        """Checks that what is requested computes the same steps as this run.
+
+        Raises:
+          UserError: it does not; each difference is named.
+        """
+        different = differences(self.compared(), requested.compared())
+        if different:
+            lines = "\n  ".join(different)
+            raise UserError(
+                f"--output_dir={output_dir} contains a run with different settings:\n  {lines}\n"
+                f"Leave these flags out to use that run, or start another one from its weights in "
+                f"a new --output_dir with --warm_start_from={output_dir}."
+            )
+
+
+def merge_flags(
+    recorded: RunConfig | None, given: Mapping[str, Any], output_dir: str | Path
+) -> RunConfig:
+    """Returns the requested run: the flags that were given, over what is recorded.
+
+    Args:
+      recorded: the run in `output_dir`, if there is one.
+      given: by flag, of problem, problem_config, model, hparams_set, hparams, random_seed, data_dir
+        and train_steps those that were given.
+      output_dir: the run's directory.
+
+    Raises:
+      UserError: a flag is missing that nothing is recorded for, or has no such value.
+    """
+    given = {name: value for name, value in given.items() if value not in (None, "")}
+    needed = ("problem", "hparams_set", "data_dir")
+    missing = [f"--{name}" for name in needed if name not in given]
+    if missing and not recorded:
+        raise UserError(
+            f"There is no run in {output_dir}: please give {' and '.join(missing)}. "
+            f"--registry_help lists problems and hyperparameter sets."
+        )
+    name, config = given.get("problem"), given.get("problem_config", "")
+    if recorded and name in (None, recorded.problem.name):
+        name = recorded.problem.name
+        config = {**recorded.problem.config(), **parse_assignments(config)}
+    hparams_set, changes = given.get("hparams_set"), given.get("hparams", "")
+    if recorded and hparams_set in (None, recorded.hparams_set):
+        hparams = override_hparams(recorded.hparams, changes)
+    else:
+        hparams = registry.hparams(hparams_set, changes)
+    if "train_steps" in given:
+        hparams = override_hparams(hparams, {"train_steps": given["train_steps"]})
+    fields = {key: given[key] for key in ("model", "random_seed", "data_dir") if key in given}
+    fields |= {"problem": registry.problem(name, config), "hparams": hparams}
+    return dataclasses.replace(recorded, **fields) if recorded else RunConfig(**fields)

@@ -1,1 +1,0 @@
-"""Constituency trees: reading treebanks, trees as sequences of symbols, and back."""

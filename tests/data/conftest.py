@@ -1,0 +1,87 @@
+"""Parallel text of numbered sentences, and what generated data contains."""
+
+import resource
+
+import pytest
+
+from t2t_keras import registry
+
+SIZES = {"train": 230, "dev": 25, "test": 12}
+WORDS = {"en": ("the", "house", "stands", "near"), "de": ("das", "Haus", "steht", "bei")}
+
+
+def _sentence(language, split, number):
+    words = WORDS[language]
+    return " ".join([*words, split, str(number * number), words[number % 4]])
+
+
+@pytest.fixture(scope="session")
+def sentence():
+    """sentence(language, split, number): a line of the text in `tmp_dir`."""
+    return _sentence
+
+
+@pytest.fixture
+def tmp_dir(tmp_path):
+    """Directory of train, dev and test files of 230, 25 and 12 pairs."""
+    folder = tmp_path / "text"
+    folder.mkdir()
+    for split, size in SIZES.items():
+        for language in WORDS:
+            lines = (_sentence(language, split, number) for number in range(size))
+            (folder / f"{split}.{language}").write_text("".join(f"{line}\n" for line in lines))
+    return folder
+
+
+@pytest.fixture
+def change(tmp_dir):
+    """change(name, lines): replaces lines, bytes by number from 0, of a file in `tmp_dir`."""
+
+    def change(name, lines):
+        content = (tmp_dir / name).read_bytes().split(b"\n")
+        for number, line in lines.items():
+            content[number] = line
+        (tmp_dir / name).write_bytes(b"\n".join(content))
+
+    return change
+
+
+@pytest.fixture
+def problem():
+    """The problem of the text in `tmp_dir`."""
+    return registry.problem("parallel_text", "source_language=en,target_language=de,vocab_size=330")
+
+
+@pytest.fixture(scope="session")
+def contents():
+    """contents(directory): the content of each file by name, but for the lock."""
+
+    def read(directory):
+        paths = (path for path in directory.iterdir() if path.name != ".lock")
+        return {path.name: path.read_bytes() for path in paths}
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def pairs_of():
+    """pairs_of(generated, split): the text of the encoded examples."""
+
+    def read(generated, split):
+        store, decode = generated.store(split), generated.tokenizer.decode
+        sides = (decode(store.padded(range(len(store)), side)) for side in ("source", "target"))
+        return list(zip(*sides, strict=True))
+
+    return read
+
+
+@pytest.fixture
+def limit_file_size():
+    """limit_file_size(bytes): makes writing larger files fail, as a full disk would; None: not."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def limit(size):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft if size is None else size, hard))
+
+    yield limit
+    limit(None)

@@ -1,0 +1,178 @@
+"""Whatever ends t2t-datagen early, no set that looks complete is left, and the next run goes on."""
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from t2t_keras.data.dataset import open_generated
+from t2t_keras.data.generate import generate
+from t2t_keras.errors import UserError
+from t2t_keras.text.tokenizer import Tokenizer
+
+LIMIT = 200_000
+LONG = b"x y " * 60_000
+
+
+@pytest.fixture
+def interrupt(problem, tmp_dir, tmp_path, change, limit_file_size):
+    """interrupt(shard): stops in the midst of a training shard of 50 pairs, for want of room."""
+
+    def interrupt(shard):
+        change("train.en", {50 * shard + 7: LONG})
+        limit_file_size(LIMIT)
+        with pytest.raises(
+            UserError, match=rf"train-0000{shard}\.tokens\.npy cannot be written: File too large"
+        ):
+            generate(problem, tmp_path, tmp_dir, chunk_pairs=50)
+        limit_file_size(None)
+        with pytest.raises(UserError, match="incomplete"):
+            open_generated(problem, tmp_path)
+
+    return interrupt
+
+
+@pytest.fixture
+def problem(problem):
+    return dataclasses.replace(problem, max_pair_length=1_000_000)
+
+
+def identities(directory):
+    """A file that was written again is another one, or has another time."""
+    files = ((path.name, path.stat()) for path in directory.glob("train-*.npy"))
+    return {name: (status.st_ino, status.st_mtime_ns) for name, status in files}
+
+
+def shards_kept(before, after):
+    return sorted({name[:11] for name, identity in before.items() if after.get(name) == identity})
+
+
+@pytest.mark.parametrize("shard", [0, 3])
+def test_finished_shards_are_kept(
+    problem, tmp_dir, tmp_path, interrupt, shard, contents, monkeypatch
+):
+    interrupt(shard)
+    directory = tmp_path / "parallel_text"
+    before = identities(directory)
+    with monkeypatch.context() as patch:
+        patch.setattr(Tokenizer, "train", None)  # It is not learned again.
+        generate(problem, tmp_path, tmp_dir, chunk_pairs=50)
+    kept = shards_kept(before, identities(directory))
+    assert kept == [f"train-{number:05d}" for number in range(shard)]
+    generate(problem, tmp_path / "whole", tmp_dir, chunk_pairs=50)
+    assert contents(directory) == contents(tmp_path / "whole" / "parallel_text")
+    # A complete set is made anew.
+    before = identities(directory)
+    generate(problem, tmp_path, tmp_dir, chunk_pairs=50)
+    assert shards_kept(before, identities(directory)) == []
+
+
+@pytest.mark.parametrize("damage", ["train-00001.tokens.npy", "train-00001.json"])
+def test_a_damaged_shard_is_made_again(problem, tmp_dir, tmp_path, interrupt, damage, contents):
+    interrupt(3)
+    directory = tmp_path / "parallel_text"
+    path = directory / damage
+    path.write_bytes(path.read_bytes()[:-1] + b"\xff")
+    before = identities(directory)
+    generate(problem, tmp_path, tmp_dir, chunk_pairs=50)
+    assert shards_kept(before, identities(directory)) == ["train-00000", "train-00002"]
+    generate(problem, tmp_path / "whole", tmp_dir, chunk_pairs=50)
+    assert contents(directory) == contents(tmp_path / "whole" / "parallel_text")
+
+
+@pytest.mark.parametrize("different", ["text", "settings", "chunk_pairs", "vocabulary"])
+def test_shards_made_from_something_else_are_not_kept(
+    problem, tmp_dir, tmp_path, interrupt, different
+):
+    interrupt(3)
+    chunk_pairs = 50
+    if different == "text":
+        os.utime(tmp_dir / "train.en", (1, 1))
+    elif different == "settings":
+        problem = dataclasses.replace(problem, vocab_lines=1_000_000)
+    elif different == "chunk_pairs":
+        chunk_pairs = 49
+    else:
+        other = tmp_path / "other.model"
+        other.write_bytes(Tokenizer.train(["other words", "das Haus"] * 9, 275).model_bytes)
+        problem = dataclasses.replace(problem, vocab_file=str(other))
+    before = identities(tmp_path / "parallel_text")
+    generate(problem, tmp_path, tmp_dir, chunk_pairs=chunk_pairs)
+    assert shards_kept(before, identities(tmp_path / "parallel_text")) == []
+
+
+def test_nothing_but_own_files_is_removed(problem, tmp_dir, tmp_path, contents):
+    directory = tmp_path / "parallel_text"
+    directory.mkdir()
+    mine = {"notes.txt", "train.source.old.txt", "my.source.txt", "train-1.tokens"}
+    stale = {
+        "train-00099.tokens.npy",
+        "train-00099.json",
+        "vocab.model.0123abcd.partial",
+        "test.target.txt",
+        "manifest.json",
+    }
+    for name in mine | stale:
+        (directory / name).write_text("old")
+    generate(problem, tmp_path, tmp_dir)
+    present = contents(directory)
+    assert all(present.get(name) == b"old" for name in mine)
+    assert all(present.get(name) != b"old" for name in stale)
+
+
+def test_the_manifest_goes_before_anything_else(problem, tmp_dir, tmp_path):
+    generate(problem, tmp_path, tmp_dir)
+    # Cannot be removed as a file can, so that clearing stops at it.
+    (tmp_path / "parallel_text" / "train-00009.tokens.npy").mkdir()
+    with pytest.raises(UserError, match=r"train-00009\.tokens\.npy cannot be removed"):
+        generate(problem, tmp_path, tmp_dir)
+    with pytest.raises(UserError, match="incomplete"):
+        open_generated(problem, tmp_path)
+
+
+PROGRAM = """
+import dataclasses, multiprocessing, os, signal, sys
+from t2t_keras import registry
+from t2t_keras.data.chunks import FileChunk, split_chunks
+from t2t_keras.data.generate import generate
+from t2t_keras.problems.parallel_text import ParallelText
+
+class Killing(FileChunk):
+    def pairs(self, skip=0, every=1):
+        if multiprocessing.parent_process():
+            os.kill(os.getppid(), signal.SIGKILL)
+        return super().pairs(skip, every)
+
+class KilledText(ParallelText):
+    def chunks(self, tmp_dir, chunk_pairs):
+        plain = dataclasses.replace(registry.problem("parallel_text"), **self.config())
+        splits = split_chunks(plain, tmp_dir, chunk_pairs)
+        splits["train"][20] = Killing(**vars(splits["train"][20]))
+        return splits
+
+if __name__ == "__main__":
+    config = "source_language=en,target_language=de,vocab_size=330"
+    problem = registry.problem("parallel_text", config)
+    killed = KilledText(name="parallel_text", **problem.config())
+    generate(killed, *sys.argv[1:], num_workers=2, chunk_pairs=5)
+"""
+
+
+def test_a_killed_process(problem, tmp_dir, tmp_path, contents):
+    problem = dataclasses.replace(problem, max_pair_length=512)
+    (tmp_path / "program.py").write_text(PROGRAM)
+    command = [sys.executable, tmp_path / "program.py", tmp_path, tmp_dir]
+    # It ends when nobody has its standard error any more: the workers have ended too.
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    directory = tmp_path / "parallel_text"
+    with pytest.raises(UserError, match="incomplete"):
+        open_generated(problem, tmp_path)
+    before = identities(directory)
+    generate(problem, tmp_path, tmp_dir, num_workers=2, chunk_pairs=5)
+    assert 18 <= len(shards_kept(before, identities(directory))) <= 22
+    generate(problem, tmp_path / "whole", tmp_dir, chunk_pairs=5)
+    assert contents(directory) == contents(tmp_path / "whole" / "parallel_text")

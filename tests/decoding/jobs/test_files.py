@@ -1,0 +1,383 @@
+"""Jobs over files and streams, with a translator that repeats its lines."""
+
+import io
+import os
+import sys
+import threading
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from t2t_keras.data.problem import Problem
+from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.jobs.files import first_hypotheses, score_file, translate_file
+from t2t_keras.decoding.translation import Hypothesis, PairScore, Translation
+from t2t_keras.errors import UserError
+from t2t_keras.io.progress import LineProgress
+
+MADE_BY = {"checkpoint": "model.ckpt-1"}
+
+
+class Repeats:
+    """Translates each line to its prefix and itself; "|" is a line break.
+
+    A line that is "stop" interrupts the job.
+    """
+
+    forbidden = ()
+    scorer = types.SimpleNamespace(check_one_model=lambda: None)
+
+    def __init__(self, problem=None, **config):
+        self.config = DecodeConfig(lines_at_once=2, **config)
+        self.problem = problem or Problem()
+        self.translated = 0
+
+    def translate_stream(self, lines, prefixes, first_number, progress):
+        for number, (line, prefix) in enumerate(zip(lines, prefixes, strict=True), first_number):
+            if line == "stop":
+                raise KeyboardInterrupt
+            self.translated += 1
+            text = prefix + line.replace("|", "\n")
+            hypotheses = (Hypothesis(text, -0.5), Hypothesis(f"{number}", -1.25))
+            postprocessed = self.problem.postprocess(line, text)
+            cut = 3 if line == "long" else 0
+            yield Translation(text, -0.5, hypotheses, cut=cut, postprocessed=postprocessed)
+        progress(len(lines))
+
+    def align(self, lines, translations):
+        return [[(number, 0)] for number, _ in enumerate(lines)]
+
+    def score(self, sources, targets, names):
+        return [PairScore(-float(len(target)), -np.ones(len(target))) for target in targets]
+
+
+class Trees(Problem):
+    """A problem whose outputs are postprocessed into a file of their own."""
+
+    postprocessed_suffix = "trees"
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.fixture
+def interrupted(write, tmp_path):
+    """Source and output of a job that was interrupted after the lines "a" and "b"."""
+    source, output = write("in.txt", "a\nb\nstop\n"), tmp_path / "out.txt"
+    with pytest.raises(KeyboardInterrupt):
+        translate_file(Repeats(), source, output, MADE_BY)
+    source.write_text("a\nb\nc\n")
+    return source, output
+
+
+@pytest.fixture
+def run(write, tmp_path):
+    """run(text, translator, **options): translates text; returns that of out.txt."""
+
+    def run(text, translator=None, **options):
+        source, output = write("in.txt", text), tmp_path / "out.txt"
+        translate_file(translator or Repeats(), source, output, MADE_BY, **options)
+        return output.read_bytes().decode("utf-8")
+
+    return run
+
+
+def test_lines_stay_lines(run, tmp_path, capsys):
+    assert run("a|b\n\nc\u2028d\nlong\ne\tf\n") == "a b\n\nc\u2028d\nlong\ne f\n"
+    assert names(tmp_path) == ["in.txt", "out.txt"]
+    printed = capsys.readouterr().out
+    assert "5 lines, 1 of them blank" in printed
+    assert "max_input_length=512 tokens; 3 tokens" in printed
+    assert "2 translations had line breaks" in printed
+    assert run("") == ""
+
+
+def test_all_hypotheses_and_scores(run, tmp_path):
+    config = dict(return_beams=True, beam_size=2)
+    assert run("a\nb\n", Repeats(**config)) == "a\t0\nb\t1\n"
+    translator = Repeats(**config, write_beam_scores=True)
+    assert run("a\nb\n", translator) == "a\t-0.5000\t0\t-1.2500\nb\t-0.5000\t1\t-1.2500\n"
+    assert first_hypotheses(tmp_path / "out.txt", translator.config) == ["a", "b"]
+
+
+def test_all_outputs_of_a_line(write, tmp_path):
+    class Shouted(Trees):
+        def postprocess(self, source, output):
+            return f"{source}{output.upper()}"
+
+        def postprocess_references(self, sources, references):
+            return [f"{source}-{right}" for source, right in zip(sources, references, strict=True)]
+
+    source, output = write("in.txt", "a\nb\nc\n"), tmp_path / "out.txt"
+    more = dict(alignments=tmp_path / "al.txt", references=write("right", "x\ny\nz\n"))
+    translate_file(Repeats(Shouted()), source, output, MADE_BY, **more)
+    assert output.read_text() == "a\nb\nc\n"
+    assert (tmp_path / "out.txt.trees").read_text() == "aA\nbB\ncC\n"
+    assert (tmp_path / "out.txt.reference.trees").read_text() == "a-x\nb-y\nc-z\n"
+    assert (tmp_path / "al.txt").read_text() == "0-0\n1-0\n0-0\n"
+    assert len(names(tmp_path)) == 6
+
+
+def test_prefixes(run, write, tmp_path, pipe):
+    prefixes, output = write("p.txt", "x \n\ny\n"), tmp_path / "out.txt"
+    assert run("a\nb\nc\n", prefixes=prefixes) == "x a\nb\nyc\n"
+    for count in (2, 4):
+        with pytest.raises(UserError, match=f"p.txt has 3 lines, .*in.txt has {count}"):
+            run("a\n" * count, prefixes=prefixes)
+    assert output.read_text() == "x a\nb\nyc\n", "the old file stays"
+    with pytest.raises(UserError, match="regular file, got -"):
+        run("a\n", prefixes="-")
+    pipe(b"a\n")
+    translate_file(Repeats(), "-", output, MADE_BY, prefixes)
+    assert output.read_text() == "x a\n"
+    pipe(b"a\n" * 4)
+    with pytest.raises(UserError, match=r"p.txt has 3 lines, - has at least 4"):
+        translate_file(Repeats(), "-", tmp_path / "other.txt", MADE_BY, prefixes)
+
+
+def test_an_interrupted_job_is_continued(write, tmp_path, capsys):
+    output, prefixes = tmp_path / "out.txt", write("p.txt", "1\n2\n3\n4\n5\n")
+    lines = ["a", "long", "", "d", "e"]
+    source = write("in.txt", "\n".join([*lines[:3], "stop", "e"]) + "\n")
+    with pytest.raises(KeyboardInterrupt):
+        translate_file(Repeats(), source, output, MADE_BY, prefixes)
+    assert not output.exists()
+    # What was written, but not recorded before the interruption, does not count.
+    with (tmp_path / "out.txt.partial").open("a") as partial:
+        partial.write("half a li")
+    source.write_text("\n".join(lines) + "\n")
+    translator = Repeats()
+    translate_file(translator, source, output, MADE_BY, prefixes)
+    assert output.read_text() == "1a\n2long\n3\n4d\n5e\n"
+    assert translator.translated == 3
+    printed = capsys.readouterr()
+    assert "2 lines were done before" in printed.err
+    assert "5 lines, 1 of them blank" in printed.out
+    assert "1 lines had more" in printed.out
+    assert names(tmp_path) == ["in.txt", "out.txt", "p.txt"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (dict(source="b\na\nc\n"), "source has changed"),
+        (dict(source="a\n"), "source has changed"),
+        (dict(provenance={"checkpoint": "2"}), "recorded model.ckpt-1, requested 2"),
+        (dict(config={"alpha": 1.0}), "alpha: recorded 0.6, requested 1.0"),
+        (dict(alignments="b.txt"), "alignments: .* requested b.txt"),
+        (dict(prefixes="x\n"), "prefixes: .*, requested [0-9a-f]{64}"),
+        (dict(record="{"), "out.txt.progress.json"),
+        (dict(record="{}"), "out.txt.progress.json"),
+    ],
+)
+def test_a_job_with_other_settings_is_refused(interrupted, write, tmp_path, change, message):
+    source, output = interrupted
+    if "source" in change:
+        source.write_text(change["source"])
+    more = {name: tmp_path / change[name] for name in ("alignments",) if name in change}
+    if "prefixes" in change:
+        more["prefixes"] = write("p.txt", change["prefixes"] * 3)
+    if "record" in change:
+        (tmp_path / "out.txt.progress.json").write_text(change["record"])
+    translator, provenance = Repeats(**change.get("config", {})), change.get("provenance", MADE_BY)
+    before = names(tmp_path)
+    with pytest.raises(UserError, match=message):
+        translate_file(translator, source, output, provenance, **more)
+    assert names(tmp_path) == before
+
+
+@pytest.mark.parametrize("lost", ["out.txt.partial", "out.txt.progress.json", "a line"])
+def test_a_job_begins_anew_where_its_files_are_gone(interrupted, run, tmp_path, lost):
+    if lost == "a line":
+        (tmp_path / "out.txt.partial").write_text("a\n")
+    else:
+        (tmp_path / lost).unlink()
+    assert run("b\na\nc\n") == "b\na\nc\n"
+    assert names(tmp_path) == ["in.txt", "out.txt"]
+
+
+def test_two_jobs_do_not_write_to_one_output(write, tmp_path):
+    source, output = write("in.txt", "a\nb\nc\n"), tmp_path / "out.txt"
+
+    class StartsAnother(Repeats):
+        def translate_stream(self, *arguments):
+            with pytest.raises(UserError, match=r"out\.txt\.partial is in use"):
+                translate_file(Repeats(), source, output, MADE_BY)
+            return super().translate_stream(*arguments)
+
+    translate_file(StartsAnother(), source, output, MADE_BY)
+    assert output.read_text() == "a\nb\nc\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "named"),
+    [
+        (dict(output="hard"), "hard"),
+        (dict(output="p.txt", prefixes="p.txt"), "p.txt"),
+        (dict(output="r.txt", reads="r.txt"), "r.txt"),
+        (dict(output="out", alignments="in.txt"), "in.txt"),
+        (dict(output="out", alignments="out.partial"), "out.partial"),
+        (dict(output="out", alignments="out.progress.json"), "out.progress.json"),
+        (dict(output="out", references="out.reference.trees"), "reference.trees"),
+        (dict(source="/dev/null", output="out", references="r.txt"), "/dev/null"),
+        (dict(source="out.partial", output="out"), "out.partial"),
+        (dict(output="out", alignments="/dev/null"), "/dev/null"),
+        (dict(source="nowhere", output="out"), "nowhere"),
+    ],
+)
+def test_no_file_is_written_over_another(write, tmp_path, files, named):
+    for name in ("in.txt", "p.txt", "r.txt", "out.partial", "out.reference.trees"):
+        write(name, "a\n")
+    (tmp_path / "hard").hardlink_to(tmp_path / "in.txt")
+    (tmp_path / "folder").mkdir()
+    paths = {name: tmp_path / path for name, path in {"source": "in.txt", **files}.items()}
+    paths["reads"] = [paths["reads"]] if "reads" in paths else []
+    translator, before = Repeats(Trees()), names(tmp_path)
+    with pytest.raises(UserError, match=named):
+        translate_file(translator, **paths, provenance=MADE_BY)
+    assert (translator.translated, names(tmp_path)) == (0, before)
+
+
+def test_a_link_stays_one(write, tmp_path):
+    (tmp_path / "link").symlink_to("out.txt")
+    translate_file(Repeats(), write("in.txt", "a\n"), tmp_path / "link", MADE_BY)
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "out.txt").read_text() == "a\n"
+
+
+def test_an_error_keeps_what_is_done(run, tmp_path):
+    source, output = tmp_path / "in.txt", tmp_path / "out.txt"
+    output.write_text("old\n")
+    source.write_bytes(b"a\nb\nc\n\xe4\n")
+    with pytest.raises(UserError, match=r"in.txt:4 .*0xe4"):
+        translate_file(Repeats(), source, output, MADE_BY)
+    assert output.read_text() == "old\n"
+    translator = Repeats()
+    assert run("a\nb\nc\nd\n", translator) == "a\nb\nc\nd\n"
+    assert translator.translated == 2
+
+
+def test_a_full_disk_keeps_what_is_done(run, monkeypatch):
+    calls = []
+
+    def full(descriptor):
+        calls.append(descriptor)
+        if len(calls) > 2:
+            raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.fsync", full)
+        with pytest.raises(UserError, match=r"No space left on device.* first 2 lines"):
+            run("a\nb\nc\n")
+    translator = Repeats()
+    assert run("a\nb\nc\n", translator) == "a\nb\nc\n"
+    assert translator.translated == 1
+
+
+@pytest.fixture
+def pipe(monkeypatch):
+    """pipe(bytes): what standard output gets; standard input gives the bytes."""
+
+    def pipe(given):
+        streams = [types.SimpleNamespace(buffer=io.BytesIO(each)) for each in (given, b"")]
+        streams[1].flush = streams[1].write = lambda *_: None
+        monkeypatch.setattr(sys, "stdin", streams[0])
+        monkeypatch.setattr(sys, "stdout", streams[1])
+        return streams[1].buffer
+
+    return pipe
+
+
+def test_from_standard_input_to_standard_output(pipe, capsys):
+    # As in a file, a byte order mark is no part of the text.
+    written = pipe("\ufeffa\r\n\nä".encode())
+    translate_file(Repeats(), "-", "-", MADE_BY)
+    assert written.getvalue().decode("utf-8") == "a\n\nä\n"
+    assert "3 lines, 1 of them blank" in capsys.readouterr().err
+
+
+def test_devices_and_pipes_by_their_names(write, tmp_path):
+    source = write("in.txt", "a\nb\nc\n")
+    reading, writing = os.pipe()
+    translate_file(Repeats(Trees()), source, f"/dev/fd/{writing}", MADE_BY)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as file:
+        assert file.read() == b"a\nb\nc\n"
+    translate_file(Repeats(), source, "/dev/null", MADE_BY)
+    assert Path("/dev/null").is_char_device()
+    with pytest.raises(UserError, match=r"/dev/full: No space left"):
+        translate_file(Repeats(), source, "/dev/full", MADE_BY)
+    assert names(tmp_path) == ["in.txt"]
+
+
+def test_a_named_pipe_is_read_again_to_continue(tmp_path, capsys):
+    pipe, output = tmp_path / "pipe", tmp_path / "out.txt"
+    os.mkfifo(pipe)
+
+    def translate(text):
+        writer = threading.Thread(target=pipe.write_text, args=[text], daemon=True)
+        writer.start()
+        try:
+            translate_file(Repeats(), pipe, output, MADE_BY)
+        finally:
+            writer.join(timeout=10)
+
+    with pytest.raises(KeyboardInterrupt):
+        translate("a\nb\nstop\n")
+    with pytest.raises(UserError, match="source has changed"):
+        translate("b\nc\n")
+    translate("a\nb\nc\n")
+    assert output.read_text() == "a\nb\nc\n"
+    assert "2 lines were done before" in capsys.readouterr().err
+
+
+def test_standard_output_that_nobody_reads(write, monkeypatch):
+    """As after `| head -1`: one message, and Python finds nothing to write at its end."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as closed:
+        monkeypatch.setattr(sys, "stdout", closed)
+        with pytest.raises(UserError, match=r"standard output: Broken pipe"):
+            translate_file(Repeats(), write("in.txt", "a\n"), "-", MADE_BY)
+        closed.flush()
+
+
+def test_scores(write, tmp_path, capsys):
+    pairs, output = write("pairs.tsv", "a\tbb\nc\tdddd\nno tab\n"), tmp_path / "scores"
+    with pytest.raises(UserError, match=r"pairs.tsv:3: expected .* got 0 tabs"):
+        score_file(Repeats(), pairs, output, MADE_BY)
+    with pytest.raises(UserError, match="weights_dtype: recorded float32, requested bfloat16"):
+        score_file(Repeats(weights_dtype="bfloat16"), pairs, output, MADE_BY)
+    write("pairs.tsv", "a\tbb\nc\tdddd\n\te\n")
+    # A pair may be too long; earlier scores are as good with more room.
+    score_file(Repeats(max_input_length=1024), pairs, output, MADE_BY)
+    assert output.read_text().splitlines() == [
+        "-2.0000\t2\t2.718\t-1.0000 -1.0000",
+        "-4.0000\t4\t2.718\t-1.0000 -1.0000 -1.0000 -1.0000",
+        "-1.0000\t1\t2.718\t-1.0000",
+    ]
+    printed = capsys.readouterr()
+    assert "2 lines were done before" in printed.err
+    assert "3 pairs, 7 tokens, log-probability per token -1.0000, perplexity 2.718" in printed.out
+
+
+@pytest.mark.parametrize(
+    ("total", "expected"),
+    [
+        # 870 lines at 30 in 61 s, 850 at 50 in 122 s.
+        (1000, ["130 of 1,000", "29:29", "150 of 1,000", "34:34"]),
+        (None, ["130 lines", "0.5", "150 lines", "0.4"]),
+    ],
+)
+def test_progress_in_a_log_is_a_line_a_minute(capsys, total, expected):
+    times = iter([0.0, 30.0, 59.0, 61.0, 100.0, 122.0, 123.0])
+    with LineProgress(total, 100, clock=times.__next__) as progress:
+        for _ in range(5):
+            progress.add(10)
+        progress.set(200)
+    first, second = capsys.readouterr().err.splitlines()
+    for line, parts in ((first, expected[:2]), (second, expected[2:])):
+        assert all(part in line for part in parts)

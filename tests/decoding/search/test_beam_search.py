@@ -1,0 +1,230 @@
+"""The search against exhaustive search and against a plain Python beam search.
+
+The "model" is a table of logits, see `table_search`.
+"""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_keras.decoding.search.beam import BeamSearch, top_symbols
+from t2t_keras.decoding.search.constraints import BOUNDARY, Constraints
+
+PADDING, EOS = 0, 1
+# Where the step after each symbol looks: symbols 2 to 4 at a part of the source each, 4 at two.
+ATTENTION = np.array(
+    [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.8, 0.1, 0.1], [0.1, 0.7, 0.2], [0.0, 0.5, 0.5]]
+)
+
+
+@pytest.fixture
+def make_search(table_search):
+    """make_search(vocab_size, beam_size, **options of `BeamSearch` and `Search`)."""
+
+    def make(vocab_size, beam_size, xla=False, attention=None, **options):
+        rule = BeamSearch(beam_size, **{"alpha": 0.6, **options})
+        return table_search.Search(rule, vocab_size, xla, attention)
+
+    return make
+
+
+def assert_same(found, expected):
+    """The same sequences in the same order, scores to 1e-5; missing hypotheses are the last."""
+    real = [hypothesis for hypothesis in found if hypothesis[1] > -math.inf]
+    assert [symbols for symbols, _ in real] == [symbols for symbols, _ in expected]
+    np.testing.assert_allclose(
+        [score for _, score in real], [score for _, score in expected], rtol=1e-5, atol=1e-5
+    )
+    assert found[len(real) :] == [((), -math.inf)] * (len(found) - len(real))
+
+
+def uncovered(beta):
+    """Returns -beta times the coverage penalty of symbols (Wu et al., 2016, equation 14)."""
+
+    def penalty(symbols):
+        covered = np.sum([np.zeros(3), *(ATTENTION[symbol] for symbol in symbols[:-1])], axis=0)
+        return -beta * np.log(np.clip(covered, 1e-9, 1.0)).sum()
+
+    return penalty
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.4])
+def test_wide_beam_is_exhaustive_search(table_search, make_search, beta):
+    vocab_size, longest = 5, 4
+    widest = 3**3 * 4  # hypotheses with three symbols, times their continuations
+    max_lengths = [4, 3, 2, 1, 4, 4]
+    tables = table_search.random_logits(7, len(max_lengths), vocab_size, longest)
+    search = make_search(vocab_size, widest, num_hypotheses=20, attention=ATTENTION, beta=beta)
+    for alpha in (0.6,) if beta else (0.0, 0.6, 1.0, 3.0):
+        found = search(tables, max_lengths, alpha=alpha)
+        for sentence, table, max_length in zip(found, tables, max_lengths, strict=True):
+            every = []
+            for length in range(max_length):
+                for symbols in itertools.product(range(2, vocab_size), repeat=length):
+                    sequence = (*symbols, EOS)
+                    log_prob = sum(
+                        table_search.following(table, sequence[:position])[symbol]
+                        for position, symbol in enumerate(sequence)
+                    )
+                    score = log_prob / ((5 + len(sequence)) / 6) ** alpha
+                    every.append((sequence, score - uncovered(beta)(sequence)))
+            assert_same(sentence, sorted(every, key=lambda each: -each[1])[:20])
+
+
+@pytest.mark.parametrize(
+    ("beam_size", "num_hypotheses", "beta"),
+    [(1, 1, 0.0), (2, 1, 0.0), (5, 5, 0.0), (1, 1, 2.0), (3, 1, 0.2), (3, 3, 2.0)],
+)
+def test_agrees_with_plain_python(
+    table_search, make_search, plain_beam_search, beam_size, num_hypotheses, beta
+):
+    """The reference goes on until nothing is live: a stop that came too early would show."""
+    vocab_size, longest, sentences = 5, 6, 40
+    tables = table_search.random_logits(beam_size, sentences, vocab_size, longest)
+    tables[sentences // 2 :, :, EOS] += 3.0  # short outputs in one half of the batch
+    max_lengths = np.random.default_rng(1).integers(1, longest + 1, sentences)
+    search = make_search(
+        vocab_size, beam_size, num_hypotheses=num_hypotheses, attention=ATTENTION, beta=beta
+    )
+    for alpha in (0.6,) if beta else (0.0, 0.6, 2.0):
+        found = search(tables, max_lengths, alpha=alpha)
+        for sentence, table, max_length in zip(found, tables, max_lengths, strict=True):
+            expected = plain_beam_search(
+                lambda prefix, table=table: table_search.following(table, prefix),
+                max_length,
+                alpha,
+                beam_size,
+                uncovered(beta),
+            )
+            assert_same(sentence, expected[:num_hypotheses])
+
+
+def test_compiled_by_xla_it_finds_the_same(table_search, make_search):
+    tables = table_search.random_logits(17, 24, 4, 7)
+    tables[6:, :, EOS] += 9.0  # most sentences end early, and leave
+    max_lengths = np.random.default_rng(4).integers(1, 8, 24)
+    plain, compiled = (make_search(4, 3, xla, num_hypotheses=3) for xla in (False, True))
+    for found, expected in zip(
+        compiled(tables, max_lengths), plain(tables, max_lengths), strict=True
+    ):
+        assert_same(found, [each for each in expected if each[1] > -math.inf])
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_constraints_of_length_and_prefix(table_search, make_search, plain_beam_search, beam_size):
+    vocab_size, longest, min_length = 4, 6, 4
+    tables = table_search.random_logits(13, 30, vocab_size, longest)
+    random = np.random.default_rng(3)
+    max_lengths = random.integers(1, longest + 1, len(tables))
+    prefixes = random.integers(2, vocab_size, [len(tables), 3])
+    prefixes[np.arange(3) >= random.integers(0, 4, len(tables))[:, None]] = PADDING
+    search = make_search(vocab_size, beam_size, constraints=Constraints(min_length))
+    lengths = []
+    for [found], table, max_length, prefix in zip(
+        search(tables, max_lengths, prefixes), tables, max_lengths, prefixes, strict=True
+    ):
+        given = prefix[prefix != PADDING].tolist()
+
+        def following(before, table=table, given=given, max_length=max_length):
+            log_probs = table_search.following(table, before)
+            # The end that the longest output must have comes at any rate.
+            if len(before) < min(min_length, max_length) - 1:
+                log_probs[EOS] = -np.inf
+            if len(before) < min(len(given), max_length - 1):
+                log_probs[np.arange(vocab_size) != given[len(before)]] = -np.inf
+            return log_probs
+
+        [expected, *_] = plain_beam_search(following, max_length, 0.6, beam_size)
+        kept = min(len(given), max_length - 1)
+        assert expected[0][:kept] == tuple(given[:kept])
+        assert_same([found], [expected])
+        lengths.append(len(found[0]))
+    assert lengths.count(min_length) > 3
+    assert max(lengths) > min_length
+
+
+@pytest.mark.parametrize("xla", [False, True])
+def test_forbidden_sequences(table_search, make_search, plain_beam_search, xla):
+    vocab_size, longest = 5, 6
+    forbidden = ((2,), (3, 4), (4, 4, 3), (BOUNDARY, 3), (BOUNDARY, 4, 4))
+    boundaries = (PADDING, 3)
+    tables = table_search.random_logits(23, 30, vocab_size, longest)
+    constraints = Constraints(forbidden=forbidden, boundaries=boundaries)
+    search = make_search(vocab_size, 3, xla, constraints=constraints)
+    for [found], table in zip(search(tables, [longest] * 30), tables, strict=True):
+
+        def following(before, table=table):
+            log_probs = table_search.following(table, before)
+            begun = (PADDING, *before)
+            for phrase in forbidden:
+                is_inside = phrase[0] == BOUNDARY
+                for first in boundaries if is_inside else [None]:
+                    so_far = (first, *phrase[1:-1]) if is_inside else phrase[:-1]
+                    if begun[max(len(begun) - len(so_far), 0) :] == so_far:
+                        log_probs[phrase[-1]] = -np.inf
+            return log_probs
+
+        [expected, *_] = plain_beam_search(following, longest, 0.6, 3)
+        assert_same([found], [expected])
+
+
+def test_padding_is_never_chosen(table_search, make_search):
+    tables = table_search.random_logits(5, 4, 4, 5)
+    tables[..., PADDING] += 20.0
+    ids, scores = make_search(4, 3, num_hypotheses=3).ids_and_scores(tables, [5, 5, 4, 3])
+    ends = np.argmax(ids == EOS, axis=-1) + 1
+    np.testing.assert_array_equal(np.count_nonzero(ids, axis=-1), ends)
+    assert np.isfinite(scores).all()
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_stops_as_soon_as_nothing_can_win(table_search, make_search, beam_size):
+    """A certain end at once: one step, however long the output might be."""
+    tables = table_search.random_logits(0, 3, 4, 6)
+    tables[:, 0, EOS] = 100.0
+    ids, _ = make_search(4, beam_size).ids_and_scores(tables, [6, 5, 4])
+    assert ids.shape[-1] == 1
+
+
+def test_coverage_and_the_stop(table_search, make_search):
+    """A likely end that covers nothing does not stop the search; one that covers all does."""
+    table = np.full([1, 5**4, 5], -50.0, np.float32)
+    table[0, table_search.prefix_code((), 5), [EOS, 2]] = math.log(0.9), math.log(0.1)
+    table[0, table_search.prefix_code((2,), 5), EOS] = 0.0
+    table[0, table_search.prefix_code((2,), 5), 4] = math.log(0.01)
+    # Nothing is read before the first symbol, everything before the second.
+    covering = make_search(5, 2, attention=np.ones([5, 3]), alpha=0.0, beta=0.5)
+    assert_same(covering(table, [4])[0], [((2, EOS), math.log(0.1) + math.log(1 / 1.01))])
+    ids, _ = covering.ids_and_scores(table, [4])
+    assert ids.shape[-1] == 2, "it stops before the longest output"
+
+
+def test_probability_one_and_probability_zero_give_no_nan(table_search, make_search):
+    table = np.full([2, 4**4, 4], -np.inf, np.float32)
+    table[0, :, 2] = 0.0
+    table[0, table_search.prefix_code((2, 2), 4), :] = [-np.inf, 0.0, -np.inf, -np.inf]
+    table[1, :, 3] = 1e30
+    table[1, :, EOS] = 0.0
+    search = make_search(4, 3, num_hypotheses=3)
+    first, second = search(table, [4, 3])
+    assert_same(first, [((2, 2, EOS), 0.0)])
+    assert not any(math.isnan(score) for _, score in second)
+    ids, scores = search.ids_and_scores(table[:0], [])
+    assert (ids.shape[:2], scores.shape) == ((0, 3), (0, 3)), "there may be no sentences"
+
+
+@pytest.mark.parametrize("vocab_size", [10, 1000, 4096, 4999, 5000])
+@pytest.mark.parametrize("values", [3, 10**6])
+def test_top_symbols_are_the_best(vocab_size, values):
+    # Of three values most are equal, and the smaller id must go first.
+    logits = np.random.default_rng(vocab_size).integers(0, values, [2, 3, vocab_size])
+    logits = logits.astype(np.float32)
+    logits[0, 0, 7:] = -np.inf
+    best, ids = top_symbols(tf.constant(logits), 9)
+    expected = np.argsort(-logits, axis=-1, kind="stable")[..., :9]
+    np.testing.assert_array_equal(best, np.take_along_axis(logits, expected, axis=-1))
+    possible = np.isfinite(best)
+    np.testing.assert_array_equal(np.where(possible, ids, 0), np.where(possible, expected, 0))

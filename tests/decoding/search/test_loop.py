@@ -1,0 +1,58 @@
+"""What the loop carries along, besides the symbols."""
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_keras.decoding.search.beam import BeamSearch
+from t2t_keras.decoding.search.constraints import Constraints, Limits
+from t2t_keras.decoding.search.loop import Cache, Scored, SearchLoop
+
+BLOCK_SIZE, VOCAB_SIZE = 4, 7
+
+
+def run(window, max_lengths, beam_size=2):
+    """Decodes, not as a graph, and returns what each step saw: [(sentences, slots), ...]."""
+    random = np.random.default_rng(0)
+    seen = []
+
+    def step(previous, index, position, valid_slots, cache):
+        seen.append(tuple(map(int, valid_slots.shape[::2])))
+        logits = random.normal(0, 1, [*previous.shape, VOCAB_SIZE]).astype(np.float32)
+        attention = tf.zeros([*previous.shape, 0])
+        return Scored(tf.constant(logits), cache.recent, attention)
+
+    sentences = len(max_lengths)
+    longest = max(max_lengths)
+    limits = Limits(
+        tf.constant(max_lengths),
+        prefixes=tf.zeros([sentences, 0], tf.int32),
+        numbers=tf.range(sentences),
+        covered=tf.zeros([sentences, 0]),
+    )
+    cache = Cache(
+        sentence=tf.zeros([sentences, 1]),
+        past=tf.zeros([sentences, 1, 0, 1]),
+        recent=tf.zeros([sentences, 1, BLOCK_SIZE * beam_size, 1]),
+    )
+    rule = BeamSearch(beam_size, 0.6, constraints=Constraints(min_length=longest))
+    SearchLoop(step, rule, BLOCK_SIZE, window).run(cache, limits)
+    return seen
+
+
+def test_slots_that_no_step_will_see_are_left_behind():
+    window, beam_size = 3, 2
+    seen = run(window, [30, 30], beam_size)
+    assert len(seen) == 30
+    most = (window + BLOCK_SIZE) * beam_size
+    assert max(slots for _, slots in seen) <= most
+    assert max(slots for _, slots in run(0, [30, 30], beam_size)) > most
+
+
+def test_slots_that_no_hypothesis_goes_back_to_are_left_behind():
+    # Each position has two, of which most are soon nobody's past.
+    assert max(slots for _, slots in run(0, [60])) < 2 * 60
+
+
+def test_sentences_that_are_done_are_left_behind():
+    sentences = [sentences for sentences, _ in run(0, [3, 30, 9])]
+    assert sentences == [3] * 4 + [2] * 8 + [1] * 18

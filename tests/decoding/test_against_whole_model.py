@@ -1,0 +1,104 @@
+"""Search and scoring, with kept keys and values, against the whole model without them."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.models.transformer import Transformer
+
+VOCAB_SIZE = 6
+ALPHA = 2.0  # Long outputs win.
+SOURCES = [[3, 5, 4, 2, 1], [5, 1], [4, 4, 1]]
+# Outputs are longer than the radius, and have more symbols than there are learned positions.
+KINDS = {
+    "the paper's": dict(),
+    "restricted": dict(self_attention_radius=1),
+    "every option": dict(
+        self_attention_radius=2, learned_positions=3, parameter_attention_heads=2, pre_norm=True
+    ),
+}
+
+
+def random_model(seed, **options):
+    """Random weights, so large that no symbol is as likely as another."""
+    model = Transformer(VOCAB_SIZE, num_layers=2, d_model=8, d_ff=12, num_heads=2, **options)
+    model.build()
+    random = np.random.default_rng(seed)
+    for weight in model.trainable_variables:
+        around = 1.0 if weight.path.endswith("gamma") else 0.0
+        weight.assign(random.normal(around, 0.4, weight.shape))
+    return model
+
+
+def whole(*models):
+    """log_probs(source, target): float64 [target length, V], the mean of the models."""
+    logits = [
+        tf.function(
+            lambda source, target, model=model: model({"source": source, "target": target}),
+            input_signature=[tf.TensorSpec([1, None], tf.int32)] * 2,
+        )
+        for model in models
+    ]
+
+    def log_probs(source, target):
+        pair = np.array([source], np.int32), np.array([target], np.int32)
+        found = [tf.nn.softmax(tf.cast(each(*pair)[0], tf.float64)).numpy() for each in logits]
+        return np.log(np.mean(found, axis=0))
+
+    return log_probs
+
+
+@pytest.mark.parametrize(
+    ("kind", "beam_size"), [("the paper's", 1), *((kind, 3) for kind in [*KINDS, "ensemble"])]
+)
+def test_search_and_score(padded, plain_beam_search, kind, beam_size):
+    models = [random_model(0, **KINDS.get(kind, {}))]
+    if kind == "ensemble":
+        models.append(random_model(1, learned_positions=4))
+    log_probs = whole(*models)
+    config = DecodeConfig(beam_size=beam_size, alpha=ALPHA, extra_length=4)
+    translator = Translator(models, None, config)
+    ids, scores = (found.numpy()[:, 0] for found in translator.search(padded(SOURCES)))
+    outputs = [row[row != 0] for row in ids]
+    for source, found, score in zip(SOURCES, outputs, scores, strict=True):
+        # What the last target is does not matter: its logits have not seen it.
+        expected, expected_score = plain_beam_search(
+            lambda prefix, source=source: log_probs(source, [*prefix, 1])[-1],
+            len(source) + 4,
+            ALPHA,
+            beam_size,
+        )[0]
+        assert tuple(found.tolist()) == expected
+        assert score == pytest.approx(expected_score, abs=1e-4)
+    assert max(map(len, outputs)) > 4
+    arrays = [np.array(source, np.int32) for source in SOURCES]
+    for number, found in translator.scorer.log_probs(arrays, outputs):
+        expected = log_probs(SOURCES[number], outputs[number])
+        each = expected[np.arange(len(found)), outputs[number]]
+        np.testing.assert_allclose(found, each, atol=1e-4)
+
+
+def test_coverage_is_the_attention_to_the_source(padded):
+    """What a step reports is the mean over layers and heads of the whole model's attention."""
+    beta, model = 2.0, random_model(0)
+    config = DecodeConfig(beam_size=3, extra_length=2, coverage_penalty=beta, alpha=0.6)
+    ids, scores = Translator(model, None, config).search(padded(SOURCES))
+    for source, [found], [score] in zip(SOURCES, ids.numpy(), scores.numpy(), strict=True):
+        target = found[found != 0]
+        log_probs = whole(model)(source, target)[np.arange(len(target)), target]
+        pair = {"source": np.array([source], np.int32), "target": target[None]}
+        attended = model.attention_weights(pair)["cross"][0].numpy().mean(axis=(0, 1)).sum(axis=0)
+        expected = log_probs.sum() / ((5 + len(target)) / 6) ** 0.6
+        expected += beta * np.log(np.minimum(attended, 1)).sum()
+        assert score == pytest.approx(expected, abs=1e-3)
+
+
+def test_xla_is_not_used_unless_requested():
+    """XLA's operators would be compiled for each shape, and not every server has them."""
+    translator = Translator(random_model(0), None)
+    graph = translator.search.graph.get_concrete_function().graph.as_graph_def()
+    operators = {node.op for function in graph.library.function for node in function.node_def}
+    assert "MatMul" in operators or "BatchMatMulV2" in operators
+    assert not [operator for operator in operators if operator.startswith("Xla")]

@@ -1,0 +1,98 @@
+"""What must not be written over, by whatever path."""
+
+import os
+
+import pytest
+
+from t2t_keras.errors import UserError
+from t2t_keras.io.outputs import check_outputs, is_stream
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run with an export, which is the working directory's neighbour."""
+    run = tmp_path / "run"
+    for name in (
+        "run.json",
+        "vocab.model",
+        "checkpoint",
+        "model.ckpt-10.index",
+        "news.de",
+        "best/model.ckpt-5.index",
+        "eval_dev/results.jsonl",
+        "export/7/saved_model.pb",
+    ):
+        (run / name).parent.mkdir(parents=True, exist_ok=True)
+        (run / name).write_text(name)
+    return run
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "run.json",
+        "vocab.model",
+        "VOCAB.model",
+        "model.ckpt-11.index",
+        "best/model.ckpt-5.index",
+        "best/../checkpoint",
+        "eval_dev/results.jsonl",
+        "export/7/new",
+        "events.out.tfevents.2",
+    ],
+)
+def test_files_of_a_run_and_its_exports(run, name):
+    with pytest.raises(UserError, match=rf"{run}.* belongs to (a run|an export) in {run}"):
+        check_outputs([], [run / name])
+
+
+@pytest.mark.parametrize("name", ["news.de", "news.en-10", "translations/new.de", "insights.html"])
+def test_translations_may_stand_in_a_run_and_be_replaced(run, name):
+    check_outputs([run], [run / name])
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "vocab.model", "dev.source.txt", "train-0.npy"])
+@pytest.mark.parametrize("marker", ["manifest.json", "unfinished.json"])
+def test_files_of_generated_data(tmp_path, marker, name):
+    (tmp_path / marker).touch()
+    with pytest.raises(UserError, match="belongs to generated data"):
+        check_outputs([], [tmp_path / name])
+    check_outputs([], [tmp_path / f"{name}.decodes"])
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+@pytest.mark.parametrize("place", ["link", "run/link"])
+def test_links_to_files_of_a_run_that_is_read(run, tmp_path, link, place):
+    link(run / "vocab.model", tmp_path / place)
+    with pytest.raises(UserError, match=rf"{place}: "):
+        check_outputs([run], [tmp_path / place])
+
+
+@pytest.mark.parametrize("name", ["in", "link", "hard", "folder/../in"])
+@pytest.mark.parametrize("how", ["writes", "appends"])
+def test_inputs(tmp_path, name, how):
+    (tmp_path / "in").touch()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("in")
+    (tmp_path / "hard").hardlink_to(tmp_path / "in")
+    with pytest.raises(UserError, match=r"also an input \(.*in\)"):
+        check_outputs([tmp_path / "in"], **{"writes": [], how: [tmp_path / name]})
+
+
+def test_two_outputs_and_a_folder(tmp_path):
+    with pytest.raises(UserError, match="another output"):
+        check_outputs([], [tmp_path / "a", tmp_path / "b" / ".." / "a"])
+    with pytest.raises(UserError, match="is a folder"):
+        check_outputs([], [tmp_path])
+
+
+def test_results_are_appended_to(run):
+    check_outputs([run], [], appends=[run / "eval_dev" / "results.jsonl"])
+    with pytest.raises(UserError, match="belongs to a run"):
+        check_outputs([run], [], appends=[run / "vocab.model"])
+
+
+def test_streams_are_left_out():
+    check_outputs(["-"], ["-", "/dev/null", "/dev/null"])
+    assert is_stream("-")
+    assert not is_stream("new")

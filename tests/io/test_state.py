@@ -1,0 +1,65 @@
+import subprocess
+import sys
+
+import pytest
+
+from t2t_keras.errors import UserError
+from t2t_keras.io.state import as_json, differences, locked_directory, read_json, write_json
+
+
+def test_json_comes_back(tmp_path):
+    content = {"größe": [1, 2.5, None], "tuple": (1, "a"), "not UTF-8": "/data/\udcff"}
+    record = write_json(tmp_path / "a.json", content)
+    assert record["size"] == (tmp_path / "a.json").stat().st_size
+    assert read_json(tmp_path / "a.json", "") == as_json(content) != content
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"{", "JSONDecodeError"),
+        (b"\xff{}", "UnicodeDecodeError"),
+        (b"[" * 100_000, "RecursionError"),
+        (b"[]", "expected a JSON object, got list"),
+        (b'{"a": 1}', "expected 'b'"),
+        (None, "No such file"),
+    ],
+)
+def test_json_that_cannot_be_used(tmp_path, content, message):
+    if content is not None:
+        (tmp_path / "a.json").write_bytes(content)
+    with pytest.raises(UserError, match=rf"a\.json.*{message}.*Make it again\."):
+        read_json(tmp_path / "a.json", "Make it again.", ("a", "b"))
+
+
+def test_differences():
+    recorded, requested = {"a": 1, "b": 2, "c": 3}, {"a": 1, "b": 5, "d": 4}
+    assert differences(recorded, requested) == [
+        "b: recorded 2, requested 5",
+        "c: recorded 3, requested None",
+        "d: recorded None, requested 4",
+    ]
+
+
+def lock(directory, what):
+    with locked_directory(directory, what):
+        pass
+
+
+def test_one_process_at_a_time_has_the_lock(tmp_path):
+    program = (
+        "import os, sys; from t2t_keras.io.state import locked_directory\n"
+        "with locked_directory(sys.argv[1], 'killed'): os.kill(os.getpid(), 9)"
+    )
+    assert subprocess.run([sys.executable, "-c", program, tmp_path]).returncode == -9
+    owner = rf"{tmp_path.name} is in use by t2t-trainer, process \d+ on "
+    with locked_directory(tmp_path, "t2t-trainer"), pytest.raises(UserError, match=owner):
+        lock(tmp_path, "t2t-eval")
+    lock(tmp_path, "t2t-eval")
+
+
+@pytest.mark.parametrize("directory", ["file", "file/run", "/proc/run", "/proc/sys"])
+def test_a_directory_that_cannot_be_written(tmp_path, directory):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match=directory.partition("/run")[0]):
+        lock(tmp_path / directory, "t2t-trainer")

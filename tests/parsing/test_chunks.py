@@ -1,0 +1,99 @@
+import random
+
+import pytest
+
+from t2t_keras.errors import UserError
+from t2t_keras.parsing.chunks import chunk_symbols, tree_chunks
+from t2t_keras.parsing.symbols import symbols
+from t2t_keras.parsing.tree import words
+from t2t_keras.parsing.treebank import split_files
+
+
+@pytest.fixture
+def files(tmp_path, toy_treebank):
+    """Files of 7, 0, 3 and 12 trees, and the pairs of sentence and symbols in them."""
+    generator = random.Random(3)
+    paths, pairs = [], []
+    for number, size in enumerate((7, 0, 3, 12)):
+        trees = [toy_treebank.random_tree(generator) for _ in range(size)]
+        path = tmp_path / f"{number}.mrg"
+        path.write_text("".join(map(toy_treebank.as_mrg, trees)))
+        paths.append(path)
+        pairs += [(" ".join(words(tree)), " ".join(symbols(tree))) for tree in trees]
+    return paths, pairs
+
+
+def read(chunk, *which):
+    return [tuple(side.decode() for side in pair) for pair in chunk.pairs(*which)]
+
+
+@pytest.mark.parametrize("size", [1, 4, 10, 100])
+def test_chunks_divide_the_trees(files, size):
+    paths, pairs = files
+    chunks = tree_chunks(paths, size)
+    assert [pair for chunk in chunks for pair in read(chunk)] == pairs
+    assert [chunk.count for chunk in chunks[:-1]] == [size] * (len(chunks) - 1)
+    assert sum(chunk.count for chunk in chunks) == 22
+    assert read(chunks[0], 1, 3) == read(chunks[0])[1::3]
+    used = {symbol for _, target in pairs for symbol in target.split()}
+    assert set(chunk_symbols(chunks)) == used
+
+
+def test_positions_and_trees_without_words(tmp_path):
+    path = tmp_path / "02" / "a.trees"
+    path.parent.mkdir()
+    path.write_text("\n(S (NN a))\n(())\n( (S\n (NN b))) (S (-NONE- *))\n(S (NN c))\n")
+    [chunk] = tree_chunks([path], 10)
+    assert read(chunk) == [
+        ("a", "(S (NN) /S)"), ("", ""), ("b", "(S (NN) /S)"), ("", ""), ("c", "(S (NN) /S)")
+    ]  # fmt: skip
+    places = [chunk.location(index, 0) for index in range(5)]
+    assert places == [f"02/a.trees:{line}" for line in (2, 3, 4, 4, 6)]
+
+
+def touch(folder, *names):
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("( (S (NN a)) )\n")
+
+
+def test_sections_wherever_they_stand(tmp_path, capsys):
+    touch(
+        tmp_path, "treebank/parsed/mrg/wsj/02/wsj_0201.mrg", "treebank/parsed/mrg/wsj/02/a.mrg",
+        "WSJ/21/WSJ_2100.MRG", "flat/wsj_2201.mrg", "parsed/mrg/wsj/23/wsj_2300.mrg",
+        "parsed/mrg/wsj/00/wsj_0001.mrg", "parsed/mrg/wsj/24/wsj_2400.mrg",
+        "parsed/mrg/brown/cf/cf01.mrg", "tagged/wsj/02/wsj_0201.pos", "silver/03/wsj_0301.mrg",
+    )  # fmt: skip
+    splits = split_files(tmp_path, besides=tmp_path / "silver")
+    assert {split: [path.name for path in paths] for split, paths in splits.items()} == {
+        "train": ["a.mrg", "wsj_0201.mrg", "WSJ_2100.MRG"],
+        "dev": ["wsj_2201.mrg"],
+        "test": ["wsj_2300.mrg"],
+    }
+    missing = ", ".join(f"{section:02d}" for section in range(3, 21))
+    assert f"section {missing}." in capsys.readouterr().out
+
+
+def test_links_are_followed_once(tmp_path, capsys):
+    touch(tmp_path, "shared/02/wsj_0201.mrg", "shared/22/wsj_2201.mrg")
+    (tmp_path / "shared" / "up").symlink_to(tmp_path / "shared")
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "treebank").symlink_to(tmp_path / "shared")
+    (mine / "wsj_2201.mrg").symlink_to(tmp_path / "shared" / "22" / "wsj_2201.mrg")
+    assert split_files(mine) == {
+        "train": [mine / "treebank" / "02" / "wsj_0201.mrg"],
+        "dev": [mine / "treebank" / "22" / "wsj_2201.mrg"],
+    }
+
+
+def test_two_copies_and_missing_sections(tmp_path):
+    touch(tmp_path, "a/wsj_0201.mrg")
+    with pytest.raises(UserError, match="for dev"):
+        split_files(tmp_path)
+    touch(tmp_path, "a/wsj_2201.mrg")
+    assert "test" not in split_files(tmp_path)
+    touch(tmp_path, "b/02/wsj_0201.mrg")
+    with pytest.raises(UserError, match="section 02"):
+        split_files(tmp_path)

@@ -1,0 +1,81 @@
+import pytest
+
+from t2t_keras.errors import UserError
+from t2t_keras.parsing.score import score_parses
+
+SOURCES = ["the dog sleeps .", "no", " ".join(["very"] * 12)]
+SYMBOLS = [
+    "(S (NP (DT) (NN) /NP) (VP (VBZ) /VP) (.) /S)",
+    "(INTJ (UH) /INTJ)",
+    "(ADVP " + "(RB) " * 12 + "/ADVP)",
+]
+TREES = [
+    "(TOP (S (NP (DT the) (NN dog)) (VP (VBZ sleeps)) (. .)))",
+    "( (INTJ-1 (UH no) (NP (-NONE- *))) )",
+    "(ADVP" + " (RB very)" * 12 + ")",
+]
+
+
+@pytest.mark.parametrize("references", [SYMBOLS, TREES])
+def test_perfect_parses(references):
+    score = score_parses(SYMBOLS, references, SOURCES)
+    assert (score.f1, score.repaired, score.main) == (100, 0, ("f1", 100.0))
+    assert "F1 = 100.00 (recall 100.00, precision 100.00; " in str(score)
+    assert "F1 by words: 1-10 100.00 (2), 11-20 100.00 (1)" in str(score)
+    assert "repaired: 0.00% (0 of 3 outputs)" in str(score)
+
+
+def test_faults_and_repairs():
+    parses = [
+        # NP lost, VP relabelled, S not closed: of 3 brackets S matches; the parse has 2.
+        "(S (DT) (NN) (PP (VBZ) /PP) (.)",
+        "",
+        SYMBOLS[2] + " /S)",
+    ]
+    score = score_parses(parses, SYMBOLS, SOURCES)
+    # Gold has 3 + 1 + 1, the parses 2 + 0 + 1, matched are 1 + 0 + 1.
+    assert (score.brackets.gold, score.brackets.test, score.brackets.matched) == (5, 3, 2)
+    assert score.f1 == pytest.approx(100 * 4 / 8)
+    assert f"F1 by words: 1-10 {200 / 6:.2f} (2), 11-20 100.00 (1)" in str(score)
+    assert score.repairs == {
+        "constituent not closed": 1, "empty output": 1, "word without a tag": 1,
+        "closed but never opened": 1,
+    }  # fmt: skip
+    assert "repaired: 100.00% (3 of 3 outputs): 1 " in str(score)
+
+
+def test_no_sentence_is_left_out_for_its_tags():
+    """evalb itself would refuse the first two: other words count there."""
+    parses = [
+        SYMBOLS[0].replace("(.)", "(NN)"), "(INTJ (,) /INTJ)", SYMBOLS[2].replace("(RB)", "(JJ)", 1)
+    ]  # fmt: skip
+    score = score_parses(parses, SYMBOLS, SOURCES)
+    assert (score.f1, score.repaired) == (100, 0)
+    # Of 17 words three have a wrong tag.
+    assert (score.right_tags, score.punctuation) == (14, 2)
+    assert f"tags {100 * 14 / 17:.2f}" in str(score)
+
+
+def test_only_references_may_have_a_label_outside_the_vocabulary():
+    known = {"(S", "/S)", "(NN)"}
+    for label, repaired in (("S", 0), ("Sdog", 1)):
+        lines = [f"({label} (NN) /{label})"]
+        score = score_parses(lines, ["(Sdog (NN) /Sdog)"], ["no"], known)
+        assert (score.repaired, score.f1) == (repaired, 0)
+    assert score.repairs == {"unknown symbol": 2}
+
+
+@pytest.mark.parametrize(
+    ("hypotheses", "references", "sources", "message"),
+    [
+        ([], [], [], "got 0, 0, 0"),
+        (SYMBOLS, SYMBOLS[:2], SOURCES, "got 3, 2, 3"),
+        (SYMBOLS, ["x", *SYMBOLS[1:]], SOURCES, "line 1"),
+        (SYMBOLS, [SYMBOLS[0], "no", SYMBOLS[2]], SOURCES, "line 2"),
+        (SYMBOLS, ["(S (NN the)) (S (NN dog))", *SYMBOLS[1:]], SOURCES, "line 1"),
+        (SYMBOLS, ["(S (NP (-NONE- *)))", *SYMBOLS[1:]], SOURCES, "line 1"),
+    ],
+)
+def test_what_cannot_be_scored(hypotheses, references, sources, message):
+    with pytest.raises(UserError, match=message):
+        score_parses(hypotheses, references, sources)

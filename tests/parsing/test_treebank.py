@@ -1,0 +1,99 @@
+import random
+
+import pytest
+
+from t2t_keras.errors import UserError
+from t2t_keras.parsing.tree import bracketed, words
+from t2t_keras.parsing.treebank import cleaned, labels, parsed, tree_texts
+
+# Traces, functions and indices, quotes, a gap's index, escaped brackets: as the treebank has them.
+MRG = r"""
+( (S
+    (`` ``)
+    (S-TPC-1
+      (NP-SBJ (-NONE- *) )
+      (VP (VB Read)
+        (NP=2 (DT the) (NN and\/or)
+          (PRN (-LRB- -LRB-) (NN note) (-RRB- -RRB-) ))))
+    (, ,) ('' '')
+    (NP-SBJ (PRP$ his) (NN boss) )
+    (VP (VBD said)
+      (SBAR (-NONE- 0)
+        (S (-NONE- *T*-1) )))
+    (. .) ))
+( (FRAG (NP (NN Yes))) (. !) )
+
+(S1 (NP-LOC-1=3
+(NNP Rome)))
+(TOP (NN one)) ((NN two))
+"""
+READ = r"(S (VP (VB Read) (NP (DT the) (NN and\/or) (PRN (-LRB- -LRB-) (NN note) (-RRB- -RRB-)))))"
+CLEAN = [
+    f"(TOP (S (`` ``) {READ} (, ,) ('' '') (NP (PRP$ his) (NN boss)) (VP (VBD said)) (. .)))",
+    "(TOP (FRAG (NP (NN Yes))) (. !))",
+    "(TOP (NP (NNP Rome)))",
+    "(TOP (NN one))",
+    "(TOP (NN two))",
+]
+
+
+def test_the_penn_treebank_s_form(tmp_path, toy_treebank):
+    path = tmp_path / "wsj_0001.mrg"
+    path.write_bytes(b"\xef\xbb\xbf" + MRG.encode())
+    trees = toy_treebank.read_trees(path)
+    assert [bracketed(cleaned(tree)) for tree in trees] == CLEAN
+    # Nothing is lost before the cleaning.
+    assert [word for tree in trees for word in words(tree)][1] == "*"
+    starts = [(text.line, text.text.lstrip()[:7]) for text in tree_texts(path)]
+    assert starts == [(2, b"( (S\n  "), (15, b"( (FRAG"), (17, b"(S1 (NP"), (19, b"(TOP (N")]
+    # Windows' line ends change nothing, and reading may begin at any tree.
+    path.write_bytes(MRG.replace("\n", "\r\n").encode())
+    assert toy_treebank.read_trees(path) == trees
+    second = list(tree_texts(path))[1]
+    assert next(tree_texts(path, second.offset, second.line)) == second
+
+
+def test_words_may_hold_any_space_but_ascii_s():
+    [tree] = parsed("(NP (CD 10\u00a0000) (NN a\u2028b))")
+    assert words(tree) == ["10\u00a0000", "a\u2028b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("(S (NN a))\n\n(S (NN b)))\n", "bad.mrg:3: "),
+        ("(S (NN a))\n(S\n (NP (NN b)\n", "bad.mrg:2: .* 2 open brackets in line 3"),
+        ("(S (NN a))\n(S\n (NP (NN b c)))", "bad.mrg:3: .*'b'"),
+        ("\n(S (NN a)) word", "bad.mrg:2: .*'word'"),
+        ("(S\n (NN a)\n ( (NN b)))", "bad.mrg:3: .* label"),
+        ("(S\n (NP loose (NN b)))", "bad.mrg:2: .*'loose'"),
+        (")(S (NN a)(", "bad.mrg:1: "),
+        (b"(S\n (NN \xff))", "bad.mrg:2 is not UTF-8"),
+        # A tree without an end must not take the rest of the file into memory.
+        ("(S (NN a))\n(S (NN b)\n" + "(S (NN c))\n" * 100_000, r"bad.mrg:2: .* in line 909\d\d"),
+        (None, "bad.mrg cannot be read"),
+    ],
+)
+def test_errors_name_file_and_line(tmp_path, toy_treebank, text, named):
+    path = tmp_path / "bad.mrg"
+    if text is not None:
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(UserError, match=named):
+        toy_treebank.read_trees(path)
+
+
+def test_random_trees_over_several_lines(tmp_path, toy_treebank):
+    generator = random.Random(1)
+    trees = [toy_treebank.random_tree(generator) for _ in range(50)]
+    path = tmp_path / "toy.mrg"
+    path.write_text("".join(map(toy_treebank.as_mrg, trees)))
+    assert [cleaned(tree) for tree in toy_treebank.read_trees(path)] == trees
+    constituents, tags = labels(path.read_bytes())
+    assert constituents == set(toy_treebank.LABELS)
+    assert tags == {*toy_treebank.TAGS, ","}
+
+
+def test_depth_is_not_bounded_by_recursion():
+    deep = "(S " * 5000 + "(NN a)" + ")" * 5000
+    [tree] = parsed(deep)
+    assert bracketed(cleaned(tree)) == f"(TOP {deep})"

@@ -1,0 +1,44 @@
+"""Random trees, and the form in which the Penn Treebank prints them."""
+
+from t2t_keras.parsing.tree import ROOT, Tree
+from t2t_keras.parsing.treebank import tree_texts, trees_of
+
+LABELS = ("S", "NP", "VP", "PP", "SBAR")
+TAGS = ("DT", "NN", "VBZ", "IN", "JJ")
+WORDS = ("the", "dog", "sees", "near", "red", "house", "cat", "sleeps")
+
+
+def random_tree(generator, depth=3):
+    """Returns (TOP (S ...)); every constituent has words that evalb counts."""
+    return Tree(ROOT, (_constituent(generator, depth, "S"),))
+
+
+def _constituent(generator, depth, label):
+    children = []
+    for _ in range(generator.randint(1, 4)):
+        if depth and generator.random() < 0.5:
+            children.append(_constituent(generator, depth - 1, generator.choice(LABELS)))
+        else:
+            children.append(Tree(generator.choice(TAGS), (), generator.choice(WORDS)))
+    if generator.random() < 0.3:
+        children.append(Tree(",", (), ","))
+    return Tree(label, tuple(children))
+
+
+def as_mrg(tree):
+    """Returns the tree over several lines, below a bracket without a label."""
+    return "\n( " + "\n".join(_lines(child, 2) for child in tree.children).lstrip() + ")\n"
+
+
+def _lines(node, indent):
+    start = " " * indent
+    if node.word:
+        return f"{start}({node.label} {node.word})"
+    return (
+        f"{start}({node.label} \n" + "\n".join(_lines(e, indent + 2) for e in node.children) + ")"
+    )
+
+
+def read_trees(path):
+    """Returns all trees of a file."""
+    return [tree for text in tree_texts(path) for tree in trees_of(text, path)]

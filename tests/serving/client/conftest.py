@@ -1,0 +1,78 @@
+"""A server that speaks TensorFlow Serving's protocols and translates into capitals."""
+
+import collections
+import contextlib
+import shutil
+import subprocess
+import time
+
+import numpy as np
+import pytest
+
+
+class Upper:
+    """The model.
+
+    Attributes:
+      address: "host:port" of its server.
+      plan: what to do with the next requests: a gRPC status to fail with, seconds to wait, or the
+        bytes to reply.
+      requests: (name, version, signature, texts, metadata) of each request.
+    """
+
+    def __init__(self, stand_in):
+        self._stand_in, self.plan, self.requests = stand_in, collections.deque(), []
+
+    def __call__(self, request, metadata):
+        spec = request.model_spec
+        version = spec.version.value if spec.HasField("version") else None
+        texts = [text.decode() for text in request.inputs["text"].string_val]
+        self.requests.append((spec.name, version, spec.signature_name, texts, metadata))
+        step = self.plan.popleft() if self.plan else None
+        if isinstance(step, bytes):
+            return step
+        if isinstance(step, float):
+            time.sleep(step)
+        elif step or "bad" in texts:
+            text = f"fault {len(self.requests)}\nof \x1b]0;the server"
+            raise self._stand_in.RefusedError(step or "INVALID_ARGUMENT", text)
+        cut = [int("long" in text) for text in texts]
+        outputs = {"translation": [text.upper() for text in texts], "cut": np.int32(cut)}
+        outputs["score"] = np.full(len(texts), -0.5, np.float32)
+        return self._stand_in.response(spec, outputs)
+
+
+@pytest.fixture
+def start_server(protocol, stand_in):
+    """start_server(**of start_grpc): the model, whose server ends with the test."""
+    with contextlib.ExitStack() as stack:
+
+        def start(**settings):
+            model = Upper(stand_in)
+            port, close = getattr(stand_in, f"start_{protocol}")(model, **settings)
+            model.address = f"127.0.0.1:{port}"
+            stack.callback(close)
+            return model
+
+        yield start
+
+
+@pytest.fixture
+def server(start_server):
+    return start_server()
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory):
+    """Folder with server.pem, client.pem (each signed by itself) and their keys."""
+    openssl = shutil.which("openssl")
+    if not openssl:
+        pytest.skip("needs openssl to make certificates")
+    folder = tmp_path_factory.mktemp("certificates")
+    for name in ("server", "client"):
+        command = [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+        command += ["-nodes", "-days", "2", "-subj", f"/CN={name}"]
+        command += ["-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"]
+        command += ["-keyout", folder / f"{name}.key", "-out", folder / f"{name}.pem"]
+        subprocess.run(command, check=True, capture_output=True)
+    return folder

@@ -1,0 +1,273 @@
+"""Both clients: replies, retries, time, limits, encryption."""
+
+import json
+import resource
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import tensorflow as tf
+from tensorflow.core.framework import tensor_pb2
+from tensorflow_serving.apis import predict_pb2
+
+from t2t_keras.decoding.translation import Translation
+from t2t_keras.errors import UserError
+from t2t_keras.serving.client.endpoint import MAX_REPLY_BYTES, Endpoint, Tls
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def test_sends_the_request_and_reads_the_answers(server, connect):
+    client = connect(
+        server.address, version=3, signature="other", metadata=(("user", "me"), ("token", "a=b"))
+    )
+    texts = ["a long dog", "ü 🐈"]
+    found = client.translate(texts)
+    assert found == [Translation("A LONG DOG", -0.5, cut=1), Translation("Ü 🐈", -0.5)]
+    ((name, version, signature, sent, metadata),) = server.requests
+    assert (name, version, signature, sent) == ("ende", 3, "other", texts)
+    assert (metadata["user"], metadata["token"]) == ("me", "a=b")
+    connect(server.address).translate(["a"])
+    assert server.requests[1][1:3] == (None, "serving_default")
+
+
+@pytest.mark.parametrize("status", ["UNAVAILABLE", "RESOURCE_EXHAUSTED"])
+def test_retries_while_the_server_is_unavailable(server, connect, status):
+    """Also a request that is larger than gRPC keeps for another attempt by default."""
+    server.plan.extend([status] * 2)
+    text = "a" * 2**19
+    assert connect(server.address).translate([text])[0].text == text.upper()
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("status", "attempts"), [("UNAVAILABLE", 1), ("RESOURCE_EXHAUSTED", 3), ("INTERNAL", 1)]
+)
+def test_fails_after_the_last_attempt(server, connect, status, attempts):
+    server.plan.extend([status] * 9)
+    with pytest.raises(UserError, match=f"fault {attempts} ") as caught:
+        connect(server.address, max_attempts=3 if attempts == 3 else 1).translate(["a"])
+    assert len(server.requests) == attempts
+    # One line, and nothing that a terminal would obey.
+    assert str(caught.value).isprintable()
+
+
+def test_no_reply_in_time(server, connect):
+    server.plan.append(1.5)
+    start = time.monotonic()
+    with pytest.raises(UserError, match=r"DEADLINE_EXCEEDED.* 0.3 s.*--timeout_secs"):
+        connect(server.address, timeout=0.3).translate(["a"])
+    assert time.monotonic() - start < 1.5
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "a..b"])
+def test_no_server(connect, host):
+    with pytest.raises(UserError, match=host):
+        connect(f"{host}:{free_port()}", max_attempts=2).translate(["a"])
+
+
+@pytest.mark.parametrize(
+    ("status", "flag"), [("NOT_FOUND", "--servable_version"), ("INVALID_ARGUMENT", "fault 1")]
+)
+def test_refusals_say_what_to_change(server, connect, status, flag):
+    server.plan.append(status)
+    with pytest.raises(UserError, match=flag):
+        connect(server.address).translate(["a"])
+
+
+def test_an_endless_reply_is_refused(server, connect):
+    server.plan.append(b" " * (MAX_REPLY_BYTES + 1))
+    with pytest.raises(UserError, match=r"larger than max|more than"):
+        connect(server.address).translate(["a"])
+
+
+def _grpc_reply(**changes):
+    """Returns a good reply for one text, but for the tensors in `changes`."""
+    tensors = {"translation": tf.make_tensor_proto(["A"]), "score": tf.make_tensor_proto([-0.5])}
+    return predict_pb2.PredictResponse(outputs={**tensors, **changes}).SerializeToString()
+
+
+def _tensor(dtype=1, sizes=(1,), **values):
+    shape = {"dim": [{"size": size} for size in sizes]}
+    return tensor_pb2.TensorProto(dtype=dtype, tensor_shape=shape, **values)
+
+
+GRPC_REPLIES = {
+    "no message": b"\xff\xff",
+    "no outputs": b"",
+    "300 million scores": _grpc_reply(score=_tensor(1, [300_000_000], float_val=[-0.5])),
+    "negative size": _grpc_reply(score=_tensor(1, [-1], float_val=[-0.5])),
+    "no dimension": _grpc_reply(score=_tensor(1, [], float_val=[-0.5])),
+    "two dimensions": _grpc_reply(translation=_tensor(7, [1, 1], string_val=[b"A"])),
+    "two scores": _grpc_reply(score=_tensor(float_val=[1.0, 2.0])),
+    "no score": _grpc_reply(score=_tensor()),
+    "five bytes": _grpc_reply(score=_tensor(tensor_content=b"12345")),
+    "infinite": _grpc_reply(score=_tensor(float_val=[float("inf")])),
+    "scores of strings": _grpc_reply(score=_tensor(7, string_val=[b"1"])),
+    "float64": _grpc_reply(score=_tensor(2, double_val=[-0.5])),
+    "not UTF-8": _grpc_reply(translation=_tensor(7, string_val=[b"\xff"])),
+}
+
+
+def _rest_reply(**changes):
+    return json.dumps({"outputs": {"translation": ["A"], "score": [-0.5], **changes}}).encode()
+
+
+REST_REPLIES = {
+    "HTML": b"<html>hello</html>",
+    "a list": b"[1]",
+    "outputs without names": b'{"outputs": ["a"]}',
+    "no score": b'{"outputs": {"translation": ["A"]}}',
+    "nested": b"[" * 200_000 + b"]" * 200_000,
+    "1e400": _rest_reply().replace(b"-0.5", b"1e400"),
+    "5,000 digits": _rest_reply().replace(b"-0.5", b"1" * 5000),
+    "400 digits": _rest_reply().replace(b"-0.5", b"1" * 400),
+    "NaN": _rest_reply(score=[float("nan")]),
+    "true": _rest_reply(score=[True]),
+    "word": _rest_reply(score=["high"]),
+    "a surrogate": _rest_reply(translation=["\ud800"]),
+    "a string": _rest_reply(translation="A"),
+    "number": _rest_reply(translation=[7]),
+    "two texts": _rest_reply(translation=["A", "B"]),
+    "cut below 0": _rest_reply(cut=[-1]),
+    "cut in parts": _rest_reply(cut=[0.5]),
+    "cut is null": _rest_reply(cut=None),
+}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "reply"),
+    [("grpc", name) for name in GRPC_REPLIES] + [("rest", name) for name in REST_REPLIES],
+    indirect=["protocol"],
+)
+def test_malformed_replies_are_refused(protocol, reply, server, connect):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    server.plan.append({"grpc": GRPC_REPLIES, "rest": REST_REPLIES}[protocol][reply])
+    with pytest.raises(UserError, match=r"Malformed reply|expected the outputs"):
+        connect(server.address).translate(["a"])
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 * 1024
+
+
+RAW_REPLIES = {
+    "no HTTP": b"hello\r\n\r\n",
+    "content length": b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n{}" % 10**40,
+    "content length below 0": b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n{}",
+    "no number": b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n{}",
+    "chunk": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"f" * 40 + b"\r\n{}",
+    "chunk below 0": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n{}",
+    "no chunk": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\r\n",
+    "long header": b"HTTP/1.1 200 OK\r\nX: " + b"a" * 10**5 + b"\r\n\r\n",
+    "many headers": b"HTTP/1.1 200 OK\r\n" + b"X: a\r\n" * 1000 + b"\r\n",
+}
+
+
+@pytest.fixture
+def raw_server():
+    """raw_server(*pieces, pause=0): the address of a server that sends bytes, with pauses."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        ended = threading.Event()
+
+        def run(pieces, pause):
+            near, _ = listener.accept()
+            with near:
+                near.recv(65536)
+                for piece in pieces:
+                    if ended.wait(pause):
+                        return
+                    near.sendall(piece)
+
+        def start(*pieces, pause=0):
+            threading.Thread(target=run, args=(pieces, pause), daemon=True).start()
+            return f"127.0.0.1:{listener.getsockname()[1]}"
+
+        yield start
+        ended.set()
+
+
+@pytest.mark.parametrize("protocol", ["rest"], indirect=True)
+@pytest.mark.parametrize("reply", RAW_REPLIES)
+def test_malformed_http_is_refused(reply, raw_server, connect):
+    client = connect(raw_server(RAW_REPLIES[reply]), max_attempts=1)
+    with pytest.raises(UserError, match=r"Malformed reply|UNAVAILABLE"):
+        client.translate(["a"])
+
+
+@pytest.mark.parametrize("protocol", ["rest"], indirect=True)
+@pytest.mark.parametrize("start", [b"", b"Content-Length: 1000\r\n\r\n"])
+def test_a_server_that_sends_a_byte_now_and_then(start, raw_server, connect):
+    address = raw_server(b"HTTP/1.1 200 OK\r\n" + start, *[b"X"] * 900, pause=0.01)
+    client = connect(address, timeout=0.4)
+    with pytest.raises(UserError, match="DEADLINE_EXCEEDED"):
+        client.translate(["a"])
+
+
+def test_text_that_is_not_unicode(server, connect):
+    with pytest.raises(UserError, match=r"'\\udcff'"):
+        connect(server.address).translate(["a", "\udcff"])
+    assert not server.requests
+
+
+@pytest.mark.parametrize("mutual", [False, True])
+def test_tls(start_server, connect, certificates, mutual):
+    server = start_server(folder=certificates, mutual=mutual)
+    files = {"ca_file": certificates / "server.pem"}
+    if mutual:
+        files |= {"cert_file": certificates / "client.pem", "key_file": certificates / "client.key"}
+    client = connect(server.address, tls=Tls(**{name: str(path) for name, path in files.items()}))
+    assert client.translate(["a"])[0].text == "A"
+
+
+def test_tls_that_does_not_fit(start_server, connect, certificates, tmp_path):
+    plain, encrypted = start_server(), start_server(folder=certificates)
+    mutual = start_server(folder=certificates, mutual=True)
+    trust = Tls(ca_file=str(certificates / "server.pem"))
+    for server, tls in (
+        (encrypted, Tls(ca_file=str(certificates / "client.pem"))),  # another issuer
+        (mutual, trust),  # no certificate of its own
+        (encrypted, None),
+        (plain, trust),
+    ):
+        with pytest.raises(UserError, match=r"UNAVAILABLE|Malformed"):
+            connect(server.address, tls=tls, max_attempts=1).translate(["a"])
+    with pytest.raises(UserError, match=r"none\.pem"):
+        connect(plain.address, tls=Tls(ca_file=str(tmp_path / "none.pem")))
+    with pytest.raises(UserError, match="--tls_key_file"):
+        Tls(cert_file="client.pem")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"address": "localhost"},
+        {"address": "http://localhost:8501"},
+        {"address": "localhost:85000"},
+        {"address": "user@host:8501"},
+        {"name": "\udcff"},
+        {"timeout": float("inf")},
+        {"metadata": (("Big", "x"),)},
+        {"metadata": (("key", "ü"),)},
+        {"metadata": (("key-bin", "x"),)},
+    ],
+)
+def test_invalid_endpoints(changes):
+    with pytest.raises(UserError, match=r"--(server|servable_name|metadata|timeout_secs)"):
+        Endpoint(**{"address": "[::1]:8500", "name": "translate", **changes})
+
+
+def test_clients_need_no_tensorflow():
+    code = """
+import sys
+sys.modules["tensorflow"] = sys.modules["keras"] = None
+from t2t_keras.bin import t2t_query_server
+from t2t_keras.serving.client import endpoint, grpc, lines, rest
+grpc.GrpcClient(endpoint.Endpoint("127.0.0.1:1", "a")).close()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

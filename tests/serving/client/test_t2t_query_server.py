@@ -1,0 +1,118 @@
+"""t2t-query-server: its flags, files and output, over both protocols."""
+
+import io
+
+import pytest
+
+from t2t_keras.bin import t2t_query_server
+
+
+@pytest.fixture
+def query(server, protocol):
+    """query(*flags): runs the command."""
+
+    def query(*flags):
+        common = [f"--server={server.address}", f"--protocol={protocol}", "--servable_name=ende"]
+        t2t_query_server.run(["t2t-query-server", *common, *flags])
+
+    return query
+
+
+@pytest.fixture
+def fail(query, capsys):
+    """fail(*flags): the error of the command, which must fail."""
+
+    def fail(*flags):
+        with pytest.raises(SystemExit) as caught:
+            query(*flags)
+        assert caught.value.code == 2
+        return capsys.readouterr().err
+
+    return fail
+
+
+def test_once(query, server, capsys):
+    query("--inputs_once=A dog.", "--servable_version=3", "--metadata=user=me,token=a=b")
+    assert capsys.readouterr().out == "\nInput:\nA dog.\n\nOutput (Score -0.500):\nA DOG.\n\n"
+    ((_, version, _, texts, metadata),) = server.requests
+    assert (version, texts, metadata["token"]) == (3, ["A dog."], "a=b")
+
+
+def test_files(query, server, tmp_path, capsys):
+    source, target = tmp_path / "news.en", tmp_path / "new" / "news.de"
+    source.write_text("one\n\ntwo long\nthree", encoding="utf-8")
+    query(f"--input_file={source}", f"--output_file={target}", "--batch_size=2", "--concurrency=2")
+    assert target.read_text("utf-8") == "ONE\n\nTWO LONG\nTHREE\n"
+    captured = capsys.readouterr()
+    assert captured.out == f"{target}: 4 lines\n"
+    assert "1 lines were too long" in captured.err
+    assert sorted(request[3] for request in server.requests) == [["one"], ["two long", "three"]]
+
+
+def test_standard_input(query, monkeypatch, capsysbinary):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("ä\nb\n".encode())))
+    query()
+    assert capsysbinary.readouterr().out.decode() == "Ä\nB\n"
+
+
+class Terminal(io.TextIOWrapper):
+    def isatty(self):
+        return True
+
+
+def test_typed_lines(query, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", Terminal(io.BytesIO(b"one\n\nbad\n\xff\n\x1b[2J\n")))
+    query()
+    output = capsys.readouterr().out
+    assert output.index("\nONE\n") < output.index("INVALID_ARGUMENT") < output.index("\\x1b[2J\n")
+    assert "\x1b]0;" not in output  # of the server's error
+
+
+def test_an_error_keeps_the_lines_before_it(fail, tmp_path):
+    source, target = tmp_path / "news.en", tmp_path / "news.de"
+    source.write_text("one\ntwo\nbad\nthree\n", encoding="utf-8")
+    error = fail(f"--input_file={source}", f"--output_file={target}", "--batch_size=1")
+    assert "before line 3" in error
+    assert target.read_text("utf-8") == "ONE\nTWO\n"
+
+
+def test_an_older_file_stays_until_there_is_an_answer(query, fail, server, tmp_path):
+    source, target = tmp_path / "news.en", tmp_path / "news.de"
+    source.write_text("one\n")
+    target.write_text("old\n")
+    files = [f"--input_file={source}", f"--output_file={target}"]
+    server.plan.extend(["UNAVAILABLE"] * 2)
+    fail(*files, "--max_attempts=2")
+    assert target.read_text() == "old\n"
+    source.write_text("")
+    query(*files)
+    assert target.read_text() == ""
+
+
+@pytest.mark.parametrize("protocol", ["grpc"], indirect=True)
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--inputs_once=a", "--input_file=b"], "--input_file"),
+        (["--inputs_once=a", "--tls_ca_file=b"], "--tls"),
+        (["--inputs_once=a", "--metadata=key"], "--metadata"),
+        (["--inputs_once="], "--inputs_once"),
+        (["--inputs_once=\udcff"], r"\udcff"),
+        (["--input_file=none/at/all"], "none/at/all"),
+        (["--output_file=/"], "/"),
+        (["--protocol=soap"], "protocol"),
+        (["--batch_size=0"], "batch_size"),
+        (["--server="], "--server"),
+    ],
+)
+def test_wrong_flags(fail, server, flags, message):
+    assert message in fail(*flags)
+    assert not server.requests
+
+
+@pytest.mark.parametrize("protocol", ["grpc"], indirect=True)
+def test_a_file_is_not_written_over_itself(fail, tmp_path):
+    path = tmp_path / "text"
+    path.write_text("one\n", encoding="utf-8")
+    assert "text" in fail(f"--input_file={path}", f"--output_file={path}")
+    assert path.read_text("utf-8") == "one\n"

@@ -1,0 +1,98 @@
+"""A whole training from Python: the run's record, restarts that contradict, and one writer."""
+
+import json
+
+import pytest
+
+import t2t_keras as t2t
+from t2t_keras import experiment, registry
+from t2t_keras.data.dataset import open_generated
+from t2t_keras.errors import UserError
+from t2t_keras.io.state import locked_directory
+from t2t_keras.models.transformer import Transformer
+from t2t_keras.training.options import TrainOptions
+from t2t_keras.training.run_config import RunConfig, merge_flags
+
+TINY = "num_layers=1,d_model=8,d_ff=8,num_heads=2,batch_tokens=300,max_length=32,train_steps=1"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A problem and the folder of its data."""
+    problem = t2t.problem("algorithmic_identity_binary40", "train_size=50,dev_size=3")
+    folder = tmp_path_factory.mktemp("data")
+    t2t.generate_data(problem, folder)
+    return problem, folder
+
+
+@pytest.fixture(scope="module")
+def trained(data, tmp_path_factory):
+    """A run of one step, of a model that a user has registered."""
+    problem, folder = data
+    run = tmp_path_factory.mktemp("trained") / "run"
+
+    class OwnTransformer(Transformer):
+        """The same by another name."""
+
+    registry.register_model(OwnTransformer)
+    hparams = t2t.hparams("transformer_tiny", TINY)
+    result = t2t.train(
+        problem, hparams, folder, run, model="own_transformer", worker_gpu=0, eval_bleu=True
+    )
+    return run, result
+
+
+def test_a_run_keeps_the_names_of_its_model_and_its_set(trained):
+    run, result = trained
+    record = json.loads((run / "run.json").read_text())
+    assert (record["model"], record["hparams_set"]) == ("own_transformer", "transformer_tiny")
+    assert "set_name" not in record["hparams"]
+    assert RunConfig.load(run).hparams_set == "transformer_tiny"
+    assert (result.step, set(result.evaluation)) == (
+        1,
+        {"loss", "perplexity", "accuracy", "bleu"},
+    )
+
+
+def test_a_contradicting_restart_names_each_difference(trained, data):
+    run, _ = trained
+    hparams = t2t.hparams("transformer_tiny", TINY, dropout=0.2, d_ff=64, train_steps=2)
+    with pytest.raises(UserError) as refused:
+        t2t.train(data[0], hparams, data[1], run, model="own_transformer", random_seed=5)
+    for expected in (
+        "dropout: recorded 0.1, requested 0.2",
+        "d_ff: recorded 8, requested 64",
+        "random_seed: recorded 1, requested 5",
+        f"--warm_start_from={run}",
+    ):
+        assert expected in str(refused.value)
+    for same in ("d_model", "train_steps", "model:"):
+        assert same not in str(refused.value)
+
+
+def test_what_may_change_in_a_run(trained, data):
+    recorded = RunConfig.load(trained[0])
+    given = {"hparams": "recompute=true,microbatch_tokens=99,train_steps=7"}
+    requested = merge_flags(recorded, given, "").with_data(open_generated(*data))
+    recorded.check_unchanged(requested, "")
+    assert requested.hparams.microbatch_tokens == 99
+
+
+def test_one_process_writes_into_a_run(trained, data):
+    run, _ = trained
+    before = {file: file.read_bytes() for file in run.glob("*.json")}
+    hparams = t2t.hparams("transformer_tiny", TINY, train_steps=9)
+    with (
+        locked_directory(run, "another trainer"),
+        pytest.raises(UserError, match=f"{run} is in use by another trainer, process "),
+    ):
+        t2t.train(data[0], hparams, data[1], run, model="own_transformer", worker_gpu=0)
+    assert {file: file.read_bytes() for file in run.glob("*.json")} == before
+
+
+def test_a_run_that_began_meanwhile_is_not_replaced(trained, data):
+    run, _ = trained
+    other = RunConfig(data[0], t2t.hparams("transformer_tiny", TINY, dropout=0.3), data_dir=data[1])
+    with pytest.raises(UserError, match=f"begun a run in {run}"):
+        experiment.train_run(other, run, None, 0, TrainOptions())
+    assert RunConfig.load(run).hparams.dropout == 0.1

@@ -1,0 +1,83 @@
+import itertools
+
+import numpy as np
+import pytest
+
+from t2t_keras.decoding.scoring import alignment_layer
+from t2t_keras.text.alignment import (
+    in_order,
+    pharaoh,
+    read_pharaoh,
+    word_alignment,
+    word_numbers,
+)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "numbers"),
+    [
+        (("▁the", "▁hou", "se", "▁", "x", "y", "▁!"), [0, 1, 1, 2, 2, 2, 3]),
+        (("no", "▁space", "▁▁two"), [0, 1, 2]),
+        # Spaces at the end belong to no word.
+        (("▁a", "▁b", "▁", "▁"), [0, 1, None, None]),
+        (("▁",), [None]),
+        # A tab in bytes divides words as well; U+3000, a no-break space, and half a character are
+        # part of one.
+        (("▁a", "<0x09>", "b", "<0xE3>", "<0x80>", "<0x80>", "c"), [0, 1, 1, 1, 1, 1, 1]),
+        (("▁10", "\u00a0", "000", "▁dogs"), [0, 0, 0, 1]),
+        (("▁a", "<0xE3>"), [0, 0]),
+        # Pieces of several words, as other vocabularies have them, belong to the first.
+        (("▁a▁b", "c▁d"), [0, 1]),
+        ((), []),
+    ],
+)
+def test_words_are_divided_by_ascii_white_space(pieces, numbers):
+    assert word_numbers(pieces) == numbers
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "attention", "expected"),
+    [
+        # By single pieces "▁haus" would look at "▁a"; both pieces of "house" together have more.
+        # The ends of the sentences, which draw much attention, are no words.
+        (
+            ["▁a", "▁hou", "se", "</s>"],
+            ["▁ein", "▁haus", "boot", "</s>"],
+            [[0.2, 0.1, 0.1, 0.6], [0.3, 0.2, 0.2, 0.3], [0, 0.1, 0.1, 0.8], [0, 0, 0, 1]],
+            "0-0 1-1",
+        ),
+        # "▁" draws most attention, and is a word of neither side.
+        (
+            ["▁a", "▁", "</s>"],
+            ["▁ein", "▁", "</s>"],
+            [[0.3, 0.7, 0], [0, 1, 0], [0, 0, 1]],
+            "0-0",
+        ),
+        (["▁a", "</s>"], ["</s>"], [[0.5, 0.5]], ""),
+        (["</s>"], ["▁a", "</s>"], [[1], [1]], ""),
+    ],
+)
+def test_words_are_aligned_by_their_pieces(source, target, attention, expected):
+    alignment = word_alignment(source, target, np.array(attention))
+    assert pharaoh(alignment) == expected
+    assert read_pharaoh(expected) == alignment
+
+
+def test_the_heaviest_pairs_in_order():
+    random = np.random.default_rng(3)
+    for rows, columns in [(1, 1), (3, 3), (2, 5), (5, 2), (4, 4), (0, 3), (3, 0)]:
+        weights = random.random([rows, columns]).astype(np.float32)
+        best = max(
+            sum(weights[pair] for pair in zip(some_rows, some_columns, strict=True))
+            for size in range(min(rows, columns) + 1)
+            for some_rows in itertools.combinations(range(rows), size)
+            for some_columns in itertools.combinations(range(columns), size)
+        )
+        found = in_order(weights)
+        assert sum(weights[row, column] for column, row in found) == pytest.approx(best)
+        for side in zip(*found, strict=True):
+            assert list(side) == sorted(set(side))
+
+
+def test_the_layer_is_the_last_but_one():
+    assert [alignment_layer(layers) for layers in (1, 2, 6)] == [0, 0, 4]

@@ -1,0 +1,84 @@
+import gzip
+import io
+
+import pytest
+
+from t2t_keras.errors import UserError
+from t2t_keras.text.formats import plain_name, read_text_file
+
+# What WMT's files have shown: no XML, tags of any case, attributes of any kind, bare & and <.
+SGML = """\
+<!DOCTYPE refset SYSTEM "ftp://jaguar.ncsl.nist.gov/mt/resources/mteval-xml-v1.3.dtd">
+<refset trglang="de" setid="newstest2014" srclang="any">
+<DOC sysid="ref" docid="abc.123" genre="news" origlang="de">
+<hl><seg id="1">Plain &amp; simple.</seg></hl>
+<p>
+<SEG ID=2> upper  case, no quotes </SEG><seg id='3'>second on a line</seg>
+<seg
+  docid="x" id="4">over
+several\r
+  lines</seg >
+<seg>no id: &quot;a&quot; &apos;b&apos; &#228;&#xE4; &uuml; &unknown; AT&T 3 < 4 &copy it</seg>
+<seg id="6"></seg><seg id="7"/>
+<segment>not this</segment> nor this
+<seg id="8">a\u2028separator, a no-break\u00a0space</seg>
+</p>
+</DOC>
+<doc docid="two"><seg id="1">The end.</seg></doc></refset>"""
+EXPECTED = [
+    "Plain & simple.",
+    "upper case, no quotes",
+    "second on a line",
+    "over several lines",
+    "no id: \"a\" 'b' ää ü &unknown; AT&T 3 < 4 &copy it",
+    "",
+    "",
+    "a\u2028separator, a no-break\u00a0space",
+    "The end.",
+]
+
+
+def read(content, name):
+    rows = list(read_text_file(io.BytesIO(content), name))
+    return [[text.decode("utf-8", "surrogateescape") for text in row] for row in rows]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_sgml(encoding):
+    assert read(SGML.encode(encoding), "some.sgm") == [[text] for text in EXPECTED]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("a.en", b"\xef\xbb\xbfone\r\ntwo", [["\ufeffone\r"], ["two"]]),
+        ("a.en", "one\ntwo\n".encode("utf-16"), [["one"], ["two"]]),
+        ("a.sgm", b"<seg>na\xefve &amp;</seg>", [["na\udcefve &"]]),
+    ],
+)
+@pytest.mark.parametrize("packing", ["", ".gz"])
+def test_other_formats(name, content, expected, packing):
+    content = gzip.compress(content) if packing else content
+    assert read(content, name + packing) == expected
+
+
+def test_names_of_plain_text():
+    names = ["f/a.en", "a.en.gz", "a-src.en.sgm", "a.en.sgml.gz"]
+    assert list(map(plain_name, names)) == ["a.en", "a.en", "a-src.en", "a.en"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "line"),
+    [
+        ("a.sgm", b"<doc>\n<seg id=1>one\n</doc>\n", "a.sgm:2: .*no end"),
+        ("a.sgm", b"<seg>one\n<seg>two</seg>", "a.sgm:1: .*line 2"),
+        ("a.sgm", b"<doc>\none</seg>\n", "a.sgm:2: "),
+        ("a.sgm", b"one\ntwo\n", "a.sgm .*<seg>"),
+        ("a.sgm", b"<seg>" + (b"word " * 999 + b"\n") * 3400, "a.sgm:1: .*16,777,216"),
+        ("a.tsv", b"a\tb\tc\nd\n", "a.tsv: .*line 1 has 3"),
+        ("a.tsv", b"", "a.tsv: .*empty"),
+    ],
+)
+def test_faults_name_the_line(name, content, line):
+    with pytest.raises(UserError, match=line):
+        read(content, name)

@@ -1,0 +1,137 @@
+import dataclasses
+import gzip
+import hashlib
+import http.server
+import resource
+import threading
+
+import pytest
+
+from t2t_keras.errors import UserError
+from t2t_keras.text.sources import SourceFile, fetch
+
+CONTENT = "".join(f"line {n} größer\n" for n in range(20_000)).encode()
+PAGES = {
+    "/train.en": CONTENT,
+    "/train.de.gz": gzip.compress(CONTENT),
+    "/two_parts.gz": gzip.compress(CONTENT[:1000]) + gzip.compress(CONTENT[1000:]),
+    "/cut.gz": gzip.compress(CONTENT)[:-500],
+    "/not_gzip.gz": CONTENT,
+    "/breaks_off": CONTENT,
+}
+
+
+class Pages(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.server.requested.append(self.path)
+        content = PAGES.get(self.path)
+        if content is None:
+            self.send_error(404)
+            return
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content[:-1000] if self.path == "/breaks_off" else content)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def server(monkeypatch):
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Pages)
+    server.requested = []
+    server.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def known(name, url):
+    return SourceFile(name, url, len(CONTENT), hashlib.sha256(CONTENT).hexdigest())
+
+
+def names(directory):
+    return sorted(path.name for path in directory.iterdir())
+
+
+@pytest.mark.parametrize("page", ["train.en", "train.de.gz", "two_parts.gz"])
+def test_downloads_checks_and_unpacks(server, tmp_path, page):
+    file = known(page.removesuffix(".gz"), f"{server.url}/{page}")
+    folder = tmp_path / "new" / "folder"
+    fetch([file, file], folder)
+    assert (folder / file.name).read_bytes() == CONTENT
+    assert names(folder) == [file.name]
+    assert server.requested == [f"/{page}"]
+    # By its own name it is not unpacked.
+    fetch([SourceFile(page, f"{server.url}/{page}")], folder)
+    assert (folder / page).read_bytes() == PAGES[f"/{page}"]
+
+
+def test_a_file_that_is_there_is_used_as_it_is(server, tmp_path):
+    (tmp_path / "train.en").write_text("my own\n")
+    fetch([known("train.en", f"{server.url}/train.en")], tmp_path)
+    assert (tmp_path / "train.en").read_text() == "my own\n"
+    assert server.requested == []
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"size": 17}, rf"bytes 17, got {len(CONTENT):,}"),
+        ({"sha256": "0" * 64}, rf"sha256 {'0' * 64}, got \w+"),
+        (
+            {"sha256": "", "md5": "0" * 32},
+            rf"md5 {'0' * 32}, got {hashlib.md5(CONTENT).hexdigest()}",
+        ),
+    ],
+)
+def test_another_content_than_expected(server, tmp_path, change, message):
+    file = dataclasses.replace(known("train.en", f"{server.url}/train.en"), **change)
+    with pytest.raises(UserError, match=message):
+        fetch([file], tmp_path)
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("page", ["cut.gz", "not_gzip.gz", "breaks_off", "missing"])
+def test_a_download_that_fails_lists_all_that_is_missing(server, tmp_path, page):
+    (tmp_path / "have").write_text("")
+    files = [
+        SourceFile("have"),
+        known("first", f"{server.url}/train.de.gz"),
+        known("second", f"{server.url}/{page}"),
+        SourceFile("third", f"{server.url}/third"),
+    ]
+    with pytest.raises(UserError) as caught:
+        fetch(files, tmp_path)
+    head, second, third = str(caught.value).splitlines()
+    assert str(tmp_path) in head
+    assert f"{server.url}/{page}" in head
+    for fact in ("second", f"{server.url}/{page}", f"{len(CONTENT):,}", files[2].sha256):
+        assert fact in second
+    assert ("unpacked" in second) == page.endswith(".gz")
+    assert third == f"  third  ({server.url}/third)"
+    assert names(tmp_path) == ["first", "have"]
+
+
+def test_files_without_a_url_are_listed_before_anything_is_downloaded(server, tmp_path):
+    files = [known("train.en", f"{server.url}/train.en"), SourceFile("mine.de")]
+    with pytest.raises(UserError, match=r"(?s)train\.en.*mine\.de  \(your own file\)"):
+        fetch(files, tmp_path / "not_there")
+    assert server.requested == []
+    assert not (tmp_path / "not_there").exists()
+
+
+def test_a_file_that_cannot_be_written(server, tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    try:
+        with pytest.raises(UserError, match=r"train\.en cannot be written: File too large"):
+            fetch([known("train.en", f"{server.url}/train.en")], tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert names(tmp_path) == []

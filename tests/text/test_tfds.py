@@ -1,0 +1,114 @@
+"""Text of tensorflow-datasets: looked for before it is asked, since without a network it hangs."""
+
+import hashlib
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from t2t_keras import registry
+from t2t_keras.data.dataset import open_generated
+from t2t_keras.data.generate import generate
+from t2t_keras.errors import UserError
+from t2t_keras.text.plain_text import plain_text
+from t2t_keras.text.tfds import manual_directory
+
+ARCHIVES = (
+    "training-parallel-europarl-v7.tgz",
+    "training-parallel-commoncrawl.tgz",
+    "training-parallel-nc-v9.tgz",
+    "dev.tgz",
+)
+TEXTS = (("dev", "newstest2013", 15), ("test", "full", 14))
+PREPARED = "wmt14_translate/de-en/1.0.0/dataset_info.json"
+
+
+@pytest.fixture(scope="module")
+def small(load_module):
+    return load_module(Path(__file__).parents[1] / "problems" / "small_wmt.py")
+
+
+@pytest.fixture
+def data_dir(tmp_path, monkeypatch):
+    monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path / "tfds"))
+    return tmp_path / "tfds"
+
+
+def touch(path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+
+
+def test_where_the_text_comes_from(data_dir, tmp_path):
+    def decided(name="translate_ende"):
+        return registry.problem(name).resolved(tmp_path).text_source
+
+    assert decided() == "archives"
+    for name in ARCHIVES[:3]:
+        touch(manual_directory(data_dir) / name)
+    # Not all of them: tensorflow-datasets would try to download the rest.
+    assert decided() == "archives"
+    touch(manual_directory(data_dir) / ARCHIVES[3])
+    assert (decided(), decided("translate_enfr")) == ("tfds", "archives")
+    (manual_directory(data_dir) / ARCHIVES[0]).unlink()
+    touch(data_dir / PREPARED)
+    assert decided() == "tfds"
+    (tmp_path / ARCHIVES[1]).touch()
+    assert decided() == "archives"
+    asked = registry.problem("translate_ende", "text_source=tfds").resolved(tmp_path)
+    assert asked.text_source == "tfds"
+
+
+def test_without_tensorflow_datasets(data_dir, tmp_path, monkeypatch):
+    touch(data_dir / PREPARED)
+    monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
+    with pytest.raises(UserError, match=r"pip install 't2t-keras\[tfds"):
+        generate(registry.problem("translate_ende"), tmp_path, tmp_path)
+
+
+def test_nothing_is_downloaded(data_dir, tmp_path):
+    problem = registry.problem("translate_ende", "text_source=tfds")
+    touch(manual_directory(data_dir) / ARCHIVES[0])
+    with pytest.raises(UserError, match="wmt14_translate/de-en") as caught:
+        generate(problem, tmp_path, tmp_path)
+    listed = [line.split()[0] for line in str(caught.value).splitlines()[1:]]
+    assert listed == [ARCHIVES[1], ARCHIVES[2], ARCHIVES[3]]
+
+
+@pytest.mark.filterwarnings("ignore")  # Those of tensorflow-datasets and what it imports.
+def test_archives_put_there_by_hand(small, data_dir, tmp_path, monkeypatch, capsys):
+    tfds = pytest.importorskip("tensorflow_datasets")
+    manual = manual_directory(data_dir)
+    manual.parent.mkdir(parents=True)
+    small.write_archives(manual)
+    builder = type(tfds.builder("wmt14_translate/de-en", data_dir=data_dir))
+    # It knows the checksums of the official archives; these are others.
+    infos = {
+        url: tfds.download.checksums.UrlInfo(
+            size=(manual / info.filename).stat().st_size,
+            checksum=hashlib.sha256((manual / info.filename).read_bytes()).hexdigest(),
+            filename=info.filename,
+        )
+        for url, info in builder.url_infos.items()
+        if (manual / info.filename).exists()
+    }
+    monkeypatch.setattr(builder, "url_infos", infos)
+    problem = registry.problem("translate_ende", "vocab_size=340")
+    generate(problem, tmp_path, tmp_path)
+    generated = open_generated(problem, tmp_path)
+    assert generated.problem.text_source == "tfds"
+    for split, corpus, count in TEXTS:
+        for code, lines in zip(("en", "de"), generated.text(split), strict=True):
+            assert lines == small.lines(code, corpus, count)
+    assert len(generated.store("train")) == 120 + 60 + 40
+
+    # Without the archive, what tensorflow-datasets has made of it is taken.
+    (manual / "dev.tgz").unlink()
+    capsys.readouterr()
+    splits = problem.files(tmp_path)
+    for split, corpus, count in TEXTS:
+        (paths,) = plain_text(splits[split], tmp_path)
+        for code, path in zip(("en", "de"), paths, strict=True):
+            assert sorted(path.read_text().splitlines()) == sorted(small.lines(code, corpus, count))
+        assert re.search("empty side.*not in the official order", capsys.readouterr().out)

@@ -1,0 +1,90 @@
+import io
+import tracemalloc
+
+import pytest
+
+from t2t_keras.errors import UserError
+from t2t_keras.text.tmx import translation_units
+
+TMX = """<?xml version="1.0" encoding="{encoding}"?>
+<!DOCTYPE tmx SYSTEM "tmx14.dtd">
+<tmx version="1.4"><header srclang="en" datatype="plaintext"/>
+<body>
+<tu tuid="1"><prop type="x">no text</prop>
+  <tuv xml:lang="en-GB"><seg>Colour &amp; size</seg></tuv>
+  <tuv xml:lang="DE"><seg>Farbe und Größe</seg></tuv></tu>
+<tu><tuv lang="de_AT"><seg>Ein
+      Satz</seg></tuv><tuv lang="en"><seg>One <bpt>{{\\b <sub>code</sub></bpt>bold<ept>}}</ept>
+  <hi type="b">word<ph>%s</ph></hi> here</seg></tuv></tu>
+<tu><tuv xml:lang="fr"><seg>Une phrase</seg></tuv><tuv xml:lang="en"><seg>only half</seg></tuv></tu>
+<tu><tuv xml:lang="en-US"><seg>color</seg></tuv><tuv xml:lang="en"><seg>colour</seg></tuv>
+    <tuv xml:lang="de"><seg>Farbe</seg></tuv></tu>
+</body></tmx>
+"""
+EXPECTED = [
+    ("Colour & size", "Farbe und Größe"),
+    ("One bold word here", "Ein Satz"),
+    ("only half", ""),
+    ("colour", "Farbe"),
+]
+UNIT = '<tu><tuv lang="en"><seg>{}</seg></tuv><tuv lang="de"><seg>b</seg></tuv></tu>\n'
+
+
+def read(content, languages=("en", "de")):
+    units = translation_units(io.BytesIO(content), "some.tmx", languages)
+    return [tuple(side.decode() for side in pair) for pair in units]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "iso-8859-1"])
+def test_units(encoding):
+    content = TMX.format(encoding=encoding).encode(encoding)
+    assert read(content) == EXPECTED
+    assert read(content, ("de", "en")) == [pair[::-1] for pair in EXPECTED]
+    assert [pair[0] for pair in read(content, ("en-gb", "de"))] == ["Colour & size", "", "", ""]
+
+
+def test_deeply_nested_tags():
+    text = "<hi>" * 100_000 + "a" + "</hi>" * 100_000
+    assert read(f"<tmx><body>{UNIT.format(text)}</body></tmx>".encode()) == [("a", "b")]
+
+
+BOMB = b'<!DOCTYPE tmx [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><tmx><body>&b;</body></tmx>'
+CUT = TMX.format(encoding="utf-8").partition('<tu><tuv xml:lang="fr')[0].encode()
+
+
+@pytest.mark.parametrize(
+    ("content", "languages", "message"),
+    [
+        (CUT, ("en", "de"), r"some\.tmx:11: .*column 1 \(no ele"),
+        (TMX.format(encoding="utf-8").encode(), ("es", "de"), "es and de.* de, de-at, en"),
+        (BOMB, ("en", "de"), r"some\.tmx declares entities"),
+        (b"<tmx><body><tu>" + b"<!-- a -->" * 1_700_000, ("en", "de"), "some.tmx: .*16,777,216"),
+    ],
+    ids=["cut", "languages", "bomb", "large"],
+)
+def test_faults(content, languages, message):
+    with pytest.raises(UserError, match=message):
+        read(content, languages)
+
+
+class Units(io.RawIOBase):
+    """A TMX file of so many units, made as it is read."""
+
+    def __init__(self, count):
+        units = [UNIT.format("a").encode()] * count
+        self._parts = iter([b"<tmx><body>", *units, b"</body></tmx>"])
+
+    def read(self, size=-1):
+        return next(self._parts, b"")
+
+
+def test_memory_does_not_grow_with_the_file():
+    peaks = []
+    for count in (300, 6000):
+        stream = Units(count)
+        tracemalloc.start()
+        assert sum(1 for _ in translation_units(stream, "some.tmx", ("en", "de"))) == count
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    # 6,000 units kept would be megabytes.
+    assert peaks[1] < peaks[0] + 100_000

@@ -1,0 +1,111 @@
+"""Which backends and devices a run may use, and models that are too large for them."""
+
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_keras.environment import usable_cores
+from t2t_keras.errors import UserError
+from t2t_keras.training.backends import devices
+from t2t_keras.training.backends.base import Devices, check_backend, make_step, plan_devices
+from t2t_keras.training.backends.tensorflow import TensorFlowStep
+from t2t_keras.training.distributed.cluster import Cluster
+from t2t_keras.training.options import TrainOptions
+from t2t_keras.training.trainer import train
+
+SIZE = "num_layers d_model d_ff num_heads dropout warmup_steps max_length batch_tokens"
+SIZE = f"{SIZE} train_steps".split()
+THREE = Cluster(("a:1", "b:1", "c:1"), index=1)
+
+
+@pytest.mark.parametrize(
+    ("backend", "action", "reason"),
+    [
+        ("torch", check_backend, "KERAS_BACKEND=torch"),
+        ("torch", plan_devices, "KERAS_BACKEND=torch"),
+        ("jax", lambda: check_backend(eval_bleu=True), "--noeval_bleu"),
+        ("jax", lambda: plan_devices(0, cluster=THREE), "TF_CONFIG"),
+        ("jax", lambda: plan_devices(2), "--worker_gpu=2"),
+        ("jax", lambda: plan_devices(cpu_replicas=2), "--cpu_replicas=2"),
+        ("tensorflow", lambda: plan_devices(99), "--worker_gpu=99"),
+        ("tensorflow", lambda: plan_devices(0, cluster=THREE, cpu_replicas=2), "cpu_replicas=2"),
+        ("tensorflow", lambda: plan_devices(cpu_replicas=99_999), "cpu_replicas=99999: .* <= "),
+        # TensorFlow cannot be told after its first operation.
+        (
+            "tensorflow",
+            lambda: (tf.zeros(()), plan_devices(cpu_replicas=2)),
+            "cpu_replicas=2",
+        ),
+    ],
+)
+def test_refused(monkeypatch, backend, action, reason):
+    monkeypatch.setattr(keras.backend, "backend", lambda: backend)
+    with pytest.raises(UserError, match=reason):
+        action()
+
+
+def test_the_devices_of_one_process_and_of_several(monkeypatch):
+    assert plan_devices() == Devices(["/cpu:0"], [], 1, False)
+    assert plan_devices(0, xla=True, cluster=THREE) == Devices(["/cpu:0"], [], 3, True)
+    monkeypatch.setattr(devices.tf.config, "get_visible_devices", lambda kind: ["a", "b"])
+    monkeypatch.setattr(
+        devices.tf.config.experimental, "get_device_details", lambda gpu: {"device_name": gpu}
+    )
+    assert plan_devices() == Devices(["/gpu:0", "/gpu:1"], ["a", "b"], 2, False)
+    assert plan_devices(1, cluster=THREE) == Devices(["/gpu:0"], ["a"], 3, False)
+    assert plan_devices(0) == Devices(["/cpu:0"], [], 1, False)
+    with pytest.raises(UserError, match="--worker_gpu=0"):
+        plan_devices(cpu_replicas=2)
+
+
+@pytest.mark.parametrize("xla", [False, True])
+def test_a_step_is_made_on_the_devices_that_are_planned(make_record, xla):
+    planned = plan_devices(0, xla)
+    step = make_step(make_record(), planned)
+    found = step.gpus(), step.num_replicas, step.fixed_shapes
+    assert found == (planned.gpus, planned.replicas, planned.fixed_shapes) == ([], 1, xla)
+
+
+def test_a_driver_without_gpus_is_reported(monkeypatch, tmp_path, capsys):
+    plan_devices()
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(devices, "_DRIVER", tmp_path)
+    plan_devices(0)
+    plan_devices()
+    assert capsys.readouterr().err.count("TensorFlow sees no GPU") == 1
+
+
+@pytest.mark.parametrize("changes", [{"d_model": 1_000_000}, {"num_layers": 10_000_000}])
+def test_a_model_that_cannot_fit_is_not_made(make_record, changes):
+    with pytest.raises(UserError, match="smaller model"):
+        make_step(make_record(**changes), plan_devices())
+
+
+def test_a_model_that_turns_out_too_large(make_record, monkeypatch):
+    record = make_record()
+
+    def no_memory(self):
+        raise MemoryError
+
+    monkeypatch.setattr(type(record), "make_model", no_memory)
+    with pytest.raises(UserError, match="smaller model"):
+        make_step(record, plan_devices())
+
+
+@pytest.mark.skipif(usable_cores() < 2, reason="one core cannot be divided")
+def test_replicas_on_a_divided_cpu_train_as_one(
+    start_trainer, make_record, make_strategy, generated, tmp_path, weights_in
+):
+    record = make_record(dropout=0.0, train_steps=4)
+    hparams = dataclasses.asdict(record.hparams)
+    changes = ",".join(f"{name}={hparams[name]}" for name in SIZE)
+    process = start_trainer(tmp_path / "two", f"--hparams={changes}", "--cpu_replicas=2")
+
+    step = TensorFlowStep(record.make_model, record.hparams, make_strategy(), 1)
+    one = train(record, generated, tmp_path / "one", step, TrainOptions(schedule="train"))
+    assert "on 2 replica(s)" in process.said()
+    two = weights_in(tmp_path / "two" / "model.ckpt-4")
+    np.testing.assert_allclose(two, weights_in(one.checkpoint), atol=1e-5)

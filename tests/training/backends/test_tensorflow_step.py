@@ -1,0 +1,196 @@
+"""One step is the same however it is split over replicas and microbatches."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_keras.data.batches import make_batch, split_batch
+from t2t_keras.training.backends.tensorflow import TensorFlowStep
+
+STEPS = 3
+
+
+@pytest.fixture(scope="module")
+def make_step(make_record, make_strategy):
+    """Returns a function that makes a step over so many replicas."""
+
+    def make(replicas=1, xla=False, **hparams):
+        record = make_record(**hparams)
+        return TensorFlowStep(
+            record.make_model, record.hparams, make_strategy(replicas), seed=1, xla=xla
+        )
+
+    return make
+
+
+def batches(generated, replicas, microbatch_tokens=512, fixed=0):
+    """Yields a few steps' examples, among them one with fewer examples than replicas."""
+    store = generated.store("train")
+    for number, indices in enumerate([np.arange(40), np.arange(40, 43), np.arange(43, 80)]):
+        split = split_batch(store.lengths, indices, microbatch_tokens, replicas, bool(fixed))
+        yield number, [[make_batch(store, part, fixed) for part in each] for each in split]
+
+
+def trained(step, steps):
+    """Returns the weights after the steps, and what each step said."""
+    said = []
+    for number, parts in steps:
+        said.append({name: float(value) for name, value in step.update(number, parts).items()})
+    return np.concatenate([np.ravel(w.numpy()) for w in step.model.trainable_variables]), said
+
+
+@pytest.fixture(scope="module")
+def one_replica(make_step, generated):
+    """What one replica does in one part a step, without dropout."""
+    return trained(make_step(dropout=0.0), batches(generated, 1))
+
+
+@pytest.mark.parametrize("replicas", [2, 8])
+def test_replicas_make_the_same_updates_as_one(
+    make_step, generated, one_replica, replicas, request
+):
+    if replicas == 8:
+        request.getfixturevalue("eagerly")
+    steps = list(batches(generated, replicas))
+    tokens = [part.target_tokens for part in steps[1][1][0]]
+    assert len(set(tokens)) > 1, "replicas hold unequal numbers of tokens"
+    assert (0 in tokens) == (replicas == 8), "with 8 replicas some hold none"
+    weights, said = trained(make_step(replicas, dropout=0.0), steps)
+    np.testing.assert_allclose(weights, one_replica[0], atol=1e-5)
+    for ours, one in zip(said, one_replica[1], strict=True):
+        assert ours == pytest.approx(one, rel=1e-5)
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_accumulated_microbatches_make_the_same_updates(
+    make_step, generated, one_replica, replicas
+):
+    steps = list(batches(generated, replicas, microbatch_tokens=100))
+    assert len(steps[0][1]) > 1
+    weights, said = trained(make_step(replicas, dropout=0.0), steps)
+    np.testing.assert_allclose(weights, one_replica[0], atol=1e-5)
+    assert said[0] == pytest.approx(one_replica[1][0], rel=1e-5)
+
+
+def test_xla_makes_the_same_updates_with_few_shapes(make_step, generated, one_replica):
+    steps = list(batches(generated, 2, 160, fixed=160))
+    assert len(steps[0][1]) > 1, "a step that is split into microbatches"
+    shapes = {part.source.shape for _, parts in steps for each in parts for part in each}
+    assert shapes <= {(160 // length, length) for length in (8, 12, 16)}
+    weights, said = trained(make_step(2, dropout=0.0, xla=True), steps)
+    np.testing.assert_allclose(weights, one_replica[0], atol=1e-5)
+    for ours, one in zip(said, one_replica[1], strict=True):
+        assert ours["loss"] == pytest.approx(one["loss"], rel=1e-5)
+
+
+def test_under_xla_layers_computed_again_have_the_same_gradients(make_step, generated):
+    store = generated.store("train")
+    short = np.flatnonzero(store.lengths.max(axis=1) <= 8)[:10]
+    arrays, found = make_batch(store, short, 100), []
+    for recompute in (False, True):
+        # With an epsilon this large Adam's update is proportional to the gradient.
+        size = dict(dropout=0.3, adam_epsilon=10.0, learning_rate=1000.0)
+        step = make_step(xla=True, recompute=recompute, **size)
+        found.append(trained(step, [(0, [[arrays]])])[0])
+    np.testing.assert_allclose(*found, atol=1e-5)
+
+
+def test_one_graph_serves_all_shapes(make_step, generated):
+    step = make_step(dropout=0.1)
+    trained(step, batches(generated, 1))
+    assert step._update.experimental_get_tracing_count() == 1
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_dropout_differs_by_replica_step_and_microbatch(make_step, generated):
+    half = next(batches(generated, 1))[1][0][0]
+    # Steps that change nothing, so that each sees the same weights.
+    one, two = (make_step(replicas, dropout=0.5, learning_rate=0.0) for replicas in (1, 2))
+
+    def loss(step, number, parts):
+        return float(step.update(number, parts)["loss"])
+
+    alone = loss(one, 0, [[half]])
+    assert loss(one, 0, [[half]]) == alone
+    assert loss(one, 1, [[half]]) != alone
+    # Equal masks would give exactly twice the loss.
+    for twice in (loss(one, 0, [[half], [half]]), loss(two, 0, [[half, half]])):
+        assert twice != pytest.approx(2 * alone, rel=1e-6)
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_clipping_is_by_the_norm_of_the_summed_gradient(make_step, generated):
+    norms, weights = [], []
+    for replicas in (1, 2):
+        step = make_step(replicas, dropout=0.0, clip_norm=0.01, adam_epsilon=10.0)
+        before = [w.numpy() for w in step.model.trainable_variables]
+        for number, parts in list(batches(generated, replicas))[:1]:
+            norms.append(float(step.update(number, parts)["gradient_norm"]))
+        after = [w.numpy() for w in step.model.trainable_variables]
+        weights.append(
+            np.concatenate([np.ravel(b - a) for a, b in zip(before, after, strict=True)])
+        )
+    assert norms[0] > 0.01
+    assert norms[1] == pytest.approx(norms[0], rel=1e-5)
+    # With an epsilon this large Adam's update is proportional to the clipped gradient, whose norm
+    # is clip_norm: lr · m_hat / epsilon, and m_hat is the gradient at the first step.
+    learning_rate = float(step.schedule(0))
+    for update in weights:
+        assert np.linalg.norm(update) == pytest.approx(learning_rate * 0.01 / 10.0, rel=1e-2)
+
+
+@pytest.mark.usefixtures("eagerly")
+@pytest.mark.parametrize("compute_dtype", ["bfloat16", "float16"])
+def test_half_precision_keeps_float32_weights(make_step, generated, one_replica, compute_dtype):
+    step = make_step(dropout=0.0, compute_dtype=compute_dtype)
+    _, said = trained(step, batches(generated, 1))
+    assert {w.dtype for w in step.model.trainable_variables} == {"float32"}
+    for ours, one in zip(said, one_replica[1], strict=True):
+        assert ours["loss"] == pytest.approx(one["loss"], rel=2e-2)
+        assert ours["loss"] != one["loss"]
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_float16_overflow_skips_the_step_and_halves_the_scale(make_step, generated):
+    step = make_step(dropout=0.0, compute_dtype="float16")
+    step.loss_scale.assign(1e30)
+    before = [w.numpy() for w in step.model.trainable_variables]
+    number, parts = next(batches(generated, 1))
+    loss = float(step.update(number, parts)["loss"])
+    assert np.isfinite(loss)
+    assert step.loss_scale.numpy() == pytest.approx(5e29)
+    assert step.steps_done() == 1
+    for weight, same in zip(step.model.trainable_variables, before, strict=True):
+        np.testing.assert_array_equal(weight.numpy(), same)
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_evaluation_has_neither_dropout_nor_smoothing(make_step, generated):
+    step = make_step(dropout=0.5, label_smoothing=0.3)
+    part = next(batches(generated, 1))[1][0][0]
+    sums = step.evaluate([part])
+    logits = step.model({"source": part.source, "target": part.target}).numpy().astype(np.float64)
+    normalizer = np.log(np.exp(logits).sum(-1))
+    target_logits = np.take_along_axis(logits, part.target[..., None], -1)[..., 0]
+    real = part.target != 0
+    assert sums["tokens"] == real.sum() == part.target_tokens
+    assert sums["loss"] == pytest.approx(((normalizer - target_logits) * real).sum(), rel=1e-5)
+    assert sums["loss"] == sums["negative_log_likelihood"]
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_gradients_are_exchanged_in_bfloat16_on_request(make_step, generated):
+    sums = []
+    for replicas in (1, 2):
+        step = make_step(replicas, dropout=0.0, reduction_dtype="bfloat16")
+        step.update(*next(batches(generated, replicas)))
+        # After the first step, Adam's mean is the gradient times 1 - beta1.
+        means = [np.ravel(mean.numpy()) / np.float32(1 - 0.9) for mean in step.optimizer._momentums]
+        sums.append(np.concatenate(means))
+    exact, rounded = sums
+    # 8 bits of mantissa for each replica's and for the sum.
+    scale = np.abs(exact).max()
+    np.testing.assert_allclose(rounded, exact, atol=2**-7 * scale)
+    held = tf.cast(tf.cast(rounded, tf.bfloat16), tf.float32).numpy()
+    np.testing.assert_allclose(rounded, held, rtol=1e-5)
+    assert np.abs(exact - tf.cast(tf.cast(exact, tf.bfloat16), tf.float32)).max() > 1e-4 * scale

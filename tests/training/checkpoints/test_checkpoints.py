@@ -1,0 +1,220 @@
+"""Both formats of checkpoints: pruned, damaged, on a full disk, of another model."""
+
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_keras.errors import UserError
+from t2t_keras.training.checkpoints import npz
+from t2t_keras.training.checkpoints import tensorflow as checkpoints
+
+
+@pytest.fixture(params=[checkpoints, npz], ids=["tensorflow", "npz"])
+def files(request):
+    """The module of a format."""
+    return request.param
+
+
+def make_model(width=3, more=()):
+    layers = [keras.layers.Dense(width, name=name) for name in ("dense", *more)]
+    return keras.Sequential([keras.Input((4,)), *layers], name="model")
+
+
+@pytest.fixture
+def model():
+    return make_model()
+
+
+def fill(model, value):
+    for weight in model.trainable_variables:
+        weight.assign(np.full(weight.shape, value, np.float32))
+
+
+def value_of(model):
+    (value,) = {float(number) for each in model.get_weights() for number in np.ravel(each)}
+    return value
+
+
+def save(files, model, directory, steps, keep=20):
+    """Saves a checkpoint at each step whose weights are the step's number."""
+    kept = files.Checkpoints(directory, {"model": model}, keep)
+    for step in steps:
+        fill(model, step)
+        kept.save(step)
+    return kept
+
+
+def steps_in(files, directory):
+    return [
+        int(path.removesuffix(".npz").split("-")[-1]) for path in files.checkpoint_paths(directory)
+    ]
+
+
+def test_the_oldest_are_deleted_and_the_newest_is_restored(files, model, tmp_path):
+    kept = save(files, model, tmp_path, [1, 2, 3, 10], keep=3)
+    assert steps_in(files, tmp_path) == [2, 3, 10]
+    assert not list(tmp_path.glob("model.ckpt-1.*"))
+    fill(model, -1)
+    assert kept.restore_newest() == files.newest_checkpoint(tmp_path)
+    assert value_of(model) == 10
+    # Another process continues, and prunes what the first one wrote.
+    save(files, model, tmp_path, [11], keep=2)
+    assert steps_in(files, tmp_path) == [10, 11]
+    # An earlier step stays, as the best weights of a run that continues from before them.
+    save(files, model, tmp_path, [9], keep=1)
+    assert steps_in(files, tmp_path) == [9]
+
+
+def test_tensorflow_finds_its_newest_even_in_a_moved_directory(model, tmp_path):
+    save(checkpoints, model, tmp_path / "run", [9, 10], keep=1)
+    (tmp_path / "run").rename(tmp_path / "moved")
+    newest = tf.train.latest_checkpoint(str(tmp_path / "moved"))
+    assert newest == checkpoints.newest_checkpoint(tmp_path / "moved")
+    restored = make_model()
+    tf.train.Checkpoint(model=restored).restore(newest).assert_existing_objects_matched()
+    assert value_of(restored) == 10
+
+
+def test_the_arrays_of_an_npz_are_named_by_layer(model, tmp_path):
+    state = {"model": model, "optimizer": {"iterations": keras.Variable(7, dtype="int32")}}
+    arrays = np.load(npz.Checkpoints(tmp_path, state, 1).save(7))
+    assert set(arrays) == {"model/dense/kernel", "model/dense/bias", "optimizer/iterations"}
+    assert arrays["optimizer/iterations"] == 7
+
+
+def test_a_run_does_not_continue_from_weights_only(files, model, tmp_path):
+    save(files, model, tmp_path, [10])
+    optimizer = keras.optimizers.Adam()
+    optimizer.build(model.trainable_variables)
+    state = {"iterations": optimizer.iterations} if files is npz else optimizer
+    whole = files.Checkpoints(tmp_path, {"model": model, "optimizer": state}, 3)
+    with pytest.raises(UserError, match=r"--warm_start_from=.*model.ckpt-10"):
+        whole.restore_newest()
+    assert whole.save(11) == whole.restore_newest()
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    # In the values of an array, after its header.
+    start = content.index(b"NUMPY") + 140 if path.suffix == ".npz" else len(content) // 2
+    content[start] ^= 0xFF
+    path.write_bytes(content)
+
+
+def halve(path):
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("damage", [flip, halve, empty, Path.unlink])
+@pytest.mark.parametrize(
+    ("files", "part"),
+    [(checkpoints, ".index"), (checkpoints, ".data-00000-of-00001"), (npz, ".npz")],
+)
+def test_past_a_damaged_one(model, tmp_path, capfd, files, part, damage):
+    save(files, model, tmp_path, [1, 2])
+    damage(tmp_path / f"model.ckpt-2{part}")
+    gone = damage is Path.unlink and not part.startswith(".data")
+    with pytest.raises(UserError, match="no checkpoint" if gone else "is damaged"):
+        files.load_weights(model, tmp_path / "model.ckpt-2")
+    capfd.readouterr()
+    kept = files.Checkpoints(tmp_path, {"model": model}, 20)
+    assert kept.restore_newest() == files.newest_checkpoint(tmp_path)
+    assert (value_of(model), steps_in(files, tmp_path)) == (1, [1])
+    out, err = capfd.readouterr()
+    assert err == "", "a line of TensorFlow's"
+    assert gone or ("model.ckpt-2" in out and out.count("\n") == 1)
+    # The step can be written again.
+    fill(model, 2)
+    kept.save(2)
+    assert steps_in(files, tmp_path) == [1, 2]
+
+
+def test_all_damaged(files, model, tmp_path):
+    save(files, model, tmp_path, [1, 2])
+    for path in tmp_path.glob("model.ckpt-?.[in]*"):
+        halve(path)
+    with pytest.raises(UserError, match="None of the 2 checkpoints"):
+        files.Checkpoints(tmp_path, {"model": model}, 20).restore_newest()
+
+
+def test_what_an_interrupted_write_left_is_deleted(files, model, tmp_path):
+    kept = save(files, model, tmp_path, [1])
+    (tmp_path / "model.ckpt-2.npz.0123abcd.partial").touch()
+    (tmp_path / "model.ckpt-2_temp").mkdir()
+    kept.restore_newest()
+    assert not [*tmp_path.glob("*.partial"), *tmp_path.glob("*_temp")]
+
+
+def test_a_full_disk_keeps_the_last_checkpoint(files, model, tmp_path, limited_file_size):
+    model = make_model(10_000)
+    kept = save(files, model, tmp_path, [1])
+    before = sorted(path.name for path in tmp_path.iterdir())
+    with limited_file_size(100_000), pytest.raises(UserError) as full:
+        kept.save(2)
+    assert f"{tmp_path / 'model.ckpt-2'}" in str(full.value)
+    assert f"continues from {files.newest_checkpoint(tmp_path)}" in str(full.value)
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+    assert files.Checkpoints(tmp_path, {"model": model}, 20).restore_newest()
+
+
+def test_no_checkpoint_and_those_of_another_model(files, model, tmp_path):
+    assert files.Checkpoints(tmp_path, {"model": model}, 3).restore_newest() is None
+    with pytest.raises(UserError, match="no checkpoint"):
+        files.newest_checkpoint(tmp_path)
+    save(files, model, tmp_path, [7])
+    with pytest.raises(UserError, match=r"model.ckpt-8.*: model.ckpt-7"):
+        files.load_weights(model, tmp_path / "model.ckpt-8")
+    with pytest.raises(UserError, match="other hyperparameters"):
+        files.load_weights(make_model(4), tmp_path / "model.ckpt-7")
+    with pytest.raises(UserError, match="other hyperparameters"):
+        files.load_weights(make_model(more=["more"]), tmp_path / "model.ckpt-7")
+
+
+def test_an_npz_with_weights_that_the_model_lacks(model, tmp_path):
+    path = npz.Checkpoints(tmp_path, {"model": make_model(more=["more"])}, 1).save(8)
+    with pytest.raises(UserError, match=r"model/more/bias is not in the model \(and 1 more\)"):
+        npz.load_weights(model, path)
+
+
+def test_weights_that_tensorflow_did_not_save(tmp_path):
+    class Hiding(keras.Model):
+        """Keeps its layers in a list, where TensorFlow's checkpoints do not find them."""
+
+        def __init__(self):
+            super().__init__()
+            self.parts = [keras.layers.Dense(3)]
+
+        def call(self, x):
+            return self.parts[0](x)
+
+    model = Hiding()
+    model(np.zeros((1, 2), np.float32))
+    path = checkpoints.Checkpoints(tmp_path, {"model": model}, 1).save(1)
+    with pytest.raises(UserError, match="holds 0 of 9 weights"):
+        checkpoints.load_weights(model, path)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "advice"),
+    [
+        ("model.ckpt-5.index", npz, "KERAS_BACKEND=tensorflow"),
+        ("model.ckpt-5.npz", checkpoints, "t2t-npz-to-checkpoint"),
+    ],
+)
+def test_the_other_format(model, tmp_path, theirs, ours, advice):
+    (tmp_path / theirs).touch()
+    for read in (
+        lambda: ours.newest_checkpoint(tmp_path),
+        lambda: ours.load_weights(model, tmp_path / "model.ckpt-5"),
+        ours.Checkpoints(tmp_path, {"model": model}, 1).restore_newest,
+    ):
+        with pytest.raises(UserError, match=f"model.ckpt-5.*{advice}"):
+            read()

@@ -1,0 +1,87 @@
+"""Who the workers are, by the environment."""
+
+import json
+
+import pytest
+
+from t2t_keras.errors import UserError
+from t2t_keras.training.distributed.cluster import Cluster, cluster_from_environment
+
+
+def tf_config(jobs, kind="worker", index=0):
+    return {"TF_CONFIG": json.dumps({"cluster": jobs, "task": {"type": kind, "index": index}})}
+
+
+def test_workers_of_tf_config():
+    found = cluster_from_environment(tf_config({"worker": ["a:2222", "b:2222"]}, index=1))
+    assert found == Cluster(("a:2222", "b:2222"), 1)
+    assert found.workers_here == 1
+    assert Cluster(("b:2222", "a:2222", "b:2223"), 2).workers_here == 2
+
+
+def test_a_chief_of_tf_config_is_worker_0():
+    jobs = {"worker": ["b:1", "c:1"], "chief": ["a:65000"]}
+    found = cluster_from_environment(tf_config(jobs, "worker", 0))
+    assert found == Cluster(("a:65000", "b:1", "c:1"), 1)
+    assert cluster_from_environment(tf_config(jobs, "chief", 0)).index == 0
+
+
+@pytest.mark.parametrize("environment", [{}, {"TF_CONFIG": ""}, {"TF_CONFIG": "{}"}])
+def test_a_process_alone(environment):
+    assert cluster_from_environment(environment) is None
+    assert cluster_from_environment(environment | tf_config({"worker": ["a:1"]})) is None
+
+
+@pytest.mark.parametrize(
+    ("environment", "named"),
+    [
+        ({"TF_CONFIG": "{worker"}, "{worker"),
+        ({"TF_CONFIG": "[1]"}, "[1]"),
+        (tf_config({"worker": ["a:1", "b:1"], "ps": ["c:1"]}), "got ps"),
+        (tf_config({"worker": ["a:1", "b"]}), "got 'b'"),
+        (tf_config({"worker": ["a:1", "b:99999"]}), "got 'b:99999'"),
+        (tf_config({"worker": ["a:1", "a:1"]}), "same address"),
+        (tf_config({"worker": ["a:1", "b:1"]}, index=2), "'worker' 2"),
+        (tf_config({"worker": ["a:1", "b:1"]}, "evaluator"), "'evaluator' 0"),
+        (tf_config({"worker": ["a:1", "b:1"]}, index="1"), "'worker' '1'"),
+        (tf_config({"chief": ["a:1", "b:1"]}, "chief"), "one chief, got 2"),
+    ],
+)
+def test_an_invalid_tf_config(environment, named):
+    with pytest.raises(UserError, match="TF_CONFIG=") as error:
+        cluster_from_environment(environment)
+    assert named in str(error.value)
+
+
+@pytest.fixture
+def slurm(monkeypatch):
+    """What Slurm sets for the third task of `srun --nodes=3 --ntasks=4`."""
+    step = dict(NUM_TASKS="4", NODELIST="gpu[9-10],login2", TASKS_PER_NODE="1,2,1")
+    environment = {f"SLURM_STEP_{name}": value for name, value in step.items()}
+    environment |= dict(SLURM_PROCID="2", SLURM_LOCALID="1", SLURMD_NODENAME="gpu10")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    return environment
+
+
+def test_a_step_of_slurm(slurm, monkeypatch):
+    # Sorted as strings, on all workers alike.
+    addresses = ("gpu10:8888", "gpu10:8889", "gpu9:8888", "login2:8888")
+    assert cluster_from_environment(slurm) == Cluster(addresses, 1)
+    monkeypatch.setenv("SLURMD_NODENAME", "gpu9")
+    monkeypatch.setenv("SLURM_LOCALID", "0")
+    assert cluster_from_environment(slurm).index == 2
+
+
+def test_tf_config_precedes_slurm_and_one_task_is_a_process_alone(slurm):
+    assert cluster_from_environment(slurm | tf_config({"worker": ["a:1", "b:1"]})).index == 0
+    assert cluster_from_environment(slurm | {"SLURM_STEP_NUM_TASKS": "1"}) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("SLURMD_NODENAME", "another"), ("SLURM_STEP_NODELIST", "gpu[07")]
+)
+def test_an_invalid_step_of_slurm(slurm, monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(UserError, match=rf"Slurm.*{value.replace('[', '.')}"):
+        cluster_from_environment(slurm)

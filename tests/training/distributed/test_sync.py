@@ -1,0 +1,205 @@
+"""What workers agree on, compare and restore, and how they read the end of another one."""
+
+import dataclasses
+import json
+import signal
+
+import pytest
+import tensorflow as tf
+
+from t2t_keras.errors import OutOfMemoryError, UserError
+from t2t_keras.training.distributed.cluster import Cluster
+from t2t_keras.training.distributed.sync import Agreed, Workers, end_of_worker
+from t2t_keras.training.options import TrainOptions
+
+ADDRESSES = ("a:1", "b:2", "c:3")
+
+
+class Step:
+    """Keeps a worker's requests for the sums of the next step."""
+
+    requests = (False, False)
+
+    def request(self, stop, save):
+        self.requests = (stop, save)
+
+
+@pytest.fixture
+def lockstep():
+    """Returns a function that does steps as the loop does; requests are by (worker, step)."""
+
+    def run(requests, steps=12):
+        workers = [Workers(Cluster(ADDRESSES[:2], index)) for index in range(2)]
+        made, acted = [Step(), Step()], [{}, {}]
+        pending, due = None, [dict(stop=0, save=False) for _ in workers]
+
+        def hear(number, sent):
+            stop, save = map(sum, zip(*sent, strict=True))
+            for worker in workers:
+                sums = {"stop_requests": float(stop), "save_requests": float(save), "loss": 1.0}
+                worker.hear(number, sums)
+                assert sums == {"loss": 1.0}
+
+        for number in range(steps):
+            sent = [step.requests for step in made]
+            if pending is not None:
+                hear(*pending)
+            pending = number, sent
+            for index, worker in enumerate(workers):
+                due[index] |= requests.get((index, number), {})
+                agreed = worker.agree(made[index], number, **due[index])
+                if agreed != Agreed():
+                    acted[index][number] = agreed
+                    due[index]["save"] = False
+            if any(number in each for each in acted):
+                hear(*pending)
+                pending = None
+        return acted
+
+    return run
+
+
+def test_all_save_once_for_each_request_of_the_chief(lockstep):
+    chief, other = lockstep({(0, 3): dict(save=True), (0, 8): dict(save=True)})
+    assert chief == other
+    assert [each.save for each in chief.values()] == [True, True]
+    assert all(3 <= number <= 5 or 8 <= number <= 10 for number in chief)
+
+
+def test_only_the_chief_s_clock_counts(lockstep):
+    assert lockstep({(1, 3): dict(save=True)}) == [{}, {}]
+
+
+def test_a_signal_to_one_stops_all_after_the_same_step(lockstep):
+    chief, other = lockstep({(1, 4): dict(stop=int(signal.SIGINT))}, steps=7)
+    assert list(chief) == list(other) == [6]
+    assert (chief[6].stop, other[6].stop) == (signal.SIGTERM, signal.SIGINT)
+
+
+def test_one_worker_acts_at_once():
+    assert Workers().agree(Step(), 3, stop=15, save=True) == Agreed(15, True)
+
+
+class Gathering(Workers):
+    """One of three workers, with what the others give; None = the same as this one."""
+
+    def __init__(self, index, *texts):
+        super().__init__(Cluster(ADDRESSES, index))
+        self.texts = texts
+
+    def gather(self, text):
+        self.own = text
+        texts = [text if each is None else each for each in self.texts]
+        return [*texts[: self.cluster.index], text, *texts[self.cluster.index + 1 :]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "name", "values"),
+    [
+        ({"dropout": 0.3}, {}, "dropout", ("0.1", "0.3")),
+        ({"microbatch_tokens": 100}, {}, "microbatch_tokens", ("512", "100")),
+        ({}, {"local_eval_frequency": 7}, "--local_eval_frequency", ("1000", "7")),
+    ],
+)
+def test_settings_that_differ_are_named(make_record, generated, changes, options, name, values):
+    other = Gathering(1, None, None, None)
+    other.compare(make_record(**changes), generated, TrainOptions(**options))
+    with pytest.raises(UserError, match="different") as error:
+        Gathering(2, None, other.own, None).compare(make_record(), generated, TrainOptions())
+    (line,) = str(error.value).splitlines()[1:]
+    assert (
+        line == f"  {name}: {values[0]} on Worker 0 (the chief, a:1), {values[1]} on Worker 1 (b:2)"
+    )
+
+
+@pytest.mark.parametrize(("split", "name"), [("train", "training data"), ("dev", "dev data")])
+def test_data_and_versions_are_compared(make_record, generated, split, name):
+    files = {
+        file: {**entry, "sha256": "0"} if file.startswith(split) else entry
+        for file, entry in generated.manifest["files"].items()
+    }
+    unlike = dataclasses.replace(generated, manifest={**generated.manifest, "files": files})
+    other = Gathering(1, None, None, None)
+    other.compare(make_record().with_data(unlike), unlike, TrainOptions())
+    worker = Gathering(0, None, other.own, None)
+    with pytest.raises(UserError, match=rf"different.*\n  {name}: .*$"):
+        worker.compare(make_record(), generated, TrainOptions())
+    assert {"python", "tensorflow", "keras", "source of t2t_keras"} <= set(json.loads(worker.own))
+
+
+class Checkpoints:
+    """Those of a folder in which step 7 is the newest."""
+
+    def __init__(self, directory):
+        (directory / "model.ckpt-7.index").touch()
+        self.restored, self._newest = None, str(directory / "model.ckpt-7")
+
+    def restore_newest(self):
+        self.restore(self._newest)
+        return self._newest
+
+    def restore(self, path):
+        self.restored = path
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_all_restore_the_chief_s_checkpoint(tmp_path, index):
+    checkpoints = Checkpoints(tmp_path)
+    worker = Gathering(index, "model.ckpt-7", "", "")
+    expected = str(tmp_path / "model.ckpt-7")
+    assert worker.restore_newest(checkpoints, tmp_path) == checkpoints.restored == expected
+    assert Gathering(1, "", "", "").restore_newest(checkpoints, tmp_path) is None
+
+
+REMOTE = "Additional GRPC error information from remote target /job:worker/replica:0/task:{} while "
+REMOTE += "calling /tensorflow."
+
+
+@pytest.mark.parametrize(
+    ("message", "named", "why"),
+    [
+        (
+            "Barrier timed out.\nThe first task at the barrier: /job:worker/replica:0/task:0. Some "
+            "timed out task names:\n/job:worker/replica:0/task:1\n/job:worker/replica:0/task:2\n\n"
+            + REMOTE.format(0)
+            + "CoordinationService/RegisterTask:",
+            (1, 2),
+            "300 s",
+        ),
+        ("Deadline Exceeded\n" + REMOTE.format(0) + "CoordinationService/RegisterTask:", (0,), ""),
+        (
+            "from /job:worker/task:2: (stopped sending heartbeats):\n/job:worker/task:1\nThe tasks",
+            (1,),
+            "60 s",
+        ),
+        ("Socket closed\n" + REMOTE.format(1) + "WorkerService/RecvBuf:", (1,), "connection"),
+        ("Device /job:worker/task:1/device:CPU:0 is joining a group with size4", (1,), "GPUs"),
+        ("Deadline Exceeded\n\nRPC: /tensorflow.CoordinationService/Heartbeat", (0,), "reached"),
+    ],
+)
+def test_the_lost_worker_is_named(message, named, why):
+    error = tf.errors.UnavailableError(None, None, f"Collective ops is aborted by: {message}")
+    end = end_of_worker(error, Cluster(ADDRESSES, 2), TrainOptions())
+    assert end.exit_status == (2 if why == "GPUs" else 75)
+    assert [index for index in range(3) if ADDRESSES[index] in str(end)] == list(named)
+    assert why in str(end)
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (UserError("no\nsuch file"), 2),
+        (OSError("disk full"), 75),
+        (OutOfMemoryError("OOM"), 75),
+        (tf.errors.ResourceExhaustedError(None, None, "OOM"), 75),
+    ],
+)
+def test_a_worker_s_own_error_reaches_the_others_with_its_status(error, status):
+    own = end_of_worker(error, Cluster(ADDRESSES, 1), TrainOptions())
+    assert own.exit_status == status
+    assert "Worker 1 (b:2)" in str(own)
+    assert str(error) in str(own)
+    text = f"Collective ops is aborted by: Error reported from /job:worker/task:1: {own} [exit "
+    told = tf.errors.UnavailableError(None, None, f"{text}status {status}]\nThe error could be ...")
+    others = end_of_worker(told, Cluster(ADDRESSES, 0), TrainOptions())
+    assert (str(others), others.exit_status) == (str(own), status)

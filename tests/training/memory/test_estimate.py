@@ -1,0 +1,141 @@
+"""The estimate of a step's memory beside what TensorFlow allocates, and the memory that is free."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_keras import registry
+from t2t_keras.data.batches import Batch
+from t2t_keras.hyperparameters import HParams
+from t2t_keras.models.transformer import Transformer
+from t2t_keras.training.backends.tensorflow import TensorFlowStep
+from t2t_keras.training.memory.estimate import count_weights, free_memory, step_memory
+
+VOCAB_SIZE = 1000
+PAPERS_BASE = 63_045_632
+KB = 1024
+
+
+def allocated():
+    """Returns the bytes that TensorFlow's allocator gave out: now, and at most since last asked."""
+    try:
+        found = tf.config.experimental.get_memory_info("CPU:0")
+        tf.config.experimental.reset_memory_stats("CPU:0")
+    except (ValueError, tf.errors.OpError) as error:
+        pytest.skip(f"this TensorFlow does not count what it allocates on a CPU: {error}")
+    return found["current"], found["peak"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "tokens", "length"),
+    [
+        ({"attention_dropout": 0.1, "relu_dropout": 0.1, "pre_norm": True}, 2000, 100),
+        ({"self_attention_radius": 20}, 3000, 300),
+        ({"compute_dtype": "bfloat16", "attention_dropout": 0.1}, 2000, 100),
+        ({"recompute": True, "attention_dropout": 0.1, "num_layers": 3}, 2000, 100),
+    ],
+)
+def test_a_step_allocates_what_was_estimated(changes, tokens, length):
+    size = dict(num_layers=1, d_model=64, d_ff=256, num_heads=4, batch_tokens=5000)
+    hparams = registry.hparams("transformer_base", size | changes)
+    step = TensorFlowStep(
+        lambda: Transformer.from_hparams(hparams, VOCAB_SIZE),
+        hparams,
+        tf.distribute.OneDeviceStrategy("/cpu:0"),
+        seed=1,
+    )
+    ids = np.full((tokens // length, length), 7, np.int32)
+    tiny = Batch(ids[:1, :2], ids[:1, :2])
+    float(step.update(0, [[tiny]])["loss"])
+    before, _ = allocated()
+    float(step.update(1, [[Batch(ids, ids)]])["loss"])
+    memory = step_memory(hparams, VOCAB_SIZE, tokens, length)
+    passing = memory["at most"] - memory["weights"] - memory["optimizer"]
+    assert passing == pytest.approx(allocated()[1] - before, rel=0.25)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("transformer_base", "num_layers=3,d_k=7,d_v=11,learned_positions=9"),
+        ("transformer_parameter_attention_a", "num_layers=1,d_ff=8"),
+        ("transformer_base_v3", "num_layers=1"),
+    ],
+)
+def test_weights_are_counted_as_the_model_has_them(name, changes):
+    hparams = registry.hparams(name, changes)
+    model = Transformer.from_hparams(hparams, 10)
+    assert count_weights(hparams, 10) == model.count_params()
+
+
+def test_what_lasts():
+    assert count_weights(HParams(), 37_000) == PAPERS_BASE
+    whole = step_memory(HParams(), 37_000, 1024, 64)
+    split = step_memory(HParams(), 37_000, 1024, 64, accumulates=True)
+    half = step_memory(HParams(compute_dtype="bfloat16"), 37_000, 1024, 64)
+    assert whole["weights"] == whole["gradients"] == split["accumulators"] == 4 * PAPERS_BASE
+    assert whole["optimizer"] == half["optimizer"] == 8 * PAPERS_BASE
+    assert (whole["accumulators"], half["weights"]) == (0, 6 * PAPERS_BASE)
+    # Of few tokens gradients take more than activations.
+    few = step_memory(HParams(), 37_000, 10, 10)
+    assert few["at most"] == few["weights"] + few["optimizer"] + few["gradients"]
+
+
+MORE = "num_layers=7 d_model=1024 d_ff=2050 num_heads=16 d_k=65 attention_dropout=0.1"
+MORE = f"{MORE} relu_dropout=0.1 parameter_attention_heads=1".split()
+LESS = "dropout=0 self_attention_radius=4 compute_dtype=bfloat16 recompute=true".split()
+
+
+def test_what_takes_and_what_saves_activations():
+    def activations(changes):
+        hparams = registry.hparams("transformer_base", changes)
+        return step_memory(hparams, 37_000, 1024, 256)["activations"]
+
+    assert [each for each in MORE if activations(each) > activations("")] == MORE
+    assert [each for each in LESS if activations(each) < activations("")] == LESS
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Returns a function that writes a file of a made-up machine, on which 1,000 kB are free."""
+
+    def write(path, text):
+        file = tmp_path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    write("proc/meminfo", "MemTotal:  9000 kB\nMemFree:  7 kB\nMemAvailable:    1000 kB\n")
+    return write
+
+
+def test_the_free_memory_of_a_machine(tmp_path, write):
+    assert free_memory() > 1e6
+    assert free_memory(tmp_path) == 1000 * KB
+    assert free_memory(tmp_path / "nowhere") == 0
+
+
+@pytest.mark.parametrize("directory", ["", "/user", "/user/one"])
+def test_a_control_group_limits_those_in_it(tmp_path, write, directory):
+    write("proc/self/cgroup", "0::/user/one\n")
+    write(f"sys/fs/cgroup{directory}/memory.max", f"{500 * KB}\n")
+    write(f"sys/fs/cgroup{directory}/memory.current", f"{400 * KB}\n")
+    write(f"sys/fs/cgroup{directory}/memory.stat", f"file 9\ninactive_file {30 * KB}\n")
+    assert free_memory(tmp_path) == 130 * KB
+
+
+def test_the_smallest_group_counts(tmp_path, write):
+    write("proc/self/cgroup", "4:memory:/job\n0::/\n")
+    for group, limit in (("memory", 800), ("memory/job", 300)):
+        write(f"sys/fs/cgroup/{group}/memory.limit_in_bytes", str(limit * KB))
+        write(f"sys/fs/cgroup/{group}/memory.usage_in_bytes", str(100 * KB))
+    write("sys/fs/cgroup/memory.max", str(5000 * KB))
+    write("sys/fs/cgroup/memory.current", str(100 * KB))
+    assert free_memory(tmp_path) == 200 * KB
+
+
+@pytest.mark.parametrize(("limit", "free"), [("max", 1000 * KB), ("3", 0)])
+def test_no_limit_and_more_used_than_allowed(tmp_path, write, limit, free):
+    write("proc/self/cgroup", "0::/one\n")
+    write("sys/fs/cgroup/one/memory.max", f"{limit}\n")
+    write("sys/fs/cgroup/one/memory.current", "5\n")
+    assert free_memory(tmp_path) == free

@@ -1,0 +1,220 @@
+"""A step that runs out of memory changes nothing, and is done again with half as much at once."""
+
+import json
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_keras.data.batches import make_batch
+from t2t_keras.errors import OutOfMemoryError, UserError
+from t2t_keras.models.transformer import Transformer
+from t2t_keras.training.backends.tensorflow import TensorFlowStep
+from t2t_keras.training.evaluation import SplitLoss
+from t2t_keras.training.memory import microbatch
+from t2t_keras.training.options import TrainOptions
+from t2t_keras.training.run_config import RunConfig
+from t2t_keras.training.trainer import train
+
+TRAIN_ONLY = TrainOptions(schedule="train")
+EVERY_STEP = TrainOptions(local_eval_frequency=1)
+
+
+class Memory:
+    """Memory that is missing at some calls, counted from 0.
+
+    Attributes:
+      gradients: the gradients that do not fit.
+      losses: the losses of an evaluation that do not fit.
+    """
+
+    def __init__(self):
+        self.gradients, self.losses, self._calls = (), (), [0, 0]
+
+    def gradient(self):
+        return self._use(0, self.gradients)
+
+    def loss(self):
+        return self._use(1, self.losses)
+
+    def _use(self, kind, missing):
+        self._calls[kind] += 1
+        if self._calls[kind] - 1 in missing:
+            # Late, so that what does not wait for this is done before. TensorFlow reports a
+            # function's MemoryError as its own missing memory.
+            time.sleep(0.1)
+            raise MemoryError
+        return np.float32(0)
+
+
+@pytest.fixture
+def memory():
+    return Memory()
+
+
+@pytest.fixture
+def step_of(memory, make_strategy):
+    """Returns a function that makes a step which takes its memory from `memory`."""
+
+    def taken(function):
+        return tf.reshape(tf.numpy_function(function, [], tf.float32), [])
+
+    @tf.custom_gradient
+    def with_gradient(x):
+        return tf.identity(x), lambda upstream: upstream + taken(memory.gradient)
+
+    class Model(Transformer):
+        """Its encoder's gradients come after those of its decoder."""
+
+        def encode(self, *args, **options):
+            states, mask = super().encode(*args, **options)
+            return with_gradient(states), mask
+
+        def call(self, inputs, packed=False, training=None):
+            logits = super().call(inputs, packed=packed, training=training)
+            return logits if training else logits + taken(memory.loss)
+
+    def step_of(record, replicas=1, **options):
+        def make_model():
+            return Model.from_hparams(record.hparams, record.tokenizer.vocab_size)
+
+        return TensorFlowStep(make_model, record.hparams, make_strategy(replicas), 1)
+
+    return step_of
+
+
+@pytest.fixture
+def part(generated):
+    return make_batch(generated.store("train"), np.arange(20))
+
+
+def everything_of(step):
+    """Weights, moments and the number of steps, as one array."""
+    values = [*step.model.trainable_variables, *step.optimizer.variables]
+    return np.concatenate([np.ravel(value.numpy()).astype(np.float64) for value in values])
+
+
+def test_without_memory_for_one_gradient_nothing_changes(step_of, make_record, part, memory):
+    step = step_of(make_record())
+    memory.gradients = range(9)
+    expected = everything_of(step)
+    for parts in ([[part]], [[part], [part]]):
+        with pytest.raises(OutOfMemoryError):
+            step.update(0, parts)
+        np.testing.assert_array_equal(everything_of(step), expected)
+    assert not step.fits([part])
+    np.testing.assert_array_equal(everything_of(step), expected)
+
+
+def test_sums_of_gradients_that_do_not_fit(step_of, make_record, part, monkeypatch):
+    step = step_of(make_record())
+
+    def no_room(*_, **__):
+        raise tf.errors.ResourceExhaustedError(None, None, "no room")
+
+    monkeypatch.setattr(tf, "Variable", no_room)
+    with pytest.raises(OutOfMemoryError, match="no room"):
+        step.fits([part])
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_a_trial_changes_nothing(step_of, make_record, part):
+    tried, step = (step_of(make_record(), replicas=2) for _ in range(2))
+    before = everything_of(tried)
+    assert tried.fits([part, part])
+    np.testing.assert_array_equal(everything_of(tried), before)
+    for each in (tried, step):
+        each.update(0, [[part, part]] * 2)
+    np.testing.assert_array_equal(everything_of(tried), everything_of(step))
+
+
+@pytest.fixture
+def run(make_record, step_of, generated, tmp_path):
+    """Returns a function that trains two steps in a directory of the test's own."""
+
+    def run(name, microbatch_tokens, options=TRAIN_ONLY):
+        hparams = dict(batch_tokens=600, train_steps=2, dropout=0.3)
+        record = make_record(microbatch_tokens=microbatch_tokens, **hparams)
+        return train(record, generated, tmp_path / name, step_of(record), options).checkpoint
+
+    return run
+
+
+def test_a_run_that_halves_ends_as_one_that_began_so(run, memory, capsys, everything_in):
+    expected = everything_in(run("small", 100))
+    # At the second part of the first step: the accumulators hold the first by then.
+    memory.__init__()
+    memory.gradients = [1]
+    halved = run("halved", 200)
+    assert "microbatch_tokens=200" in capsys.readouterr().out
+    np.testing.assert_array_equal(everything_in(halved), expected)
+
+
+def dev_losses(run_directory):
+    lines = (run_directory / "evaluations.json").read_text().splitlines()
+    return [json.loads(line)["loss"] for line in lines]
+
+
+def test_an_evaluation_that_runs_out_continues_with_half_as_much(run, memory, tmp_path, capsys):
+    run("fits", 200, EVERY_STEP)
+    assert "Out of memory" not in capsys.readouterr().out
+    # In the first evaluation at its second part, then at the first of those half as large.
+    memory.__init__()
+    memory.losses = [1, 2]
+    run("runs out", 200, EVERY_STEP)
+    out = capsys.readouterr().out
+    assert out.count("Out of memory") == 2, "what did not fit is not tried again"
+    losses = dev_losses(tmp_path / "fits")
+    assert dev_losses(tmp_path / "runs out") == pytest.approx(losses, rel=1e-5)
+
+
+@pytest.mark.parametrize(("kind", "options"), [("gradients", TRAIN_ONLY), ("losses", EVERY_STEP)])
+def test_where_one_sentence_does_not_fit_the_run_ends(run, memory, kind, options):
+    setattr(memory, kind, range(99))
+    with pytest.raises(UserError, match=r"Out of memory.* 32 tokens|Out of memory.*max_length=32"):
+        run("too large", 100, options)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "advice"), [(100, "smaller microbatch_tokens"), (32, "Lower max_length")]
+)
+def test_one_of_several_workers_does_not_halve(make_record, generated, tokens, advice):
+    class OneOfTwo:
+        num_replicas, local_replicas, fixed_shapes = 2, range(1), False
+
+        def evaluate(self, microbatch):
+            raise OutOfMemoryError
+
+    # A number smaller than max_length would be refused.
+    evaluator = SplitLoss(OneOfTwo(), make_record(microbatch_tokens=tokens), generated, "dev")
+    with pytest.raises(UserError, match=advice):
+        evaluator.measure()
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_a_run_with_auto_trains_and_is_measured(
+    make_record, step_of, generated, tmp_path, monkeypatch
+):
+    auto, given = (make_record(microbatch_tokens=number, train_steps=1) for number in (0, 512))
+    steps, file = [], tmp_path / "microbatch.json"
+
+    def make_step(record, **options):
+        steps.append(step_of(record))
+        return steps[-1]
+
+    train(auto, generated, tmp_path, make_step(auto))
+    assert file.exists()
+    loaded = RunConfig.load(tmp_path)
+    assert loaded.hparams.microbatch_tokens == 0, "as it was requested"
+    # What t2t-eval measures it with.
+    ours, theirs = (SplitLoss(steps[0], record, generated, "dev") for record in (loaded, given))
+    assert ours.measure() == pytest.approx(theirs.measure(), rel=1e-5)
+    # To measure takes less memory, and an evaluation does not change what a run remembers.
+    monkeypatch.setattr(microbatch, "free_memory", lambda: 1000)
+    for content in (file.read_bytes(), None):
+        options = TrainOptions(schedule="evaluate")
+        found = train(auto, generated, tmp_path, make_step(auto), options)
+        assert found.evaluation == pytest.approx(theirs.measure(), rel=1e-5)
+        assert (file.read_bytes() if file.exists() else None) == content
+        file.unlink(missing_ok=True)

@@ -1,0 +1,221 @@
+"""Loss, schedule, Adam, clipping, loss scale and dropout's seeds beside their definitions."""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_keras import registry
+from t2t_keras.training.backends.tensorflow import FusedAdam
+from t2t_keras.training.optimizer import (
+    Adam,
+    TransformerSchedule,
+    adapt_loss_scale,
+    clip_gradients,
+    dropout_seeds,
+    make_schedule,
+    smoothed_cross_entropy,
+    token_sums,
+)
+
+EPSILONS = pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.9])
+TARGETS = np.array([[1, 4, 0], [2, 0, 0]])
+
+
+def smoothed_target(targets, vocab_size, epsilon):
+    """(1 - epsilon) one-hot + epsilon / V, over the whole vocabulary."""
+    return (1 - epsilon) * np.eye(vocab_size)[targets] + epsilon / vocab_size
+
+
+def log_softmax(logits):
+    logits = logits.astype(np.float64)
+    logits = logits - logits.max(axis=-1, keepdims=True)
+    return logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+
+
+def cross_entropy(logits, targets, epsilon):
+    return -(smoothed_target(targets, logits.shape[-1], epsilon) * log_softmax(logits)).sum(axis=-1)
+
+
+@pytest.fixture
+def logits():
+    return np.random.default_rng(0).normal(0, 2, (2, 3, 5)).astype(np.float32)
+
+
+@EPSILONS
+def test_the_loss_and_its_gradient(logits, epsilon):
+    real = TARGETS != 0
+    with tf.GradientTape() as tape:
+        given = tf.constant(logits)
+        tape.watch(given)
+        smoothed, unsmoothed, correct = smoothed_cross_entropy(given, TARGETS, epsilon)
+        loss = tf.reduce_sum(smoothed * real)
+    np.testing.assert_allclose(smoothed, cross_entropy(logits, TARGETS, epsilon), rtol=1e-5)
+    np.testing.assert_allclose(unsmoothed, cross_entropy(logits, TARGETS, 0), rtol=1e-5)
+    np.testing.assert_array_equal(correct, logits.argmax(axis=-1) == TARGETS)
+    # Central differences of the definition, in float64.
+    expected, step = np.zeros(logits.shape), 1e-5
+    for position in np.ndindex(logits.shape):
+        sides = []
+        for sign in (1, -1):
+            moved = logits.astype(np.float64)
+            moved[position] += sign * step
+            sides.append((cross_entropy(moved, TARGETS, epsilon) * real).sum())
+        expected[position] = (sides[0] - sides[1]) / (2 * step)
+    np.testing.assert_allclose(tape.gradient(loss, given), expected, rtol=0, atol=1e-6)
+
+
+@EPSILONS
+@pytest.mark.parametrize("extreme", [1e4, -1e4])
+def test_extreme_logits(epsilon, extreme):
+    logits = np.zeros((2, 1, 5), np.float32)
+    # The target's own logit, and another's.
+    logits[0, 0, 1] = logits[1, 0, 3] = extreme
+    targets = np.array([[1], [1]])
+    with tf.GradientTape() as tape:
+        given = tf.constant(logits)
+        tape.watch(given)
+        smoothed, unsmoothed, _ = smoothed_cross_entropy(given, targets, epsilon)
+    expected = cross_entropy(logits, targets, epsilon)
+    np.testing.assert_allclose(smoothed, expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(unsmoothed, cross_entropy(logits, targets, 0), rtol=1e-6, atol=1e-6)
+    expected = np.exp(log_softmax(logits)) - smoothed_target(targets, 5, epsilon)
+    np.testing.assert_allclose(tape.gradient(smoothed, given), expected, atol=1e-6)
+
+
+@EPSILONS
+@pytest.mark.parametrize("padding", [0.0, 1e4, -7.0])
+def test_sums_ignore_padding(logits, epsilon, padding):
+    real = TARGETS != 0
+    logits[0, 0, 1] = 50.0
+    logits[~real] = padding
+    sums = token_sums(logits, TARGETS, epsilon)
+    assert {value.dtype.name for value in sums.values()} == {"float32"}
+    assert {name: float(value) for name, value in sums.items()} == pytest.approx(
+        {
+            "loss": cross_entropy(logits, TARGETS, epsilon)[real].sum(),
+            "negative_log_likelihood": cross_entropy(logits, TARGETS, 0)[real].sum(),
+            "correct": (logits.argmax(axis=-1) == TARGETS)[real].sum(),
+            "tokens": 3,
+        },
+        rel=1e-5,
+    )
+    alone = token_sums(logits, np.zeros_like(TARGETS), epsilon)
+    assert {float(value) for value in alone.values()} == {0.0}
+
+
+def formula(step, d_model, warmup_steps):
+    """Section 5.3, equation 3; the first step is number 1."""
+    return d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)
+
+
+@pytest.mark.parametrize(("d_model", "warmup_steps"), [(512, 4000), (1024, 4000), (128, 10)])
+@pytest.mark.parametrize("step", [1, 2, 10, 3999, 4000, 4001, 100_000, 300_000])
+def test_schedule(d_model, warmup_steps, step):
+    # Called with the number of steps done before.
+    rate = TransformerSchedule(d_model, warmup_steps, 2.5)(step - 1)
+    assert rate.dtype == "float32"
+    assert float(rate) == pytest.approx(2.5 * formula(step, d_model, warmup_steps), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "peak"), [("transformer_base", 6.98771e-4), ("transformer_big", 4.94106e-4)]
+)
+def test_peak_of_the_paper_s_sets(name, peak):
+    schedule = make_schedule(registry.hparams(name))
+    assert float(schedule(3999)) == pytest.approx(peak, rel=1e-6)
+    assert max(float(schedule(step)) for step in range(3900, 4100, 9)) <= float(schedule(3999))
+
+
+ADAM = dict(learning_rate=0.01, beta_1=0.9, beta_2=0.98, epsilon=1e-9)
+
+
+def algorithm_1(gradients):
+    """Kingma and Ba (2015), Algorithm 1, in float64; from weights of 0."""
+    rate, beta_1, beta_2, epsilon = ADAM.values()
+    weight = np.zeros(gradients.shape[1:])
+    m, v = np.zeros_like(weight), np.zeros_like(weight)
+    for t, gradient in enumerate(gradients.astype(np.float64), start=1):
+        m = beta_1 * m + (1 - beta_1) * gradient
+        v = beta_2 * v + (1 - beta_2) * gradient**2
+        m_hat, v_hat = m / (1 - beta_1**t), v / (1 - beta_2**t)
+        weight = weight - rate * m_hat / (v_hat**0.5 + epsilon)
+    return weight
+
+
+def trained(optimizer, gradients):
+    weight = keras.Variable(np.zeros(gradients.shape[1:], np.float32))
+    optimizer.build([weight])
+    for gradient in gradients:
+        optimizer.apply_gradients([(tf.constant(gradient), weight)])
+    return weight.numpy()
+
+
+# With the smallest gradients the position of epsilon changes the weights by a third.
+@pytest.mark.parametrize("adam", [Adam, FusedAdam])
+@pytest.mark.parametrize("scale", [1.0, 1e-4, 1e-9])
+def test_adam(adam, scale):
+    gradients = np.random.default_rng(0).normal(0.5, 1, (20, 3, 4)) * scale
+    gradients = gradients.astype(np.float32)
+    expected = algorithm_1(gradients)
+    assert np.abs(expected).min() > 1e-3
+    np.testing.assert_allclose(trained(adam(**ADAM), gradients), expected, rtol=2e-5)
+    np.testing.assert_array_equal(trained(adam(**ADAM), np.zeros_like(gradients)), 0)
+
+
+def test_schedule_and_adam_are_serialised():
+    adam = Adam(**ADAM | {"learning_rate": TransformerSchedule(32, 7, 0.5)})
+    copy = keras.optimizers.deserialize(keras.optimizers.serialize(adam))
+    assert (type(copy), copy.get_config()) == (Adam, adam.get_config())
+
+
+@pytest.mark.parametrize(("clip_norm", "factor"), [(0, 1), (10, 1), (2.5, 0.5)])
+def test_clipping_by_the_norm(clip_norm, factor):
+    gradients = [np.float32([3, 0]), np.float32([[4]])]
+    clipped = clip_gradients(gradients, np.float32(5), clip_norm)
+    for one, other in zip(clipped, gradients, strict=True):
+        np.testing.assert_allclose(one, factor * other)
+
+
+@pytest.mark.parametrize(
+    ("scale", "good", "finite", "expected"),
+    [
+        (8.0, 5, True, (8.0, 6)),
+        (8.0, 1999, True, (16.0, 0)),
+        (8.0, 5, False, (4.0, 0)),
+        (1.0, 5, False, (1.0, 0)),
+    ],
+)
+def test_the_loss_scale_adapts(scale, good, finite, expected):
+    found = adapt_loss_scale(tf.constant(scale), tf.constant(good), tf.constant(finite))
+    assert tuple(each.numpy() for each in found) == expected
+
+
+def test_a_seed_for_each_generator():
+    seeds = dropout_seeds(seed=1, step=2, part=3, generators=5)
+    assert seeds.shape == (5, *keras.random.SeedGenerator(0).state.shape)
+    assert seeds.dtype == np.int64
+    np.testing.assert_array_equal(seeds, dropout_seeds(1, 2, 3, 5))
+    states = {
+        tuple(state)
+        for seed, step, part in itertools.product((0, 1, 2), range(30), range(8))
+        for state in dropout_seeds(seed, step, part, 6)
+    }
+    assert len(states) == 3 * 30 * 8 * 6
+
+
+def test_masks_differ_and_repeat():
+    layers = [keras.layers.Dropout(0.5) for _ in range(2)]
+    states = [layer.seed_generator.state for layer in layers]
+
+    def masks(step, part):
+        seeds = dropout_seeds(7, step, part, 2)
+        with keras.StatelessScope(state_mapping=list(zip(states, seeds, strict=True))):
+            return [layer(np.ones((4, 64)), training=True).numpy() > 0 for layer in layers]
+
+    drawn = [mask for position in ((0, 0), (0, 1), (1, 0)) for mask in masks(*position)]
+    for one, other in itertools.combinations(drawn, 2):
+        assert 0.35 < (one == other).mean() < 0.65
+    np.testing.assert_array_equal(masks(0, 1), drawn[2:4])
