@@ -18,6 +18,7 @@ from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.environment import keep_compiled, prepare_tensorflow, quieten_tensorflow
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import HIDDEN, Flags
+from t2t_keras.io.terminal import printable
 from t2t_keras.settings import describe
 from t2t_keras.text.files import read_text
 
@@ -50,6 +51,7 @@ def run_command(
     flags.switch("registry_help", "List all problems, hyperparameter sets and models, and exit")
     flags.switch("help", "Show the flags of this command and exit")
     flags.switch("helpfull", "Show all flags and exit")
+    status, message = 0, ""
     try:
         flags.parse(argv)
         if flags.help or flags.helpfull:
@@ -63,23 +65,23 @@ def run_command(
             return
         status = main(flags)
     except UserError as error:
-        print(f"{program}: {error}", file=sys.stderr)
-        raise SystemExit(error.exit_status) from None
+        status, message = error.exit_status, str(error)
     except KeyboardInterrupt:
-        # As a shell reports a process that Ctrl-C ended.
-        print(f"\n{program}: interrupted.", file=sys.stderr)
-        raise SystemExit(130) from None
+        # As a shell reports a process that Ctrl-C ended; the terminal shows ^C before it.
+        print(file=sys.stderr)
+        status, message = 130, "interrupted."
     except ModuleNotFoundError as error:
         if not error.name or error.name.startswith("t2t_keras"):
             raise
         backend = os.environ.get("KERAS_BACKEND", "tensorflow")
-        print(
-            f"{program}: needs {error.name}, which is not installed (KERAS_BACKEND={backend}). "
-            f"Install it; or, to train and average without TensorFlow, install jax and set "
-            f"KERAS_BACKEND=jax.",
-            file=sys.stderr,
+        status = 2
+        message = (
+            f"needs {error.name}, which is not installed (KERAS_BACKEND={backend}). Install it; "
+            f"or, to train and average without TensorFlow, install jax and set KERAS_BACKEND=jax."
         )
-        raise SystemExit(2) from None
+    if message:
+        # It may quote a file or a server.
+        print(printable(f"{program}: {message}"), file=sys.stderr)
     if status:
         raise SystemExit(status)
 
@@ -124,17 +126,8 @@ def define_decoding(flags: Flags) -> None:
     """Adds --decode_hparams, --prefix_file, --forbidden_file and --ensemble."""
     define_decode_hparams(flags)
     flags.string("prefix_file", "Beginnings of the translations, one for each source line")
-    flags.string(
-        "forbidden_file", "Words or phrases that translations must not contain, one a line"
-    )
-    flags.string(
-        "ensemble", "Runs or checkpoints that translate together with it, separated by commas"
-    )
-
-
-def ensemble(flags: Flags) -> list[str]:
-    """Returns the paths in --ensemble."""
-    return [path.strip() for path in flags.ensemble.split(",") if path.strip()]
+    flags.string("forbidden_file", "Phrases that translations must not contain, one a line")
+    flags.strings("ensemble", "Runs or checkpoints that translate together with it")
 
 
 def forbidden(flags: Flags) -> list[str]:
@@ -148,8 +141,8 @@ def define_following(flags: Flags, what: str) -> None:
     flags.number("wait_minutes", f"Minutes to wait for more {what}; 0 = use those there are", 0)
 
 
-def patience(flags: Flags):
-    """Returns how long to wait."""
+def poll_policy(flags: Flags):
+    """Returns the `PollPolicy` that --wait_minutes asks for."""
     from t2t_keras.training.checkpoints.watch import PollPolicy
 
     return PollPolicy(wait_minutes=flags.wait_minutes)
@@ -163,12 +156,12 @@ def given_flags(flags: Flags, *names: str) -> dict[str, object]:
     return {name: getattr(flags, name) for name in names if flags[name].present}
 
 
-def recorded_run(flags: Flags, patience=None):
+def recorded_run(flags: Flags, policy=None):
     """Returns the `RunConfig` of the run in --output_dir, with the test set that the flags name.
 
     Args:
       flags: of the command.
-      patience: `PollPolicy` for a run that is about to begin; None = do not wait.
+      policy: `PollPolicy` for a run that is about to begin; None = do not wait.
 
     Raises:
       UserError: there is no run, or given flags contradict it (each difference is named).
@@ -178,7 +171,7 @@ def recorded_run(flags: Flags, patience=None):
     from t2t_keras.training.run_config import RunConfig, merge_flags
 
     directory = flags.output_dir
-    first_found(lambda: RunConfig.exists(directory), patience or NO_WAIT, "run")
+    first_found(lambda: RunConfig.exists(directory), policy or NO_WAIT, "run")
     recorded = RunConfig.load(directory)
     requested = merge_flags(recorded, given_flags(flags, *ABOUT_THE_RUN), directory)
     recorded.check_unchanged(requested, directory)

@@ -11,7 +11,7 @@ to TensorBoard's curves and a line to results.jsonl. Files that have a line are 
 import functools
 from pathlib import Path
 
-from t2t_keras.bin.flags import define_following, patience, required, run_command
+from t2t_keras.bin.flags import define_following, poll_policy, required, run_command
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
 from t2t_keras.io.outputs import check_outputs
@@ -76,7 +76,7 @@ def main(flags: Flags) -> None:
         score.keywords,
         source=flags.source,
         event_dir=flags.event_dir,
-        policy=patience(flags),
+        policy=poll_policy(flags),
         min_steps=flags.min_steps,
     )
 

@@ -14,7 +14,7 @@ import functools
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from t2t_keras.bin.flags import define_common, define_decoding, ensemble, forbidden, run_command
+from t2t_keras.bin.flags import define_common, define_decoding, forbidden, run_command
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
@@ -58,7 +58,7 @@ def main(flags: Flags) -> None:
     text = None if flags.decode_interactive or flags.score_file else _text(flags, record)
     # Looked up once: a training may write another one meanwhile.
     checkpoint = checkpoint_at(flags.checkpoint_path or flags.output_dir)
-    others = [checkpoint_at(path) for path in ensemble(flags)]
+    others = [checkpoint_at(path) for path in flags.ensemble or ()]
     provenance = {**identity(checkpoint), "ensemble": [identity(path) for path in others]}
     config = decode_config(flags.decode_hparams, record.problem.decoding)
     if not flags.decode_interactive:

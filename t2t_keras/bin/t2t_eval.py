@@ -14,7 +14,7 @@ from t2t_keras.bin.flags import (
     define_common,
     define_decode_hparams,
     define_following,
-    patience,
+    poll_policy,
     recorded_run,
     run_command,
 )
@@ -38,13 +38,13 @@ def main(flags: Flags) -> None:
     from t2t_keras.data.dataset import open_generated
     from t2t_keras.evaluation.follow import evaluate_all
 
-    config = recorded_run(flags, patience(flags))
+    config = recorded_run(flags, poll_policy(flags))
     evaluate_all(
         flags.output_dir,
         config,
         open_generated(config.problem, flags.data_dir or config.data_dir),
         "test" if flags.eval_use_test_set else "dev",
-        policy=patience(flags),
+        policy=poll_policy(flags),
         min_steps=flags.min_steps,
         eval_bleu=flags.eval_bleu,
         decode_hparams=flags.decode_hparams,

@@ -14,9 +14,8 @@ from t2t_keras.bin.flags import (
     define_common,
     define_decoding,
     define_following,
-    ensemble,
     forbidden,
-    patience,
+    poll_policy,
     run_command,
 )
 from t2t_keras.data.dataset import open_generated
@@ -55,7 +54,7 @@ def main(flags: Flags) -> None:
             raise UserError(f"--{name} must be a regular file, got {path}: it is read repeatedly.")
     if flags.source and flags.eval_use_test_set:
         raise UserError("--source and --eval_use_test_set exclude each other: leave one out.")
-    record = recorded_run(flags, patience(flags))
+    record = recorded_run(flags, poll_policy(flags))
     source, name, text = flags.source, Path(flags.source).name, ""
     if not source:
         split = "test" if flags.eval_use_test_set else "dev"
@@ -63,7 +62,7 @@ def main(flags: Flags) -> None:
         source, name = generated.text_paths(split)[0], f"{record.problem.name}.{split}"
         text = record.problem.text_name(split, len(read_text(Path(source))))
     # Looked up once: a training may write another one meanwhile.
-    others = [checkpoint_at(path) for path in ensemble(flags)]
+    others = [checkpoint_at(path) for path in flags.ensemble or ()]
     config = decode_config(flags.decode_hparams, record.problem.decoding)
     share_cores(config)
     translator = Translator.from_record(record, config, others, forbidden(flags))
@@ -74,7 +73,7 @@ def main(flags: Flags) -> None:
         translator,
         source,
         directory / name,
-        patience=patience(flags),
+        patience=poll_policy(flags),
         min_steps=flags.min_steps,
         text=text,
         prefixes=flags.prefix_file,

@@ -124,7 +124,7 @@ def test_started_before_the_training(random_run, tmp_path, monkeypatch):
         shutil.copytree(random_run, tmp_path / "run")
 
     policy = PollPolicy(wait_minutes=1e-3, poll_seconds=0.01, sleep=start_training)
-    monkeypatch.setattr(t2t_eval, "patience", lambda flags: policy)
+    monkeypatch.setattr(t2t_eval, "poll_policy", lambda flags: policy)
     with contextlib.suppress(FileExistsError):  # It waits once more, at the end.
         evaluate(f"--output_dir={tmp_path / 'run'}", "--min_steps=30", "--noeval_bleu")
     assert read_results(tmp_path / "run" / "eval_dev" / "results.jsonl")[0].steps == 30
