@@ -3,6 +3,9 @@
 import difflib
 from collections.abc import Iterable
 
+# sysexits.h calls it EX_TEMPFAIL: the same command may well work when it is started again.
+TRY_AGAIN = 75
+
 
 class UserError(Exception):
     """What the user gave cannot be used; the text says what came, what was expected, what to do.
@@ -10,30 +13,15 @@ class UserError(Exception):
     Commands print the text without a traceback and exit with `exit_status`.
     """
 
-    exit_status = 2
+    def __init__(self, text: str, exit_status: int = 2):
+        super().__init__(text)
+        self.exit_status = exit_status
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Returns " Did you mean 'a' or 'b'?" for the known names closest to `name`, or ""."""
     close = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.5)
-    if not close:
-        return ""
-    return f" Did you mean {' or '.join(repr(match) for match in close)}?"
-
-
-# sysexits.h calls it EX_TEMPFAIL: the same command may well work when it is started again.
-TRY_AGAIN = 75
-
-
-class WorkerError(UserError):
-    """A worker is missing, dead, stopped or unlike the others, or has ended with an error.
-
-    The exit status is 2 where starting again would not help.
-    """
-
-    def __init__(self, text: str, exit_status: int = TRY_AGAIN):
-        super().__init__(text)
-        self.exit_status = exit_status
+    return f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
 
 
 class OutOfMemoryError(Exception):

@@ -6,7 +6,7 @@ from typing import Any
 
 from t2t_keras.errors import UserError
 from t2t_keras.text.tokenizer import Tokenizer
-from t2t_keras.training.checkpoints.names import TENSORFLOW_SUFFIX, no_checkpoint
+from t2t_keras.training.checkpoints.names import TENSORFLOW_SUFFIX, existing_checkpoint
 from t2t_keras.training.checkpoints.tensorflow import load_weights, newest_checkpoint
 from t2t_keras.training.run_config import RunConfig
 
@@ -34,10 +34,8 @@ def identity(checkpoint: str | Path) -> dict[str, Any]:
     Raises:
       UserError: it does not exist; the error names those that do.
     """
-    try:
-        written = Path(f"{checkpoint}{TENSORFLOW_SUFFIX}").stat().st_mtime_ns
-    except OSError:
-        raise no_checkpoint(Path(checkpoint), TENSORFLOW_SUFFIX) from None
+    path = existing_checkpoint(checkpoint, TENSORFLOW_SUFFIX)
+    written = Path(f"{path}{TENSORFLOW_SUFFIX}").stat().st_mtime_ns
     return {"checkpoint": str(checkpoint), "written": written}
 
 

@@ -18,7 +18,7 @@ from t2t_keras.io.state import read_json, write_json
 from t2t_keras.training.checkpoints.names import (
     NPZ_SUFFIX,
     TENSORFLOW_SUFFIX,
-    files_by_step,
+    checkpoint_paths,
     step_of,
 )
 
@@ -138,7 +138,7 @@ def _write(directory: str | Path, step: int, cost: TrainingCost) -> None:
     kept = {
         step_of(checkpoint)
         for suffix in (TENSORFLOW_SUFFIX, NPZ_SUFFIX)
-        for checkpoint in files_by_step(directory, suffix)
+        for checkpoint in checkpoint_paths(directory, suffix)
     }
     costs = {each: found for each, found in read_costs(directory).items() if each in kept}
     costs[step] = cost

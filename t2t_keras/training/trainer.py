@@ -102,9 +102,7 @@ class _Trainer:
         elif options.warm_start_from:
             _warm_start(step.model, config, options.warm_start_from)
         find = options.schedule != "evaluate"
-        self._microbatch = microbatch_of_run(
-            step, config, generated, output_dir, workers.cluster, find
-        )
+        self._microbatch = microbatch_of_run(step, config, generated, output_dir, workers, find)
         self._evaluator = None
         if options.schedule != "train":
             found = dataclasses.replace(hparams, microbatch_tokens=self._microbatch.tokens)

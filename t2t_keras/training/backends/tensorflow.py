@@ -141,13 +141,6 @@ class TensorFlowStep(Step):
         """Adds a worker's requests to the sums of its next steps, which all workers receive."""
         self._requests.assign([float(stop), float(save)])
 
-    def all_reduce_min(self, number: int) -> int:
-        """Returns the smallest of the numbers that the workers give."""
-        values = self._strategy.experimental_distribute_values_from_function(
-            lambda _: tf.constant([number], tf.int64)
-        )
-        return int(tf.reduce_min(self._strategy.gather(values, axis=0)))
-
     def gpus(self) -> list[str]:
         """See `Step`."""
         devices = self._strategy.extended.worker_devices

@@ -76,10 +76,10 @@ class Checkpoints(abc.ABC):
                 print(f"{error} It is renamed to damaged.{Path(path).name}.", flush=True)
                 for file in self._files(path):
                     file.rename(file.with_name(f"damaged.{file.name}"))
-                continue
-            self._remove_interrupted()
-            self._list(paths[: number + 1])
-            return path
+            else:
+                self._remove_interrupted()
+                self._list(paths[: number + 1])
+                return path
         if paths:
             raise UserError(
                 f"None of the {len(paths)} checkpoints in {self._directory} can be read. Give a "
@@ -102,8 +102,7 @@ class Checkpoints(abc.ABC):
             self._directory.mkdir(parents=True, exist_ok=True)
             self._write(path)
         except self.write_errors as error:
-            if path not in before:
-                self._remove(path)
+            self._remove([path] if path not in before else [])
             self._remove_interrupted()
             raise UserError(
                 f"Cannot write the checkpoint {path}: {first_line(error)}. Make room; the same "
@@ -111,26 +110,25 @@ class Checkpoints(abc.ABC):
             ) from error
         paths = [*(each for each in before if each != path), path]
         self._list(paths[-self._keep :])
-        for old in paths[: -self._keep]:
-            self._remove(old)
+        self._remove(paths[: -self._keep])
         return path
 
     def _files(self, path: str) -> list[Path]:
         # The index first: without it, what is left is not taken for a checkpoint.
         return sorted(self._directory.glob(f"{NAME}-{step_of(path)}.*"), reverse=True)
 
-    def _remove(self, path: str) -> None:
-        for file in self._files(path):
-            with contextlib.suppress(OSError):
-                file.unlink()
+    def _remove(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            for file in self._files(path):
+                with contextlib.suppress(OSError):
+                    file.unlink()
 
     def _remove_interrupted(self) -> None:
         """Deletes what interrupted writes have left."""
-        for left in self._directory.glob(f"{NAME}-*"):
-            if left.name.endswith("_temp"):
-                shutil.rmtree(left, ignore_errors=True)
-            elif left.name.endswith(TEMPORARY_SUFFIX):
-                left.unlink(missing_ok=True)
+        for left in self._directory.glob(f"{NAME}-*_temp"):
+            shutil.rmtree(left, ignore_errors=True)
+        for left in self._directory.glob(f"{NAME}-*{TEMPORARY_SUFFIX}"):
+            left.unlink(missing_ok=True)
 
 
 def weights_only(path: str | Path) -> UserError:

@@ -45,7 +45,7 @@ def average_run(
     _refuse_occupied(output_dir)
     paths, apart = files.checkpoint_paths(model_dir), ""
     if seconds_apart:
-        paths = spaced_apart(paths, _written_at(model_dir, paths), seconds_apart)
+        paths = spaced_apart(paths, _written_at(paths), seconds_apart)
         apart = f" {seconds_apart:g} s apart"
     chosen = paths[-n:]
     if len(chosen) < n:
@@ -62,13 +62,13 @@ def average_run(
 
 def _load_mean(files, model: keras.Model, paths: Sequence[str]) -> None:
     """Sets a model's weights to the mean of checkpoints, which the module `files` reads."""
+    weights = model.trainable_variables
     # In float64, so that the mean does not depend on the order.
-    sums = [np.zeros(weight.shape, np.float64) for weight in model.trainable_variables]
+    sums = [np.zeros(weight.shape, np.float64) for weight in weights]
     for path in paths:
         files.load_weights(model, path)
-        for total, weight in zip(sums, model.trainable_variables, strict=True):
-            total += keras.ops.convert_to_numpy(weight.value)
-    for total, weight in zip(sums, model.trainable_variables, strict=True):
+        sums = [total + weight.numpy() for total, weight in zip(sums, weights, strict=True)]
+    for total, weight in zip(sums, weights, strict=True):
         weight.assign((total / len(paths)).astype(np.float32))
 
 
@@ -80,28 +80,23 @@ def spaced_apart(paths: Sequence[str], seconds: Sequence[float], apart: float) -
       seconds: when each was written, on any clock.
       apart: least seconds, rounded, between two neighbours that are taken.
     """
-    chosen, last = [paths[-1]], seconds[-1]
-    for path, at in zip(reversed(paths[:-1]), reversed(seconds[:-1]), strict=True):
-        if round(last - at) >= apart:
+    chosen, last = [], 0.0
+    for path, at in reversed(list(zip(paths, seconds, strict=True))):
+        if not chosen or round(last - at) >= apart:
             chosen.append(path)
             last = at
     return chosen[::-1]
 
 
-def _written_at(model_dir: str | Path, paths: Sequence[str]) -> list[float]:
+def _written_at(paths: Sequence[str]) -> list[float]:
     """Returns the seconds of training, or else the time, at which each checkpoint was written."""
-    costs = read_costs(model_dir)
+    costs = read_costs(Path(paths[0]).parent)
     steps = [names.step_of(path) for path in paths]
     if all(step in costs for step in steps):
         return [costs[step].seconds for step in steps]
-    print(
-        f"{Path(model_dir) / 'training_cost.json'} lacks checkpoints: the modification times of "
-        f"their files are used."
-    )
-    suffixes = [
-        "" if path.endswith(names.NPZ_SUFFIX) else names.TENSORFLOW_SUFFIX for path in paths
-    ]
-    return [Path(path + end).stat().st_mtime for path, end in zip(paths, suffixes, strict=True)]
+    print("training_cost.json lacks checkpoints: the modification times of their files are used.")
+    files = [path if path.endswith(names.NPZ_SUFFIX) else f"{path}.index" for path in paths]
+    return [Path(file).stat().st_mtime for file in files]
 
 
 def convert_npz_run(
@@ -115,34 +110,29 @@ def convert_npz_run(
       checkpoint_path: which checkpoint; default: the newest.
 
     Returns:
-      The path of TensorFlow's checkpoint. It holds the optimizer's state if the `.npz` does, so
-      that t2t-trainer continues it on TensorFlow.
+      The path of TensorFlow's checkpoint. It holds the optimizer's state if the `.npz` does.
 
     Raises:
       UserError: there is no run or no such checkpoint, it cannot be read or does not fit the run's
         hyperparameters, `output_dir` contains a run, or the backend is not TensorFlow.
     """
     if keras.backend.backend() != "tensorflow":
-        raise UserError(
-            f"TensorFlow's checkpoints need KERAS_BACKEND=tensorflow, got "
-            f"{keras.backend.backend()}."
-        )
+        raise UserError("TensorFlow's checkpoints need KERAS_BACKEND=tensorflow.")
     config = RunConfig.load(model_dir)
     if not checkpoint_path and not npz.checkpoint_paths(model_dir):
         raise UserError(
-            f"There is no {npz.SUFFIX} checkpoint in {model_dir}: expected a run that was trained "
-            f"or averaged under KERAS_BACKEND=jax."
+            f"There is no .npz checkpoint in {model_dir}: expected a run that was trained or "
+            f"averaged under KERAS_BACKEND=jax."
         )
-    _refuse_occupied(output_dir)
     path = names.existing_checkpoint(
         checkpoint_path or npz.newest_checkpoint(model_dir), npz.SUFFIX
     )
     if names.step_of(path) is None:
         raise UserError(f"{path}: expected a name with its step, as model.ckpt-1000{npz.SUFFIX}.")
+    _refuse_occupied(output_dir)
     state = _restored_state(config, path)
-    made = _write_run(
-        "t2t-npz-to-checkpoint", config, output_dir, backend.checkpoints(), state, path
-    )
+    files = backend.checkpoints()
+    made = _write_run("t2t-npz-to-checkpoint", config, output_dir, files, state, path)
     left = "with" if "optimizer" in state else "without"
     print(f"{made} is {path} as TensorFlow's, {left} the optimizer's state.")
     return made
@@ -178,12 +168,8 @@ def _write_run(
 
 def _refuse_occupied(output_dir: str | Path) -> None:
     """Raises `UserError` if a directory contains a run, generated data or an export."""
-    names_taken = ("run.json", "vocab.model", "manifest.json", "saved_model.pb")
-    taken = [Path(output_dir) / name for name in names_taken]
-    for suffix in (names.NPZ_SUFFIX, names.TENSORFLOW_SUFFIX):
-        taken += names.files_by_step(output_dir, suffix)
-    for file in taken:
-        if file.exists():
+    for name in ("run.json", "vocab.model", "manifest.json", "saved_model.pb", "model.ckpt-*"):
+        for file in Path(output_dir).glob(name):
             raise UserError(
                 f"--output_dir={output_dir} already contains {file.name}. Give a new directory."
             )

@@ -15,19 +15,13 @@ NPZ_SUFFIX = ".npz"
 _STEP = re.compile(r"-(\d+)(?:\.\w+)?$")
 
 
-def files_by_step(directory: str | Path, suffix: str) -> list[Path]:
-    """Returns the files `model.ckpt-<step><suffix>` of a directory, by step, newest last."""
-    found = {}
-    for path in Path(directory).glob(f"{NAME}-*{suffix}"):
-        match = re.fullmatch(rf"{re.escape(NAME)}-(\d+){re.escape(suffix)}", path.name)
-        if match:
-            found[int(match[1])] = path
-    return [found[step] for step in sorted(found)]
-
-
 def checkpoint_paths(directory: str | Path, suffix: str) -> list[str]:
     """Returns the paths of the checkpoints of a format in a directory, by step, newest last."""
-    return [path_of(file) for file in files_by_step(directory, suffix)]
+    found = {}
+    for file in Path(directory).glob(f"{NAME}-*{suffix}"):
+        if match := re.fullmatch(rf"{re.escape(NAME)}-(\d+){re.escape(suffix)}", file.name):
+            found[int(match[1])] = path_of(file)
+    return [found[step] for step in sorted(found)]
 
 
 def newest_checkpoint(directory: str | Path, suffix: str) -> str:
@@ -52,7 +46,11 @@ def existing_checkpoint(path: str | Path, suffix: str) -> str:
     file = Path(f"{str(path).removesuffix(suffix)}{suffix}")
     if not file.exists():
         refuse_other_format(file.parent, suffix)
-        raise no_checkpoint(Path(path_of(file)), suffix)
+        names = [Path(each).name for each in checkpoint_paths(file.parent, suffix)]
+        raise UserError(
+            f"There is no checkpoint {path_of(file)}. In its directory: "
+            f"{', '.join(names) or 'none'}."
+        )
     return path_of(file)
 
 
@@ -64,24 +62,18 @@ def step_of(path: str | Path) -> int | None:
 
 def refuse_other_format(directory: str | Path, suffix: str) -> None:
     """Raises `UserError` if all checkpoints in a directory have another suffix than this."""
-    npz, index = (files_by_step(directory, each) for each in (NPZ_SUFFIX, TENSORFLOW_SUFFIX))
-    if npz and not index and suffix != NPZ_SUFFIX:
+    npz, tf = (checkpoint_paths(directory, each) for each in (NPZ_SUFFIX, TENSORFLOW_SUFFIX))
+    if npz and not tf and suffix != NPZ_SUFFIX:
         raise UserError(
-            f"{directory} contains JAX's checkpoints, such as {npz[-1].name}. Set "
+            f"{directory} contains JAX's checkpoints, such as {Path(npz[-1]).name}. Set "
             f"KERAS_BACKEND=jax, or convert the newest: t2t-npz-to-checkpoint "
             f"--model_dir={directory} --output_dir=NEW."
         )
-    if index and not npz and suffix != TENSORFLOW_SUFFIX:
+    if tf and not npz and suffix != TENSORFLOW_SUFFIX:
         raise UserError(
-            f"{directory} contains TensorFlow's checkpoints, such as {index[-1].stem}. Set "
+            f"{directory} contains TensorFlow's checkpoints, such as {Path(tf[-1]).name}. Set "
             f"KERAS_BACKEND=tensorflow, or give the directory of another run."
         )
-
-
-def no_checkpoint(path: Path, suffix: str) -> UserError:
-    """Returns the error for a checkpoint that does not exist."""
-    names = ", ".join(Path(each).name for each in checkpoint_paths(path.parent, suffix))
-    return UserError(f"There is no checkpoint {path}. In its directory: {names or 'none'}.")
 
 
 def path_of(file: Path) -> str:

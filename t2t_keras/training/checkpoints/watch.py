@@ -3,7 +3,7 @@
 import dataclasses
 import re
 import time
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -77,24 +77,23 @@ class CheckpointWatcher:
         *,
         what: str = "checkpoint",
         min_steps: int = 0,
-        done: Container[int] = (),
+        done: Iterable[int] = (),
         last_step: Callable[[], int | None] = lambda: None,
     ):
         self._files, self._policy, self._what = files, policy, what
-        self._min_steps, self._done, self._last_step = min_steps, done, last_step
+        self._min_steps, self._given, self._last_step = min_steps, set(done), last_step
         self.skipped: dict[int, str] = {}
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
         """Yields step and path, the earliest first, until the last step or the end of the wait."""
-        given: set[int] = set()
-        new: dict[int, str] = {}
+        given, new = self._given, dict[int, str]()
         while True:
             for _ in self._policy.looks(f"next {self._what}"):
                 existing, before = self._files(), new
                 new = {
                     step: path
                     for step, path in existing.items()
-                    if step >= self._min_steps and step not in self._done and step not in given
+                    if step >= self._min_steps and step not in given
                 }
                 for step in sorted(before.keys() - new.keys() - given):
                     self._skip(step, before[step], "it was deleted before it could be read")

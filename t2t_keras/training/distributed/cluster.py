@@ -25,7 +25,7 @@ class Cluster:
     index: int
 
     @property
-    def workers_here(self) -> int:
+    def local_workers(self) -> int:
         """Number of workers on this worker's machine, itself included."""
         hosts = [_host_and_port(address)[0] for address in self.addresses]
         return hosts.count(hosts[self.index])
@@ -67,27 +67,21 @@ def _from_tf_config(text: str) -> Cluster:
         content = json.loads(text)
         jobs, task = content.get("cluster", {}), content.get("task", {})
         kind, index = task.get("type", ""), task.get("index", -1)
-        unknown = sorted(set(jobs) - {"chief", "worker"})
         chiefs, workers = jobs.get("chief", []), jobs.get("worker", [])
-        addresses = [*chiefs, *workers]
+        addresses = (*chiefs, *workers)
+        if set(jobs) - {"chief", "worker"}:
+            raise ValueError(f"expected jobs 'chief' and 'worker', got {', '.join(jobs)}")
+        for address in addresses:
+            _host_and_port(address)
     except (ValueError, AttributeError, TypeError) as error:
         raise invalid(f"cannot be read ({error})") from None
-    if unknown:
-        raise invalid(f"expected jobs 'chief' and 'worker', got {', '.join(unknown)}")
     if not addresses:
         return Cluster((), 0)
-    for address in addresses:
-        try:
-            _host_and_port(address)
-        except (ValueError, AttributeError):
-            raise invalid(f"expected addresses as host:port, got {address!r}") from None
-    if len(set(addresses)) < len(addresses):
-        raise invalid("two workers have the same address")
-    if len(chiefs) > 1:
-        raise invalid(f"expected one chief, got {len(chiefs)}")
+    if len(set(addresses)) < len(addresses) or len(chiefs) > 1:
+        raise invalid("expected at most one chief, and an address of its own for each worker")
     if not isinstance(index, int) or not 0 <= index < len(jobs.get(kind, [])):
         raise invalid(f"the task {kind!r} {index!r} is not in the cluster")
-    return Cluster(tuple(addresses), index + (len(chiefs) if kind == "worker" else 0))
+    return Cluster(addresses, index + (len(chiefs) if kind == "worker" else 0))
 
 
 def _from_slurm() -> Cluster:
@@ -113,7 +107,8 @@ def _from_slurm() -> Cluster:
 
 
 def _host_and_port(address: str) -> tuple[str, int]:
+    """Returns the parts of an address; raises `ValueError` if it is none."""
     host, _, port = address.rpartition(":")
-    if not host or not 0 < int(port) < 2**16:
-        raise ValueError(address)
+    if not host or not port.isdigit() or not 0 < int(port) < 2**16:
+        raise ValueError(f"expected an address as host:port, got {address!r}")
     return host, int(port)

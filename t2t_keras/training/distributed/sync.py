@@ -1,8 +1,7 @@
 """What the processes of a run do together: connect, compare, agree, end.
 
-TensorFlow connects them, and its coordination service watches them by heartbeats. A worker that is
-lost or reports an error aborts the collective operations of all others, where it is raised as an
-exception. No Python thread is needed: none runs while TensorFlow waits with Python's lock.
+TensorFlow's coordination service watches them by heartbeats. A worker that is lost or reports an
+error aborts the collective operations of all others, where it is raised as an exception.
 """
 
 import contextlib
@@ -19,7 +18,7 @@ from pathlib import Path
 
 from t2t_keras.data.dataset import Generated
 from t2t_keras.environment import installed_versions, source_version
-from t2t_keras.errors import TRY_AGAIN, UserError, WorkerError
+from t2t_keras.errors import TRY_AGAIN, UserError
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.distributed.cluster import Cluster, cluster_from_environment
 from t2t_keras.training.run_config import RunConfig
@@ -65,7 +64,6 @@ class Workers:
       strategy: a `MultiWorkerMirroredStrategy` over all of them.
 
     Attributes:
-      cluster: as given.
       count: number of workers.
       is_chief: whether this one writes the run's files.
     """
@@ -89,13 +87,12 @@ class Workers:
         texts = dict(map(json.loads, gathered.splitlines()))
         return [texts[index] for index in range(self.count)]
 
+    def least(self, number: int) -> int:
+        """Returns the smallest of the numbers that the workers give."""
+        return min(map(int, self.gather(str(number))))
+
     def compare(self, config: RunConfig, generated: Generated, options) -> None:
         """Checks that all workers use the same settings, data and versions.
-
-        Args:
-          config: what the run is.
-          generated: its data.
-          options: a `TrainOptions`.
 
         Raises:
           UserError: some differ; the text has their names and values.
@@ -127,10 +124,6 @@ class Workers:
 
     def restore_newest(self, checkpoints, directory: Path) -> str | None:
         """Restores the newest undamaged checkpoint; on all workers the one that the chief has.
-
-        Args:
-          checkpoints: `Checkpoints` of the run.
-          directory: the run's.
 
         Raises:
           UserError: it is not in this worker's directory, or cannot be read.
@@ -191,8 +184,8 @@ def workers_of_run(options, worker_gpu: int | None = None) -> Iterator[Workers]:
       worker_gpu: number of GPUs of each; None = all visible ones, 0 = the CPU.
 
     Raises:
-      UserError: the environment is invalid, or the backend trains on one machine only.
-      WorkerError: another worker is lost, does not start or has an error.
+      UserError: the environment is invalid, the backend trains on one machine only, or another
+        worker is lost, does not start or has an error.
     """
     cluster = cluster_from_environment()
     if cluster is None:
@@ -237,14 +230,11 @@ def _connect(cluster: Cluster, gpus: int, options):
 
 
 def _report(text: str) -> None:
-    """Aborts what the other workers do together, with this text, if they can be reached.
-
-    TensorFlow's binding holds Python's lock until the chief answers, and a stopped one never does.
-    So its library is called without the lock.
-    """
+    """Aborts what the other workers do together, with this text, if they can be reached."""
     import tensorflow as tf
     from tensorflow.python.eager import context
 
+    # TensorFlow's binding would hold Python's lock until the chief answers, which it may never do.
     (path,) = Path(tf.sysconfig.get_lib()).glob("libtensorflow_cc.*")
     library = ctypes.CDLL(str(path))
     library.TF_NewStatus.restype = ctypes.c_void_p
@@ -258,25 +248,26 @@ def _report(text: str) -> None:
     time.sleep(_REPORT_SECONDS)
 
 
-def end_of_worker(error: BaseException, cluster: Cluster, options) -> WorkerError:
+def end_of_worker(error: BaseException, cluster: Cluster, options) -> UserError:
     """Returns which worker an exception of this one says has ended, and why."""
     text, kind = str(error), type(error).__name__
     if kind not in _LOST:
         expected = isinstance(error, UserError)
         why, status = (text, error.exit_status) if expected else (f"{kind}: {text}", TRY_AGAIN)
-        return WorkerError(f"{cluster.name(cluster.index)} ended with an error: {why}", status)
+        return UserError(f"{cluster.name(cluster.index)} ended with an error: {why}", status)
     if reported := re.search(r"(Worker \d+ \(.*?) \[exit status (\d+)\]", text, re.DOTALL):
-        return WorkerError(reported[1], int(reported[2]))
+        return UserError(reported[1], int(reported[2]))
     if found := re.search(r"/task:(\d+)/device:\S+ is joining a group with size", text):
         name = cluster.name(int(found[1]))
-        return WorkerError(f"{name} has another number of GPUs: expected as many on all.", 2)
+        return UserError(f"{name} has another number of GPUs: expected as many on all.")
     for pattern, what in _CAUSES.items():
         if found := re.search(pattern, text):
             tasks = re.findall(r"task:(\d+)", found[0]) or ["0"]
             names = " and ".join(cluster.name(int(task)) for task in dict.fromkeys(tasks))
             why = what.format(start=options.worker_start_secs, timeout=options.worker_timeout_secs)
-            return WorkerError(
+            return UserError(
                 f"{names} {why}: killed, crashed, stopped or cut off from the network; see its "
-                f"log. The same command on every machine continues from the newest checkpoint."
+                f"log. The same command on every machine continues from the newest checkpoint.",
+                TRY_AGAIN,
             )
-    return WorkerError(f"{cluster.name(cluster.index)} cannot continue: {kind}: {text}")
+    return UserError(f"{cluster.name(cluster.index)} cannot continue: {kind}: {text}", TRY_AGAIN)

@@ -1,5 +1,6 @@
 """How many tokens a replica holds at once: the most that fit, remembered, and halved."""
 
+import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from t2t_keras.io.state import read_json, write_json
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.cost import hardware_name
 from t2t_keras.training.distributed.cluster import Cluster, cluster_from_environment
+from t2t_keras.training.distributed.sync import Workers
 from t2t_keras.training.memory.estimate import free_memory, step_memory
 from t2t_keras.training.options import TrainOptions
 from t2t_keras.training.run_config import RunConfig
@@ -22,12 +24,6 @@ _CLOSE = 1.1
 # Processes have grown to 1.4 to 1.9 times the estimate of what passes during a step: a run that
 # continues keeps its number while there is as much.
 _MARGIN, _LEAST_MARGIN = 2.25, 1.9
-
-
-class RestartRequired(UserError):
-    """What several workers cannot do in the middle of a step, but when they are started again."""
-
-    exit_status = TRY_AGAIN
 
 
 class Microbatch:
@@ -42,7 +38,6 @@ class Microbatch:
       gpus: the name of each GPU of this process; none = the CPU. Elsewhere other sizes fit.
       replicas: number of replicas, which share the memory.
       cluster: the workers, which share one number, whatever hardware each has; None = one process.
-      all_reduce_min: returns the smallest of the numbers that the workers give.
 
     Attributes:
       tokens: the number; 0 = not known yet.
@@ -55,67 +50,22 @@ class Microbatch:
         gpus: Sequence[str] = (),
         replicas: int = 1,
         cluster: Cluster | None = None,
-        all_reduce_min: Callable[[int], int] = int,
     ):
-        self._path, self._hparams = Path(output_dir) / _FILE, hparams
-        self._cluster, self._all_reduce_min = cluster, all_reduce_min
+        self._path, self._hparams, self._cluster = Path(output_dir) / _FILE, hparams, cluster
         self._circumstances = {
             "microbatch_tokens": hparams.microbatch_tokens,
             "recompute": hparams.recompute,
             "hardware": f"{len(cluster.addresses)} workers" if cluster else hardware_name(gpus),
             "replicas": replicas,
         }
-        remembered = self._remembered()
-        if remembered:
-            print(f"microbatch_tokens={remembered:,}, from {self._path}.", flush=True)
-        self.tokens = all_reduce_min(remembered or hparams.microbatch_tokens)
+        self.tokens = self._remembered() or hparams.microbatch_tokens
 
-    def find(self, fits: Callable[[int], bool], most: int) -> None:
-        """Finds and remembers the most tokens that fit, on every worker.
-
-        Args:
-          fits: returns whether a number of tokens fits here; raises `OutOfMemoryError` if nothing
-            can.
-          most: more would not make a step faster.
+    def remember(self, tokens: int) -> None:
+        """Sets the number, and writes it into the run's directory.
 
         Raises:
-          UserError: not even one sentence fits.
+          UserError: it is 0: not even one sentence fits.
         """
-        # One sentence must fit, in training and in evaluation.
-        fewest = self._hparams.max_length
-        try:
-            found = most_that_fit(fits, fewest, max(most, fewest))
-        except OutOfMemoryError:
-            found = 0
-        self._set(self._all_reduce_min(found))
-
-    def still_fits(self, fits: Callable[[int], bool]) -> bool:
-        """Returns whether the remembered number still fits, on every worker."""
-        here = fits(self.tokens)
-        if not here:
-            print(
-                f"microbatch_tokens={self.tokens:,} exceeds the memory that is free now: it is "
-                f"determined again. Steps that are split differently use different dropout masks.",
-                flush=True,
-            )
-        return bool(self._all_reduce_min(int(here)))
-
-    def halve(self) -> None:
-        """Halves and remembers the number.
-
-        Raises:
-          UserError: it is that of one sentence already.
-          RestartRequired: there are other workers, which have begun the step.
-        """
-        before, fewest = self.tokens, self._hparams.max_length
-        self._set(max(before // 2, fewest) if before > fewest else 0)
-        if self._cluster:
-            raise RestartRequired(
-                f"Out of memory with microbatch_tokens={before:,}. All workers must split a step "
-                f"alike: when started again, they continue with {self.tokens:,}."
-            )
-
-    def _set(self, tokens: int) -> None:
         if not tokens:
             recompute = "" if self._hparams.recompute else "set recompute=true, "
             raise UserError(
@@ -126,29 +76,69 @@ class Microbatch:
         make_parent(self._path)
         write_json(self._path, {"tokens": tokens, "of": self._circumstances})
 
+    def halve(self) -> None:
+        """Halves and remembers the number.
+
+        Raises:
+          UserError: it is that of one sentence already; or there are other workers, which have
+            begun the step, and must be started again.
+        """
+        before, fewest = self.tokens, self._hparams.max_length
+        self.remember(max(before // 2, fewest) if before > fewest else 0)
+        if self._cluster:
+            raise UserError(
+                f"Out of memory with microbatch_tokens={before:,}. All workers must split a step "
+                f"alike: when started again, they continue with {self.tokens:,}.",
+                TRY_AGAIN,
+            )
+
     def _remembered(self) -> int:
         if not self._path.exists():
             return 0
         try:
             content = read_json(self._path, "It is not used.", ("tokens", "of"))
-            same = content["of"] == self._circumstances
-            return max(int(content["tokens"]), self._hparams.max_length) if same else 0
+            if content["of"] != self._circumstances:
+                return 0
+            tokens = max(int(content["tokens"]), self._hparams.max_length)
         except (UserError, ValueError, TypeError) as error:
             print(error, flush=True)
             return 0
+        print(f"microbatch_tokens={tokens:,}, from {self._path}.", flush=True)
+        return tokens
+
+
+def _fits_by_estimate(
+    step: backend.Step,
+    config: RunConfig,
+    longest: int,
+    free: int,
+    tokens: int,
+    margin: float = _MARGIN,
+) -> bool:
+    """Returns whether what this process holds in a step is estimated to fit into `free` bytes."""
+    rows, length = largest_microbatch(tokens, longest, step.fixed_shapes).source.shape
+    memory = step_memory(config.hparams, config.tokenizer.vocab_size, rows * length, length, True)
+    # Weights and moments are there already.
+    sums = memory["accumulators"]
+    passing = memory["at most"] - memory["weights"] - memory["optimizer"] - sums
+    return len(step.local_replicas) * (sums + margin * passing) <= free
 
 
 def most_that_fit(fits: Callable[[int], bool], fewest: int, most: int) -> int:
     """Returns the largest number that fits, to a tenth, found by trial; 0 if `fewest` does not.
 
     Args:
-      fits: returns whether a number fits; what is smaller than one that fits must fit too.
+      fits: returns whether a number fits; what is smaller than one that fits must fit too. It
+        raises `OutOfMemoryError` if nothing can.
       fewest: the smallest number that is of use.
       most: the largest.
     """
-    if fits(most):
-        return most
-    if most == fewest or not fits(fewest):
+    try:
+        if fits(most):
+            return most
+        if most == fewest or not fits(fewest):
+            return 0
+    except OutOfMemoryError:
         return 0
     fitting, too_many = fewest, most
     while too_many > fitting * _CLOSE:
@@ -163,7 +153,7 @@ def microbatch_of_run(
     config: RunConfig,
     generated: Generated,
     output_dir: str | Path,
-    cluster: Cluster | None = None,
+    workers: Workers,
     find: bool = True,
 ) -> Microbatch:
     """Returns the microbatch of a run: as requested, as remembered, or the most that fit.
@@ -177,43 +167,46 @@ def microbatch_of_run(
       config: what the run is.
       generated: its data.
       output_dir: the run's directory.
-      cluster: the workers, who all take the smallest number that one finds; None = one process.
+      workers: all take the smallest number that one finds.
       find: whether to determine a number that is not known.
 
     Raises:
       UserError: not even one sentence fits, or the system does not tell the free memory.
     """
-    hparams, gpus, fixed = config.hparams, step.gpus(), step.fixed_shapes
-    workers = (cluster, step.all_reduce_min) if cluster else ()
-    microbatch = Microbatch(output_dir, hparams, gpus, step.num_replicas, *workers)
+    hparams, gpus, fixed, cluster = config.hparams, step.gpus(), step.fixed_shapes, workers.cluster
+    microbatch = Microbatch(output_dir, hparams, gpus, step.num_replicas, cluster)
+    microbatch.tokens = workers.least(microbatch.tokens)
     if not find or hparams.microbatch_tokens or (gpus and microbatch.tokens):
         return microbatch
     batches = _batches(generated, hparams)
     # Workers of one machine look at the same time, before any of them takes much.
-    free = free_memory() // (cluster.workers_here if cluster else 1)
+    free = free_memory() // (cluster.local_workers if cluster else 1)
 
     def tried(tokens: int) -> bool:
         return step.fits([largest_microbatch(tokens, batches.longest, fixed)] * step.num_replicas)
 
-    def estimated(tokens: int, margin: float = _MARGIN) -> bool:
-        rows, length = largest_microbatch(tokens, batches.longest, fixed).source.shape
-        memory = step_memory(hparams, config.tokenizer.vocab_size, rows * length, length, True)
-        # Weights and moments are there already.
-        sums = memory["accumulators"]
-        passing = memory["at most"] - memory["weights"] - memory["optimizer"] - sums
-        return len(step.local_replicas) * (sums + margin * passing) <= free
-
+    estimated = functools.partial(_fits_by_estimate, step, config, batches.longest, free)
     if not gpus:
-        if microbatch.tokens and microbatch.still_fits(
-            lambda tokens: not free or estimated(tokens, _LEAST_MARGIN)
-        ):
-            return microbatch
+        if microbatch.tokens:
+            still_fits = not free or estimated(microbatch.tokens, _LEAST_MARGIN)
+            if not still_fits:
+                print(
+                    f"microbatch_tokens={microbatch.tokens:,} exceeds the memory that is free now: "
+                    f"it is determined again. Steps that are split differently use different "
+                    f"dropout masks.",
+                    flush=True,
+                )
+            if workers.least(int(still_fits)):
+                return microbatch
         if not free:
             raise UserError(
                 "microbatch_tokens=auto: the system does not tell how much memory is free. Give a "
                 "number."
             )
-    microbatch.find(tried if gpus else estimated, batches.most_padded(step.num_replicas, fixed))
+    # One sentence must fit, in training and in evaluation.
+    fewest, most = hparams.max_length, batches.most_padded(step.num_replicas, fixed)
+    found = most_that_fit(tried if gpus else estimated, fewest, max(most, fewest))
+    microbatch.remember(workers.least(found))
     how = f"tried on {hardware_name(gpus)}" if gpus else f"for {free / 1e9:,.1f} GB of free memory"
     least_of_all = ", the least of all workers" if cluster else ""
     print(
@@ -225,10 +218,7 @@ def microbatch_of_run(
 
 
 def dry_run(
-    config: RunConfig,
-    output_dir: str | Path,
-    worker_gpu: int | None = None,
-    options: TrainOptions | None = None,
+    config: RunConfig, output_dir: str | Path, worker_gpu: int | None, options: TrainOptions
 ) -> str:
     """Returns the estimated memory of a step on one replica; nothing is computed.
 
@@ -239,10 +229,10 @@ def dry_run(
     Raises:
       UserError: there is no data, or there are no such devices.
     """
-    options, cluster = options or TrainOptions(), cluster_from_environment()
+    cluster, hparams = cluster_from_environment(), config.hparams
     devices = backend.plan_devices(worker_gpu, options.xla, cluster, options.cpu_replicas)
-    generated, hparams = open_generated(config.problem, config.data_dir), config.hparams
-    batches, fixed = _batches(generated, hparams), devices.fixed_shapes
+    generated, fixed = open_generated(config.problem, config.data_dir), devices.fixed_shapes
+    batches = _batches(generated, hparams)
     given = Microbatch(output_dir, hparams, devices.gpus, devices.replicas, cluster).tokens
     most = batches.most_padded(devices.replicas, fixed)
     # Fixed shapes are filled up to the microbatch, however little there is.

@@ -15,8 +15,8 @@ def tf_config(jobs, kind="worker", index=0):
 def test_workers_of_tf_config():
     found = cluster_from_environment(tf_config({"worker": ["a:2222", "b:2222"]}, index=1))
     assert found == Cluster(("a:2222", "b:2222"), 1)
-    assert found.workers_here == 1
-    assert Cluster(("b:2222", "a:2222", "b:2223"), 2).workers_here == 2
+    assert found.local_workers == 1
+    assert Cluster(("b:2222", "a:2222", "b:2223"), 2).local_workers == 2
 
 
 def test_a_chief_of_tf_config_is_worker_0():
@@ -37,14 +37,14 @@ def test_a_process_alone(environment):
     [
         ({"TF_CONFIG": "{worker"}, "{worker"),
         ({"TF_CONFIG": "[1]"}, "[1]"),
-        (tf_config({"worker": ["a:1", "b:1"], "ps": ["c:1"]}), "got ps"),
+        (tf_config({"worker": ["a:1", "b:1"], "ps": ["c:1"]}), "got worker, ps"),
         (tf_config({"worker": ["a:1", "b"]}), "got 'b'"),
         (tf_config({"worker": ["a:1", "b:99999"]}), "got 'b:99999'"),
-        (tf_config({"worker": ["a:1", "a:1"]}), "same address"),
+        (tf_config({"worker": ["a:1", "a:1"]}), "an address of its own"),
         (tf_config({"worker": ["a:1", "b:1"]}, index=2), "'worker' 2"),
         (tf_config({"worker": ["a:1", "b:1"]}, "evaluator"), "'evaluator' 0"),
         (tf_config({"worker": ["a:1", "b:1"]}, index="1"), "'worker' '1'"),
-        (tf_config({"chief": ["a:1", "b:1"]}, "chief"), "one chief, got 2"),
+        (tf_config({"chief": ["a:1", "b:1"]}, "chief"), "at most one chief"),
     ],
 )
 def test_an_invalid_tf_config(environment, named):

@@ -1,7 +1,6 @@
 """The search for the most tokens that fit, what is remembered of it, and the dry run."""
 
 import dataclasses
-import json
 import re
 
 import numpy as np
@@ -13,14 +12,15 @@ from t2t_keras.hyperparameters import HParams
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.backends.base import Devices
 from t2t_keras.training.distributed.cluster import Cluster
+from t2t_keras.training.distributed.sync import Workers
 from t2t_keras.training.memory import microbatch
 from t2t_keras.training.memory.microbatch import (
     Microbatch,
-    RestartRequired,
     dry_run,
     microbatch_of_run,
     most_that_fit,
 )
+from t2t_keras.training.options import TrainOptions
 
 AUTO = HParams(microbatch_tokens=0)
 TWO = Cluster(("a:1", "b:1"), 0)
@@ -45,11 +45,9 @@ def test_the_search_ends_just_below_what_does_not_fit(limit):
 
 def test_what_was_found_is_remembered_for_its_circumstances(tmp_path):
     run = tmp_path / "run"
-    found = Microbatch(run, AUTO, ["GPU"])
-    assert found.tokens == 0
-    found.find(lambda tokens: tokens <= 5000, 25_000)
-    assert 4500 <= found.tokens <= 5000
-    assert Microbatch(run, AUTO, ["GPU"]).tokens == found.tokens
+    assert Microbatch(run, AUTO, ["GPU"]).tokens == 0
+    Microbatch(run, AUTO, ["GPU"]).remember(5000)
+    assert Microbatch(run, AUTO, ["GPU"]).tokens == 5000
     for other in (
         Microbatch(run, AUTO, ["GPU"] * 4),
         Microbatch(run, AUTO, ["GPU"], replicas=2),
@@ -71,31 +69,12 @@ def test_half_is_remembered_and_a_sentence_is_the_least(tmp_path):
         halved.halve()
 
 
-def test_several_workers_take_the_least_that_one_of_them_finds(tmp_path):
-    given = []
-
-    def least(number):
-        given.append(number)
-        return min(number, 900)
-
-    found = Microbatch(tmp_path, AUTO, (), 2, TWO, least)
-    found.find(lambda tokens: tokens <= 5000, 25_000)
-    assert given[0] == 0, "nothing is remembered"
-    assert 4500 < given[1] <= 5000, "what fits here"
-    again = Microbatch(tmp_path, AUTO, (), 2, TWO, least)
-    assert found.tokens == again.tokens == 900
-    assert again.still_fits(lambda tokens: tokens == 900)
-    elsewhere = Microbatch(tmp_path, AUTO, (), 2, TWO, lambda number: 900 * (number > 1))
-    assert not elsewhere.still_fits(bool), "another no longer has the memory"
-    # If another does not know it, as when a file is seen late, all determine it again.
-    late = Microbatch(tmp_path, AUTO, (), 2, TWO, lambda number: 0)
-    assert late.tokens == 0
-    with pytest.raises(UserError, match="max_length=256"):
-        late.find(lambda tokens: True, 25_000)
-    with pytest.raises(RestartRequired, match="450") as error:
-        again.halve()
+def test_several_workers_start_again_with_half(tmp_path):
+    hparams = HParams(microbatch_tokens=600)
+    with pytest.raises(UserError, match="continue with 300") as error:
+        Microbatch(tmp_path, hparams, (), 2, TWO).halve()
     assert error.value.exit_status == 75, "as docs/distributed.md says"
-    assert Microbatch(tmp_path, AUTO, (), 2, TWO).tokens == 450
+    assert Microbatch(tmp_path, hparams, (), 2, TWO).tokens == 300
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"tokens": 5}', '{"tokens": null, "of": 1}'])
@@ -109,29 +88,38 @@ class FakeStep:
 
     fixed_shapes = False
 
-    def __init__(self, held=0, name="Some GPU", replicas=2):
-        self._held, self._name = held, name
-        self.num_replicas, self.local_replicas = replicas, range(replicas)
+    def __init__(self, held=0, replicas=2):
+        self._held, self.num_replicas, self.local_replicas = held, replicas, range(replicas)
 
     def gpus(self):
-        return [self._name] * 2 if self._held else []
+        return ["Some GPU"] * 2 if self._held else []
 
     def fits(self, parts):
         assert len(parts) == 2
-        assert self._held
+        if self._held < 32:
+            raise OutOfMemoryError("the sums of gradients do not fit")
         return parts[0].source.size <= self._held
 
-    def all_reduce_min(self, number):
-        return min(number, self._held and 190) or number
+
+class OneOf(Workers):
+    """A worker whose others give certain numbers, in turn; then, the same as this one."""
+
+    def __init__(self, cluster, *others):
+        super().__init__(cluster)
+        self._others = list(others)
+
+    def gather(self, text):
+        return [text, self._others.pop(0) if self._others else text]
 
 
 @pytest.fixture
 def find(generated, make_record, tmp_path):
     """Returns a function that returns the tokens of a run that begins or continues."""
 
-    def find(step, directory="run", cluster=None, record=None):
+    def find(step, directory="run", workers=None, record=None):
         record = record or make_record(microbatch_tokens=0, batch_tokens=3000)
-        return microbatch_of_run(step, record, generated, tmp_path / directory, cluster).tokens
+        path = tmp_path / directory
+        return microbatch_of_run(step, record, generated, path, workers or Workers()).tokens
 
     return find
 
@@ -148,26 +136,19 @@ def test_on_a_gpu_sizes_are_tried(find, generated, capsys):
     longest = int(generated.store("train").lengths.max())
     assert 200 / 1.1 - longest <= find(FakeStep(200)) <= 200
     assert "2 x Some GPU" in capsys.readouterr().out
-
-
-def test_workers_of_unlike_hardware_remember_one_number(find, capsys):
-    small, large = FakeStep(190, "Small"), FakeStep(400, "Large")
-    found = find(small, cluster=TWO)
-    assert 170 < found <= 190
-    capsys.readouterr()
-    for step in (large, small):
-        assert find(step, cluster=TWO) == found
-        assert "auto" not in capsys.readouterr().out
-    assert find(large) > found, "alone, all fits that can"
-
-
-def test_sums_of_gradients_that_do_not_fit(find):
-    class NoRoom(FakeStep):
-        def fits(self, parts):
-            raise OutOfMemoryError
-
     with pytest.raises(UserError, match="max_length=32"):
-        find(NoRoom(200))
+        find(FakeStep(1), "without room for the sums of gradients")
+
+
+def test_workers_take_the_least_that_one_of_them_finds(find):
+    # Nothing is remembered; another worker finds that 150 fit.
+    assert find(FakeStep(400), workers=OneOf(TWO, "0", "150")) == 150
+    assert find(FakeStep(160), workers=OneOf(TWO)) == 150, "what is remembered"
+    assert find(FakeStep(400)) > 300, "alone, all fits that can"
+    # If another does not know it, as when a file is seen late, all determine it again.
+    assert find(FakeStep(400), workers=OneOf(TWO, "0", "140")) == 140
+    with pytest.raises(UserError, match="max_length=32"):
+        find(FakeStep(400), workers=OneOf(TWO, "0", "0"))
 
 
 def test_on_a_cpu_memory_is_estimated(find, free):
@@ -175,9 +156,8 @@ def test_on_a_cpu_memory_is_estimated(find, free):
     assert 13 < found < 3000 / 2
     # Workers of one machine share its memory.
     here, elsewhere = Cluster(("a:1", "a:2"), 1), Cluster(("a:1", "b:2"), 1)
-    shared = find(FakeStep(), "here", here)
-    assert shared < 0.6 * found
-    assert find(FakeStep(), "elsewhere", elsewhere) == found
+    assert find(FakeStep(), "here", OneOf(here)) < 0.6 * found
+    assert find(FakeStep(), "elsewhere", OneOf(elsewhere)) == found
     # One replica has all of the memory, and what fitted beside another is not taken for it.
     assert find(FakeStep(replicas=1)) > 1.5 * found
     free[0] = 2 * free[0]
@@ -202,6 +182,13 @@ def test_what_was_found_is_kept_until_less_memory_is_free(find, free, make_recor
     assert find(FakeStep(), record=given) == 512, "what is requested is not estimated"
 
 
+def test_what_no_longer_fits_another_worker_is_determined_again(find, free):
+    found = find(FakeStep(), workers=OneOf(TWO))
+    free[0] = 8_000_000
+    assert find(FakeStep(), workers=OneOf(TWO)) == found
+    assert find(FakeStep(), workers=OneOf(TWO, str(found), "0")) > found
+
+
 @pytest.fixture
 def estimate(make_record, tmp_path, monkeypatch):
     """Returns a function that returns pairs and tokens a side of a dry run, and MB by name."""
@@ -211,7 +198,7 @@ def estimate(make_record, tmp_path, monkeypatch):
         size = dict(microbatch_tokens=microbatch_tokens, batch_tokens=3000, d_ff=8192)
         devices = Devices(["/cpu:0"] * replicas, [], replicas, xla)
         monkeypatch.setattr(backend, "plan_devices", lambda *_: devices)
-        text = dry_run(make_record(**size), tmp_path, 0)
+        text = dry_run(make_record(**size), tmp_path, 0, TrainOptions())
         assert f"Each of {replicas} replica" in text
         shape = re.search(r" ([\d,]+) pairs of (\d+) tokens", text)
         parts = re.findall(r"^(\w[\w ]+?) +([\d,]+) MB$", text, re.MULTILINE)
@@ -246,8 +233,6 @@ def test_a_dry_run_counts_accumulators_if_a_step_is_split(estimate, generated, r
 
 
 def test_a_dry_run_takes_what_the_run_remembers(estimate, make_record, tmp_path):
-    hparams = make_record(microbatch_tokens=0, batch_tokens=3000).hparams
-    Microbatch(tmp_path, hparams).find(lambda tokens: tokens <= 130, 3000)
-    tokens = json.loads((tmp_path / "microbatch.json").read_text())["tokens"]
+    Microbatch(tmp_path, make_record(microbatch_tokens=0).hparams).remember(130)
     pairs, length, _ = estimate(0)
-    assert tokens <= pairs * length < tokens + length
+    assert 130 <= pairs * length < 130 + length
