@@ -12,8 +12,7 @@ from pathlib import Path
 from absl import app, flags
 
 from t2t_keras.data.batches import TokenBatchSampler, make_batch, split_batch
-from t2t_keras.data.dataset import Generated
-from t2t_keras.data.manifest import read_manifest
+from t2t_keras.data.dataset import Generated, read_manifest
 from t2t_keras.data.problem import Problem
 
 _DATA = flags.DEFINE_string("data", None, "Directory that t2t-datagen wrote.", required=True)

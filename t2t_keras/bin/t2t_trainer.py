@@ -76,8 +76,8 @@ def main(flags: Flags) -> int:
 
 
 def _generate_missing(config, tmp_dir: str) -> None:
+    from t2t_keras.data.dataset import MANIFEST_FILE
     from t2t_keras.data.generate import generate
-    from t2t_keras.data.manifest import MANIFEST_FILE
     from t2t_keras.training.distributed.cluster import cluster_from_environment
 
     if (Path(config.data_dir) / config.problem.name / MANIFEST_FILE).exists():

@@ -3,7 +3,6 @@
 A shard depends on its chunk alone, so the data is the same for any number of workers.
 """
 
-import dataclasses
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 
 from t2t_keras.data.chunks import Chunk
 from t2t_keras.data.filters import in_other_language
+from t2t_keras.data.problem import Problem
 from t2t_keras.data.shards import write_shard
 from t2t_keras.io.state import write_json
 from t2t_keras.text.tokenizer import Tokenizer
@@ -24,88 +24,49 @@ _LOCATIONS = 5
 Encoded = tuple[dict[str, Any], list[list[str]]]
 
 
-@dataclasses.dataclass(frozen=True)
-class ShardEncoder:
-    """Turns chunks into shards.
+def encode_chunk(
+    problem: Problem,
+    tokenizer: Tokenizer,
+    directory: Path,
+    split: str,
+    stem: str,
+    chunk: Chunk,
+    duplicates: bytes = b"",
+) -> Encoded:
+    """Encodes a chunk and writes it as a shard.
 
-    Attributes:
+    Args:
+      problem: its settings say which pairs are left out.
       tokenizer: the vocabulary.
-      directory: of the shards.
-      max_pair_length: training pairs with a longer side, in tokens, are left out.
-      filters: names of the filters of training pairs.
-      max_length_ratio: of the filter `length_ratio`.
-      languages: codes of source and target.
+      directory: of the shard.
+      split: only training pairs are filtered, as a dev or test set without some of its sentences
+        would be another one.
+      stem: name of the shard.
+      chunk: the text.
+      duplicates: for the filter `duplicates`, a bit for each pair of the chunk.
+
+    Returns:
+      The shard's record, which is also written to `<stem>.json`, and for dev and test the sources
+      and targets.
     """
-
-    tokenizer: Tokenizer
-    directory: Path
-    max_pair_length: int
-    filters: tuple[str, ...]
-    max_length_ratio: float
-    languages: tuple[str, str]
-
-    def __call__(self, chunk: Chunk, split: str, number: int, duplicates: bytes = b"") -> Encoded:
-        """Encodes a chunk and writes it as a shard.
-
-        Args:
-          chunk: the text.
-          split: only training pairs are filtered, as a dev or test set without some of its
-            sentences would be another one.
-          number: of the shard.
-          duplicates: for the filter `duplicates`, a bit for each pair of the chunk.
-
-        Returns:
-          The shard's record, which is also written to `<stem>.json`, and for dev and test the
-          sources and targets.
-        """
-        pairs = _Pairs(chunk)
-        train = split == "train"
-        if train:
-            self._filter_text(pairs, duplicates)
-        pairs.columns += [self.tokenizer.encode(side) for side in pairs.columns]
-        if train:
-            self._filter_lengths(pairs)
-        *text, sources, targets = pairs.columns
-        stem = shard_stem(split, number)
-        record = {
-            "stem": stem,
-            "files": write_shard(self.directory, stem, sources, targets, self.tokenizer.vocab_size),
-            "examples": len(sources),
-            "source_tokens": sum(map(len, sources)),
-            "target_tokens": sum(map(len, targets)),
-            "left_out": pairs.left_out,
-        }
-        write_json(self.directory / f"{stem}.json", record)
-        return record, ([[], []] if train else text)
-
-    def _filter_text(self, pairs: "_Pairs", duplicates: bytes) -> None:
-        if "duplicates" in self.filters:
-            repeated = np.unpackbits(np.frombuffer(duplicates, np.uint8))
-            pairs.leave_out("that came before", repeated[pairs.indices])
-        if "identical" in self.filters:
-            stripped = ([text.strip() for text in side] for side in pairs.columns)
-            pairs.leave_out("with identical sides", list(map(str.__eq__, *stripped)))
-        if "language" in self.filters:
-            sides = map(in_other_language, pairs.columns, self.languages)
-            pairs.leave_out("in another language", np.logical_or(*sides))
-
-    def _filter_lengths(self, pairs: "_Pairs") -> None:
-        lengths = np.array([list(map(len, side)) for side in pairs.columns[2:]], np.int64)
-        reason = f"longer than max_pair_length={self.max_pair_length} tokens"
-        longest = lengths.max(axis=0)
-        at_target = lengths[0] <= self.max_pair_length
-        lengths = lengths[:, pairs.leave_out(reason, longest > self.max_pair_length, at_target)]
-        if "length_ratio" in self.filters:
-            # Without EOS.
-            shortest, longest = np.sort(lengths - 1, axis=0)
-            uneven = longest > self.max_length_ratio * shortest
-            reason = f"with a side over {self.max_length_ratio:g} times as long as the other"
-            pairs.leave_out(reason, uneven, lengths[1] > lengths[0])
-
-
-def shard_stem(split: str, number: int) -> str:
-    """Returns the name of a shard."""
-    return f"{split}-{number:05d}"
+    pairs = _Pairs(chunk)
+    train = split == "train"
+    if train:
+        _filter_text(pairs, problem, duplicates)
+    pairs.columns += [tokenizer.encode(side) for side in pairs.columns]
+    if train:
+        _filter_lengths(pairs, problem)
+    *text, sources, targets = pairs.columns
+    record = {
+        "stem": stem,
+        "files": write_shard(directory, stem, sources, targets, tokenizer.vocab_size),
+        "examples": len(sources),
+        "source_tokens": sum(map(len, sources)),
+        "target_tokens": sum(map(len, targets)),
+        "left_out": pairs.left_out,
+    }
+    write_json(directory / f"{stem}.json", record)
+    return record, ([[], []] if train else text)
 
 
 def add_left_out(total: dict[str, Any], reason: str, count: int, first: Sequence[str]) -> None:
@@ -120,7 +81,7 @@ class _Pairs:
 
     Attributes:
       indices: of each pair in the chunk, int64 [pairs].
-      columns: lists of a value for each pair: sources, targets, and what is added.
+      columns: lists of a value for each pair: sources, targets, and then their ids.
       left_out: {reason: {"count": pairs, "first": locations}}.
     """
 
@@ -144,19 +105,12 @@ class _Pairs:
         self.indices = np.array(indices, np.int64)
         self.columns = [sources, targets]
 
-    def leave_out(
-        self, reason: str, faulty: Sequence[bool], at_target: Sequence[bool] | None = None
-    ) -> np.ndarray:
-        """Leaves out pairs and counts them.
+    def lengths(self) -> np.ndarray:
+        """Returns the tokens of sources and of targets, EOS included: int64 [2, pairs]."""
+        return np.array([list(map(len, side)) for side in self.columns[2:]], np.int64)
 
-        Args:
-          reason: as printed.
-          faulty: for each pair that is left so far, whether it is left out.
-          at_target: for each of them, whether the location of its target is shown.
-
-        Returns:
-          For each of them whether it stays: bool [pairs].
-        """
+    def leave_out(self, reason: str, faulty: Sequence[bool], at_target: np.ndarray | None = None):
+        """Leaves out the `faulty` pairs; `at_target`: whether to show a target's location."""
         faulty = np.asarray(faulty, bool)
         rows = np.flatnonzero(faulty)
         if len(rows):
@@ -168,7 +122,6 @@ class _Pairs:
             add_left_out(self.left_out, reason, len(rows), first)
             self.indices = self.indices[~faulty]
             self.columns = [list(itertools.compress(side, ~faulty)) for side in self.columns]
-        return ~faulty
 
 
 def _fault(pair: tuple[str, str]) -> tuple[str, int] | None:
@@ -181,3 +134,28 @@ def _fault(pair: tuple[str, str]) -> tuple[str, int] | None:
         if "\0" in text:
             return "with a NUL byte", side
     return None
+
+
+def _filter_text(pairs: _Pairs, problem: Problem, duplicates: bytes) -> None:
+    if "duplicates" in problem.filters:
+        repeated = np.unpackbits(np.frombuffer(duplicates, np.uint8))
+        pairs.leave_out("that came before", repeated[pairs.indices])
+    if "identical" in problem.filters:
+        stripped = ([text.strip() for text in side] for side in pairs.columns)
+        pairs.leave_out("with identical sides", list(map(str.__eq__, *stripped)))
+    if "language" in problem.filters:
+        sides = map(in_other_language, pairs.columns, problem.languages())
+        pairs.leave_out("in another language", np.logical_or(*sides))
+
+
+def _filter_lengths(pairs: _Pairs, problem: Problem) -> None:
+    most = problem.max_pair_length
+    lengths = pairs.lengths()
+    reason = f"longer than max_pair_length={most} tokens"
+    pairs.leave_out(reason, lengths.max(axis=0) > most, lengths[0] <= most)
+    if "length_ratio" in problem.filters:
+        lengths = pairs.lengths() - 1  # Without EOS.
+        shortest, longest = np.sort(lengths, axis=0)
+        reason = f"with a side over {problem.max_length_ratio:g} times as long as the other"
+        uneven = longest > problem.max_length_ratio * shortest
+        pairs.leave_out(reason, uneven, lengths[1] > lengths[0])

@@ -10,7 +10,7 @@
 
 import functools
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -27,15 +27,15 @@ _CHARACTERS_JUDGED = 100
 _MIN_CONFIDENCE = 0.5
 
 
-def filter_names(text: str, languages: tuple[str, str]) -> tuple[str, ...]:
-    """Returns the names in "identical+language".
+def check_filters(filters: str, languages: tuple[str, str]) -> None:
+    """Checks names as in "identical+language".
 
     Raises:
       UserError: an unknown name; for the filter `language`, py3langid is missing or does not know
         one of the languages.
     """
-    names = tuple(filter(None, (name.strip() for name in text.split("+"))))
-    for name in names:
+    names = [name.strip() for name in filters.split("+")]
+    for name in filter(None, names):
         if name not in FILTERS:
             raise UserError(
                 f"There is no filter '{name}'.{nearest(name, FILTERS)} Filters are "
@@ -49,19 +49,15 @@ def filter_names(text: str, languages: tuple[str, str]) -> tuple[str, ...]:
                     f"filters=language does not know the language '{code}'. It knows "
                     f"{', '.join(sorted(known))}."
                 )
-    return names
 
 
-def versions_with(filters: str | Sequence[str]) -> dict[str, str]:
+def versions_with(filters: str) -> dict[str, str]:
     """Returns the versions that data is made with, also of what these filters judge by."""
     return installed_versions(*(["py3langid"] if "language" in filters else []))
 
 
 def in_other_language(lines: Iterable[str], language: str) -> list[bool]:
-    """Returns for each line whether it is in another language.
-
-    Lines of which the model is not sure, as of names and numbers, count as right.
-    """
+    """Returns for each line whether it is surely in another language; names and numbers are not."""
     expected = _base_language(language)
     judged = (_identifier().classify(line[:_CHARACTERS_JUDGED]) for line in lines)
     return [found != expected and confidence >= _MIN_CONFIDENCE for found, confidence in judged]

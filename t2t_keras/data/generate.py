@@ -9,17 +9,19 @@ has none of these files.
 """
 
 import contextlib
+import functools
+import itertools
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from t2t_keras.data.chunks import Chunk, evenly_spread, split_chunks
-from t2t_keras.data.encode import Encoded, ShardEncoder, add_left_out, shard_stem
-from t2t_keras.data.filters import duplicate_mask, filter_names, pair_hashes, versions_with
-from t2t_keras.data.manifest import MANIFEST_FILE, VOCABULARY_FILE, describe
+from t2t_keras.data.dataset import MANIFEST_FILE, VOCABULARY_FILE, describe
+from t2t_keras.data.encode import Encoded, add_left_out, encode_chunk
+from t2t_keras.data.filters import check_filters, duplicate_mask, pair_hashes, versions_with
 from t2t_keras.data.problem import Problem
 from t2t_keras.data.shards import SIDES
 from t2t_keras.data.workers import Call, workers
@@ -73,7 +75,7 @@ def generate(
         raise UserError(f"--num_workers must be >= 1, got {num_workers}.")
     problem = problem.resolved(Path(tmp_dir))
     # What can fail early does so while the old data is still there.
-    filters = filter_names(problem.filters, problem.languages())
+    check_filters(problem.filters, problem.languages())
     plan = split_chunks(problem, tmp_dir, chunk_pairs)
     given = _given_vocabulary(problem, plan["train"])
     directory = Path(data_dir) / problem.name
@@ -82,24 +84,18 @@ def generate(
         tokenizer, finished = _prepare(problem, plan["train"], given, directory, chunk_pairs)
         path = directory / VOCABULARY_FILE
         files = {path.name: write_atomically(path, tokenizer.model_bytes)}
-        encoder = ShardEncoder(
-            tokenizer,
-            directory,
-            problem.max_pair_length,
-            filters,
-            problem.max_length_ratio,
-            problem.languages(),
-        )
         splits = {}
         with workers(min(num_workers, len(plan["train"]) or 1)) as call:
-            duplicates = _duplicates(call, plan["train"]) if "duplicates" in filters else []
+            encode = functools.partial(encode_chunk, problem, tokenizer, directory)
+            duplicates = _duplicates(call, plan["train"]) if "duplicates" in problem.filters else []
             for split, chunks in plan.items():
-                shards = _encode(call, encoder, chunks, split, duplicates, finished)
+                bits = duplicates if split == "train" else []
+                shards = _encode(call, encode, split, chunks, bits, finished)
                 splits[split] = _finish_split(directory, split, shards, files)
         manifest = {
             "problem": problem.name,
             "config": problem.config(),
-            "versions": versions_with(filters),
+            "versions": versions_with(problem.filters),
             "vocabulary": {
                 "file": VOCABULARY_FILE,
                 "size": tokenizer.vocab_size,
@@ -114,6 +110,11 @@ def generate(
         _remove(directory, _STATE_FILES)
     print(describe(manifest), flush=True)
     return manifest
+
+
+def _stems(split: str, chunks: Sequence[Chunk]) -> list[str]:
+    """Returns the name of each chunk's shard."""
+    return [f"{split}-{number:05d}" for number in range(len(chunks))]
 
 
 def _given_vocabulary(problem: Problem, chunks: Sequence[Chunk]) -> Tokenizer | None:
@@ -144,21 +145,29 @@ def _prepare(
     Returns:
       The vocabulary, and the records of training shards that need not be made again, by stem.
     """
-    made_from = _made_from(problem, chunks, chunk_pairs)
+    source = {path: path.stat() for chunk in chunks for path in chunk.paths}
+    # All that decides about the shards but the vocabulary; nothing is known of text in no files.
+    made_from = all(chunk.paths for chunk in chunks) and {
+        "encoder": _ENCODER_VERSION,
+        "versions": versions_with(problem.filters),
+        "problem": problem.name,
+        "config": problem.config(),
+        "chunk_pairs": chunk_pairs,
+        "files": [[str(path), stat.st_size, stat.st_mtime_ns] for path, stat in source.items()],
+    }
     earlier = _read_or_empty(directory / _UNFINISHED_FILE)
-    same = made_from is not None and earlier.get("made_from") == made_from
+    same = made_from and earlier.get("made_from") == as_json(made_from)
     vocabulary = earlier.get("vocabulary") if same else None
     path = directory / VOCABULARY_FILE
-    if given:
-        tokenizer = given
-    elif vocabulary and path.exists() and sha256_of(path) == vocabulary:
+    tokenizer = given
+    if not given and path.exists() and sha256_of(path) == vocabulary:
         tokenizer = Tokenizer.load(path)
-    else:
+    elif not given:
         lines, symbols = evenly_spread(chunks, problem.vocab_lines), problem.symbols(chunks)
         tokenizer = Tokenizer.train(lines, problem.vocab_size, problem.vocab_kind, symbols)
     finished = {}
     if tokenizer.checksum == vocabulary:
-        for stem in (shard_stem("train", number) for number in range(len(chunks))):
+        for stem in _stems("train", chunks):
             record = _read_or_empty(directory / f"{stem}.json")
             if record and not damaged_files(directory, record["files"]):
                 finished[stem] = record
@@ -168,23 +177,6 @@ def _prepare(
     unfinished = {"made_from": made_from, "vocabulary": tokenizer.checksum}
     write_json(directory / _UNFINISHED_FILE, unfinished)
     return tokenizer, finished
-
-
-def _made_from(problem: Problem, chunks: Sequence[Chunk], chunk_pairs: int) -> Any:
-    """Returns all that decides about the shards but the vocabulary; None for text in no files."""
-    if not all(chunk.paths for chunk in chunks):
-        return None
-    files = dict.fromkeys(path for chunk in chunks for path in chunk.paths)
-    return as_json(
-        {
-            "encoder": _ENCODER_VERSION,
-            "versions": versions_with(problem.filters),
-            "problem": problem.name,
-            "config": problem.config(),
-            "chunk_pairs": chunk_pairs,
-            "files": [[str(path), path.stat().st_size, path.stat().st_mtime_ns] for path in files],
-        }
-    )
 
 
 def _read_or_empty(path: Path) -> dict[str, Any]:
@@ -220,21 +212,20 @@ def _duplicates(call: Call, chunks: Sequence[Chunk]) -> list[bytes]:
 
 def _encode(
     call: Call,
-    encoder: ShardEncoder,
-    chunks: Sequence[Chunk],
+    encode: Callable[..., Encoded],
     split: str,
+    chunks: Sequence[Chunk],
     duplicates: Sequence[bytes],
     finished: dict[str, dict],
 ) -> Iterator[Encoded]:
-    """Yields what the encoder returns for each chunk, or the record of its finished shard."""
-    numbers = [n for n in range(len(chunks)) if shard_stem(split, n) not in finished]
-    bits = duplicates if split == "train" and duplicates else [b""] * len(chunks)
-    made = call(encoder, ((chunks[n], split, n, bits[n]) for n in numbers))
+    """Yields what `encode` returns for each chunk, or the record of its finished shard."""
+    stems = _stems(split, chunks)
+    tasks = itertools.zip_longest(stems, chunks, duplicates, fillvalue=b"")
+    made = call(encode, ((split, *task) for task in tasks if task[0] not in finished))
     total = sum(chunk.count for chunk in chunks)
     with progress_bar(total=total, desc=split, unit=" pairs") as progress:
-        for number, chunk in enumerate(chunks):
-            record = finished.get(shard_stem(split, number))
-            yield (record, ([], [])) if record else next(made)
+        for stem, chunk in zip(stems, chunks, strict=True):
+            yield (finished[stem], ([], [])) if stem in finished else next(made)
             progress.update(chunk.count)
 
 

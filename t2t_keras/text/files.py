@@ -16,18 +16,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
+
 from t2t_keras.errors import UserError
 
 # A longer line is an error, so that a file without line feeds does not fill the memory.
 MAX_LINE_BYTES = 1 << 24
 _PEEKED_BYTES = 1000
+_BLOCK_BYTES = 1 << 20
 _MARKUP_SPACE = re.compile(r"[ \t\r\n]+")
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def read_lines(path: Path) -> Iterator[bytes]:
-    """Yields the lines of a file; see `lines_of`."""
-    with Path(path).open("rb") as file:
+    """Yields the lines of a file; raises as `lines_of`, and where the file cannot be read."""
+    with _reading(path) as file:
         yield from lines_of(file, path)
 
 
@@ -50,16 +53,15 @@ def lines_of(stream: BinaryIO, name: Path | str = "the input") -> Iterator[bytes
       UserError: a line is longer than `MAX_LINE_BYTES`, or the text is UTF-16 without a byte order
         mark or cut off.
     """
-    stream = _peekable(stream)
-    if stream.peek(3).startswith(codecs.BOM_UTF8):
-        stream.read(3)
-    for line in raw_lines(stream, name):
+    for number, line in enumerate(raw_lines(stream, name)):
+        if number == 0:
+            line = line.removeprefix(codecs.BOM_UTF8)
         yield line.removesuffix(b"\n").removesuffix(b"\r")
 
 
 def raw_lines(stream: BinaryIO, name: Path | str) -> Iterator[bytes]:
     r"""Yields lines with their "\n" and byte order mark, UTF-16 as UTF-8; see `lines_of`."""
-    stream = _peekable(stream)
+    stream = stream if hasattr(stream, "peek") else io.BufferedReader(stream)
     if not _is_utf16(stream, name):
         yield from _bounded(stream.readline, name)
         return
@@ -71,10 +73,6 @@ def raw_lines(stream: BinaryIO, name: Path | str) -> Iterator[bytes]:
         )
     finally:
         text.detach()  # It would close the stream.
-
-
-def _peekable(stream: BinaryIO) -> io.BufferedReader:
-    return stream if hasattr(stream, "peek") else io.BufferedReader(stream)
 
 
 def _is_utf16(stream: io.BufferedReader, name: Path | str) -> bool:
@@ -102,13 +100,17 @@ def _bounded(read_line: Callable[[int], bytes], name: Path | str) -> Iterator[by
         lines = iter(functools.partial(read_line, MAX_LINE_BYTES), b"")
         for number, line in enumerate(lines, 1):
             if len(line) >= MAX_LINE_BYTES:
-                raise UserError(
-                    f"{name}:{number}: expected lines of less than {MAX_LINE_BYTES:,} bytes, got a "
-                    f"longer one. Is this text, with one sentence a line?"
-                )
+                raise _too_long(name, number)
             yield line
     except UnicodeDecodeError as error:
         raise UserError(f"{name}:{number + 1} is not valid UTF-16 ({error.reason}).") from error
+
+
+def _too_long(name: Path | str, number: int) -> UserError:
+    return UserError(
+        f"{name}:{number}: expected lines of less than {MAX_LINE_BYTES:,} bytes, got a longer one. "
+        f"Is this text, with one sentence a line?"
+    )
 
 
 def is_utf16(path: Path) -> bool:
@@ -126,19 +128,28 @@ def line_offsets(path: Path, every: int) -> tuple[int, list[int]]:
       UserError: the file cannot be read, or a line is longer than `MAX_LINE_BYTES`.
     """
     offsets: list[int] = []
-    count = position = 0
+    count = 0
     with _reading(path) as file:
-        if file.peek(3).startswith(codecs.BOM_UTF8):
-            position = len(file.read(3))
-        for count, line in enumerate(_bounded(file.readline, path), 1):
-            if count % every == 1 % every:
-                offsets.append(position)
-            position += len(line)
+        start = position = len(codecs.BOM_UTF8) if file.peek(3).startswith(codecs.BOM_UTF8) else 0
+        file.seek(position)
+        while block := file.read(_BLOCK_BYTES):
+            ends = position + 1 + np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
+            position += len(block)
+            starts = np.append(start, ends)
+            lengths = np.diff(starts, append=position)
+            if lengths.max() >= MAX_LINE_BYTES:
+                raise _too_long(path, count + 1 + int(lengths.argmax()))
+            offsets += starts[:-1][-count % every :: every].tolist()
+            count += len(ends)
+            start = int(starts[-1])
+    if start < position:  # The last line has no line feed.
+        offsets += [start] if count % every == 0 else []
+        count += 1
     return count, offsets
 
 
 def count_lines(path: Path) -> int:
-    """Returns the number of lines; raises as `read_text`, but for lines that are not UTF-8."""
+    """Returns the number of lines; raises as `read_lines`."""
     with _reading(path) as file:
         return sum(1 for _ in raw_lines(file, path))
 
@@ -157,10 +168,9 @@ def read_text(path: Path) -> list[str]:
     """Returns the lines of a text file.
 
     Raises:
-      UserError: the file cannot be read, or a line is not UTF-8 (it is named), or as `lines_of`.
+      UserError: a line is not UTF-8 (it is named), or as `read_lines`.
     """
-    with _reading(path) as file:
-        return [decoded(line, path, number) for number, line in enumerate(lines_of(file, path), 1)]
+    return [decoded(line, path, number) for number, line in enumerate(read_lines(path), 1)]
 
 
 @contextlib.contextmanager

@@ -2,7 +2,7 @@
 
 | ending | content |
 |---|---|
-| `.sgm`, `.sgml` | one language; see `segments` |
+| `.sgm`, `.sgml` | one language, in segments, as WMT publishes test sets |
 | `.tsv` | source and target, divided by a tab, one pair a line |
 | `.tmx` | any languages; see `t2t_keras.text.tmx` |
 | any other | one language, one sentence a line |
@@ -16,7 +16,7 @@ from pathlib import PurePosixPath
 from typing import BinaryIO
 
 from t2t_keras.errors import UserError
-from t2t_keras.text.files import MAX_LINE_BYTES, one_line, raw_lines
+from t2t_keras.text.files import one_line, raw_lines
 from t2t_keras.text.tmx import translation_units
 
 PACKED = ".gz"
@@ -61,7 +61,7 @@ def read_text_file(
     if name.endswith(".tsv"):
         return _columns(lines, name)
     if name.endswith(_SGML):
-        lines = segments(lines, name)
+        lines = _segments(lines, name)
     return ((line.removesuffix(b"\n"),) for line in lines)
 
 
@@ -89,63 +89,48 @@ def _columns(lines: Iterable[bytes], name: str) -> Iterator[tuple[bytes, bytes]]
         print(f"{name}: {others:,} lines without two columns are left out ({first}).")
 
 
+# WMT's test sets have about a megabyte.
+MAX_SGML_BYTES = 1 << 28
 _TAG = re.compile(rb"<\s*(?P<end>/?)\s*seg\b[^>]*?(?P<empty>/?)\s*>", re.IGNORECASE)
-_OPEN_TAG = re.compile(rb"<\s*/?\s*(?:seg\b[^>]*)?$", re.IGNORECASE)
 # Only with a semicolon: HTML would take "&lt" and "&copy" without one, inside "AT&T" and URLs.
 _ENTITY = re.compile(r"&(?:#\d+|#[xX][0-9a-fA-F]+|\w+);")
 
 
-def segments(lines: Iterable[bytes], name: str) -> Iterator[bytes]:
+def _segments(lines: Iterable[bytes], name: str) -> Iterator[bytes]:
     """Yields the text of each segment of SGML as WMT publishes test sets, on one line.
 
     The files are no XML: tags come in any case, attributes with or without quotes, in any order or
     not at all; a segment stands on a line of its own, shares it or takes several; "&" and "<" may
     be bare. So nothing but the tag `seg` is looked at, and entities are replaced.
-
-    Raises:
-      UserError: a segment without its end or its beginning (the line is named), or none at all.
     """
-    parts: list[bytes] | None = None  # of the open segment
-    start = size = count = 0
-    pending = b""
-    for number, line in enumerate(lines, 1):
-        line = pending + line
-        size += len(line)
-        if size >= MAX_LINE_BYTES:
-            raise UserError(
-                f"{name}:{start or number}: a segment of over {MAX_LINE_BYTES:,} bytes."
-            )
-        # A tag that is itself broken over lines.
-        cut = _OPEN_TAG.search(line.rstrip(b"\r\n"))
-        pending = line[cut.start() :] if cut else b""
-        line = line[: cut.start()] if cut else line
-        end = 0
-        for tag in _TAG.finditer(line):
-            before, end = line[end : tag.start()], tag.end()
-            if tag["end"]:
-                if parts is None:
-                    raise UserError(f"{name}:{number}: a segment ends here that does not begin.")
-                yield segment_text(b"".join([*parts, before]))
-                parts, size, count = None, 0, count + 1
-            elif parts is not None:
-                raise _unended(name, start, f"another one begins in line {number}")
-            elif tag["empty"]:
-                yield b""
-                count += 1
-            else:
-                parts, start = [], number
-        if parts is not None:
-            parts.append(line[end:])
-        elif not pending:
-            size = 0
-    if parts is not None:
-        raise _unended(name, start, "the file ends")
-    if not count:
+    content = bytearray()
+    for line in lines:
+        content += line
+        if len(content) > MAX_SGML_BYTES:
+            raise UserError(f"{name}: expected SGML of at most {MAX_SGML_BYTES:,} bytes, got more.")
+
+    def location(position: int) -> str:
+        line = content.count(b"\n", 0, position) + 1
+        return f"{name}:{line}"
+
+    tag = start = None  # `start` begins the open segment
+    for tag in _TAG.finditer(content):
+        if not tag["end"] and start:
+            reason = f"another one begins in {location(tag.start())}"
+            raise UserError(f"{location(start.start())}: a segment has no end: {reason}.")
+        if tag["end"] and not start:
+            raise UserError(f"{location(tag.start())}: a segment ends here that does not begin.")
+        if tag["end"]:
+            yield segment_text(content[start.end() : tag.start()])
+            start = None
+        elif tag["empty"]:
+            yield b""
+        else:
+            start = tag
+    if start:
+        raise UserError(f"{location(start.start())}: a segment has no end: the file ends.")
+    if tag is None:
         raise UserError(f"{name} has no <seg>: expected SGML as of WMT's test sets.")
-
-
-def _unended(name: str, start: int, reason: str) -> UserError:
-    return UserError(f"{name}:{start}: the segment that begins here has no end: {reason}.")
 
 
 def segment_text(content: bytes) -> bytes:

@@ -45,9 +45,15 @@ def plain_text(
     pairs = [corpus for corpus in corpora if isinstance(corpus, ParallelFiles)]
     files = [file for pair in pairs for file in (pair.source, pair.target)]
     fetch(files, tmp_dir)
-    for archive in dict.fromkeys(file.name for file in files if file.members):
-        _unpack([file for file in files if file.name == archive], tmp_dir)  # Each is read once.
-    return [_plain_pair(corpus, tmp_dir) for corpus in corpora]
+    try:
+        for archive in dict.fromkeys(file.name for file in files if file.members):
+            _unpack([file for file in files if file.name == archive], tmp_dir)  # Each is read once.
+        return [_plain_pair(corpus, tmp_dir) for corpus in corpora]
+    except OSError as error:
+        raise UserError(
+            f"{error.filename or tmp_dir} cannot be read or written: {error.strerror or error}. "
+            f"The plain text of archives and other formats goes to {FOLDER}/ in --tmp_dir."
+        ) from error
 
 
 def _plain_pair(corpus: ParallelFiles | PreparedText, tmp_dir: Path) -> tuple[Path, Path]:
@@ -137,13 +143,10 @@ def _folder(name: str, path: Path, tmp_dir: Path) -> Path:
     identity = f"{_READERS_VERSION} {name} {status.st_size} {status.st_mtime_ns}"
     fingerprint = hashlib.sha256(identity.encode()).hexdigest()[:12]
     folder = Path(tmp_dir) / FOLDER / f"{name}.{fingerprint}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for other in folder.parent.iterdir():
-            if other != folder and re.fullmatch(rf"{re.escape(name)}\.[0-9a-f]{{12}}", other.name):
-                shutil.rmtree(other)
-    except OSError as error:
-        raise _folder_error(error, folder) from error
+    folder.mkdir(parents=True, exist_ok=True)
+    for other in folder.parent.iterdir():
+        if other != folder and re.fullmatch(rf"{re.escape(name)}\.[0-9a-f]{{12}}", other.name):
+            shutil.rmtree(other)
     return folder
 
 
@@ -160,12 +163,3 @@ def _replaced(
         if expected_size:
             size += f", expected {expected_size:,}"
         raise UserError(f"{path} is damaged or cut off ({error}; {size}). Get it again.") from error
-    except OSError as error:
-        raise _folder_error(error, path) from error
-
-
-def _folder_error(error: OSError, path: Path) -> UserError:
-    return UserError(
-        f"{error.filename or path} cannot be read or written: {error.strerror or error}. The plain "
-        f"text of archives and other formats goes to {FOLDER}/ in --tmp_dir."
-    )

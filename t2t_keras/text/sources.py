@@ -101,12 +101,12 @@ def fetch(files: Iterable[SourceFile], tmp_dir: Path) -> None:
 
 
 def _missing_error(missing: list[SourceFile], tmp_dir: Path, reason: str) -> UserError:
-    lines = [f"Source files are missing in {tmp_dir}: {reason}. Put these there by hand:"]
+    message = f"Source files are missing in {tmp_dir}: {reason}. Put these there by hand:"
     for file in missing:
         notes = [file.url or "your own file", *["unpacked"] * file.is_unpacked]
         notes += [f"{name} {value}" for name, value in file.facts().items()]
-        lines.append(f"  {file.name}  ({', '.join(notes)})")
-    return UserError("\n".join(lines))
+        message += f"\n  {file.name}  ({', '.join(notes)})"
+    return UserError(message)
 
 
 def _download(file: SourceFile, path: Path) -> None:

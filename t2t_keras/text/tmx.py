@@ -110,7 +110,5 @@ def _normalised(language: str) -> str:
 
 def _in_language(texts: dict[str, str], language: str) -> str:
     language = _normalised(language)
-    if language in texts:
-        return texts[language]
     regional = (text for code, text in texts.items() if code.startswith(f"{language}-"))
-    return next(regional, "")
+    return texts.get(language, next(regional, ""))

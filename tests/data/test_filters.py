@@ -8,7 +8,7 @@ from t2t_keras import registry
 from t2t_keras.data import filters
 from t2t_keras.data.chunks import ExampleChunk
 from t2t_keras.data.dataset import open_generated
-from t2t_keras.data.filters import duplicate_mask, filter_names, in_other_language, pair_hashes
+from t2t_keras.data.filters import check_filters, duplicate_mask, in_other_language, pair_hashes
 from t2t_keras.data.generate import generate
 from t2t_keras.errors import UserError
 
@@ -133,4 +133,4 @@ def test_without_the_package_that_judges(monkeypatch):
     monkeypatch.setitem(sys.modules, "py3langid.langid", None)
     filters._identifier.cache_clear()
     with pytest.raises(UserError, match=r"py3langid .*pip install 't2t-keras\[language\]'"):
-        filter_names("language", ("en", "de"))
+        check_filters("language", ("en", "de"))

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from t2t_keras.data.dataset import Generated
-from t2t_keras.data.manifest import read_manifest
+from t2t_keras.data.dataset import Generated, read_manifest
 from t2t_keras.data.problem import Problem
 from t2t_keras.data.shards import write_shard
 from t2t_keras.errors import UserError

@@ -15,7 +15,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 - registers the operators of the vocabulary
 
-from t2t_keras.data.manifest import MANIFEST_FILE
+from t2t_keras.data.dataset import MANIFEST_FILE
 from t2t_keras.decoding.source_text import check_lines
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.errors import UserError
