@@ -29,7 +29,7 @@ from absl import app, flags, logging
 
 from t2t_keras.environment import prepare_tensorflow
 from t2t_keras.errors import UserError
-from t2t_keras.serving.client.endpoint import Endpoint
+from t2t_keras.serving.client.base import Endpoint
 from t2t_keras.serving.client.grpc import GrpcClient
 from t2t_keras.serving.client.rest import RestClient
 

@@ -61,28 +61,29 @@ def main(flags: Flags) -> None:
 
 def _client(flags: Flags):
     """Returns a client for the model that the flags name."""
-    from t2t_keras.serving.client.endpoint import Endpoint, Tls
+    from t2t_keras.serving.client.base import Endpoint
 
-    files = {name: getattr(flags, f"tls_{name}") for name in ("ca_file", "cert_file", "key_file")}
-    if any(files.values()) and not flags.tls:
-        raise UserError("--tls_ca_file, --tls_cert_file and --tls_key_file need --tls.")
-    endpoint = Endpoint(
-        address=flags.server,
-        name=flags.servable_name,
-        signature=flags.signature_name,
-        version=flags.servable_version,
-        tls=Tls(**files) if flags.tls else None,
-        metadata=tuple(tuple(entry.split("=", 1)) for entry in flags.metadata or ()),
-        timeout=flags.timeout_secs,
-        max_attempts=flags.max_attempts,
-    )
     if flags.protocol == "grpc":
         from t2t_keras.serving.client.grpc import GrpcClient as Client
     else:
         from t2t_keras.serving.client.rest import RestClient as Client
 
         logging.getLogger("urllib3").setLevel(logging.CRITICAL)  # it warns of each attempt
-    return Client(endpoint)
+    return Client(
+        Endpoint(
+            address=flags.server,
+            name=flags.servable_name,
+            signature=flags.signature_name,
+            version=flags.servable_version,
+            tls=flags.tls,
+            ca_file=flags.tls_ca_file,
+            cert_file=flags.tls_cert_file,
+            key_file=flags.tls_key_file,
+            metadata=tuple(tuple(entry.split("=", 1)) for entry in flags.metadata or ()),
+            timeout=flags.timeout_secs,
+            max_attempts=flags.max_attempts,
+        )
+    )
 
 
 def _print_translation(source: str, client) -> None:

@@ -13,8 +13,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 PREDICT_METHOD = "/tensorflow.serving.PredictionService/Predict"
 
 # tensorflow/core/framework/types.proto
-_DT_STRING = 7
-_NUMBERS = {1: ("float_val", "<f4"), 3: ("int_val", "<i4")}  # DT_FLOAT, DT_INT32
+_DT_FLOAT, _DT_INT32, _DT_STRING = 1, 3, 7
 
 _PACKAGE = "t2t_keras.serving"
 # Message -> (field, number, type), "*" before a type means repeated. From
@@ -100,21 +99,18 @@ def tensor_values(tensor, count: int) -> list[str] | list[float] | list[int]:
     The shape is compared with `count` first: a tensor of a few bytes may claim any size.
 
     Raises:
-      ValueError: the tensor has another shape or dtype, or not as many values as its shape says.
+      ValueError: the tensor has another shape or dtype.
     """
     sizes = [dim.size for dim in tensor.tensor_shape.dim[:4]]
     if sizes != [count]:
         raise ValueError(f"expected shape [{count}], got {sizes}")
     if tensor.dtype == _DT_STRING:
-        values = [text.decode("utf-8") for text in tensor.string_val]
-    elif tensor.dtype in _NUMBERS:
-        field, dtype = _NUMBERS[tensor.dtype]
-        values = np.frombuffer(tensor.tensor_content[: 4 * count + 4], dtype).tolist()
-        values = values or list(getattr(tensor, field)[: count + 1])
-        # The last value stands for all that follow.
-        values += values[-1:] * (count - len(values))
-    else:
+        return [text.decode("utf-8") for text in tensor.string_val]
+    if tensor.dtype not in (_DT_FLOAT, _DT_INT32):
         raise ValueError(f"expected strings, float32 or int32, got dtype {tensor.dtype}")
-    if len(values) != count:
-        raise ValueError(f"expected {count} values, got {len(values)}")
-    return values
+    if tensor.tensor_content:
+        dtype = "<f4" if tensor.dtype == _DT_FLOAT else "<i4"
+        return np.frombuffer(tensor.tensor_content, dtype).tolist()
+    values = list(tensor.float_val or tensor.int_val)
+    # The last value stands for all that follow.
+    return values + values[-1:] * (count - len(values))

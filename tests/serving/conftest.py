@@ -10,7 +10,7 @@ from t2t_keras import registry
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.models.transformer import Transformer
-from t2t_keras.serving.client.endpoint import Endpoint
+from t2t_keras.serving.client.base import Endpoint
 from t2t_keras.serving.client.grpc import GrpcClient
 from t2t_keras.serving.client.rest import RestClient
 from t2t_keras.serving.export.export import export

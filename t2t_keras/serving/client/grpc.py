@@ -6,64 +6,46 @@ from collections.abc import Sequence
 import grpc
 from google.protobuf.message import DecodeError
 
-from t2t_keras.decoding.source_text import check_lines
-from t2t_keras.decoding.translation import Translation
 from t2t_keras.serving import messages
-from t2t_keras.serving.client.endpoint import MAX_REPLY_BYTES, OUTPUTS, Endpoint
+from t2t_keras.serving.client.base import MAX_REPLY_BYTES, OUTPUTS, Client, Endpoint
 
 _MAX_ATTEMPTS = 5  # gRPC's own limit
 
 
-class GrpcClient:
-    """A client of TensorFlow Serving over gRPC; threads may share it.
+class GrpcClient(Client):
+    """A client of TensorFlow Serving over gRPC; see `Client`."""
 
-    Raises:
-      UserError: a TLS file cannot be read.
-    """
+    _malformed = (DecodeError, ValueError)
 
     def __init__(self, endpoint: Endpoint):
-        self._endpoint = endpoint
+        super().__init__(endpoint)
         options = _options(endpoint.max_attempts)
         if endpoint.tls:
-            files = endpoint.tls.contents()
-            credentials = grpc.ssl_channel_credentials(
-                files["ca_file"], files["key_file"], files["cert_file"]
-            )
+            credentials = grpc.ssl_channel_credentials(*endpoint.tls_files())
             self._channel = grpc.secure_channel(endpoint.address, credentials, options)
         else:
             self._channel = grpc.insecure_channel(endpoint.address, options)
-        self._predict = self._channel.unary_unary(
+        self._call = self._channel.unary_unary(
             messages.PREDICT_METHOD,
             request_serializer=messages.PredictRequest.SerializeToString,
             response_deserializer=bytes,
         )
 
-    def translate(self, texts: Sequence[str]) -> list[Translation]:
-        """Returns the translation of each text.
-
-        Raises:
-          UserError: there is none, or a text is not UTF-8.
-        """
-        check_lines(texts)
+    def _predict(self, texts: Sequence[str]) -> dict[str, list | None]:
         endpoint = self._endpoint
         request = messages.predict_request(
             endpoint.name, endpoint.signature, endpoint.version, text=messages.string_tensor(texts)
         )
         try:
-            reply = self._predict(request, timeout=endpoint.timeout, metadata=endpoint.metadata)
+            reply = self._call(request, timeout=endpoint.timeout, metadata=endpoint.metadata)
         except grpc.RpcError as error:
-            raise endpoint.error(error.code().name, error.details() or "") from error
-        try:
-            outputs = messages.PredictResponse.FromString(reply).outputs
-            values = {
-                each.key: messages.tensor_values(each.value, len(texts))
-                if each.key in OUTPUTS
-                else None
-                for each in outputs
-            }
-        except (DecodeError, ValueError) as error:
-            raise endpoint.malformed(f"{type(error).__name__}: {error}") from error
-        return endpoint.translations(values, len(texts))
+            raise self._error(error.code().name, error.details() or "") from error
+        return {
+            each.key: messages.tensor_values(each.value, len(texts))
+            if each.key in OUTPUTS
+            else None
+            for each in messages.PredictResponse.FromString(reply).outputs
+        }
 
     def close(self) -> None:
         """Closes the connection."""

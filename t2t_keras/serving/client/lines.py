@@ -31,18 +31,18 @@ def translate_lines(
         return [next(translations) if line.strip() else Translation("", 0.0) for line in batch]
 
     def replies() -> Iterator[Future]:
-        batch, failure = [], None
+        batch = []
         try:
             for line in lines:
                 batch.append(line)
                 if len(batch) == batch_size:
                     yield pool.submit(translate_batch, batch)
                     batch = []
+            yield pool.submit(translate_batch, batch)
         except UserError as error:
+            yield pool.submit(translate_batch, batch)
             failure = Future()
             failure.set_exception(error)
-        yield pool.submit(translate_batch, batch)
-        if failure:
             yield failure
 
     pool, pending = ThreadPoolExecutor(concurrency), collections.deque()
@@ -68,7 +68,7 @@ def translate_stream(
     """Translates a stream line by line; each translation is written and flushed when it is there.
 
     Args:
-      translate: a client's method of that name.
+      translate: `Client.translate`.
       source: UTF-8, or UTF-16 with a byte order mark.
       target: a stream, or a path that is not opened before the first translation, so that an older
         file stays if no server answers. Control characters do not reach a terminal.

@@ -7,13 +7,12 @@ import threading
 import urllib.parse
 from collections.abc import Sequence
 from concurrent.futures import Future
+from typing import Any
 
 import urllib3
 
-from t2t_keras.decoding.source_text import check_lines
-from t2t_keras.decoding.translation import Translation
 from t2t_keras.errors import UserError
-from t2t_keras.serving.client.endpoint import MAX_REPLY_BYTES, Endpoint, Tls
+from t2t_keras.serving.client.base import MAX_REPLY_BYTES, Client, Endpoint
 
 _STATUS_NAMES = {
     400: "INVALID_ARGUMENT",
@@ -26,20 +25,16 @@ _STATUS_NAMES = {
     503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
 }
-# What urllib3 and http.client raise for a reply that is not HTTP.
-_READ_ERRORS = (urllib3.exceptions.HTTPError, http.client.HTTPException, OSError, ValueError)
 _RETRIED = (429, 502, 503, 504)
 
 
-class RestClient:
-    """A client of TensorFlow Serving over REST; threads may share it.
+class RestClient(Client):
+    """A client of TensorFlow Serving over REST; see `Client`."""
 
-    Raises:
-      UserError: a TLS file cannot be read or used.
-    """
+    _malformed = (urllib3.exceptions.HTTPError, http.client.HTTPException, OSError, ValueError)
 
     def __init__(self, endpoint: Endpoint):
-        self._endpoint = endpoint
+        super().__init__(endpoint)
         version = "" if endpoint.version is None else f"/versions/{endpoint.version}"
         self._url = (
             f"{'https' if endpoint.tls else 'http'}://{endpoint.address}/v1/models/"
@@ -48,8 +43,8 @@ class RestClient:
         self._pool = urllib3.PoolManager(
             maxsize=128,  # connections that are kept open
             headers={**dict(endpoint.metadata), "Content-Type": "application/json"},
-            ssl_context=_ssl_context(endpoint.tls) if endpoint.tls else None,
-            # `translate` keeps the time of all attempts; this only ends what it has given up.
+            ssl_context=_ssl_context(endpoint) if endpoint.tls else None,
+            # `_post_in_time` keeps the time of all attempts; this only ends what it has given up.
             timeout=endpoint.timeout + 1,
             retries=urllib3.Retry(
                 total=endpoint.max_attempts - 1,
@@ -64,24 +59,14 @@ class RestClient:
             ),
         )
 
-    def translate(self, texts: Sequence[str]) -> list[Translation]:
-        """Returns the translation of each text.
-
-        Raises:
-          UserError: there is none, or a text is not UTF-8.
-        """
-        check_lines(texts)
-        endpoint = self._endpoint
-        request = {"signature_name": endpoint.signature, "inputs": {"text": list(texts)}}
-        body = json.dumps(request).encode("ascii")
+    def _predict(self, texts: Sequence[str]) -> dict[str, Any]:
+        request = {"signature_name": self._endpoint.signature, "inputs": {"text": list(texts)}}
         try:
-            status, reply = self._post_in_time(body)
+            status, reply = self._post_in_time(json.dumps(request).encode("ascii"))
         except TimeoutError:
-            raise endpoint.error("DEADLINE_EXCEEDED", "") from None
+            raise self._error("DEADLINE_EXCEEDED", "") from None
         except urllib3.exceptions.MaxRetryError as error:
-            raise endpoint.error("UNAVAILABLE", str(error.reason)) from error
-        except _READ_ERRORS as error:
-            raise endpoint.malformed(f"{type(error).__name__}: {error}") from error
+            raise self._error("UNAVAILABLE", str(error.reason)) from error
         try:
             content = json.loads(reply)
         except (ValueError, RecursionError):
@@ -89,11 +74,11 @@ class RestClient:
         content = content if isinstance(content, dict) else {}
         if status != 200:
             name = _STATUS_NAMES.get(status, "UNKNOWN")
-            raise endpoint.error(name, f"HTTP {status}: {content.get('error', '')}")
+            raise self._error(name, f"HTTP {status}: {content.get('error', '')}")
         outputs = content.get("outputs")
         if not isinstance(outputs, dict):  # the only output of a signature comes without its name
-            raise endpoint.malformed(f"expected named outputs in JSON, got {reply[:80]!a}")
-        return endpoint.translations(outputs, len(texts))
+            raise ValueError(f"expected named outputs in JSON, got {reply[:80]!a}")
+        return outputs
 
     def close(self) -> None:
         """Closes the connections."""
@@ -128,12 +113,12 @@ class RestClient:
             return response.status, bytes(reply)
 
 
-def _ssl_context(tls: Tls) -> ssl.SSLContext:
-    tls.contents()  # names a file that cannot be read, as ssl does not
+def _ssl_context(endpoint: Endpoint) -> ssl.SSLContext:
+    endpoint.tls_files()  # names a file that cannot be read, as ssl does not
     try:
-        context = ssl.create_default_context(cafile=tls.ca_file or None)
-        if tls.cert_file:
-            context.load_cert_chain(tls.cert_file, tls.key_file)
+        context = ssl.create_default_context(cafile=endpoint.ca_file or None)
+        if endpoint.cert_file:
+            context.load_cert_chain(endpoint.cert_file, endpoint.key_file)
     except ssl.SSLError as error:
         raise UserError(
             f"--tls_ca_file, --tls_cert_file and --tls_key_file must be PEM certificates and the "

@@ -6,18 +6,23 @@ program with TensorFlow and TensorFlow Text can translate with it.
 
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import numpy as np
 import tensorflow as tf
 
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.environment import installed_versions
 from t2t_keras.errors import UserError
-from t2t_keras.serving.export.load import write_manifest
+from t2t_keras.serving import messages
+from t2t_keras.serving.export.load import WARMUP_FILE, write_manifest
 from t2t_keras.serving.export.readme import VOCABULARY_FILE, write_readme
 from t2t_keras.serving.export.signatures import TranslationModule
-from t2t_keras.serving.export.warmup import write_warmup
+from t2t_keras.text.tokenizer import Tokenizer
+
+# (texts, words of each) of the warm-up requests: one text uses other kernels than several.
+_WARMUP_SHAPES = ((1, 6), (1, 40), (8, 20))
 
 
 def export(
@@ -68,11 +73,13 @@ def export(
             module.vocabulary = tf.saved_model.Asset(str(vocabulary_file))
             signatures = module.signatures()
             tf.saved_model.save(module, str(unfinished), signatures=signatures)
-            write_warmup(unfinished, signatures, translator, servable_name)
+            _write_warmup(unfinished / WARMUP_FILE, signatures, translator, servable_name)
             config = translator.config
             write_readme(unfinished, signatures, contents, config, servable_name, origin, example)
             write_manifest(unfinished, contents)  # last, for it names all other files
-            return _rename_to_version(unfinished, export_dir)
+            versions = [int(path.name) for path in export_dir.iterdir() if path.name.isdecimal()]
+            version = max(int(time.time()), max(versions, default=0) + 1)
+            return unfinished.rename(export_dir / str(version))
     except (OSError, tf.errors.OpError) as error:
         raise UserError(
             f"Cannot write the export to {export_dir}: {error}. Make room or give another "
@@ -80,9 +87,41 @@ def export(
         ) from error
 
 
-def _rename_to_version(unfinished: Path, export_dir: Path) -> Path:
-    newest = max(
-        (int(path.name) for path in export_dir.glob("[0-9]*") if path.name.isdecimal()), default=0
-    )
-    version = export_dir / str(max(int(time.time()), newest + 1))
-    return unfinished.rename(version)
+def warmup_texts(tokenizer: Tokenizer, max_tokens: int) -> list[list[str]]:
+    """Returns the texts of each warm-up request; the last is a blank, which is not translated.
+
+    No text has more than `max_tokens` with its end: TensorFlow Serving does not load a model that
+    refuses one of these requests.
+    """
+
+    def text(words: int) -> str:
+        letters = "a " * words
+        while len(tokenizer.encode([letters])[0]) > max_tokens:
+            letters = letters[: len(letters) // 2]
+        return letters
+
+    return [*([text(words)] * count for count, words in _WARMUP_SHAPES), [""]]
+
+
+def _write_warmup(
+    path: Path, signatures: Iterable[str], translator: Translator, servable_name: str
+) -> None:
+    """Writes the requests that TensorFlow Serving runs while it loads the model."""
+    tokenizer, alpha = translator.tokenizer, translator.config.alpha
+    batches = warmup_texts(tokenizer, translator.config.max_input_length)
+    pairs = [{"text": batch, "translation": batch} for batch in batches]
+    inputs = {
+        "serving_default": [{"text": batch} for batch in batches],
+        "nbest": [{"text": batch, "alpha": alpha} for batch in batches],
+        "score": pairs,
+        "tokens": [{"ids": np.stack(tokenizer.encode(batch)), "alpha": alpha} for batch in batches],
+        "attention": pairs,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for signature in signatures:
+            for each in inputs[signature]:
+                tensors = {name: tf.make_tensor_proto(value) for name, value in each.items()}
+                request = messages.predict_request(servable_name, signature, **tensors)
+                log = messages.PredictionLog(predict_log={"request": request})
+                writer.write(log.SerializeToString())

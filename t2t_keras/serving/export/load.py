@@ -19,49 +19,47 @@ from t2t_keras.data.dataset import MANIFEST_FILE
 from t2t_keras.decoding.source_text import check_lines
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.errors import UserError
-from t2t_keras.io.atomic import damaged_files, sha256_of
+from t2t_keras.io.atomic import sha256_of
 from t2t_keras.io.state import read_json, write_json
-from t2t_keras.serving.client.endpoint import OUTPUTS
-from t2t_keras.serving.export.warmup import read_warmup
+from t2t_keras.serving import messages
+from t2t_keras.serving.client.base import OUTPUTS
+
+# https://www.tensorflow.org/tfx/serving/saved_model_warmup
+WARMUP_FILE = "assets.extra/tf_serving_warmup_requests"
 
 _ADVICE = "Copy the export again, or make it again with t2t-exporter."
 
 
 def write_manifest(directory: Path, contents: dict[str, Any]) -> None:
     """Writes the manifest of a complete version; `contents` is all of it but "files"."""
-    files = {
-        name: {"size": (directory / name).stat().st_size, "sha256": sha256_of(directory / name)}
-        for name in _files(directory)
+    write_json(directory / MANIFEST_FILE, {**contents, "files": _records(directory)}, indent=1)
+
+
+def _records(directory: Path) -> dict[str, dict[str, int | str]]:
+    """Returns the size and the SHA-256 of each file of an export but its manifest."""
+    files = (path for path in sorted(directory.rglob("*")) if not path.is_dir())
+    return {
+        path.relative_to(directory).as_posix(): dict(
+            size=path.stat().st_size, sha256=sha256_of(path)
+        )
+        for path in files
+        if path != directory / MANIFEST_FILE
     }
-    write_json(directory / MANIFEST_FILE, {**contents, "files": files}, indent=1)
 
 
-def _files(directory: Path) -> list[str]:
-    """Returns the paths of all files of an export but its manifest."""
-    paths = sorted(path for path in directory.rglob("*") if path.is_file() or path.is_symlink())
-    names = [path.relative_to(directory).as_posix() for path in paths]
-    return [name for name in names if name != MANIFEST_FILE]
-
-
-def check_integrity(directory: Path) -> dict[str, Any]:
-    """Compares the files of an export with its manifest, which is returned.
-
-    Raises:
-      UserError: there is no export, or a file is missing, differs or is not in the manifest.
-    """
+def _checked_manifest(directory: Path) -> dict[str, Any]:
+    """Returns the manifest; raises `UserError` unless it records just the files of the export."""
     manifest = read_json(
         directory / MANIFEST_FILE, f"{directory} is not a complete export. {_ADVICE}", ["files"]
     )
-    try:
-        damaged = damaged_files(directory, manifest["files"])
-    except (OSError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(
-            f"{directory / MANIFEST_FILE} is damaged ({type(error).__name__}: {error}). {_ADVICE}"
-        ) from error
-    unknown = [name for name in _files(directory) if name not in manifest["files"]]
-    damaged += [f"{name} (not in {MANIFEST_FILE})" for name in unknown]
+    found = _records(directory)
+    recorded = manifest["files"] if isinstance(manifest["files"], dict) else {}
+    damaged = [name for name in {**recorded, **found} if recorded.get(name) != found.get(name)]
     if damaged:
-        raise UserError(f"The export {directory} is damaged: {', '.join(damaged)}. {_ADVICE}")
+        raise UserError(
+            f"The export {directory} is damaged: not as {MANIFEST_FILE} records, or not recorded: "
+            f"{', '.join(damaged)}. {_ADVICE}"
+        )
     return manifest
 
 
@@ -76,7 +74,7 @@ class LoadedExport:
 
     def __init__(self, directory: Path):
         self.directory = directory
-        self.manifest = check_integrity(directory)
+        self.manifest = _checked_manifest(directory)
         self._loaded = tf.saved_model.load(str(directory))  # keeps the weights alive
         self.signatures = self._loaded.signatures
         translate = self.signatures.get("serving_default")
@@ -100,6 +98,17 @@ class LoadedExport:
             for text, score, cut in zip(texts, scores, cuts, strict=True)
         ]
 
+    def warm_up(self) -> None:
+        """Runs the requests that TensorFlow Serving runs while it loads the export."""
+        path = self.directory / WARMUP_FILE
+        for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
+            request = messages.PredictionLog.FromString(record).predict_log.request
+            inputs = {
+                each.key: tf.io.parse_tensor(each.value.SerializeToString(), each.value.dtype)
+                for each in request.inputs
+            }
+            self.signatures[request.model_spec.signature_name](**inputs)
+
 
 def load_export(path: str | Path, warm_up: bool = False) -> LoadedExport:
     """Loads an export.
@@ -112,19 +121,14 @@ def load_export(path: str | Path, warm_up: bool = False) -> LoadedExport:
     Raises:
       UserError: there is no export, or a file of it is missing, damaged or unknown.
     """
-    directory = version_directory(Path(path))
+    directory = Path(path)
+    versions = [child for child in directory.glob("*") if child.name.isdecimal()]
+    if versions and not (directory / "saved_model.pb").exists():
+        directory = max(versions, key=lambda version: int(version.name))
     try:
         loaded = LoadedExport(directory)
-        for name, inputs in read_warmup(directory) if warm_up else ():
-            loaded.signatures[name](**inputs)
+        if warm_up:
+            loaded.warm_up()
         return loaded
     except (OSError, tf.errors.OpError) as error:
         raise UserError(f"Cannot load the export {directory}: {error}") from error
-
-
-def version_directory(path: Path) -> Path:
-    """Returns the directory of a version: `path`, or the newest of the versions in it."""
-    versions = [child for child in path.glob("*") if child.name.isdecimal()]
-    if not versions or (path / "saved_model.pb").exists():
-        return path
-    return max(versions, key=lambda version: int(version.name))

@@ -99,13 +99,9 @@ class TranslationModule(tf.Module):
         certain. `cut` is the number of tokens that a text has beyond max_input_length (see above),
         which were left out. A blank text gives a blank translation, score 0.
         """
-        source, rows, cut = self._source(text)
-        found = self._search_best(source, rows, self._translator.config.alpha)
-        return {
-            "translation": _in_place(self._detokenize(found.ids[:, 0]), rows, text),
-            "score": _in_place(found.scores[:, 0], rows, text),
-            "cut": _in_place(cut, rows, text),
-        }
+        alpha = self._translator.config.alpha
+        translations, scores, cut = self._translate(text, self._search_best, alpha)
+        return {"translation": translations[:, 0], "score": scores[:, 0], "cut": cut}
 
     def nbest(self, text: tf.Tensor, alpha: tf.Tensor) -> dict[str, tf.Tensor]:
         """Gives several translations of each text, best first.
@@ -114,17 +110,8 @@ class TranslationModule(tf.Module):
         are fewer. `alpha` may be left out over gRPC and is then the one above; over REST,
         TensorFlow Serving asks for every input.
         """
-        source, rows, cut = self._source(text)
-        found = self._search_all(source, rows, _checked_alpha(alpha))
-        beams = found.ids.shape[1]
-        # Not [-1, ...], which is ambiguous if the longest output has no token.
-        flat = [tf.size(rows) * beams, tf.shape(found.ids)[2]]
-        translations = self._detokenize(tf.reshape(found.ids, flat))
-        return {
-            "translations": _in_place(tf.reshape(translations, [-1, beams]), rows, text),
-            "scores": _in_place(found.scores, rows, text),
-            "cut": _in_place(cut, rows, text),
-        }
+        found = self._translate(text, self._search_all, _checked_alpha(alpha))
+        return dict(zip(("translations", "scores", "cut"), found, strict=True))
 
     def score(self, text: tf.Tensor, translation: tf.Tensor) -> dict[str, tf.Tensor]:
         """Tells how likely the model finds given translations.
@@ -183,8 +170,8 @@ class TranslationModule(tf.Module):
 
         return tf.function(search, input_signature=[_IDS, _NUMBERS, _ALPHA], autograph=False)
 
-    def _source(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Returns ids [b, S] of the texts that are not blank, their rows [b], tokens cut [b]."""
+    def _translate(self, text: tf.Tensor, search, alpha) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Returns translations [B, N], scores [B, N], and numbers of tokens cut [B]."""
         text = _checked_utf8(text, "text")
         rows = tf.cast(tf.where(~tf.strings.regex_full_match(text, BLANK))[:, 0], tf.int32)
         ids = self._tokenizer.tokenize(tf.gather(text, rows))
@@ -193,7 +180,12 @@ class TranslationModule(tf.Module):
         source = ids[:, :most].to_tensor()
         # A text that is cut still ends with EOS.
         last = (tf.range(tf.shape(source)[1]) == most - 1) & (cut > 0)[:, None]
-        return tf.where(last, EOS_ID, source), rows, cut
+        found = search(tf.where(last, EOS_ID, source), rows, alpha)
+        beams = found.ids.shape[1]
+        # Not [-1, ...], which is ambiguous if the longest output has no token.
+        flat = [tf.size(rows) * beams, tf.shape(found.ids)[2]]
+        translations = tf.reshape(self._detokenize(tf.reshape(found.ids, flat)), [-1, beams])
+        return tuple(_in_place(each, rows, text) for each in (translations, found.scores, cut))
 
     def _pairs(self, text: tf.Tensor, translation: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns ids [B, S] and [B, T]."""

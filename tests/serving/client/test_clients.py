@@ -15,7 +15,7 @@ from tensorflow_serving.apis import predict_pb2
 
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.errors import UserError
-from t2t_keras.serving.client.endpoint import MAX_REPLY_BYTES, Endpoint, Tls
+from t2t_keras.serving.client.base import MAX_REPLY_BYTES, Endpoint
 
 
 def free_port():
@@ -73,15 +73,6 @@ def test_no_server(connect, host):
         connect(f"{host}:{free_port()}", max_attempts=2).translate(["a"])
 
 
-@pytest.mark.parametrize(
-    ("status", "flag"), [("NOT_FOUND", "--servable_version"), ("INVALID_ARGUMENT", "fault 1")]
-)
-def test_refusals_say_what_to_change(server, connect, status, flag):
-    server.plan.append(status)
-    with pytest.raises(UserError, match=flag):
-        connect(server.address).translate(["a"])
-
-
 def test_an_endless_reply_is_refused(server, connect):
     server.plan.append(b" " * (MAX_REPLY_BYTES + 1))
     with pytest.raises(UserError, match=r"larger than max|more than"):
@@ -97,6 +88,16 @@ def _grpc_reply(**changes):
 def _tensor(dtype=1, sizes=(1,), **values):
     shape = {"dim": [{"size": size} for size in sizes]}
     return tensor_pb2.TensorProto(dtype=dtype, tensor_shape=shape, **values)
+
+
+@pytest.mark.parametrize("protocol", ["grpc"], indirect=True)
+@pytest.mark.parametrize("cut", [_tensor(3, [2], int_val=[7]), tf.make_tensor_proto([7, 7])])
+def test_all_forms_of_tensors_are_read(server, connect, cut):
+    """The last value stands for all that follow."""
+    tensors = {"translation": tf.make_tensor_proto(["ü 🐈", ""]), "cut": cut}
+    server.plan.append(_grpc_reply(**tensors, score=_tensor(sizes=[2], float_val=[-1.25])))
+    found = connect(server.address).translate(["a", "b"])
+    assert found == [Translation("ü 🐈", -1.25, cut=7), Translation("", -1.25, cut=7)]
 
 
 GRPC_REPLIES = {
@@ -214,50 +215,53 @@ def test_text_that_is_not_unicode(server, connect):
     assert not server.requests
 
 
+def tls(certificates, trust="server", own=None):
+    """Settings of an encrypted connection."""
+    files = {"ca_file": f"{trust}.pem"}
+    files |= {"cert_file": f"{own}.pem", "key_file": f"{own}.key"} if own else {}
+    return {"tls": True} | {name: str(certificates / file) for name, file in files.items()}
+
+
 @pytest.mark.parametrize("mutual", [False, True])
 def test_tls(start_server, connect, certificates, mutual):
     server = start_server(folder=certificates, mutual=mutual)
-    files = {"ca_file": certificates / "server.pem"}
-    if mutual:
-        files |= {"cert_file": certificates / "client.pem", "key_file": certificates / "client.key"}
-    client = connect(server.address, tls=Tls(**{name: str(path) for name, path in files.items()}))
+    client = connect(server.address, **tls(certificates, own="client" if mutual else None))
     assert client.translate(["a"])[0].text == "A"
 
 
-def test_tls_that_does_not_fit(start_server, connect, certificates, tmp_path):
+def test_tls_that_does_not_fit(start_server, connect, certificates):
     plain, encrypted = start_server(), start_server(folder=certificates)
     mutual = start_server(folder=certificates, mutual=True)
-    trust = Tls(ca_file=str(certificates / "server.pem"))
-    for server, tls in (
-        (encrypted, Tls(ca_file=str(certificates / "client.pem"))),  # another issuer
-        (mutual, trust),  # no certificate of its own
-        (encrypted, None),
-        (plain, trust),
+    for server, settings in (
+        (encrypted, tls(certificates, trust="client")),  # another issuer
+        (mutual, tls(certificates)),  # no certificate of its own
+        (encrypted, {}),
+        (plain, tls(certificates)),
     ):
         with pytest.raises(UserError, match=r"UNAVAILABLE|Malformed"):
-            connect(server.address, tls=tls, max_attempts=1).translate(["a"])
+            connect(server.address, max_attempts=1, **settings).translate(["a"])
     with pytest.raises(UserError, match=r"none\.pem"):
-        connect(plain.address, tls=Tls(ca_file=str(tmp_path / "none.pem")))
-    with pytest.raises(UserError, match="--tls_key_file"):
-        Tls(cert_file="client.pem")
+        connect(plain.address, **tls(certificates, trust="none"))
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "flag"),
     [
-        {"address": "localhost"},
-        {"address": "http://localhost:8501"},
-        {"address": "localhost:85000"},
-        {"address": "user@host:8501"},
-        {"name": "\udcff"},
-        {"timeout": float("inf")},
-        {"metadata": (("Big", "x"),)},
-        {"metadata": (("key", "ü"),)},
-        {"metadata": (("key-bin", "x"),)},
+        ({"address": "localhost"}, "--server"),
+        ({"address": "http://localhost:8501"}, "--server"),
+        ({"address": "localhost:85000"}, "--server"),
+        ({"address": "user@host:8501"}, "--server"),
+        ({"name": "\udcff"}, "--servable_name"),
+        ({"timeout": float("inf")}, "--timeout_secs"),
+        ({"metadata": (("Big", "x"),)}, "--metadata"),
+        ({"metadata": (("key", "ü"),)}, "--metadata"),
+        ({"metadata": (("key-bin", "x"),)}, "--metadata"),
+        ({"ca_file": "server.pem"}, "--tls"),
+        ({"tls": True, "cert_file": "client.pem"}, "--tls_key_file"),
     ],
 )
-def test_invalid_endpoints(changes):
-    with pytest.raises(UserError, match=r"--(server|servable_name|metadata|timeout_secs)"):
+def test_invalid_endpoints(changes, flag):
+    with pytest.raises(UserError, match=flag):
         Endpoint(**{"address": "[::1]:8500", "name": "translate", **changes})
 
 
@@ -266,8 +270,8 @@ def test_clients_need_no_tensorflow():
 import sys
 sys.modules["tensorflow"] = sys.modules["keras"] = None
 from t2t_keras.bin import t2t_query_server
-from t2t_keras.serving.client import endpoint, grpc, lines, rest
-grpc.GrpcClient(endpoint.Endpoint("127.0.0.1:1", "a")).close()
+from t2t_keras.serving.client import base, grpc, lines, rest
+grpc.GrpcClient(base.Endpoint("127.0.0.1:1", "a")).close()
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,5 +1,7 @@
 """The SavedModel does what `Translator` does, and needs neither this package nor Keras."""
 
+import ctypes
+import os
 import shutil
 import subprocess
 import sys
@@ -11,9 +13,8 @@ import pytest
 import tensorflow as tf
 
 from t2t_keras.errors import UserError
-from t2t_keras.serving.export.export import export
+from t2t_keras.serving.export.export import export, warmup_texts
 from t2t_keras.serving.export.signatures import BLANK, TranslationModule, graph_detokenizer
-from t2t_keras.serving.export.warmup import warmup_texts
 from t2t_keras.text.tokenizer import Tokenizer
 
 # TensorFlow Text imports Keras for layers of its own, which the export does not use: they are
@@ -37,30 +38,48 @@ def test_equals_in_process_on_real_text(real_lines, translator, loaded):
     assert 3 < sum(each.cut > 0 for each in expected) < 50
 
 
-def test_a_session_gives_what_python_gives(exported, loaded, graph, lines, tmp_path):
-    """Programs in other languages run graphs so, from wherever the export was copied to."""
-    moved = shutil.copytree(exported, tmp_path / "1")
-    requests = {
-        "serving_default": {"text": lines},
-        "attention": {"text": lines[:1], "translation": lines[2:3]},
-    }
-    found = {}
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        tf.compat.v1.saved_model.load(session, ["serve"], str(moved))
-        for name, inputs in requests.items():
-            signature = graph.signature_def[name]
-            fetches = {key: tensor.name for key, tensor in signature.outputs.items()}
-            feeds = {signature.inputs[key].name: value for key, value in inputs.items()}
-            found[name] = session.run(fetches, feeds)
-    for name, inputs in requests.items():
-        tensors = {key: tf.constant(value) for key, value in inputs.items()}
-        expected = loaded.signatures[name](**tensors)
-        assert found[name].keys() == expected.keys()
-        for key, tensor in expected.items():
-            if tensor.dtype == tf.string:
-                assert found[name][key].tolist() == tensor.numpy().tolist()
-            else:
-                np.testing.assert_allclose(found[name][key], tensor.numpy(), atol=1e-5)
+class Output(ctypes.Structure):
+    """TF_Output of TensorFlow's C library."""
+
+    _fields_ = (("operation", ctypes.c_void_p), ("index", ctypes.c_int))
+
+
+def test_tensorflow_s_c_library_translates(exported, graph, translator, lines, tmp_path):
+    """From wherever the export was copied to."""
+    library = ctypes.CDLL(next(Path(tf.sysconfig.get_lib()).glob("libtensorflow_cc.so*")))
+
+    def call(name, *arguments, returns=ctypes.c_void_p):
+        getattr(library, name).restype = returns
+        wide = (ctypes.c_void_p(each) if isinstance(each, int) else each for each in arguments)
+        return getattr(library, name)(*wide)
+
+    def output(info):
+        name, index = info.name.split(":")
+        return Output(call("TF_GraphOperationByName", model, name.encode()), int(index))
+
+    model, status, options = map(call, ("TF_NewGraph", "TF_NewStatus", "TF_NewSessionOptions"))
+    path = os.fsencode(shutil.copytree(exported, tmp_path / "1"))
+    tags = (ctypes.c_char_p * 1)(b"serve")
+    load = "TF_LoadSessionFromSavedModel"
+    session = call(load, options, None, path, tags, 1, model, None, status)
+    assert call("TF_Message", status, returns=ctypes.c_char_p) == b""
+    text, result = (ctypes.c_void_p * 1)(), (ctypes.c_void_p * 2)()
+    text[0] = call("TF_AllocateTensor", 7, (ctypes.c_int64 * 1)(1), 1, 24)  # one TF_TString
+    data = call("TF_TensorData", text[0])
+    call("TF_StringInit", data)
+    call("TF_StringCopy", data, lines[2].encode(), len(lines[2].encode()))
+    signature = graph.signature_def["serving_default"]
+    feed = (Output * 1)(output(signature.inputs["text"]))
+    fetch = (Output * 2)(*(output(signature.outputs[name]) for name in ("translation", "score")))
+    sent = (None, feed, text, 1, fetch, result, 2, None, 0, None, status)
+    call("TF_SessionRun", session, *sent, returns=None)
+    assert call("TF_Message", status, returns=ctypes.c_char_p) == b""
+    data, score = (call("TF_TensorData", tensor) for tensor in result)
+    size = call("TF_StringGetSize", data, returns=ctypes.c_size_t)
+    found = ctypes.string_at(call("TF_StringGetDataPointer", data), size).decode()
+    [expected] = translator.translate([lines[2]])
+    assert found == expected.text
+    assert ctypes.c_float.from_address(score).value == pytest.approx(expected.score, abs=1e-5)
 
 
 @pytest.mark.parametrize("max_tokens", [2, 3, 24, 512])

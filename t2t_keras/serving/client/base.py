@@ -1,11 +1,13 @@
 """What the clients over gRPC and REST share: where a model is served, its replies, its errors."""
 
+import abc
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from t2t_keras.decoding.source_text import check_lines
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.errors import UserError
 from t2t_keras.io.terminal import printable
@@ -41,40 +43,6 @@ OUTPUTS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Tls:
-    """Files (PEM) for an encrypted connection.
-
-    Attributes:
-      ca_file: certificates of the authorities to trust; "" = the system's.
-      cert_file: the client's own certificate, for a server that asks for one; "" = none.
-      key_file: private key of that certificate.
-
-    Raises:
-      UserError: only one of `cert_file` and `key_file` is given.
-    """
-
-    ca_file: str = ""
-    cert_file: str = ""
-    key_file: str = ""
-
-    def __post_init__(self):
-        if bool(self.cert_file) != bool(self.key_file):
-            raise UserError("--tls_cert_file and --tls_key_file must be given together.")
-
-    def contents(self) -> dict[str, bytes | None]:
-        """Returns the bytes of each file by the name of its attribute, None for "".
-
-        Raises:
-          UserError: a file cannot be read.
-        """
-        files = dataclasses.asdict(self)
-        try:
-            return {name: Path(path).read_bytes() if path else None for name, path in files.items()}
-        except OSError as error:
-            raise UserError(f"--tls: cannot read {error.filename}: {error.strerror}.") from error
-
-
-@dataclasses.dataclass(frozen=True)
 class Endpoint:
     """A served model and how to call it.
 
@@ -83,20 +51,26 @@ class Endpoint:
       name: name of the model in the server.
       signature: name of one of its signatures.
       version: version of the model; None = the newest.
-      tls: files for encryption; None = no encryption.
+      tls: whether the connection is encrypted; if so, with these files (PEM):
+      ca_file: certificates of the authorities to trust; "" = the system's.
+      cert_file: the client's own certificate, for a server that asks for one; "" = none.
+      key_file: private key of that certificate.
       metadata: (key, value) pairs to send as gRPC metadata or HTTP headers.
       timeout: seconds for a request with all its attempts.
       max_attempts: most attempts while the server is unavailable; gRPC makes at most 5.
 
     Raises:
-      UserError: the address, a name, a metadata pair or the timeout is invalid.
+      UserError: the address, a name, the files, a metadata pair or the timeout is invalid.
     """
 
     address: str
     name: str
     signature: str = "serving_default"
     version: int | None = None
-    tls: Tls | None = None
+    tls: bool = False
+    ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
     metadata: tuple[tuple[str, str], ...] = ()
     timeout: float = 10.0
     max_attempts: int = 5
@@ -113,6 +87,10 @@ class Endpoint:
             raise UserError(
                 f"--timeout_secs must be > 0 and <= {_MAX_TIMEOUT:,}, got {self.timeout}."
             )
+        if bool(self.cert_file) != bool(self.key_file):
+            raise UserError("--tls_cert_file and --tls_key_file must be given together.")
+        if (self.ca_file or self.cert_file) and not self.tls:
+            raise UserError("--tls_ca_file, --tls_cert_file and --tls_key_file need --tls.")
         for pair in map("=".join, self.metadata):
             if not re.fullmatch(r"[0-9a-z_.-]+(?<!-bin)=[ -~]*", pair):
                 raise UserError(
@@ -124,48 +102,87 @@ class Endpoint:
         version = "" if self.version is None else f" version {self.version}"
         return f"{self.name!r}{version} at {self.address}"
 
-    def error(self, status: str, details: str) -> UserError:
+    def tls_files(self) -> list[bytes | None]:
+        """Returns the bytes of `ca_file`, `key_file` and `cert_file`, None for "".
+
+        Raises:
+          UserError: a file cannot be read.
+        """
+        paths = (self.ca_file, self.key_file, self.cert_file)
+        try:
+            return [Path(path).read_bytes() if path else None for path in paths]
+        except OSError as error:
+            raise UserError(f"--tls: cannot read {error.filename}: {error.strerror}.") from error
+
+
+class Client(abc.ABC):
+    """A client of TensorFlow Serving; threads may share it.
+
+    Raises:
+      UserError: a TLS file cannot be read or used.
+    """
+
+    # What `_predict` raises for a reply that TensorFlow Serving would not give.
+    _malformed: tuple[type[Exception], ...]
+
+    def __init__(self, endpoint: Endpoint):
+        self._endpoint = endpoint
+
+    @abc.abstractmethod
+    def _predict(self, texts: Sequence[str]) -> Mapping[str, Any]:
+        """Returns the outputs of the signature, by name; raises `_error` or `_malformed`."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Closes the connections."""
+
+    def translate(self, texts: Sequence[str]) -> list[Translation]:
+        """Returns the translation of each text.
+
+        Raises:
+          UserError: there is none, or a text is not UTF-8.
+        """
+        check_lines(texts)
+        try:
+            outputs = self._predict(texts)
+            if not {"translation", "score"} <= outputs.keys():
+                raise UserError(
+                    f"{self._endpoint}: expected the outputs translation and score of signature "
+                    f"{self._endpoint.signature!r}, got "
+                    f"{_shown(', '.join(sorted(outputs)) or 'none')}. Give another "
+                    f"--signature_name."
+                )
+            return _translations({"cut": [0] * len(texts), **outputs}, len(texts))
+        except self._malformed as error:
+            raise UserError(
+                f"Malformed reply from {self._endpoint}: "
+                f"{_shown(f'{type(error).__name__}: {error}')}. Check that this is TensorFlow "
+                f"Serving's port for the --protocol."
+            ) from error
+
+    def _error(self, status: str, details: str) -> UserError:
         """Returns the error for a gRPC status, also over HTTP, and what the server says of it."""
         if status == "INVALID_ARGUMENT" and re.search("signature (key|name)", details, re.I):
             status = "FAILED_PRECONDITION"  # as over gRPC
         if status == "DEADLINE_EXCEEDED":
-            details = f"no complete reply within {self.timeout:g} s"
+            details = f"no complete reply within {self._endpoint.timeout:g} s"
         advice = _ADVICE.get(status, "")
-        return UserError(f"No translation from {self}: {status} ({_shown(details)}). {advice}")
-
-    def malformed(self, details: str) -> UserError:
-        """Returns the error for a reply that TensorFlow Serving would not give."""
         return UserError(
-            f"Malformed reply from {self}: {_shown(details)}. Check that this is TensorFlow "
-            f"Serving's port for the --protocol."
+            f"No translation from {self._endpoint}: {status} ({_shown(details)}). {advice}"
         )
 
-    def translations(self, outputs: Mapping[str, Any], count: int) -> list[Translation]:
-        """Returns the translations of `count` texts from the outputs of the signature, by name.
 
-        Raises:
-          UserError: there are other outputs, or one is not a list of `count` valid values.
-        """
-        if not {"translation", "score"} <= outputs.keys():
-            raise UserError(
-                f"{self}: expected the outputs translation and score of signature "
-                f"{self.signature!r}, got {_shown(', '.join(sorted(outputs)) or 'none')}. Give "
-                f"another --signature_name."
-            )
-        outputs = {"cut": [0] * count, **outputs}
-        for name, is_valid in OUTPUTS.items():
-            values = outputs[name]
-            if (
-                not isinstance(values, list)
-                or len(values) != count
-                or not all(map(is_valid, values))
-            ):
-                raise self.malformed(f"expected {count} valid values of {name!r}")
-        columns = [outputs[name] for name in OUTPUTS]
-        return [
-            Translation(text, float(score), cut=int(cut))
-            for text, score, cut in zip(*columns, strict=True)
-        ]
+def _translations(outputs: Mapping[str, Any], count: int) -> list[Translation]:
+    """Returns `count` translations; raises `ValueError` unless each output has as many values."""
+    for name, is_valid in OUTPUTS.items():
+        values = outputs[name]
+        if not isinstance(values, list) or len(values) != count or not all(map(is_valid, values)):
+            raise ValueError(f"expected {count} valid values of {name!r}")
+    columns = [outputs[name] for name in OUTPUTS]
+    return [
+        Translation(text, float(score), cut=int(cut))
+        for text, score, cut in zip(*columns, strict=True)
+    ]
 
 
 def _shown(details: str) -> str:
