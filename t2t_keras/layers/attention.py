@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from t2t_keras.layers.base import ShapePreservingLayer
+from t2t_keras.layers.base import ShapePreservingLayer, project
 from t2t_keras.layers.restricted_attention import restricted_self_attention
 from t2t_keras.layers.scaled_dot_product import (
     attention_mask,
@@ -89,32 +89,19 @@ class MultiHeadAttention(ShapePreservingLayer):
         training=None,
     ):
         """See the class."""
-        restricted = self.radius and value is None
+        radius = self.radius if value is None else 0
         if value is None:
             value, value_packing = query, packing
         mask = value_mask if mask is None else mask
         queries = self._split_heads(query, self.query_projection, self.d_k, packing)
-        keys_and_values = self.keys_and_values(value, value_packing)
-        if restricted and not is_recorded():
-            heads = restricted_self_attention(
-                queries,
-                **keys_and_values,
-                radius=self.radius,
-                mask=None if mask is None else ops.cast(mask, "bool"),
-                causal=causal,
-                dropout=self.attention_dropout,
-                training=training,
-            )
+        inputs = self.keys_and_values(value, value_packing)
+        inputs |= dict(dropout=self.attention_dropout, training=training)
+        if radius and not is_recorded():
+            inputs |= dict(radius=radius, mask=mask, causal=causal)
+            heads = restricted_self_attention(queries, **inputs)
         else:
-            radius = self.radius if restricted else 0
-            length = ops.shape(queries)[2] if causal or radius else None
-            heads, weights = scaled_dot_product_attention(
-                queries,
-                **keys_and_values,
-                mask=attention_mask(mask, length, causal, radius),
-                dropout=self.attention_dropout,
-                training=training,
-            )
+            mask = attention_mask(mask, ops.shape(queries)[2], causal, radius)
+            heads, weights = scaled_dot_product_attention(queries, mask=mask, **inputs)
             record_attention(self, weights)
         return self._join_heads(heads, packing)
 
@@ -152,24 +139,17 @@ class MultiHeadAttention(ShapePreservingLayer):
 
     def _split_heads(self, x, weights, width, packing=None):
         lead = ops.shape(x)[:2] if packing is None else (-1,)
-        heads = ops.reshape(_project(x, weights), (*lead, self.num_heads, width))
-        if packing is not None:
-            heads = packing.unpack(heads)
+        heads = ops.reshape(project(x, weights), (*lead, self.num_heads, width))
+        heads = heads if packing is None else packing.unpack(heads)
         return ops.transpose(heads, (0, 2, 1, 3))
 
     def _join_heads(self, heads, packing=None):
         heads = ops.transpose(heads, (0, 2, 1, 3))
         lead = ops.shape(heads)[:2] if packing is None else (-1,)
-        if packing is not None:
-            heads = packing.pack(heads)
+        heads = heads if packing is None else packing.pack(heads)
         concatenated = ops.reshape(heads, (*lead, self.num_heads * self.d_v))
-        return _project(concatenated, self.output_projection)
+        return project(concatenated, self.output_projection)
 
     def compute_mask(self, query, previous_mask=None):
         """Returns the mask of the query (`previous_mask` can be that of the keys)."""
         return getattr(query, "_keras_mask", None)
-
-
-def _project(x, weights):
-    # Keras casts weights by itself only inside `__call__`, which decoding does not go through.
-    return ops.matmul(x, ops.cast(weights, x.dtype))

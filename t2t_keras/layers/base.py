@@ -1,6 +1,7 @@
 """What most layers here share."""
 
 import keras
+from keras import ops
 
 
 class ShapePreservingLayer(keras.layers.Layer):
@@ -27,3 +28,16 @@ class ShapePreservingLayer(keras.layers.Layer):
     def dropout_layer(self, rate):
         """Returns a dropout layer that computes in this layer's type."""
         return keras.layers.Dropout(rate, dtype=self.dtype_policy)
+
+
+def normal_initializer(d_model):
+    """Returns N(0, d_model^-0.5), as tensor2tensor has it: times sqrt(d_model), variance is 1."""
+    return keras.initializers.RandomNormal(stddev=d_model**-0.5)
+
+
+def project(x, weights):
+    """Returns x [..., width] times weights [width, new width], in the type of x.
+
+    Keras casts weights by itself only inside `__call__`, which decoding does not go through.
+    """
+    return ops.matmul(x, ops.cast(weights, x.dtype))

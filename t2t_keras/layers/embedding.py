@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from t2t_keras.layers.base import ShapePreservingLayer
+from t2t_keras.layers.base import ShapePreservingLayer, normal_initializer
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
@@ -35,7 +35,7 @@ class SharedEmbedding(keras.layers.Layer):
         self.matrix = self.add_weight(
             name="matrix",
             shape=(self.vocab_size, self.d_model),
-            initializer=keras.initializers.RandomNormal(stddev=self.d_model**-0.5),
+            initializer=normal_initializer(self.d_model),
         )
 
     def call(self, ids):
@@ -80,7 +80,7 @@ class SymbolDropout(ShapePreservingLayer):
 
     Args:
       rate: share of ids replaced.
-      sentinel: the id put in their place.
+      sentinel: the id that replaces them.
 
     Call arguments:
       ids: integers [batch, length].
@@ -91,8 +91,7 @@ class SymbolDropout(ShapePreservingLayer):
     """
 
     def __init__(self, rate, sentinel, **kwargs):
-        # In a Sequential model ids arrive as float32, which must not become bfloat16.
-        super().__init__(autocast=False, **kwargs)
+        super().__init__(autocast=False, **kwargs)  # As for SharedEmbedding.
         self.rate = rate
         self.sentinel = sentinel
         if rate > 0:

@@ -1,9 +1,11 @@
 """The feed-forward sub-layer (section 3.3), and attention over parameters in its place."""
 
+import functools
+
 import keras
 from keras import ops
 
-from t2t_keras.layers.base import ShapePreservingLayer
+from t2t_keras.layers.base import ShapePreservingLayer, normal_initializer, project
 from t2t_keras.layers.scaled_dot_product import scaled_dot_product_attention
 
 
@@ -30,9 +32,9 @@ class FeedForward(ShapePreservingLayer):
 
     def build(self, x_shape):
         """Makes W_1, b_1, W_2 and b_2."""
-        dtype = self.dtype_policy
-        self.inner = keras.layers.Dense(self.d_ff, activation="relu", dtype=dtype, name="inner")
-        self.outer = keras.layers.Dense(x_shape[-1], dtype=dtype, name="outer")
+        dense = functools.partial(keras.layers.Dense, dtype=self.dtype_policy)
+        self.inner = dense(self.d_ff, activation="relu", name="inner")
+        self.outer = dense(x_shape[-1], name="outer")
         self.inner.build(x_shape)
         self.outer.build((*x_shape[:-1], self.d_ff))
 
@@ -75,27 +77,22 @@ class ParameterAttention(ShapePreservingLayer):
     def build(self, x_shape):
         """Makes the two projections, the keys and the values."""
         d_model, heads = x_shape[-1], self.num_heads
-        like_embeddings = keras.initializers.RandomNormal(stddev=d_model**-0.5)
-        self.query_projection = self.add_weight(
-            name="query", shape=(d_model, heads * self.d_k), initializer="glorot_uniform"
-        )
-        self.keys = self.add_weight(
-            name="keys", shape=(self.num_pairs, heads, self.d_k), initializer=like_embeddings
-        )
-        self.values = self.add_weight(
-            name="values", shape=(self.num_pairs, heads, self.d_v), initializer=like_embeddings
-        )
-        self.output_projection = self.add_weight(
-            name="output", shape=(heads * self.d_v, d_model), initializer="glorot_uniform"
-        )
+
+        def weights(name, *shape, initializer):
+            return self.add_weight(name=name, shape=shape, initializer=initializer)
+
+        glorot, normal = "glorot_uniform", normal_initializer(d_model)
+        self.query_projection = weights("query", d_model, heads * self.d_k, initializer=glorot)
+        self.keys = weights("keys", self.num_pairs, heads, self.d_k, initializer=normal)
+        self.values = weights("values", self.num_pairs, heads, self.d_v, initializer=normal)
+        self.output_projection = weights("output", heads * self.d_v, d_model, initializer=glorot)
 
     def call(self, x, training=None):
         """See the class."""
         lead = ops.shape(x)[:-1]
         scale = x.shape[-1] ** 0.5
         # All positions of all sentences are queries of one attention.
-        query = ops.matmul(x, ops.cast(self.query_projection, x.dtype))
-        query = ops.reshape(query, (-1, self.num_heads, self.d_k))
+        query = ops.reshape(project(x, self.query_projection), (-1, self.num_heads, self.d_k))
         query, key, value = (
             ops.transpose(ops.cast(each, x.dtype), (1, 0, 2))
             for each in (query, self.keys * scale, self.values * scale)
@@ -105,4 +102,4 @@ class ParameterAttention(ShapePreservingLayer):
         )
         heads = ops.transpose(heads, (1, 0, 2))
         concatenated = ops.reshape(heads, (*lead, self.num_heads * self.d_v))
-        return ops.matmul(concatenated, ops.cast(self.output_projection, x.dtype))
+        return project(concatenated, self.output_projection)

@@ -27,10 +27,7 @@ class Packing:
         self._tokens = ops.cumsum(ops.cast(flat, "int32")) - 1
 
     def pack(self, x):
-        """Keeps the real tokens of x.
-
-        Args:
-          x: [batch, length, ...].
+        """Keeps the real tokens of x [batch, length, ...].
 
         Returns:
           [tokens, ...]; for a batch without any token, its first position.
@@ -38,15 +35,12 @@ class Packing:
 
         @ops.custom_gradient
         def packed(x):
-            return self._gather(x), lambda upstream: self._spread(upstream, padding=0)
+            return self._gather(x), lambda upstream: self._spread(upstream, zero_padding=True)
 
         return packed(x)
 
     def unpack(self, x):
-        """Puts tokens back to their positions.
-
-        Args:
-          x: [tokens, ...].
+        """Puts tokens [tokens, ...] back to their positions.
 
         Returns:
           [batch, length, ...]. Padding gets another token's value, which must not be used: the
@@ -63,10 +57,8 @@ class Packing:
         rows = ops.reshape(x, (-1, *x.shape[2:]))
         return ops.take(rows, self._positions, axis=0)
 
-    def _spread(self, x, padding=None):
+    def _spread(self, x, zero_padding=False):
         rest = x.shape[1:]
         spread = ops.reshape(ops.take(x, self._tokens, axis=0), (*self._shape, *rest))
-        if padding is None:
-            return spread
         mask = ops.reshape(self._mask, (*self._shape, *[1] * len(rest)))
-        return ops.where(mask, spread, ops.cast(padding, spread.dtype))
+        return ops.where(mask, spread, ops.zeros_like(spread)) if zero_padding else spread

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from t2t_keras.layers.base import ShapePreservingLayer
+from t2t_keras.layers.base import ShapePreservingLayer, normal_initializer
 
 
 def sinusoids(positions, d_model):
@@ -42,12 +42,11 @@ class SinusoidalPositions(ShapePreservingLayer):
 
     def call(self, x, start=0):
         """See the class."""
-        length, d_model = x.shape[1], x.shape[-1]
-        if length is None or not isinstance(start, int):
-            positions = start + ops.arange(ops.shape(x)[1], dtype="int32")
+        if x.shape[1] is None or not isinstance(start, int):
+            positions = _positions(x, start)
         else:
-            positions = np.arange(start, start + length)
-        return x + ops.cast(sinusoids(positions, d_model), x.dtype)
+            positions = np.arange(start, start + x.shape[1])
+        return x + ops.cast(sinusoids(positions, x.shape[-1]), x.dtype)
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
@@ -71,15 +70,14 @@ class LearnedPositions(ShapePreservingLayer):
 
     def build(self, x_shape):
         """Makes the table [max_positions, d_model]."""
-        d_model = x_shape[-1]
-        self.table = self.add_weight(
-            name="table",
-            shape=(self.max_positions, d_model),
-            initializer=keras.initializers.RandomNormal(stddev=d_model**-0.5),
-        )
+        shape, initializer = (self.max_positions, x_shape[-1]), normal_initializer(x_shape[-1])
+        self.table = self.add_weight(name="table", shape=shape, initializer=initializer)
 
     def call(self, x, start=0):
         """See the class."""
-        positions = start + ops.arange(ops.shape(x)[1], dtype="int32")
-        rows = ops.take(self.table, ops.minimum(positions, self.max_positions - 1), axis=0)
-        return x + ops.cast(rows, x.dtype)
+        rows = ops.minimum(_positions(x, start), self.max_positions - 1)
+        return x + ops.cast(ops.take(self.table, rows, axis=0), x.dtype)
+
+
+def _positions(x, start):
+    return start + ops.arange(ops.shape(x)[1], dtype="int32")

@@ -41,8 +41,9 @@ class Residual(ShapePreservingLayer):
         return self.norm(x) if self.pre_norm else x
 
     def around(self, sublayer, x, training=None):
-        """Returns the sum after a sub-layer, given as a function of what it reads."""
-        return self(x, sublayer(self.sublayer_input(x)), training=training)
+        """Returns the sum after a sub-layer, given as a layer or a function with its arguments."""
+        output = sublayer(self.sublayer_input(x), training=training)
+        return self(x, output, training=training)
 
     def call(self, x, sublayer_output, training=None):
         """See the class."""
@@ -66,25 +67,22 @@ class LayerNormalization(keras.layers.LayerNormalization):
 
     def call(self, x):
         """See the class."""
+
+        @ops.custom_gradient
+        def standardized(x):
+            centred = x - _mean(x)
+            scale = ops.rsqrt(_mean(ops.square(centred)) + self.epsilon)
+            y = centred * scale
+
+            def gradient(upstream):
+                return (upstream - _mean(upstream) - y * _mean(upstream * y)) * scale
+
+            return y, gradient
+
         gamma, beta = (ops.cast(each, "float32") for each in (self.gamma, self.beta))
-        normalized = _standardized(ops.cast(x, "float32"), self.epsilon) * gamma + beta
+        normalized = standardized(ops.cast(x, "float32")) * gamma + beta
         return ops.cast(normalized, self.compute_dtype)
 
 
-def _standardized(x, epsilon):
-    """Returns x with mean 0 and variance 1 over the last axis."""
-
-    @ops.custom_gradient
-    def standardized(x):
-        centred = x - ops.mean(x, axis=-1, keepdims=True)
-        scale = ops.rsqrt(ops.mean(ops.square(centred), axis=-1, keepdims=True) + epsilon)
-        y = centred * scale
-
-        def gradient(upstream):
-            mean = ops.mean(upstream, axis=-1, keepdims=True)
-            along_y = ops.mean(upstream * y, axis=-1, keepdims=True)
-            return (upstream - mean - y * along_y) * scale
-
-        return y, gradient
-
-    return standardized(x)
+def _mean(x):
+    return ops.mean(x, axis=-1, keepdims=True)

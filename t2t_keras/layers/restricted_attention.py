@@ -20,7 +20,7 @@ def restricted_self_attention(
 
     Args:
       query: [batch, heads, length, d_k].
-      key: [batch, heads, length, d_k].
+      key: as `query`.
       value: [batch, heads, length, d_v].
       radius: an integer >= 1.
       mask: boolean [batch, length], True = visible; None = all.
@@ -35,8 +35,7 @@ def restricted_self_attention(
     block = block_length(radius, length)
     blocks = (length + block - 1) // block
     beside = 1 if causal else 2
-    if mask is None:
-        mask = ops.ones((batch, length), dtype="bool")
+    mask = ops.ones((batch, length), "bool") if mask is None else ops.cast(mask, "bool")
 
     # Padding on the right is block - 1 whatever the length is, and what exceeds the last block is
     # cut: shapes may be unknown while a graph is built.

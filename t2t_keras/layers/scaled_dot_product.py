@@ -34,7 +34,7 @@ def scaled_dot_product_attention(query, key, value, mask=None, dropout=None, tra
 
 
 def attention_over_parts(query, parts, mask=None):
-    """Scaled dot-product attention to keys and values in several tensors, without joining them.
+    """The same over keys and values in several tensors, without joining them, and without dropout.
 
     Args:
       query: [..., query length, d_k].
@@ -64,12 +64,9 @@ def _scaled(query):
 
 def _attention_weights(scores, mask, dtype):
     scores = ops.cast(scores, "float32")
-    if mask is None:
-        weights = ops.softmax(scores, axis=-1)
-    else:
-        weights = ops.softmax(ops.where(mask, scores, _HIDDEN), axis=-1)
-        weights = ops.where(mask, weights, 0.0)
-    return ops.cast(weights, dtype)
+    scores = scores if mask is None else ops.where(mask, scores, _HIDDEN)
+    weights = ops.softmax(scores, axis=-1)
+    return ops.cast(weights if mask is None else ops.where(mask, weights, 0.0), dtype)
 
 
 def attention_mask(mask=None, length=None, causal=False, radius=0):

@@ -14,11 +14,7 @@ from t2t_keras.model_config import LayerConfig, take_settings
 
 
 class _TransformerLayer(ShapePreservingLayer):
-    """What layers of the encoder and of the decoder share.
-
-    Attributes:
-      config: the `LayerConfig`.
-    """
+    """What layers of the encoder and of the decoder share: a `LayerConfig` and its sub-layers."""
 
     def __init__(self, **kwargs):
         config = take_settings(LayerConfig, kwargs)
@@ -28,25 +24,21 @@ class _TransformerLayer(ShapePreservingLayer):
     def _make_sublayers(self, x_shape, memory_shape=None):
         """Makes the sub-layers: of a decoder layer, if the shape of a memory is given."""
         config, dtype, cross = self.config, self.dtype_policy, memory_shape is not None
-        d_k, d_v = config.resolve_head_widths(x_shape[-1])
-        heads = dict(num_heads=config.num_heads, d_k=d_k, d_v=d_v)
+        widths = config.resolve_head_widths(x_shape[-1])
         attention = functools.partial(
-            MultiHeadAttention, **heads, dropout=config.attention_dropout, dtype=dtype
+            MultiHeadAttention, config.num_heads, *widths, config.attention_dropout, dtype=dtype
         )
         self.self_attention = attention(radius=config.self_attention_radius, name="self_attention")
         if cross:
             self.memory_attention = attention(name="memory_attention")
         inner = dict(dropout=config.relu_dropout, dtype=dtype, name="feed_forward")
-        if config.parameter_attention_heads:
-            heads["num_heads"] = config.parameter_attention_heads
-            self.feed_forward = ParameterAttention(**heads, num_pairs=config.d_ff, **inner)
+        if heads := config.parameter_attention_heads:
+            self.feed_forward = ParameterAttention(heads, config.d_ff, *widths, **inner)
         else:
             self.feed_forward = FeedForward(config.d_ff, **inner)
-        residual = functools.partial(Residual, config.dropout, config.pre_norm, dtype=dtype)
-        self.residual_1 = residual(name="residual_1")
-        self.residual_2 = residual(name="residual_2")
-        if cross:
-            self.residual_3 = residual(name="residual_3")
+        for number in range(1, 4 if cross else 3):
+            name = f"residual_{number}"
+            setattr(self, name, Residual(config.dropout, config.pre_norm, dtype=dtype, name=name))
         # In this order: it decides which initial weights come from a seed.
         self.self_attention.build(x_shape)
         if cross:
@@ -90,12 +82,9 @@ class EncoderLayer(_TransformerLayer):
 
     def call(self, x, mask=None, packing=None, training=None):
         """See the class."""
-        attend = functools.partial(
-            self.self_attention, mask=mask, packing=packing, training=training
-        )
-        feed_forward = functools.partial(self.feed_forward, training=training)
-        x = self.residual_1.around(attend, x, training)
-        return self.residual_2.around(feed_forward, x, training)
+        attend = functools.partial(self.self_attention, mask=mask, packing=packing)
+        x = self.residual_1.around(attend, x, training=training)
+        return self.residual_2.around(self.feed_forward, x, training=training)
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
@@ -125,21 +114,17 @@ class DecoderLayer(_TransformerLayer):
 
     def call(self, x, memory, memory_mask=None, packing=None, memory_packing=None, training=None):
         """See the class."""
-        attend = functools.partial(
-            self.self_attention, causal=True, packing=packing, training=training
-        )
+        attend = functools.partial(self.self_attention, causal=True, packing=packing)
         attend_to_memory = functools.partial(
             self.memory_attention,
             value=memory,
             mask=memory_mask,
             packing=packing,
             value_packing=memory_packing,
-            training=training,
         )
-        feed_forward = functools.partial(self.feed_forward, training=training)
-        x = self.residual_1.around(attend, x, training)
-        x = self.residual_2.around(attend_to_memory, x, training)
-        return self.residual_3.around(feed_forward, x, training)
+        x = self.residual_1.around(attend, x, training=training)
+        x = self.residual_2.around(attend_to_memory, x, training=training)
+        return self.residual_3.around(self.feed_forward, x, training=training)
 
     def step(self, x, past, recent, write_mask, valid_slots, memory, memory_mask):
         """Computes the next position of some hypotheses of each sentence.
@@ -166,10 +151,8 @@ class DecoderLayer(_TransformerLayer):
         recent = {name: _write(recent[name], write_mask, new[name]) for name in recent}
         attended = self.self_attention.attend(read, [past, recent], valid_slots[:, None])
         x = self.residual_1(x, attended)
-        attend_to_memory = functools.partial(
-            self.memory_attention.attend, parts=[memory], mask=memory_mask
-        )
-        x = self.residual_2.around(attend_to_memory, x)
+        read = self.residual_2.sublayer_input(x)
+        x = self.residual_2(x, self.memory_attention.attend(read, [memory], memory_mask))
         return self.residual_3.around(self.feed_forward, x), recent
 
 

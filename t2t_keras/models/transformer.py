@@ -191,14 +191,11 @@ class Transformer(keras.Model):
             memory, memory_mask = self.encode(inputs["source"])
             self.decode(inputs["target"], memory, memory_mask)
         attentions = {
-            "encoder": [layer.self_attention for layer in self.encoder],
-            "decoder": [layer.self_attention for layer in self.decoder],
-            "cross": [layer.memory_attention for layer in self.decoder],
+            "encoder": [weights[layer.self_attention] for layer in self.encoder],
+            "decoder": [weights[layer.self_attention] for layer in self.decoder],
+            "cross": [weights[layer.memory_attention] for layer in self.decoder],
         }
-        return {
-            kind: ops.stack([weights[layer] for layer in layers], axis=1)
-            for kind, layers in attentions.items()
-        }
+        return {kind: ops.stack(layers, axis=1) for kind, layers in attentions.items()}
 
     def start_cache(self, memory, memory_mask, block_size, hypotheses=1):
         """Returns the cache with which decoding starts.
@@ -223,13 +220,8 @@ class Transformer(keras.Model):
 
         def slots(positions):
             lead = (ops.shape(memory)[0], self.config.num_heads, positions * hypotheses)
-            return [
-                {
-                    name: ops.zeros((*lead, width), dtype=self.compute_dtype)
-                    for name, width in (("key", d_k), ("value", d_v))
-                }
-                for _ in self.decoder
-            ]
+            key, value = (ops.zeros((*lead, width), self.compute_dtype) for width in (d_k, d_v))
+            return [{"key": key, "value": value} for _ in self.decoder]
 
         return {
             "memory": [layer.memory_attention.keys_and_values(memory) for layer in self.decoder],
@@ -255,34 +247,28 @@ class Transformer(keras.Model):
           "recent".
         """
         hypotheses = previous.shape[1]
-        position = index if position is None else position
-        slots = ops.shape(cache["recent"][0]["key"])[2]
+        slots = ops.arange(ops.shape(cache["recent"][0]["key"])[2], dtype="int32")
+        write_mask = ops.equal(slots // hypotheses, index if position is None else position)
         if valid_slots is None:
-            valid_slots = self._own_slots(index, hypotheses, slots)
-        write_mask = ops.equal(ops.arange(slots, dtype="int32") // hypotheses, position)
+            ahead, radius = slots // hypotheses - index, self.config.self_attention_radius
+            seen = ops.logical_and(ahead <= 0, ahead >= -radius if radius else True)
+            own = ops.arange(hypotheses)[:, None] == slots % hypotheses
+            valid_slots = ops.logical_and(seen, own)[None]
         x = self.embedding(ops.reshape(previous, (-1, 1)))
         x = ops.where(ops.equal(index, 0), ops.zeros_like(x), x)
         x = self.target_positions(x, start=index)
         x = ops.reshape(x, (-1, hypotheses, self.config.d_model))
-        kept = []
+        written = []
         for layer, past, recent, memory in zip(
             self.decoder, cache["past"], cache["recent"], cache["memory"], strict=True
         ):
             x, recent = layer.step(
                 x, past, recent, write_mask, valid_slots, memory, cache["memory_mask"]
             )
-            kept.append(recent)
+            written.append(recent)
         if self.config.pre_norm:
             x = self.decoder_norm(x)
-        return self.embedding.logits(x, cache["projection"]), {**cache, "recent": kept}
-
-    def _own_slots(self, index, hypotheses, slots):
-        """The slots of each hypothesis up to `index`, boolean [1, hypotheses, slots]."""
-        slot = ops.arange(slots, dtype="int32")
-        position, hypothesis = slot // hypotheses, slot % hypotheses
-        radius = self.config.self_attention_radius
-        seen = ops.logical_and(position <= index, position >= index - radius if radius else True)
-        return ops.logical_and(seen, ops.arange(hypotheses)[:, None] == hypothesis)[None]
+        return self.embedding.logits(x, cache["projection"]), {**cache, "recent": written}
 
     def _run(self, layer, *inputs, training, **options):
         if training and self.config.recompute:

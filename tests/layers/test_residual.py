@@ -30,7 +30,7 @@ def test_formula(randomised, random, pre_norm, scale):
         assert read is x
         expected = expected_norm(expected, gamma, beta)
     np.testing.assert_allclose(layer(x, y).numpy(), expected, rtol=0, atol=1e-5)
-    found = layer.around(lambda read: read + y, x)
+    found = layer.around(lambda read, training: read + y, x)
     np.testing.assert_array_equal(found, layer(x, read + y))
 
 
@@ -40,7 +40,7 @@ def test_dropout_is_on_the_sublayer_output_before_the_sum():
     # The normalised sum takes four values only if 0 or twice the output is added to x.
     x = np.where(np.arange(1000) < 500, 0.0, 10.0)[None].astype(np.float32)
     ones = np.ones_like(x)
-    values = np.unique(layer.around(lambda _: ones, x, training=True).numpy().round(4))
+    values = np.unique(layer.around(lambda _, training: ones, x, training=True).numpy().round(4))
     assert len(values) == 4
     np.testing.assert_allclose((values[1] - values[0]) * 4, values[2] - values[1], rtol=0.01)
     assert len(np.unique(layer(x, ones).numpy().round(4))) == 2
