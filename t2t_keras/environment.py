@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import importlib.abc
 import os
 import platform
 import subprocess
@@ -26,10 +25,7 @@ _SETTINGS = {
 
 
 def prepare_tensorflow() -> None:
-    """Sets what the user has not set; without effect once TensorFlow is imported.
-
-    It needs no TensorFlow. Under JAX the second setting quietens the same lines of XLA's.
-    """
+    """Sets what the user has not set, before TensorFlow is imported; JAX reads the second too."""
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
 
@@ -54,32 +50,26 @@ def held_stderr() -> Iterator[None]:
             os.close(terminal)
 
 
-class _QuietFinder(importlib.abc.MetaPathFinder):
+class _QuietFinder(PathFinder):
     """Finds TensorFlow as Python does, and has it imported in silence."""
 
-    def find_spec(self, fullname, path=None, target=None):
+    @classmethod
+    def find_spec(cls, fullname, path=None, target=None):
         if fullname not in {"tensorflow", "tensorflow_text"}:
             return None
-        spec = PathFinder.find_spec(fullname, path, target)
+        spec = super().find_spec(fullname, path, target)
         if spec is not None:
-            execute = spec.loader.exec_module
-
-            def exec_module(module):
-                with held_stderr():
-                    execute(module)
-
-            spec.loader.exec_module = exec_module
+            spec.loader.exec_module = held_stderr()(spec.loader.exec_module)
         return spec
 
 
 def quieten_tensorflow() -> None:
-    """Keeps what TensorFlow prints while it is imported off the terminal.
+    """Keeps what TensorFlow prints while it is imported off the terminal, unless that fails.
 
-    TF_CPP_MIN_LOG_LEVEL does not: TensorFlow 2.21 reads it after these lines. If the import fails,
-    all of them are shown.
+    TF_CPP_MIN_LOG_LEVEL does not: TensorFlow 2.21 reads it after these lines.
     """
-    if not any(isinstance(finder, _QuietFinder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _QuietFinder())
+    if _QuietFinder not in sys.meta_path:
+        sys.meta_path.insert(0, _QuietFinder)
 
 
 _PACKAGES = ("tensorflow", "tensorflow-text", "jax", "keras", "sentencepiece", "numpy")
@@ -104,12 +94,10 @@ def source_version(root: Path = _ROOT) -> str:
     """
     if (root / ".git").exists():
         command = ["git", "-C", str(root), "describe", "--always", "--dirty"]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        except (OSError, subprocess.TimeoutExpired):  # There is no git.
-            done = None
-        if done and done.returncode == 0:
-            return done.stdout.strip()
+        with contextlib.suppress(OSError, subprocess.SubprocessError):  # There may be no git.
+            return subprocess.run(
+                command, capture_output=True, text=True, timeout=60, check=True
+            ).stdout.strip()
     return f"t2t_keras {t2t_keras.__version__}"
 
 
@@ -119,10 +107,9 @@ _TENSORFLOW_FLAG = "--tf_xla_persistent_cache_directory"
 def keep_compiled() -> None:
     """Has TensorFlow's XLA and JAX keep what they compile, unless the user has set where.
 
-    It needs neither of them, and has an effect until the first function is compiled. The folder is
-    `$XDG_CACHE_HOME/t2t_keras` (`~/.cache/t2t_keras`), and may be deleted at any time. In it, each
-    kind of machine and each combination of versions has one of its own: compiled code is made for
-    one processor. Nothing is kept where that cannot be written.
+    The folder is `$XDG_CACHE_HOME/t2t_keras` (`~/.cache/t2t_keras`), and may be deleted at any
+    time. In it, each kind of machine and each combination of versions has one of its own: compiled
+    code is made for one processor. Nothing is kept where that cannot be written.
     """
     try:
         home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -153,11 +140,7 @@ def _machine() -> str:
 
 
 def usable_cores() -> int:
-    """Returns how many cores this process may use.
-
-    Under `taskset`, or in a container or a Slurm job with a set of cores of its own, these are
-    fewer than the machine has. Where the system does not tell, it is all of them.
-    """
+    """Returns how many cores this process may use, fewer than all as under `taskset` or Slurm."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,14 +1,10 @@
-"""A whole training: data, step, workers and scoring put together, and given to the trainer.
-
-Below this module nothing that trains knows what decodes.
-"""
+"""A whole training: data, step, workers and scoring put together, and given to the trainer."""
 
 import contextlib
 from pathlib import Path
 
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.problem import Problem
-from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.io.state import locked_directory
 from t2t_keras.training import trainer
@@ -50,46 +46,27 @@ def train(
         another process trains, the loss is NaN, or a file cannot be read or written.
     """
     config = RunConfig(problem, hparams, model, random_seed, str(data_dir))
-    recorded = RunConfig.load(output_dir) if RunConfig.exists(output_dir) else None
-    return train_run(config, output_dir, recorded, worker_gpu, TrainOptions(**options))
+    return train_run(config, output_dir, worker_gpu, TrainOptions(**options))
 
 
 def train_run(
-    requested: RunConfig,
-    output_dir: str | Path,
-    recorded: RunConfig | None,
-    worker_gpu: int | None,
-    options: TrainOptions,
+    requested: RunConfig, output_dir: str | Path, worker_gpu: int | None, options: TrainOptions
 ) -> TrainResult:
-    """Trains the requested run, on the data in its data_dir; see `train`.
-
-    Args:
-      requested: the run.
-      output_dir: its directory.
-      recorded: the run that the directory contains; None = no run.
-      worker_gpu: number of GPUs; None = all visible ones, 0 = the CPU.
-      options: see `TrainOptions`.
-    """
+    """Trains the requested run, on the data in its data_dir; see `train`."""
     clock = RunClock()
     backend.check_backend(options.eval_bleu)
     with contextlib.ExitStack() as stack:
         workers = stack.enter_context(workers_of_run(options, worker_gpu))
         generated = open_generated(requested.problem, requested.data_dir)
-        config = requested.with_data(generated)
-        if recorded:
-            recorded.check_unchanged(config, output_dir)
+        config, cluster = requested.with_data(generated), workers.cluster
         if workers.is_chief:
             stack.enter_context(locked_directory(output_dir, "t2t-trainer"))
-            if not recorded and RunConfig.exists(output_dir):
-                raise UserError(
-                    f"Another process has just begun a run in {output_dir}. Give the same command "
-                    f"again to continue it, or another --output_dir."
-                )
+        # Read only now: before, another process may have begun a run there.
+        if RunConfig.exists(output_dir):
+            RunConfig.load(output_dir).check_unchanged(config, output_dir)
         workers.compare(config, generated, options)
-        devices = backend.plan_devices(
-            worker_gpu, options.xla, workers.cluster, options.cpu_replicas
-        )
-        step = backend.make_step(config, devices, workers.cluster)
+        devices = backend.plan_devices(worker_gpu, options.xla, cluster, options.cpu_replicas)
+        step = backend.make_step(config, devices, cluster)
         score = None
         if options.eval_bleu and workers.is_chief:
             # Needs TensorFlow, which a machine that trains under JAX need not have.

@@ -41,7 +41,6 @@ TENSOR2TENSOR_NAMES = {
 class HParams(ModelConfig):
     """The hyperparameters of a run; the defaults are the paper's base model (Table 3).
 
-    Those of the model are in `ModelConfig` and `LayerConfig`; here are those of its training.
     `set_name` is no hyperparameter: it remembers which registered set the values started from.
     """
 
@@ -97,9 +96,7 @@ class HParams(ModelConfig):
 
     def config(self) -> dict[str, Any]:
         """Returns every hyperparameter by name."""
-        values = dataclasses.asdict(self)
-        del values["set_name"]
-        return values
+        return {name: value for name, value in vars(self).items() if name != "set_name"}
 
 
 def override_hparams(hparams: HParams, changes: str | Mapping[str, Any]) -> HParams:
@@ -109,9 +106,8 @@ def override_hparams(hparams: HParams, changes: str | Mapping[str, Any]) -> HPar
       UserError: an unknown name (for tensor2tensor's, the error gives ours), a wrong type, a value
         out of range, or values that do not fit together.
     """
-    changed = settings.override(
-        hparams, changes, what="hyperparameter", renamed=TENSOR2TENSOR_NAMES
-    )
+    names = TENSOR2TENSOR_NAMES
+    changed = settings.override(hparams, changes, what="hyperparameter", renamed=names)
     if changed.d_model % 2:
         raise UserError(
             f"d_model must be even, got {changed.d_model}: sines and cosines come in pairs "

@@ -1,7 +1,6 @@
-"""What shapes a Transformer: the frozen objects that carry hyperparameters to models and layers.
+"""What shapes a Transformer: `HParams` extends `ModelConfig`, which extends `LayerConfig`.
 
-`HParams` extends `ModelConfig`, which extends `LayerConfig`; models and layers take the same fields
-as keyword arguments. A new hyperparameter is a field here, its use in a layer, and its test.
+Models and layers take the same fields as keyword arguments.
 """
 
 import dataclasses

@@ -1,8 +1,7 @@
-"""Names -> problems, hyperparameter sets and models.
+"""Names -> problems, hyperparameter sets and models, which a module registers by decorating.
 
-A module registers by decorating. A name that is registered twice is an error; the error about an
-unknown name suggests the nearest ones. The package's own problems and sets are imported when the
-first name is looked up, a user's own by `import_user_directory`.
+The package's own are imported when the first name is looked up, a user's by
+`import_user_directory`.
 """
 
 import dataclasses
@@ -17,6 +16,7 @@ from typing import Any
 
 from t2t_keras import settings
 from t2t_keras.errors import UserError, nearest
+from t2t_keras.hyperparameters import HParams, override_hparams
 
 
 class Registry:
@@ -57,13 +57,12 @@ class Registry:
         Raises:
           UserError: there is none.
         """
-        entries = self.load()
-        if name not in entries:
+        if name not in self.load():
             raise UserError(
-                f"There is no {self.kind} '{name}'.{nearest(name, entries)} "
+                f"There is no {self.kind} '{name}'.{nearest(name, self.entries)} "
                 f"--registry_help lists all of them."
             )
-        return entries[name]
+        return self.entries[name]
 
 
 PROBLEMS = Registry("problem", "t2t_keras.problems")
@@ -106,22 +105,18 @@ def problem(name: str, config: str | Mapping[str, Any] = ""):
     return dataclasses.replace(configured, name=name, reverse=reverse)
 
 
-def hparams(name: str, overrides: str | Mapping[str, Any] = "", **changes):
+def hparams(name: str, overrides: str | Mapping[str, Any] = "", **changes) -> HParams:
     """Returns the hyperparameter set called `name`, with some values changed.
 
     Raises:
       UserError: no such set, no such hyperparameter, a wrong type or a value out of range.
     """
-    from t2t_keras.hyperparameters import override_hparams
-
     chosen = override_hparams(override_hparams(HPARAMS_SETS.get(name)(), overrides), changes)
     return dataclasses.replace(chosen, set_name=name)
 
 
-def changed_hparams(hparams, hparams_set: str = "transformer_base") -> dict[str, Any]:
+def changed_hparams(hparams: HParams, hparams_set: str = "transformer_base") -> dict[str, Any]:
     """Returns the values that differ from a set's, or from base if it is not registered."""
-    from t2t_keras.hyperparameters import HParams
-
     # A user's own set need not be there: its directory may not have been imported.
     known = hparams_set in HPARAMS_SETS.load()
     reference = (HPARAMS_SETS.get(hparams_set)() if known else HParams()).config()
@@ -148,12 +143,8 @@ def registry_help() -> str:
     return "\n".join(lines)
 
 
-_user_directories: list[str] = []
-
-
-def user_directories() -> tuple[str, ...]:
-    """Returns the directories imported by `import_user_directory`, for processes to be started."""
-    return tuple(_user_directories)
+# The directories that were imported, for processes to be started.
+user_directories: list[str] = []
 
 
 def import_user_directory(path: str) -> None:
@@ -172,8 +163,8 @@ def import_user_directory(path: str) -> None:
         raise UserError(f"--t2t_usr_dir={path}: expected a directory with Python files.")
     for file in files:
         _import_file(directory.name if file == package else file.stem, file)
-    if str(directory) not in _user_directories:
-        _user_directories.append(str(directory))
+    if str(directory) not in user_directories:
+        user_directories.append(str(directory))
 
 
 def _import_file(name: str, file: Path) -> None:

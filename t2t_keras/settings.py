@@ -1,8 +1,6 @@
 """Frozen dataclasses whose fields are typed, bounded, documented, and set by "name=value,...".
 
-Hyperparameter sets, problems and decoding options are all such dataclasses, so one rule holds
-for `--hparams`, `--problem_config` and `--decode_hparams`: an unknown name, a value of the wrong
-type or one out of range is an error that says what was expected.
+Hyperparameter sets, problems and decoding options are all such dataclasses.
 """
 
 import dataclasses
@@ -41,14 +39,8 @@ def setting(
       of_test_set: whether the field describes nothing but the test set of a problem, so that a
         model may be scored with another value than it was trained with.
     """
-    metadata = dict(
-        meaning=meaning,
-        minimum=minimum,
-        maximum=maximum,
-        choices=choices,
-        words=words or {},
-        of_test_set=of_test_set,
-    )
+    bounds = dict(minimum=minimum, maximum=maximum, choices=choices)
+    metadata = dict(meaning=meaning, words=words or {}, of_test_set=of_test_set, **bounds)
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -138,14 +130,10 @@ def _read(text: str, expected: type) -> Any:
     if expected is bool:
         return _BOOLEANS.get(text.lower())
     try:
-        return expected(text)
-    except ValueError:
-        pass
-    try:
         number = float(text)  # 1e5 is an integer.
     except ValueError:
         return None
-    return int(number) if number.is_integer() else None
+    return int(number) if expected is int and number.is_integer() else number
 
 
 def _check_range(value: Any, bounds: Mapping[str, Any], subject: str) -> None:

@@ -5,12 +5,11 @@ import json
 import pytest
 
 import t2t_keras as t2t
-from t2t_keras import experiment, registry
+from t2t_keras import registry
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.errors import UserError
 from t2t_keras.io.state import locked_directory
 from t2t_keras.models.transformer import Transformer
-from t2t_keras.training.options import TrainOptions
 from t2t_keras.training.run_config import RunConfig, merge_flags
 
 TINY = "num_layers=1,d_model=8,d_ff=8,num_heads=2,batch_tokens=300,max_length=32,train_steps=1"
@@ -48,10 +47,7 @@ def test_a_run_keeps_the_names_of_its_model_and_its_set(trained):
     assert (record["model"], record["hparams_set"]) == ("own_transformer", "transformer_tiny")
     assert "set_name" not in record["hparams"]
     assert RunConfig.load(run).hparams_set == "transformer_tiny"
-    assert (result.step, set(result.evaluation)) == (
-        1,
-        {"loss", "perplexity", "accuracy", "bleu"},
-    )
+    assert (result.step, set(result.evaluation)) == (1, {"loss", "perplexity", "accuracy", "bleu"})
 
 
 def test_a_contradicting_restart_names_each_difference(trained, data):
@@ -90,9 +86,11 @@ def test_one_process_writes_into_a_run(trained, data):
     assert {file: file.read_bytes() for file in run.glob("*.json")} == before
 
 
-def test_a_run_that_began_meanwhile_is_not_replaced(trained, data):
-    run, _ = trained
-    other = RunConfig(data[0], t2t.hparams("transformer_tiny", TINY, dropout=0.3), data_dir=data[1])
-    with pytest.raises(UserError, match=f"begun a run in {run}"):
-        experiment.train_run(other, run, None, 0, TrainOptions())
-    assert RunConfig.load(run).hparams.dropout == 0.1
+def test_a_set_can_be_named_again_after_the_package_of_that_name_was_imported():
+    from t2t_keras.hparams.transformer import transformer_base
+
+    assert t2t.hparams("transformer_base") == transformer_base()
+
+
+def test_every_public_name_is_there():
+    assert all(getattr(t2t, name) for name in t2t.__all__)

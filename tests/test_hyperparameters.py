@@ -25,10 +25,8 @@ def test_tensor2tensor_s_names_are_answered_with_ours():
     ("name", "allowed", "value"),
     [
         ("num_layers", ">= 1", 0),
-        ("d_k", ">= 0", -1),
         ("dropout", "<= 0.99", 1),
         ("dropout", ">= 0.0", -0.1),
-        ("learning_rate", ">= 0.0", -1),
         ("adam_beta2", "<= 0.999999", 1),
         ("compute_dtype", "one of float32, bfloat16, float16", "bf16"),
     ],
@@ -66,7 +64,7 @@ def test_head_widths(changes, expected):
     assert override_hparams(HParams(), changes).head_widths() == expected
 
 
-def test_a_sentence_as_long_as_the_batch_fits():
-    changed = override_hparams(HParams(), "microbatch_tokens=256,batch_tokens=256")
-    assert (changed.microbatch_tokens, changed.batch_tokens) == (256, 256)
-    assert override_hparams(HParams(), "microbatch_tokens=auto").microbatch_tokens == 0
+@pytest.mark.parametrize(("given", "taken"), [("256", 256), ("auto", 0)])
+def test_a_sentence_as_long_as_the_batch_fits(given, taken):
+    changed = override_hparams(HParams(), f"microbatch_tokens={given},batch_tokens=256")
+    assert (changed.microbatch_tokens, changed.batch_tokens) == (taken, 256)

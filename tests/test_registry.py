@@ -63,27 +63,17 @@ SET_SOURCE = """
 @pytest.mark.parametrize("reverse", [False, True])
 def test_a_problem_is_found_by_its_class_name_in_snake_case(tea_problem, reverse):
     name = "translate_tea_to_coffee2_go" + "_rev" * reverse
-    problem = registry.problem(name)
+    problem = registry.problem(name, "sugar=3")
     assert type(problem) is tea_problem
-    assert (problem.name, problem.reverse) == (name, reverse)
+    assert (problem.name, problem.reverse, problem.sugar) == (name, reverse, 3)
+    with pytest.raises(UserError, match=rf"problem {name} 'suger'.*'sugar'"):
+        registry.problem(name, {"suger": 3})
 
 
-def test_a_registered_name_that_ends_in_rev_is_that_name():
-    @registry.register_problem
-    @dataclasses.dataclass(frozen=True)
-    class PlayRev:
-        name: str = ""
-        reverse: bool = False
-
+def test_a_registered_name_that_ends_in_rev_is_that_name(tea_problem):
+    registry.register_problem(type("PlayRev", (tea_problem,), {}))
     assert registry.problem("play_rev").reverse is False
     assert registry.problem("play_rev_rev").reverse is True
-
-
-def test_a_problem_takes_a_config(tea_problem):
-    for config in ("sugar=3", {"sugar": 3}):
-        assert registry.problem("translate_tea_to_coffee2_go", config).sugar == 3
-    with pytest.raises(UserError, match=r"problem translate_tea_to_coffee2_go 'suger'.*'sugar'"):
-        registry.problem("translate_tea_to_coffee2_go", "suger=3")
 
 
 @pytest.mark.parametrize(
@@ -111,20 +101,6 @@ def test_a_set_takes_changes_as_text_and_as_keywords():
         registry.hparams("transformer_tiny", drop=0.1)
 
 
-@pytest.mark.parametrize(
-    ("register", "name"),
-    [
-        (registry.register_problem, "TranslateTeaToCoffee2Go"),
-        (registry.register_hparams, "transformer_base"),
-        (registry.register_model, "Transformer"),
-    ],
-)
-def test_registering_twice_is_an_error_that_names_both_modules(tea_problem, register, name):
-    again = type(name, (), {"__module__": "kitchen"})
-    with pytest.raises(UserError, match=r"registered twice: in \w[\w.]+ and in kitchen"):
-        register(again)
-
-
 def test_registry_help_lists_every_name_once_with_its_first_line(tea_problem):
     @registry.register_hparams
     def set_without_docstring():
@@ -144,10 +120,9 @@ def test_a_user_s_single_files_are_imported_once(user_directory, monkeypatch):
         second_set=SET_SOURCE.format(name="second", d_ff=5),
     )
     monkeypatch.setenv("HOME", str(directory.parent))
-    for path in (str(directory), f"{directory}/", "~/my_problems"):
+    for path in (f"{directory}/", "~/my_problems"):
         registry.import_user_directory(path)
-    assert registry.hparams("first").d_ff == 3
-    assert registry.hparams("second").d_ff == 5
+    assert [registry.hparams(name).d_ff for name in ("first", "second")] == [3, 5]
 
 
 def test_a_user_s_package_imports_its_own_modules(user_directory):
@@ -161,29 +136,18 @@ def test_a_user_s_package_imports_its_own_modules(user_directory):
 
 
 @pytest.mark.parametrize(
-    ("source", "error"),
+    ("files", "error"),
     [
-        ("import no_such_library", "ModuleNotFoundError: No module named 'no_such_library'"),
-        ("def broken(:", "SyntaxError"),
+        ({"faulty": "import no_such"}, r"faulty\.py .*ModuleNotFoundError: No module .*'no_such'"),
+        ({"faulty": "def broken(:"}, r"faulty\.py .*SyntaxError"),
+        ({"json": "pass"}, r"json\.py: .*'json'"),
+        ({}, "t2t_usr_dir=.*my_problems: expected a directory with Python files"),
     ],
 )
-def test_an_error_in_a_user_s_file_names_the_file_and_the_error(user_directory, source, error):
-    directory = user_directory(faulty=source)
-    with pytest.raises(UserError, match=rf"faulty\.py .*{error}"):
-        registry.import_user_directory(str(directory))
+def test_a_user_s_directory_that_cannot_be_imported(user_directory, files, error):
+    with pytest.raises(UserError, match=error):
+        registry.import_user_directory(str(user_directory(**files)))
     assert "faulty" not in sys.modules
-
-
-@pytest.mark.parametrize("path", ["nowhere", "empty"])
-def test_a_path_without_python_files_is_refused(tmp_path, path):
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match=f"t2t_usr_dir={tmp_path / path}"):
-        registry.import_user_directory(str(tmp_path / path))
-
-
-def test_a_user_s_file_named_as_an_existing_module_is_refused(user_directory):
-    with pytest.raises(UserError, match=r"json\.py: .*'json'"):
-        registry.import_user_directory(str(user_directory(json="pass")))
 
 
 def test_before_any_look_up_neither_tensorflow_nor_a_taken_name_is_imported(user_directory):

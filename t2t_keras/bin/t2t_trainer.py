@@ -70,7 +70,7 @@ def main(flags: Flags) -> int:
     if flags.dry_run:
         print(dry_run(config, flags.output_dir, flags.worker_gpu, options))
         return 0
-    result = train_run(config, flags.output_dir, recorded, flags.worker_gpu, options)
+    result = train_run(config, flags.output_dir, flags.worker_gpu, options)
     # As a shell reports a process that a signal ended, so that schedulers start it again.
     return 128 + result.signal if result.signal else 0
 

@@ -36,7 +36,7 @@ def workers(count: int) -> Iterator[Call]:
         count,
         mp_context=multiprocessing.get_context("spawn"),
         initializer=_start_worker,
-        initargs=registry.user_directories(),
+        initargs=registry.user_directories,
     )
 
     def call(function: Callable, arguments: Iterable[tuple]) -> Iterator:

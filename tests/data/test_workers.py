@@ -14,7 +14,7 @@ def test_results_are_in_the_order_of_the_calls(count):
 
 
 def test_workers_know_what_a_user_has_added(tmp_path, monkeypatch):
-    monkeypatch.setattr(registry, "_user_directories", [])
+    monkeypatch.setattr(registry, "user_directories", [])
     (tmp_path / "users_own_chunks.py").write_text("def twice(number):\n    return 2 * number\n")
     registry.import_user_directory(str(tmp_path))
     with workers(2) as call:
