@@ -25,10 +25,7 @@ def main(flags: Flags) -> None:
     """Prints the table; errors of sentences go to standard error."""
     required(flags, "gold", "test")
     gold, test = read_text(flags.gold), read_text(flags.test)
-
-    def on_error(text: str) -> None:
-        print(text, file=sys.stderr)
-
+    on_error = functools.partial(print, file=sys.stderr)
     for line in evalb(gold, test, PARAMETERS[flags.param], on_error, flags.max_errors):
         print(line)
 

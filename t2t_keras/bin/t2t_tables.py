@@ -7,31 +7,27 @@ t2t-tables --table=2 --hparams_set=transformer_base --gpus=8 --hardware=P100 --s
 
 import functools
 
-from t2t_keras.bin.flags import define_common, required, run_command
+from t2t_keras.bin.flags import define_common, given_flags, required, run_command
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
 
-# The tables that each flag is for.
-_TABLES_OF = {
-    **dict.fromkeys(("n", "d", "k", "r"), "1"),
-    **dict.fromkeys(("hparams_set", "gpus", "hardware", "hours", "step_seconds"), "2"),
-    "vocab_size": "3",
-    "results_file": "234",
-}
+# A group of flags is for the tables in its title.
+_COST = "Table 2: the cost of a training"
 
 
 def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
-    flags.group("Table")
+    flags.group("Output")
     flags.choice("table", "Table of the paper", ("1", "2", "3", "4"), None)
     flags.choice("format", "Format", ("text", "markdown", "json"), "text")
-    flags.string("results_file", "Your results, for Tables 2 to 4", "results.jsonl")
+    flags.group("Tables 2, 3 and 4")
+    flags.string("results_file", "Your results", "results.jsonl")
     flags.group("Table 1")
     flags.integer("n", "Length of the sequence", 64, 2, 2048)
     flags.integer("d", "Width of the representations", 512, 1)
     flags.integer("k", "Width of a convolution's kernel", 3, 2)
     flags.integer("r", "Neighbourhood of restricted self-attention, odd", 9, 3)
-    flags.group("Table 2: the cost of a training")
+    flags.group(_COST)
     define_common(flags, "hparams_set")
     flags.integer("gpus", "Number of GPUs", 8, 1)
     flags.string("hardware", "K80, K40, M40, P100, or the TFLOP/s that a GPU sustains", "P100")
@@ -44,9 +40,10 @@ def define_flags(flags: Flags) -> None:
 def main(flags: Flags) -> None:
     """Prints the table."""
     required(flags, "table")
-    for name, tables in _TABLES_OF.items():
-        if flags[name].present and flags.table not in tables:
-            raise UserError(f"--{name} is for --table={', '.join(tables)}, not {flags.table}.")
+    for title, names in flags.groups.items():
+        given = [f"--{name}" for name in names if flags[name].present]
+        if given and title.startswith("Table") and flags.table not in title:
+            raise UserError(f"--table={flags.table} takes no {given[0]}, which is for {title}.")
     from t2t_keras.tables.rendering import render
 
     print(render(_table(flags), flags.format))
@@ -64,11 +61,8 @@ def _table(flags: Flags):
     if flags.table == "2":
         from t2t_keras.tables.cost import cost_row, cost_table
 
-        row = None
-        if any(flags[name].present for name, tables in _TABLES_OF.items() if tables == "2"):
-            training = flags.gpus, flags.hardware, flags.hours, flags.step_seconds
-            row = cost_row(flags.hparams_set, *training)
-        return cost_table(results, row)
+        training = {name: getattr(flags, name) for name in flags.groups[_COST]}
+        return cost_table(results, cost_row(**training) if given_flags(flags, *training) else None)
     if flags.table == "3":
         from t2t_keras.tables.weights import weights_table
 

@@ -12,13 +12,7 @@ import dataclasses
 import functools
 from pathlib import Path
 
-from t2t_keras.bin.flags import (
-    ABOUT_THE_RUN,
-    define_common,
-    given_flags,
-    required,
-    run_command,
-)
+from t2t_keras.bin.flags import ABOUT_THE_RUN, define_common, given_flags, required, run_command
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
 

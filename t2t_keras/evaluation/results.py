@@ -101,16 +101,14 @@ def append_result(path: str | Path, result: Result) -> None:
     line = text.encode("utf-8", errors="replace") + b"\n"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if not _ends_a_line(path):
-            # What was torn off there stays a line of its own, which is skipped.
-            line = b"\n" + line
-        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-        try:
+        with path.open("a+b", buffering=0) as file:
+            size = path.stat().st_size
+            if size and os.pread(file.fileno(), 1, size - 1) != b"\n":
+                # What was torn off there stays a line of its own, which is skipped.
+                line = b"\n" + line
             # One call: the system keeps the lines of several writers apart.
-            written = os.write(file, line)
-            os.fsync(file)
-        finally:
-            os.close(file)
+            written = file.write(line)
+            os.fsync(file.fileno())
         if written < len(line):
             raise OSError(0, f"only {written} of {len(line)} bytes could be written")
     except OSError as error:
@@ -147,15 +145,6 @@ def read_results(path: str | Path) -> list[Result]:
     return results
 
 
-def _ends_a_line(path: Path) -> bool:
-    """Returns whether what is appended to the file begins a line."""
-    if not path.exists() or not path.stat().st_size:
-        return True
-    with path.open("rb") as file:
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) == b"\n"
-
-
 def _result(values: Any) -> Result:
     """Returns the result in a line of JSON; raises TypeError, ValueError or OverflowError."""
     result = Result(**values)
@@ -163,10 +152,12 @@ def _result(values: Any) -> Result:
         if not _fits(value := getattr(result, name), kind):
             raise ValueError(f"'{name}' cannot be {value!r}")
     for name, score in result.conventions.items():
-        kinds = {"bleu": float, "signature": str}
-        if not isinstance(score, dict) or score.keys() != kinds.keys():
-            raise ValueError(f"'conventions' cannot have {score!r} as '{name}'")
-        if not all(_fits(score[each], kinds[each]) for each in kinds):
+        if not (
+            isinstance(score, dict)
+            and score.keys() == {"bleu", "signature"}
+            and _fits(score["bleu"], float)
+            and isinstance(score["signature"], str)
+        ):
             raise ValueError(f"'conventions' cannot have {score!r} as '{name}'")
     return result
 

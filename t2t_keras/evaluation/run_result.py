@@ -41,8 +41,11 @@ def run_result(
       text: name of what was translated, where the problem gives it one.
       scalars: loss, perplexity and accuracy, where they were measured.
     """
-    steps = step_of(checkpoint)
-    cost = read_costs(Path(checkpoint).parent).get(steps)
+    steps, averaged, folder = step_of(checkpoint), None, Path(checkpoint).parent
+    cost = read_costs(folder).get(steps)
+    # Where the record is not there or cannot be read, the score is there all the same.
+    with contextlib.suppress(UserError):
+        averaged = RunConfig.load(folder).averaged
     return Result(
         set=record.hparams_set,
         problem=record.problem.name,
@@ -53,7 +56,7 @@ def run_result(
         random_seed=record.random_seed,
         steps=steps,
         checkpoint=checkpoint_checksum(checkpoint),
-        averaged=_averaged(checkpoint),
+        averaged=averaged,
         target_tokens=cost.target_tokens if cost else None,
         seconds=cost.seconds if cost else None,
         hardware=cost.hardware if cost else "",
@@ -75,14 +78,6 @@ def checkpoint_checksum(path: str | Path) -> str:
         with contextlib.suppress(FileNotFoundError, IsADirectoryError):
             return sha256_of(file)
     return ""
-
-
-def _averaged(checkpoint: str | Path) -> int | None:
-    """Returns of how many checkpoints this one is the mean, as the record beside it says."""
-    # Where the record is not there or cannot be read, the score is there all the same.
-    with contextlib.suppress(UserError):
-        return RunConfig.load(Path(checkpoint).parent).averaged
-    return None
 
 
 def score_fields(score) -> dict[str, Any]:

@@ -10,14 +10,9 @@ from t2t_keras.evaluation.results import Result
 _LINES = {"dev": 3000, "test": 3003}
 # Settings that change how something is computed, or where it comes from, but not the result.
 _FREE_HPARAMS = {"microbatch_tokens", "recompute", "compute_dtype"}
-_FREE_OF_PROBLEM = {"text_source"}
-_FREE_OF_DECODING = {
-    "batch_tokens",
-    "batches_at_once",
-    "lines_at_once",
-    "return_beams",
-    "write_beam_scores",
-    "xla",
+_FREE_SETTINGS = {  # of a problem and of decoding
+    *("text_source", "batch_tokens", "batches_at_once", "lines_at_once", "xla"),
+    *("return_beams", "write_beam_scores"),
 }
 
 
@@ -62,15 +57,15 @@ def _is_of_papers_text(result: Result) -> bool:
     problem = registry.problem(result.problem)
     # The name tells the edition, and whether lines are missing.
     is_whole = result.text == problem.text_name(result.split, _LINES[result.split])
-    return is_whole and _agree(result.problem_config, problem.config(), _FREE_OF_PROBLEM)
+    return is_whole and _agree(result.problem_config, problem.config())
 
 
 def _is_decoded_as_usual(result: Result) -> bool:
     usual = vars(decode_config(defaults=registry.problem(result.problem).decoding))
     # A setting that an older line does not have yet was not there to be changed.
     found = {name: value for name, value in result.decode.items() if name in usual}
-    return result.is_of_the_model_alone and _agree(found, usual, _FREE_OF_DECODING)
+    return result.is_of_the_model_alone and _agree(found, usual)
 
 
-def _agree(found: dict, usual: dict, free: set[str]) -> bool:
-    return all(usual.get(name) == found[name] for name in found.keys() - free)
+def _agree(found: dict, usual: dict) -> bool:
+    return all(usual.get(name) == found[name] for name in found.keys() - _FREE_SETTINGS)

@@ -36,40 +36,32 @@ def complexity_table(n: int = 64, d: int = 512, k: int = 3, r: int = 9) -> Table
     """Returns Table 1; its last two rows are those of the text of section 4.
 
     Args:
-      n: length of the sequence.
+      n: length of the sequence, >= 2.
       d: width of the representations.
-      k: width of a convolution's kernel.
-      r: size of the neighbourhood of restricted self-attention, centred on its position.
+      k: width of a convolution's kernel, >= 2.
+      r: size of the neighbourhood of restricted self-attention, centred on its position, >= 3.
 
     Raises:
-      UserError: a size is too small, or r is even.
+      UserError: r is even.
     """
-    if min(n, k) < 2 or d < 1 or r < 3 or r % 2 == 0:
-        raise UserError(
-            f"Table 1 needs --n and --k >= 2, --d >= 1 and an odd --r >= 3, which is "
-            f"2 * self_attention_radius + 1; got n={n}, d={d}, k={k}, r={r}."
-        )
+    if r % 2 == 0:
+        raise UserError(f"--r must be odd, as 2 * self_attention_radius + 1 is, got {r}.")
+    separable = k * n * d + n * d**2
     # Formulas up to a constant factor, and their values: operations of a layer, those that must
     # wait for each other, and the longest way between an input and an output, in layers.
-    formulas = {
-        "self-attention": ("n²·d", "1", "1", n**2 * d, 1, 1),
-        "recurrent": ("n·d²", "n", "n", n * d**2, n, n),
-        "convolutional (dilated)": ("k·n·d²", "1", "log_k(n)", k * n * d**2, 1, math.log(n, k)),
-        "self-attention (restricted)": ("r·n·d", "1", "n/r", r * n * d, 1, n / r),
-        "convolutional (contiguous)": ("k·n·d²", "1", "n/k", k * n * d**2, 1, n / k),
-        "separable convolutional": (
-            "k·n·d + n·d²", "1", "n/k", k * n * d + n * d**2, 1, n / k
-        ),
-    }  # fmt: skip
-    columns = list(_COLUMNS)[1:7]
-    rows = {
-        layer: {"layer": layer, **dict(zip(columns, values, strict=True))}
-        for layer, values in formulas.items()
-    }
-    rows["self-attention"] |= attention_cost(n, d)
-    rows["self-attention (restricted)"] |= attention_cost(n, d, radius=(r - 1) // 2)
+    layers = (
+        ("self-attention", "n²·d", "1", "1", n**2 * d, 1, 1),
+        ("recurrent", "n·d²", "n", "n", n * d**2, n, n),
+        ("convolutional (dilated)", "k·n·d²", "1", "log_k(n)", k * n * d**2, 1, math.log(n, k)),
+        ("self-attention (restricted)", "r·n·d", "1", "n/r", r * n * d, 1, n / r),
+        ("convolutional (contiguous)", "k·n·d²", "1", "n/k", k * n * d**2, 1, n / k),
+        ("separable convolutional", "k·n·d + n·d²", "1", "n/k", separable, 1, n / k),
+    )
+    rows = [dict(zip(_COLUMNS, layer, strict=False)) for layer in layers]
+    rows[0] |= attention_cost(n, d)
+    rows[3] |= attention_cost(n, d, radius=(r - 1) // 2)
     title = f"Table 1: complexity of a layer for n={n}, d={d}, k={k}, r={r}"
-    return Table(title, _COLUMNS, list(rows.values()), _NOTES)
+    return Table(title, _COLUMNS, rows, _NOTES)
 
 
 def attention_cost(n: int, d: int, radius: int = 0) -> dict[str, int]:

@@ -81,18 +81,16 @@ def cost_row(
       UserError: no such set or hardware; not exactly one of hours and step_seconds, or one that is
         not positive.
     """
-    if bool(hours) == bool(step_seconds):
-        raise UserError("Give either --hours or --step_seconds of a training.")
-    name, value = ("--hours", hours) if hours else ("--step_seconds", step_seconds)
-    if not 0 < value < math.inf:
-        raise UserError(f"{name} must be a positive number, got {value}.")
+    if bool(hours) == bool(step_seconds) or not 0 < hours + step_seconds < math.inf:
+        raise UserError(
+            f"Expected a positive number as either --hours or --step_seconds of a training, got "
+            f"{hours:g} and {step_seconds:g}."
+        )
     hparams = registry.hparams(hparams_set) if hparams_set else None
     if step_seconds and not hparams:
         raise UserError("--step_seconds needs --hparams_set, which has the number of steps.")
-    if hours:
-        seconds = hours * 3600
-        time = f"{hours / 24:g} days" if hours >= 48 else f"{hours:g} hours"
-    else:
+    seconds, time = hours * 3600, f"{hours / 24:g} days" if hours >= 48 else f"{hours:g} hours"
+    if step_seconds:
         seconds = step_seconds * hparams.train_steps
         time = f"{hparams.train_steps:,} steps of {step_seconds:g} s"
     gpu, tflops = _gpu(hardware)
@@ -110,16 +108,13 @@ def cost_row(
 
 def _gpu(hardware: str) -> tuple[str, float]:
     """Returns a name, and the TFLOP/s sustained, given a name of the paper's or the number."""
-    if hardware.upper() in _SUSTAINED_TFLOPS:
-        return hardware.upper(), _SUSTAINED_TFLOPS[hardware.upper()]
+    if tflops := _SUSTAINED_TFLOPS.get(hardware.upper()):
+        return hardware.upper(), tflops
     with contextlib.suppress(ValueError):
         if 0 < (tflops := float(hardware)) < math.inf:
             return f"{tflops:g} TFLOP/s", tflops
-    known = ", ".join(f"{name} ({each})" for name, each in _SUSTAINED_TFLOPS.items())
-    raise UserError(
-        f"--hardware: expected {known}, or the TFLOP/s that a GPU sustains in training; got "
-        f"{hardware!a}."
-    )
+    known = ", ".join(_SUSTAINED_TFLOPS)
+    raise UserError(f"--hardware: expected {known} or positive TFLOP/s, got {hardware!a}.")
 
 
 def cost_table(results: Sequence[Result] = (), requested: dict[str, Any] | None = None) -> Table:

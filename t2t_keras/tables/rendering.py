@@ -57,10 +57,10 @@ def render(table: Table, style: str) -> str:
     if style == "json":
         return json.dumps(_rows_with_results(table), indent=2, ensure_ascii=False)
     markdown = style == "markdown"
-    parts = [f"### {table.title}" if markdown else table.title]
-    parts.append(_grid(table.rows, table.columns, markdown))
-    for note in table.notes.strip().split("\n\n"):
-        parts.append(textwrap.fill(note, len(note) if markdown else 100))
+    title = f"### {table.title}" if markdown else table.title
+    notes = table.notes.strip().split("\n\n")
+    notes = [textwrap.fill(note, len(note) if markdown else 100) for note in notes]
+    parts = [title, _grid(table.rows, table.columns, markdown), *notes]
     if table.results:
         rows = [dataclasses.asdict(result) for result in table.results]
         parts += ["#### Results so far" if markdown else "Results so far"]

@@ -1,7 +1,6 @@
 """Table 3: variations of the base model, with the weights that they really have."""
 
 import functools
-import math
 from collections.abc import Sequence
 
 from t2t_keras import registry
@@ -33,20 +32,18 @@ of an unchanged set on newstest2013 by one checkpoint as training left it, with 
 """
 
 
-def count_weights(hparams: HParams, vocab_size: int, model: str = "transformer") -> int:
-    """Returns the number of trainable weights, counted in the model itself.
+def count_weights(hparams: HParams, vocab_size: int) -> int:
+    """Returns the number of trainable weights, counted in the Transformer itself.
 
     Args:
       hparams: its hyperparameters.
       vocab_size: size of the shared vocabulary.
-      model: its registered name.
     """
     import tensorflow as tf
 
     # Keras knows the shapes of its weights; specifications spare their memory and most of the time.
     with tf.variable_creator_scope(lambda _, **arguments: tf.TensorSpec(shape=None)):
-        weights = registry.model(model).from_hparams(hparams, vocab_size).trainable_variables
-    return sum(math.prod(weight.shape) for weight in weights)
+        return registry.model("transformer").from_hparams(hparams, vocab_size).count_params()
 
 
 def weights_table(results: Sequence[Result] = (), vocab_size: int = 37_000) -> Table:
@@ -57,44 +54,31 @@ def weights_table(results: Sequence[Result] = (), vocab_size: int = 37_000) -> T
       vocab_size: size of the vocabulary that the weights are counted with (section 5.1).
     """
     rows = []
-    for variation in (*TABLE_3, *PARAMETER_ATTENTION):
-        hparams = registry.hparams(variation.hparams_set)
-        scored, measured = _measured(results, variation.hparams_set)
-        ours = scored or measured
-        rows.append(
-            {
-                "set": variation.hparams_set,
-                "row": variation.row,
-                "changed": registry.changed_hparams(hparams),
-                "paper_steps": variation.steps,
-                "paper_perplexity": variation.perplexity,
-                "paper_bleu": variation.bleu,
-                "paper_millions": variation.millions,
-                "our_perplexity": measured and measured.perplexity,
-                "our_bleu": scored and scored.bleu,
-                "our_steps": ours and ours.steps,
-                "vocab_size": vocab_size,
-                "weights": count_weights(hparams, vocab_size),
-            }
-        )
-    return Table(
-        "Table 3: variations of the base model, EN-DE newstest2013, without averaging",
-        _COLUMNS,
-        rows,
-        _NOTES.format(vocab_size=vocab_size),
-        [result for result in results if result.split == "dev" and not result.is_parsing],
-    )
-
-
-def _measured(results: Sequence[Result], hparams_set: str) -> tuple[Result | None, Result | None]:
-    """Returns the results with the BLEU and the perplexity of a row, None where not known."""
     # Table 3 is "without checkpoint averaging".
     find = functools.partial(newest_result, split="dev", problem="translate_ende", averaged=1)
-    scored = find(results, hparams_set)
-    # A row is of one checkpoint.
-    alike = [
-        result
-        for result in results
-        if scored is None or (result.steps, result.checkpoint) == (scored.steps, scored.checkpoint)
-    ]
-    return scored, find(alike, hparams_set, score="perplexity")
+    for variation in (*TABLE_3, *PARAMETER_ATTENTION):
+        name, hparams = variation.hparams_set, registry.hparams(variation.hparams_set)
+        scored, alike = find(results, name), results
+        if scored:  # A row is of one checkpoint.
+            checkpoint = scored.steps, scored.checkpoint
+            alike = [each for each in results if (each.steps, each.checkpoint) == checkpoint]
+        measured = find(alike, name, score="perplexity")
+        ours = scored or measured
+        row = {
+            "set": name,
+            "row": variation.row,
+            "changed": registry.changed_hparams(hparams),
+            "paper_steps": variation.steps,
+            "paper_perplexity": variation.perplexity,
+            "paper_bleu": variation.bleu,
+            "paper_millions": variation.millions,
+            "our_perplexity": measured and measured.perplexity,
+            "our_bleu": scored and scored.bleu,
+            "our_steps": ours and ours.steps,
+            "vocab_size": vocab_size,
+            "weights": count_weights(hparams, vocab_size),
+        }
+        rows.append(row)
+    title = "Table 3: variations of the base model, EN-DE newstest2013, without averaging"
+    shown = [result for result in results if result.split == "dev" and not result.is_parsing]
+    return Table(title, _COLUMNS, rows, _NOTES.format(vocab_size=vocab_size), shown)

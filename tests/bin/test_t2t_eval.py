@@ -1,7 +1,6 @@
 """Scores of each checkpoint, against those of the commands that do one."""
 
 import contextlib
-import dataclasses
 import json
 import shutil
 
@@ -11,7 +10,6 @@ import tensorflow as tf
 
 from t2t_keras.bin import t2t_eval
 from t2t_keras.data.dataset import open_generated
-from t2t_keras.data.generate import generate
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.evaluation.results import read_results
 from t2t_keras.io.state import locked_directory
@@ -81,7 +79,7 @@ def test_each_checkpoint_once(random_run, tmp_path, capsys):
     assert "BLEU|nrefs:1|" in printed
 
 
-def test_test_set_and_file_of_results(random_run, tmp_path, capsys):
+def test_test_set_and_file_of_results(random_run, tmp_path):
     run, results = tmp_path / "run", tmp_path / "results.jsonl"
     shutil.copytree(random_run, run)
     flags = [f"--output_dir={run}", f"--results_file={results}", "--min_steps=30", "--noeval_bleu"]
@@ -92,20 +90,6 @@ def test_test_set_and_file_of_results(random_run, tmp_path, capsys):
     assert (test.bleu, test.bleu_signature, test.decode) == (None, "", {})
     assert test.perplexity != dev.perplexity
     assert set(points(run / "eval_test")) == {"loss", "perplexity", "accuracy"}
-    # Another test set than the run was trained beside is another text, with its name.
-    for language in ("en", "de"):
-        shutil.copy(random_run.parent / f"dev.{language}", tmp_path / f"news.{language}")
-    problem = dataclasses.replace(RunConfig.load(run).problem, test=str(tmp_path / "news"))
-    generate(problem, tmp_path / "data", random_run.parent)
-    flags += ["--eval_use_test_set", f"--problem_config=test={tmp_path / 'news'}"]
-    evaluate(*flags, f"--data_dir={tmp_path / 'data'}")
-    name = f"{tmp_path / 'news'} (3 lines)"
-    news = read_results(results)[2]
-    assert (news.split, news.text, news.loss) == ("test", name, pytest.approx(dev.loss))
-    # The run's own data has the other test set.
-    with pytest.raises(SystemExit):
-        evaluate(*flags)
-    assert f"{tmp_path / 'news'}" in capsys.readouterr().err
 
 
 def test_runs_with_one_file_of_results(random_run, tmp_path):
@@ -130,8 +114,8 @@ def test_started_before_the_training(random_run, tmp_path, monkeypatch):
     assert read_results(tmp_path / "run" / "eval_dev" / "results.jsonl")[0].steps == 30
 
 
-def test_only_one_process_scores_a_split(random_run, tmp_path, capsys):
+def test_only_one_process_scores_a_split(random_run, tmp_path, refused):
     shutil.copytree(random_run, tmp_path / "run")
-    with locked_directory(tmp_path / "run" / "eval_dev", "it"), pytest.raises(SystemExit):
-        evaluate(f"--output_dir={tmp_path / 'run'}", "--noeval_bleu")
-    assert "is in use by it" in capsys.readouterr().err
+    with locked_directory(tmp_path / "run" / "eval_dev", "it"):
+        flags = [f"--output_dir={tmp_path / 'run'}", "--noeval_bleu", "--worker_gpu=0"]
+        assert "is in use by it" in refused("t2t-eval", *flags)

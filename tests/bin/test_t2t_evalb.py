@@ -13,9 +13,8 @@ def flags(tmp_path):
     return [f"--gold={tmp_path / 'gold'}", f"--test={tmp_path / 'test'}"]
 
 
-@pytest.mark.parametrize("param", ["COLLINS", "new"])
-def test_table_and_errors(flags, capsys, param):
-    t2t_evalb.run(["t2t-evalb", *flags, f"--param={param}"])
+def test_table_and_errors(flags, capsys):
+    t2t_evalb.run(["t2t-evalb", *flags, "--param=new"])
     said = capsys.readouterr()
     assert said.err == "2 : Words unmatch (c|d)\n"
     lines = said.out.split("\n")
@@ -26,10 +25,10 @@ def test_table_and_errors(flags, capsys, param):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (["--param=other"], "COLLINS"),
-        (["--gold=nowhere"], "nowhere cannot be read"),
-        (["--test="], "Please give --test"),
+        ("--param=other", "COLLINS"),
+        ("--gold=nowhere", "nowhere cannot be read"),
+        ("--test=", "--test"),
     ],
 )
 def test_errors_are_one_message(flags, refused, change, message):
-    assert message in refused("t2t-evalb", *flags, *change)
+    assert message in refused("t2t-evalb", *flags, change)

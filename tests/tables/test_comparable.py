@@ -78,16 +78,3 @@ def test_parses_are_searched_for_as_in_section_6_3(make_result, beam_size, is_co
     name = "transformer_parsing_base"
     result = make_result(set=name, problem="parsing_wsj", text="", f1=91.0, decode=decode)
     assert (newest_result([result], name, "test", score="f1") == result) == is_comparable
-
-
-@pytest.mark.parametrize(
-    ("problem", "split", "name"),
-    [
-        ("translate_ende", "dev", "newstest2013 (3,000 lines)"),
-        ("translate_ende", "test", "newstest2014, full edition (3,003 lines)"),
-        ("translate_enfr", "test", "newstest2014 (3,003 lines)"),
-    ],
-)
-def test_names_of_the_paper_s_texts(make_result, problem, split, name):
-    result = make_result(problem=problem, split=split, text=name)
-    assert newest_result([result], "transformer_base", split, problem) == result

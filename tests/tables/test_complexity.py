@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_keras.errors import UserError
 from t2t_keras.layers import MultiHeadAttention
 from t2t_keras.tables.complexity import attention_cost, complexity_table
 
@@ -51,10 +50,3 @@ def test_rows_for_the_paper_s_sizes():
     ours = [name for name, row in rows.items() if "our_path" in row]
     assert ours == ["self-attention", "self-attention (restricted)"]
     assert rows["self-attention (restricted)"]["our_multiplications"] == 2 * 64 * 48 * 512
-
-
-@pytest.mark.parametrize("sizes", [dict(r=8), dict(r=1), dict(k=1), dict(n=1)])
-def test_sizes_that_mean_nothing(sizes):
-    [(name, value)] = sizes.items()
-    with pytest.raises(UserError, match=f"--{name}.*{name}={value}"):
-        complexity_table(**sizes)

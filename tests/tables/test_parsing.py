@@ -9,27 +9,25 @@ LAYERS = 4 * (3 * ATTENTION + 2 * FEED_FORWARD + 5 * 2 * 1024)
 
 
 def test_rows_with_weights_and_results(make_result):
-    parsed = dict(set="transformer_parsing_base", problem="parsing_wsj", text="", bleu=None)
-    results = [
-        make_result(**parsed, f1=90.5),
+    def parsed(**fields):
+        known = dict(set="transformer_parsing_base", problem="parsing_wsj", text="", bleu=None)
+        return make_result(**known | fields)
+
+    shown = [
+        parsed(f1=90.5),
         # Other text, other trees, another vocabulary or another set is shown below only.
-        make_result(**parsed | dict(problem="parsing_craft"), f1=75.0),
-        make_result(**parsed | dict(problem="parsing_wsj_semi"), f1=93.3),
-        make_result(**parsed | dict(problem="parsing_english_ptb8k"), f1=70.0),
-        make_result(**parsed | dict(set="transformer_parsing_big"), f1=80.0),
-        # As t2t-eval --noeval_bleu leaves it.
-        make_result(**parsed, perplexity=1.1),
-        make_result(),
+        parsed(f1=75.0, problem="parsing_craft"),
+        parsed(f1=93.3, problem="parsing_wsj_semi"),
+        parsed(f1=70.0, problem="parsing_english_ptb8k"),
+        parsed(f1=80.0, set="transformer_parsing_big"),
     ]
-    table = parsing_table(results)
-    assert list(table.results) == results[:5]
+    # As t2t-eval --noeval_bleu leaves it; and a translation.
+    table = parsing_table([*shown, parsed(perplexity=1.1), make_result()])
+    assert list(table.results) == shown
     figures = [row["paper_f1"] for row in table.rows]
     assert figures == [88.3, 90.4, 90.4, 91.7, 91.3, 91.3, 91.3, 92.1, 92.1, 92.7, 93.0, 93.3]
-    assert [
-        (row["set"], row["paper_f1"], row["our_f1"], row["weights"])
-        for row in table.rows
-        if row["set"]
-    ] == [
+    names = "set", "paper_f1", "our_f1", "weights"
+    assert [tuple(row[name] for name in names) for row in table.rows if row["set"]] == [
         ("transformer_parsing_base", 91.3, 90.5, LAYERS + 16_000 * 1024),
         ("transformer_parsing_big", 92.7, None, LAYERS + 32_000 * 1024),
     ]

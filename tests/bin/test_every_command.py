@@ -1,0 +1,52 @@
+"""What all commands share: help, and errors as one message with an exit status."""
+
+import importlib
+
+import pytest
+
+from t2t_keras.bin.flags import run_command
+from t2t_keras.errors import UserError
+
+COMMANDS = (
+    "avg_all bleu datagen decoder eval evalb exporter insights npz_to_checkpoint query_server "
+    "tables trainer translate_all"
+).split()
+COMMON = ("--t2t_usr_dir", "--registry_help", "--random_seed", "--problem", "--output_dir")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_fits_a_screen_and_helpfull_has_every_flag(name, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    run = importlib.import_module(f"t2t_keras.bin.t2t_{name}").run
+    run([f"t2t-{name}", "--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 50
+    assert max(map(len, lines)) <= 100
+    run([f"t2t-{name}", "--helpfull"])
+    shown = capsys.readouterr().out
+    assert [shown.count(f"  {flag} ") for flag in COMMON] == [1] * len(COMMON)
+    # The settings that --decode_hparams takes.
+    assert "beam_size" in shown or "--decode_hparams" not in shown
+
+
+class ElsewhereError(UserError):
+    exit_status = 75
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (UserError("no \x1b[2J"), 2, r"t2t-x: no \x1b[2J"),
+        (ElsewhereError("lost"), 75, "t2t-x: lost"),
+        (KeyboardInterrupt(), 130, "t2t-x: interrupted."),
+        (ModuleNotFoundError(name="jax"), 2, "t2t-x: needs jax, which is not installed"),
+    ],
+)
+def test_an_error_is_one_message(capsys, error, status, said):
+    def main(flags):
+        raise error
+
+    with pytest.raises(SystemExit) as stop:
+        run_command(lambda flags: None, main, ["t2t-x"])
+    assert stop.value.code == status
+    assert capsys.readouterr().err.strip().startswith(said)

@@ -1,0 +1,106 @@
+"""Scores of translations as they appear: each once, and again where what they depend on changed."""
+
+import json
+
+import pytest
+import sacrebleu
+
+from t2t_keras.errors import UserError
+from t2t_keras.evaluation.follow import score_all
+from t2t_keras.evaluation.results import read_results
+from t2t_keras.metrics.bleu import bleu
+from t2t_keras.training.checkpoints.watch import PollPolicy
+
+HYPOTHESES = ["The cat sat , on the mat .", "It is raining ( again ) ."]
+REFERENCES = ["the cat is on the mat .", "It rains ( again ) ."]
+BLEU = pytest.approx(sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score, abs=1e-3)
+
+
+@pytest.fixture
+def translate(tmp_path):
+    """translate(step, lines, **settings): writes what t2t-translate-all does."""
+
+    def translate(step, lines, end="", **settings):
+        (tmp_path / f"news-{step}").write_text("".join(f"{line}{end}\n" for line in lines))
+        (tmp_path / "news.json").write_text(json.dumps(settings))
+
+    return translate
+
+
+def test_each_step_once_in_order(translate, tmp_path, capsys):
+    translate(10, REFERENCES)
+    translate(5, HYPOTHESES)
+    (tmp_path / "other-1").touch()
+
+    def score(**options):
+        event_dir = tmp_path / "curve"
+        options = {"source": "any/news", "event_dir": event_dir} | options
+        return score_all(tmp_path, REFERENCES, bleu, {}, **options)
+
+    assert score() == [5, 10]
+    printed = capsys.readouterr().out
+    assert printed.index(f"{tmp_path / 'news-5'}:\nBLEU|") < printed.index("news-10:\nBLEU|")
+    assert f"{tmp_path / 'curve' / 'results.jsonl'}: 2 scored." in printed
+    results = read_results(tmp_path / "curve" / "results.jsonl")
+    found = [(result.split, result.steps, result.bleu, result.chrf) for result in results]
+    chrf = pytest.approx(sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score, abs=1e-3)
+    assert found == [("news", 5, BLEU, chrf), ("news", 10, 100, 100)]
+    assert len(list((tmp_path / "curve").glob("events*"))) == 1
+    for step in (20, 30):
+        translate(step, HYPOTHESES)
+    assert score(min_steps=30) == [30]
+    assert score() == [20]
+    assert score() == []
+    printed = capsys.readouterr().out
+    assert "results.jsonl: 4 already scored." in printed
+    assert printed.endswith("results.jsonl: 4 scored.\n")
+
+
+def test_what_changes_a_score_counts(translate, tmp_path):
+    def score(references=REFERENCES, **scored_by):
+        return score_all(tmp_path, references, bleu, scored_by)
+
+    translate(5, HYPOTHESES)
+    assert [score(), score()] == [[5], []]
+    assert [score(lowercase=True), score(lowercase=True)] == [[5], []]
+    assert [score(HYPOTHESES), score(HYPOTHESES)] == [[5], []]
+    for settings in (dict(alpha=1.0), dict(text="news, in full")):
+        translate(5, HYPOTHESES, **settings)
+        assert [score(), score()] == [[5], []]
+    assert [result.bleu for result in read_results(tmp_path / "results.jsonl")] == [
+        *(BLEU, BLEU, 100, BLEU, BLEU)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("end", "settings"),
+    [("\tanother\tone", {"return_beams": True}), ("\t-1.5", {"write_beam_scores": True})],
+)
+def test_the_first_translation_is_waited_for(translate, tmp_path, capsys, end, settings):
+    def appear(_):
+        translate(5, REFERENCES, end, text="news, in full", **settings)
+
+    policy = PollPolicy(wait_minutes=1e-3, poll_seconds=0.01, sleep=appear)
+    assert score_all(tmp_path, REFERENCES, bleu, {}, policy=policy) == [5]
+    [result] = read_results(tmp_path / "results.jsonl")
+    # The first hypothesis of each line is scored.
+    assert (result.bleu, result.text) == (100, "news, in full")
+    assert f"{tmp_path / 'news-5'}, news, in full:\nBLEU" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "named"),
+    [
+        ([], {}, "no translations <name>-<step>"),
+        (["news-5"], {"source": "other"}, "no translations <name>-<step>"),
+        (["news-5"], {"min_steps": 6}, "no translation .*news-<step> that could be scored"),
+        (["news-5", "other-5"], {}, "translations of news, other"),
+        (["trees-5"], {}, "models of parsing_wsj write.* t2t-evalb"),
+    ],
+)
+def test_refused(tmp_path, files, options, named):
+    (tmp_path / "trees.json").write_text('{"problem": "parsing_wsj"}')
+    for name in files:
+        (tmp_path / name).write_text("\n".join(REFERENCES))
+    with pytest.raises(UserError, match=named):
+        score_all(tmp_path, REFERENCES, bleu, {}, **options)
