@@ -14,7 +14,7 @@ from pathlib import Path
 
 from t2t_keras.bin.flags import define_common, given_flags, recorded_run, run_command
 from t2t_keras.errors import UserError
-from t2t_keras.io.atomic import check_parent
+from t2t_keras.io.atomic import check_parent, write_atomically
 from t2t_keras.io.flags import Flags
 from t2t_keras.io.outputs import check_outputs, is_stream
 from t2t_keras.text.files import is_text, read_text
@@ -40,7 +40,7 @@ def define_flags(flags: Flags) -> None:
 def main(flags: Flags) -> None:
     """Translates and shows as the flags say."""
     from t2t_keras.decoding.translator import Translator
-    from t2t_keras.insights.page import sentence_insights, write_attention_page
+    from t2t_keras.insights.page import attention_page, sentence_insights
     from t2t_keras.settings import parse_assignments
 
     record = recorded_run(flags)
@@ -52,16 +52,17 @@ def main(flags: Flags) -> None:
     settings = {"return_beams": True, **parse_assignments(flags.decode_hparams)}
     translator = Translator.from_run(flags.output_dir, flags.checkpoint_path, settings)
     found = sentence_insights(translator, sentences)
-    size = write_attention_page(page, found)
+    content = attention_page(found).encode("utf-8")
+    write_atomically(page, content)
     plural = "s" if len(found) > 1 else ""
-    print(f"{page}: {len(found):,} sentence{plural}, {size / 1e6:.2f} MB")
+    print(f"{page}: {len(found):,} sentence{plural}, {len(content) / 1e6:.2f} MB")
     if figure:
         from t2t_keras.insights.figures import write_figure
         from t2t_keras.insights.views import attention_view
 
-        view = attention_view(found[0].attention, flags.figure_kind)
-        missing = write_figure(flags.figure, view, *figure)
         layer, heads = figure
+        view = attention_view(found[0].attention, flags.figure_kind)
+        missing = write_figure(flags.figure, view, layer, heads)
         shown = ", ".join(map(str, heads))
         print(f"{flags.figure}: {flags.figure_kind}, layer {layer}, heads {shown}")
         if missing:
@@ -77,9 +78,7 @@ def _sentences(flags: Flags) -> list[str]:
     lines = [flags.sentence] if flags.sentence else read_text(flags.sentences_from_file)
     sentences = [line for line in lines if line.strip()]
     if not sentences:
-        raise UserError(
-            f"There is nothing to translate: {flags.sentences_from_file or '--sentence'} is blank."
-        )
+        raise UserError(f"{flags.sentences_from_file or '--sentence'} is blank: nothing to do.")
     if blank := len(lines) - len(sentences):
         print(f"{blank:,} blank lines are left out.")
     return sentences
@@ -97,14 +96,14 @@ def _figure(flags: Flags, hparams, sentences: Sequence[str]) -> tuple[int, list[
         )
     from t2t_keras.insights.figures import check_figure
 
-    layers, all_heads = hparams.num_layers, hparams.num_heads
-    layer = layers - 1 if flags.figure_layer is None else flags.figure_layer
+    shape = hparams.num_layers, hparams.num_heads
+    layer = shape[0] - 1 if flags.figure_layer is None else flags.figure_layer
     try:
         heads = [int(head) for head in flags.figure_heads.split(",") if flags.figure_heads]
     except ValueError:
         raise UserError(f"--figure_heads: expected 0,1,..., got {flags.figure_heads!a}.") from None
-    heads = heads or list(range(all_heads))
-    check_figure(flags.figure, (layers, all_heads), layer, heads)
+    heads = heads or list(range(shape[1]))
+    check_figure(flags.figure, shape, layer, heads)
     return layer, heads
 
 

@@ -66,35 +66,29 @@ def write_figure(path: str | Path, view: AttentionView, layer: int, heads: Seque
     Args:
       path: the file; its suffix is the format.
       view: the weights and their words.
-      layer: from 0.
+      layer: as `check_figure` allows, and so are `heads`.
       heads: from 0.
 
     Returns:
       The characters that the font lacks, which the figure shows as boxes.
 
     Raises:
-      UserError: as `check_figure`, or the file cannot be written.
+      UserError: the file cannot be written.
     """
-    check_figure(path, view.weights.shape, layer, heads)
     import matplotlib
 
     content = io.BytesIO()
     kind = Path(path).suffix.lower().removeprefix(".")
     # Without a date and random names, the same weights give the same bytes.
-    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}[kind]
+    date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
     with (
         matplotlib.rc_context({"svg.hashsalt": "t2t_keras"}),
         warnings.catch_warnings(record=True) as caught,
     ):
         warnings.simplefilter("always")
-        _drawing(view, layer, heads).savefig(
-            content,
-            format=kind,
-            dpi=_DOTS_PER_INCH,
-            bbox_inches="tight",
-            pad_inches=0.03,
-            metadata=undated,
-        )
+        figure = _drawing(view, layer, heads)
+        page = {"dpi": _DOTS_PER_INCH, "bbox_inches": "tight", "pad_inches": 0.03}
+        figure.savefig(content, format=kind, metadata=date, **page)
     write_atomically(Path(path), content.getvalue())
     return _missing_characters(caught)
 
@@ -167,11 +161,9 @@ def _draw_head(axes, weights: np.ndarray, head: int, shift: float) -> None:
 def _missing_characters(caught: Sequence[warnings.WarningMessage]) -> str:
     """Returns the characters that warnings of matplotlib's name; shows all other warnings."""
     missing = {}
-    for warning in caught:
-        if found := _MISSING_GLYPH.match(str(warning.message)):
+    for each in caught:
+        if found := _MISSING_GLYPH.match(str(each.message)):
             missing[chr(int(found[1]))] = True
         else:
-            warnings.warn_explicit(
-                warning.message, warning.category, warning.filename, warning.lineno
-            )
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
     return "".join(missing)

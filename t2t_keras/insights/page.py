@@ -6,7 +6,6 @@ import difflib
 import json
 from collections.abc import Sequence
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ import numpy as np
 from t2t_keras.decoding.translation import AttentionWeights, Hypothesis
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.insights.views import DASHES, KINDS, ON_DARK, ON_LIGHT, AttentionView, attention_view
-from t2t_keras.io.atomic import make_parent, write_atomically
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +53,6 @@ def sentence_insights(translator: Translator, lines: Sequence[str]) -> list[Sent
     ]
 
 
-_TEMPLATE = "attention_page.html"
 # What stands in the template for the content of which file.
 _PARTS = {
     "style": "attention_page.css",
@@ -64,18 +61,6 @@ _PARTS = {
 }
 # Weights are whole numbers of ten-thousandths in the page: what is shown has fewer decimals.
 _WEIGHT_STEPS = 10_000
-
-
-def write_attention_page(path: str | Path, sentences: Sequence[SentenceInsights]) -> int:
-    """Writes `attention_page`, and its folder if there is none; returns the page's bytes.
-
-    Raises:
-      UserError: the file cannot be written.
-    """
-    make_parent(Path(path))
-    content = attention_page(sentences).encode("utf-8")
-    write_atomically(Path(path), content)
-    return len(content)
 
 
 def attention_page(sentences: Sequence[SentenceInsights]) -> str:
@@ -88,12 +73,12 @@ def attention_page(sentences: Sequence[SentenceInsights]) -> str:
       sentences: what is shown, one or more; with more than one, the page has a chooser.
     """
     data = {
-        "sentences": [_sentence(sentence) for sentence in sentences],
+        "sentences": list(map(_sentence, sentences)),
         "colors": {"light": ON_LIGHT, "dark": ON_DARK},
         "dashes": DASHES,
         "weightSteps": _WEIGHT_STEPS,
     }
-    page = _read(_TEMPLATE)
+    page = _read("attention_page.html")
     for mark, file in _PARTS.items():
         page = page.replace(f"{{{{{mark}}}}}", _read(file))
     # The last: a sentence may hold the other marks.
@@ -129,8 +114,8 @@ def _parts(best: str, text: str) -> list[tuple[str, bool]]:
 
     A part that is empty stands where the best has words and the text has none.
     """
-    words, best_words = text.split(" "), best.split(" ")
-    matcher = difflib.SequenceMatcher(a=best_words, b=words, autojunk=False)
+    words = text.split(" ")
+    matcher = difflib.SequenceMatcher(a=best.split(" "), b=words, autojunk=False)
     return [
         (" ".join(words[start:end]), operation != "equal")
         for operation, _, _, start, end in matcher.get_opcodes()
@@ -141,8 +126,8 @@ def _view(view: AttentionView) -> dict[str, Any]:
     layers, heads = view.weights.shape[:2]
     steps = np.rint(view.weights * _WEIGHT_STEPS).astype("<u2")
     return {
-        "queries": [dataclasses.asdict(piece) for piece in view.queries],
-        "keys": [dataclasses.asdict(piece) for piece in view.keys],
+        "queries": list(map(dataclasses.asdict, view.queries)),
+        "keys": list(map(dataclasses.asdict, view.keys)),
         "layers": layers,
         "heads": heads,
         "weights": base64.b64encode(steps.tobytes()).decode("ascii"),

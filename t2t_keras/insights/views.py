@@ -8,8 +8,7 @@ import numpy as np
 from t2t_keras.decoding.translation import AttentionWeights
 from t2t_keras.text.tokenizer import SPACE
 
-# Shown for a space that stands alone.
-_SHOWN_SPACE = "\N{OPEN BOX}"
+_SHOWN_SPACE = "\N{OPEN BOX}"  # for a space that stands alone
 
 START = ""
 END = "</s>"
@@ -39,12 +38,9 @@ def shown_pieces(pieces: Sequence[str]) -> list[ShownPiece]:
     """
     shown: list[ShownPiece] = []
     for number, piece in enumerate(pieces):
-        if number == 0 and piece == START:
-            shown.append(ShownPiece("start", joined=False, special=True))
-            continue
-        # In the middle it is what the vocabulary makes of a text like it, hence text.
-        if number == len(pieces) - 1 and piece == END:
-            shown.append(ShownPiece(END, joined=False, special=True))
+        # In the middle, END is what the vocabulary makes of a text like it, hence text.
+        if (number, piece) in ((0, START), (len(pieces) - 1, END)):
+            shown.append(ShownPiece(piece or "start", joined=False, special=True))
             continue
         begins_word = piece.startswith(SPACE) or not shown or shown[-1].special
         text = piece.removeprefix(SPACE) if piece != SPACE else piece
@@ -58,10 +54,9 @@ ON_DARK = tuple("#8da4f1 #f0b980 #129715 #c73793 #eef23e #8c58e1 #a3e7ec #da8092
 DASHES = ((), (6, 3), (1.5, 2.5), (8, 2.5, 1.5, 2.5))
 
 
-def head_color(head: int, dark: bool = False) -> str:
-    """Returns the colour of a head, "#rrggbb"."""
-    colors = ON_DARK if dark else ON_LIGHT
-    return colors[head % len(colors)]
+def head_color(head: int) -> str:
+    """Returns the colour of a head on white, "#rrggbb"."""
+    return ON_LIGHT[head % len(ON_LIGHT)]
 
 
 def head_dashes(head: int) -> tuple[float, ...]:

@@ -1,19 +1,17 @@
-import re
 import types
 
+import numpy as np
 import pytest
 import sacrebleu
 
-from t2t_keras import load_export
 from t2t_keras.bin import t2t_exporter
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.evaluation.results import append_result
 from t2t_keras.evaluation.run_result import run_result
 from t2t_keras.serving.export import export as export_module
-from t2t_keras.serving.export.weights import rounded_weights
 from t2t_keras.training.run_config import RunConfig
 
-LINES = ["A man sleeps.", "", "The dog eats in the red house."]
+SETTINGS = "beam_size=2,extra_length=2"
 
 
 @pytest.fixture
@@ -22,84 +20,64 @@ def run_exporter(random_run, tmp_path):
 
     def run_exporter(*flags):
         common = [f"--output_dir={random_run}", f"--results_file={tmp_path / 'results.jsonl'}"]
-        t2t_exporter.run(["t2t-exporter", *common, *flags])
+        t2t_exporter.run(["t2t-exporter", *common, f"--decode_hparams={SETTINGS}", *flags])
 
     return run_exporter
 
 
 @pytest.fixture
-def fail(run_exporter, random_run, capsys):
-    """fail(*flags): the error of the command, which must fail and write nothing."""
-
-    def fail(*flags):
-        with pytest.raises(SystemExit) as caught:
-            run_exporter(*flags)
-        assert caught.value.code == 2
-        assert not (random_run / "export").exists()
-        return capsys.readouterr().err
-
-    return fail
-
-
-@pytest.fixture
 def exports(monkeypatch):
-    """The keyword arguments of each export, which is not made."""
+    """(translator, directory, settings) of each export, which is not made."""
     exports = []
-    monkeypatch.setattr(export_module, "export", lambda *_, **settings: exports.append(settings))
+
+    def export(translator, directory, **settings):
+        exports.append((translator, directory, settings))
+        return directory / "1"
+
+    monkeypatch.setattr(export_module, "export", export)
     return exports
 
 
-def test_exports_the_newest_checkpoint(run_exporter, random_run, tmp_path, capsys):
+def test_exports_the_newest_checkpoint_with_its_scores(
+    run_exporter, random_run, exports, tmp_path, capsys
+):
     record = RunConfig.load(random_run)
     for steps, bleu in ((20, 11.0), (30, 12.34)):
         score = types.SimpleNamespace(bleu=bleu, bleu_signature="nrefs:1")
         search = {"beam_size": 4, "alpha": 0.6, "ensemble": []}
         result = run_result(record, random_run / f"model.ckpt-{steps}", "test", score, search)
         append_result(tmp_path / "results.jsonl", result)
-    settings = "beam_size=3,extra_length=2"
-    export_dir = tmp_path / "export"
-    run_exporter(f"--export_dir={export_dir}", f"--decode_hparams={settings}", "--dtype=bfloat16")
-    loaded = load_export(export_dir)
-    output = capsys.readouterr().out
-    assert str(loaded.directory) in output
-    readme = (loaded.directory / "README.md").read_text("utf-8")
-    measured = (
-        r"dev: \S+ BLEU \(beam 3, alpha 0.6; sacrebleu nrefs:1\S+\), with weights as bfloat16"
-    )
-    assert re.search(measured, output)
-    assert re.search(measured, readme)
-    for line in (
-        "problem: parallel_text",
-        "steps: 30",
-        "weights: bfloat16",
-        "test: 12.34 BLEU (beam 4, alpha 0.6; sacrebleu nrefs:1)",
-    ):
-        assert line in readme
-    assert "11.00" not in readme
-    translator = Translator.from_run(random_run, random_run / "model.ckpt-30", settings)
-    with rounded_weights(translator, "bfloat16"):
-        expected = [translation.text for translation in translator.translate(LINES)]
-    assert [translation.text for translation in loaded.translate(LINES)] == expected
-
-
-def test_the_dev_set_is_scored_on_request(run_exporter, random_run, exports, capsys):
-    settings = "beam_size=2,extra_length=2"
-    run_exporter("--measure", f"--decode_hparams={settings}")
-    translator = Translator.from_run(random_run, random_run / "model.ckpt-30", settings)
+    run_exporter("--measure", f"--export_dir={tmp_path / 'export'}", "--servable_name=ende")
+    [(translator, directory, settings)] = exports
+    expected = Translator.from_run(random_run, random_run / "model.ckpt-30", SETTINGS)
     sources, references = (
         (random_run.parent / f"dev.{language}").read_text("utf-8").splitlines()
         for language in ("en", "de")
     )
+    for weight, same in zip(translator.models[0].weights, expected.models[0].weights, strict=True):
+        np.testing.assert_array_equal(weight, same)
     found = [translation.text for translation in translator.translate(sources)]
-    score = sacrebleu.corpus_bleu(found, [references]).score
-    line = exports[0]["origin"][-1]
-    assert line.startswith(
-        f"dev: {score:.2f} BLEU (beam 2, alpha 0.6; sacrebleu nrefs:1|case:mixed"
-    )
-    assert line in capsys.readouterr().out
-    run_exporter()
-    run_exporter("--dtype=int8", "--nomeasure")
-    assert all("not measured" in each["origin"][-1] for each in exports[1:])
+    dev = sacrebleu.corpus_bleu(found, [references]).score
+    *lines, measured = settings["origin"]
+    assert measured.startswith(f"dev: {dev:.2f} BLEU (beam 2, alpha 0.6; sacrebleu nrefs:1|case:")
+    assert "test: 12.34 BLEU (beam 4, alpha 0.6; sacrebleu nrefs:1)" in lines
+    assert {"problem: parallel_text", "optimizer steps: 30"} < set(lines)
+    assert not any("11.00" in line for line in lines)
+    assert (settings["dtype"], settings["servable_name"]) == ("float32", "ende")
+    assert settings["example"] == sources[0]
+    assert directory == tmp_path / "export"
+    assert translator.config == expected.config
+    output = capsys.readouterr().out
+    assert measured in output
+    assert f"{directory / '1'}: SavedModel" in output
+
+
+@pytest.mark.parametrize("flags", [[], ["--dtype=int8", "--nomeasure"]])
+def test_a_score_that_is_not_measured(run_exporter, random_run, exports, flags):
+    run_exporter(*flags)
+    [(_, directory, settings)] = exports
+    assert directory == random_run / "export"
+    assert "not measured (--measure)" in settings["origin"][-1]
 
 
 @pytest.mark.parametrize(
@@ -111,12 +89,16 @@ def test_the_dev_set_is_scored_on_request(run_exporter, random_run, exports, cap
         (["--data_dir=none/at/all"], "no generated data"),
     ],
 )
-def test_errors(fail, flags, message):
-    assert message in fail(*flags)
+def test_errors_before_the_work(refused, random_run, exports, flags, message):
+    assert message in refused("t2t-exporter", f"--output_dir={random_run}", *flags)
+    assert not exports
 
 
 @pytest.mark.parametrize("file", ["run.json", "manifest.json", "saved_model.pb"])
-def test_a_run_data_or_another_export_is_not_written_into(fail, tmp_path, file):
-    (tmp_path / "7").mkdir()
-    (tmp_path / "7" / file).touch()
-    assert "7" in fail(f"--export_dir={tmp_path / '7'}")
+def test_a_run_data_or_another_export_is_not_written_into(
+    refused, random_run, exports, tmp_path, file
+):
+    (tmp_path / file).touch()
+    flags = f"--output_dir={random_run}", f"--export_dir={tmp_path}"
+    assert str(tmp_path) in refused("t2t-exporter", *flags)
+    assert not exports

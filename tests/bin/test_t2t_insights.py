@@ -53,15 +53,14 @@ def test_a_page_and_a_figure_of_a_sentence(insights, translator, tmp_path, capsy
     data = data_of(page)
     (sentence,) = data["sentences"]
     assert sentence["source"] == SENTENCE
-    assert [each["score"] for each in sentence["hypotheses"]] == pytest.approx(
-        [hypothesis.score for hypothesis in translation.hypotheses]
-    )
-    assert len(sentence["hypotheses"]) == 2, "the whole beam is shown"
+    scores = [each["score"] for each in sentence["hypotheses"]]
+    assert scores == pytest.approx([each.score for each in translation.hypotheses])
+    assert len(scores) == 2, "the whole beam is shown"
     assert sentence["hypotheses"][0]["parts"] == [[translation.text, False]]
     for kind in ("encoder", "decoder", "cross"):
-        packed = sentence["views"][kind]["weights"]
-        steps = np.frombuffer(base64.b64decode(packed), "<u2") / data["weightSteps"]
-        np.testing.assert_allclose(steps, getattr(weights, kind).ravel(), atol=1e-4)
+        packed = base64.b64decode(sentence["views"][kind]["weights"])
+        found = np.frombuffer(packed, "<u2") / data["weightSteps"]
+        np.testing.assert_allclose(found, getattr(weights, kind).ravel(), atol=1e-4)
 
 
 def test_a_file_of_sentences(insights, tmp_path, capsys):
@@ -79,25 +78,17 @@ def test_a_file_of_sentences(insights, tmp_path, capsys):
     ("flags", "named"),
     [
         ([], "--sentence and --sentences_from_file"),
-        (["--sentence=x", "--sentences_from_file=y"], "--sentence and --sentences_from_file"),
         (["--sentences_from_file=nowhere"], "nowhere"),
         (["--sentence=\udcff"], "--sentence"),
         (["--sentence=  "], "--sentence"),
         (["--sentence=x", "--figure_heads=1"], "--figure_heads .* --figure"),
-        (["--sentence=x", "--figure=a.jpg"], "'a.jpg'"),
-        (["--sentence=x", "--figure=a.svg", "--figure_layer=1"], "0 to 0, got 1"),
         (["--sentence=x", "--figure=a.svg", "--figure_heads=0,2"], "0 to 1.* got 0,2"),
         (["--sentence=x", "--figure=a.svg", "--figure_heads=a"], "--figure_heads.*'a'"),
-        (["--sentence=x", "--figure=a.svg", "--figure_kind=croos"], "figure_kind"),
         (["--sentences_from_file=TWO", "--figure=a.svg"], "two.txt has 2"),
-        (["--sentence=x", "--page=TWO/page.html"], "two.txt"),
         (["--sentence=x", "--page=/proc/page.html"], "/proc"),
-        (["--sentence=x", "--figure=/proc/a.svg"], "/proc"),
         (["--sentence=x", "--page=PIPE"], "--page .*pipe'"),
-        (["--sentence=x", "--page=-"], "--page .*'-'"),
         (["--sentences_from_file=TWO", "--page=TWO"], "two.txt"),
         (["--sentences_from_file=ONE", "--figure=LINK"], "one.txt"),
-        (["--sentence=x", "--page=NEW", "--figure=NEW"], "new.svg"),
         (["--sentence=x", "--page=FOLDER"], "is a folder"),
     ],
 )
@@ -110,7 +101,7 @@ def test_errors_are_one_message_before_the_work(
     (tmp_path / "one.txt").write_text("A\n")
     (tmp_path / "two.txt").write_text("A\nB\n")
     (tmp_path / "link.svg").symlink_to("one.txt")
-    files = dict(ONE="one.txt", TWO="two.txt", LINK="link.svg", NEW="new.svg", PIPE="pipe")
+    files = dict(ONE="one.txt", TWO="two.txt", LINK="link.svg", PIPE="pipe")
     for name, file in (files | {"FOLDER": ""}).items():
         flags = [flag.replace(name, str(tmp_path / file)) for flag in flags]
     assert re.search(named, refused("t2t-insights", f"--output_dir={random_run}", *flags))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from t2t_keras.decoding.translation import AttentionWeights, Hypothesis
-from t2t_keras.insights.page import SentenceInsights, write_attention_page
+from t2t_keras.insights.page import SentenceInsights, attention_page
 
 SOURCE = ("▁two", "▁dogs", "▁play", "ing", "▁.", "</s>")
 TARGET = ("▁zwei", "▁spielen", "de", "▁hunde", "</s>")
@@ -55,6 +55,17 @@ def sentences(attention):
 
 
 @pytest.fixture(scope="session")
+def linear():
+    """linear(colors): linear RGB of sRGB colours, 0 .. 255, after WCAG 2.1."""
+
+    def linear(colors):
+        coded = colors / 255
+        return np.where(coded <= 0.04045, coded / 12.92, ((coded + 0.055) / 1.055) ** 2.4)
+
+    return linear
+
+
+@pytest.fixture(scope="session")
 def driver():
     """A browser without a window; it writes down what it asks the network for."""
     webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
@@ -78,7 +89,7 @@ def driver():
 @pytest.fixture(scope="session")
 def page_file(sentences, tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "page.html"
-    write_attention_page(path, sentences)
+    path.write_text(attention_page(sentences), "utf-8")
     return path
 
 
@@ -96,14 +107,11 @@ def open_page(driver, page_file):
         opened.add(file.as_uri())
         return driver
 
-    driver.get_log("performance")
-    driver.get_log("browser")
+    for kind in ("performance", "browser"):
+        driver.get_log(kind)
     yield open_page
     assert driver.get_log("browser") == []
     events = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
-    asked = [
-        event["params"]["request"]["url"]
-        for event in events
-        if event["method"] == "Network.requestWillBeSent"
-    ]
-    assert opened - {"data:,"} <= set(asked) <= opened
+    requests = [each for each in events if each["method"] == "Network.requestWillBeSent"]
+    urls = {each["params"]["request"]["url"] for each in requests}
+    assert opened - {"data:,"} <= urls <= opened

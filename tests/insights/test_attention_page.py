@@ -2,7 +2,7 @@ import html.parser
 import json
 
 from t2t_keras.decoding.translation import Hypothesis
-from t2t_keras.insights.page import SentenceInsights, attention_page, write_attention_page
+from t2t_keras.insights.page import SentenceInsights, attention_page
 
 
 class Elements(html.parser.HTMLParser):
@@ -60,9 +60,3 @@ def test_a_sentence_of_the_base_model_is_small(attention):
     weights = attention(words, words, layers=6, heads=8)
     page = attention_page([SentenceInsights("x", (Hypothesis("x", -1.0),), weights)])
     assert 345_000 < len(page) < 400_000
-
-
-def test_the_file_is_written_into_a_new_folder(sentences, tmp_path):
-    path = tmp_path / "new" / "page.html"
-    assert write_attention_page(path, sentences) == path.stat().st_size
-    assert path.read_text("utf-8") == attention_page(sentences)

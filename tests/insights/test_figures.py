@@ -1,3 +1,4 @@
+import dataclasses
 import sys
 import xml.etree.ElementTree as ElementTree
 
@@ -17,37 +18,36 @@ def view(attention):
     return attention_view(attention(heads=10), "cross")
 
 
-def style(path):
-    return dict(item.split(": ") for item in path.get("style").split("; "))
+def drawn_lines(path, head):
+    """Attributes of the lines of a head."""
+    groups = ElementTree.parse(path).iterfind(f".//{SVG}g[@id='head-{head}']")
+    return [line.attrib for group in groups for line in group.iter(f"{SVG}path")]
 
 
 def test_lines_are_as_thick_as_the_weights(view, tmp_path):
     path = tmp_path / "attention.svg"
     assert write_figure(path, view, 1, [0, 9]) == ""
-    tree = ElementTree.parse(path)
     for head in (0, 9):
-        (group,) = tree.iterfind(f".//{SVG}g[@id='head-{head}']")
-        lines = [style(line) for line in group.iter(f"{SVG}path")]
+        styles = [each["style"].split("; ") for each in drawn_lines(path, head)]
+        styles = [dict(item.split(": ") for item in style) for style in styles]
         weights = view.weights[1, head]
         weights = weights[weights >= 0.02]
-        widths = np.array([float(line["stroke-width"]) for line in lines])
+        widths = np.array([float(style["stroke-width"]) for style in styles])
         np.testing.assert_allclose(widths / widths.sum(), weights / weights.sum(), rtol=1e-4)
-        assert {line["stroke"] for line in lines} == {head_color(head)}
-        assert all(("stroke-dasharray" in line) == (head == 9) for line in lines)
-    assert not list(tree.iterfind(f".//{SVG}g[@id='head-1']"))
+        assert {style["stroke"] for style in styles} == {head_color(head)}
+        assert all(("stroke-dasharray" in style) == (head == 9) for style in styles)
+    assert not drawn_lines(path, 1)
 
 
 def test_lines_go_from_the_reader_above_to_what_it_reads_below(view, tmp_path):
     weights = np.zeros_like(view.weights)
     weights[0, 0, 1, 4] = weights[0, 0, 4, 1] = 1.0
     path = tmp_path / "attention.svg"
-    write_figure(path, type(view)(view.queries, view.keys, weights), 0, [0])
-    (group,) = ElementTree.parse(path).iterfind(f".//{SVG}g[@id='head-0']")
-    lines = [
-        np.array([float(number) for number in line.get("d").split() if number not in "ML"])
-        for line in group.iter(f"{SVG}path")
-    ]
-    (x0, y0, x1, y1), (x2, _, x3, _) = lines
+    write_figure(path, dataclasses.replace(view, weights=weights), 0, [0])
+    (_, x0, y0, _, x1, y1), (_, x2, _, _, x3, _) = (
+        [each if each in "ML" else float(each) for each in line["d"].split()]
+        for line in drawn_lines(path, 0)
+    )
     assert y0 < y1, "SVG counts downwards"
     assert x1 - x0 == pytest.approx(3 * 13.0, abs=0.01), "from the second word to the fifth"
     assert (x2, x3) == pytest.approx((x1, x0), abs=0.01)

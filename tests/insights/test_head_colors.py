@@ -28,35 +28,34 @@ VISION = {
 }
 
 
-def linear(colors):
-    coded = np.array([[int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in colors]) / 255
-    return np.where(coded <= 0.04045, coded / 12.92, ((coded + 0.055) / 1.055) ** 2.4)
+def rgb(colors):
+    return np.array([list(bytes.fromhex(color[1:])) for color in colors])
 
 
-def lab(rgb):
+def lab(linear_rgb):
     """CIE L*a*b* under D65."""
     to_xyz = [
         [0.4124564, 0.3575761, 0.1804375],
         [0.2126729, 0.7151522, 0.0721750],
         [0.0193339, 0.1191920, 0.9503041],
     ]
-    x, y, z = (np.clip(rgb, 0, 1) @ np.transpose(to_xyz) / [0.95047, 1.0, 1.08883]).T
+    x, y, z = (np.clip(linear_rgb, 0, 1) @ np.transpose(to_xyz) / [0.95047, 1.0, 1.08883]).T
     fx, fy, fz = (np.where(v > 0.008856, np.cbrt(v), 7.787 * v + 16 / 116) for v in (x, y, z))
     return np.stack([116 * fy - 16, 500 * (fx - fy), 200 * (fy - fz)], axis=1)
 
 
-def test_lines_stand_out_from_the_page(root):
+def test_lines_stand_out_from_the_page(root, linear):
     style = (root / "t2t_keras/insights/attention_page.css").read_text("utf-8")
     surfaces = re.findall(r"--surface: (#\w{6})", style)
     for colors, surface in zip((ON_LIGHT, ON_DARK), surfaces, strict=True):
-        *lines, page = linear([*colors, surface]) @ [0.2126, 0.7152, 0.0722] + 0.05
+        *lines, page = linear(rgb([*colors, surface])) @ [0.2126, 0.7152, 0.0722] + 0.05
         assert min(max(line / page, page / line) for line in lines) >= 3.0
 
 
 @pytest.mark.parametrize("colors", [ON_LIGHT, ON_DARK])
 @pytest.mark.parametrize("vision", VISION)
-def test_all_eyes_tell_the_colors_apart(colors, vision):
-    seen = lab(linear(colors) @ np.transpose(VISION[vision]))
+def test_all_eyes_tell_the_colors_apart(colors, vision, linear):
+    seen = lab(linear(rgb(colors)) @ np.transpose(VISION[vision]))
     distances = np.linalg.norm(seen[:, None] - seen[None], axis=-1)
     # 2.3 is a just noticeable difference.
     assert distances[np.triu_indices(len(colors), 1)].min() > 12.0
@@ -66,4 +65,3 @@ def test_no_two_of_32_heads_look_alike():
     looks = {(head_color(head), head_dashes(head)) for head in range(32)}
     assert len(looks) == 32
     assert {head_dashes(head) for head in range(8)} == {()}
-    assert head_color(3, dark=True) == ON_DARK[3]

@@ -81,7 +81,7 @@ def translator(small_translator):
 
 @pytest.fixture(scope="session")
 def exported(translator, tmp_path_factory):
-    return export(translator, tmp_path_factory.mktemp("export"))
+    return export(translator, tmp_path_factory.mktemp("export"), origin=["made in a test"])
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,5 @@
 """A served export answers both clients, as the same process translates."""
 
-import os
-
 import numpy as np
 import pytest
 
@@ -32,23 +30,3 @@ def test_refusals(connect, export_server, protocol, settings, flag):
     client = connect(f"127.0.0.1:{export_server[protocol]}", **{"name": "translate", **settings})
     with pytest.raises(UserError, match=flag):
         client.translate(["a"])
-
-
-@pytest.fixture(scope="module")
-def serving_load(root, load_module):
-    return load_module(root / "benchmarks" / "serving_load.py")
-
-
-@pytest.mark.parametrize(
-    ("reference", "counts"), [(None, (9, 1, 0)), ("?", (0, 1, 9))], ids=["right", "wrong"]
-)
-def test_the_load_of_the_benchmark(
-    serving_load, export_server, translator, real_lines, reference, counts
-):
-    """All answers are compared, and all that is malformed is refused."""
-    texts = real_lines[:4]
-    translations = [reference or found.text for found in translator.translate(texts)]
-    requests = serving_load.make_requests(texts, translations, 10)
-    report = serving_load.load({**export_server, "pid": os.getpid()}, requests, clients=4)
-    assert tuple(report[name] for name in ("good", "refused", "wrong")) == counts
-    assert reference or 0 < report["p50_ms"] <= report["p99_ms"]

@@ -64,20 +64,6 @@ def record(tmp_path, checkpoint):
     return record
 
 
-def test_run_lines(parser):
-    lines = origin.run_lines(parser, "runs/model.ckpt-3")
-    assert {"problem: parsing_trees", "optimizer steps: 3", "training data, SHA-256: d"} < set(
-        lines
-    )
-
-
-def test_outputs_that_are_no_trees(parser):
-    """The export's README says how to make trees of them."""
-    assert 'problem = t2t_keras.problem("parsing_trees")' in parser.problem.raw_output
-    tree = "(TOP (S (NP (NNP John)) (VP (VBZ sees))))"
-    assert parser.problem.postprocess("John sees", TREE) == tree
-
-
 @pytest.mark.parametrize(
     ("dtype", "rest"),
     [("float32", ""), ("int8", ", with weights as int8; 100.00 F1 with exact weights (+0.00)")],

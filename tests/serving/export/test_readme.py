@@ -41,6 +41,7 @@ def test_names_signatures_vocabulary_and_settings(readme, translator):
     assert translator.tokenizer.checksum in readme
     assert "beam_size=3" in readme
     for line in (
+        "- made in a test",
         "### `attention`",
         "| input | `text` | string | [?] |",
         "| output | `score` | float32 | [?] |",
