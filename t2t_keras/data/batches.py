@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from t2t_keras.data.shards import SIDES
 from t2t_keras.errors import UserError
 
-# Lengths that batches are padded to where every new shape would be compiled: 8, 12, 16, 24, 32 and
-# so on, to beyond all that memory holds.
+# Lengths that batches are padded to where every new shape would be compiled: 8, 12, 16, 24, 32 ...
 _FIXED_LENGTHS = [length << doubled for doubled in range(27) for length in (8, 12)]
 
 
@@ -79,9 +79,9 @@ class TokenBatchSampler:
 
     def fill(self) -> tuple[float, float]:
         """Returns the average source and target tokens of a step as shares of `batch_tokens`."""
-        source, target = self._lengths[self._kept].sum(axis=0, dtype=np.int64)
-        capacity = len(self.epoch(0)) * self._batch_tokens
-        return float(source / capacity), float(target / capacity)
+        tokens = self._lengths[self._kept].sum(axis=0, dtype=np.int64)
+        source, target = tokens / (len(self.epoch(0)) * self._batch_tokens)
+        return float(source), float(target)
 
     def most_padded(self, replicas: int = 1, fixed_shapes: bool = False) -> int:
         """Returns the most tokens a side, padding counted, that a replica gets of a step.
@@ -90,9 +90,7 @@ class TokenBatchSampler:
         """
         most = 0
         for batch in self.epoch(0):
-            longest = np.sort(self._lengths[batch].max(axis=1))
-            if fixed_shapes:
-                longest = _rounded_up(longest)
+            longest = _padded_lengths(np.sort(self._lengths[batch].max(axis=1)), fixed_shapes)
             for start, end in _even_parts(longest, replicas):
                 most = max(most, (end - start) * int(longest[end - 1]))
         return most
@@ -133,9 +131,7 @@ def split_batch(
     """
     longest = lengths[indices].max(axis=1)
     order = np.argsort(longest, kind="stable")
-    indices, longest = indices[order], longest[order]
-    if fixed_shapes:
-        longest = _rounded_up(longest)
+    indices, longest = indices[order], _padded_lengths(longest[order], fixed_shapes)
     for rounds in itertools.count(1):
         parts = _even_parts(longest, rounds * replicas)
         if all(
@@ -217,9 +213,9 @@ def make_batch(store, indices: np.ndarray, fixed_tokens: int = 0) -> Batch:
     """
     sides = [np.zeros((1, 1), np.int32)] * 2
     if len(indices):
-        sides = [store.padded(indices, side) for side in ("source", "target")]
+        sides = [store.padded(indices, side) for side in SIDES]
     if fixed_tokens:
-        length = int(_rounded_up(max(side.shape[1] for side in sides)))
+        length = int(_padded_lengths(max(side.shape[1] for side in sides), fixed_shapes=True))
         rows = max(len(sides[0]), fixed_tokens // length)
         sides = [
             np.pad(side, [(0, rows - side.shape[0]), (0, length - side.shape[1])]) for side in sides
@@ -230,14 +226,15 @@ def make_batch(store, indices: np.ndarray, fixed_tokens: int = 0) -> Batch:
 def largest_microbatch(tokens: int, longest: int, fixed_shapes: bool = False) -> Batch:
     """Returns made-up arrays that take as much memory as any microbatch of so many tokens a side.
 
-    All sentences are as long as the longest: attention grows with the square of the length. Of
-    these there are enough to hold all tokens, since short sentences fill a microbatch better.
+    All sentences are as long as the longest, since attention grows with the square of the length.
     """
-    length = int(_rounded_up(longest)) if fixed_shapes else longest
+    length = int(_padded_lengths(longest, fixed_shapes))
     ids = np.ones((-(-tokens // length), length), np.int32)
     return Batch(ids, ids)
 
 
-def _rounded_up(lengths):
-    """Returns the fixed lengths that hold the given ones."""
+def _padded_lengths(lengths, fixed_shapes: bool):
+    """Returns the lengths themselves, or the fixed ones that hold them."""
+    if not fixed_shapes:
+        return lengths
     return np.take(_FIXED_LENGTHS, np.searchsorted(_FIXED_LENGTHS, lengths))

@@ -83,10 +83,8 @@ def pair_hashes(chunk: Chunk) -> np.ndarray:
 
     Two different pairs among 36 million have the same one with a probability of 4 in 100,000.
     """
-    digests = (
-        hashlib.blake2b(b"%b\n%b" % (source.strip(), target.strip()), digest_size=8).digest()
-        for source, target in chunk.pairs()
-    )
+    texts = (b"%b\n%b" % (source.strip(), target.strip()) for source, target in chunk.pairs())
+    digests = (hashlib.blake2b(text, digest_size=8).digest() for text in texts)
     return np.frombuffer(b"".join(digests), np.uint64)
 
 

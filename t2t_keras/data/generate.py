@@ -1,8 +1,5 @@
 """`generate`: source files -> vocabulary, encoded shards, dev and test text, manifest.
 
-Files stream: they are cut into chunks by byte position, and a worker process turns a chunk into
-a shard. What is written does not depend on the number of workers.
-
 What an interrupted run leaves is used again: `unfinished.json` tells what its shards are made from,
 and each finished shard has a record, `<stem>.json`, with the checksums of its files. A complete set
 has none of these files.
@@ -29,7 +26,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import TEMPORARY_SUFFIX, damaged_files, sha256_of, write_atomically
 from t2t_keras.io.progress import progress_bar
 from t2t_keras.io.state import as_json, locked_directory, read_json, write_json
-from t2t_keras.text.tokenizer import Tokenizer, symbol_pieces
+from t2t_keras.text.tokenizer import SPACE, Tokenizer
 
 # Pairs of a shard: tens of megabytes of memory a worker.
 CHUNK_PAIRS = 50_000
@@ -122,9 +119,8 @@ def _given_vocabulary(problem: Problem, chunks: Sequence[Chunk]) -> Tokenizer | 
     if not problem.vocab_file:
         return None
     tokenizer = Tokenizer.load(problem.vocab_file)
-    pieces, symbols = tokenizer.vocabulary(), problem.symbols(chunks)
-    paired = zip(symbols, symbol_pieces(symbols), strict=True)
-    if missing := [symbol for symbol, piece in paired if piece not in pieces]:
+    pieces = tokenizer.vocabulary()
+    if missing := [each for each in problem.symbols(chunks) if f"{SPACE}{each}" not in pieces]:
         raise UserError(
             f"vocab_file={problem.vocab_file} lacks {len(missing)} symbols of {problem.name}: "
             f"{', '.join(missing[:10])}{', ...' if len(missing) > 10 else ''}. Give the vocabulary "
@@ -241,7 +237,7 @@ def _finish_split(
         summary["shards"].append(record["stem"])
         files.update(record["files"])
         for reason, entry in record["left_out"].items():
-            add_left_out(summary["left_out"], reason, entry["count"], entry["first"])
+            add_left_out(summary["left_out"], reason, **entry)
         for lines, more in zip(text, sides, strict=True):
             lines.extend(more)
     if not summary["examples"]:

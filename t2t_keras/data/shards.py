@@ -1,10 +1,7 @@
 """Encoded examples on disk: NumPy arrays, memory-mapped and read in any order.
 
 A shard is two files: `<stem>.tokens.npy`, 1-D, for every example its source ids then its target
-ids, each ending in EOS; and `<stem>.lengths.npy`, int32 [examples, 2]. On 29,000 pairs of Multi30k
-read in random order on one core, padded batches of 256 come at 610,000 pairs (19 million tokens) a
-second; from ArrayRecord, without compression, they came at 177,000, and the file was 1.7 times as
-large.
+ids, each ending in EOS; and `<stem>.lengths.npy`, int32 [examples, 2].
 """
 
 import io

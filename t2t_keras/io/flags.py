@@ -2,13 +2,13 @@
 
 import shutil
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from absl import flags as absl_flags
 
 from t2t_keras.errors import UserError, nearest
 
-_COLUMN = 28
+_COLUMN = 30
 # Groups under this title are shown by --helpfull only.
 HIDDEN = "Rarely needed"
 
@@ -85,29 +85,24 @@ class Flags(absl_flags.FlagValues):
 
     def help_text(self, description: str, full: bool) -> str:
         """Returns the help: a description, then each group; `full` with hidden ones and notes."""
-        lines = [description.strip()]
+        text = description.strip()
         for title, names in self.__dict__["groups"].items():
             if names and (full or title != HIDDEN):
-                lines += ["", f"{title}:"]
-                lines += [line for name in names for line in self._lines(name, full)]
-        if not full:
-            lines += ["", "--helpfull shows all flags."]
-        return "\n".join(lines)
+                text += f"\n\n{title}:" + "".join(self._described(name, full) for name in names)
+        return text if full else f"{text}\n\n--helpfull shows all flags."
 
-    def _lines(self, name: str, full: bool) -> Iterator[str]:
+    def _described(self, name: str, full: bool) -> str:
         flag = self[name]
         meaning = flag.help
         if flag.default not in (None, "", False):
             default = flag.default
             meaning += f" [{default:g}]" if isinstance(default, float) else f" [{default}]"
-        shown = f"  --{name}"
-        width = min(shutil.get_terminal_size((100, 24)).columns, 100)
-        wrapped = textwrap.wrap(meaning, max(width, 60) - _COLUMN - 2)
-        if len(shown) > _COLUMN:
-            yield shown
-            shown = ""
-        for line in wrapped:
-            yield f"{shown:<{_COLUMN}}  {line}"
-            shown = ""
-        if full and (note := self.__dict__["notes"].get(name)):
-            yield textwrap.indent(note, " " * 6)
+        indent = " " * _COLUMN
+        head = f"  --{name}  ".ljust(_COLUMN)
+        if len(head) > _COLUMN:
+            head = f"{head.rstrip()}\n{indent}"
+        width = max(60, min(shutil.get_terminal_size((100, 24)).columns, 100))
+        lines = textwrap.fill(meaning, width, initial_indent=indent, subsequent_indent=indent)
+        note = self.__dict__["notes"].get(name) if full else ""
+        notes = "\n" + textwrap.indent(note, " " * 6) if note else ""
+        return f"\n{head}{lines.lstrip()}{notes}"

@@ -90,17 +90,10 @@ def word_numbers(pieces: Sequence[str]) -> list[int | None]:
     belongs to the word that it is in; white space alone, to the word that follows it.
     """
     spelled = [_spelled(piece) for piece in pieces]
-    # Part of a character, as where a line was cut within one, is not white space.
-    text = b"".join(spelled).decode("utf-8", "surrogateescape")
-    words = re.findall(r"\s*\S+", text, re.ASCII)
-    lengths = [len(word.encode("utf-8", "surrogateescape")) for word in words]
-    ends = list(itertools.accumulate(lengths))
-    numbers, position = [], 0
-    for piece in spelled:
-        number = bisect.bisect_right(ends, position)
-        numbers.append(number if number < len(ends) else None)
-        position += len(piece)
-    return numbers
+    ends = [word.end() for word in re.finditer(rb"\S+", b"".join(spelled))]
+    starts = [0, *itertools.accumulate(map(len, spelled))][: len(spelled)]
+    numbers = (bisect.bisect_right(ends, start) for start in starts)
+    return [number if number < len(ends) else None for number in numbers]
 
 
 def pharaoh(alignment: Sequence[tuple[int, int]]) -> str:

@@ -53,9 +53,8 @@ class Tokenizer:
     """A SentencePiece vocabulary: padding 0, end of sentence 1, unknown 2, no begin of sentence.
 
     Text is neither normalised nor stripped, and characters outside the vocabulary are spelled in
-    bytes, so `decode(encode(lines)) == lines` ("char" vocabularies have no bytes: there an unknown
-    character becomes id 2). The one exception is U+2581, SentencePiece's own sign for a space,
-    which comes back as a space.
+    bytes ("char" vocabularies have none: there they become id 2), so `decode(encode(lines)) ==
+    lines`. The one exception is U+2581, SentencePiece's sign for a space, which becomes a space.
 
     Args:
       model_bytes: a serialised SentencePiece model, as `.model` files hold it.
@@ -82,7 +81,6 @@ class Tokenizer:
                 f"unknown words, got {', '.join(map(str, found))} (-1: none). Train it with "
                 f"--pad_id=0 --eos_id=1 --unk_id=2 --bos_id=-1, or let t2t-datagen learn one."
             )
-
         self._word_ids: dict[str, bytes] = {}
 
     def __reduce__(self):
@@ -96,11 +94,10 @@ class Tokenizer:
 
         Args:
           lines: the text, both languages together.
-          vocab_size: number of pieces, the three special ids and (but for "char") the 256 bytes
-            among them. For "char" it is an upper bound.
+          vocab_size: number of pieces, the three special ids and (but for "char", where it is an
+            upper bound) the 256 bytes among them.
           kind: "bpe" (byte-pair encoding, section 5.1), "unigram" or "char".
-          symbols: words that are one piece each, with the space before, however rare they are; not
-            for "char", which has no such spaces.
+          symbols: words that are one piece each, with the space before; not for "char".
 
         Raises:
           UserError: no text, or a size that this text cannot give; says which sizes it can.
@@ -138,7 +135,7 @@ class Tokenizer:
                 character_coverage=1.0 if kind == "char" else _CHARACTER_COVERAGE,
                 # SentencePiece leaves out longer lines silently.
                 max_sentence_length=1 << 30,
-                user_defined_symbols=symbol_pieces(symbols),
+                user_defined_symbols=[f"{SPACE}{symbol}" for symbol in symbols],
                 num_threads=_TRAINING_THREADS,
                 minloglevel=2,
             )
@@ -183,7 +180,6 @@ class Tokenizer:
         return [np.array(ids, np.int32) for ids in encoded]
 
     def _encode_by_word(self, lines: Sequence[str]) -> Iterator[np.ndarray]:
-        """Encodes lines by their words, each of which is encoded once and kept."""
         known = self._word_ids
         if not known or len(known) >= MAX_WORDS:
             # The text " " alone has twice what a space adds in front of a word.
@@ -200,9 +196,6 @@ class Tokenizer:
     def decode(self, sequences: Iterable[Sequence[int]]) -> list[str]:
         """Returns the text of each sequence of ids, up to its first EOS; padding is ignored.
 
-        Args:
-          sequences: an int [rows, length] array, or arrays or lists of any lengths.
-
         Raises:
           UserError: an id that the vocabulary does not have.
         """
@@ -218,10 +211,9 @@ class Tokenizer:
         return {piece: i for i, piece in enumerate(self.pieces(range(self.vocab_size)))}
 
     def graph_tokenizer(self):
-        """Returns the `tensorflow_text.SentencepieceTokenizer` that gives the same ids in a graph.
+        """Returns a `tensorflow_text.SentencepieceTokenizer`, which gives the same ids in a graph.
 
-        `tokenize` appends EOS and gives int32. Unlike `decode`, its `detokenize` drops spaces at
-        the start of a line.
+        Unlike `decode`, its `detokenize` drops spaces at the start of a line.
         """
         import tensorflow as tf
         import tensorflow_text
@@ -258,17 +250,11 @@ def _packed(ids: list[int]) -> bytes:
     return array.array("i", ids).tobytes()
 
 
-def symbol_pieces(symbols: Iterable[str]) -> list[str]:
-    """Returns the pieces of words that are one piece each."""
-    return [f"{SPACE}{symbol}" for symbol in symbols]
-
-
 def _with_exact_scores(model_bytes: bytes) -> bytes:
-    """Rounds the scores of a unigram model to multiples of 2^-10.
+    """Rounds the scores of a unigram model to multiples of 2^-10, whose sums are exact.
 
-    "0" + "00" and "00" + "0" are equally likely. Which one wins depends on how a program rounds its
-    float32 sums, and the sentencepiece library and TensorFlow Text do that differently. Sums of
-    multiples of 2^-10 are not rounded at all, so both take the first.
+    "0" + "00" and "00" + "0" are equally likely. With rounded sums, SentencePiece and TensorFlow
+    Text would not choose the same one.
     """
     from sentencepiece import sentencepiece_model_pb2
 

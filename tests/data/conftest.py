@@ -10,26 +10,15 @@ SIZES = {"train": 230, "dev": 25, "test": 12}
 WORDS = {"en": ("the", "house", "stands", "near"), "de": ("das", "Haus", "steht", "bei")}
 
 
-def _sentence(language, split, number):
-    words = WORDS[language]
-    return " ".join([*words, split, str(number * number), words[number % 4]])
-
-
-@pytest.fixture(scope="session")
-def sentence():
-    """sentence(language, split, number): a line of the text in `tmp_dir`."""
-    return _sentence
-
-
 @pytest.fixture
 def tmp_dir(tmp_path):
     """Directory of train, dev and test files of 230, 25 and 12 pairs."""
     folder = tmp_path / "text"
     folder.mkdir()
     for split, size in SIZES.items():
-        for language in WORDS:
-            lines = (_sentence(language, split, number) for number in range(size))
-            (folder / f"{split}.{language}").write_text("".join(f"{line}\n" for line in lines))
+        for language, words in WORDS.items():
+            lines = (f"{' '.join(words)} {split} {n * n} {words[n % 4]}\n" for n in range(size))
+            (folder / f"{split}.{language}").write_text("".join(lines))
     return folder
 
 

@@ -85,7 +85,6 @@ def test_steps_hold_pairs_of_similar_length_in_random_order(lengths, sampler):
     assert np.median([np.ptp(longest[batch]) for batch in sampler.epoch(0)]) <= 1
     means = np.array([longest[batch].mean() for batch in sampler.epoch(0)])
     assert abs(np.corrcoef(means, np.arange(len(means)))[0, 1]) < 0.4
-    assert abs(np.corrcoef(means[1:], means[:-1])[0, 1]) < 0.4
     # Pairs that share a step in one epoch seldom do in the next.
     first, second = ({frozenset(batch.tolist()) for batch in sampler.epoch(n)} for n in (0, 1))
     assert not first & second
@@ -130,10 +129,7 @@ def test_a_pair_longer_than_a_microbatch_is_a_part_of_its_own(fixed_shapes):
     # 97 tokens fit in 100, the fixed length that holds them does not.
     lengths = np.array([[3, 3], [97, 2], [130, 130], [4, 4]], np.int32)
     split = split_batch(lengths, np.arange(4), 100, 1, fixed_shapes)
-    parts = [part.tolist() for (part,) in split if len(part)]
-    assert [1] in parts
-    assert [2] in parts
-    assert sorted(itertools.chain(*parts)) == [0, 1, 2, 3]
+    assert sorted(part.tolist() for (part,) in split if len(part)) == [[0, 3], [1], [2]]
 
 
 @pytest.mark.parametrize("fixed_tokens", [0, 64])
@@ -160,16 +156,18 @@ def test_arrays_are_padded():
         assert side.sum() == expected.sum()
 
 
-@pytest.mark.parametrize("replicas", [1, 8])
-@pytest.mark.parametrize("tokens", [100, 4096])
-def test_fixed_shapes_are_few(lengths, sampler, replicas, tokens):
-    step = types.SimpleNamespace(
-        num_replicas=replicas, local_replicas=range(replicas), fixed_shapes=True
+def step_of(replicas, local_replicas, fixed_shapes):
+    return types.SimpleNamespace(
+        num_replicas=replicas, local_replicas=local_replicas, fixed_shapes=fixed_shapes
     )
+
+
+@pytest.mark.parametrize(("replicas", "tokens"), [(1, 100), (8, 4096)])
+def test_fixed_shapes_are_few(lengths, sampler, replicas, tokens):
     store, shapes = store_of(lengths), set()
     for batch in sampler.epoch(0)[::3]:
-        microbatches = list(replica_batches(store, batch, tokens, step))
-        held = list(itertools.chain(*microbatches))
+        step = step_of(replicas, range(replicas), fixed_shapes=True)
+        held = list(itertools.chain(*replica_batches(store, batch, tokens, step)))
         assert sum(each.target_tokens for each in held) == lengths[batch, 1].sum()
         for arrays in held:
             assert arrays.source.shape == arrays.target.shape
@@ -181,9 +179,9 @@ def test_fixed_shapes_are_few(lengths, sampler, replicas, tokens):
 
 
 def test_a_worker_pads_only_its_replicas_examples(lengths, sampler):
-    step = types.SimpleNamespace(num_replicas=2, local_replicas=range(1, 2), fixed_shapes=False)
     batch = sampler.at(0)
     (parts,) = split_batch(lengths, batch, 5000, 2)
+    step = step_of(2, range(1, 2), fixed_shapes=False)
     ((remote, local),) = replica_batches(store_of(lengths), batch, 5000, step)
     assert remote == RemoteBatch(lengths[parts[0], 1].sum())
     assert local.target.shape == (len(parts[1]), lengths[parts[1], 1].max())

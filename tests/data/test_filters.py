@@ -1,5 +1,4 @@
 import sys
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -40,12 +39,11 @@ def tmp_dir(tmp_path):
     return tmp_path
 
 
-def generated_with(names, tmp_dir, tmp_path, pairs_of, **options):
+def generated_with(names, tmp_dir, pairs_of, **options):
     config = f"source_language=en,target_language=de,vocab_size=320,filters={names}"
     problem = registry.problem("parallel_text", config)
-    generate(problem, tmp_path / "data", tmp_dir, **options)
-    generated = open_generated(problem, tmp_path / "data")
-    return pairs_of(generated, "train"), generated.manifest
+    manifest = generate(problem, tmp_dir / "data", tmp_dir, **options)
+    return pairs_of(open_generated(problem, tmp_dir / "data"), "train"), manifest
 
 
 LEFT_OUT = {
@@ -60,19 +58,16 @@ LEFT_OUT = {
     ("name", "options"),
     [*((name, {}) for name in LEFT_OUT), ("duplicates", {"chunk_pairs": 3, "num_workers": 2})],
 )
-def test_each_filter(tmp_dir, tmp_path, pairs_of, name, options):
+def test_each_filter(tmp_dir, pairs_of, name, options):
     reason, indices = LEFT_OUT[name]
-    kept, manifest = generated_with(name, tmp_dir, tmp_path, pairs_of, **options)
+    kept, manifest = generated_with(name, tmp_dir, pairs_of, **options)
     splits = manifest["splits"]
-    gone = {*indices, 10}
-    assert kept == [pair for number, pair in enumerate(PAIRS) if number not in gone]
+    assert kept == [pair for n, pair in enumerate(PAIRS) if n not in (*indices, 10)]
     side = "de" if name == "length_ratio" else "en"
+    first = [f"{tmp_dir.name}/train.{side}:{n + 1}" for n in indices]
     assert splits["train"]["left_out"] == {
         "with an empty side": {"count": 1, "first": [f"{tmp_dir.name}/train.en:11"]},
-        reason: {
-            "count": len(indices),
-            "first": [f"{tmp_dir.name}/train.{side}:{n + 1}" for n in indices],
-        },
+        reason: {"count": len(indices), "first": first},
     }
     # Dev sets are not filtered.
     assert splits["dev"]["examples"] == len(PAIRS) - 1
@@ -80,9 +75,9 @@ def test_each_filter(tmp_dir, tmp_path, pairs_of, name, options):
     assert ("py3langid" in manifest["versions"]) == (name == "language")
 
 
-def test_all_of_them_count_a_pair_once(tmp_dir, tmp_path, pairs_of):
+def test_all_of_them_count_a_pair_once(tmp_dir, pairs_of):
     names = "language+length_ratio+identical+duplicates"
-    kept, manifest = generated_with(names, tmp_dir, tmp_path, pairs_of)
+    kept, manifest = generated_with(names, tmp_dir, pairs_of)
     assert kept == [PAIRS[number] for number in (0, 1, 7, 11)]
     left_out = manifest["splits"]["train"]["left_out"]
     assert sorted(entry["count"] for entry in left_out.values()) == [1, 1, 2, 2, 2]
@@ -92,15 +87,13 @@ def test_all_of_them_count_a_pair_once(tmp_dir, tmp_path, pairs_of):
 
 def test_languages_of_real_text(shared_data):
     folder = shared_data / "wmt"
-    text = {
-        code: (folder / f"newstest2013.en-{code if code != 'en' else 'de'}.{code}")
-        .read_text()
-        .splitlines()[:150]
-        for code in ("en", "de", "fr")
-    }
-    for code in ("en", "de"):
-        assert sum(in_other_language(text[code], code)) <= 1
-    assert sum(in_other_language(text["fr"], "de_AT")) >= 0.9 * len(text["fr"])
+    english, german, french = (
+        (folder / f"newstest2013.{name}").read_text().splitlines()[:150]
+        for name in ("en-de.en", "en-de.de", "en-fr.fr")
+    )
+    assert sum(in_other_language(english, "en")) <= 1
+    assert sum(in_other_language(german, "de")) <= 1
+    assert sum(in_other_language(french, "de_AT")) >= 0.9 * len(french)
 
 
 def test_duplicates_are_those_of_a_set():
@@ -119,14 +112,16 @@ def test_duplicates_are_those_of_a_set():
     assert len({first, second, fourth}) == 3
 
 
-def test_duplicates_take_little_memory():
-    hashes = np.random.default_rng(1).integers(0, 1 << 63, 400_000, dtype=np.uint64) * np.uint64(2)
-    tracemalloc.start()
-    duplicate_mask(hashes)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    # Besides the hashes; sorting them all at once would take 40 bytes each.
-    assert peak < 6 * len(hashes)
+@pytest.mark.parametrize(
+    ("filters", "message"),
+    [
+        ("duplicate", "'duplicate'. Did you mean 'duplicates'"),
+        ("identical+language", "'xx'. .* de, .*en"),
+    ],
+)
+def test_filters_that_there_are_not(filters, message):
+    with pytest.raises(UserError, match=message):
+        check_filters(filters, ("en", "xx"))
 
 
 def test_without_the_package_that_judges(monkeypatch):

@@ -30,8 +30,7 @@ def test_what_is_written_is_what_was_read(
         assert pairs_of(generated, split) == expected
         if split != "train":
             assert list(zip(*generated.text(split), strict=True)) == expected
-            texts = [path.read_bytes().decode() for path in generated.text_paths(split)]
-            assert texts == written
+            assert [path.read_bytes().decode() for path in generated.text_paths(split)] == written
         summary = manifest["splits"][split]
         lengths = generated.store(split).lengths
         assert summary["examples"] == size
@@ -40,7 +39,6 @@ def test_what_is_written_is_what_was_read(
     assert len(manifest["splits"]["train"]["shards"]) == 5
     assert manifest["vocabulary"]["size"] == generated.tokenizer.vocab_size == 330
     assert manifest["vocabulary"]["sha256"] == generated.tokenizer.checksum
-    assert manifest["config"]["vocab_size"] == 330
     assert {*manifest["files"], "manifest.json"} == set(contents(generated.directory))
     assert "train: 230 pairs in 5 shards" in capsys.readouterr().out
 
@@ -60,19 +58,16 @@ def test_reverse_swaps_the_sides(problem, tmp_dir, tmp_path, pairs_of):
 def test_the_number_of_workers_changes_nothing(problem, tmp_dir, tmp_path, change, contents):
     change("train.en", dict.fromkeys(range(7, 230, 20), b"\xff"))
     for workers in (1, 2):
-        generate(problem, tmp_path / str(workers), tmp_dir, workers, chunk_pairs=30)
+        manifest = generate(problem, tmp_path / str(workers), tmp_dir, workers, chunk_pairs=30)
     one, two = (contents(tmp_path / str(n) / "parallel_text") for n in (1, 2))
     assert one == two
-    assert json.loads(one["manifest.json"])["splits"]["train"]["left_out"] == {
-        "with invalid UTF-8": {
-            "count": 12,
-            "first": [f"text/train.en:{number}" for number in (8, 28, 48, 68, 88)],
-        }
-    }
+    first = [f"text/train.en:{number}" for number in (8, 28, 48, 68, 88)]
+    left_out = {"with invalid UTF-8": {"count": 12, "first": first}}
+    assert manifest["splits"]["train"]["left_out"] == left_out
 
 
 def test_what_cannot_be_used_is_left_out_and_counted(
-    problem, tmp_dir, tmp_path, change, sentence, pairs_of, capsys
+    problem, tmp_dir, tmp_path, change, pairs_of, capsys
 ):
     long = b"x y " * 300
     change("train.en", {3: b"na\xefve", 4: b"", 60: b"\xc3", 70: long, 80: b"a\0b"})
@@ -91,7 +86,6 @@ def test_what_cannot_be_used_is_left_out_and_counted(
         reason: {"count": len(first), "first": [f"text/{each}" for each in first]}
         for reason, first in expected.items()
     }
-    assert train["examples"] == 230 - 10
     # Long sentences stay in dev: without them it would be another dev set.
     assert dev["examples"] == 25 - 2
     assert dev["left_out"] == {
@@ -102,10 +96,9 @@ def test_what_cannot_be_used_is_left_out_and_counted(
     sources, references = generated.text("dev")
     assert sources[0] == references[1] == long.decode()
     assert pairs_of(generated, "dev") == list(zip(sources, references, strict=True))
-    kept = [n for n in range(230) if n not in (3, 4, 5, 6, 60, 70, 71, 72, 80, 229)]
-    assert [source for source, _ in pairs_of(generated, "train")] == [
-        sentence("en", "train", number) for number in kept
-    ]
+    lines = (tmp_dir / "train.en").read_bytes().split(b"\n")[:-1]
+    kept = [line for n, line in enumerate(lines) if n not in (3, 4, 5, 6, 60, 70, 71, 72, 80, 229)]
+    assert [source.encode() for source, _ in pairs_of(generated, "train")] == kept
     first = "text/train.en:5, text/train.de:6, text/train.de:230"
     assert f"left out: 3 with an empty side ({first})" in capsys.readouterr().out
 
@@ -120,19 +113,19 @@ def test_a_split_without_a_usable_pair(problem, tmp_dir, tmp_path, content, reas
         open_generated(problem, tmp_path)
 
 
-def test_vocabulary_of_some_lines_only(problem, tmp_dir, tmp_path, change, sentence):
+def test_vocabulary_of_some_lines_only(problem, tmp_dir, tmp_path, change):
     few = dataclasses.replace(problem, vocab_lines=100)
     # 230 lines, at most 100: every third one, and of these not what cannot be used.
+    learned = [
+        line
+        for code, unused in (("en", (3, 9)), ("de", ()))
+        for number, line in enumerate((tmp_dir / f"train.{code}").read_text().splitlines())
+        if number % 3 == 0 and number not in unused
+    ]
     change("train.en", {3: b"\0", 9: b"\xff"})
     generate(few, tmp_path, tmp_dir, chunk_pairs=50)
-    learned = [
-        sentence(language, "train", number)
-        for number in range(0, 230, 3)
-        for language in ("en", "de")
-        if language == "de" or number not in (3, 9)
-    ]
     expected = Tokenizer.train(learned, 330, "bpe")
-    assert open_generated(few, tmp_path).tokenizer.checksum == expected.checksum
+    assert open_generated(few, tmp_path).tokenizer.vocabulary() == expected.vocabulary()
 
 
 def test_a_vocabulary_is_reused(problem, tmp_dir, tmp_path):
@@ -156,10 +149,9 @@ def test_a_vocabulary_is_reused(problem, tmp_dir, tmp_path):
 def test_exactly_the_longest_pair_is_kept(problem, tmp_dir, tmp_path):
     generate(problem, tmp_path, tmp_dir)
     longest = int(open_generated(problem, tmp_path).store("train").lengths.max())
-    for limit, complete in ((longest, True), (longest - 1, False)):
-        limited = dataclasses.replace(problem, max_pair_length=limit)
-        manifest = generate(limited, tmp_path, tmp_dir)
-        assert (manifest["splits"]["train"]["left_out"] == {}) == complete
+    for limit in (longest, longest - 1):
+        manifest = generate(dataclasses.replace(problem, max_pair_length=limit), tmp_path, tmp_dir)
+        assert (manifest["splits"]["train"]["left_out"] == {}) == (limit == longest)
 
 
 def test_other_settings_are_named(problem, tmp_dir, tmp_path):
@@ -179,21 +171,18 @@ def test_other_settings_are_named(problem, tmp_dir, tmp_path):
         ({}, {"num_workers": 0}, "--num_workers must be >= 1, got 0"),
         ({"dev": "long"}, {}, r"long\.en has 25 lines and .*long\.de has 26"),
         ({"vocab_file": "none.model"}, {}, r"none\.model cannot be read: No such file"),
-        ({"filters": "duplicate"}, {}, "'duplicate'. Did you mean 'duplicates'"),
-        ({"filters": "language", "target_language": "xx"}, {}, "'xx'. .* de, .*en"),
+        ({"filters": "duplicate"}, {}, "Did you mean 'duplicates'"),
     ],
 )
 def test_what_cannot_be_made_leaves_the_old_data(
     problem, tmp_dir, tmp_path, change, options, message
 ):
-    (tmp_dir / "train.xx").write_bytes((tmp_dir / "train.de").read_bytes())
     (tmp_dir / "long.en").write_bytes((tmp_dir / "dev.en").read_bytes())
     (tmp_dir / "long.de").write_bytes((tmp_dir / "dev.de").read_bytes() + b"one too many")
     generate(problem, tmp_path, tmp_dir)
+    problem_of_change = dataclasses.replace(problem, **change)
     with pytest.raises(UserError, match=message):
-        generate(
-            dataclasses.replace(problem, **change), tmp_path, **{"tmp_dir": tmp_dir, **options}
-        )
+        generate(problem_of_change, tmp_path, **{"tmp_dir": tmp_dir, **options})
     open_generated(problem, tmp_path)
 
 
@@ -246,6 +235,6 @@ def test_a_problem_that_makes_its_text(tmp_path, pairs_of):
 
 def test_every_line_of_random_text_is_counted(root, load_module, tmp_path):
     fuzz_text = load_module(root / "benchmarks" / "fuzz_text.py")
-    results = fuzz_text.check(3000, 1, tmp_path)
-    assert min(results["kept"], results["with invalid UTF-8"], results["with a NUL byte"]) > 10
-    assert results["read by the decoder"] + results["refused by the decoder"] == 3000
+    results = fuzz_text.check(1000, 1, tmp_path)
+    assert min(results["kept"], results["with invalid UTF-8"], results["with a NUL byte"]) > 5
+    assert results["read by the decoder"] + results["refused by the decoder"] == 1000

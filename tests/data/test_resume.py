@@ -13,20 +13,15 @@ from t2t_keras.data.generate import generate
 from t2t_keras.errors import UserError
 from t2t_keras.text.tokenizer import Tokenizer
 
-LIMIT = 200_000
-LONG = b"x y " * 60_000
-
 
 @pytest.fixture
 def interrupt(problem, tmp_dir, tmp_path, change, limit_file_size):
     """interrupt(shard): stops in the midst of a training shard of 50 pairs, for want of room."""
 
     def interrupt(shard):
-        change("train.en", {50 * shard + 7: LONG})
-        limit_file_size(LIMIT)
-        with pytest.raises(
-            UserError, match=rf"train-0000{shard}\.tokens\.npy cannot be written: File too large"
-        ):
+        change("train.en", {50 * shard + 7: b"x y " * 60_000})
+        limit_file_size(200_000)
+        with pytest.raises(UserError, match=rf"{shard}\.tokens\.npy cannot be written: File"):
             generate(problem, tmp_path, tmp_dir, chunk_pairs=50)
         limit_file_size(None)
         with pytest.raises(UserError, match="incomplete"):
@@ -50,18 +45,27 @@ def shards_kept(before, after):
     return sorted({name[:11] for name, identity in before.items() if after.get(name) == identity})
 
 
-@pytest.mark.parametrize("shard", [0, 3])
+@pytest.mark.parametrize(
+    ("shard", "damage", "kept"),
+    [
+        (0, None, []),
+        (3, None, [0, 1, 2]),
+        (3, "train-00001.tokens.npy", [0, 2]),
+        (3, "train-00001.json", [0, 2]),
+    ],
+)
 def test_finished_shards_are_kept(
-    problem, tmp_dir, tmp_path, interrupt, shard, contents, monkeypatch
+    problem, tmp_dir, tmp_path, interrupt, shard, damage, kept, contents, monkeypatch
 ):
     interrupt(shard)
     directory = tmp_path / "parallel_text"
+    if damage:
+        (directory / damage).write_bytes((directory / damage).read_bytes()[:-1] + b"\xff")
     before = identities(directory)
     with monkeypatch.context() as patch:
         patch.setattr(Tokenizer, "train", None)  # It is not learned again.
         generate(problem, tmp_path, tmp_dir, chunk_pairs=50)
-    kept = shards_kept(before, identities(directory))
-    assert kept == [f"train-{number:05d}" for number in range(shard)]
+    assert shards_kept(before, identities(directory)) == [f"train-0000{number}" for number in kept]
     generate(problem, tmp_path / "whole", tmp_dir, chunk_pairs=50)
     assert contents(directory) == contents(tmp_path / "whole" / "parallel_text")
     # A complete set is made anew.
@@ -70,35 +74,25 @@ def test_finished_shards_are_kept(
     assert shards_kept(before, identities(directory)) == []
 
 
-@pytest.mark.parametrize("damage", ["train-00001.tokens.npy", "train-00001.json"])
-def test_a_damaged_shard_is_made_again(problem, tmp_dir, tmp_path, interrupt, damage, contents):
-    interrupt(3)
-    directory = tmp_path / "parallel_text"
-    path = directory / damage
-    path.write_bytes(path.read_bytes()[:-1] + b"\xff")
-    before = identities(directory)
-    generate(problem, tmp_path, tmp_dir, chunk_pairs=50)
-    assert shards_kept(before, identities(directory)) == ["train-00000", "train-00002"]
-    generate(problem, tmp_path / "whole", tmp_dir, chunk_pairs=50)
-    assert contents(directory) == contents(tmp_path / "whole" / "parallel_text")
-
-
-@pytest.mark.parametrize("different", ["text", "settings", "chunk_pairs", "vocabulary"])
+@pytest.mark.parametrize(
+    ("file_time", "chunk_pairs", "settings"),
+    [
+        (2, 50, {}),
+        (1, 49, {}),
+        (1, 50, {"vocab_lines": 1_000_000}),
+        (1, 50, {"vocab_file": "other.model"}),
+    ],
+)
 def test_shards_made_from_something_else_are_not_kept(
-    problem, tmp_dir, tmp_path, interrupt, different
+    problem, tmp_dir, tmp_path, interrupt, file_time, chunk_pairs, settings, monkeypatch
 ):
+    monkeypatch.chdir(tmp_path)
+    other = Tokenizer.train(["other words", "das Haus"] * 9, 275)
+    (tmp_path / "other.model").write_bytes(other.model_bytes)
+    os.utime(tmp_dir / "train.de", (1, 1))
     interrupt(3)
-    chunk_pairs = 50
-    if different == "text":
-        os.utime(tmp_dir / "train.en", (1, 1))
-    elif different == "settings":
-        problem = dataclasses.replace(problem, vocab_lines=1_000_000)
-    elif different == "chunk_pairs":
-        chunk_pairs = 49
-    else:
-        other = tmp_path / "other.model"
-        other.write_bytes(Tokenizer.train(["other words", "das Haus"] * 9, 275).model_bytes)
-        problem = dataclasses.replace(problem, vocab_file=str(other))
+    os.utime(tmp_dir / "train.de", (file_time, file_time))
+    problem = dataclasses.replace(problem, **settings)
     before = identities(tmp_path / "parallel_text")
     generate(problem, tmp_path, tmp_dir, chunk_pairs=chunk_pairs)
     assert shards_kept(before, identities(tmp_path / "parallel_text")) == []
@@ -107,15 +101,10 @@ def test_shards_made_from_something_else_are_not_kept(
 def test_nothing_but_own_files_is_removed(problem, tmp_dir, tmp_path, contents):
     directory = tmp_path / "parallel_text"
     directory.mkdir()
-    mine = {"notes.txt", "train.source.old.txt", "my.source.txt", "train-1.tokens"}
-    stale = {
-        "train-00099.tokens.npy",
-        "train-00099.json",
-        "vocab.model.0123abcd.partial",
-        "test.target.txt",
-        "manifest.json",
-    }
-    for name in mine | stale:
+    mine = ["notes.txt", "train.source.old.txt", "my.source.txt", "train-1.tokens"]
+    stale = ["train-00099.tokens.npy", "train-00099.json", "vocab.model.0123abcd.partial"]
+    stale += ["test.target.txt", "manifest.json"]
+    for name in mine + stale:
         (directory / name).write_text("old")
     generate(problem, tmp_path, tmp_dir)
     present = contents(directory)

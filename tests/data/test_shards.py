@@ -1,3 +1,6 @@
+import os
+import shutil
+
 import numpy as np
 import pytest
 
@@ -7,28 +10,16 @@ from t2t_keras.data.shards import write_shard
 from t2t_keras.errors import UserError
 from t2t_keras.io.state import write_json
 
-VOCAB_SIZE = 500
 
-
-def random_examples(seed, count):
-    """Lists of ids (never 0, ending in 1) of random lengths, some of them as short as can be."""
-    generator = np.random.default_rng(seed)
-    return [
-        [*generator.integers(2, VOCAB_SIZE, generator.integers(0, 12)).tolist(), 1]
-        for _ in range(count)
-    ]
-
-
-def write_set(directory, shards, vocab_size=VOCAB_SIZE):
+def write_set(directory, shards, vocab_size=500):
     """Writes a complete set with one split of the given (sources, targets) shards."""
     files = {}
     for number, (sources, targets) in enumerate(shards):
         sides = [[np.array(ids, np.int32) for ids in side] for side in (sources, targets)]
         files |= write_shard(directory, f"train-{number:05d}", *sides, vocab_size)
     stems = [f"train-{number:05d}" for number in range(len(shards))]
-    write_json(
-        directory / "manifest.json", {"files": files, "splits": {"train": {"shards": stems}}}
-    )
+    manifest = {"files": files, "splits": {"train": {"shards": stems}}}
+    write_json(directory / "manifest.json", manifest)
 
 
 def open_store(directory, split="train"):
@@ -41,7 +32,10 @@ SIZES = [0, 7, 0, 0, 20, 1, 0]
 
 @pytest.fixture
 def examples():
-    return random_examples(1, sum(SIZES)), random_examples(2, sum(SIZES))
+    """Sources and targets of random lengths, the shortest without a token but EOS."""
+    generator = np.random.default_rng(1)
+    lengths = generator.integers(0, 12, (2, sum(SIZES)))
+    return [[[*generator.integers(2, 500, n).tolist(), 1] for n in side] for side in lengths]
 
 
 @pytest.fixture
@@ -62,12 +56,9 @@ def test_padded_rows_in_any_order(store, examples, side):
         padded = store.padded(indices, side)
         longest = max((len(expected[index]) for index in indices), default=0)
         assert (padded.dtype, padded.shape) == (np.int32, (rows, longest))
-        assert store.lengths[indices, int(side == "target")].tolist() == [
-            len(expected[index]) for index in indices
-        ]
-        assert padded.tolist() == [
-            expected[index] + [0] * (longest - len(expected[index])) for index in indices
-        ]
+        chosen = [expected[index] for index in indices]
+        assert store.lengths[indices, int(side == "target")].tolist() == list(map(len, chosen))
+        assert padded.tolist() == [ids + [0] * (longest - len(ids)) for ids in chosen]
 
 
 @pytest.mark.parametrize(
@@ -93,29 +84,18 @@ def test_tokens_are_mapped_not_read(tmp_path, store):
 
 
 @pytest.mark.parametrize(
-    ("split", "change", "message"),
+    ("name", "damage", "message"),
     [
-        ("test", None, "split of train, got 'test'"),
-        ("train", lambda path: path.write_text("{"), r"manifest\.json"),
-        ("train", lambda path: path.unlink(), "incomplete"),
-        (
-            "train",
-            lambda path: [other.unlink() for other in path.parent.iterdir()],
-            "no generated data in .*t2t-datagen --problem=",
-        ),
+        ("manifest.json", lambda path: path.write_text("{"), r"manifest\.json"),
+        ("manifest.json", lambda path: path.unlink(), "incomplete"),
+        ("", shutil.rmtree, "no generated data in .*t2t-datagen --problem="),
+        ("train-00004.tokens.npy", lambda path: path.unlink(), "tokens.npy: expected .*no such"),
+        ("train-00004.tokens.npy", lambda path: os.truncate(path, 10), "npy: expected .*got"),
     ],
 )
-def test_what_cannot_be_opened(tmp_path, store, split, change, message):
-    if change:
-        change(tmp_path / "manifest.json")
+def test_what_cannot_be_opened(tmp_path, store, name, damage, message):
+    with pytest.raises(UserError, match="split of train, got 'test'"):
+        open_store(tmp_path, "test")
+    damage(tmp_path / name)
     with pytest.raises(UserError, match=message):
-        open_store(tmp_path, split)
-
-
-@pytest.mark.parametrize(
-    "damage", [lambda path: path.unlink(), lambda path: path.write_bytes(path.read_bytes()[:-2])]
-)
-def test_a_shard_of_another_size(tmp_path, store, damage):
-    damage(tmp_path / "train-00004.tokens.npy")
-    with pytest.raises(UserError, match=r"train-00004\.tokens\.npy: expected"):
         open_store(tmp_path)
