@@ -98,7 +98,7 @@ def _our_step(ids):
         raise app.UsageError("Several GPUs are seen; set CUDA_VISIBLE_DEVICES to one.")
     parts = [[Batch(part, part)] for part in ids]
     numbers = itertools.count()
-    return hardware_name(step.gpus()), lambda: step.update(next(numbers), parts)["loss"]
+    return hardware_name(step.gpus), lambda: step.update(next(numbers), parts)["loss"]
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from t2t_keras.evaluation.run_result import run_result, score_fields
 from t2t_keras.io.outputs import check_outputs
 from t2t_keras.io.state import locked_directory, read_json
 from t2t_keras.training.backends import base as backend
+from t2t_keras.training.backends.curves import make_curves
 from t2t_keras.training.checkpoints.watch import (
     NO_WAIT,
     CheckpointWatcher,
@@ -280,7 +281,7 @@ def _score_new(
     try:
         for step, path in watch(before):
             result, points, report = score(step, path)
-            curves = curves or backend.make_curves(directory.parent)
+            curves = curves or make_curves(directory.parent)
             # In this order: a step whose result is missing is scored again.
             curves.write(directory.name, step, dict(points))
             for file in files:

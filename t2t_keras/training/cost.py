@@ -1,13 +1,13 @@
-"""What a run has cost when it wrote a checkpoint: target tokens, seconds, hardware.
+"""What a run has cost when it wrote a checkpoint, added up over all its processes.
 
-They stand in `training_cost.json`, an entry for each checkpoint that is kept, and add up over all
-processes of a run: one that continues from a checkpoint goes on from that checkpoint's entry.
+`training_cost.json` has an entry for each checkpoint that is kept.
 """
 
 import collections
 import contextlib
 import dataclasses
 import platform
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -33,8 +33,8 @@ class TrainingCost:
 
     Attributes:
       target_tokens: real target tokens learned from, EOS counted, padding not.
-      seconds: wall-clock of the steps, from the first one's compilation on; the time of evaluations
-        and of writing checkpoints is not counted.
+      seconds: wall-clock of the steps, from the first one's compilation on, without evaluations
+        and the writing of checkpoints.
       hardware: what it ran on, as `hardware_name` calls it.
     """
 
@@ -56,25 +56,22 @@ class CostMeter:
         self._directory, self._hardware, self._tokens = Path(output_dir), hardware, 0
         self._before = read_costs(output_dir).get(step) if step else TrainingCost()
         if self._before is None:
-            print(
-                f"{self._directory / _FILE} has no entry for step {step:,}: no cost is written.",
-                flush=True,
-            )
+            path = self._directory / _FILE
+            print(f"{path} has no entry for step {step:,}: no cost is written.", flush=True)
 
     def add_tokens(self, target_tokens: float) -> None:
         """Counts the target tokens of a step."""
         self._tokens += int(target_tokens)
 
-    def write(self, step: int, seconds: float, directory: str | Path = "") -> None:
-        """Writes the entry of a checkpoint, where the run's cost is known.
+    def write(self, step: int, seconds: float, folder: str = "") -> None:
+        """Writes the entry of a checkpoint, where the run's cost is known, before the checkpoint.
 
-        Before the checkpoint rather than after it: what is killed between the two leaves an entry
-        too many, which nobody reads, and not one too few.
+        A process that is killed between the two leaves an entry too many, which nobody reads.
 
         Args:
           step: the checkpoint's.
           seconds: of training in this process.
-          directory: where the checkpoint goes; default: the run's directory.
+          folder: where the checkpoint goes within the run's directory.
         """
         if before := self._before:
             parts = [*filter(None, before.hardware.split(_THEN)), self._hardware]
@@ -83,20 +80,18 @@ class CostMeter:
                 seconds=round(before.seconds + seconds, 3),
                 hardware=_THEN.join(dict.fromkeys(parts)),
             )
-            _write(directory or self._directory, step, cost)
+            _write(self._directory / folder, step, cost)
 
 
 def read_costs(directory: str | Path) -> dict[int, TrainingCost]:
     """Returns the entries of a run by step; {} where there are none, or none that can be read."""
     path = Path(directory) / _FILE
-    if not path.exists():
-        return {}
     try:
-        content = read_json(path, "It is not used.")
+        content = read_json(path, "It is not used.") if path.exists() else {}
         return {int(step): TrainingCost(**entry) for step, entry in content.items()}
     except (UserError, ValueError, TypeError) as error:
         print(f"{path} is not used: {error}", flush=True)
-    return {}
+        return {}
 
 
 def copy_cost(checkpoint: str | Path, output_dir: str | Path) -> None:
@@ -114,20 +109,17 @@ def hardware_name(gpus: Sequence[str] = (), workers: int = 1) -> str:
       gpus: the name of each GPU of a worker; none = the CPU.
       workers: number of workers that have as much each.
     """
-    if gpus:
-        counts = collections.Counter(gpus)
-        name = " + ".join(f"{count} x {name}" for name, count in counts.items())
-    else:
-        name = f"{usable_cores()} cores of {_cpu_name()}"
+    counts = collections.Counter(gpus)
+    name = " + ".join(f"{count} x {name}" for name, count in counts.items())
+    name = name or f"{usable_cores()} cores of {_cpu_name()}"
     return name if workers == 1 else f"{workers} workers of {name}"
 
 
 def _cpu_name() -> str:
     with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            name, _, value = line.partition(":")
-            if name.strip() == "model name":
-                return value.strip()
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+        if found := re.search(r"^model name\s*:\s*(.+)", text, re.MULTILINE):
+            return found[1].strip()
     return platform.processor() or platform.machine()
 
 
@@ -135,11 +127,11 @@ def _write(directory: str | Path, step: int, cost: TrainingCost) -> None:
     """Adds an entry, and removes those of checkpoints that are no longer there."""
     path = Path(directory) / _FILE
     make_parent(path)
-    kept = {
-        step_of(checkpoint)
-        for suffix in (TENSORFLOW_SUFFIX, NPZ_SUFFIX)
-        for checkpoint in checkpoint_paths(directory, suffix)
-    }
+    files = [
+        *checkpoint_paths(directory, TENSORFLOW_SUFFIX),
+        *checkpoint_paths(directory, NPZ_SUFFIX),
+    ]
+    kept = set(map(step_of, files))
     costs = {each: found for each, found in read_costs(directory).items() if each in kept}
     costs[step] = cost
     write_json(path, {str(each): dataclasses.asdict(costs[each]) for each in sorted(costs)})

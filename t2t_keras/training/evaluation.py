@@ -2,6 +2,7 @@
 
 import collections
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,8 @@ from t2t_keras.training.backends import base as backend
 from t2t_keras.training.progress import averages
 from t2t_keras.training.run_config import RunConfig
 
-_HISTORY = "evaluations.json"
 BEST = "best"
+_HISTORY = "evaluations.json"
 # Tokens that are measured at once where the run does not say how many fit.
 _USUAL_TOKENS = 4096
 
@@ -50,36 +51,32 @@ class Evaluator:
         self._output_dir, self._writes = Path(output_dir), writes
         self._loss = SplitLoss(step, config, generated, "dev", eval_steps)
         self.left_out = self._loss.left_out
-        self._report: list[str] = []
         # Read once: of several workers one writes, and the others may see it late.
         path = self._output_dir / _HISTORY
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         self._history: list[dict[str, Any]] = [json.loads(line) for line in lines]
 
-    def evaluate(self, step: int) -> dict[str, float]:
+    def evaluate(self, step: int) -> tuple[dict[str, float], str]:
         """Measures the model after a step, and records it.
 
         Returns:
-          What `SplitLoss.measure` does, and where the model is scored "bleu", or the problem's
-          other score.
+          What `SplitLoss.measure` does, with the main value where the model is scored, as "bleu";
+          and lines to print.
         """
+        started = time.monotonic()
         scalars = self._loss.measure()
-        if self._score:
-            score = self._score()
-            scalars |= dict([score.main])
-            self._report = str(score).splitlines()
-        entry = {"step": step, **scalars} | ({"score": self._report} if self._report else {})
+        score = self._score() if self._score else None
+        scalars |= dict([score.main]) if score else {}
+        lines = str(score).splitlines() if score else []
+        values = ", ".join(f"{name} {value:.4g}" for name, value in scalars.items())
+        seconds = time.monotonic() - started
+        heading = f"Dev set at step {step:,}: {values} ({seconds:.0f} s)"
+        entry = {"step": step, **scalars} | ({"score": lines} if score else {})
         # A run that continues from an earlier checkpoint evaluates the later steps again.
         self._history = [*(each for each in self._history if each["step"] < step), entry]
         if self._writes:
             self._write(step)
-        return scalars
-
-    def format_report(self, step: int, scalars: dict[str, float], seconds: float) -> str:
-        """Returns lines to print of what `evaluate` has measured, and in how many seconds."""
-        values = ", ".join(f"{name} {value:.4g}" for name, value in scalars.items())
-        heading = f"Dev set at step {step:,}: {values} ({seconds:.0f} s)"
-        return "\n".join([heading, *self._report])
+        return scalars, "\n".join([heading, *lines])
 
     def best_step(self) -> int:
         """Returns the step of the lowest dev loss so far, or -1."""
@@ -126,9 +123,8 @@ class SplitLoss:
         self._fewest = min(hparams.max_length, self._most)
         # Nothing is learned from these batches: their order does not matter, and they can be as
         # large as fits.
-        sampler = TokenBatchSampler(
-            self._store.lengths, self._most * step.num_replicas, self._fewest, seed=0
-        )
+        batch_tokens = self._most * step.num_replicas
+        sampler = TokenBatchSampler(self._store.lengths, batch_tokens, self._fewest, seed=0)
         self.left_out = sampler.left_out
         self._batches = sampler.epoch(0)[: eval_steps or None]
 
@@ -149,8 +145,8 @@ class SplitLoss:
     def _sums(self, batch: np.ndarray) -> list[dict[str, float]]:
         """Returns the sums of each part of a batch, in parts that fit."""
         while True:
+            parts = replica_batches(self._store, batch, self._most, self._step)
             try:
-                parts = replica_batches(self._store, batch, self._most, self._step)
                 return [self._step.evaluate(arrays) for arrays in parts]
             except OutOfMemoryError:
                 self._halve()

@@ -3,7 +3,7 @@
 import collections
 import itertools
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 
 from t2t_keras.data.batches import Batch, TokenBatchSampler, replica_batches
@@ -34,7 +34,7 @@ class Prefetcher:
 
     def at(self, number: int) -> list[list[Batch]]:
         """Returns, for each microbatch of a step, for each replica, its examples."""
-        return self._submit(number)[-1].result()
+        return self._thread.submit(self._read, number).result()[1]
 
     def ahead(
         self, numbers: range, waiting: Callable[[], AbstractContextManager]
@@ -45,22 +45,18 @@ class Prefetcher:
           numbers: of the steps.
           waiting: returns a context for the time in which there are no arrays yet.
         """
+        left = iter(numbers)
         with self._thread:
-            left = iter(numbers)
-            submitted = collections.deque(map(self._submit, itertools.islice(left, _STEPS_AHEAD)))
-            while submitted:
-                number, tokens, arrays = submitted.popleft()
-                submitted.extend(map(self._submit, itertools.islice(left, 1)))
+            prepared = collections.deque()
+            for number in numbers:
+                for following in itertools.islice(left, _STEPS_AHEAD + 1 - len(prepared)):
+                    prepared.append(self._thread.submit(self._read, following))
                 with waiting():
-                    # It may have been halved since.
-                    same = tokens == self._microbatch.tokens
-                    parts = arrays.result() if same else self.at(number)
+                    tokens, parts = prepared.popleft().result()
+                    if tokens != self._microbatch.tokens:  # Halved since.
+                        parts = self.at(number)
                 yield number, parts
 
-    def _submit(self, number: int) -> tuple[int, int, Future]:
-        tokens = self._microbatch.tokens
-        return number, tokens, self._thread.submit(self._read, number, tokens)
-
-    def _read(self, number: int, tokens: int) -> list[list[Batch]]:
-        examples = self._sampler.at(number)
-        return list(replica_batches(self._store, examples, tokens, self._step))
+    def _read(self, number: int) -> tuple[int, list[list[Batch]]]:
+        tokens, examples = self._microbatch.tokens, self._sampler.at(number)
+        return tokens, list(replica_batches(self._store, examples, tokens, self._step))

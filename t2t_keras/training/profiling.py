@@ -11,16 +11,11 @@ from t2t_keras.io.progress import print_beside_bar
 
 
 class StepProfiler:
-    """Writes a trace of steps, counted from 1, to `train/plugins/profile` of a run.
-
-    There TensorBoard looks for it.
-    """
+    """Writes a trace of steps, counted from 1, where TensorBoard looks for it in a run."""
 
     def __init__(self, output_dir: str | Path, steps: range):
-        self._directory = str(Path(output_dir) / "train")
-        self._steps = steps
+        self._directory, self._steps = str(Path(output_dir) / "train"), steps
         self._traced: list[int] = []
-        self._written = not steps
 
     def ends_at(self, step: int) -> bool:
         """Returns whether the step is the last one to be traced."""
@@ -38,17 +33,17 @@ class StepProfiler:
 
     def close(self) -> None:
         """Writes the trace when its steps are finished, or the run ends; only the first time."""
-        if self._written:
+        traced, steps = self._traced, self._traced or self._steps
+        self._traced, self._steps = [], range(0)
+        if not steps:
             return
-        self._written = True
-        if not self._traced:
-            steps = f"steps {self._steps[0]:,} to {self._steps[-1]:,}"
-            print_beside_bar(f"Nothing is traced: {steps} were not among those of this command.")
-            return
-        _, stop, _ = _profiler()
-        stop()
-        steps = f"Steps {self._traced[0]:,} to {self._traced[-1]:,}"
-        print_beside_bar(f"{steps} are traced in {self._directory}/plugins/profile.")
+        if traced:
+            _, stop, _ = _profiler()
+            stop()
+            found = f"are traced in {self._directory}/plugins/profile"
+        else:
+            found = "are not traced: they were not among those of this command"
+        print_beside_bar(f"Steps {steps[0]:,} to {steps[-1]:,} {found}.")
 
 
 def _profiler():

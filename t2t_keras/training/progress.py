@@ -94,28 +94,31 @@ class RunClock:
     """Seconds of a process by what they were spent on; setting the system's time changes none.
 
     All until the first step is finished is the start: workers meet, the model is made and restored,
-    the microbatch found, functions traced and compiled, the first arrays read. A run without a step
-    starts until it evaluates or saves.
+    functions are traced and compiled, the first arrays read. Without a step it ends with the first
+    evaluation or checkpoint.
     """
 
     def __init__(self):
-        self._part, self._seconds = START, dict.fromkeys(PARTS, 0.0)
+        self._seconds = dict.fromkeys(PARTS, 0.0)
+        # What is done now, and what is done where nothing else is.
+        self._part = self._otherwise = START
         self._since = self._trained_since = time.monotonic()
 
     @contextlib.contextmanager
     def spent_on(self, part: str) -> Iterator[None]:
         """Counts the time within for one of `PARTS`; blocks must not be nested."""
-        starting = self._part == START and part in (INPUT, STEP)
-        self._begin(START if starting else part)
+        if part in (EVALUATION, CHECKPOINT):
+            self.end_start()
+        self._begin(START if self._otherwise == START else part)
         try:
             yield
         finally:
-            self._begin(START if starting and self._part == START else OTHER)
+            self._begin(self._otherwise)
 
     def end_start(self) -> None:
         """Ends the start, if it has not ended yet: a step is finished."""
-        if self._part == START:
-            self._begin(OTHER)
+        self._otherwise = OTHER
+        self._begin(OTHER)
 
     def begin_training(self) -> None:
         """Begins to count `training_seconds`, before the first step."""
@@ -129,7 +132,8 @@ class RunClock:
     def seconds(self) -> dict[str, float]:
         """Returns seconds by part, which are together those since this was made."""
         self._begin(self._part)
-        return {START: self._seconds[START]} if self._part == START else dict(self._seconds)
+        shown = PARTS[:1] if self._otherwise == START else PARTS
+        return {part: self._seconds[part] for part in shown}
 
     def show(self) -> None:
         """Prints the seconds in all and the share of each part."""

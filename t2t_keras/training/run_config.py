@@ -130,12 +130,9 @@ class RunConfig:
             return cls(
                 problem=registry.problem(content["problem"], content["problem_config"]),
                 hparams=HParams(**content["hparams"], set_name=content["hparams_set"]),
-                model=content["model"],
-                random_seed=content["random_seed"],
-                data_dir=content["data_dir"],
-                data=content["data"],
                 tokenizer=tokenizer,
                 averaged=content.get("averaged"),
+                **{name: content[name] for name in ("model", "random_seed", "data_dir", "data")},
             )
         except (ValueError, KeyError, TypeError) as error:
             raise UserError(f"Cannot read {path} ({error!r}). {advice}") from error
@@ -160,9 +157,7 @@ class RunConfig:
         Raises:
           UserError: it does not; each difference is named.
         """
-        different = differences(self.compared(), requested.compared())
-        if different:
-            lines = "\n  ".join(different)
+        if lines := "\n  ".join(differences(self.compared(), requested.compared())):
             raise UserError(
                 f"--output_dir={output_dir} contains a run with different settings:\n  {lines}\n"
                 f"Leave these flags out to use that run, or start another one from its weights in "
@@ -185,8 +180,7 @@ def merge_flags(
       UserError: a flag is missing that nothing is recorded for, or has no such value.
     """
     given = {name: value for name, value in given.items() if value not in (None, "")}
-    needed = ("problem", "hparams_set", "data_dir")
-    missing = [f"--{name}" for name in needed if name not in given]
+    missing = [f"--{name}" for name in ("problem", "hparams_set", "data_dir") if name not in given]
     if missing and not recorded:
         raise UserError(
             f"There is no run in {output_dir}: please give {' and '.join(missing)}. "

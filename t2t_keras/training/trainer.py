@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import signal
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from t2t_keras.data.dataset import Generated
 from t2t_keras.errors import OutOfMemoryError, UserError
 from t2t_keras.io.progress import print_beside_bar
 from t2t_keras.training.backends import base as backend
+from t2t_keras.training.backends.curves import make_curves
 from t2t_keras.training.checkpoints.names import NAME
 from t2t_keras.training.cost import CostMeter, hardware_name
 from t2t_keras.training.distributed.sync import Agreed, Workers
@@ -118,34 +118,30 @@ class _Trainer:
 
     def evaluate_only(self) -> TrainResult:
         """Measures the newest checkpoint."""
-        started = time.monotonic()
         with self._clock.spent_on(EVALUATION):
-            scalars = self._evaluator.evaluate(self._done)
-        print(self._evaluator.format_report(self._done, scalars, time.monotonic() - started))
+            scalars, report = self._evaluator.evaluate(self._done)
+        print(report)
         self._clock.show()
         return TrainResult(self._done, self._saved_path, scalars)
 
     def run(self) -> TrainResult:
         """Trains until the last step, an early stop or a signal."""
-        hparams, is_chief = self._config.hparams, self._workers.is_chief
+        config, is_chief = self._config, self._workers.is_chief
         if is_chief:
-            self._config.save(self._output_dir)
-        seed = self._config.random_seed
-        sampler = TokenBatchSampler(
-            self._store.lengths, hparams.batch_tokens, hparams.max_length, seed
-        )
+            config.save(self._output_dir)
+        limits = config.hparams.batch_tokens, config.hparams.max_length
+        sampler = TokenBatchSampler(self._store.lengths, *limits, config.random_seed)
         self._arrays = Prefetcher(self._store, sampler, self._step, self._microbatch)
-        hardware = hardware_name(self._step.gpus(), self._workers.count)
+        hardware = hardware_name(self._step.gpus, self._workers.count)
         self._cost = CostMeter(self._output_dir, self._first, hardware)
         self._profiler = StepProfiler(self._output_dir, self._options.profiled_steps())
         self._describe(sampler)
-        curves = backend.make_curves(self._output_dir) if is_chief else None
+        curves = make_curves(self._output_dir) if is_chief else None
         self._progress = Progress(curves, self._first, self._last)
         self._clock.begin_training()
         with caught_signals() as caught:
             try:
-                agreed = self._do_steps(caught)
-                stopped = agreed.stop
+                stopped = self._do_steps(caught)
                 if not stopped and self._evaluator and self._evaluated != self._done:
                     self._evaluate()
                 self._save()
@@ -175,12 +171,11 @@ class _Trainer:
                 limit = f"max_length={self._config.hparams.max_length}"
                 print(f"{count:,} {split} pairs are left out: longer than {limit}.", flush=True)
 
-    def _do_steps(self, caught: list[int]) -> Agreed:
-        """Does all steps until the last one or an end before it; returns what was agreed last."""
+    def _do_steps(self, caught: list[int]) -> int:
+        """Does all steps until the last one or an end before it; returns the signal, or 0."""
         pending, agreed = None, Agreed()
         numbers = range(self._first, self._last)
-        steps = self._arrays.ahead(numbers, lambda: self._clock.spent_on(INPUT))
-        for number, parts in steps:
+        for number, parts in self._arrays.ahead(numbers, lambda: self._clock.spent_on(INPUT)):
             measure = (number + 1) % LOG_STEPS == 0
             sums = self._update(number, parts, measure)
             # Looked at while the next step runs, so that a device never waits for it.
@@ -198,7 +193,7 @@ class _Trainer:
             if agreed.stop or (due and not self._pause(agreed.save)):
                 break
         self._finish(pending)
-        return agreed
+        return agreed.stop
 
     def _update(self, number: int, parts: list[list[Batch]], measure: bool) -> dict[str, Any]:
         """Starts a step; on OOM again with half as much at once, until it fits."""
@@ -232,8 +227,7 @@ class _Trainer:
         self._progress.step(sums, learning_rate, norm)
 
     def _save_is_due(self) -> bool:
-        # By the clock that training_cost.json keeps, so that t2t-avg-all --seconds_apart=600 finds
-        # checkpoints saved every 600 s so far apart, whatever time evaluations took between them.
+        # By the clock of training_cost.json, by which t2t-avg-all --seconds_apart selects.
         since = self._clock.training_seconds() - self._saved_at
         return since >= self._options.save_checkpoints_secs
 
@@ -243,29 +237,27 @@ class _Trainer:
 
     def _pause(self, save: bool) -> bool:
         """Saves and evaluates what is due; returns whether training goes on."""
-        patience = self._options.eval_early_stopping_steps
         if save:
             self._save()
-        if self._evaluation_is_due(self._done):
-            self._evaluate()
-            best = self._evaluator.best_step()
-            if patience and self._done - best >= patience:
-                print_beside_bar(
-                    f"The dev loss has not fallen since step {best}: ending early "
-                    f"(eval_early_stopping_steps={patience})."
-                )
-                return False
-        return True
+        if not self._evaluation_is_due(self._done):
+            return True
+        self._evaluate()
+        best, patience = self._evaluator.best_step(), self._options.eval_early_stopping_steps
+        if not patience or self._done - best < patience:
+            return True
+        print_beside_bar(
+            f"The dev loss has not fallen since step {best}: ending early "
+            f"(eval_early_stopping_steps={patience})."
+        )
+        return False
 
     def _evaluate(self) -> None:
-        started, trained = time.monotonic(), self._clock.training_seconds()
+        trained = self._clock.training_seconds()
         with self._clock.spent_on(EVALUATION):
-            self._evaluation = self._evaluator.evaluate(self._done)
+            self._evaluation, report = self._evaluator.evaluate(self._done)
             if self._workers.is_chief and self._evaluator.best_step() == self._done:
-                self._cost.write(self._done, trained, self._output_dir / BEST)
+                self._cost.write(self._done, trained, BEST)
         self._evaluated = self._done
-        seconds = time.monotonic() - started
-        report = self._evaluator.format_report(self._done, self._evaluation, seconds)
         self._progress.evaluated(self._evaluation, report)
 
     def _save(self) -> None:

@@ -148,8 +148,12 @@ def algorithm_1(gradients):
 def trained(optimizer, gradients):
     weight = keras.Variable(np.zeros(gradients.shape[1:], np.float32))
     optimizer.build([weight])
-    for gradient in gradients:
-        optimizer.apply_gradients([(tf.constant(gradient), weight)])
+    for gradient in map(tf.constant, gradients):
+        if isinstance(optimizer, FusedAdam):
+            optimizer.update_weights([gradient], [weight.value], ADAM["learning_rate"])
+            optimizer.iterations.assign_add(1)
+        else:
+            optimizer.apply_gradients([(gradient, weight)])
     return weight.numpy()
 
 

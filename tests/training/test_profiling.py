@@ -35,7 +35,7 @@ def test_the_trace_holds_its_steps_and_no_other(tmp_path, capsys, last, traced):
     profiler.close()
     said = capsys.readouterr().out
     if not traced:
-        assert said.startswith("Nothing is traced: steps 3 to 4 ")
+        assert said.startswith("Steps 3 to 4 are not traced")
         assert not list(tmp_path.iterdir())
         return
     folder = tmp_path / "train" / "plugins" / "profile"

@@ -1,14 +1,13 @@
-"""What differs between the backends that train: the step, its devices, checkpoints and curves.
+"""What differs between the backends that train: the step, its devices and checkpoints.
 
-The loop around them is the same on every backend. A backend's packages are imported when they are
-used, so that none needs those of another.
+A backend's packages are imported when they are used, so that none needs those of another.
 """
 
 import abc
+import contextlib
 import dataclasses
 import importlib
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -20,10 +19,16 @@ from t2t_keras.errors import OutOfMemoryError, UserError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.training.distributed.cluster import Cluster
 from t2t_keras.training.memory.estimate import free_memory, step_memory
-from t2t_keras.training.optimizer import dropout_seeds, make_schedule
+from t2t_keras.training.optimizer import (
+    INITIAL_LOSS_SCALE,
+    Adam,
+    dropout_seeds,
+    make_optimizer,
+    make_schedule,
+)
 from t2t_keras.training.run_config import RunConfig
 
-SUPPORTED = ("tensorflow", "jax")
+_SUPPORTED = ("tensorflow", "jax")
 
 
 class Step(abc.ABC):
@@ -33,31 +38,43 @@ class Step(abc.ABC):
     their number, so an update does not depend on how a step is split.
 
     Args:
+      make_model: returns the model with its weights made.
       hparams: the hyperparameters.
       seed: of initial weights and dropout.
+      adam: class of the optimizer.
 
     Attributes:
       model: the model.
       optimizer: Adam.
-      num_replicas: number of parts of a step that are computed at the same time, by all workers.
-      local_replicas: which of them this process computes.
-      fixed_shapes: whether each new shape is compiled, so that arrays are padded to a few shapes.
       schedule: the learning rate as a function of the step.
       loss_scale: factor on the loss under float16.
       good_steps: steps since it changed.
+      num_replicas: number of parts of a step that are computed at the same time, by all workers.
+      local_replicas: which of them this process computes.
+      fixed_shapes: whether each new shape is compiled, so that arrays are padded to a few shapes.
+      gpus: the name of each GPU that this process computes on; none = the CPU.
     """
 
-    model: keras.Model
-    optimizer: keras.optimizers.Adam
     num_replicas = 1
     local_replicas = range(1)
     fixed_shapes = True
+    gpus: Sequence[str] = ()
 
-    def __init__(self, hparams: HParams, seed: int):
+    def __init__(
+        self,
+        make_model: Callable[[], keras.Model],
+        hparams: HParams,
+        seed: int,
+        adam: type[Adam] = Adam,
+    ):
         keras.utils.set_random_seed(seed)
         self._hparams, self._seed = hparams, seed
         self._scales_loss = hparams.compute_dtype == "float16"
         self.schedule = make_schedule(hparams)
+        self.model = make_model()
+        self.optimizer = make_optimizer(hparams, self.model.trainable_variables, adam)
+        self.loss_scale = keras.Variable(INITIAL_LOSS_SCALE, trainable=False, dtype="float32")
+        self.good_steps = keras.Variable(0, trainable=False, dtype="int32")
 
     @abc.abstractmethod
     def update(
@@ -95,10 +112,6 @@ class Step(abc.ABC):
         Raises:
           OutOfMemoryError: the loss does not fit into memory.
         """
-
-    @abc.abstractmethod
-    def gpus(self) -> list[str]:
-        """Returns the name of each GPU that this process computes on; none = the CPU."""
 
     def state(self) -> dict[str, Any]:
         """Returns what a checkpoint holds, as this backend's `Checkpoints` takes it."""
@@ -147,9 +160,9 @@ def check_backend(eval_bleu: bool = False) -> None:
     Raises:
       UserError: it cannot.
     """
-    if keras.backend.backend() not in SUPPORTED:
+    if keras.backend.backend() not in _SUPPORTED:
         raise UserError(
-            f"Training runs on Keras's backends {' and '.join(SUPPORTED)}, got "
+            f"Training runs on Keras's backends {' and '.join(_SUPPORTED)}, got "
             f"KERAS_BACKEND={keras.backend.backend()}."
         )
     if eval_bleu and keras.backend.backend() != "tensorflow":
@@ -159,22 +172,13 @@ def check_backend(eval_bleu: bool = False) -> None:
         )
 
 
-def gpus_of_worker(worker_gpu: int | None = None) -> int:
-    """Returns the number of GPUs that this process uses as one of several workers.
-
-    Raises:
-      UserError: fewer than `worker_gpu` are visible, or the backend trains on one machine only.
-    """
-    return _backend().gpus_of_worker(worker_gpu)
-
-
 def plan_devices(
     worker_gpu: int | None = None,
     xla: bool = False,
     cluster: Cluster | None = None,
     cpu_replicas: int = 1,
 ) -> Devices:
-    """Returns the devices that a run uses.
+    """Returns the devices that a run uses; none is initialised.
 
     Args:
       worker_gpu: number of GPUs; None = all that the backend uses, 0 = the CPU.
@@ -183,7 +187,8 @@ def plan_devices(
       cpu_replicas: replicas among which the CPU's cores are divided.
 
     Raises:
-      UserError: there are no such devices, the CPU cannot be divided, or the backend cannot train.
+      UserError: there are no such devices, the CPU cannot be divided, or the backend cannot train,
+        or not with several workers.
     """
     if cluster and cpu_replicas > 1:
         raise UserError(
@@ -209,9 +214,11 @@ def make_step(config: RunConfig, devices: Devices, cluster: Cluster | None = Non
     if config.model == "transformer" and not devices.gpus and 0 < free_memory() < needed:
         raise too_large
     try:
-        return _backend().make_step(config, devices, cluster)
+        step = _backend().make_step(config, devices, cluster)
     except (OutOfMemoryError, MemoryError) as error:
         raise too_large from error
+    step.gpus = devices.gpus
+    return step
 
 
 def checkpoints():
@@ -223,12 +230,15 @@ def checkpoints():
     return importlib.import_module(f"t2t_keras.training.checkpoints.{name}")
 
 
-def make_curves(output_dir: str | Path):
-    """Returns what writes the curves of a run: TensorBoard's, or JSON lines without TensorFlow."""
-    from t2t_keras.training.backends import curves
-
-    tensorflow = keras.backend.backend() == "tensorflow"
-    return (curves.TensorBoardCurves if tensorflow else curves.JsonCurves)(output_dir)
+@contextlib.contextmanager
+def translated_memory_errors(kind: type[Exception], sign: str = "") -> Iterator[None]:
+    """Raises errors of this kind, with this sign in their text, as `OutOfMemoryError`."""
+    try:
+        yield
+    except kind as error:
+        if sign not in str(error):
+            raise
+        raise OutOfMemoryError(str(error)) from error
 
 
 def _backend():

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import keras
 import numpy as np
 
 from t2t_keras.errors import UserError
@@ -10,8 +11,14 @@ from t2t_keras.errors import UserError
 _FILE = "scalars.jsonl"
 
 
+def make_curves(output_dir: str | Path) -> "TensorBoardCurves | JsonCurves":
+    """Returns what writes the curves of a run on Keras's backend."""
+    tensorflow = keras.backend.backend() == "tensorflow"
+    return (TensorBoardCurves if tensorflow else JsonCurves)(output_dir)
+
+
 class TensorBoardCurves:
-    """Event files in a folder of the run for each kind of curve, as "train" and "eval"."""
+    """Event files in a folder of the run for each kind of curve."""
 
     def __init__(self, output_dir: str | Path):
         import tensorflow as tf
@@ -24,7 +31,7 @@ class TensorBoardCurves:
         self._summary, self._output_dir, self._writers = tf.summary, Path(output_dir), {}
 
     def write(self, kind: str, step: int, scalars: dict[str, float]) -> None:
-        """Adds a point to each curve of a kind."""
+        """Adds a point to each curve of a kind, as "train" and "eval"."""
         if kind not in self._writers:
             folder = str(self._output_dir / kind)
             self._writers[kind] = self._summary.create_file_writer(folder)
@@ -49,11 +56,7 @@ class JsonCurves:
         self._output_dir = Path(output_dir)
 
     def write(self, kind: str, step: int, scalars: dict[str, float]) -> None:
-        """Adds a point to each curve of a kind.
-
-        Raises:
-          UserError: the file cannot be written, as on a full disk.
-        """
+        """Adds a point to each curve of a kind; see `TensorBoardCurves`."""
         path = self._output_dir / kind / _FILE
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -25,20 +25,19 @@ def plan_devices(
 
     No GPU is initialised: TensorFlow must learn about other workers before it uses a device.
     """
-    gpus = gpus_of_worker(worker_gpu)
+    gpus = _gpu_names(worker_gpu)
     if cpu_replicas > 1:
-        _divide_cpu(cpu_replicas, gpus)
-    kind, count = ("gpu", gpus) if gpus else ("cpu", cpu_replicas)
+        _divide_cpu(cpu_replicas, len(gpus))
+    kind, count = ("gpu", len(gpus)) if gpus else ("cpu", cpu_replicas)
     names = [f"/{kind}:{number}" for number in range(count)]
     workers = len(cluster.addresses) if cluster else 1
-    return Devices(names, gpu_names(gpus), count * workers, xla)
+    return Devices(names, gpus, count * workers, xla)
 
 
 def _divide_cpu(replicas: int, gpus: int) -> None:
     """Gives each of several replicas its own share of the CPU's cores.
 
-    The products of a small model have too little work for all cores, which would wait for each
-    other more than they compute. Replicas wait for each other once a step.
+    All cores together would wait for each other at each small product, replicas do once a step.
     """
     if gpus:
         raise UserError(
@@ -50,11 +49,10 @@ def _divide_cpu(replicas: int, gpus: int) -> None:
         raise UserError(
             f"--cpu_replicas={replicas}: must be <= {cores}, the cores that this process may use."
         )
-    cpu = tf.config.list_physical_devices("CPU")[0]
+    (cpu,) = tf.config.list_physical_devices("CPU")
+    parts = [tf.config.LogicalDeviceConfiguration()] * replicas
     try:
-        tf.config.set_logical_device_configuration(
-            cpu, [tf.config.LogicalDeviceConfiguration()] * replicas
-        )
+        tf.config.set_logical_device_configuration(cpu, parts)
         tf.config.threading.set_intra_op_parallelism_threads(cores // replicas)
         tf.config.threading.set_inter_op_parallelism_threads(replicas)
     except RuntimeError as error:
@@ -64,13 +62,9 @@ def _divide_cpu(replicas: int, gpus: int) -> None:
         ) from error
 
 
-def gpus_of_worker(worker_gpu: int | None = None) -> int:
-    """Returns the number of GPUs of this process, without initialising them.
-
-    Raises:
-      UserError: fewer than `worker_gpu` are visible.
-    """
-    present = len(tf.config.get_visible_devices("GPU"))
+def _gpu_names(worker_gpu: int | None) -> list[str]:
+    """Returns the names of the GPUs that this process uses."""
+    present = tf.config.get_visible_devices("GPU")
     if worker_gpu is None and not present and _DRIVER.exists():
         print(
             "This machine has NVIDIA's driver, but TensorFlow sees no GPU: it uses the CPU. "
@@ -79,20 +73,12 @@ def gpus_of_worker(worker_gpu: int | None = None) -> int:
             file=sys.stderr,
             flush=True,
         )
-    count = present if worker_gpu is None else worker_gpu
-    if count > present:
+    if (worker_gpu or 0) > len(present):
         raise UserError(
-            f"--worker_gpu={worker_gpu}: TensorFlow sees {present} GPUs. Give a smaller number."
+            f"--worker_gpu={worker_gpu}: TensorFlow sees {len(present)} GPUs. Give a smaller "
+            f"number."
         )
-    return count
-
-
-def gpu_names(count: int) -> list[str]:
-    """Returns the names of the first visible GPUs of this machine."""
-    details = [
-        tf.config.experimental.get_device_details(gpu)
-        for gpu in tf.config.get_visible_devices("GPU")[:count]
-    ]
+    details = map(tf.config.experimental.get_device_details, present[:worker_gpu])
     return [each.get("device_name", "GPU") for each in details]
 
 

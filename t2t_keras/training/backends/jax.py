@@ -1,7 +1,7 @@
 """One optimizer step on JAX, on one device; the counterpart of `backends.tensorflow`."""
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+import functools
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -11,40 +11,27 @@ import numpy as np
 from t2t_keras.data.batches import Batch
 from t2t_keras.errors import OutOfMemoryError, UserError
 from t2t_keras.hyperparameters import HParams
-from t2t_keras.training.backends.base import Devices, Step
+from t2t_keras.training.backends.base import Devices, Step, translated_memory_errors
 from t2t_keras.training.distributed.cluster import Cluster
-from t2t_keras.training.optimizer import (
-    INITIAL_LOSS_SCALE,
-    adapt_loss_scale,
-    clip_gradients,
-    make_optimizer,
-    token_sums,
-)
+from t2t_keras.training.optimizer import adapt_loss_scale, clip_gradients, token_sums
 from t2t_keras.training.run_config import RunConfig
 
-# How XLA's errors about missing memory begin.
-_OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
+# XLA's errors are all of one type.
+_memory_errors = functools.partial(
+    translated_memory_errors, jax.errors.JaxRuntimeError, "RESOURCE_EXHAUSTED"
+)
 
 
 class JaxStep(Step):
-    """The step of one device.
+    """The step of one device; see `Step`.
 
     A microbatch's gradient is added to the sums of its step by one function, compiled for each
     shape, and another one updates the weights; both in place, so that no array of the model's size
     is copied.
-
-    Args:
-      make_model: returns the model with its weights made.
-      hparams: the hyperparameters.
-      seed: of initial weights and dropout.
     """
 
     def __init__(self, make_model: Callable[[], keras.Model], hparams: HParams, seed: int):
-        super().__init__(hparams, seed)
-        self.model = make_model()
-        self.optimizer = make_optimizer(hparams, self.model.trainable_variables)
-        self.loss_scale = keras.Variable(INITIAL_LOSS_SCALE, trainable=False, dtype="float32")
-        self.good_steps = keras.Variable(0, trainable=False, dtype="int32")
+        super().__init__(make_model, hparams, seed)
         # All that an update changes.
         self._variables = {
             "weights": self.model.trainable_variables,
@@ -65,10 +52,16 @@ class JaxStep(Step):
         tokens = np.float32(max(sum(part.target_tokens for (part,) in parts), 1))
         values, totals = self._values(), self._totals
         try:
-            with _translated_memory_errors():
+            with _memory_errors():
                 for number, (part,) in enumerate(parts):
                     totals = self._add_gradient(totals, values, step, number, part, tokens)
-                self._wait_for_new_shapes(parts, totals)
+                shapes = {part.source.shape for (part,) in parts}
+                if not shapes <= self._computed_shapes:
+                    # A device may report missing memory only when it gets there, too late for the
+                    # update. What fitted once most likely fits again, and waiting for it would
+                    # leave the device idle.
+                    jax.block_until_ready(totals)
+                    self._computed_shapes |= shapes
         except (jax.errors.JaxRuntimeError, OutOfMemoryError):
             # The arrays that were donated to be added to are gone.
             self._totals = self._zero_totals()
@@ -82,7 +75,7 @@ class JaxStep(Step):
     def fits(self, microbatch: Sequence[Batch]) -> bool:
         """See `Step`."""
         try:
-            with _translated_memory_errors():
+            with _memory_errors():
                 given = self._totals, self._values(), 0, 0, microbatch[0], np.float32(1)
                 jax.block_until_ready(self._add_gradient(*given))
         except OutOfMemoryError:
@@ -95,18 +88,9 @@ class JaxStep(Step):
         """See `Step`."""
         (part,) = microbatch
         weights = self._values()["weights"]
-        with _translated_memory_errors():
+        with _memory_errors():
             sums = self._evaluate(weights, part.source, part.target, self._seeds(0, 0))
             return {name: float(value) for name, value in jax.device_get(sums).items()}
-
-    def steps_done(self) -> int:
-        """Returns the number of updates so far."""
-        # NumPy 2.4 warns of how Keras reads a variable of JAX.
-        return int(self.optimizer.iterations.value)
-
-    def gpus(self) -> list[str]:
-        """See `Step`."""
-        return _gpu_names(self.optimizer.iterations.value)
 
     def _values(self) -> dict[str, list[jax.Array]]:
         return {
@@ -123,26 +107,12 @@ class JaxStep(Step):
 
     def _add_gradient(self, totals, values, step, number, part, tokens):
         """Starts to add a microbatch's gradient and sums to `totals`, which are donated."""
-        return self._accumulate(
-            totals,
+        weights, (scale, _), seeds = (
             values["weights"],
-            values["loss_scale"][0],
-            part.source,
-            part.target,
+            values["loss_scale"],
             self._seeds(step, number),
-            tokens,
         )
-
-    def _wait_for_new_shapes(self, parts: Sequence[Sequence[Batch]], totals) -> None:
-        """Waits for the gradient of shapes that were not computed before.
-
-        A device may report missing memory only when it gets there, too late for the update. What
-        fitted once most likely fits again, and waiting for all would leave the device idle.
-        """
-        shapes = {part.source.shape for (part,) in parts}
-        if not shapes <= self._computed_shapes:
-            jax.block_until_ready(totals)
-            self._computed_shapes |= shapes
+        return self._accumulate(totals, weights, scale, part.source, part.target, seeds, tokens)
 
     def _seeds(self, step: int, part: int) -> np.ndarray:
         # JAX's keys are uint32.
@@ -192,7 +162,7 @@ class JaxStep(Step):
 
 def make_step(config: RunConfig, devices: Devices, cluster: Cluster | None = None) -> Step:
     """Returns a step with fresh weights; see `backends.base.make_step`."""
-    with _translated_memory_errors():
+    with _memory_errors():
         return JaxStep(config.make_model, config.hparams, config.random_seed)
 
 
@@ -201,7 +171,10 @@ def plan_devices(
 ) -> Devices:
     """Makes JAX compute on one device; see `backends.base.plan_devices`."""
     if cluster:
-        gpus_of_worker(worker_gpu)
+        raise UserError(
+            "Several workers (TF_CONFIG, Slurm) train under TensorFlow only. Unset TF_CONFIG, or "
+            "KERAS_BACKEND=jax."
+        )
     for flag, number in (("cpu_replicas", cpu_replicas), ("worker_gpu", worker_gpu or 0)):
         if number > 1:
             raise UserError(
@@ -217,27 +190,5 @@ def plan_devices(
     if len(gpus) > 1 and worker_gpu != 0:
         print(f"Of {len(gpus)} GPUs the first is used: under JAX a run uses one device.")
     jax.config.update("jax_default_device", jax.devices("cpu")[0] if worker_gpu == 0 else None)
-    return Devices([], _gpu_names(jnp.zeros(())), 1, fixed_shapes=True, accumulates=True)
-
-
-def gpus_of_worker(worker_gpu: int | None = None) -> int:
-    """Raises `UserError`: there are no workers under JAX."""
-    raise UserError(
-        "Several workers (TF_CONFIG, Slurm) train under TensorFlow only. Unset TF_CONFIG, or "
-        "KERAS_BACKEND=jax."
-    )
-
-
-def _gpu_names(array: jax.Array) -> list[str]:
-    """Returns the name of the GPU that holds an array; none = the CPU."""
-    return [device.device_kind for device in array.devices() if device.platform == "gpu"]
-
-
-@contextlib.contextmanager
-def _translated_memory_errors() -> Iterator[None]:
-    try:
-        yield
-    except jax.errors.JaxRuntimeError as error:
-        if _OUT_OF_MEMORY not in str(error):
-            raise
-        raise OutOfMemoryError(str(error)) from error
+    used = [gpu.device_kind for gpu in gpus[:1]] if worker_gpu != 0 else []
+    return Devices([], used, 1, fixed_shapes=True, accumulates=True)

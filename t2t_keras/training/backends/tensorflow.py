@@ -1,8 +1,7 @@
 """One optimizer step on TensorFlow, over all replicas of a `tf.distribute` strategy."""
 
-import contextlib
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import keras
 import tensorflow as tf
@@ -11,25 +10,13 @@ from t2t_keras.data.batches import Batch
 from t2t_keras.errors import OutOfMemoryError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.layers import Packing
-from t2t_keras.training.backends.base import Devices, Step
-from t2t_keras.training.backends.devices import (
-    gpu_names,
-    gpus_of_worker,
-    multi_worker_strategy,
-    plan_devices,
-)
+from t2t_keras.training.backends.base import Devices, Step, translated_memory_errors
+from t2t_keras.training.backends.devices import multi_worker_strategy, plan_devices
 from t2t_keras.training.distributed.cluster import Cluster
-from t2t_keras.training.optimizer import (
-    INITIAL_LOSS_SCALE,
-    Adam,
-    adapt_loss_scale,
-    clip_gradients,
-    make_optimizer,
-    token_sums,
-)
+from t2t_keras.training.optimizer import Adam, adapt_loss_scale, clip_gradients, token_sums
 from t2t_keras.training.run_config import RunConfig
 
-__all__ = ["FusedAdam", "TensorFlowStep", "gpus_of_worker", "make_step", "plan_devices"]
+__all__ = ["FusedAdam", "TensorFlowStep", "make_step", "plan_devices"]
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 _TOKENS = tf.TensorSpec([], tf.float32)
@@ -38,16 +25,15 @@ _MEASURE = tf.TensorSpec([], tf.bool)
 # No control flow depends on tensors, and looking for it would take most of the time to the first
 # step.
 _compiled = functools.partial(tf.function, autograph=False)
+_memory_errors = functools.partial(translated_memory_errors, tf.errors.ResourceExhaustedError)
 
 
 class TensorFlowStep(Step):
     """The step of a strategy's replicas.
 
     Args:
-      make_model: returns the model with its weights made; called within the strategy.
-      hparams: the hyperparameters.
+      make_model, hparams, seed: see `Step`; the model is made within the strategy.
       strategy: a synchronous strategy, such as `tf.distribute.MirroredStrategy`.
-      seed: of initial weights and dropout.
       xla: whether XLA compiles the forward and backward pass, once for each shape.
     """
 
@@ -59,44 +45,32 @@ class TensorFlowStep(Step):
         seed: int,
         xla: bool = False,
     ):
-        super().__init__(hparams, seed)
+        with strategy.scope():
+            super().__init__(make_model, hparams, seed, FusedAdam)
         self._strategy = strategy
         self.num_replicas = strategy.num_replicas_in_sync
         self.local_replicas = _local_replicas(strategy)
         self.fixed_shapes = xla
-        with strategy.scope():
-            self.model = make_model()
-            self.optimizer = make_optimizer(hparams, self.model.trainable_variables, FusedAdam)
-            self.loss_scale = tf.Variable(INITIAL_LOSS_SCALE, trainable=False)
-            self.good_steps = tf.Variable(0, trainable=False)
         self._weights = [weight.value for weight in self.model.trainable_variables]
         self._seed_states = self.model.non_trainable_variables
-        self._accumulators = None
-        self._requests = None
+        self._accumulators = self._requests = None
         if len(self.local_replicas) < self.num_replicas:
             self._requests = tf.Variable([0.0, 0.0], trainable=False)
         # XLA needs shapes that do not depend on how much of a batch is padding.
         self._packed = not xla
+        seeds = tf.TensorSpec([len(self._seed_states), 2], tf.int64)
+        parts = [(_IDS, _IDS, seeds)] * len(self.local_replicas)
+        accumulation = _compiled(input_signature=[parts, _TOKENS])
         self._gradients = _compiled(self._replica_gradients, jit_compile=xla or None)
-        self._compile()
+        self._update = _compiled(self._one_update, input_signature=[parts, _TOKENS, _MEASURE])
+        self._accumulate = accumulation(functools.partial(self._one_accumulation, True))
+        self._try = accumulation(functools.partial(self._one_accumulation, False))
+        self._apply = _compiled(self._apply_accumulated, input_signature=[_MEASURE])
+        self._evaluate = _compiled(self._one_evaluation, input_signature=[parts])
         if xla:
             # XLA caches compiled code under a name that counts all that TensorFlow has made
             # before: made here, it is the same in a run that continues as in a new one.
             self._update.get_concrete_function()
-
-    def _compile(self) -> None:
-        seeds = tf.TensorSpec([len(self._seed_states), 2], tf.int64)
-        parts = [(_IDS, _IDS, seeds)] * len(self.local_replicas)
-        self._update = _compiled(self._one_update, input_signature=[parts, _TOKENS, _MEASURE])
-        self._accumulate, self._try = (
-            _compiled(
-                functools.partial(self._one_accumulation, together),
-                input_signature=[parts, _TOKENS],
-            )
-            for together in (True, False)
-        )
-        self._apply = _compiled(self._apply_accumulated, input_signature=[_MEASURE])
-        self._evaluate = _compiled(self._one_evaluation, input_signature=[parts])
 
     def update(
         self, step: int, parts: Sequence[Sequence[Batch]], measure_gradient: bool = False
@@ -106,7 +80,7 @@ class TensorFlowStep(Step):
         tokens = float(max(tokens, 1))
         inputs = [self._inputs(step, number, each) for number, each in enumerate(parts)]
         try:
-            with _translated_memory_errors():
+            with _memory_errors():
                 if len(inputs) == 1:
                     return self._update(inputs[0], tokens, measure_gradient)
                 self._need_accumulators()
@@ -120,10 +94,10 @@ class TensorFlowStep(Step):
 
     def fits(self, microbatch: Sequence[Batch]) -> bool:
         """See `Step`."""
-        with _translated_memory_errors():
+        with _memory_errors():
             self._need_accumulators()
         try:
-            with _translated_memory_errors():
+            with _memory_errors():
                 float(self._try(self._inputs(0, 0, microbatch), 1.0)["loss"])
         except OutOfMemoryError:
             return False
@@ -133,18 +107,13 @@ class TensorFlowStep(Step):
 
     def evaluate(self, microbatch: Sequence[Batch]) -> dict[str, float]:
         """See `Step`."""
-        with _translated_memory_errors():
+        with _memory_errors():
             sums = self._evaluate(self._inputs(0, 0, microbatch))
             return {name: float(value) for name, value in sums.items()}
 
     def request(self, stop: bool, save: bool) -> None:
         """Adds a worker's requests to the sums of its next steps, which all workers receive."""
         self._requests.assign([float(stop), float(save)])
-
-    def gpus(self) -> list[str]:
-        """See `Step`."""
-        devices = self._strategy.extended.worker_devices
-        return gpu_names(sum("device:GPU" in device for device in devices))
 
     def _inputs(self, step: int, number: int, microbatch: Sequence[Batch]) -> list[tuple]:
         """Returns (source, target, seeds) of each local replica."""
@@ -287,9 +256,8 @@ class TensorFlowStep(Step):
         with tf.control_dependencies([norm]):
             self.optimizer.iterations.assign_add(1)
         if self._scales_loss:
-            scale, good = adapt_loss_scale(
-                self.loss_scale.read_value(), self.good_steps.read_value(), tf.math.is_finite(norm)
-            )
+            finite = tf.math.is_finite(norm)
+            scale, good = adapt_loss_scale(self.loss_scale.value, self.good_steps.value, finite)
             self.loss_scale.assign(scale)
             self.good_steps.assign(good)
         return norm
@@ -307,7 +275,7 @@ def make_step(config: RunConfig, devices: Devices, cluster: Cluster | None = Non
         strategy = multi_worker_strategy(cluster, len(devices.gpus))
     else:
         strategy = tf.distribute.MirroredStrategy(devices.names)
-    with _translated_memory_errors():
+    with _memory_errors():
         return TensorFlowStep(
             config.make_model, config.hparams, strategy, config.random_seed, devices.fixed_shapes
         )
@@ -323,20 +291,8 @@ def _local_replicas(strategy: tf.distribute.Strategy) -> range:
     return range(int(numbers[0]), int(numbers[0]) + len(numbers))
 
 
-@contextlib.contextmanager
-def _translated_memory_errors() -> Iterator[None]:
-    try:
-        yield
-    except tf.errors.ResourceExhaustedError as error:
-        raise OutOfMemoryError(error.message) from error
-
-
 class FusedAdam(Adam):
     """Adam through TensorFlow's fused kernel, which reads and writes weight and moments once."""
-
-    def update_step(self, gradient, variable, learning_rate):
-        """Updates one weight and its moments."""
-        self.update_weights([gradient], [variable], learning_rate)
 
     def update_weights(self, gradients, variables, learning_rate):
         """Updates weights and their moments in place.

@@ -191,7 +191,7 @@ def workers_of_run(options, worker_gpu: int | None = None) -> Iterator[Workers]:
     if cluster is None:
         yield Workers()
         return
-    gpus = backend.gpus_of_worker(worker_gpu)
+    gpus = len(backend.plan_devices(worker_gpu, cluster=cluster).gpus)
     connected = False
     try:
         workers = Workers(cluster, _connect(cluster, gpus, options))

@@ -173,7 +173,7 @@ def microbatch_of_run(
     Raises:
       UserError: not even one sentence fits, or the system does not tell the free memory.
     """
-    hparams, gpus, fixed, cluster = config.hparams, step.gpus(), step.fixed_shapes, workers.cluster
+    hparams, gpus, fixed, cluster = config.hparams, step.gpus, step.fixed_shapes, workers.cluster
     microbatch = Microbatch(output_dir, hparams, gpus, step.num_replicas, cluster)
     microbatch.tokens = workers.least(microbatch.tokens)
     if not find or hparams.microbatch_tokens or (gpus and microbatch.tokens):

@@ -65,7 +65,7 @@ def test_the_devices_of_one_process_and_of_several(monkeypatch):
 def test_a_step_is_made_on_the_devices_that_are_planned(make_record, xla):
     planned = plan_devices(0, xla)
     step = make_step(make_record(), planned)
-    found = step.gpus(), step.num_replicas, step.fixed_shapes
+    found = step.gpus, step.num_replicas, step.fixed_shapes
     assert found == (planned.gpus, planned.replicas, planned.fixed_shapes) == ([], 1, xla)
 
 

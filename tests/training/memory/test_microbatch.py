@@ -90,9 +90,7 @@ class FakeStep:
 
     def __init__(self, held=0, replicas=2):
         self._held, self.num_replicas, self.local_replicas = held, replicas, range(replicas)
-
-    def gpus(self):
-        return ["Some GPU"] * 2 if self._held else []
+        self.gpus = ["Some GPU"] * 2 if held else []
 
     def fits(self, parts):
         assert len(parts) == 2
