@@ -36,7 +36,9 @@ def flags(run_dir):
     return [f"--output_dir={run_dir}", "--eval_use_test_set", FAST, *other]
 
 
-def test_scores_of_a_decoding_and_of_a_checkpoint(flags, run_dir, tmp_path):
+def test_scores_of_a_decoding_and_of_a_checkpoint(flags, run_dir, tmp_path, refused):
+    # The run's own data has the full one.
+    assert "newstest2014" in refused("t2t-eval", *flags[:-1], "--worker_gpu=0")
     results = [tmp_path / "results.jsonl", run_dir / "eval_test" / "results.jsonl"]
     where = [f"--decode_to_file={tmp_path / 'out'}", f"--results_file={results[0]}"]
     t2t_decoder.run(["t2t-decoder", *flags, *where])
