@@ -29,15 +29,11 @@ def test_help_fits_a_screen_and_helpfull_has_every_flag(name, capsys, monkeypatc
     assert "beam_size" in shown or "--decode_hparams" not in shown
 
 
-class ElsewhereError(UserError):
-    exit_status = 75
-
-
 @pytest.mark.parametrize(
     ("error", "status", "said"),
     [
         (UserError("no \x1b[2J"), 2, r"t2t-x: no \x1b[2J"),
-        (ElsewhereError("lost"), 75, "t2t-x: lost"),
+        (UserError("lost", 75), 75, "t2t-x: lost"),
         (KeyboardInterrupt(), 130, "t2t-x: interrupted."),
         (ModuleNotFoundError(name="jax"), 2, "t2t-x: needs jax, which is not installed"),
     ],
