@@ -46,7 +46,7 @@ def test_files_of_a_run_and_its_exports(run, name):
         check_outputs([], [run / name])
 
 
-@pytest.mark.parametrize("name", ["news.de", "news.en-10", "translations/new.de", "insights.html"])
+@pytest.mark.parametrize("name", ["news.de", "news.en-10", "translations/new.de"])
 def test_translations_may_stand_in_a_run_and_be_replaced(run, name):
     check_outputs([run], [run / name])
 

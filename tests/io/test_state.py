@@ -41,11 +41,6 @@ def test_differences():
     ]
 
 
-def lock(directory, what):
-    with locked_directory(directory, what):
-        pass
-
-
 def test_one_process_at_a_time_has_the_lock(tmp_path):
     program = (
         "import os, sys; from t2t_keras.io.state import locked_directory\n"
@@ -54,12 +49,13 @@ def test_one_process_at_a_time_has_the_lock(tmp_path):
     assert subprocess.run([sys.executable, "-c", program, tmp_path]).returncode == -9
     owner = rf"{tmp_path.name} is in use by t2t-trainer, process \d+ on "
     with locked_directory(tmp_path, "t2t-trainer"), pytest.raises(UserError, match=owner):
-        lock(tmp_path, "t2t-eval")
-    lock(tmp_path, "t2t-eval")
+        locked_directory(tmp_path, "t2t-eval").__enter__()
+    with locked_directory(tmp_path, "t2t-eval"):
+        pass
 
 
 @pytest.mark.parametrize("directory", ["file", "file/run", "/proc/run", "/proc/sys"])
 def test_a_directory_that_cannot_be_written(tmp_path, directory):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match=directory.partition("/run")[0]):
-        lock(tmp_path / directory, "t2t-trainer")
+        locked_directory(tmp_path / directory, "t2t-trainer").__enter__()

@@ -1,7 +1,6 @@
 import io
 import itertools
 import pickle
-import random
 
 import numpy as np
 import pytest
@@ -60,13 +59,8 @@ def test_text_comes_back_exactly(tokenizer, tmp_path):
 def test_equally_likely_pieces_in_the_graph():
     # "0000" is "0" + "000" or "000" + "0". Without exact scores the rounding of the sum over the
     # line decides between them, and the two libraries round differently.
-    generator = random.Random(0)
-
-    def item():
-        word, factor = generator.choice(WORDS), generator.choice((1, 10, 100))
-        return f"{word} {generator.randint(1, 9999) * factor}"
-
-    lines = [" ".join(item() for _ in range(8)) for _ in range(400)]
+    numbers = np.random.default_rng(0).integers(1, 9999, (400, 9)) * np.tile([1, 10, 100], 3)
+    lines = [" ".join(f"{word} {n}" for word, n in zip(WORDS, row, strict=True)) for row in numbers]
     tokenizer = Tokenizer.train(lines, 400, "unigram")
     lines = [f"{line} dog{zeros}" for line in lines for zeros in ("000", "0000", "00000")]
     encoded = tokenizer.encode(lines)
@@ -93,12 +87,6 @@ def test_real_text(shared_data, kind):
     assert decoded == lines
 
 
-@pytest.mark.parametrize("kind", ["bpe", "unigram", "char"])
-def test_training_is_deterministic(kind):
-    first, second = (Tokenizer.train(iter(LINES), 285, kind) for _ in range(2))
-    assert first.model_bytes == second.model_bytes
-
-
 def test_no_training_line_is_too_long():
     tokenizer = Tokenizer.train(["ab " * 10_000 + "\u0416" * 50, "ab"], 263, "bpe")
     assert "\u0416" in tokenizer.vocabulary()
@@ -112,20 +100,14 @@ def test_characters():
 
 
 def test_decode_stops_at_the_first_end_and_ignores_padding(tokenizer):
-    (ids,) = tokenizer.encode(["small dogs"])
-    rows = np.zeros((2, len(ids) + 4), np.int64)
-    rows[0, : len(ids)] = ids
-    rows[1, : len(ids)] = ids
-    rows[1, len(ids) :] = ids[0]
+    ids = tokenizer.encode(["small dogs"])[0].tolist()
+    rows = np.array([[*ids, PADDING_ID, PADDING_ID], [*ids, ids[0], ids[0]]])
     assert tokenizer.decode(rows) == ["small dogs", "small dogs"]
     assert tokenizer.decode([ids[:-1], [], [EOS_ID, 5]]) == ["small dogs", "", ""]
     assert tokenizer.decode([[PADDING_ID, *ids[:-1], PADDING_ID]]) == ["small dogs"]
-
-
-@pytest.mark.parametrize("wrong", [-1, 285])
-def test_decode_refuses_unknown_ids(tokenizer, wrong):
-    with pytest.raises(UserError, match=rf"id {wrong} is not in the vocabulary.*0 to 284"):
-        tokenizer.decode([[5, wrong]])
+    for wrong in (-1, 285):
+        with pytest.raises(UserError, match=rf"id {wrong} is not in the vocabulary.*0 to 284"):
+            tokenizer.decode([[5, wrong]])
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
@@ -134,8 +116,6 @@ def test_too_large_a_vocabulary_names_the_largest(kind):
         Tokenizer.train(LINES, 8000, kind)
     largest = int(str(caught.value).split("Set vocab_size=")[1].split()[0])
     assert Tokenizer.train(LINES, largest, kind).vocab_size == largest
-    with pytest.raises(UserError, match=f"{largest}"):
-        Tokenizer.train(LINES, largest + 1, kind)
 
 
 @pytest.mark.parametrize(
@@ -163,18 +143,18 @@ def test_failures_of_the_source_pass_through_training(failure):
     assert caught.value is failure
 
 
-@pytest.mark.parametrize("content", [b"", b"no model at all", None])
-def test_a_file_that_is_no_model(tmp_path, content):
-    path = tmp_path / "other.model"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(UserError, match=r"other\.model (is not a Sent|cannot be read: No such)"):
+def test_files_that_are_no_vocabulary(tmp_path):
+    path = tmp_path / "my.model"
+    with pytest.raises(UserError, match=r"my\.model cannot be read: No such file"):
         Tokenizer.load(path)
-
-
-def test_a_model_with_other_special_ids():
-    with pytest.raises(UserError, match=r"mine\.model: .*got -1, 2, 0"):
-        Tokenizer(other_model(pad_id=-1, unk_id=0, bos_id=1, eos_id=2), origin="mine.model")
+    for content, message in {
+        b"": " is not a SentencePiece model",
+        b"no model at all": " is not a SentencePiece model",
+        other_model(pad_id=-1, unk_id=0, bos_id=1, eos_id=2): ": .*got -1, 2, 0",
+    }.items():
+        path.write_bytes(content)
+        with pytest.raises(UserError, match=rf"my\.model{message}"):
+            Tokenizer.load(path)
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
