@@ -28,10 +28,8 @@ def test_a_run_s_result(config, tmp_path):
     lines = ["The cat sat on the mat.", "A dog."]
     score = bleu(lines, lines)
     result = run_result(config, tmp_path / "model.ckpt-100", "test", score, {"beam_size": 4})
-    assert (result.set, result.problem, result.split, result.random_seed) == (
-        *("transformer_h1", "translate_ende", "test"),
-        7,
-    )
+    found = result.set, result.problem, result.split, result.random_seed
+    assert found == ("transformer_h1", "translate_ende", "test", 7)
     assert result.hparams == {"dropout": 0.2}
     # With these settings the problem is the same again.
     assert registry.problem(result.problem, result.problem_config) == config.problem
@@ -56,7 +54,6 @@ def test_an_average_is_told_from_its_newest_source(config, tmp_path):
 
 
 def test_what_is_unknown_is_left_open(config, tmp_path):
-    score = types.SimpleNamespace(f1=91.25)
-    result = run_result(config, tmp_path / "weights", "dev", score, {})
+    result = run_result(config, tmp_path / "w", "dev", types.SimpleNamespace(f1=91.25), {})
     assert (result.steps, result.target_tokens, result.seconds) == (None, None, None)
     assert (result.hardware, result.bleu, result.f1) == ("", None, 91.25)
