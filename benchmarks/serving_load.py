@@ -13,7 +13,6 @@ before the load.
 import collections
 import concurrent.futures
 import contextlib
-import dataclasses
 import json
 import os
 import random
@@ -29,7 +28,6 @@ from absl import app, flags, logging
 
 from t2t_keras.environment import prepare_tensorflow
 from t2t_keras.errors import UserError
-from t2t_keras.serving.client.base import Endpoint
 from t2t_keras.serving.client.grpc import GrpcClient
 from t2t_keras.serving.client.rest import RestClient
 
@@ -83,13 +81,12 @@ def load(server: dict, requests: Sequence[Request], clients: int) -> dict:
       rates, and MiB of the server; "memory_growth" compares the last third of the time with the
       middle one.
     """
-    endpoint = Endpoint(f"127.0.0.1:{server['grpc']}", "translate", timeout=120)
-    web = dataclasses.replace(endpoint, address=f"127.0.0.1:{server['rest']}")
+    settings = {"address": f"127.0.0.1:{server['grpc']}", "name": "translate", "timeout": 120}
     by_protocol = {
-        "grpc": GrpcClient(endpoint),
-        "rest": RestClient(web),
-        "other": GrpcClient(dataclasses.replace(endpoint, signature="nbest")),
-        "missing": GrpcClient(dataclasses.replace(endpoint, signature="none")),
+        "grpc": GrpcClient(**settings),
+        "rest": RestClient(**settings | {"address": f"127.0.0.1:{server['rest']}"}),
+        "other": GrpcClient(**settings, signature="nbest"),
+        "missing": GrpcClient(**settings, signature="none"),
     }
     outcomes, latencies, wrong, memory = collections.Counter(), [], [], [_memory(server["pid"])]
 

@@ -61,8 +61,6 @@ def main(flags: Flags) -> None:
 
 def _client(flags: Flags):
     """Returns a client for the model that the flags name."""
-    from t2t_keras.serving.client.base import Endpoint
-
     if flags.protocol == "grpc":
         from t2t_keras.serving.client.grpc import GrpcClient as Client
     else:
@@ -70,19 +68,17 @@ def _client(flags: Flags):
 
         logging.getLogger("urllib3").setLevel(logging.CRITICAL)  # it warns of each attempt
     return Client(
-        Endpoint(
-            address=flags.server,
-            name=flags.servable_name,
-            signature=flags.signature_name,
-            version=flags.servable_version,
-            tls=flags.tls,
-            ca_file=flags.tls_ca_file,
-            cert_file=flags.tls_cert_file,
-            key_file=flags.tls_key_file,
-            metadata=tuple(tuple(entry.split("=", 1)) for entry in flags.metadata or ()),
-            timeout=flags.timeout_secs,
-            max_attempts=flags.max_attempts,
-        )
+        address=flags.server,
+        name=flags.servable_name,
+        signature=flags.signature_name,
+        version=flags.servable_version,
+        tls=flags.tls,
+        ca_file=flags.tls_ca_file,
+        cert_file=flags.tls_cert_file,
+        key_file=flags.tls_key_file,
+        metadata=tuple(tuple(entry.split("=", 1)) for entry in flags.metadata or ()),
+        timeout=flags.timeout_secs,
+        max_attempts=flags.max_attempts,
     )
 
 

@@ -10,7 +10,6 @@ from t2t_keras import registry
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.models.transformer import Transformer
-from t2t_keras.serving.client.base import Endpoint
 from t2t_keras.serving.client.grpc import GrpcClient
 from t2t_keras.serving.client.rest import RestClient
 from t2t_keras.serving.export.export import export
@@ -116,12 +115,12 @@ def protocol(request):
 
 @pytest.fixture
 def connect(protocol):
-    """connect(address, **of Endpoint): a client, closed with the test."""
+    """connect(address, **of Client): a client, closed with the test."""
     with contextlib.ExitStack() as stack:
 
         def connect(address, **settings):
-            endpoint = Endpoint(address, **{"name": "ende", "timeout": 20.0, **settings})
-            client = {"grpc": GrpcClient, "rest": RestClient}[protocol](endpoint)
+            kind = {"grpc": GrpcClient, "rest": RestClient}[protocol]
+            client = kind(address, **{"name": "ende", "timeout": 20.0, **settings})
             return stack.enter_context(contextlib.closing(client))
 
         yield connect

@@ -1,11 +1,11 @@
-"""What the clients over gRPC and REST share: where a model is served, its replies, its errors."""
+"""What the clients over gRPC and REST share: settings, replies and errors."""
 
 import abc
 import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from t2t_keras.decoding.source_text import check_lines
 from t2t_keras.decoding.translation import Translation
@@ -42,9 +42,9 @@ OUTPUTS = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Endpoint:
-    """A served model and how to call it.
+@dataclasses.dataclass(eq=False)
+class Client(abc.ABC):
+    """A client of TensorFlow Serving; threads may share it.
 
     Attributes:
       address: "host:port".
@@ -60,7 +60,7 @@ class Endpoint:
       max_attempts: most attempts while the server is unavailable; gRPC makes at most 5.
 
     Raises:
-      UserError: the address, a name, the files, a metadata pair or the timeout is invalid.
+      UserError: an attribute is invalid, or a TLS file cannot be read or used.
     """
 
     address: str
@@ -74,6 +74,9 @@ class Endpoint:
     metadata: tuple[tuple[str, str], ...] = ()
     timeout: float = 10.0
     max_attempts: int = 5
+
+    # What `_predict` raises for a reply that TensorFlow Serving would not give.
+    _malformed: ClassVar[tuple[type[Exception], ...]]
 
     def __post_init__(self):
         found = re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[\w.-]+):([0-9]{1,5})", self.address)
@@ -97,36 +100,23 @@ class Endpoint:
                     f"--metadata: expected key=value with a key of a-z, 0-9, '-', '_' and '.', not "
                     f"ending in -bin, and a value of printable ASCII, got {pair!a}."
                 )
+        paths = (self.ca_file, self.key_file, self.cert_file)
+        try:
+            # Read here, since ssl does not name a file that is missing.
+            self._connect([Path(path).read_bytes() if path else None for path in paths])
+        except OSError as error:  # or ssl.SSLError, which is one
+            raise UserError(
+                f"--tls_ca_file and --tls_cert_file must be certificates (PEM), and --tls_key_file "
+                f"the key of the second: {error}."
+            ) from error
 
     def __str__(self) -> str:
         version = "" if self.version is None else f" version {self.version}"
         return f"{self.name!r}{version} at {self.address}"
 
-    def tls_files(self) -> list[bytes | None]:
-        """Returns the bytes of `ca_file`, `key_file` and `cert_file`, None for "".
-
-        Raises:
-          UserError: a file cannot be read.
-        """
-        paths = (self.ca_file, self.key_file, self.cert_file)
-        try:
-            return [Path(path).read_bytes() if path else None for path in paths]
-        except OSError as error:
-            raise UserError(f"--tls: cannot read {error.filename}: {error.strerror}.") from error
-
-
-class Client(abc.ABC):
-    """A client of TensorFlow Serving; threads may share it.
-
-    Raises:
-      UserError: a TLS file cannot be read or used.
-    """
-
-    # What `_predict` raises for a reply that TensorFlow Serving would not give.
-    _malformed: tuple[type[Exception], ...]
-
-    def __init__(self, endpoint: Endpoint):
-        self._endpoint = endpoint
+    @abc.abstractmethod
+    def _connect(self, files: list[bytes | None]) -> None:
+        """Prepares connections with the contents of `ca_file`, `key_file` and `cert_file`."""
 
     @abc.abstractmethod
     def _predict(self, texts: Sequence[str]) -> Mapping[str, Any]:
@@ -147,17 +137,15 @@ class Client(abc.ABC):
             outputs = self._predict(texts)
             if not {"translation", "score"} <= outputs.keys():
                 raise UserError(
-                    f"{self._endpoint}: expected the outputs translation and score of signature "
-                    f"{self._endpoint.signature!r}, got "
-                    f"{_shown(', '.join(sorted(outputs)) or 'none')}. Give another "
-                    f"--signature_name."
+                    f"{self}: expected the outputs translation and score of signature "
+                    f"{self.signature!r}, got {_shown(', '.join(sorted(outputs)) or 'none')}. Give "
+                    f"another --signature_name."
                 )
             return _translations({"cut": [0] * len(texts), **outputs}, len(texts))
         except self._malformed as error:
             raise UserError(
-                f"Malformed reply from {self._endpoint}: "
-                f"{_shown(f'{type(error).__name__}: {error}')}. Check that this is TensorFlow "
-                f"Serving's port for the --protocol."
+                f"Malformed reply from {self}: {_shown(f'{type(error).__name__}: {error}')}. Check "
+                f"that this is TensorFlow Serving's port for the --protocol."
             ) from error
 
     def _error(self, status: str, details: str) -> UserError:
@@ -165,11 +153,9 @@ class Client(abc.ABC):
         if status == "INVALID_ARGUMENT" and re.search("signature (key|name)", details, re.I):
             status = "FAILED_PRECONDITION"  # as over gRPC
         if status == "DEADLINE_EXCEEDED":
-            details = f"no complete reply within {self._endpoint.timeout:g} s"
+            details = f"no complete reply within {self.timeout:g} s"
         advice = _ADVICE.get(status, "")
-        return UserError(
-            f"No translation from {self._endpoint}: {status} ({_shown(details)}). {advice}"
-        )
+        return UserError(f"No translation from {self}: {status} ({_shown(details)}). {advice}")
 
 
 def _translations(outputs: Mapping[str, Any], count: int) -> list[Translation]:

@@ -7,7 +7,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from t2t_keras.serving import messages
-from t2t_keras.serving.client.base import MAX_REPLY_BYTES, OUTPUTS, Client, Endpoint
+from t2t_keras.serving.client.base import MAX_REPLY_BYTES, OUTPUTS, Client
 
 _MAX_ATTEMPTS = 5  # gRPC's own limit
 
@@ -17,14 +17,13 @@ class GrpcClient(Client):
 
     _malformed = (DecodeError, ValueError)
 
-    def __init__(self, endpoint: Endpoint):
-        super().__init__(endpoint)
-        options = _options(endpoint.max_attempts)
-        if endpoint.tls:
-            credentials = grpc.ssl_channel_credentials(*endpoint.tls_files())
-            self._channel = grpc.secure_channel(endpoint.address, credentials, options)
+    def _connect(self, files: list[bytes | None]) -> None:
+        options = _options(self.max_attempts)
+        if self.tls:
+            credentials = grpc.ssl_channel_credentials(*files)
+            self._channel = grpc.secure_channel(self.address, credentials, options)
         else:
-            self._channel = grpc.insecure_channel(endpoint.address, options)
+            self._channel = grpc.insecure_channel(self.address, options)
         self._call = self._channel.unary_unary(
             messages.PREDICT_METHOD,
             request_serializer=messages.PredictRequest.SerializeToString,
@@ -32,19 +31,17 @@ class GrpcClient(Client):
         )
 
     def _predict(self, texts: Sequence[str]) -> dict[str, list | None]:
-        endpoint = self._endpoint
         request = messages.predict_request(
-            endpoint.name, endpoint.signature, endpoint.version, text=messages.string_tensor(texts)
+            self.name, self.signature, self.version, text=messages.string_tensor(texts)
         )
         try:
-            reply = self._call(request, timeout=endpoint.timeout, metadata=endpoint.metadata)
+            reply = self._call(request, timeout=self.timeout, metadata=self.metadata)
         except grpc.RpcError as error:
             raise self._error(error.code().name, error.details() or "") from error
-        return {
-            each.key: messages.tensor_values(each.value, len(texts))
-            if each.key in OUTPUTS
-            else None
-            for each in messages.PredictResponse.FromString(reply).outputs
+        outputs = messages.PredictResponse.FromString(reply).outputs
+        known = {each.key: each.value for each in outputs if each.key in OUTPUTS}
+        return dict.fromkeys(each.key for each in outputs) | {
+            name: messages.tensor_values(tensor, len(texts)) for name, tensor in known.items()
         }
 
     def close(self) -> None:

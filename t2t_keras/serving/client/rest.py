@@ -11,8 +11,7 @@ from typing import Any
 
 import urllib3
 
-from t2t_keras.errors import UserError
-from t2t_keras.serving.client.base import MAX_REPLY_BYTES, Client, Endpoint
+from t2t_keras.serving.client.base import MAX_REPLY_BYTES, Client
 
 _STATUS_NAMES = {
     400: "INVALID_ARGUMENT",
@@ -25,7 +24,6 @@ _STATUS_NAMES = {
     503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
 }
-_RETRIED = (429, 502, 503, 504)
 
 
 class RestClient(Client):
@@ -33,34 +31,36 @@ class RestClient(Client):
 
     _malformed = (urllib3.exceptions.HTTPError, http.client.HTTPException, OSError, ValueError)
 
-    def __init__(self, endpoint: Endpoint):
-        super().__init__(endpoint)
-        version = "" if endpoint.version is None else f"/versions/{endpoint.version}"
+    def _connect(self, files: list[bytes | None]) -> None:
+        version = "" if self.version is None else f"/versions/{self.version}"
         self._url = (
-            f"{'https' if endpoint.tls else 'http'}://{endpoint.address}/v1/models/"
-            f"{urllib.parse.quote(endpoint.name, safe='')}{version}:predict"
+            f"{'https' if self.tls else 'http'}://{self.address}/v1/models/"
+            f"{urllib.parse.quote(self.name, safe='')}{version}:predict"
         )
+        ssl_context = ssl.create_default_context(cafile=self.ca_file or None) if self.tls else None
+        if self.cert_file:
+            ssl_context.load_cert_chain(self.cert_file, self.key_file)
         self._pool = urllib3.PoolManager(
             maxsize=128,  # connections that are kept open
-            headers={**dict(endpoint.metadata), "Content-Type": "application/json"},
-            ssl_context=_ssl_context(endpoint) if endpoint.tls else None,
+            headers={**dict(self.metadata), "Content-Type": "application/json"},
+            ssl_context=ssl_context,
             # `_post_in_time` keeps the time of all attempts; this only ends what it has given up.
-            timeout=endpoint.timeout + 1,
+            timeout=self.timeout + 1,
             retries=urllib3.Retry(
-                total=endpoint.max_attempts - 1,
+                total=self.max_attempts - 1,
                 other=0,  # among these errors are those of TLS, which stay
                 allowed_methods=None,
-                status_forcelist=_RETRIED,
+                status_forcelist=(429, 502, 503, 504),
                 raise_on_status=False,
                 backoff_factor=0.2,
                 backoff_jitter=0.2,
                 backoff_max=5,
-                retry_after_max=int(endpoint.timeout) + 1,
+                retry_after_max=int(self.timeout) + 1,
             ),
         )
 
     def _predict(self, texts: Sequence[str]) -> dict[str, Any]:
-        request = {"signature_name": self._endpoint.signature, "inputs": {"text": list(texts)}}
+        request = {"signature_name": self.signature, "inputs": {"text": list(texts)}}
         try:
             status, reply = self._post_in_time(json.dumps(request).encode("ascii"))
         except TimeoutError:
@@ -99,7 +99,7 @@ class RestClient(Client):
                 future.set_exception(error)
 
         threading.Thread(target=run, daemon=True).start()
-        return future.result(self._endpoint.timeout)
+        return future.result(self.timeout)
 
     def _post(self, body: bytes) -> tuple[int, bytes]:
         with self._pool.request(
@@ -111,17 +111,3 @@ class RestClient(Client):
                 if len(reply) > MAX_REPLY_BYTES:
                     raise ValueError(f"more than {MAX_REPLY_BYTES:,} bytes")
             return response.status, bytes(reply)
-
-
-def _ssl_context(endpoint: Endpoint) -> ssl.SSLContext:
-    endpoint.tls_files()  # names a file that cannot be read, as ssl does not
-    try:
-        context = ssl.create_default_context(cafile=endpoint.ca_file or None)
-        if endpoint.cert_file:
-            context.load_cert_chain(endpoint.cert_file, endpoint.key_file)
-    except ssl.SSLError as error:
-        raise UserError(
-            f"--tls_ca_file, --tls_cert_file and --tls_key_file must be PEM certificates and the "
-            f"key of the second: {error}."
-        ) from error
-    return context

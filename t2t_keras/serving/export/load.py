@@ -37,13 +37,14 @@ def write_manifest(directory: Path, contents: dict[str, Any]) -> None:
 
 def _records(directory: Path) -> dict[str, dict[str, int | str]]:
     """Returns the size and the SHA-256 of each file of an export but its manifest."""
-    files = (path for path in sorted(directory.rglob("*")) if not path.is_dir())
+    files = {
+        path.relative_to(directory).as_posix(): path
+        for path in sorted(directory.rglob("*"))
+        if not path.is_dir() and path != directory / MANIFEST_FILE
+    }
     return {
-        path.relative_to(directory).as_posix(): dict(
-            size=path.stat().st_size, sha256=sha256_of(path)
-        )
-        for path in files
-        if path != directory / MANIFEST_FILE
+        name: {"size": path.stat().st_size, "sha256": sha256_of(path)}
+        for name, path in files.items()
     }
 
 

@@ -32,10 +32,10 @@ def recorded_scores(run: RunConfig, checkpoint: str | Path, path: str | Path) ->
     """
     requested = run.problem.name, run.hparams_set, step_of(checkpoint)
     alike = [
-        result
-        for result in read_results(path)
-        if (result.problem, result.set, result.steps) == requested
-        and (result.bleu, result.f1) != (None, None)
+        each
+        for each in read_results(path)
+        if (each.problem, each.set, each.steps) == requested
+        and (each.bleu, each.f1) != (None, None)
     ]
     checksum = checkpoint_checksum(checkpoint)
     found = [each for each in alike if each.checkpoint == checksum and each.is_of_the_model_alone]
@@ -100,10 +100,10 @@ def measured_score(
     """
     sources, references = text
     name = run.problem.text_name("dev", len(references))
+    decode = dataclasses.asdict(translator.config)
 
     def measure() -> Result:
         score = score_of(run.problem, translator.translate(sources), references, sources)
-        decode = dataclasses.asdict(translator.config)
         return run_result(run, checkpoint, "dev", score, decode, text=name)
 
     exact = measure()

@@ -75,8 +75,7 @@ class TranslationModule(tf.Module):
         self._tokenizer = translator.tokenizer.graph_tokenizer()
         self._detokenize = graph_detokenizer(self._tokenizer)
         # Graphs that signatures share.
-        self._search_best = self._search_graph(return_beams=False)
-        self._search_all = self._search_graph(return_beams=True)
+        self._search_best, self._search_all = map(self._search_graph, (False, True))
 
     def signatures(self) -> dict[str, Any]:
         """Returns the functions to export; attention is of one model, not of an ensemble."""
@@ -146,10 +145,9 @@ class TranslationModule(tf.Module):
         are "" behind the end of a sentence.
         """
         source, target = self._pairs(text, translation)
+        pair = {"source": source, "target": target}
         with self._stored_weights():
-            found = self._translator.models[0].attention_weights(
-                {"source": source, "target": target}
-            )
+            found = self._translator.models[0].attention_weights(pair)
         return {
             "weights": found["cross"],
             "encoder_weights": found["encoder"],
@@ -187,16 +185,16 @@ class TranslationModule(tf.Module):
         translations = tf.reshape(self._detokenize(tf.reshape(found.ids, flat)), [-1, beams])
         return tuple(_in_place(each, rows, text) for each in (translations, found.scores, cut))
 
-    def _pairs(self, text: tf.Tensor, translation: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def _pairs(self, text: tf.Tensor, translation: tf.Tensor) -> list[tf.Tensor]:
         """Returns ids [B, S] and [B, T]."""
         sizes = tf.stack([tf.size(text), tf.size(translation)])
         text = _checked(text, sizes[0] == sizes[1], "expected a translation a text, got", sizes)
-
-        def ids(each: tf.Tensor, name: str) -> tf.Tensor:
-            tokens = self._tokenizer.tokenize(_checked_utf8(each, name))
-            return self._checked_lengths(tokens.to_tensor(), name)
-
-        return ids(text, "text"), ids(translation, "translation")
+        return [
+            self._checked_lengths(
+                self._tokenizer.tokenize(_checked_utf8(each, name)).to_tensor(), name
+            )
+            for each, name in ((text, "text"), (translation, "translation"))
+        ]
 
     def _checked_lengths(self, ids: tf.Tensor, name: str) -> tf.Tensor:
         length, most = tf.shape(ids)[1], self._translator.config.max_input_length
@@ -221,8 +219,7 @@ def _in_place(found: tf.Tensor, rows: tf.Tensor, text: tf.Tensor) -> tf.Tensor:
 
 def _checked(tensor: tf.Tensor, condition: tf.Tensor, what: str, found: tf.Tensor) -> tf.Tensor:
     """Returns the tensor; the request fails, before it is used, unless the condition holds."""
-    check = tf.debugging.Assert(condition, [what, found], summarize=8)
-    with tf.control_dependencies([check]):
+    with tf.control_dependencies([tf.debugging.Assert(condition, [what, found], summarize=8)]):
         return tf.identity(tensor)
 
 

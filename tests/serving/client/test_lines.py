@@ -15,20 +15,14 @@ def upper(texts):
     return [Translation(text.upper(), -1.0) for text in texts]
 
 
-@pytest.fixture
-def run():
-    """run(translate, source, batch_size=1, concurrency=1, target=None): bytes written, counts."""
-
-    def run(translate, source, batch_size=1, concurrency=1, target=None):
-        target = target or io.BytesIO()
-        try:
-            return translate_stream(
-                translate, io.BytesIO(source), target, batch_size, concurrency
-            ), target.getvalue()
-        except UserError as error:
-            return str(error), target.getvalue()
-
-    return run
+def run(translate, source, batch_size=1, concurrency=1, target=None):
+    """Returns the counts, or the error, and the bytes written."""
+    target = target or io.BytesIO()
+    try:
+        found = translate_stream(translate, io.BytesIO(source), target, batch_size, concurrency)
+    except UserError as error:
+        found = str(error)
+    return found, target.getvalue()
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 7, 100])
@@ -58,7 +52,7 @@ def test_requests_at_once():
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
-def test_the_lines_before_an_error_are_written(run, concurrency):
+def test_the_lines_before_an_error_are_written(concurrency):
     def translate(texts):
         if "line 5" in texts:
             raise UserError("The server is gone.")
@@ -71,13 +65,13 @@ def test_the_lines_before_an_error_are_written(run, concurrency):
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 10])
-def test_a_line_that_is_not_utf8(run, batch_size):
+def test_a_line_that_is_not_utf8(batch_size):
     error, written = run(upper, b"one\n\ntwo\n\xff!\nthree\n", batch_size, 2)
     assert "the input:4" in error
     assert written == b"ONE\n\nTWO\n"
 
 
-def test_only_a_line_feed_ends_a_line(run):
+def test_only_a_line_feed_ends_a_line():
     source = "\ufeffone\r\ntwo\u2028three\nlast".encode()
     broken = [Translation("a\nb\tc\rd", -1.0, cut=7)]
     counts, written = run(lambda texts: upper(texts) if texts != ["last"] else broken, source)
@@ -85,7 +79,7 @@ def test_only_a_line_feed_ends_a_line(run):
     assert written.decode() == "ONE\nTWO\u2028THREE\na b c d\n"
 
 
-def test_control_characters_go_to_files_only(run):
+def test_control_characters_go_to_files_only():
     class Terminal(io.BytesIO):
         def isatty(self):
             return True

@@ -68,14 +68,6 @@ def test_typed_lines(query, monkeypatch, capsys):
     assert "\x1b]0;" not in output  # of the server's error
 
 
-def test_an_error_keeps_the_lines_before_it(fail, tmp_path):
-    source, target = tmp_path / "news.en", tmp_path / "news.de"
-    source.write_text("one\ntwo\nbad\nthree\n", encoding="utf-8")
-    error = fail(f"--input_file={source}", f"--output_file={target}", "--batch_size=1")
-    assert "before line 3" in error
-    assert target.read_text("utf-8") == "ONE\nTWO\n"
-
-
 def test_an_older_file_stays_until_there_is_an_answer(query, fail, server, tmp_path):
     source, target = tmp_path / "news.en", tmp_path / "news.de"
     source.write_text("one\n")
@@ -108,11 +100,3 @@ def test_an_older_file_stays_until_there_is_an_answer(query, fail, server, tmp_p
 def test_wrong_flags(fail, server, flags, message):
     assert message in fail(*flags)
     assert not server.requests
-
-
-@pytest.mark.parametrize("protocol", ["grpc"], indirect=True)
-def test_a_file_is_not_written_over_itself(fail, tmp_path):
-    path = tmp_path / "text"
-    path.write_text("one\n", encoding="utf-8")
-    assert "text" in fail(f"--input_file={path}", f"--output_file={path}")
-    assert path.read_text("utf-8") == "one\n"

@@ -18,10 +18,8 @@ SEARCH = {"beam_size": 21, "alpha": 0.3, "ensemble": [], "forbidden": [], "prefi
 
 def run_of(problem, hparams_set="transformer_base"):
     """Returns what stands in a run's record."""
-    hparams = registry.hparams(hparams_set)
-    return types.SimpleNamespace(
-        problem=problem, hparams_set=hparams_set, hparams=hparams, random_seed=1, data="d"
-    )
+    fields = dict(problem=problem, hparams_set=hparams_set, random_seed=1, data="d")
+    return types.SimpleNamespace(hparams=registry.hparams(hparams_set), **fields)
 
 
 def translator_to(text, **config):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_keras.decoding.translation import Hypothesis
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.serving.export.signatures import TranslationModule
@@ -32,17 +33,12 @@ def translators(translator):
 def test_n_best(signatures, translators, lines):
     found = signatures["nbest"](text=tf.constant(lines), alpha=tf.constant(2.0))
     expected = translators(return_beams=True, alpha=2.0).translate(lines)
-    assert found["translations"].shape == [len(lines), 3]
-    for texts, scores, translation in zip(
-        found["translations"].numpy(), found["scores"].numpy(), expected, strict=True
-    ):
-        hypotheses = translation.hypotheses
-        if not hypotheses:
-            assert (texts == b"").all()
-            assert (scores == 0).all()
-            continue
-        assert [text.decode() for text in texts] == [each.text for each in hypotheses]
-        np.testing.assert_allclose(scores, [each.score for each in hypotheses], atol=1e-5)
+    blank = [Hypothesis("", 0.0)] * 3
+    hypotheses = [each.hypotheses or blank for each in expected]
+    texts = [[text.decode() for text in row] for row in found["translations"].numpy()]
+    assert texts == [[each.text for each in row] for row in hypotheses]
+    scores = [[each.score for each in row] for row in hypotheses]
+    np.testing.assert_allclose(found["scores"], scores, atol=1e-5)
 
 
 def test_score(signatures, translator):
@@ -68,23 +64,27 @@ def test_tokens(signatures, translator, lines):
     np.testing.assert_allclose(found["scores"][:, 0], scores, atol=1e-5)
 
 
+def named_weights(expected):
+    return {
+        "weights": expected.cross,
+        "encoder_weights": expected.encoder,
+        "decoder_weights": expected.decoder,
+    }
+
+
 def test_attention(signatures, translator):
     texts, translations = zip(*PAIRS, strict=True)
     found = signatures["attention"](text=tf.constant(texts), translation=tf.constant(translations))
     found = {name: tensor.numpy() for name, tensor in found.items()}
     for row, expected in enumerate(translator.attention(texts, translations)):
-        m, n = len(expected.source), len(expected.target)
-        for name, pieces, count in (
-            ("text_pieces", expected.source, m),
-            ("translation_pieces", expected.target, n),
+        for name, pieces in (
+            ("text_pieces", expected.source),
+            ("translation_pieces", expected.target),
         ):
-            assert [piece.decode() for piece in found[name][row, :count]] == list(pieces)
-            assert (found[name][row, count:] == b"").all()
-        for name, weights, queries, keys in (
-            ("weights", expected.cross, n, m),
-            ("encoder_weights", expected.encoder, m, m),
-            ("decoder_weights", expected.decoder, n, n),
-        ):
+            shown = [piece.decode() for piece in found[name][row]]
+            assert shown == [*pieces, *[""] * (len(shown) - len(pieces))]
+        for name, weights in named_weights(expected).items():
+            queries, keys = weights.shape[2:]
             np.testing.assert_allclose(found[name][row, :, :, :queries, :keys], weights, atol=1e-5)
 
 
@@ -124,16 +124,17 @@ def test_refused_inputs(signatures, signature, inputs, message):
 
 
 @pytest.mark.parametrize(
-    ("setting", "value"), [("split_long", True), ("xla", True), ("weights_dtype", "bfloat16")]
+    ("dtype", "settings", "named"),
+    [
+        ("float32", {"split_long": True}, "split_long=True"),
+        ("float32", {"xla": True}, "xla=True"),
+        ("float32", {"weights_dtype": "bfloat16"}, "weights_dtype=bfloat16"),
+        ("int4", {}, "--dtype.*int4"),
+    ],
 )
-def test_unsupported_settings(translators, setting, value):
-    with pytest.raises(UserError, match=f"{setting}={value}"):
-        TranslationModule(translators(**{setting: value}))
-
-
-def test_unknown_dtype(translator):
-    with pytest.raises(UserError, match=r"--dtype.*int4"):
-        TranslationModule(translator, "int4")
+def test_unsupported_settings(translators, dtype, settings, named):
+    with pytest.raises(UserError, match=named):
+        TranslationModule(translators(**settings), dtype)
 
 
 def test_attention_is_float32_whatever_the_run_computes_in(small_translator):
@@ -141,11 +142,7 @@ def test_attention_is_float32_whatever_the_run_computes_in(small_translator):
     signature = TranslationModule(half).signatures()["attention"]
     found = signature(*(tf.constant([text]) for text in PAIRS[0]))
     [expected] = half.attention(*([text] for text in PAIRS[0]))
-    for name, weights in (
-        ("weights", expected.cross),
-        ("encoder_weights", expected.encoder),
-        ("decoder_weights", expected.decoder),
-    ):
+    for name, weights in named_weights(expected).items():
         assert found[name].dtype == tf.float32
         np.testing.assert_allclose(found[name][0], weights, atol=0.02)
 
