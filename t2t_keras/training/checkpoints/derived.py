@@ -20,10 +20,10 @@ from t2t_keras.training.run_config import RunConfig
 def average_run(
     model_dir: str | Path, output_dir: str | Path, n: int = 5, seconds_apart: float = 0
 ) -> str:
-    """Writes the mean of a run's last `n` checkpoints, to be decoded and exported like any run.
+    """Writes the mean of a run's last `n` checkpoints, a run of its own in the same format.
 
     The paper takes the last 5 of the base model and the last 20 of the big one, written every 10
-    minutes (section 6.1). The mean has the format of the run.
+    minutes (section 6.1).
 
     Args:
       model_dir: the run.
@@ -36,8 +36,7 @@ def average_run(
       The path of the mean.
 
     Raises:
-      UserError: there is no run or no checkpoint, one cannot be read, or `output_dir` contains a
-        run.
+      UserError: there is no run or checkpoint, one cannot be read, or `output_dir` has a run.
     """
     config = RunConfig.load(model_dir)
     files = npz if npz.checkpoint_paths(model_dir) else backend.checkpoints()
@@ -73,12 +72,9 @@ def _load_mean(files, model: keras.Model, paths: Sequence[str]) -> None:
 
 
 def spaced_apart(paths: Sequence[str], seconds: Sequence[float], apart: float) -> list[str]:
-    """Returns the newest path and, going back, each next one that is old enough.
+    """Returns the newest path, which is the last, and, going back, each next one old enough.
 
-    Args:
-      paths: the newest last.
-      seconds: when each was written, on any clock.
-      apart: least seconds, rounded, between two neighbours that are taken.
+    `seconds` tells when each was written; they are rounded before they are compared with `apart`.
     """
     chosen, last = [], 0.0
     for path, at in reversed(list(zip(paths, seconds, strict=True))):

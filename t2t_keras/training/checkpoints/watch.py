@@ -117,23 +117,22 @@ class CheckpointWatcher:
         and then skipped.
         """
         for step, path in self:
-            if reason := self._load_error(load, step, path):
+            if reason := self._load_error(load, step, path, again=True):
                 self._skip(step, path, reason)
             else:
                 yield step, path
 
-    def _load_error(self, load: Callable[[str], object], step: int, path: str) -> str:
-        for pause in (self._policy.poll_seconds, 0.0):
-            try:
-                load(path)
-                return ""
-            except UserError as error:
-                if step not in self._files():
-                    return "it was deleted while it was read"
-                reason = str(error)
-            if pause:
-                self._policy.sleep(pause)
-        return reason
+    def _load_error(self, load: Callable[[str], object], step: int, path: str, again: bool) -> str:
+        try:
+            load(path)
+        except UserError as error:
+            if step not in self._files():
+                return "it was deleted while it was read"
+            if not again:
+                return str(error)
+            self._policy.sleep(self._policy.poll_seconds)
+            return self._load_error(load, step, path, again=False)
+        return ""
 
     def _skip(self, step: int, path: str, reason: str) -> None:
         self.skipped[step] = reason

@@ -57,12 +57,6 @@ def cluster_from_environment(environment: Mapping[str, str] = os.environ) -> Clu
 
 
 def _from_tf_config(text: str) -> Cluster:
-    def invalid(what: str) -> UserError:
-        return UserError(
-            f"TF_CONFIG={text!r}: {what}. Give every machine the same list of workers and its own "
-            f"index, for example {_EXAMPLE}; or unset TF_CONFIG to train on one machine."
-        )
-
     try:
         content = json.loads(text)
         jobs, task = content.get("cluster", {}), content.get("task", {})
@@ -73,14 +67,15 @@ def _from_tf_config(text: str) -> Cluster:
             raise ValueError(f"expected jobs 'chief' and 'worker', got {', '.join(jobs)}")
         for address in addresses:
             _host_and_port(address)
+        if len(set(addresses)) < len(addresses) or len(chiefs) > 1:
+            raise ValueError("expected at most one chief, and another address for each worker")
+        if addresses and (not isinstance(index, int) or not 0 <= index < len(jobs.get(kind, []))):
+            raise ValueError(f"the task {kind!r} {index!r} is not in the cluster")
     except (ValueError, AttributeError, TypeError) as error:
-        raise invalid(f"cannot be read ({error})") from None
-    if not addresses:
-        return Cluster((), 0)
-    if len(set(addresses)) < len(addresses) or len(chiefs) > 1:
-        raise invalid("expected at most one chief, and an address of its own for each worker")
-    if not isinstance(index, int) or not 0 <= index < len(jobs.get(kind, [])):
-        raise invalid(f"the task {kind!r} {index!r} is not in the cluster")
+        raise UserError(
+            f"TF_CONFIG={text!r}: {error}. Give every machine the same list of workers and its own "
+            f"index, for example {_EXAMPLE}; or unset TF_CONFIG to train on one machine."
+        ) from None
     return Cluster(addresses, index + (len(chiefs) if kind == "worker" else 0))
 
 

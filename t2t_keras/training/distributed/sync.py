@@ -80,7 +80,7 @@ class Workers:
             return [text]
         import tensorflow as tf
 
-        # Integers of a type that GPUs exchange as well; every replica gives its worker's text.
+        # GPUs exchange integers of this type as well; every replica gives its worker's text.
         line = tf.constant([*json.dumps([self.cluster.index, text]).encode(), 10], tf.int32)
         values = self._strategy.experimental_distribute_values_from_function(lambda _: line)
         gathered = bytes(self._strategy.gather(values, axis=0).numpy().tolist())
@@ -132,34 +132,30 @@ class Workers:
         name = self.gather(Path(path).name if path else "")[0]
         if self.is_chief or not name:
             return path
-        index = directory / f"{name}.index"
-        deadline = time.monotonic() + _VISIBLE_SECONDS
-        while not index.exists() and time.monotonic() < deadline:
+        path, deadline = str(directory / name), time.monotonic() + _VISIBLE_SECONDS
+        while not Path(f"{path}.index").exists():
+            if time.monotonic() > deadline:
+                raise UserError(
+                    f"The chief continues from {name}, which is not in {directory} here. "
+                    f"--output_dir must be one folder that all workers share."
+                )
             time.sleep(0.2)
-        if not index.exists():
-            raise UserError(
-                f"The chief continues from {name}, which is not in {directory} here. --output_dir "
-                f"must be one folder that all workers share."
-            )
-        path = str(directory / name)
         checkpoints.restore(path)
         return path
 
     def hear(self, number: int, sums: dict[str, float]) -> None:
         """Takes all workers' requests out of the sums of step `number`."""
-        if self.count == 1:
-            return
-        stop, save = sums.pop("stop_requests"), sums.pop("save_requests")
+        stop, save = sums.pop("stop_requests", 0), sums.pop("save_requests", 0)
         # Requests from before all have acted are fulfilled.
         if number > self._acted_after:
             self._requested = Agreed(int(stop > 0), save > 0)
 
     def agree(self, step: backend.Step, number: int, stop: int, save: bool) -> Agreed:
-        """Returns what all workers do after step `number`.
+        """Returns what all workers do after step `number`, which was started last.
 
         Args:
           step: carries this worker's requests to the others, with the sums of the next steps.
-          number: the step that was started last.
+          number: of the step.
           stop: number of the signal that came here, or 0.
           save: whether a checkpoint is due by this worker's clock; only the chief's counts.
         """

@@ -15,7 +15,6 @@ def step_memory(
 ) -> dict[str, int]:
     """Estimates what one replica holds in a training step of the Transformer, to about 25 %.
 
-    Tensors that TensorFlow keeps between forward and backward pass are counted, without padding.
     What libraries take for themselves comes on top.
 
     Args:
@@ -106,19 +105,12 @@ _VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_
 
 
 def free_memory(root: str | Path = "/") -> int:
-    """Returns the bytes that may still be taken: of the machine, and of every control group.
+    """Returns the bytes that this process may still take; 0 where the system does not tell.
 
-    Args:
-      root: the directory of `proc` and `sys`.
-
-    Returns:
-      Bytes; 0 where the system does not tell.
+    The machine and every control group set a limit. `root` is the directory of `proc` and `sys`.
     """
     root = Path(root)
-    machine = _number(r"^MemAvailable:\s*(\d+) kB", root / "proc/meminfo")
-    if machine is None:
-        return 0
-    left = [machine * 1024]
+    left = [1024 * (_number(r"^MemAvailable:\s*(\d+) kB", root / "proc/meminfo") or 0)]
     # Lines such as 0::/user.slice/session.scope; in a container the path may be one outside.
     groups = {line.split(":", 2)[2] for line in _text(root / "proc/self/cgroup").splitlines()}
     for top, (limit, use, files) in (

@@ -30,14 +30,8 @@ class Microbatch:
     """The most tokens a side that a replica holds at once, remembered in the run's directory.
 
     Dropout masks depend on how a step is split, so a run must split as before to continue bit for
-    bit.
-
-    Args:
-      output_dir: the run's directory.
-      hparams: the hyperparameters.
-      gpus: the name of each GPU of this process; none = the CPU. Elsewhere other sizes fit.
-      replicas: number of replicas, which share the memory.
-      cluster: the workers, which share one number, whatever hardware each has; None = one process.
+    bit. Elsewhere other sizes fit: with other GPUs, or another number of replicas. Workers share
+    one number, whatever hardware each has.
 
     Attributes:
       tokens: the number; 0 = not known yet.
@@ -160,15 +154,8 @@ def microbatch_of_run(
 
     On a GPU sizes are tried with the longest sentences, which take the most attention and as many
     logits as any. On a CPU, where a process that takes too much is killed, the memory of a step is
-    estimated and compared with what is free; when a run continues, also for what it remembers.
-
-    Args:
-      step: computes the run's steps.
-      config: what the run is.
-      generated: its data.
-      output_dir: the run's directory.
-      workers: all take the smallest number that one finds.
-      find: whether to determine a number that is not known.
+    estimated and compared with what is free; when a run continues, also for what it remembers. All
+    workers take the smallest number that one finds. Without `find`, an unknown number stays so.
 
     Raises:
       UserError: not even one sentence fits, or the system does not tell the free memory.

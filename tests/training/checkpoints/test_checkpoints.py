@@ -10,6 +10,7 @@ import tensorflow as tf
 from t2t_keras.errors import UserError
 from t2t_keras.training.checkpoints import npz
 from t2t_keras.training.checkpoints import tensorflow as checkpoints
+from t2t_keras.training.checkpoints.names import step_of
 
 
 @pytest.fixture(params=[checkpoints, npz], ids=["tensorflow", "npz"])
@@ -48,9 +49,7 @@ def save(files, model, directory, steps, keep=20):
 
 
 def steps_in(files, directory):
-    return [
-        int(path.removesuffix(".npz").split("-")[-1]) for path in files.checkpoint_paths(directory)
-    ]
+    return [step_of(path) for path in files.checkpoint_paths(directory)]
 
 
 def test_the_oldest_are_deleted_and_the_newest_is_restored(files, model, tmp_path):
@@ -105,15 +104,10 @@ def flip(path):
 
 
 def halve(path):
-    content = path.read_bytes()
-    path.write_bytes(content[: len(content) // 2])
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
-def empty(path):
-    path.write_bytes(b"")
-
-
-@pytest.mark.parametrize("damage", [flip, halve, empty, Path.unlink])
+@pytest.mark.parametrize("damage", [flip, halve, Path.unlink])
 @pytest.mark.parametrize(
     ("files", "part"),
     [(checkpoints, ".index"), (checkpoints, ".data-00000-of-00001"), (npz, ".npz")],
@@ -131,18 +125,11 @@ def test_past_a_damaged_one(model, tmp_path, capfd, files, part, damage):
     out, err = capfd.readouterr()
     assert err == "", "a line of TensorFlow's"
     assert gone or ("model.ckpt-2" in out and out.count("\n") == 1)
-    # The step can be written again.
-    fill(model, 2)
     kept.save(2)
-    assert steps_in(files, tmp_path) == [1, 2]
-
-
-def test_all_damaged(files, model, tmp_path):
-    save(files, model, tmp_path, [1, 2])
-    for path in tmp_path.glob("model.ckpt-?.[in]*"):
-        halve(path)
+    halve(tmp_path / f"model.ckpt-1{files.SUFFIX}")
+    halve(tmp_path / f"model.ckpt-2{files.SUFFIX}")
     with pytest.raises(UserError, match="None of the 2 checkpoints"):
-        files.Checkpoints(tmp_path, {"model": model}, 20).restore_newest()
+        kept.restore_newest()
 
 
 def test_what_an_interrupted_write_left_is_deleted(files, model, tmp_path):

@@ -12,12 +12,7 @@ from t2t_keras.training.checkpoints.watch import (
 
 
 class Folder(dict):
-    """Files by step, in a time that passes only while somebody sleeps.
-
-    Attributes:
-      seconds: that have passed.
-      events: what is to happen, by second.
-    """
+    """Files by step; time passes only while somebody sleeps, and brings the events of a second."""
 
     def __init__(self, *steps):
         self.seconds, self.events = 0.0, {}
@@ -102,29 +97,21 @@ def test_what_is_deleted_before_its_turn(folder, capsys):
     assert capsys.readouterr().out == f"file-20 is skipped: {watcher.skipped[20]}.\n"
 
 
-def test_what_is_deleted_while_it_is_read(folder):
-    def load(path):
-        if path == "file-20":
-            folder.remove(20)
-            raise UserError("There is no file-20.")
-
-    watcher = folder.watch()
-    assert [step for step, _ in watcher.loaded(load)] == [10, 30]
-    assert (set(watcher.skipped), folder.seconds) == ({20}, 0)
-
-
-def test_an_incomplete_file_is_read_after_a_pause(folder):
+def test_an_incomplete_file_is_read_after_a_pause_and_a_deleted_one_is_not(folder):
     good = {"file-10"}
 
     def load(path):
+        if path == "file-5":
+            folder.remove(5)
         if path not in good:
             raise UserError(f"{path} is damaged")
 
+    folder.add(5)
     folder.events = {3: lambda: good.add("file-20")}
     watcher = folder.watch()
     assert [step for step, _ in watcher.loaded(load)] == [10, 20]
-    assert watcher.skipped == {30: "file-30 is damaged"}
-    assert folder.seconds == 10
+    assert watcher.skipped == {5: "it was deleted while it was read", 30: "file-30 is damaged"}
+    assert folder.seconds == 10, "one pause each for 20 and 30"
 
 
 def test_the_first_is_waited_for(capsys):

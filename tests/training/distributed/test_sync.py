@@ -3,11 +3,13 @@
 import dataclasses
 import json
 import signal
+from unittest import mock
 
 import pytest
 import tensorflow as tf
 
 from t2t_keras.errors import OutOfMemoryError, UserError
+from t2t_keras.training.distributed import sync
 from t2t_keras.training.distributed.cluster import Cluster
 from t2t_keras.training.distributed.sync import Agreed, Workers, end_of_worker
 from t2t_keras.training.options import TrainOptions
@@ -90,65 +92,59 @@ class Gathering(Workers):
     def gather(self, text):
         self.own = text
         texts = [text if each is None else each for each in self.texts]
-        return [*texts[: self.cluster.index], text, *texts[self.cluster.index + 1 :]]
+        return [*texts[: self.cluster.index], text, *texts[self.cluster.index :]]
 
 
-@pytest.mark.parametrize(
-    ("changes", "options", "name", "values"),
-    [
-        ({"dropout": 0.3}, {}, "dropout", ("0.1", "0.3")),
-        ({"microbatch_tokens": 100}, {}, "microbatch_tokens", ("512", "100")),
-        ({}, {"local_eval_frequency": 7}, "--local_eval_frequency", ("1000", "7")),
-    ],
-)
-def test_settings_that_differ_are_named(make_record, generated, changes, options, name, values):
-    other = Gathering(1, None, None, None)
-    other.compare(make_record(**changes), generated, TrainOptions(**options))
-    with pytest.raises(UserError, match="different") as error:
-        Gathering(2, None, other.own, None).compare(make_record(), generated, TrainOptions())
-    (line,) = str(error.value).splitlines()[1:]
-    assert (
-        line == f"  {name}: {values[0]} on Worker 0 (the chief, a:1), {values[1]} on Worker 1 (b:2)"
-    )
+@pytest.fixture
+def unlike(make_record, generated):
+    """Returns a function that gives the lines in which a worker differs from the chief."""
+
+    def unlike(record=None, data=generated, **options):
+        other = Gathering(1, None, None)
+        other.compare((record or make_record()).with_data(data), data, TrainOptions(**options))
+        with pytest.raises(UserError, match="different") as error:
+            Gathering(2, None, other.own).compare(make_record(), generated, TrainOptions())
+        return str(error.value).splitlines()[1:]
+
+    return unlike
 
 
-@pytest.mark.parametrize(("split", "name"), [("train", "training data"), ("dev", "dev data")])
-def test_data_and_versions_are_compared(make_record, generated, split, name):
+def test_settings_that_differ_are_named(unlike, make_record):
+    both = "{} on Worker 0 (the chief, a:1), {} on Worker 1 (b:2)".format
+    assert unlike(make_record(dropout=0.3)) == ["  dropout: " + both(0.1, 0.3)]
+    assert unlike(make_record(microbatch_tokens=100)) == ["  microbatch_tokens: " + both(512, 100)]
+    assert unlike(eval_steps=7) == ["  --eval_steps: " + both(0, 7)]
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_data_that_differ_are_named(unlike, generated, split):
     files = {
         file: {**entry, "sha256": "0"} if file.startswith(split) else entry
         for file, entry in generated.manifest["files"].items()
     }
-    unlike = dataclasses.replace(generated, manifest={**generated.manifest, "files": files})
-    other = Gathering(1, None, None, None)
-    other.compare(make_record().with_data(unlike), unlike, TrainOptions())
-    worker = Gathering(0, None, other.own, None)
-    with pytest.raises(UserError, match=rf"different.*\n  {name}: .*$"):
-        worker.compare(make_record(), generated, TrainOptions())
+    data = dataclasses.replace(generated, manifest={**generated.manifest, "files": files})
+    (line,) = unlike(data=data)
+    assert line.startswith("  training data: " if split == "train" else "  dev data: ")
+
+
+def test_versions_are_compared(make_record, generated):
+    worker = Gathering(0, None, None)
+    worker.compare(make_record(), generated, TrainOptions())
     assert {"python", "tensorflow", "keras", "source of t2t_keras"} <= set(json.loads(worker.own))
 
 
-class Checkpoints:
-    """Those of a folder in which step 7 is the newest."""
-
-    def __init__(self, directory):
-        (directory / "model.ckpt-7.index").touch()
-        self.restored, self._newest = None, str(directory / "model.ckpt-7")
-
-    def restore_newest(self):
-        self.restore(self._newest)
-        return self._newest
-
-    def restore(self, path):
-        self.restored = path
-
-
-@pytest.mark.parametrize("index", [0, 1])
-def test_all_restore_the_chief_s_checkpoint(tmp_path, index):
-    checkpoints = Checkpoints(tmp_path)
-    worker = Gathering(index, "model.ckpt-7", "", "")
-    expected = str(tmp_path / "model.ckpt-7")
-    assert worker.restore_newest(checkpoints, tmp_path) == checkpoints.restored == expected
-    assert Gathering(1, "", "", "").restore_newest(checkpoints, tmp_path) is None
+def test_all_restore_the_chief_s_checkpoint(tmp_path, monkeypatch):
+    (tmp_path / "model.ckpt-7.index").touch()
+    expected, checkpoints = str(tmp_path / "model.ckpt-7"), mock.Mock()
+    checkpoints.restore_newest.return_value = expected
+    assert Gathering(0, "", "").restore_newest(checkpoints, tmp_path) == expected
+    checkpoints.restore.assert_not_called()
+    assert Gathering(1, "model.ckpt-7", "").restore_newest(checkpoints, tmp_path) == expected
+    checkpoints.restore.assert_called_once_with(expected)
+    assert Gathering(1, "", "").restore_newest(checkpoints, tmp_path) is None
+    monkeypatch.setattr(sync, "_VISIBLE_SECONDS", 0)
+    with pytest.raises(UserError, match=r"model.ckpt-8, which is not in .*share"):
+        Gathering(1, "model.ckpt-8", "").restore_newest(checkpoints, tmp_path)
 
 
 REMOTE = "Additional GRPC error information from remote target /job:worker/replica:0/task:{} while "

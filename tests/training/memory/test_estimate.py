@@ -95,47 +95,40 @@ def test_what_takes_and_what_saves_activations():
     assert [each for each in LESS if activations(each) < activations("")] == LESS
 
 
-@pytest.fixture
-def write(tmp_path):
-    """Returns a function that writes a file of a made-up machine, on which 1,000 kB are free."""
-
-    def write(path, text):
-        file = tmp_path / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-
-    write("proc/meminfo", "MemTotal:  9000 kB\nMemFree:  7 kB\nMemAvailable:    1000 kB\n")
-    return write
+MACHINE = {"proc/meminfo": "MemTotal:  9000 kB\nMemFree:  7 kB\nMemAvailable:    1000 kB\n"}
+VERSION_2 = {"memory.max": 500, "memory.current": 400}
+VERSION_1 = {"memory.limit_in_bytes": 300, "memory.usage_in_bytes": 100}
 
 
-def test_the_free_memory_of_a_machine(tmp_path, write):
+def group(path, numbers):
+    """The files of a control group, with numbers in kB."""
+    return {f"sys/fs/cgroup{path}/{name}": f"{kb * KB}\n" for name, kb in numbers.items()}
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "free"),
+    [
+        ("", {}, 1000),
+        ("0::/user/one", group("", VERSION_2), 100),
+        ("0::/user/one", group("/user", VERSION_2), 100),
+        ("0::/user/one", group("/user/one", VERSION_2), 100),
+        ("0::/user/one", group("/two", VERSION_2), 1000),
+        # The kernel gives up its copies of files.
+        ("0::/", group("", VERSION_2) | {"sys/fs/cgroup/memory.stat": "inactive_file 30720"}, 130),
+        # The smallest group counts.
+        ("4:memory:/job\n0::/", group("/memory/job", VERSION_1) | group("", VERSION_2), 100),
+        ("4:memory:/job\n0::/", group("/memory/job", VERSION_1), 200),
+        ("0::/", group("", VERSION_2) | {"sys/fs/cgroup/memory.max": "max"}, 1000),
+        ("0::/", group("", {"memory.max": 3, "memory.current": 5}), 0),
+    ],
+)
+def test_the_free_memory_of_a_machine_and_its_control_groups(tmp_path, groups, files, free):
+    for path, text in (MACHINE | {"proc/self/cgroup": groups} | files).items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    assert free_memory(tmp_path) == free * KB
+
+
+def test_the_free_memory_of_this_machine():
     assert free_memory() > 1e6
-    assert free_memory(tmp_path) == 1000 * KB
-    assert free_memory(tmp_path / "nowhere") == 0
-
-
-@pytest.mark.parametrize("directory", ["", "/user", "/user/one"])
-def test_a_control_group_limits_those_in_it(tmp_path, write, directory):
-    write("proc/self/cgroup", "0::/user/one\n")
-    write(f"sys/fs/cgroup{directory}/memory.max", f"{500 * KB}\n")
-    write(f"sys/fs/cgroup{directory}/memory.current", f"{400 * KB}\n")
-    write(f"sys/fs/cgroup{directory}/memory.stat", f"file 9\ninactive_file {30 * KB}\n")
-    assert free_memory(tmp_path) == 130 * KB
-
-
-def test_the_smallest_group_counts(tmp_path, write):
-    write("proc/self/cgroup", "4:memory:/job\n0::/\n")
-    for group, limit in (("memory", 800), ("memory/job", 300)):
-        write(f"sys/fs/cgroup/{group}/memory.limit_in_bytes", str(limit * KB))
-        write(f"sys/fs/cgroup/{group}/memory.usage_in_bytes", str(100 * KB))
-    write("sys/fs/cgroup/memory.max", str(5000 * KB))
-    write("sys/fs/cgroup/memory.current", str(100 * KB))
-    assert free_memory(tmp_path) == 200 * KB
-
-
-@pytest.mark.parametrize(("limit", "free"), [("max", 1000 * KB), ("3", 0)])
-def test_no_limit_and_more_used_than_allowed(tmp_path, write, limit, free):
-    write("proc/self/cgroup", "0::/one\n")
-    write("sys/fs/cgroup/one/memory.max", f"{limit}\n")
-    write("sys/fs/cgroup/one/memory.current", "5\n")
-    assert free_memory(tmp_path) == free
+    assert free_memory("/nowhere") == 0

@@ -1,5 +1,6 @@
 """A step that runs out of memory changes nothing, and is done again with half as much at once."""
 
+import collections
 import json
 import time
 
@@ -22,25 +23,14 @@ EVERY_STEP = TrainOptions(local_eval_frequency=1)
 
 
 class Memory:
-    """Memory that is missing at some calls, counted from 0.
-
-    Attributes:
-      gradients: the gradients that do not fit.
-      losses: the losses of an evaluation that do not fit.
-    """
+    """Memory that is missing at some calls, counted from 0, of "gradient" and of "loss"."""
 
     def __init__(self):
-        self.gradients, self.losses, self._calls = (), (), [0, 0]
+        self.missing, self._calls = {"gradient": (), "loss": ()}, collections.Counter()
 
-    def gradient(self):
-        return self._use(0, self.gradients)
-
-    def loss(self):
-        return self._use(1, self.losses)
-
-    def _use(self, kind, missing):
+    def use(self, kind):
         self._calls[kind] += 1
-        if self._calls[kind] - 1 in missing:
+        if self._calls[kind] - 1 in self.missing[kind]:
             # Late, so that what does not wait for this is done before. TensorFlow reports a
             # function's MemoryError as its own missing memory.
             time.sleep(0.1)
@@ -57,12 +47,12 @@ def memory():
 def step_of(memory, make_strategy):
     """Returns a function that makes a step which takes its memory from `memory`."""
 
-    def taken(function):
-        return tf.reshape(tf.numpy_function(function, [], tf.float32), [])
+    def taken(kind):
+        return tf.reshape(tf.numpy_function(lambda: memory.use(kind), [], tf.float32), [])
 
     @tf.custom_gradient
     def with_gradient(x):
-        return tf.identity(x), lambda upstream: upstream + taken(memory.gradient)
+        return tf.identity(x), lambda upstream: upstream + taken("gradient")
 
     class Model(Transformer):
         """Its encoder's gradients come after those of its decoder."""
@@ -73,9 +63,9 @@ def step_of(memory, make_strategy):
 
         def call(self, inputs, packed=False, training=None):
             logits = super().call(inputs, packed=packed, training=training)
-            return logits if training else logits + taken(memory.loss)
+            return logits if training else logits + taken("loss")
 
-    def step_of(record, replicas=1, **options):
+    def step_of(record, replicas=1):
         def make_model():
             return Model.from_hparams(record.hparams, record.tokenizer.vocab_size)
 
@@ -97,7 +87,7 @@ def everything_of(step):
 
 def test_without_memory_for_one_gradient_nothing_changes(step_of, make_record, part, memory):
     step = step_of(make_record())
-    memory.gradients = range(9)
+    memory.missing["gradient"] = range(9)
     expected = everything_of(step)
     for parts in ([[part]], [[part], [part]]):
         with pytest.raises(OutOfMemoryError):
@@ -145,15 +135,10 @@ def test_a_run_that_halves_ends_as_one_that_began_so(run, memory, capsys, everyt
     expected = everything_in(run("small", 100))
     # At the second part of the first step: the accumulators hold the first by then.
     memory.__init__()
-    memory.gradients = [1]
+    memory.missing["gradient"] = [1]
     halved = run("halved", 200)
     assert "microbatch_tokens=200" in capsys.readouterr().out
     np.testing.assert_array_equal(everything_in(halved), expected)
-
-
-def dev_losses(run_directory):
-    lines = (run_directory / "evaluations.json").read_text().splitlines()
-    return [json.loads(line)["loss"] for line in lines]
 
 
 def test_an_evaluation_that_runs_out_continues_with_half_as_much(run, memory, tmp_path, capsys):
@@ -161,17 +146,20 @@ def test_an_evaluation_that_runs_out_continues_with_half_as_much(run, memory, tm
     assert "Out of memory" not in capsys.readouterr().out
     # In the first evaluation at its second part, then at the first of those half as large.
     memory.__init__()
-    memory.losses = [1, 2]
+    memory.missing["loss"] = [1, 2]
     run("runs out", 200, EVERY_STEP)
     out = capsys.readouterr().out
     assert out.count("Out of memory") == 2, "what did not fit is not tried again"
-    losses = dev_losses(tmp_path / "fits")
-    assert dev_losses(tmp_path / "runs out") == pytest.approx(losses, rel=1e-5)
+    ours, theirs = (
+        [json.loads(line)["loss"] for line in file.read_text().splitlines()]
+        for file in sorted(tmp_path.glob("*/evaluations.json"))
+    )
+    assert ours == pytest.approx(theirs, rel=1e-5)
 
 
-@pytest.mark.parametrize(("kind", "options"), [("gradients", TRAIN_ONLY), ("losses", EVERY_STEP)])
+@pytest.mark.parametrize(("kind", "options"), [("gradient", TRAIN_ONLY), ("loss", EVERY_STEP)])
 def test_where_one_sentence_does_not_fit_the_run_ends(run, memory, kind, options):
-    setattr(memory, kind, range(99))
+    memory.missing[kind] = range(99)
     with pytest.raises(UserError, match=r"Out of memory.* 32 tokens|Out of memory.*max_length=32"):
         run("too large", 100, options)
 
@@ -193,28 +181,15 @@ def test_one_of_several_workers_does_not_halve(make_record, generated, tokens, a
 
 
 @pytest.mark.usefixtures("eagerly")
-def test_a_run_with_auto_trains_and_is_measured(
+def test_a_run_with_auto_is_measured_in_less_memory(
     make_record, step_of, generated, tmp_path, monkeypatch
 ):
-    auto, given = (make_record(microbatch_tokens=number, train_steps=1) for number in (0, 512))
-    steps, file = [], tmp_path / "microbatch.json"
-
-    def make_step(record, **options):
-        steps.append(step_of(record))
-        return steps[-1]
-
-    train(auto, generated, tmp_path, make_step(auto))
-    assert file.exists()
-    loaded = RunConfig.load(tmp_path)
-    assert loaded.hparams.microbatch_tokens == 0, "as it was requested"
-    # What t2t-eval measures it with.
-    ours, theirs = (SplitLoss(steps[0], record, generated, "dev") for record in (loaded, given))
-    assert ours.measure() == pytest.approx(theirs.measure(), rel=1e-5)
-    # To measure takes less memory, and an evaluation does not change what a run remembers.
+    auto, file = make_record(microbatch_tokens=0, train_steps=1), tmp_path / "microbatch.json"
+    expected = train(auto, generated, tmp_path, step_of(auto)).evaluation
+    assert RunConfig.load(tmp_path).hparams.microbatch_tokens == 0, "as it was requested"
     monkeypatch.setattr(microbatch, "free_memory", lambda: 1000)
     for content in (file.read_bytes(), None):
-        options = TrainOptions(schedule="evaluate")
-        found = train(auto, generated, tmp_path, make_step(auto), options)
-        assert found.evaluation == pytest.approx(theirs.measure(), rel=1e-5)
-        assert (file.read_bytes() if file.exists() else None) == content
+        found = train(auto, generated, tmp_path, step_of(auto), TrainOptions(schedule="evaluate"))
+        assert found.evaluation == pytest.approx(expected, rel=1e-5)
+        assert (file.read_bytes() if file.exists() else None) == content, "it is not changed"
         file.unlink(missing_ok=True)
