@@ -1,8 +1,6 @@
-"""Tasks of tensor2tensor on binary digits: small, exact, and quick to learn or to fail.
+"""tensor2tensor's tasks on lines of binary digits: small, exact, and quick to learn or to fail.
 
-Lengths, sizes and distributions are its own; a line is the digits, as in "0110". The dev
-set has sequences up to ten times as long as training: with `dev_length=40` it measures what was
-learned, without it whether that holds for greater lengths.
+The dev set has sequences up to ten times as long as training, or as long with `dev_length=40`.
 """
 
 import dataclasses

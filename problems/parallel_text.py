@@ -50,9 +50,7 @@ class ParallelText(Problem):
             found = [_names(stem, languages, tmp_dir) for stem in stems]
             if split != "test" or stems != ["test"] or found != [None]:
                 splits[split] = [
-                    _parallel(
-                        names or (f"{stem}.{languages[0]}", f"{stem}.{languages[1]}"), languages
-                    )
+                    _parallel(names or tuple(f"{stem}.{code}" for code in languages), languages)
                     for stem, names in zip(stems, found, strict=True)
                 ]
         return splits
@@ -65,19 +63,19 @@ class ParallelText(Problem):
 
 def _names(stem: str, languages: tuple[str, str], tmp_dir: Path) -> tuple[str, str] | None:
     """Returns the files of a text, in whichever format and packing; None if there are none."""
+
+    def present(name: str) -> list[str]:
+        return [each for each in (name, name + PACKED) if (tmp_dir / each).exists()]
+
     complete, halves = [], []
     for pairs in _formats(stem, *languages):
-        of_format = []
-        for pair in pairs:
-            packed = [[name + packing for packing in ("", PACKED)] for name in pair]
-            found = [[name for name in names if (tmp_dir / name).exists()] for names in packed]
-            if all(found):
-                of_format = of_format or sorted(set(itertools.product(*found)))
-            elif any(found):
-                halves.append(
-                    tuple((*names, name)[0] for names, name in zip(found, pair, strict=True))
-                )
-        complete += of_format
+        found = [(present(source), present(target)) for source, target in pairs]
+        complete += next((itertools.product(*sides) for sides in found if all(sides)), [])
+        halves += [
+            ((*sources, source)[0], (*targets, target)[0])
+            for (source, target), (sources, targets) in zip(pairs, found, strict=True)
+            if sources or targets
+        ]
     if len(complete) > 1:
         names = " and ".join(", ".join(dict.fromkeys(pair)) for pair in complete)
         raise UserError(
@@ -89,17 +87,14 @@ def _names(stem: str, languages: tuple[str, str], tmp_dir: Path) -> tuple[str, s
 
 def _formats(stem: str, source: str, target: str) -> list[list[tuple[str, str]]]:
     """Returns the names that a text may have, by format; the first in a format win."""
-    endings = ("", ".sgm", ".sgml")
     # Some years published each side of a test set as a source only.
-    kinds = (("src", "ref"), ("src", "src"), ("ref", "src"))
-    return [
-        *([(f"{stem}.{source}{ending}", f"{stem}.{target}{ending}")] for ending in endings),
-        [
-            (f"{stem}-{first}.{source}.sgm", f"{stem}-{second}.{target}.sgm")
-            for first, second in kinds
-        ],
-        *([(f"{stem}{ending}",) * 2] for ending in (".tsv", ".tmx")),
+    kinds = (("-src", "-ref"), ("-src", "-src"), ("-ref", "-src"))
+    sgm = [
+        (f"{stem}{first}.{source}.sgm", f"{stem}{second}.{target}.sgm") for first, second in kinds
     ]
+    endings = ("", ".sgm", ".sgml")
+    plain = [[(f"{stem}.{source}{ending}", f"{stem}.{target}{ending}")] for ending in endings]
+    return [*plain, sgm, *([(f"{stem}{ending}",) * 2] for ending in (".tsv", ".tmx"))]
 
 
 def _parallel(names: tuple[str, str], languages: tuple[str, str]) -> ParallelFiles:

@@ -1,8 +1,6 @@
 """English constituency parsing (section 6.3): sentences in, trees out.
 
-A source is the words of a sentence, tokenised as in its treebank; a target is its tree as symbols
-(`t2t_keras.parsing.symbols`), each one piece of the vocabulary that words and symbols share. The
-model's output becomes a tree over the words, and F1 is evalb's.
+A target is a tree as symbols (`t2t_keras.parsing.symbols`), each one piece of the vocabulary.
 """
 
 import dataclasses
@@ -14,7 +12,7 @@ import numpy as np
 
 from t2t_keras.data.problem import Problem
 from t2t_keras.errors import UserError
-from t2t_keras.parsing.chunks import TreeChunk, chunk_symbols, tree_chunks
+from t2t_keras.parsing.chunks import TreeChunk, tree_chunks
 from t2t_keras.parsing.score import reference_trees, score_parses
 from t2t_keras.parsing.symbols import is_tag, rebuilt, symbols_among, symbols_of, words_of
 from t2t_keras.parsing.tree import bracketed
@@ -24,13 +22,13 @@ from t2t_keras.settings import setting
 from t2t_keras.text.alignment import Alignment, in_order
 from t2t_keras.text.tokenizer import Tokenizer
 
-# The name of the trees that another parser made of unlabelled text.
+# The name of the trees that another parser made.
 _SILVER = "silver"
 
 
 @dataclasses.dataclass(frozen=True)
 class _Parsing(Problem):
-    """All parsing problems; they differ in the files of their trees."""
+    """All parsing problems; they differ in `tree_files`, the files of trees of each split."""
 
     source_language: str = "en"
     target_language: str = "trees"
@@ -76,7 +74,7 @@ class _Parsing(Problem):
 
     def symbols(self, chunks: Sequence[TreeChunk]) -> list[str]:
         """Returns the brackets and tags of the training trees."""
-        return chunk_symbols(chunks)
+        return sorted(frozenset().union(*(chunk.symbols for chunk in chunks)))
 
     def preprocess(self, source: str) -> str:
         """Returns the words of a line, joined by spaces, with brackets as -LRB- and -RRB-."""

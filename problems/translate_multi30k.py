@@ -10,8 +10,9 @@ from t2t_keras.settings import setting
 from t2t_keras.text.sources import ParallelFiles, SourceFile
 
 _URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/{name}.gz"
+_MIDDLES = {"raw": "", "tok": ".lc.norm.tok"}
 _SPLITS = {"train": "train", "dev": "val", "test": "test_2016_flickr"}
-# Raw files, unpacked: name, bytes, SHA-256.
+# Unpacked: name, bytes, SHA-256.
 _RAW_FILES = """
 train.en 1801238 460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6
 val.en 63297 1f2a23d992769b5b3d209b0a10dd0b77c08cceb1f20dfb97ed0aafa49d107227
@@ -23,6 +24,10 @@ train.fr 2111303 5925a3c18f1587b6b54b87743106e6e8ab93618edb6f65d19eac0621f853a10
 val.fr 73924 5304e444d842e962b2dda4d816b70b22a1765b15401642b7ca37a67477e708dc
 test_2016_flickr.fr 72261 cb3160d69b002bb638e66cc7612fcd56cb0af82eadc9c142dedc438afb885ef6
 """
+_RAW = {
+    name: SourceFile(name, _URL.format(name=name), int(size), sha256)
+    for name, size, sha256 in map(str.split, _RAW_FILES.strip().splitlines())
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,12 +51,9 @@ class _Multi30k(Problem):
 
     def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles]]:
         """Returns the files of the text form."""
-        form = self.resolved(tmp_dir).text_form
-        languages = (self.source_language, self.target_language)
-        return {
-            split: [ParallelFiles(*(self._file(split, language, form) for language in languages))]
-            for split in _SPLITS
-        }
+        names = self._names(self.resolved(tmp_dir).text_form)
+        files = (_RAW.get(name, SourceFile(name)) for name in names)
+        return {split: [ParallelFiles(next(files), next(files))] for split in _SPLITS}
 
     def resolved(self, tmp_dir: Path) -> Problem:
         """Decides the text form by the files that are there; raw ones can be downloaded.
@@ -61,11 +63,11 @@ class _Multi30k(Problem):
         """
         if self.text_form != "auto":
             return self
-        there = []
-        for form in ("raw", "tok"):
-            pairs = dataclasses.replace(self, text_form=form).files(tmp_dir).values()
-            files = [file for (pair,) in pairs for file in (pair.source, pair.target)]
-            there += [form] * any((tmp_dir / file.name).exists() for file in files)
+        there = [
+            form
+            for form in ("raw", "tok")
+            if any((tmp_dir / name).exists() for name in self._names(form))
+        ]
         if len(there) > 1:
             raise UserError(
                 f"{tmp_dir} has Multi30k raw (train.en) and tokenised (train.lc.norm.tok.en). "
@@ -83,14 +85,10 @@ class _Multi30k(Problem):
             )
         return "none" if self.text_form == "tok" else "13a"
 
-    @staticmethod
-    def _file(split: str, language: str, form: str) -> SourceFile:
-        if form == "tok":
-            return SourceFile(f"{_SPLITS[split]}.lc.norm.tok.{language}")
-        name = f"{_SPLITS[split]}.{language}"
-        known = {row[0]: row[1:] for row in map(str.split, _RAW_FILES.strip().splitlines())}
-        size, sha256 = known[name]
-        return SourceFile(name, _URL.format(name=name), int(size), sha256)
+    def _names(self, form: str) -> list[str]:
+        """Returns the file names of a text form, source before target, split after split."""
+        middle, languages = _MIDDLES[form], (self.source_language, self.target_language)
+        return [f"{stem}{middle}.{code}" for stem in _SPLITS.values() for code in languages]
 
 
 @register_problem

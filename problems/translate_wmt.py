@@ -1,6 +1,7 @@
 """The paper's translation tasks, WMT 2014 (section 5.1): English to German and to French."""
 
 import dataclasses
+from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar
 
@@ -54,8 +55,8 @@ _TEST_FILTERED = _archive(
     "https://statmt.org/wmt14/test-filtered.tgz", md5="84c597844c1542e29c2aff23aaee4310"
 )
 
-# Editions of dev.tgz differ in whether they have newstest2013 as plain text too.
-_KINDS_OF_DEV = (".{}", "-src.{}.sgm"), (".{}", "-ref.{}.sgm", "-src.{}.sgm")
+# An archive, and the name of its two members with "{}" for the language.
+_Corpora = ClassVar[tuple[tuple[SourceFile, str], ...]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,22 +82,16 @@ class _Wmt14(Problem):
         choices=("auto", "archives", "tfds"),
     )
 
-    # Each archive with the stem of its two members, and what packs these.
-    corpora: ClassVar[tuple[tuple[SourceFile, str, str], ...]] = ()
+    corpora: _Corpora = ()
     # The edition of newstest2014, "" = the only one.
     newstest2014: ClassVar[str] = ""
-    # Lines of each edition, from English and to English.
-    editions: ClassVar[dict[str, tuple[int, int]]] = {"": (3003, 3003)}
     # In which papers report the task, besides sacreBLEU's.
     conventions: ClassVar[tuple[str, ...]] = ("tokenised",)
 
     def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles | PreparedText]]:
         """Returns the archives' members, or the splits of tensorflow-datasets."""
         if self.resolved(tmp_dir).text_source == "archives":
-            training = [
-                ParallelFiles(*(_member(file, f"{stem}.{code}{packing}") for code in self._codes()))
-                for file, stem, packing in self.corpora
-            ]
+            training = [self._members(archive, [name], [name]) for archive, name in self.corpora]
             return {"train": training, "dev": [self._dev()], "test": [self._test(tmp_dir)]}
         prepared = self._prepared()
         archive = manual_directory(prepared.data_dir).absolute() / _DEV.name
@@ -126,8 +121,9 @@ class _Wmt14(Problem):
             return ""
         name, expected = "newstest2013", 3000
         if split == "test":
-            name, expected = "newstest2014", self.editions[self.newstest2014][self.reverse]
-            name += f", {self.newstest2014} edition" if self.newstest2014 else ""
+            name = "newstest2014" + (f", {self.newstest2014} edition" if self.newstest2014 else "")
+            # That to English was never filtered.
+            expected = 2737 if self.newstest2014 == "filtered" and not self.reverse else 3003
         stated = "" if lines == expected else f"; as published it has {expected:,}"
         return f"{name} ({lines:,} lines{stated})"
 
@@ -140,42 +136,40 @@ class _Wmt14(Problem):
         )
 
     def _dev(self, archive: SourceFile = _DEV) -> ParallelFiles:
-        source, target = (
-            [f"newstest2013{kind.format(code)}" for kind in kinds]
-            for code, kinds in zip(self._codes(), _KINDS_OF_DEV, strict=True)
-        )
-        return ParallelFiles(_member(archive, *source), _member(archive, *target))
+        endings = (".{}", "-src.{}.sgm", "-ref.{}.sgm")
+        plain, source, reference = (f"newstest2013{ending}" for ending in endings)
+        # Editions of dev.tgz differ in whether they have plain text too.
+        return self._members(archive, [plain, source], [plain, reference, source])
 
     def _test(self, tmp_dir: Path, dev: SourceFile = _DEV) -> ParallelFiles:
         archive = _TEST_FILTERED if self.newstest2014 == "filtered" else _TEST_FULL
         if archive is _TEST_FULL and not (tmp_dir / archive.name).exists():
             archive = dev  # It has the full edition too.
         # Each direction has its own files, which differ where only one of them was filtered.
-        kinds = ("ref", "src") if self.reverse else ("src", "ref")
-        stem = f"newstest2014-{self.target_language}en"
-        choices = [[kind] for kind in kinds]
-        if archive not in (_TEST_FULL, _TEST_FILTERED):
-            # In dev.tgz neither was: where it has one direction only, the other's text is the same.
-            choices = [kinds, kinds[::-1]]
+        stem, kinds = f"newstest2014-{self.target_language}en", ("src", "ref")
+        names = [f"{stem}-{kind}.{{}}.sgm" for kind in kinds[:: -1 if self.reverse else 1]]
+        if archive in (_TEST_FULL, _TEST_FILTERED):
+            return self._members(archive, names[:1], names[1:])
+        # In dev.tgz neither was: where it has one direction only, the other's text is the same.
+        return self._members(archive, names, names[::-1])
+
+    def _members(self, archive: SourceFile, *names: Iterable[str]) -> ParallelFiles:
+        """Returns a pair in an archive: of each side's names, "{}" for the language, any one."""
         return ParallelFiles(
             *(
-                _member(archive, *(f"{stem}-{kind}.{code}.sgm" for kind in choice))
-                for choice, code in zip(choices, self._codes(), strict=True)
+                dataclasses.replace(archive, members=tuple(name.format(code) for name in of_side))
+                for code, of_side in zip(self._codes(), names, strict=True)
             )
         )
 
     def _prepared(self) -> PreparedText:
         """Returns the training set as tensorflow-datasets has it."""
         dataset = f"wmt14_translate/{self.target_language}-{self.source_language}"
-        archives = (*(archive for archive, _, _ in self.corpora), _DEV)
+        archives = (*(archive for archive, _ in self.corpora), _DEV)
         return PreparedText(dataset, "train", self._codes(), default_data_dir(), archives)
 
     def _codes(self) -> tuple[str, str]:
         return self.source_language, self.target_language
-
-
-def _member(archive: SourceFile, *names: str) -> SourceFile:
-    return dataclasses.replace(archive, members=names)
 
 
 @register_problem
@@ -193,15 +187,11 @@ class TranslateEnde(_Wmt14):
         of_test_set=True,
     )
 
-    corpora: ClassVar[tuple[tuple[SourceFile, str, str], ...]] = (
-        (_EUROPARL, "europarl-v7.de-en", ""),
-        (_COMMON_CRAWL, "commoncrawl.de-en", ""),
-        (_NEWS_COMMENTARY, "news-commentary-v9.de-en", ""),
+    corpora: _Corpora = (
+        (_EUROPARL, "europarl-v7.de-en.{}"),
+        (_COMMON_CRAWL, "commoncrawl.de-en.{}"),
+        (_NEWS_COMMENTARY, "news-commentary-v9.de-en.{}"),
     )
-    editions: ClassVar[dict[str, tuple[int, int]]] = {
-        "full": (3003, 3003),
-        "filtered": (2737, 3003),
-    }
     conventions: ClassVar[tuple[str, ...]] = ("tokenised", "compound_split")
 
 
@@ -235,12 +225,12 @@ class TranslateEnfr(_Wmt14):
     vocab_size: int = setting(32_000, "ids of the shared vocabulary (section 5.1)", minimum=4)
     vocab_kind: str = "unigram"
 
-    corpora: ClassVar[tuple[tuple[SourceFile, str, str], ...]] = (
-        (_EUROPARL, "europarl-v7.fr-en", ""),
-        (_COMMON_CRAWL, "commoncrawl.fr-en", ""),
-        (_UNITED_NATIONS, "undoc.2000.fr-en", ""),
-        (_NEWS_COMMENTARY, "news-commentary-v9.fr-en", ""),
-        (_GIGA, "giga-fren.release2.fixed", ".gz"),
+    corpora: _Corpora = (
+        (_EUROPARL, "europarl-v7.fr-en.{}"),
+        (_COMMON_CRAWL, "commoncrawl.fr-en.{}"),
+        (_UNITED_NATIONS, "undoc.2000.fr-en.{}"),
+        (_NEWS_COMMENTARY, "news-commentary-v9.fr-en.{}"),
+        (_GIGA, "giga-fren.release2.fixed.{}.gz"),
     )
 
 

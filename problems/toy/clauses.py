@@ -1,8 +1,6 @@
 """Noun phrases and clauses in both languages.
 
-A clause is a set of slots, filled in both languages at once and read out in the order of each:
-German has its finite verb second, first or last, and what belongs to it (prefix, participle,
-infinitive) at the end.
+A clause is a set of slots, filled in both languages at once and read out in the order of each.
 """
 
 import dataclasses
@@ -64,9 +62,8 @@ def relative_pronoun(head: Phrase) -> Phrase:
 class Clause:
     """The slots of a clause: the subject and the verb, and what is added to them.
 
-    The past is German's perfect or, where the verb has one, preterite; "likes to read" is `liest
-    gern`. A negation and a question need English "do"; a negation is `nicht`, unless an object
-    brings `kein`.
+    The past is German's perfect or, where the verb has one, preterite. A negation and a question
+    need English "do"; a negation is `nicht`, unless an object brings `kein`.
     """
 
     def __init__(
@@ -135,9 +132,7 @@ def _english_verbs(verb, past: bool, modal, subject: Phrase, needs_do: bool) -> 
         forms = "/".join(f"{form} {base}" for form in modal.english.split("/"))
     if not needs_do:
         return "", agree(forms, subject.agrees)
-    if past:
-        return "did", base
-    return agree("do/does", subject.agrees), agree(forms, "first")
+    return ("did", base) if past else (agree("do/does", subject.agrees), agree(forms, "first"))
 
 
 def _german_verbs(verb, past: bool, modal, subject: Phrase) -> tuple[str, str]:

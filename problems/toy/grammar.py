@@ -1,11 +1,6 @@
 """The sentences of the toy problem: an English-German synchronous grammar.
 
-A sentence fills one of the patterns in words.tsv with clauses: the capital words of the English
-pattern say in which order English has them, those of the German one in which order German does.
-
-The translation is a function of the English sentence, as ambiguous English is avoided: nothing of
-its clause follows a relative clause, only whole sentences are joined by "and", and "put" and
-"read", whose past looks like the present, have no past.
+It avoids ambiguous English, so that the translation is a function of the English sentence.
 """
 
 import functools
@@ -14,14 +9,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from t2t_keras.problems.toy.clauses import (
-    PRONOUNS,
-    Clause,
-    Pair,
-    Phrase,
-    noun_phrase,
-    relative_pronoun,
-)
+from t2t_keras.problems.toy import clauses
+from t2t_keras.problems.toy.clauses import PRONOUNS, Clause, Pair, Phrase
 from t2t_keras.problems.toy.words import TABLES
 
 _SUBJECTS = [PRONOUNS[each] for each in ("I", "I", "he", "she", "we", "they")]
@@ -47,14 +36,10 @@ def _of_classes(table: str, classes: frozenset[str]) -> tuple:
 
 
 class Grammar:
-    """A stream of sentence pairs.
-
-    Args:
-      seed: the same seed gives the same sentences in every version of Python: all chance comes from
-        `random.Random.random`, which is promised not to change.
-    """
+    """A stream of sentence pairs, the same for the same seed."""
 
     def __init__(self, seed: int):
+        # The only method of `Random` that is promised not to change with Python's version.
         self._random = random.Random(seed).random
 
     def _chance(self, probability: float) -> bool:
@@ -64,7 +49,10 @@ class Grammar:
         return choices[int(self._random() * len(choices))]
 
     def sentence(self) -> Pair:
-        """Returns the next English sentence and its German translation."""
+        """Returns the next English sentence and its German translation.
+
+        The clauses of a pattern in words.tsv are its capital words, which name their orders.
+        """
         pattern = self._pick(_weighted("sentences", "weight"))
         past = pattern.tense == "past" or (not pattern.tense and self._chance(0.4))
         verbs = [verb for verb in TABLES["verbs"] if verb.german in pattern.verbs.split()]
@@ -157,7 +145,7 @@ class Grammar:
 
     def _describe_object(self, clause: Clause) -> None:
         """Adds a relative clause at the end: (he sees the man) who sleeps, or whom she helps."""
-        pronoun = relative_pronoun(clause.object)
+        pronoun = clauses.relative_pronoun(clause.object)
         if self._chance(0.5):
             relative = self._clause_without_object(clause.past, pronoun)
         else:
@@ -177,7 +165,7 @@ class Grammar:
             return self._pick(_SUBJECTS if case is None else _OBJECTS)
         noun = self._pick(_of_classes("nouns", classes))
         if "proper" in noun.classes:
-            return noun_phrase(noun)
+            return clauses.noun_phrase(noun)
         plural = bool(noun.plural) and self._chance(0.3)
         column = "plurals" if plural else "singular" if noun.plural else "uncounted"
         name = self._pick(_weighted("determiners", column)).name
@@ -187,7 +175,8 @@ class Grammar:
         elif (negative and name in _QUANTIFIERS) or (case == "dative" and name == "bare"):
             name = "the"
         adjective = self._pick(_of_classes("adjectives", noun.classes))
-        return noun_phrase(noun, name, adjective if self._chance(0.3) else None, plural)
+        adjective = adjective if self._chance(0.3) else None
+        return clauses.noun_phrase(noun, name, adjective, plural)
 
 
 def _punctuate(text: str) -> str:

@@ -1,11 +1,6 @@
 """The words of the toy problem, read from words.tsv, and how German inflects them.
 
-An English word has one German translation; where it has two, the grammar decides ("know" with an
-object is `kennen`, with a that-clause `wissen`). Classes (person, food, place ...) keep sentences
-sensible: a verb names the classes of its subject and of its complements.
-
-In words.tsv a table is its name, the names of its columns, and an entry a line; "-" is an empty
-cell. Three forms in a cell go with I, he and they; a weight says how often an entry is drawn.
+Classes (person, food ...), which a verb names for its subject and complements, make them sensible.
 """
 
 import collections
@@ -35,7 +30,11 @@ def _value(column: str, cell: str):
 
 
 def _read_tables(path: Path) -> dict[str, tuple]:
-    """Returns the tables of a file: entries are named tuples, whose fields are the columns."""
+    """Returns the tables of a file: entries are named tuples, whose fields are the columns.
+
+    A table is its name, the names of its columns, and an entry a line; "-" is an empty cell. Three
+    forms in a cell go with I, he and they; a weight says how often an entry is drawn.
+    """
     tables = {}
     for block in path.read_text(encoding="utf-8").strip().split("\n\n"):
         title, header, *lines = block.splitlines()
@@ -89,11 +88,9 @@ def noun_form(noun, case: str, plural: bool) -> str:
 
 
 def agree(forms: str, agrees: str) -> str:
-    """Picks the form of a verb, out of e.g. "am/is/are", that agrees with a subject.
+    """Picks the form that agrees with "first", "third" (person of the singular) or "plural".
 
-    Args:
-      forms: for I, he and they; of two the first is also that for they, a single one is for all.
-      agrees: "first", "third" (person of the singular) or "plural".
+    Of two forms, "do/does", the first is also that of the plural; a single one is for all.
     """
     first, *others = forms.split("/")
     third, plural = [*others, first][:2] if others else (first, first)

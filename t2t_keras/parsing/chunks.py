@@ -1,7 +1,6 @@
-"""Chunks of treebanks for t2t-datagen: sentences as sources, their trees as targets.
+"""Chunks of treebanks for t2t-datagen, which workers read: sentences as sources, trees as targets.
 
-Files are read once to find where trees begin and which labels there are, and again by the workers,
-so that millions of trees are never in memory together.
+So that millions of trees are never in memory together, a chunk says only where its trees begin.
 """
 
 import dataclasses
@@ -12,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from t2t_keras.parsing.symbols import symbols, vocabulary_symbols
+from t2t_keras.parsing.symbols import symbols, symbols_in
 from t2t_keras.parsing.tree import words
-from t2t_keras.parsing.treebank import TreeText, cleaned, labels, tree_texts, trees_of
+from t2t_keras.parsing.treebank import TreeText, cleaned, tree_texts, trees_of
 from t2t_keras.text.files import line_name
 
 
@@ -32,8 +31,7 @@ class TreeChunk:
     """Some trees, of one file or of several."""
 
     spans: tuple[Span, ...]
-    constituents: frozenset[str]  # The labels of constituents.
-    tags: frozenset[str]  # The tags of words.
+    symbols: frozenset[str]  # What they are written in.
 
     @property
     def count(self) -> int:
@@ -66,10 +64,9 @@ class TreeChunk:
         return self._locations[index]
 
     def _texts(self) -> Iterator[tuple[Path, TreeText]]:
-        for span in self.spans:
-            texts = tree_texts(span.path, span.offset, span.line)
-            for _, text in zip(range(span.count), texts, strict=False):
-                yield span.path, text
+        for path, offset, line, count in self.spans:
+            for text in itertools.islice(tree_texts(path, offset, line), count):
+                yield path, text
 
     @functools.cached_property
     def _locations(self) -> list[str]:
@@ -91,15 +88,6 @@ def tree_chunks(paths: Iterable[Path], chunk_trees: int) -> list[TreeChunk]:
         for path, group in itertools.groupby(chunk, key=operator.itemgetter(0)):
             (_, first), *rest = group
             spans.append(Span(path, first.offset, first.line, 1 + len(rest)))
-        found = labels(b"".join(text.text for _, text in chunk))
-        chunks.append(TreeChunk(tuple(spans), *map(frozenset, found)))
+        written_in = symbols_in(b"".join(text.text for _, text in chunk))
+        chunks.append(TreeChunk(tuple(spans), written_in))
     return chunks
-
-
-def chunk_symbols(chunks: Iterable[TreeChunk]) -> list[str]:
-    """Returns the symbols that the trees of some chunks are written in, sorted."""
-    chunks = list(chunks)
-    return vocabulary_symbols(
-        frozenset().union(*(chunk.constituents for chunk in chunks)),
-        frozenset().union(*(chunk.tags for chunk in chunks)),
-    )

@@ -1,7 +1,6 @@
-"""Labelled bracketing scores of parses, as the C program `evalb` computes them.
+"""Labelled bracketing scores, as the C program `evalb` of Sekine and Collins (1997) has them.
 
-Sekine and Collins (1997) wrote it; parsers have been compared by it ever since. PYEVALB 0.1.3 is
-no replacement: it deletes no labels and knows no equivalent ones.
+PYEVALB 0.1.3 is no replacement: it deletes no labels and knows no equivalent ones.
 """
 
 import dataclasses
@@ -50,17 +49,13 @@ class _Quote:
 
 
 class _Parse:
-    """The trees of a sentence as they are scored; `restored` leaves count although deleted.
-
-    Attributes:
-      length: words, including those that do not count, without empty elements.
-      words: those that count.
-      brackets: (label, first word, word after the last) of the constituents that count.
-      quotes: the quotation marks that may have been misread.
-    """
+    """The trees of a sentence as they are scored; `restored` leaves count although deleted."""
 
     def __init__(self, trees: Sequence[Tree], parameters: Parameters, restored: Counter = _NONE):
-        self.length, self.words, self.brackets, self.quotes = 0, [], [], []
+        self.length = 0  # In words, also those that do not count, without empty elements.
+        self.words = []  # Those that count.
+        self.brackets = []  # (label, first word, word after the last) of those that count.
+        self.quotes = []  # The quotation marks that may have been misread.
         starts, numbers = [], itertools.count()
         for step, node in itertools.chain.from_iterable(map(walk, trees)):
             deleted = node.label in parameters.deleted
@@ -148,7 +143,7 @@ def percent(part: int, whole: int) -> float:
 def compare(
     gold: Sequence[Tree], test: Sequence[Tree], parameters: Parameters
 ) -> tuple[Score, str]:
-    """Scores the parse of a sentence, which may be several trees, as may be the gold one.
+    """Scores the parse of a sentence; each side may be several trees.
 
     Returns:
       The score, and the error if the words are not the same, otherwise "".
@@ -168,7 +163,7 @@ def compare(
         return dataclasses.replace(score, errors=1), error
     in_both = (Counter(right.brackets) & Counter(found.brackets)).total()
     brackets = in_both, len(right.brackets), len(found.brackets)
-    return Score(right.length, 1, 0, 0, *brackets, len(set(brackets)) == 1), ""
+    return Score(right.length, 1, 0, 0, *brackets, complete=len(set(brackets)) == 1), ""
 
 
 def evalb(
@@ -183,7 +178,7 @@ def evalb(
     Args:
       gold: a tree a line.
       test: line N is the parse of the same sentence.
-      parameters: of `PARAMETERS`.
+      parameters: one of `PARAMETERS`.
       on_error: called with "number : error" for each sentence that cannot be scored.
       max_errors: evalb gives up at the second error beyond these.
 
@@ -223,13 +218,14 @@ def _score_lines(
     if gold is None or test is None:
         longer = "gold" if test is None else "test"
         return None, f"Number of lines unmatch (too many lines in {longer} file)"
-    words, trees = 0, []
-    for name, line in (("gold", gold), ("test", test)):
-        try:
+    trees = []
+    try:
+        for line in (gold, test):
             trees.append(parsed(line))
-        except TreeError as error:
-            return Score(words, 1, errors=1), f"The {name} line is no tree: {error}"
-        words = words or _Parse(trees[0], parameters).length
+    except TreeError as error:
+        words = _Parse(trees[0], parameters).length if trees else 0
+        name = "test" if trees else "gold"
+        return Score(words, 1, errors=1), f"The {name} line is no tree: {error}"
     return compare(*trees, parameters)
 
 

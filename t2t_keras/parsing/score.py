@@ -1,8 +1,7 @@
 """F1 of the trees that a model writes as symbols, by evalb's COLLINS parameters."""
 
-import bisect
-import collections
 import dataclasses
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
@@ -14,9 +13,8 @@ from t2t_keras.parsing.treebank import TreeError, cleaned, parsed
 from t2t_keras.text.alignment import Alignment
 
 _PUNCTUATION = PARAMETERS["COLLINS"].deleted
-# The longest sentences of each row of F1 by length, in words, and the names of the rows.
-_LENGTHS = (10, 20, 30, 40)
-_ROWS = ("1-10", "11-20", "21-30", "31-40", "41 and more")
+# The rows of F1 by length in words, each with its greatest length.
+_ROWS = {"1-10": 10, "11-20": 20, "21-30": 30, "31-40": 40, "41 and more": math.inf}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +22,7 @@ class ParsingScore:
     """How well parses match the references; `str()` gives a report."""
 
     brackets: Score  # Of all sentences.
-    by_length: dict[str, Score]  # Of the sentences of so many words, by "1-10", "11-20", ...
+    by_length: dict[str, Score]  # Of the sentences of so many words: "1-10", "11-20", ...
     repairs: Counter  # Number of repairs of each kind.
     repaired: int  # Number of outputs that were no trees over the words.
     right_tags: int  # Number of words with the reference's tag.
@@ -73,8 +71,7 @@ def score_parses(
     """Scores outputs after their repair.
 
     evalb leaves out a sentence in which other words than in the reference are tagged as
-    punctuation. Here no sentence is left out: such a tag counts as wrong, and for the brackets the
-    reference's tag counts.
+    punctuation. Here such a tag counts as wrong, and for the brackets the reference's tag counts.
 
     Args:
       hypotheses: what the model wrote: symbols, divided by spaces.
@@ -93,13 +90,15 @@ def score_parses(
             f"Expected as many parses, references and sentences, at least one of each; got "
             f"{', '.join(map(str, counts))}."
         )
-    alignments = alignments or [None] * len(hypotheses)
-    by_row, repairs = collections.defaultdict(Score), Counter()
+    by_length, repairs = dict.fromkeys(_ROWS, Score()), Counter()
     repaired = right_tags = punctuation = 0
     sentences = [words_of(source) for source in sources]
-    trees = reference_trees(references, sentences)
     for hypothesis, sentence, gold, alignment in zip(
-        hypotheses, sentences, trees, alignments, strict=True
+        hypotheses,
+        sentences,
+        reference_trees(references, sentences),
+        alignments or [None] * len(hypotheses),
+        strict=True,
     ):
         tree, repairs_here = rebuilt(symbols_of(hypothesis), sentence, known, alignment)
         repairs += repairs_here
@@ -113,9 +112,9 @@ def score_parses(
         punctuation += counted != tags
         score, error = compare([gold], [retagged(tree, counted)], PARAMETERS["COLLINS"])
         assert not error, error
-        by_row[bisect.bisect_left(_LENGTHS, len(tags))] += score
-    by_length = {_ROWS[row]: score for row, score in sorted(by_row.items())}
-    total = sum(by_row.values(), Score())
+        by_length[next(row for row, longest in _ROWS.items() if len(tags) <= longest)] += score
+    total = sum(by_length.values(), Score())
+    by_length = {row: score for row, score in by_length.items() if score.sentences}
     return ParsingScore(total, by_length, repairs, repaired, right_tags, punctuation)
 
 

@@ -1,9 +1,7 @@
-"""Trees as sequences of symbols, as tensor2tensor's parsers wrote them, and back.
+"""Trees as symbols: (S (NP (NNP John)) (VP (VBZ runs))) is (S (NP (NNP) /NP) (VP (VBZ) /VP) /S).
 
-(S (NP (NNP John)) (VP (VBZ runs))) becomes S NP NNP /NP VP VBZ /VP /S, with tags in place of the
-words. Here the symbols have brackets, (S (NP (NNP) /NP) (VP (VBZ) /VP) /S), which no word of a tree
-can contain: a word "NP" or "/NP" is never taken for a symbol, nor a tag for a constituent. The
-root, TOP, is left out.
+tensor2tensor's S NP NNP /NP VP VBZ /VP /S, with brackets, which no word of a tree can contain: no
+word is taken for a symbol, nor a tag for a constituent. The root, TOP, is left out.
 """
 
 import functools
@@ -12,11 +10,14 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
 from t2t_keras.parsing.tree import ROOT, Step, Tree, TreeBuilder, walk
+from t2t_keras.parsing.treebank import EMPTY_ELEMENT, category
 
 # The tag of a word that the model gave none, from the Penn Treebank's guidelines.
 UNKNOWN_TAG = "XX"
 
 _SYMBOL = re.compile(r"\((?P<label>[^\s()]+)(?P<tag>\))?|/(?P<closed>[^\s()]+)\)", re.ASCII)
+# With the bracket that follows, if any: then it is the label of a constituent.
+_LABEL = re.compile(rb"\(([^\s()]*)\s*(?=(\()?)")
 _SPELLING = {Step.OPEN: "({}", Step.WORD: "({})", Step.CLOSE: "/{})"}
 _ESCAPES = str.maketrans({"(": "-LRB-", ")": "-RRB-"})
 
@@ -32,18 +33,21 @@ def is_tag(symbol: str, known: Collection[str] = ()) -> bool:
     return _kind(symbol, known)[0] is Step.WORD
 
 
-def vocabulary_symbols(constituents: Iterable[str], tags: Iterable[str]) -> list[str]:
-    """Returns all symbols of some labels, sorted."""
-    labels = set(constituents) - {ROOT}
-    of_step = {Step.OPEN: labels, Step.CLOSE: labels, Step.WORD: tags}
-    return sorted({_SPELLING[step].format(x) for step, each in of_step.items() for x in each})
+def symbols_in(text: bytes) -> frozenset[str]:
+    """Returns the symbols of the trees in a text in brackets, when cleaned, without parsing it."""
+    labels = {
+        (category(label.decode("utf-8", "replace")), step)
+        for label, bracket in set(_LABEL.findall(text))
+        for step in ((Step.OPEN, Step.CLOSE) if bracket else (Step.WORD,))
+    }
+    labels -= {(ROOT, Step.OPEN), (ROOT, Step.CLOSE)}
+    return frozenset(
+        _SPELLING[step].format(label) for label, step in labels if label not in ("", EMPTY_ELEMENT)
+    )
 
 
 def symbols_among(pieces: Iterable[str]) -> frozenset[str]:
-    """Returns the symbols among the pieces of a vocabulary, which begin with its space character.
-
-    Words have no brackets, so no learned piece looks like a symbol.
-    """
+    """Returns the symbols among the pieces of a vocabulary, each behind its space character."""
     return frozenset(piece[1:] for piece in pieces if _SYMBOL.fullmatch(piece[1:]))
 
 
@@ -151,14 +155,10 @@ def _close(builder: TreeBuilder, label: str, repairs: Counter) -> None:
         inner = labels[::-1].index(label)
         for _ in range(inner + 1):
             _end(builder, repairs)
-        if inner:
-            repairs["constituent not closed"] += inner
+        repairs += Counter({"constituent not closed": inner})
 
 
 def _end(builder: TreeBuilder, repairs: Counter) -> None:
     """Ends the innermost constituent; without words, it is dropped."""
-    constituent = builder.close()
-    if constituent.children:
-        builder.add(constituent)
-    else:
+    if not builder.close(keep_empty=False).children:
         repairs["constituent without words"] += 1

@@ -1,7 +1,4 @@
-"""`Tree`: a constituency tree, and how to walk through one and make one without recursion.
-
-A model can write more nested brackets than Python allows nested calls.
-"""
+"""Constituency trees without recursion: models write deeper brackets than Python allows calls."""
 
 import enum
 from collections.abc import Iterable, Iterator
@@ -75,23 +72,18 @@ def retagged(tree: Tree, tags: Iterable[str]) -> Tree:
         if step is Step.OPEN:
             builder.open(node.label)
         elif step is Step.CLOSE:
-            builder.add(builder.close())
+            builder.close()
         else:
             builder.add(Tree(next(remaining), (), node.word))
     return builder.roots[0]
 
 
 class TreeBuilder:
-    """Makes trees from left to right.
-
-    Attributes:
-      roots: the complete trees.
-      open_labels: labels of the open constituents, the innermost last.
-    """
+    """Makes trees from left to right."""
 
     def __init__(self):
-        self.roots: list[Tree] = []
-        self.open_labels: list[str] = []
+        self.roots: list[Tree] = []  # The complete trees.
+        self.open_labels: list[str] = []  # Of the open constituents, the innermost last.
         # The children of each open constituent, below all of them the complete trees.
         self._children: list[list[Tree]] = [self.roots]
 
@@ -104,6 +96,9 @@ class TreeBuilder:
         """Adds a word or a whole tree to the innermost open constituent."""
         self._children[-1].append(tree)
 
-    def close(self) -> Tree:
-        """Ends the innermost open constituent and returns it; it is not yet added anywhere."""
-        return Tree(self.open_labels.pop(), tuple(self._children.pop()))
+    def close(self, keep_empty: bool = True) -> Tree:
+        """Ends the innermost open constituent, adds it where it stands, and returns it."""
+        tree = Tree(self.open_labels.pop(), tuple(self._children.pop()))
+        if tree.children or keep_empty:
+            self.add(tree)
+        return tree

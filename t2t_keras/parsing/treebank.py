@@ -1,7 +1,6 @@
 """Files of bracketed trees, as in the Penn Treebank, and the cleaning of its trees.
 
-NLTK would read the brackets, but it takes `(NN two words)` for a tree, its errors name no file and
-no line, and it is 23 MB and four more packages in place of a page here.
+NLTK takes `(NN two words)` for a tree, and its errors name no file and no line.
 """
 
 import functools
@@ -22,18 +21,16 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # ASCII: a word may hold a non-breaking space.
 _TOKEN = re.compile(r"\(([^\s()]+)\s+([^\s()]+)\s*\)|\(([^\s()]*)|(\))|([^\s()]+)", re.ASCII)
 _WORD, _OPENING, _CLOSING = 2, 3, 4
-_EMPTY_ELEMENT = "-NONE-"
+EMPTY_ELEMENT = "-NONE-"
 # What may stand for the root; some parsers write one of the named ones.
 _ROOT_LABELS = {"", ROOT, "ROOT", "S1"}
-# With the bracket that follows, if any: then it is the label of a constituent.
-_LABEL = re.compile(rb"\(([^\s()]*)\s*(?=(\()?)")
 
 
 class TreeText(NamedTuple):
     """Some lines of a file with whole trees, nearly always one."""
 
-    line: int  # Number of the first line, from 1.
-    offset: int  # Byte position of that line.
+    line: int  # From 1.
+    offset: int  # In bytes.
     text: bytes
 
 
@@ -48,17 +45,8 @@ def tree_texts(path: Path, offset: int = 0, line: int = 1) -> Iterator[TreeText]
     Raises:
       UserError: the file cannot be read, or brackets do not match.
     """
-    try:
-        with Path(path).open("rb") as file:
-            file.seek(offset)
-            yield from _balanced(file, path, offset, line)
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}.") from error
-
-
-def _balanced(file, path: Path, offset: int, line: int) -> Iterator[TreeText]:
     held, depth, first, begin = b"", 0, line, offset
-    for number, text in enumerate(file, line):
+    for number, text in enumerate(_lines(path, offset), line):
         begin, first = (begin, first) if held else (offset, number)
         offset += len(text)
         held += text.removeprefix(_BYTE_ORDER_MARK) if begin == 0 and number == first else text
@@ -76,6 +64,15 @@ def _balanced(file, path: Path, offset: int, line: int) -> Iterator[TreeText]:
             f"{path}:{first}: expected the end of the tree that begins here, got {depth} open "
             f"brackets in line {number}."
         )
+
+
+def _lines(path: Path, offset: int) -> Iterator[bytes]:
+    try:
+        with Path(path).open("rb") as file:
+            file.seek(offset)
+            yield from file
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}.") from error
 
 
 def trees_of(text: TreeText, path: Path | str) -> list[Tree]:
@@ -127,7 +124,6 @@ def parsed(text: str, labelled: bool = False) -> list[Tree]:
             if not builder.open_labels:
                 raise TreeError("a bracket is closed that was never opened", match.start())
             tree = builder.close()
-            builder.add(tree)
             if labelled and tree.children and not tree.label and builder.open_labels:
                 raise TreeError("a bracket inside a tree has no label", match.start())
         else:
@@ -157,10 +153,8 @@ def cleaned(tree: Tree) -> Tree | None:
         if step is Step.OPEN:
             builder.open(category(node.label))
         elif step is Step.CLOSE:
-            constituent = builder.close()
-            if constituent.children:
-                builder.add(constituent)
-        elif node.label != _EMPTY_ELEMENT:
+            builder.close(keep_empty=False)
+        elif node.label != EMPTY_ELEMENT:
             builder.add(Tree(category(node.label), (), node.word))
     root = builder.close()
     return root if root.children else None
@@ -172,28 +166,17 @@ def category(label: str) -> str:
     return label if label[:1] in "-=" else label.partition("-")[0].partition("=")[0]
 
 
-def labels(text: bytes) -> tuple[set[str], set[str]]:
-    """Returns the categories of constituents and the tags of words, without parsing the trees."""
-    constituents, tags = set(), set()
-    for label, bracket in set(_LABEL.findall(text)):
-        found = label.decode("utf-8", "replace")
-        if found and found != _EMPTY_ELEMENT:
-            (constituents if bracket else tags).add(category(found))
-    return constituents, tags
-
-
 # The sections of each split, as parsers divide them since Collins (1997).
-SECTIONS = {"train": range(2, 22), "dev": range(22, 23), "test": range(23, 24)}
+_SECTIONS = {"train": range(2, 22), "dev": range(22, 23), "test": range(23, 24)}
 
 _SECTION = re.compile(r"(\d\d)")
 _NAME = re.compile(r"wsj_(\d\d)\d\d", re.IGNORECASE)
 
 
 def files_below(directory: Path) -> list[Path]:
-    """Returns the files below a directory, sorted; links to folders are followed.
+    """Returns the files below a directory, sorted; links to folders, as to a shared treebank, too.
 
-    Where many share a treebank, their directories have links to it. The name of a folder that
-    cannot be read is printed.
+    The name of a folder that cannot be read is printed.
     """
 
     def report(error: OSError) -> None:
@@ -236,8 +219,8 @@ def split_files(directory: Path, besides: Path | None = None) -> dict[str, list[
     # Within a section, in the order of the paths.
     files = sorted((section, path) for (section, _), path in seen.items())
     splits = {
-        split: [path for section, path in files if section in numbers]
-        for split, numbers in SECTIONS.items()
+        split: [path for section, path in files if section in _SECTIONS[split]]
+        for split in _SECTIONS
     }
     empty = [split for split in ("train", "dev") if not splits[split]]
     if empty:

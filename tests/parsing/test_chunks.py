@@ -3,7 +3,7 @@ import random
 import pytest
 
 from t2t_keras.errors import UserError
-from t2t_keras.parsing.chunks import chunk_symbols, tree_chunks
+from t2t_keras.parsing.chunks import tree_chunks
 from t2t_keras.parsing.symbols import symbols
 from t2t_keras.parsing.tree import words
 from t2t_keras.parsing.treebank import split_files
@@ -35,8 +35,8 @@ def test_chunks_divide_the_trees(files, size):
     assert [chunk.count for chunk in chunks[:-1]] == [size] * (len(chunks) - 1)
     assert sum(chunk.count for chunk in chunks) == 22
     assert read(chunks[0], 1, 3) == read(chunks[0])[1::3]
-    used = {symbol for _, target in pairs for symbol in target.split()}
-    assert set(chunk_symbols(chunks)) == used
+    for chunk in chunks:
+        assert chunk.symbols == {symbol for _, line in read(chunk) for symbol in line.split()}
 
 
 def test_positions_and_trees_without_words(tmp_path):
@@ -88,12 +88,14 @@ def test_links_are_followed_once(tmp_path, capsys):
     }
 
 
-def test_two_copies_and_missing_sections(tmp_path):
-    touch(tmp_path, "a/wsj_0201.mrg")
-    with pytest.raises(UserError, match="for dev"):
-        split_files(tmp_path)
-    touch(tmp_path, "a/wsj_2201.mrg")
-    assert "test" not in split_files(tmp_path)
-    touch(tmp_path, "b/02/wsj_0201.mrg")
-    with pytest.raises(UserError, match="section 02"):
+@pytest.mark.parametrize(
+    ("names", "named"),
+    [
+        (["a/wsj_0201.mrg"], "for dev"),
+        (["a/wsj_0201.mrg", "a/wsj_2201.mrg", "b/02/wsj_0201.mrg"], "section 02"),
+    ],
+)
+def test_missing_sections_and_copies_are_refused(tmp_path, names, named):
+    touch(tmp_path, *names)
+    with pytest.raises(UserError, match=named):
         split_files(tmp_path)

@@ -4,7 +4,7 @@ import pytest
 
 from t2t_keras.errors import UserError
 from t2t_keras.parsing.tree import bracketed, words
-from t2t_keras.parsing.treebank import cleaned, labels, parsed, tree_texts
+from t2t_keras.parsing.treebank import cleaned, parsed, tree_texts
 
 # Traces, functions and indices, quotes, a gap's index, escaped brackets: as the treebank has them.
 MRG = r"""
@@ -88,9 +88,6 @@ def test_random_trees_over_several_lines(tmp_path, toy_treebank):
     path = tmp_path / "toy.mrg"
     path.write_text("".join(map(toy_treebank.as_mrg, trees)))
     assert [cleaned(tree) for tree in toy_treebank.read_trees(path)] == trees
-    constituents, tags = labels(path.read_bytes())
-    assert constituents == set(toy_treebank.LABELS)
-    assert tags == {*toy_treebank.TAGS, ","}
 
 
 def test_depth_is_not_bounded_by_recursion():

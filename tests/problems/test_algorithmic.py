@@ -61,21 +61,17 @@ def test_the_pairs_depend_on_the_seed_alone(name):
     assert first("dev_length=40", "dev") != first("")
 
 
-@pytest.mark.parametrize("name", [*NAMES, f"{NAMES[1]}_rev"])
+@pytest.mark.parametrize("name", [NAMES[2], f"{NAMES[1]}_rev"])
 def test_generated(name, tmp_path):
     problem = registry.problem(name, "train_size=300,dev_size=20,dev_length=50")
     manifest = generate(problem, tmp_path)
-    symbols = 3 if "addition" in name else 2
-    assert manifest["vocabulary"]["size"] == 3 + symbols
+    assert manifest["vocabulary"]["size"] == 3 + (3 if "addition" in name else 2)
     assert list(manifest["splits"]) == ["train", "dev"]
     generated = open_generated(problem, tmp_path)
-    store, decode = generated.store("train"), generated.tokenizer.decode
     order = -1 if problem.reverse else 1
-    examples = [pair[::order] for pair in problem.examples("train")]
-    sides = (decode(store.padded(range(len(store)), side)) for side in ("source", "target"))
-    assert list(zip(*sides, strict=True)) == examples
     # A token a digit, and EOS.
-    assert store.lengths.tolist() == [[len(text) + 1 for text in pair] for pair in examples]
+    lengths = [[len(text) + 1 for text in pair[::order]] for pair in problem.examples("train")]
+    assert generated.store("train").lengths.tolist() == lengths
     pairs = list(zip(*generated.text("dev"), strict=True))
     assert pairs == [pair[::order] for pair in problem.examples("dev")]
 

@@ -2,6 +2,7 @@
 
 import collections
 import hashlib
+import itertools
 import re
 
 import pytest
@@ -15,28 +16,27 @@ PINNED_SHA256 = "c0aa3dda0544cbdf6cbc46f2d1dbc42f5245ae0a0148f0d9de3bdf536c13b67
 
 @pytest.fixture(scope="module")
 def splits():
+    """The splits, the training set cut short."""
     problem = registry.problem("translate_ende_toy")
-    return {split: list(problem.examples(split)) for split in problem.splits}
+    assert problem.sizes == {"train": 80_000, "dev": 500, "test": 500}
+    return {s: list(itertools.islice(problem.examples(s), 16_000)) for s in problem.splits}
 
 
 def words(text):
     return re.findall(r"[^\W\d_]+", text.lower())
 
 
-def test_sizes_and_no_sentence_in_two_splits(splits):
-    sizes = {split: len(pairs) for split, pairs in splits.items()}
-    assert sizes == {"train": 80_000, "dev": 500, "test": 500}
+def test_no_sentence_is_in_two_splits(splits):
+    assert len(splits["dev"]) == len(splits["test"]) == 500
     for side in (0, 1):
-        train, dev, test = ({pair[side] for pair in splits[s]} for s in ("train", "dev", "test"))
-        assert not train & dev
-        assert not train & test
-        assert not dev & test
+        sides = [{pair[side] for pair in pairs} for pairs in splits.values()]
+        assert all(one.isdisjoint(other) for one, other in itertools.combinations(sides, 2))
 
 
 def test_an_english_sentence_has_one_translation():
     # Not from the problem, which drops English sentences that it has seen.
     grammar, translation = Grammar(seed=7), {}
-    for _ in range(20_000):
+    for _ in range(8000):
         english, german = grammar.sentence()
         assert translation.setdefault(english, german) == german
 
@@ -48,45 +48,26 @@ def test_every_word_is_trained(splits):
     ]
     assert len(counts[0]) >= 450
     assert len(counts[1]) >= 750
-    assert min(counts[0].values()) >= 40
+    # Of the whole training set, five times as often.
+    assert min(counts[0].values()) >= 8
     for side, count in enumerate(counts):
-        assert min(count[word] for pair in splits["test"] for word in words(pair[side])) >= 5
+        assert min(count[word] for pair in splits["test"] for word in words(pair[side])) >= 1
 
 
-def dictionary(pairs, iterations=4):
-    """Learns which word translates which, by expectation maximisation: IBM model 1.
-
-    Brown et al., "The Mathematics of Statistical Machine Translation", section 4.1.
-    """
-    probability = collections.defaultdict(lambda: 1.0)
-    for _ in range(iterations):
-        count, total = collections.Counter(), collections.Counter()
-        for source, target in pairs:
-            for word in target:
-                norm = sum(probability[each, word] for each in source)
-                for each in source:
-                    share = probability[each, word] / norm
-                    count[each, word] += share
-                    total[each] += share
-        probability = {pair: share / total[pair[0]] for pair, share in count.items()}
+def test_a_dictionary_does_not_translate_it(splits):
+    # Of each English word, the German word that is in the same sentences most often.
+    both, counts = collections.Counter(), collections.Counter()
+    for english, german in splits["train"][:5000]:
+        sides = set(words(english)), set(words(german))
+        both.update(itertools.product(*sides))
+        counts.update(sides[1])
     best = {}
-    for (source, target), share in sorted(probability.items()):
-        if share > best.get(source, ("", 0))[1]:
-            best[source] = (target, share)
-    return {source: target for source, (target, _) in best.items()}
-
-
-def test_copying_and_a_dictionary_do_not_translate_it(splits):
-    def tokens(text):
-        return re.findall(r"\w+|[^\w\s]", text)
-
-    sources, references = zip(*splits["test"], strict=True)
-    best = dictionary([tuple(map(tokens, pair)) for pair in splits["train"][:3000]])
-    assert (best["drinks"], best["boy"]) == ("trinkt", "Junge")
-    by_word = [" ".join(best.get(word, word) for word in tokens(line)) for line in sources]
-    by_word = [re.sub(r" ([,.?])", r"\1", line[0].upper() + line[1:]) for line in by_word]
-    assert sacrebleu.corpus_bleu(sources, [references]).score < 40
-    assert 5 < sacrebleu.corpus_bleu(by_word, [references]).score < 40
+    for pair in sorted(both, key=lambda pair: both[pair] ** 2 / counts[pair[1]]):
+        best[pair[0]] = pair[1]
+    assert (best["drinks"], best["boy"]) == ("trinkt", "junge")
+    sources, references = (map(str.lower, side) for side in zip(*splits["test"], strict=True))
+    by_word = [" ".join(best.get(word, word) for word in words(line)) for line in sources]
+    assert 5 < sacrebleu.corpus_bleu(by_word, [list(references)]).score < 40
 
 
 def test_text_is_the_same_everywhere():
