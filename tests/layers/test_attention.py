@@ -3,8 +3,9 @@ import itertools
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from t2t_keras.layers import MultiHeadAttention, SharedEmbedding
+from t2t_keras.layers import MultiHeadAttention
 from t2t_keras.layers.scaled_dot_product import scaled_dot_product_attention
 
 BATCH, QUERIES, KEYS, D_MODEL, WIDTH, HEADS, D_K, D_V = 2, 3, 4, 6, 8, 3, 5, 7
@@ -60,20 +61,7 @@ def test_mask(layer, inputs, random, shape):
     assert (output[0] == 0).all() == bool(shape)
 
 
-def test_causal_self_attention_with_padding(randomised, random):
-    layer = MultiHeadAttention(HEADS, D_K, D_V)
-    layer.build((None, None, D_MODEL))
-    randomised(layer)
-    x = random.normal(size=(BATCH, KEYS, D_MODEL))
-    padding = np.array([[1, 1, 1, 1], [1, 1, 0, 0]], bool)
-    visible = np.tril(np.ones((KEYS, KEYS), bool)) & padding[:, None]
-    expected = expected_attention(layer, x, x, visible)
-    np.testing.assert_allclose(layer(x, mask=padding, causal=True).numpy(), expected, atol=1e-5)
-
-
 def test_a_query_without_a_visible_key_has_no_gradient_that_is_nan(random):
-    import tensorflow as tf
-
     query, key = (tf.constant(random.normal(size=(1, 1, 2, 3)), tf.float32) for _ in range(2))
     with tf.GradientTape() as tape:
         tape.watch([query, key])
@@ -91,25 +79,6 @@ def test_a_large_score_of_a_hidden_key_has_no_weight():
     key[0, 0, 1] = 1e4
     _, weights = scaled_dot_product_attention(query, key, key, np.array([True, False]))
     np.testing.assert_array_equal(weights, [[[[1, 0]]]])
-
-
-def test_keras_mask_of_the_value_is_the_mask(layer, inputs, random):
-    ids = np.array([[3, 2, 1, 0], [4, 0, 0, 0]])
-    value = SharedEmbedding(5, WIDTH)(ids)
-    np.testing.assert_allclose(
-        layer(inputs[0], value).numpy(),
-        layer(inputs[0], value.numpy(), mask=ids != 0).numpy(),
-        atol=1e-6,
-    )
-
-
-def test_keras_mask_of_the_output_is_the_query_s(layer, inputs):
-    ids = np.array([[3, 2, 1], [4, 0, 0]])
-    query = SharedEmbedding(5, D_MODEL)(ids)
-    of_keys = np.ones((BATCH, KEYS), bool)
-    for output in (layer(query, inputs[1]), layer(query, inputs[1], mask=of_keys)):
-        np.testing.assert_array_equal(output._keras_mask, ids != 0)
-    assert not hasattr(layer(*inputs, mask=of_keys), "_keras_mask")
 
 
 def test_dropout_acts_on_the_weights_in_training_only():

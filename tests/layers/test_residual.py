@@ -46,19 +46,14 @@ def test_dropout_is_on_the_sublayer_output_before_the_sum():
     assert len(np.unique(layer(x, ones).numpy().round(4))) == 2
 
 
-@pytest.fixture
-def layers(randomised):
-    """Returns a function that makes our layer normalisation and Keras's with the same weights."""
-
-    def make(**options):
-        ours = LayerNormalization(epsilon=1e-6, **options)
-        theirs = keras.layers.LayerNormalization(epsilon=1e-6, **options)
-        for layer in (ours, theirs):
-            layer.build((None, 8))
-        theirs.set_weights(randomised(ours).get_weights())
-        return ours, theirs
-
-    return make
+def both(randomised, dtype="float32"):
+    """Returns our layer normalisation and Keras's with the same weights."""
+    kinds = (LayerNormalization, keras.layers.LayerNormalization)
+    ours, theirs = (kind(epsilon=1e-6, dtype=dtype, name="norm") for kind in kinds)
+    for layer in (ours, theirs):
+        layer.build((None, 8))
+    theirs.set_weights(randomised(ours).get_weights())
+    return ours, theirs
 
 
 def value_and_gradients(layer, x):
@@ -75,9 +70,9 @@ def value_and_gradients(layer, x):
 
 @pytest.mark.parametrize("scale", [1.0, 1e-3])
 @pytest.mark.parametrize("shape", [(5, 8), (2, 3, 8), (0, 8)])
-def test_normalisation_and_its_gradients_are_those_of_keras(layers, random, shape, scale):
+def test_normalisation_and_its_gradients_are_those_of_keras(randomised, random, shape, scale):
     x = random.normal(0.5 * scale, scale, shape).astype(np.float32)
-    ours, theirs = layers(name="norm")
+    ours, theirs = both(randomised)
     assert [weight.path for weight in ours.weights] == [weight.path for weight in theirs.weights]
     for found, expected in zip(*(value_and_gradients(e, x) for e in (ours, theirs)), strict=True):
         assert found.shape == expected.shape
@@ -85,9 +80,9 @@ def test_normalisation_and_its_gradients_are_those_of_keras(layers, random, shap
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * max(largest, 1.0))
 
 
-def test_normalisation_in_half_precision_is_computed_in_float32(layers):
+def test_normalisation_in_half_precision_is_computed_in_float32(randomised):
     # bfloat16 has 8 bits: the mean of these numbers and their squares are not among its values.
     x = tf.cast((100 + 0.5 * np.arange(32)).reshape(4, 8), tf.bfloat16).numpy()
-    ours, theirs = layers(dtype="mixed_bfloat16")
+    ours, theirs = both(randomised, "mixed_bfloat16")
     np.testing.assert_array_equal(ours(x), theirs(x))
     assert {weight.dtype for weight in ours.weights} == {"float32"}

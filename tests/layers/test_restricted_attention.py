@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_keras.layers import MultiHeadAttention
 from t2t_keras.layers.restricted_attention import restricted_self_attention
 from t2t_keras.layers.scaled_dot_product import scaled_dot_product_attention
 
@@ -55,44 +54,3 @@ def test_one_graph_serves_all_lengths(random):
         expected, _ = scaled_dot_product_attention(query, key, value, band(length, 2, False))
         np.testing.assert_allclose(graph(query, key, value, mask), expected, atol=1e-5)
     assert graph.experimental_get_tracing_count() == 1
-
-
-def test_gradients_equal_those_of_full_attention(random):
-    sides = [tf.constant(side) for side in projected(random, 20)]
-    gradients = []
-    for way in (
-        lambda q, k, v: restricted_self_attention(q, k, v, 3, causal=True),
-        lambda q, k, v: scaled_dot_product_attention(q, k, v, band(20, 3, True))[0],
-    ):
-        with tf.GradientTape() as tape:
-            tape.watch(sides)
-            total = tf.reduce_sum(way(*sides) ** 3)
-        gradients.append(tape.gradient(total, sides))
-    for ours, theirs in zip(*gradients, strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
-
-
-@pytest.fixture
-def layers(randomised):
-    """The same weights with a radius of 2 and with none."""
-    restricted, full = MultiHeadAttention(3, 5, 4, radius=2), MultiHeadAttention(3, 5, 4)
-    for layer in (restricted, full):
-        layer.build((None, None, 8))
-    randomised(restricted)
-    full.set_weights(restricted.get_weights())
-    return restricted, full
-
-
-@pytest.mark.parametrize("causal", [False, True])
-def test_the_layer_s_radius(layers, random, causal):
-    restricted, full = layers
-    x = random.normal(size=(2, 21, 8)).astype(np.float32)
-    mask = np.arange(21) < [[21], [9]]
-    expected = full(x, mask=band(21, 2, causal) & mask[:, None, :]).numpy()
-    np.testing.assert_allclose(restricted(x, mask=mask, causal=causal).numpy(), expected, atol=1e-5)
-
-
-def test_a_radius_is_for_self_attention_only(layers, random):
-    restricted, full = layers
-    x, memory = random.normal(size=(2, 2, 9, 8)).astype(np.float32)
-    np.testing.assert_allclose(restricted(x, memory).numpy(), full(x, memory).numpy(), atol=1e-6)

@@ -47,16 +47,16 @@ def model(make_model):
     return make_model()
 
 
-@pytest.fixture(scope="session")
-def variants():
-    """The arguments of all kinds of models, by name."""
-    return VARIANTS
-
-
 @pytest.fixture(scope="session", params=VARIANTS)
 def variant(request):
     """The arguments that make a model differ from the paper's base, one kind after another."""
     return VARIANTS[request.param]
+
+
+@pytest.fixture(scope="session")
+def every_option():
+    """The arguments of the model that differs most from the paper's base."""
+    return EVERY_OPTION
 
 
 @pytest.fixture(scope="session")
@@ -79,10 +79,8 @@ def numpy_transformer(load_module):
 @pytest.fixture(scope="session")
 def make_reference(numpy_transformer):
     """Returns a function that makes the NumPy counterpart of `make_model(**changes)`."""
-    shape = {name: SHAPE[name] for name in ("num_layers", "num_heads")}
-    return lambda weights, **changes: numpy_transformer.NumpyTransformer(
-        weights, **shape, **changes
-    )
+    shape = (SHAPE["num_layers"], SHAPE["num_heads"])
+    return lambda weights, **changes: numpy_transformer.NumpyTransformer(weights, *shape, **changes)
 
 
 @pytest.fixture(scope="session")

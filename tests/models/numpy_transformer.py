@@ -4,13 +4,16 @@ An independent reference: one sentence pair at a time, without padding or masks,
 other. Nothing is shared with the code under test but the names of the weights.
 """
 
+import dataclasses
+
 import numpy as np
 
 
+@dataclasses.dataclass
 class NumpyTransformer:
     """A Transformer with given weights.
 
-    Args:
+    Attributes:
       weights: arrays by path, such as "encoder_0/self_attention/query".
       num_layers: N.
       num_heads: h.
@@ -19,33 +22,24 @@ class NumpyTransformer:
       learned_positions: rows of the two tables; later positions share the last; 0 = sinusoids.
       parameter_attention_heads: h_p of the attention replacing the feed-forward network; 0 = none.
       pre_norm: whether inputs of sub-layers and outputs of stacks are normalised, not the sums.
-
-    Attributes:
       attention_weights: by path, [heads, queries, keys] of the last pair.
     """
 
-    def __init__(
-        self,
-        weights,
-        num_layers,
-        num_heads,
-        self_attention_radius=0,
-        learned_positions=0,
-        parameter_attention_heads=0,
-        pre_norm=False,
-    ):
-        self._weights = {path: np.asarray(array, np.float64) for path, array in weights.items()}
-        self._num_layers = num_layers
-        self._num_heads = num_heads
-        self._radius = self_attention_radius
-        self._learned_positions = learned_positions
-        self._parameter_attention_heads = parameter_attention_heads
-        self._pre_norm = pre_norm
-        self.attention_weights = {}
+    weights: dict[str, np.ndarray]
+    num_layers: int
+    num_heads: int
+    self_attention_radius: int = 0
+    learned_positions: int = 0
+    parameter_attention_heads: int = 0
+    pre_norm: bool = False
+    attention_weights: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self):
+        self.weights = {path: np.asarray(x, np.float64) for path, x in self.weights.items()}
 
     def logits(self, source, target):
         """Returns logits [target length, V] of one pair of unpadded id sequences."""
-        matrix = self._weights["embedding/matrix"]
+        matrix = self.weights["embedding/matrix"]
         memory = self.encode(source)
         start = np.zeros((1, matrix.shape[1]))
         x = np.vstack([start, self._embed(target[:-1])])
@@ -58,7 +52,7 @@ class NumpyTransformer:
 
     def _run(self, side, x, memory=None):
         near = self._neighbourhood(len(x), causal=memory is not None)
-        for i in range(self._num_layers):
+        for i in range(self.num_layers):
             path = f"{side}_{i}"
             sublayers = [lambda y, p=path: self._attend(f"{p}/self_attention", y, y, near)]
             if memory is not None:
@@ -66,69 +60,70 @@ class NumpyTransformer:
             sublayers.append(lambda y, p=path: self._feed_forward(f"{p}/feed_forward", y))
             for number, sublayer in enumerate(sublayers, 1):
                 x = self._residual(f"{path}/residual_{number}", x, sublayer)
-        return self._norm(f"{side}_norm", x) if self._pre_norm else x
+        return self._norm(f"{side}_norm", x) if self.pre_norm else x
 
     def _embed(self, ids):
-        matrix = self._weights["embedding/matrix"]
+        matrix = self.weights["embedding/matrix"]
         return matrix[np.asarray(ids, int)] * np.sqrt(matrix.shape[1])
 
     def _positions(self, side, length, d_model):
-        if not self._learned_positions:
+        if not self.learned_positions:
             return positions(length, d_model)
-        table = self._weights[f"{side}_positions/table"]
-        assert len(table) == self._learned_positions
+        table = self.weights[f"{side}_positions/table"]
+        assert len(table) == self.learned_positions
         return np.stack([table[min(i, len(table) - 1)] for i in range(length)])
 
     def _neighbourhood(self, length, causal):
         visible = np.zeros((length, length), bool)
         for i in range(length):
             for j in range(i + 1 if causal else length):
-                visible[i, j] = not self._radius or abs(i - j) <= self._radius
+                visible[i, j] = abs(i - j) <= (self.self_attention_radius or length)
         return visible
 
     def _attend(self, path, query, memory, visible=None):
         w_q, w_k, w_v = (
-            np.split(self._weights[f"{path}/{name}"], self._num_heads, axis=1)
+            np.split(self.weights[f"{path}/{name}"], self.num_heads, axis=1)
             for name in ("query", "key", "value")
         )
-        heads, weights = [], []
-        for head in range(self._num_heads):
-            q, k, v = query @ w_q[head], memory @ w_k[head], memory @ w_v[head]
-            attended, weights_of_head = attention(q, k, v, visible)
-            heads.append(attended)
-            weights.append(weights_of_head)
+        heads, weights = zip(
+            *(
+                attention(query @ w_q[head], memory @ w_k[head], memory @ w_v[head], visible)
+                for head in range(self.num_heads)
+            ),
+            strict=True,
+        )
         self.attention_weights[path] = np.array(weights)
-        return np.hstack(heads) @ self._weights[f"{path}/output"]
+        return np.hstack(heads) @ self.weights[f"{path}/output"]
 
     def _feed_forward(self, path, x):
-        if self._parameter_attention_heads:
+        if self.parameter_attention_heads:
             return self._attend_to_parameters(path, x)
         w_1, b_1, w_2, b_2 = (
-            self._weights[f"{path}/{part}"]
+            self.weights[f"{path}/{part}"]
             for part in ("inner/kernel", "inner/bias", "outer/kernel", "outer/bias")
         )
         return np.maximum(0, x @ w_1 + b_1) @ w_2 + b_2
 
     def _attend_to_parameters(self, path, x):
         w_q, keys, values, w_o = (
-            self._weights[f"{path}/{part}"] for part in ("query", "keys", "values", "output")
+            self.weights[f"{path}/{part}"] for part in ("query", "keys", "values", "output")
         )
-        assert keys.shape[1] == self._parameter_attention_heads
+        assert keys.shape[1] == self.parameter_attention_heads
         scale = np.sqrt(x.shape[1])
         heads = []
-        for head, w in enumerate(np.split(w_q, self._parameter_attention_heads, axis=1)):
+        for head, w in enumerate(np.split(w_q, self.parameter_attention_heads, axis=1)):
             heads.append(attention(x @ w, keys[:, head] * scale, values[:, head] * scale)[0])
         return np.hstack(heads) @ w_o
 
     def _residual(self, path, x, sublayer):
-        if self._pre_norm:
+        if self.pre_norm:
             return x + sublayer(self._norm(f"{path}/norm", x))
         return self._norm(f"{path}/norm", x + sublayer(x))
 
     def _norm(self, path, x):
         deviation = x - x.mean(axis=1, keepdims=True)
         normalised = deviation / np.sqrt((deviation**2).mean(axis=1, keepdims=True) + 1e-6)
-        return normalised * self._weights[f"{path}/gamma"] + self._weights[f"{path}/beta"]
+        return normalised * self.weights[f"{path}/gamma"] + self.weights[f"{path}/beta"]
 
 
 def attention(q, k, v, visible=None):

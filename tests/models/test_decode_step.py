@@ -2,31 +2,30 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 
-def steps(model, source, target, step=None):
-    """Returns the logits of every position [batch, length, V] and the last cache."""
+def steps(model, source, target):
+    """Returns the logits of every position, [batch, length, V]."""
     cache = model.start_cache(*model.encode(source), block_size=target.shape[1])
     logits = []
     for index in range(target.shape[1]):
         # At index 0 the token before is ignored, whatever it is.
         previous = target[:, index - 1] if index else np.full(len(target), 7, np.int32)
-        each, cache = (step or model.decode_step)(previous[:, None], index, cache)
+        each, cache = model.decode_step(previous[:, None], index, cache)
         logits.append(each.numpy()[:, 0])
-    return np.stack(logits, axis=1), cache
+    return np.stack(logits, axis=1)
 
 
 def test_steps_give_the_logits_of_known_targets(variant_model, batch):
-    logits, _ = steps(variant_model, batch["source"], batch["target"])
+    logits = steps(variant_model, batch["source"], batch["target"])
     real = batch["target"] != 0
     expected = variant_model(batch).numpy()
     np.testing.assert_allclose(logits[real], expected[real], rtol=0, atol=1e-5)
 
 
-def test_steps_in_half_precision(make_model, variants, batch):
-    model = make_model(dtype="mixed_bfloat16", **variants["every option"])
-    logits, _ = steps(model, batch["source"], batch["target"])
+def test_steps_in_half_precision(make_model, every_option, batch):
+    model = make_model(dtype="mixed_bfloat16", **every_option)
+    logits = steps(model, batch["source"], batch["target"])
     assert logits.dtype == np.float32
     real = batch["target"] != 0
     # What bfloat16 rounds to with logits of a few units.
@@ -34,40 +33,11 @@ def test_steps_in_half_precision(make_model, variants, batch):
 
 
 @pytest.mark.parametrize("variant", ["base", "every option"], indirect=True)
-def test_steps_in_a_graph(variant_model, batch):
-    # As in a loop over positions: the index and the lengths are known only when it runs.
-    source, target = batch["source"], batch["target"]
-    cache = variant_model.start_cache(*variant_model.encode(source), block_size=target.shape[1])
-    unknown = dict(memory=(0, 2), past=(0, 2), recent=(0, 2), memory_mask=(0, 3), projection=())
-
-    def spec(tensor, axes):
-        shape = [None if axis in axes else size for axis, size in enumerate(tensor.shape)]
-        return tf.TensorSpec(shape, tensor.dtype)
-
-    of_cache = {
-        name: tf.nest.map_structure(lambda t, axes=axes: spec(t, axes), cache[name])
-        for name, axes in unknown.items()
-    }
-    compiled = tf.function(
-        variant_model.decode_step,
-        input_signature=[tf.TensorSpec([None, 1], tf.int32), tf.TensorSpec([], tf.int32), of_cache],
-    )
-    logits, _ = steps(
-        variant_model,
-        source,
-        target,
-        lambda token, i, cache: compiled(token, tf.constant(i), cache),
-    )
-    real = target != 0
-    np.testing.assert_allclose(logits[real], variant_model(batch).numpy()[real], rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize("variant", ["base", "every option"], indirect=True)
 def test_hypotheses_side_by_side(variant_model, batch):
     """Two targets of one source at once give what each gives alone."""
     source = batch["source"][[0, 0]]
     targets = batch["target"][1:3]
-    alone, _ = steps(variant_model, source, targets)
+    alone = steps(variant_model, source, targets)
     length = targets.shape[1]
     cache = variant_model.start_cache(*variant_model.encode(source[:1]), length, hypotheses=2)
     for index in range(length):

@@ -35,14 +35,12 @@ def sgml(language, corpus, count, kind):
         f'<seg id="{n}">{line.replace("&", "&amp;")}</seg>\n'
         for n, line in enumerate(lines(language, corpus, count), 1)
     ]
-    root = {"src": "srcset", "ref": "refset"}[kind]
-    head = f'<{root} setid="{corpus}" srclang="any" trglang="{language}">\n'
-    middle = len(segments) // 2
     docs = [
         f'<doc sysid="ref" docid="{n}" origlang="en">\n<p>\n{"".join(some)}</p>\n</doc>\n'
-        for n, some in enumerate((segments[:middle], segments[middle:]))
+        for n, some in enumerate((segments[:5], segments[5:]))
     ]
-    return (head + "".join(docs) + f"</{root}>\n").encode()
+    head = f'<{kind}set setid="{corpus}" srclang="any" trglang="{language}">\n'
+    return (head + "".join(docs) + f"</{kind}set>\n").encode()
 
 
 def archive(path, members):

@@ -39,7 +39,7 @@ def toy(load_module):
 
 @pytest.fixture(scope="module")
 def treebank(tmp_path_factory, toy):
-    """A directory in the Penn Treebank's form, with a parser's trees beside it."""
+    """A directory in the Penn Treebank's form, a file for a parser's trees beside it."""
     generator = random.Random(5)
     folder = tmp_path_factory.mktemp("treebank")
     trees = {1: [3], 2: [9, 20], 15: [11], 21: [5], 22: [6], 23: [4], 24: [3]}
@@ -49,8 +49,7 @@ def treebank(tmp_path_factory, toy):
             path = folder / "wsj" / f"{section:02d}" / f"wsj_{section:02d}{number:02d}.mrg"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text + (ODD if number == 0 else ""))
-    silver = [bracketed(toy.random_tree(generator)) for _ in range(70)]
-    (folder / "silver.trees").write_text("".join(f"{tree}\n" for tree in silver))
+    (folder / "silver.trees").touch()
     return folder
 
 
@@ -98,26 +97,19 @@ def test_sections_become_splits(treebank, trees_in, tmp_path):
     assert not any("(" in piece or ")" in piece for piece in pieces)
 
 
-def test_silver_trees_follow_the_gold_ones(treebank, toy, trees_in, tmp_path):
-    silver = [cleaned(tree) for tree in toy.read_trees(treebank / "silver.trees")]
-    problem = registry.problem("parsing_wsj_semi", "vocab_size=400")
-    generate(problem, tmp_path, treebank, chunk_pairs=25)
-    gold = trees_in("02", "15", "21")
-    assert pairs_of(open_generated(problem, tmp_path), "train") == as_pairs([*gold, *silver])
+def test_silver_trees_follow_the_gold_ones(treebank, tmp_path):
+    def training_files(name, folder):
+        return registry.problem(name).tree_files(folder)["train"]
 
-
-def test_silver_trees_in_a_folder(treebank, tmp_path):
-    folder = tmp_path / "silver" / "02"
-    folder.mkdir(parents=True)
+    silver = [tmp_path / "silver" / "02" / "a.mrg", tmp_path / "silver" / "b"]
+    silver[0].parent.mkdir(parents=True)
     (tmp_path / "wsj").symlink_to(treebank / "wsj")
-    for path in (folder / "a.mrg", folder.parent / "b"):
-        path.write_text("(S (NN a))\n")
-    gold, both = (
-        registry.problem(name).tree_files(tmp_path)["train"]
-        for name in ("parsing_wsj", "parsing_wsj_semi")
-    )
-    assert {path.parent.parent.name for path in gold} == {"wsj"}
-    assert both == [*gold, folder / "a.mrg", folder.parent / "b"]
+    for path in silver:
+        path.touch()
+    for folder, files in ((tmp_path, silver), (treebank, [treebank / "silver.trees"])):
+        gold = training_files("parsing_wsj", folder)
+        assert {path.parent.parent.name for path in gold} == {"wsj"}
+        assert training_files("parsing_wsj_semi", folder) == [*gold, *files]
 
 
 @pytest.mark.parametrize(
@@ -137,22 +129,18 @@ def test_missing_trees(tmp_path, name, present, expected):
         generate(registry.problem(name), tmp_path, tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("name", "size"),
-    [
+def test_names_and_vocabularies():
+    for name, size in (
         ("parsing_wsj", 16_000), ("parsing_wsj_semi", 32_000), ("wsj_parsing", 16_000),
         ("parsing_english_ptb8k", 8192), ("parsing_english_ptb16k", 16_384),
         ("parsing_craft", 8000), ("parsing_trees", 16_000),
-    ],
-)  # fmt: skip
-def test_names_and_vocabularies(name, size):
-    problem = registry.problem(name)
-    assert problem.vocab_size == size
-    assert problem.decoding == {"beam_size": 21, "alpha": 0.3, "extra_length": 300}
-    with pytest.raises(UserError, match=f"'{name}_rev'"):
-        registry.problem(f"{name}_rev")
-    with pytest.raises(UserError, match="vocab_kind"):
-        registry.problem(name, "vocab_kind=char")
+    ):  # fmt: skip
+        problem = registry.problem(name)
+        assert problem.vocab_size == size
+        assert problem.decoding == {"beam_size": 21, "alpha": 0.3, "extra_length": 300}
+    for name, config in (("parsing_wsj_rev", ""), ("parsing_wsj", "vocab_kind=char")):
+        with pytest.raises(UserError, match=r"parsing_wsj_rev|vocab_kind"):
+            registry.problem(name, config)
 
 
 def test_a_vocabulary_without_the_symbols_is_refused(run_dir, tmp_path):

@@ -65,17 +65,6 @@ def test_the_whole_of_datagen(small, tmp_path, name, other, config, dev_in_sgml)
     assert generated.problem.text_source == "archives"
 
 
-def test_the_full_edition_has_an_archive_of_its_own(small, tmp_path):
-    small.write_archives(tmp_path)
-    problem = registry.problem("translate_ende")
-    (pair,) = problem.files(tmp_path)["test"]
-    assert pair.source.name == "dev.tgz"
-    small.archive(tmp_path / "test-full.tgz", small.newstest2014("full", "test-full/", "de"))
-    (pair,) = problem.files(tmp_path)["test"]
-    assert pair.target.name == "test-full.tgz"
-    assert pair.target.members == ("newstest2014-deen-ref.de.sgm",)
-
-
 @pytest.mark.parametrize(
     ("name", "there"),
     [("translate_ende", ("src.de", "ref.en")), ("translate_ende_rev", ("src.en", "ref.de"))],
