@@ -126,8 +126,7 @@ def split_batch(
       fixed_shapes: whether `make_batch` will round lengths up.
 
     Returns:
-      For each microbatch, for each replica, example numbers of similar length; none where there
-      are fewer examples than parts.
+      For each microbatch, for each replica, example numbers of similar length, or none.
     """
     longest = lengths[indices].max(axis=1)
     order = np.argsort(longest, kind="stable")
@@ -165,7 +164,7 @@ class Batch:
 
     @property
     def target_tokens(self) -> int:
-        """Target tokens that are not padding."""
+        """Number of target tokens, without padding."""
         return int(np.count_nonzero(self.target))
 
 
@@ -179,16 +178,13 @@ class RemoteBatch:
 def replica_batches(
     store, indices: np.ndarray, microbatch_tokens: int, step
 ) -> Iterator[list[Batch | RemoteBatch]]:
-    """Reads and pads one step's examples, microbatch by microbatch.
+    """Yields what each replica holds at once of a step's examples, microbatch by microbatch.
 
     Args:
-      store: an `ExampleStore`.
+      store: an `ExampleStore`; of the examples of other workers only lengths are read.
       indices: the step's examples.
       microbatch_tokens: see `split_batch`.
       step: has `num_replicas`, `local_replicas` and `fixed_shapes`, as a backend's `Step`.
-
-    Yields:
-      What each replica holds at once; of the examples of other workers only lengths are read.
     """
     fixed_tokens = microbatch_tokens if step.fixed_shapes else 0
     for parts in split_batch(

@@ -41,7 +41,7 @@ class FileChunk:
 
 @dataclasses.dataclass(frozen=True)
 class ExampleChunk:
-    """Some pairs that a problem made, with the attributes and methods of `FileChunk`."""
+    """Some pairs that a problem made; see `FileChunk`."""
 
     examples: tuple[tuple[str, str], ...]
     first_line: int
@@ -63,19 +63,16 @@ class ExampleChunk:
         return f"example:{self.first_line + index}"
 
 
-# A problem that reads a format of its own has another class, with the same attributes and methods.
+# A problem that reads a format of its own has another such class.
 Chunk = FileChunk | ExampleChunk
 
 
 def split_chunks(problem: Problem, tmp_dir: str | Path, chunk_pairs: int) -> dict[str, list[Chunk]]:
-    """Returns the chunks of each split, so that files that do not pair are found at once.
-
-    Files are downloaded, turned into plain text and counted; text that the problem makes is held in
-    memory.
+    """Returns the chunks of each split.
 
     Args:
-      problem: resolved.
-      tmp_dir: directory of its source files.
+      problem: resolved; text that it makes is held in memory.
+      tmp_dir: directory of its source files, which are downloaded and turned into plain text.
       chunk_pairs: pairs of a chunk.
 
     Raises:

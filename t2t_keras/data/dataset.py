@@ -60,14 +60,14 @@ class Generated:
         Raises:
           UserError: there is no such split, or a file is missing or has another size.
         """
-        stems = self._split(split, list(self.manifest["splits"]))["shards"]
-
-        def load(kind: str) -> list[np.ndarray]:
-            paths = [self._path(f"{stem}.{kind}.npy") for stem in stems]
-            # Plain views: slices of np.memmap objects cost four times as much.
-            return [np.asarray(np.load(path, mmap_mode="r")) for path in paths]
-
-        return ExampleStore(load("tokens"), load("lengths"))
+        self._check_split(split, list(self.manifest["splits"]))
+        stems = self.manifest["splits"][split]["shards"]
+        # Plain views: slices of np.memmap objects cost four times as much.
+        tokens, lengths = (
+            [np.asarray(np.load(self._path(f"{stem}.{kind}.npy"), mmap_mode="r")) for stem in stems]
+            for kind in ("tokens", "lengths")
+        )
+        return ExampleStore(tokens, lengths)
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
         """Returns sources and references of "dev" or "test", line by line; see `text_paths`."""
@@ -77,26 +77,22 @@ class Generated:
 
     def text_paths(self, split: str) -> tuple[Path, Path]:
         """Returns the files of sources and references of "dev" or "test"; raises as `store`."""
-        self._split(split, [name for name in self.manifest["splits"] if name != "train"])
+        self._check_split(split, [name for name in self.manifest["splits"] if name != "train"])
         source, reference = (self._path(f"{split}.{side}.txt") for side in SIDES)
         return source, reference
 
-    def _split(self, split: str, splits: list[str]) -> dict[str, Any]:
+    def _check_split(self, split: str, splits: list[str]) -> None:
         if split not in splits:
             raise UserError(
                 f"{self.directory}: expected a split of {', '.join(splits)}, got '{split}'."
             )
-        return self.manifest["splits"][split]
 
     def _path(self, name: str) -> Path:
         path = self.directory / name
-        expected = self.manifest["files"][name]["size"]
-        size = path.stat().st_size if path.exists() else None
-        if size != expected:
-            got = "no such file" if size is None else f"{size:,}"
-            raise UserError(
-                f"{path}: expected {expected:,} bytes, got {got}. Run t2t-datagen again."
-            )
+        expected = f"{self.manifest['files'][name]['size']:,}"
+        got = f"{path.stat().st_size:,}" if path.exists() else "no such file"
+        if got != expected:
+            raise UserError(f"{path}: expected {expected} bytes, got {got}. Run t2t-datagen again.")
         return path
 
 

@@ -51,8 +51,8 @@ def generate(
 ) -> dict[str, Any]:
     """Makes the data of a problem in `<data_dir>/<problem name>/` and prints its content.
 
-    Data that is there already is replaced. The manifest is removed first and written last, so that
-    an interrupted set is never taken for a complete one.
+    Data that is there already is replaced. The manifest, which is returned, is removed first and
+    written last, so that an interrupted set is never taken for a complete one.
 
     Args:
       problem: from `registry.problem`.
@@ -60,9 +60,6 @@ def generate(
       tmp_dir: directory of the source files.
       num_workers: processes that encode; the data is the same for any number.
       chunk_pairs: pairs of a shard.
-
-    Returns:
-      The manifest.
 
     Raises:
       UserError: files that are missing or do not pair, a split without a usable pair, a vocabulary

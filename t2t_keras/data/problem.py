@@ -75,8 +75,7 @@ class Problem:
     def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles | PreparedText]]:
         """Returns the files of each split ("train", "dev" and, where there is one, "test").
 
-        Source and target are those of the problem without `_rev`. No files, the default, says that
-        `examples` makes the text.
+        Source and target are those of the problem without `_rev`.
         """
         return {}
 
@@ -85,10 +84,9 @@ class Problem:
         raise NotImplementedError(f"{type(self).__name__} overrides neither files nor examples.")
 
     def chunks(self, tmp_dir: Path, chunk_pairs: int) -> dict[str, list]:
-        """Returns the chunks of each split, for a problem that reads a format of its own.
+        """Returns each split's chunks of at most `chunk_pairs`, where a format needs its own.
 
-        Chunks have the attributes and methods of `t2t_keras.data.chunks.FileChunk`, and at most
-        `chunk_pairs` pairs. No chunks, the default, says that `files` or `examples` gives the text.
+        They have the attributes and methods of `t2t_keras.data.chunks.FileChunk`.
         """
         return {}
 
@@ -101,12 +99,7 @@ class Problem:
         return source
 
     def align(self, target: Sequence[str], weights: np.ndarray) -> Alignment:
-        """Returns which words of a source the words of its output belong to.
-
-        Args:
-          target: the words of the output.
-          weights: attention, float32 [target words, source words].
-        """
+        """Aligns the words of an output by attention, float32 [target words, source words]."""
         return most_attended(target, weights)
 
     def postprocess(self, source: str, output: str, alignment: Alignment | None = None) -> str:
@@ -166,7 +159,7 @@ class Problem:
           hypotheses: what the model wrote, line by line.
           references: what is right.
           sources: what was translated, for problems that need it.
-          alignments: of each output, for `postprocess_by_alignment`; None: there are none.
+          alignments: of each output, for `postprocess_by_alignment`.
 
         Returns:
           An object whose `str()` is a report, and `main` the name and value of its first number.

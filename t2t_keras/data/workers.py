@@ -20,10 +20,7 @@ Call = Callable[[Callable, Iterable[tuple]], Iterator]
 
 @contextlib.contextmanager
 def workers(count: int) -> Iterator[Call]:
-    """Gives a `Call` that has its calls done by worker processes.
-
-    Args:
-      count: number of processes; 1 is this one.
+    """Gives a `Call` that has its calls done by `count` processes; 1 is this one.
 
     Raises:
       UserError: a worker ended unexpectedly.

@@ -22,8 +22,7 @@ _SECONDS_TO_LOCK = 60
 def replaced_atomically(path: Path) -> Iterator[BinaryIO]:
     """Opens a temporary file to write to; syncs it and renames it to `path` if all goes well.
 
-    Its name is unique, so several processes may write the same file: the last one wins. Temporary
-    files that killed processes left behind are removed.
+    Several processes may write the same file: the last one wins. What killed ones left is removed.
 
     Raises:
       OSError: it cannot be written. Nothing of it is left, and an older file stays.
@@ -63,10 +62,7 @@ def _lock(file: BinaryIO) -> bool:
 
 
 def write_atomically(path: Path, content: bytes) -> dict[str, int | str]:
-    """Writes a file with `replaced_atomically`.
-
-    Returns:
-      Its record for a manifest: {"size": bytes, "sha256": hex}.
+    """Writes a file and returns its record for a manifest: {"size": bytes, "sha256": hex}.
 
     Raises:
       UserError: the file cannot be written, as on a full disk; nothing of it is left.
@@ -112,7 +108,7 @@ def damaged_files(directory: Path, files: Mapping[str, Mapping[str, Any]]) -> li
 
     Args:
       directory: of the files.
-      files: the record of each file as `write_atomically` returns it, by name.
+      files: the record that `write_atomically` returned of each file, by name.
     """
     damaged = []
     for name, record in files.items():

@@ -54,8 +54,6 @@ def check_outputs(
 ) -> None:
     """Checks that no output replaces an input, another output, or a file of a run, data or export.
 
-    Links, `..` and names that differ only in case lead to the same file.
-
     Args:
       reads: the files that the command reads; of a folder (a run, generated data), its own files.
       writes: the files that it replaces; streams are left out.
@@ -64,14 +62,11 @@ def check_outputs(
     Raises:
       UserError: an output must not be written, or is a folder.
     """
-    inputs: list[Path] = []
+    taken: dict[object, str] = {}
     for path in map(Path, reads):
-        inputs += _own_files(path) if path.is_dir() else [path]
-    taken = {
-        _identity(path): f"it is also an input ({path})"
-        for path in inputs
-        if str(path) != STANDARD_STREAM
-    }
+        for file in _own_files(path) if path.is_dir() else [path]:
+            if str(file) != STANDARD_STREAM:
+                taken[_identity(file)] = f"it is also an input ({file})"
     for paths, results in ((writes, (_RESULTS,)), (appends, ())):
         for path in map(Path, paths):
             if path.is_dir():
@@ -97,12 +92,8 @@ def _owner(path: Path, more: tuple[str, ...]) -> str:
     path = Path(os.path.realpath(path))
     for folder in path.parents:
         kind = next((kind for name, kind in _MARKERS.items() if (folder / name).is_file()), None)
-        if kind and (
-            kind == "an export"
-            or _is_reserved(path.name, more)
-            # As by a hard link.
-            or _identity(path) in map(_identity, _own_files(folder))
-        ):
+        hard_linked = kind and _identity(path) in map(_identity, _own_files(folder))
+        if kind and (kind == "an export" or _is_reserved(path.name, more) or hard_linked):
             return f"{path.name} belongs to {kind} in {folder}"
     return ""
 

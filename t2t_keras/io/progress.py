@@ -35,13 +35,7 @@ def progress_bar(**arguments):
 
 
 def show_reading(stream, total: int | None, desc: str):
-    """Returns a context whose value reads from `stream`, with a bar of the bytes read.
-
-    Args:
-      stream: has `read`.
-      total: number of bytes, None if unknown.
-      desc: label of the bar.
-    """
+    """Returns a context whose value reads from `stream`, with a bar of `total` bytes."""
     tqdm = _tqdm()
     if tqdm is None:
         return contextlib.nullcontext(stream)
@@ -104,7 +98,6 @@ class LineProgress:
         of_total = left = ""
         if self._total is not None:
             of_total = f" of {self._total:,}"
-            if speed:
-                rest = max(self._total - self._done, 0) / speed
-                left = f", {self._bar.format_interval(rest)} left"
+            rest = max(self._total - self._done, 0)
+            left = f", {self._bar.format_interval(rest / speed)} left" if speed else ""
         return f"{self._done:,}{of_total} lines are done, {speed:.1f} a second{left}."

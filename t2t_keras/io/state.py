@@ -36,9 +36,8 @@ def read_json(path: Path, advice: str, keys: Iterable[str] = ()) -> dict[str, An
     try:
         content = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
-        raise UserError(
-            f"Cannot read {path} ({type(error).__name__}: {error}). {advice}"
-        ) from error
+        reason = f"{type(error).__name__}: {error}"
+        raise UserError(f"Cannot read {path} ({reason}). {advice}") from error
     if not isinstance(content, dict):
         raise UserError(f"{path}: expected a JSON object, got {type(content).__name__}. {advice}")
     missing = [key for key in keys if key not in content]
@@ -65,16 +64,15 @@ def differences(recorded: Mapping[str, Any], requested: Mapping[str, Any]) -> li
 def locked_directory(directory: str | Path, what: str) -> Iterator[None]:
     """Keeps other processes from writing into a directory, which is made where it is missing.
 
-    The lock is advisory: readers are not locked out. The system frees it when its owner ends,
-    however it ends. A file system without locks lets everybody in.
+    Readers are not locked out. The system frees the lock when its owner ends, however it ends. A
+    file system without locks lets everybody in.
 
     Args:
       directory: of a run, or of data.
       what: name of the command, as "t2t-trainer", for the error that others get.
 
     Raises:
-      UserError: another process has the lock (its host and process number are named), or the
-        directory cannot be made or written to.
+      UserError: another process has the lock, or the directory cannot be made or written to.
     """
     path = Path(directory) / _LOCK_FILE
     make_parent(path)

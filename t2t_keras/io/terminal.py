@@ -17,11 +17,7 @@ def printable(text: str, most: int | None = None) -> str:
     r"""Returns text in which no character controls a terminal: ESC becomes \x1b.
 
     Line feeds and tabs stay. Lone surrogates and marks that change the direction of writing become
-    escapes as well.
-
-    Args:
-      text: from a server, a file or another user.
-      most: how many characters of it are shown; None = all.
+    escapes as well. At most `most` characters of the text are shown.
     """
     if most is not None and len(text) > most:
         text = f"{text[:most]} ... ({len(text):,} characters)"
@@ -33,9 +29,6 @@ def typed_lines(prompt: str) -> Iterator[str]:
 
     A terminal gets a prompt, and editing and history where Python has readline. Lines that are not
     UTF-8 are skipped, which is said.
-
-    Args:
-      prompt: what stands before each line.
     """
     with contextlib.suppress(ImportError):
         importlib.import_module("readline")

@@ -45,10 +45,6 @@ def read_span(path: Path, offset: int, count: int) -> Iterator[bytes]:
 def lines_of(stream: BinaryIO, name: Path | str = "the input") -> Iterator[bytes]:
     r"""Yields the lines of a stream in UTF-8, without their "\n" or "\r\n" and byte order mark.
 
-    Args:
-      stream: a binary file at its start.
-      name: for errors.
-
     Raises:
       UserError: a line is longer than `MAX_LINE_BYTES`, or the text is UTF-16 without a byte order
         mark or cut off.
@@ -76,11 +72,7 @@ def raw_lines(stream: BinaryIO, name: Path | str) -> Iterator[bytes]:
 
 
 def _is_utf16(stream: io.BufferedReader, name: Path | str) -> bool:
-    """Returns whether a stream begins with a byte order mark of UTF-16.
-
-    Raises:
-      UserError: it looks like UTF-16 without one.
-    """
+    """Returns whether a stream is UTF-16; raises `UserError` where it has no byte order mark."""
     head = stream.peek(_PEEKED_BYTES)[:_PEEKED_BYTES]
     if head.startswith(_UTF16_MARKS):
         return True
@@ -121,8 +113,6 @@ def is_utf16(path: Path) -> bool:
 
 def line_offsets(path: Path, every: int) -> tuple[int, list[int]]:
     """Returns the number of lines of UTF-8, and the byte position of lines 0, every, 2 * every ...
-
-    A byte order mark stands before the first one.
 
     Raises:
       UserError: the file cannot be read, or a line is longer than `MAX_LINE_BYTES`.

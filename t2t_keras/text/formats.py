@@ -66,10 +66,7 @@ def read_text_file(
 
 
 def _columns(lines: Iterable[bytes], name: str) -> Iterator[tuple[bytes, bytes]]:
-    """Yields source and target of every line; both are empty where it has not two columns.
-
-    Such a pair is left out later, as any with an empty side; how many there are is printed here.
-    """
+    """Yields source and target of every line; both are empty where it has not two columns."""
     found, others, first = 0, 0, ""
     for number, line in enumerate(lines, 1):
         columns = line.removesuffix(b"\n").removesuffix(b"\r").split(b"\t")

@@ -30,8 +30,8 @@ class SourceFile:
       url: where to download it, "" if it must be put there by hand. A URL that ends in ".gz" is
         unpacked, unless the name ends so too.
       size: bytes of the file as it stands in --tmp_dir, None if unknown.
-      sha256: checksum of the same in hex, "" if unknown.
-      md5: the same, for files of which nothing better was published.
+      sha256: its checksum in hex, "" if unknown.
+      md5: likewise, where nothing better was published.
       members: for a tar archive, the text's file name in it, without folders; of several names,
         the first that the archive has. Different texts have no name in common.
     """
@@ -71,10 +71,7 @@ class ParallelFiles:
 
 
 def fetch(files: Iterable[SourceFile], tmp_dir: Path) -> None:
-    """Downloads the files that are not in `tmp_dir`.
-
-    A file that is there already is used as it is. A downloaded one is compared with its size and
-    checksum, where they are known, before it gets its name.
+    """Downloads the files that are not in `tmp_dir`, and compares these with size and checksums.
 
     Raises:
       UserError: files that cannot be had (all of them are listed, with where to put them), or a

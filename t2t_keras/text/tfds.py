@@ -1,7 +1,6 @@
 """Text of data sets that tensorflow-datasets has prepared, or can prepare without a network.
 
-Without a network it tries for minutes to download before it fails, so it is only called when its
-files were seen.
+It is only called when its files were seen: without a network it tries for minutes to download them.
 """
 
 import contextlib
@@ -25,7 +24,7 @@ class PreparedText:
       languages: codes of source and target.
       data_dir: directory of tensorflow-datasets.
       archives: the files that it prepares the data set from.
-      has_entities: whether it leaves the text as SGML has it, with "&amp;" for "&".
+      has_entities: whether its text has SGML's "&amp;" for "&".
     """
 
     dataset: str
@@ -60,8 +59,7 @@ def dataset_directory(text: PreparedText) -> Path:
     """Returns the directory of the prepared data set, which is prepared first where it is not.
 
     Raises:
-      UserError: archives are missing (each is named), or tensorflow-datasets is not installed or
-        cannot prepare the data set.
+      UserError: archives are missing, or tensorflow-datasets is missing or cannot prepare them.
     """
     if text.prepared() is None:
         missing = text.missing_archives()
@@ -87,11 +85,8 @@ def prepared_lines(text: PreparedText) -> Iterator[tuple[bytes, bytes]]:
                 yield tuple(map(segment_text, sides))
             else:
                 yield tuple(side.replace(b"\n", b" ") for side in sides)
-    print(
-        f"{text.dataset}, {text.split}: tensorflow-datasets has left out pairs with an empty side, "
-        f"and does not tell how many{order}.",
-        flush=True,
-    )
+    reason = "tensorflow-datasets has left out pairs with an empty side, and does not tell how many"
+    print(f"{text.dataset}, {text.split}: {reason}{order}.", flush=True)
 
 
 @contextlib.contextmanager

@@ -27,17 +27,14 @@ VOCABULARY_KINDS = ("bpe", "unigram", "char")
 _CHARACTER_COVERAGE = 0.99995
 # Unigram training adds up sums by thread, so the number of threads is part of the result.
 _TRAINING_THREADS = 16
-# Words that are kept with their ids, some 50 MB; a full cache is emptied, as a new corpus has other
-# words.
+# Words that are kept with their ids, some 50 MB; a full cache is emptied.
 MAX_WORDS = 1 << 18
 _LINES_AT_ONCE = 1000
 
 
 def words_are_independent(model_bytes: bytes) -> bool:
     """Returns whether a SentencePiece model encodes each word of a line as if it stood alone."""
-    from sentencepiece import sentencepiece_model_pb2
-
-    model = sentencepiece_model_pb2.ModelProto.FromString(model_bytes)
+    model = _parsed(model_bytes)
     rules = model.normalizer_spec
     return (
         not rules.precompiled_charsmap
@@ -47,6 +44,12 @@ def words_are_independent(model_bytes: bytes) -> bool:
         and not model.trainer_spec.treat_whitespace_as_suffix
         and all(SPACE not in piece.piece[1:] for piece in model.pieces)
     )
+
+
+def _parsed(model_bytes: bytes):
+    from sentencepiece import sentencepiece_model_pb2  # A machine that only trains may lack it.
+
+    return sentencepiece_model_pb2.ModelProto.FromString(model_bytes)
 
 
 class Tokenizer:
@@ -225,7 +228,6 @@ class Tokenizer:
 
     @functools.cached_property
     def _encodes_by_word(self) -> bool:
-        # Asked when something is encoded: a machine that only trains need not have protobuf.
         return words_are_independent(self.model_bytes)
 
     def _checked(self, ids: Iterable[int]) -> list[int]:
@@ -256,9 +258,7 @@ def _with_exact_scores(model_bytes: bytes) -> bytes:
     "0" + "00" and "00" + "0" are equally likely. With rounded sums, SentencePiece and TensorFlow
     Text would not choose the same one.
     """
-    from sentencepiece import sentencepiece_model_pb2
-
-    model = sentencepiece_model_pb2.ModelProto.FromString(model_bytes)
+    model = _parsed(model_bytes)
     for piece in model.pieces:
         piece.score = round(piece.score * 1024) / 1024
     return model.SerializeToString(deterministic=True)
