@@ -130,13 +130,8 @@ def _draw_words(axes, pieces: Sequence[ShownPiece], y: float, upwards: int) -> N
         )
         if piece.joined:
             # Pieces of one word hang on one line.
-            axes.plot(
-                [x - _WORD_WIDTH, x],
-                [y + upwards * 2.5] * 2,
-                color=_GRAY,
-                linewidth=0.8,
-                clip_on=False,
-            )
+            ends = x - _WORD_WIDTH, x
+            axes.hlines(y + upwards * 2.5, *ends, color=_GRAY, linewidth=0.8, clip_on=False)
 
 
 def _draw_head(axes, weights: np.ndarray, head: int, shift: float) -> None:
@@ -146,7 +141,7 @@ def _draw_head(axes, weights: np.ndarray, head: int, shift: float) -> None:
     above, below = (_WORD_WIDTH * (ends + 0.5) + shift for ends in (queries, keys))
     axes.add_collection(
         LineCollection(
-            [[(start, _BETWEEN_ROWS), (end, 0.0)] for start, end in zip(above, below, strict=True)],
+            [[(x, _BETWEEN_ROWS), (end, 0.0)] for x, end in zip(above, below, strict=True)],
             linewidths=_THICKEST * weights[queries, keys],
             colors=head_color(head),
             linestyles=(0, head_dashes(head)) if head_dashes(head) else "solid",

@@ -152,12 +152,11 @@ def json_response(found) -> bytes:
 
 
 class HttpServer(http.server.ThreadingHTTPServer):
-    """An HTTP server that says nothing of clients that go away."""
+    """An HTTP server for many clients; it says nothing of those that go away."""
 
-    daemon_threads = True
     request_queue_size = 256
 
-    def handle_error(self, request, client_address):
+    def handle_error(self, *_):
         """See the class."""
 
 
