@@ -23,10 +23,8 @@ class Registry:
     """The registered things of one kind, by name; `load` adds those of a package of ours."""
 
     def __init__(self, kind: str, package: str):
-        self.kind = kind
+        self.kind, self._package = kind, package
         self.entries: dict[str, Any] = {}
-        self._package = package
-        self._loaded = False
 
     def register(self, name: str, entry: Any) -> Any:
         """Adds an entry and returns it.
@@ -44,11 +42,9 @@ class Registry:
 
     def load(self) -> dict[str, Any]:
         """Returns all entries by name, the package's own included."""
-        if not self._loaded:
-            self._loaded = True
-            package = importlib.import_module(self._package)
-            for module in pkgutil.iter_modules(package.__path__):
-                importlib.import_module(f"{self._package}.{module.name}")
+        package = importlib.import_module(self._package)
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"{self._package}.{module.name}")
         return self.entries
 
     def get(self, name: str) -> Any:

@@ -30,12 +30,11 @@ def model():
 
 
 def fill(model, value):
-    for weight in model.trainable_variables:
-        weight.assign(np.full(weight.shape, value, np.float32))
+    model.set_weights([np.full(weight.shape, value) for weight in model.weights])
 
 
 def value_of(model):
-    (value,) = {float(number) for each in model.get_weights() for number in np.ravel(each)}
+    (value,) = np.unique(np.concatenate([np.ravel(each) for each in model.get_weights()]))
     return value
 
 

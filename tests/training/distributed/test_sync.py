@@ -30,23 +30,22 @@ class Step:
 def lockstep():
     """Returns a function that does steps as the loop does; requests are by (worker, step)."""
 
+    def hear(workers, number, sent):
+        stop, save = map(sum, zip(*sent, strict=True))
+        for worker in workers:
+            sums = {"stop_requests": float(stop), "save_requests": float(save), "loss": 1.0}
+            worker.hear(number, sums)
+            assert sums == {"loss": 1.0}
+
     def run(requests, steps=12):
         workers = [Workers(Cluster(ADDRESSES[:2], index)) for index in range(2)]
         made, acted = [Step(), Step()], [{}, {}]
-        pending, due = None, [dict(stop=0, save=False) for _ in workers]
-
-        def hear(number, sent):
-            stop, save = map(sum, zip(*sent, strict=True))
-            for worker in workers:
-                sums = {"stop_requests": float(stop), "save_requests": float(save), "loss": 1.0}
-                worker.hear(number, sums)
-                assert sums == {"loss": 1.0}
-
+        pending, due = [], [dict(stop=0, save=False) for _ in workers]
         for number in range(steps):
             sent = [step.requests for step in made]
-            if pending is not None:
-                hear(*pending)
-            pending = number, sent
+            for each in pending:
+                hear(workers, *each)
+            pending = [(number, sent)]
             for index, worker in enumerate(workers):
                 due[index] |= requests.get((index, number), {})
                 agreed = worker.agree(made[index], number, **due[index])
@@ -54,8 +53,7 @@ def lockstep():
                     acted[index][number] = agreed
                     due[index]["save"] = False
             if any(number in each for each in acted):
-                hear(*pending)
-                pending = None
+                hear(workers, *pending.pop())
         return acted
 
     return run
