@@ -54,28 +54,29 @@ class _Run(NamedTuple):
     main: float
     worker: float
 
-    def memory(self) -> str:
-        return f"peak memory {self.main:,.0f} MB, a worker {self.worker:,.0f} MB"
-
 
 def main(_) -> None:
     """Assembles the text, makes the data of each size, and prints what it took."""
     with contextlib.ExitStack() as stack:
         folder = Path(_FOLDER.value or stack.enter_context(tempfile.TemporaryDirectory()))
         sizes = sorted(map(int, _PAIRS.value))
-        bytes_of = {pairs: _assemble(folder, pairs) for pairs in sizes}
+        megabytes = [_assemble(folder, pairs) for pairs in sizes]
         config = f"vocab_size={_VOCAB_SIZE.value},vocab_lines={_VOCAB_LINES.value}"
         run = _run(folder, sizes[-1], f"{config},vocab_kind={_VOCAB_KIND.value}")
-        print(f"vocabulary of {sizes[-1]:,} pairs: {run.learning:.0f} s, {run.memory()}")
+        print(
+            f"vocabulary of {sizes[-1]:,} pairs: {run.learning:.0f} s; peak memory "
+            f"{run.main:,.0f} MB, a worker {run.worker:,.0f} MB"
+        )
         path = folder / "data" / "parallel_text" / "vocab.model"
         config = f"vocab_file={shutil.copy(path, folder / 'vocab.model')}"
         for filters in ("duplicates", ""):  # What stays in the folder is not filtered.
             runs = [_run(folder, pairs, f"filters={filters},{config}") for pairs in sizes]
-            _report(filters or "no filter", bytes_of, runs)
+            print(f"\n{filters or 'no filter'}, {_WORKERS.value} workers:")
+            _report(sizes, megabytes, runs)
 
 
-def _assemble(folder: Path, count: int) -> int:
-    """Writes so many pairs, and dev files; returns the bytes."""
+def _assemble(folder: Path, count: int) -> float:
+    """Writes so many pairs, and dev files; returns their megabytes."""
     pairs = []
     for corpus in _CORPORA.value:
         sides = (read_lines(Path(f"{_TEXT.value}/{corpus}.en-de.{code}")) for code in ("en", "de"))
@@ -84,14 +85,13 @@ def _assemble(folder: Path, count: int) -> int:
     orders = (generator.sample(pairs, len(pairs)) for _ in itertools.count())
     folder.mkdir(parents=True, exist_ok=True)
     drawn = list(itertools.islice(itertools.chain.from_iterable(orders), count))
-    size = 0
     for side, code in enumerate(("en", "de")):
         for name, some in ((count, drawn), ("dev", pairs[:1000])):
             with (folder / f"{name}.{code}").open("wb") as file:
                 file.writelines(pair[side] + b"\n" for pair in some)
-        size += (folder / f"{count}.{code}").stat().st_size
-    print(f"{count:,} pairs, {len(pairs):,} of them different, {size / 1e6:,.0f} MB", flush=True)
-    return size
+    megabytes = sum((folder / f"{count}.{code}").stat().st_size for code in ("en", "de")) / 1e6
+    print(f"{count:,} pairs, {len(pairs):,} of them different, {megabytes:,.0f} MB", flush=True)
+    return megabytes
 
 
 def _run(folder: Path, pairs: int, config: str) -> _Run:
@@ -108,7 +108,7 @@ def _generate(config: str, folder: Path, num_workers: int) -> _Run:
             for worker in multiprocessing.active_children():
                 with contextlib.suppress(OSError, StopIteration):
                     peaks[worker.pid] = peak_bytes(worker.pid)
-            time.sleep(0.5)
+            time.sleep(0.1)
 
     threading.Thread(target=watch, daemon=True).start()
     started = time.time()
@@ -120,22 +120,22 @@ def _generate(config: str, folder: Path, num_workers: int) -> _Run:
     return _Run(learned - started, ended - learned, used.ru_utime + used.ru_stime, *memory)
 
 
-def _report(name: str, bytes_of: dict[int, int], runs: list[_Run]) -> None:
-    sizes = list(bytes_of)
-    for pairs, run in zip(sizes, runs, strict=True):
-        speed, megabytes = pairs / run.encoding, bytes_of[pairs] / run.encoding / 1e6
-        print(f"\n{pairs:,} pairs, {name}: {run.encoding:.0f} s, {run.memory()}")
-        print(f"  {speed:,.0f} pairs/s, {megabytes:.1f} MB/s, {_WORKERS.value} workers")
-        if run.busy > 1:
-            # On a machine that has other work too, this is what it would be alone.
-            print(f"  {pairs / run.busy:,.0f} pairs for each second of a worker's processor time")
-    print(f"\n{_PAPER_PAIRS:,} pairs, {name}: {_PAPER_PAIRS / speed / 60:.0f} min, extrapolated")
+def _report(sizes: list[int], megabytes: list[float], runs: list[_Run]) -> None:
+    # Processor time shows what it would be on a machine without other work.
+    print("| pairs | s | pairs/s | MB/s | pairs per worker's processor s | peak MB | a worker's |")
+    print("|---|---|---|---|---|---|---|")
+    for pairs, size, run in zip(sizes, megabytes, runs, strict=True):
+        print(
+            f"| {pairs:,} | {run.encoding:.0f} | {pairs / run.encoding:,.0f} "
+            f"| {size / run.encoding:.1f} | {pairs / max(run.busy, 1):,.0f} | {run.main:,.0f} "
+            f"| {run.worker:,.0f} |"
+        )
+    minutes = _PAPER_PAIRS * runs[-1].encoding / sizes[-1] / 60
+    print(f"{_PAPER_PAIRS:,} pairs: {minutes:.0f} min, extrapolated")
     if len(sizes) > 1:
-        for process in ("main", "worker"):
-            least, most = getattr(runs[0], process), getattr(runs[-1], process)
-            growth = (most - least) / (sizes[-1] - sizes[0])
-            peak = most + growth * (_PAPER_PAIRS - sizes[-1])
-            print(f"  {process} process: {peak:,.0f} MB, {growth * (1 << 20):.2f} bytes a pair")
+        growth = (runs[-1].main - runs[0].main) / (sizes[-1] - sizes[0])
+        peak = runs[-1].main + growth * (_PAPER_PAIRS - sizes[-1])
+        print(f"  main process: {peak:,.0f} MB, {growth * (1 << 20):.2f} bytes a pair")
 
 
 if __name__ == "__main__":

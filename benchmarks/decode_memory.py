@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from absl import app, flags
-from measuring import in_own_process, peak_bytes
+from measuring import in_own_process, peak_bytes, small_translator
 
 from t2t_keras.environment import prepare_tensorflow
 
@@ -39,7 +39,7 @@ def _measured(lines: int, run: str) -> tuple[float, float]:
     from t2t_keras.decoding.translator import Translator
 
     toy = [source for source, _ in registry.problem("translate_ende_toy").examples("dev")]
-    translator = Translator.from_run(run) if run else _small_translator(toy[:500])
+    translator = Translator.from_run(run) if run else small_translator(toy[:500])
     with tempfile.TemporaryDirectory() as folder:
         source, target, alignments = (Path(folder) / name for name in "abc")
         with source.open("w", encoding="utf-8") as file:
@@ -47,21 +47,6 @@ def _measured(lines: int, run: str) -> tuple[float, float]:
         start = time.perf_counter()
         translate_file(translator, source, target, provenance={}, alignments=alignments)
         return peak_bytes() / 1e6, time.perf_counter() - start
-
-
-def _small_translator(lines: list[str]):
-    import keras
-
-    from t2t_keras.decoding.config import decode_config
-    from t2t_keras.decoding.translator import Translator
-    from t2t_keras.models.transformer import Transformer
-    from t2t_keras.text.tokenizer import Tokenizer
-
-    tokenizer = Tokenizer.train(lines, 500)
-    keras.utils.set_random_seed(1)
-    model = Transformer(tokenizer.vocab_size, num_layers=2, d_model=16, d_ff=16, num_heads=2)
-    model.build()
-    return Translator(model, tokenizer, decode_config("beam_size=2,extra_length=2"))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ step.
 """
 
 from absl import app, flags
-from measuring import median_seconds, print_operators
+from measuring import median_seconds, print_operators, random_translator
 from profiled_model import VOCAB_SIZE, hparams, random_ids
 
 _SENTENCES = flags.DEFINE_integer("sentences", 1, "Sentences of the batch.")
@@ -26,25 +26,20 @@ _BEAM_SIZE, _STEPS = 4, 50
 
 def main(_) -> None:
     """Times translations and products in turns, then traces a translation."""
-    from t2t_keras.decoding.batching import share_cores
-    from t2t_keras.decoding.config import DecodeConfig
-    from t2t_keras.decoding.translator import Translator
-    from t2t_keras.models.transformer import Transformer
-
-    config = DecodeConfig(
+    lengths = dict(min_length=_STEPS, max_length=_STEPS)
+    translator = random_translator(
+        hparams(),
+        VOCAB_SIZE.value,
+        _DTYPE.value,
         beam_size=_BEAM_SIZE,
-        min_length=_STEPS,
-        max_length=_STEPS,
         xla=_XLA.value,
         batches_at_once=1,
+        **lengths,
     )
-    share_cores(config)
-    model = Transformer.from_hparams(hparams(), VOCAB_SIZE.value, _DTYPE.value)
-    translator = Translator(model, None, config)
     source = random_ids(_SENTENCES.value, _LENGTH.value)
     ways = {
         "step": lambda: translator.search(source).ids.numpy(),
-        "its products with weights alone": weight_products(_SENTENCES.value * _BEAM_SIZE),
+        "its products with weights alone": _weight_products(_SENTENCES.value * _BEAM_SIZE),
     }
     print("| what | ms | tokens/s |\n|---|---|---|")
     for name, seconds in median_seconds(ways, _ROUNDS.value).items():
@@ -53,7 +48,7 @@ def main(_) -> None:
     print_operators(ways["step"], _ROWS.value, _STEPS)
 
 
-def weight_products(rows: int):
+def _weight_products(rows: int):
     """Returns what computes a decoder's products [rows, k] x [k, n] for every step, in a chain."""
     import tensorflow as tf
 

@@ -1,11 +1,16 @@
-"""Times of several ways in turns, peak memory of a process, and operators of a TensorFlow trace."""
+"""What benchmarks measure with, and the steps, translators and workers that they share."""
 
 import collections
 import concurrent.futures
+import contextlib
+import json
 import multiprocessing
+import os
+import socket
 import statistics
 import tempfile
 import time
+import types
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -85,3 +90,84 @@ def print_operators(run: Callable[[], object], rows: int, steps: int = 1) -> Non
     for kind, _ in spent.most_common(rows):
         print(f"| {kind} | {calls.pop(kind) / steps:,.0f} | {spent.pop(kind) / steps:,.2f} |")
     print(f"| others | {calls.total() / steps:,.0f} | {spent.total() / steps:,.2f} |")
+
+
+def new_step(hparams, vocab_size: int, cluster=None, worker_gpu: int | None = 0, **devices):
+    """Returns the trainer's step with a new Transformer; by default on one CPU.
+
+    Args:
+      hparams: hyperparameters.
+      vocab_size: ids of the shared vocabulary.
+      cluster: the workers that do each step together.
+      worker_gpu: number of GPUs; None = all.
+      **devices: what else `training.backends.base.plan_devices` takes.
+    """
+    from t2t_keras.models.transformer import Transformer
+    from t2t_keras.training.backends import base
+
+    # All that a step takes from the configuration of a run.
+    config = types.SimpleNamespace(
+        make_model=lambda: Transformer.from_hparams(hparams, vocab_size),
+        model="transformer",
+        hparams=hparams,
+        tokenizer=types.SimpleNamespace(vocab_size=vocab_size),
+        random_seed=1,
+    )
+    planned = base.plan_devices(worker_gpu, cluster=cluster, **devices)
+    return base.make_step(config, planned, cluster)
+
+
+def random_translator(hparams, vocab_size: int, dtype="float32", tokenizer=None, **settings):
+    """Returns a translator with random weights.
+
+    Args:
+      hparams: hyperparameters.
+      vocab_size: ids of the shared vocabulary.
+      dtype: type of the weights and products.
+      tokenizer: needed to translate text; without one, only ids.
+      **settings: of the `DecodeConfig`.
+    """
+    import keras
+
+    from t2t_keras.decoding.batching import share_cores
+    from t2t_keras.decoding.config import DecodeConfig
+    from t2t_keras.decoding.translator import Translator
+    from t2t_keras.models.transformer import Transformer
+
+    config = DecodeConfig(**settings)
+    share_cores(config)
+    keras.utils.set_random_seed(1)
+    return Translator(Transformer.from_hparams(hparams, vocab_size, dtype), tokenizer, config)
+
+
+def small_translator(lines: list[str]):
+    """Returns a small translator with random weights and a vocabulary of the lines."""
+    from t2t_keras import registry
+    from t2t_keras.text.tokenizer import Tokenizer
+
+    tokenizer = Tokenizer.train(lines, 500)
+    sizes = dict(num_layers=2, d_model=16, d_ff=16, num_heads=2)
+    hparams = registry.hparams("transformer_tiny", sizes)
+    settings = dict(tokenizer=tokenizer, beam_size=2, extra_length=2)
+    return random_translator(hparams, tokenizer.vocab_size, **settings)
+
+
+def training_state(run: Path) -> dict[str, bytes]:
+    """Returns all weights and moments of a run's newest checkpoint."""
+    import tensorflow as tf
+
+    reader = tf.train.load_checkpoint(str(run))
+    names = [name for name in reader.get_variable_to_shape_map() if "VARIABLE_VALUE" in name]
+    return {name: reader.get_tensor(name).tobytes() for name in names if "counter" not in name}
+
+
+def worker_environments(count: int) -> list[dict[str, str]]:
+    """Returns the environment of each of so many workers on free ports of this machine."""
+    with contextlib.ExitStack() as stack:
+        servers = [
+            stack.enter_context(socket.create_server(("localhost", 0))) for _ in range(count)
+        ]
+        cluster = {"worker": [f"localhost:{server.getsockname()[1]}" for server in servers]}
+    tasks = [{"type": "worker", "index": index} for index in range(count)]
+    configs = [json.dumps({"cluster": cluster, "task": task}) for task in tasks]
+    return [os.environ | {"TF_CONFIG": config} for config in configs]

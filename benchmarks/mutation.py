@@ -7,14 +7,18 @@ cosmic-ray makes the mutants. Its own runner starts a process for each, in which
 TensorFlow takes longer than the tests; mutmut forks after it has run tests, and TensorFlow's
 threads do not survive that. Here each mutant runs in a fork of a process that has imported
 TensorFlow and computed nothing. Survivors are printed; if fewer than `minimum_score` percent are
-killed, the exit status is 1.
+killed, the exit status is 1. What was found is kept in build/mutation.jsonl, and the next call goes
+on from there: delete that file after changing tests, or retry survivors alone with `--retry`.
 """
 
 import argparse
 import collections
 import difflib
+import hashlib
+import importlib
 import importlib.machinery
 import importlib.util
+import json
 import os
 import signal
 import sys
@@ -26,10 +30,11 @@ import cosmic_ray.plugins
 from cosmic_ray.mutating import mutate_code
 
 ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "build" / "mutation.jsonl"
 
 
 def mutants(path, operators):
-    """Yields the operator and the mutated source of each different mutant of a file."""
+    """Yields each different mutant of a file: a key of its own, the operator and the source."""
     source = path.read_text(encoding="utf-8")
     seen = {source}
     for name in operators:
@@ -38,7 +43,7 @@ def mutants(path, operators):
             occurrence += 1
             if mutated not in seen:
                 seen.add(mutated)
-                yield name, mutated
+                yield hashlib.sha256(mutated.encode()).hexdigest(), name, mutated
 
 
 class MutantLoader(importlib.machinery.SourceFileLoader):
@@ -80,34 +85,40 @@ def start(tests, seconds, path=None, source=""):
         os._exit(status)
 
 
-def run(target, operators, every, jobs):
-    """Runs every n-th mutant of a target's modules, and prints survivors and counts."""
-    began = time.monotonic()
-    if os.waitpid(start(target["tests"], 3600), 0)[1]:
-        sys.exit(f"{target['name']}: the tests fail on the code as it is.")
-    seconds = 30 + round(5 * (time.monotonic() - began))
+def run(target, operators, known, options):
+    """Runs the mutants of a target that are not known, and prints survivors; returns the counts."""
     paths = [path for each in target["modules"] for path in sorted(ROOT.glob(each))]
-    waiting = [(path, *mutant) for path in paths for mutant in mutants(path, operators)][::every]
-    counts, running = collections.defaultdict(collections.Counter), {}
+    made = [(path, *mutant) for path in paths for mutant in mutants(path, operators)]
+    made = made[:: options.every]
+    waiting = [mutant for mutant in made if mutant[1] not in known]
+    print(f"{target['name']}: {len(made)} mutants, {len(waiting)} to run", flush=True)
+    began = time.monotonic()
+    if waiting and os.waitpid(start(target["tests"], 3600), 0)[1]:
+        sys.exit(f"{target['name']}: the tests fail on the code as it is.")
+    seconds, running = 30 + round(5 * (time.monotonic() - began)), {}
     while waiting or running:
-        while waiting and len(running) < jobs:
-            path, operator, source = waiting.pop()
-            running[start(target["tests"], seconds, path, source)] = path, operator, source
-        process, status = os.wait()
-        path, operator, source = running.pop(process)
+        while waiting and len(running) < options.jobs:
+            path, key, _, source = mutant = waiting.pop()
+            running[start(target["tests"], seconds, path, source)] = mutant
+        process, status, used = os.wait3(0)
+        path, key, operator, source = running.pop(process)
         code = os.waitstatus_to_exitcode(status)
-        outcome = {0: "survived", -signal.SIGALRM: "timed out"}.get(code, "killed")
-        counts[path.relative_to(ROOT)][outcome] += 1
+        known[key] = {0: "survived", -signal.SIGALRM: "timed out"}.get(code, "killed")
+        spent = round(used.ru_utime + used.ru_stime, 1)
+        with RESULTS.open("a", encoding="utf-8") as file:
+            name = str(path.relative_to(ROOT))
+            entry = {"key": key, "outcome": known[key], "path": name, "processor_seconds": spent}
+            print(json.dumps(entry), file=file)
         print(".", end="", flush=True)
-        if outcome != "killed":
-            lines = path.read_text(encoding="utf-8").splitlines()
-            diff = difflib.unified_diff(
-                lines, source.splitlines(), str(path.relative_to(ROOT)), n=0
-            )
-            print(f"\n{outcome}: {operator}", *list(diff)[2:], sep="\n    ", flush=True)
-    for path, outcomes in sorted(counts.items()):
-        print(f"\n{path}: {dict(outcomes)}", end="", flush=True)
-    return sum(counts.values(), collections.Counter())
+    for path, key, operator, source in made:
+        if known[key] != "killed":
+            lines = path.read_text(encoding="utf-8").splitlines(), source.splitlines()
+            diff = list(difflib.unified_diff(*lines, str(path.relative_to(ROOT)), n=0))
+            print(f"\n{known[key]}: {operator}", *diff[2:], sep="\n    ")
+    for path in paths:
+        outcomes = collections.Counter(known[key] for each, key, *_ in made if each == path)
+        print(f"{path.relative_to(ROOT)}: {dict(outcomes)}", flush=True)
+    return collections.Counter(known[key] for _, key, *_ in made)
 
 
 def main():
@@ -116,18 +127,24 @@ def main():
     parser.add_argument("--target", help="name of the only target to run")
     parser.add_argument("--every", type=int, default=1, help="run only every n-th mutant")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="mutants at once")
+    parser.add_argument("--retry", action="store_true", help="run the survivors again")
     options = parser.parse_args()
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
-        "mutation"
-    ]
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    settings = pyproject["tool"]["mutation"]
     os.chdir(ROOT)
     sys.path.insert(0, str(ROOT))
     for threads in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
         os.environ[threads] = "1"
-    import keras  # noqa: F401  Imported once, for all forks.
-
+    for package in settings["imports"]:  # Once, for all forks.
+        importlib.import_module(package)
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.touch()
+    entries = map(json.loads, RESULTS.read_text(encoding="utf-8").splitlines())
+    known = {each["key"]: each["outcome"] for each in entries}
+    if options.retry:
+        known = {key: outcome for key, outcome in known.items() if outcome == "killed"}
     targets = [each for each in settings["targets"] if options.target in (None, each["name"])]
-    counts = [run(each, settings["operators"], options.every, options.jobs) for each in targets]
+    counts = [run(each, settings["operators"], known, options) for each in targets]
     outcomes = sum(counts, collections.Counter())
     score = 100 * (1 - outcomes["survived"] / max(outcomes.total(), 1))
     print(

@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 from absl import app, flags
+from measuring import new_step, random_translator
 
 from t2t_keras.environment import prepare_tensorflow
 
@@ -62,18 +63,9 @@ def _train(workload, name: str, hparams, vocab_size: int, version: str) -> None:
     import tensorflow as tf
 
     from t2t_keras.data.batches import Batch
-    from t2t_keras.models.transformer import Transformer
-    from t2t_keras.training.backends.devices import plan_devices
-    from t2t_keras.training.backends.tensorflow import TensorFlowStep
 
     replicas = _CPU_REPLICAS.value
-    step = TensorFlowStep(
-        lambda: Transformer.from_hparams(hparams, vocab_size),
-        hparams,
-        tf.distribute.MirroredStrategy(plan_devices(0, cpu_replicas=replicas).names),
-        seed=1,
-        xla=_XLA.value,
-    )
+    step = new_step(hparams, vocab_size, xla=_XLA.value, cpu_replicas=replicas)
     # The kit fixes Adam's rate instead of following the schedule.
     step.schedule = lambda _: tf.constant(workload.ADAM["lr"])
     numbers = itertools.count()
@@ -89,27 +81,22 @@ def _train(workload, name: str, hparams, vocab_size: int, version: str) -> None:
 
 
 def _decode(workload, name: str, hparams, vocab_size: int, version: str) -> None:
-    import keras
     import numpy as np
 
-    from t2t_keras.decoding.batching import parallel_batches, share_cores
-    from t2t_keras.decoding.config import DecodeConfig
-    from t2t_keras.decoding.translator import Translator
-    from t2t_keras.models.transformer import Transformer
+    from t2t_keras.decoding.batching import parallel_batches
     from t2t_keras.text.tokenizer import EOS_ID
 
-    keras.utils.set_random_seed(1)
-    config = DecodeConfig(
+    at_once = _BATCHES_AT_ONCE.value
+    translator = random_translator(
+        hparams,
+        vocab_size,
+        _DTYPE.value,
         beam_size=workload.BEAM,
         alpha=workload.ALPHA,
         min_length=workload.STEPS,
         max_length=workload.STEPS,
         xla=_XLA.value,
-        batches_at_once=_BATCHES_AT_ONCE.value,
-    )
-    share_cores(config)
-    translator = Translator(
-        Transformer.from_hparams(hparams, vocab_size, _DTYPE.value), None, config
+        batches_at_once=at_once,
     )
 
     def search(source):
@@ -118,10 +105,10 @@ def _decode(workload, name: str, hparams, vocab_size: int, version: str) -> None
     def translate(source):
         # The kit's end of sentence is another id than ours.
         source = np.where(source == workload.EOS, EOS_ID, source)
-        found = parallel_batches(search, np.array_split(source, config.batches_at_once), config)
+        found = parallel_batches(search, np.array_split(source, at_once), translator.config)
         return [ids for _, batch in found for ids in batch]
 
-    name += f"_{config.batches_at_once}_at_once" * (config.batches_at_once > 1)
+    name += f"_{at_once}_at_once" * (at_once > 1)
     sentences = int(_MODE.value.removeprefix("decode"))
     xla = _XLA.value
     workload.decode(name, _CONFIG.value, sentences, translate, warm_all=xla, version=version)

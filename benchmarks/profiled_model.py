@@ -1,4 +1,4 @@
-"""The model that a profile is of: its flags, its training step, and the products of a step."""
+"""The model that a profile is of: its flags, and the matrix products of its training step."""
 
 from absl import flags
 
@@ -25,21 +25,6 @@ def random_ids(*shape: int):
     return np.random.default_rng(0).integers(3, VOCAB_SIZE.value, shape, np.int32)
 
 
-def new_step():
-    """Returns the trainer's step on one CPU device, with a new model."""
-    import tensorflow as tf
-
-    from t2t_keras.models.transformer import Transformer
-    from t2t_keras.training.backends.tensorflow import TensorFlowStep
-
-    return TensorFlowStep(
-        lambda: Transformer.from_hparams(hparams(), VOCAB_SIZE.value),
-        hparams(),
-        tf.distribute.MirroredStrategy(["/cpu:0"]),
-        seed=1,
-    )
-
-
 def product_shapes(hparams, vocab_size: int, sentences: int, length: int) -> list[tuple]:
     """Returns (how many, (batch, m, k, n)) of the forward pass's products [m, k] x [k, n]."""
     tokens, width, heads = sentences * length, hparams.d_model, hparams.num_heads
@@ -55,8 +40,3 @@ def product_shapes(hparams, vocab_size: int, sentences: int, length: int) -> lis
         (layers, (1, tokens, hparams.d_ff, width)),
         (1, (1, tokens, width, vocab_size)),
     ]
-
-
-def step_operations(shapes: list[tuple]) -> int:
-    """Returns multiplications and additions of these products and of those of their gradients."""
-    return sum(count * 3 * 2 * b * m * k * n for count, (b, m, k, n) in shapes)

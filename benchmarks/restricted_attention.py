@@ -13,7 +13,7 @@ import functools
 from collections.abc import Callable
 
 from absl import app, flags
-from measuring import in_own_process, median_seconds, peak_bytes
+from measuring import in_own_process, median_seconds, peak_bytes, random_translator
 
 from t2t_keras.environment import prepare_tensorflow
 
@@ -74,25 +74,20 @@ def _decoding(radius: int, length: int) -> Callable[[], object]:
     """Returns a function that translates a short sentence into so many symbols."""
     import numpy as np
 
-    from t2t_keras.decoding.config import DecodeConfig
-    from t2t_keras.decoding.translator import Translator
-    from t2t_keras.models.transformer import Transformer
+    from t2t_keras import registry
 
-    model = Transformer(
+    changes = dict(num_layers=1, d_ff=_D_MODEL, self_attention_radius=radius)
+    translator = random_translator(
+        registry.hparams("transformer_base", changes),
         vocab_size=64,
-        num_layers=1,
-        d_model=_D_MODEL,
-        d_ff=_D_MODEL,
-        num_heads=_NUM_HEADS,
-        self_attention_radius=radius,
-    )
-    model.build()
-    config = DecodeConfig(
-        beam_size=1, min_length=length, max_length=length, extra_length=length, batches_at_once=1
+        beam_size=1,
+        min_length=length,
+        max_length=length,
+        extra_length=length,
+        batches_at_once=1,
     )
     source = np.arange(3, 11, dtype=np.int32)[None]
-    search = Translator(model, None, config).search
-    return lambda: search(source).ids.numpy()
+    return lambda: translator.search(source).ids.numpy()
 
 
 _WAYS = {"train": _training, "decode": _decoding}

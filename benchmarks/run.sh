@@ -1,15 +1,10 @@
 #!/usr/bin/env bash
-# The long measurements: which test sees which fault; restricted self-attention against full
-# self-attention; the memory of a training step against what is counted of it; t2t-datagen and the
-# input pipeline on 4.5 million pairs; a million random lines; the memory of translating files of many lines; a served
-# export under load; 200 kills of a training; faults of several workers, and what they exchange;
-# then training and decoding speed beside other toolkits on the same batches. ablations.sh, which
-# trains for hours, step_profile.py, step_changes.py, decode_profile.py and device_speed.py are run
-# by themselves.
+# The long measurements behind docs/. Not here: ablations.sh, which trains for hours, and
+# step_profile.py, step_changes.py and decode_profile.py, whose flags docs/ gives.
 #
 # TEXT is a folder of text (see datagen_scale.py).
 # RUN is the run that is exported and served; default: a small model with random weights.
-# KIT is a folder with the kit that defines the work and runs the others (its README says how to
+# KIT is a folder with the kit that defines the work and runs other toolkits (its README says how to
 # install them); PEERS are those to run, "all" for every one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -24,8 +19,8 @@ python benchmarks/fuzz_text.py
 python benchmarks/input_speed.py --data="$scale/data/parallel_text"
 python benchmarks/decode_memory.py
 python benchmarks/serving_load.py ${RUN:+--output_dir="$RUN"}
-python benchmarks/kills.py 200
 python benchmarks/worker_faults.py
+python benchmarks/worker_faults.py --workers=1 --trials=200 --faults="chief killed"
 python benchmarks/worker_communication.py
 
 kit=${KIT:-../shared/bench/peers}

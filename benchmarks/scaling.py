@@ -50,3 +50,7 @@ def expected_rows() -> list[str]:
                         f"| {compute / (compute + exchange):.0%} |"
                     )
     return rows
+
+
+if __name__ == "__main__":
+    print("\n".join(expected_rows()))

@@ -1,54 +1,68 @@
-"""Where the time of a training step goes: its operators, and its matrix products by themselves.
+"""A training step: its speed, its matrix products by themselves, and its operators.
 
     python benchmarks/step_profile.py --hparams_set=transformer_base --vocab_size=32000
-        --tokens=1024 --length=32 [--hparams=...]
+        --tokens=1024 --length=32 [--hparams=...] [--xla] [--peak_tflops=989]
+    KERAS_BACKEND=jax python benchmarks/step_profile.py ...
 
-Prints the median of some steps; what the same matrix products take when nothing else is done, in
-turns with the steps; and milliseconds by operator, from a trace of one step by TensorFlow's
-profiler. Operators run in parallel, so their sum may exceed the step.
+The step is the trainer's own, on the device that Keras's backend takes. Printed is the median of
+some steps; operations are those of the matrix products, forward and backward, without those that
+`recompute` does again; divided by `--peak_tflops`, what the device's maker says of its matrix units
+in that type, they are the model FLOPs utilisation. For TensorFlow on a CPU also what the same
+products take when nothing else is done, in turns with the steps, and milliseconds by operator, from
+a trace of one step by TensorFlow's profiler. Operators run in parallel, so their sum may exceed the
+step.
 """
 
 from absl import app, flags
-from measuring import median_seconds, print_operators
-from profiled_model import (
-    VOCAB_SIZE,
-    hparams,
-    new_step,
-    product_shapes,
-    random_ids,
-    step_operations,
-)
+from measuring import median_seconds, new_step, print_operators
+from profiled_model import HPARAMS_SET, VOCAB_SIZE, hparams, product_shapes, random_ids
 
 _TOKENS = flags.DEFINE_integer("tokens", 1024, "Tokens of the step on either side.")
 _LENGTH = flags.DEFINE_integer("length", 32, "Tokens of each sentence.")
+_XLA = flags.DEFINE_boolean("xla", False, "Compile with XLA, which shows no operators.")
+_PEAK = flags.DEFINE_float("peak_tflops", None, "Peak of the device, 10^12 operations a second.")
 _ROUNDS = flags.DEFINE_integer("rounds", 7, "Number of timed steps, and of turns of products.")
 _ROWS = flags.DEFINE_integer("rows", 16, "Number of operators to name; the others are one row.")
 
 
 def main(_) -> None:
     """Times steps and products in turns, then traces a step."""
-    from t2t_keras.data.batches import Batch
+    import keras
 
-    step = new_step()
+    from t2t_keras.data.batches import Batch
+    from t2t_keras.training.cost import hardware_name
+
+    step = new_step(hparams(), VOCAB_SIZE.value, worker_gpu=None, xla=_XLA.value)
+    if step.num_replicas > 1:
+        raise app.UsageError("Several GPUs are seen; set CUDA_VISIBLE_DEVICES to one.")
     ids = random_ids(_TOKENS.value // _LENGTH.value, _LENGTH.value)
     shapes = product_shapes(hparams(), VOCAB_SIZE.value, *ids.shape)
-    products = [product for count, each in shapes for product in [product_of(*each)] * count]
+    operations = sum(count * 3 * 2 * b * m * k * n for count, (b, m, k, n) in shapes)
 
     def whole_step() -> None:
         float(step.update(step.steps_done(), [[Batch(ids, ids)]])["loss"])
 
-    def all_products() -> None:
-        for product in products:
-            product()
-
-    ways = {"step": whole_step, "its matrix products alone": all_products}
-    print("| what | ms | GFLOP/s |\n|---|---|---|")
+    ways = {"step": whole_step}
+    backend = keras.backend.backend()
+    if backend == "tensorflow" and not step.gpus():
+        products = [product for count, each in shapes for product in [_product_of(*each)] * count]
+        ways["its matrix products alone"] = lambda: [product() for product in products]
+    print(
+        f"{HPARAMS_SET.value}, {hparams().compute_dtype}, {backend}{', XLA' * _XLA.value}, "
+        f"{hardware_name(step.gpus())}\n\n| what | ms | target tokens/s | GFLOP/s | of the peak |\n"
+        "|---|---|---|---|---|"
+    )
     for name, seconds in median_seconds(ways, _ROUNDS.value).items():
-        print(f"| {name} | {seconds * 1e3:,.0f} | {step_operations(shapes) / seconds / 1e9:,.0f} |")
-    print_operators(whole_step, _ROWS.value)
+        share = f"{operations / seconds / 1e12 / _PEAK.value:.1%}" if _PEAK.value else ""
+        print(
+            f"| {name} | {seconds * 1e3:,.0f} | {ids.size / seconds:,.0f} "
+            f"| {operations / seconds / 1e9:,.0f} | {share} |"
+        )
+    if len(ways) > 1:
+        print_operators(whole_step, _ROWS.value)
 
 
-def product_of(batch: int, m: int, k: int, n: int):
+def _product_of(batch: int, m: int, k: int, n: int):
     """Returns what computes one product forward, and the two of its gradient."""
     import tensorflow as tf
 

@@ -12,7 +12,7 @@ Megabytes are 10^6 bytes.
 from typing import NamedTuple
 
 from absl import app, flags
-from measuring import in_own_process, peak_bytes
+from measuring import in_own_process, new_step, peak_bytes
 
 from t2t_keras.environment import prepare_tensorflow
 
@@ -74,18 +74,10 @@ def _megabytes(case: _Case) -> tuple[float, float, float]:
 
     from t2t_keras import registry
     from t2t_keras.data.batches import Batch
-    from t2t_keras.models.transformer import Transformer
-    from t2t_keras.training.backends.tensorflow import TensorFlowStep
     from t2t_keras.training.memory.estimate import step_memory
 
     hparams = registry.hparams(case.hparams_set, case.changes)
-    step = TensorFlowStep(
-        lambda: Transformer.from_hparams(hparams, case.vocab_size),
-        hparams,
-        tf.distribute.OneDeviceStrategy("/cpu:0"),
-        seed=1,
-        xla=case.xla,
-    )
+    step = new_step(hparams, case.vocab_size, xla=case.xla)
     shape = case.tokens // case.length, case.length
     ids = np.random.default_rng(0).integers(3, case.vocab_size, shape, np.int32)
     # On a CPU the allocator's memory grows in pieces, and a block gets all of a piece of which less
