@@ -10,6 +10,7 @@ it, with and without the filter of duplicates. Each run has a process of its own
 of memory is not that of another one.
 """
 
+import collections
 import contextlib
 import itertools
 import multiprocessing
@@ -20,7 +21,6 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import NamedTuple
 
 from absl import app, flags
 from measuring import in_own_process, peak_bytes
@@ -45,14 +45,8 @@ _CORPORA = flags.DEFINE_list(
 _PAPER_PAIRS = 36_000_000
 
 
-class _Run(NamedTuple):
-    """Seconds of learning and encoding and of the workers' processors; peaks in MB."""
-
-    learning: float
-    encoding: float
-    busy: float
-    main: float
-    worker: float
+# Seconds of learning and encoding and of the workers' processors; peaks in MB.
+_Run = collections.namedtuple("_Run", "learning encoding busy main worker")
 
 
 def main(_) -> None:

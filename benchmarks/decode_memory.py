@@ -15,10 +15,6 @@ from pathlib import Path
 from absl import app, flags
 from measuring import in_own_process, peak_bytes, small_translator
 
-from t2t_keras.environment import prepare_tensorflow
-
-prepare_tensorflow()
-
 _RUN = flags.DEFINE_string("output_dir", "", "Run that translates.")
 _LINES = flags.DEFINE_list("lines", ["2000", "20000", "200000"], "Lines of the files.")
 

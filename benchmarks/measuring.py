@@ -15,6 +15,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from t2t_keras.environment import prepare_tensorflow
+
+prepare_tensorflow()
+
 
 def seconds_in_turns(
     ways: Mapping[str, Callable[[], object]], rounds: int

@@ -15,7 +15,6 @@ import argparse
 import collections
 import difflib
 import hashlib
-import importlib
 import importlib.machinery
 import importlib.util
 import json
@@ -35,7 +34,7 @@ RESULTS = ROOT / "build" / "mutation.jsonl"
 
 def mutants(path, operators):
     """Yields each different mutant of a file: a key of its own, the operator and the source."""
-    source = path.read_text(encoding="utf-8")
+    source = path.read_text("utf-8")
     seen = {source}
     for name in operators:
         operator, occurrence = cosmic_ray.plugins.get_operator(f"core/{name}")(), 0
@@ -50,7 +49,7 @@ class MutantLoader(importlib.machinery.SourceFileLoader):
     """Finds and loads one module, from a mutated source."""
 
     def __init__(self, path, source):
-        super().__init__(".".join(path.relative_to(ROOT).with_suffix("").parts), str(path))
+        super().__init__(".".join(path.with_suffix("").parts), str(ROOT / path))
         self._source = source
 
     def find_spec(self, name, path=None, target=None):
@@ -77,7 +76,7 @@ def start(tests, seconds, path=None, source=""):
         if path:
             sys.meta_path.insert(0, MutantLoader(path, source))
             # The module's own tests fail first.
-            tests = [*map(str, (ROOT / "tests").rglob(f"test_{path.stem}.py")), *tests]
+            tests = [*map(str, Path("tests").rglob(f"test_{path.stem}.py")), *tests]
         import pytest
 
         status = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests]))
@@ -87,7 +86,7 @@ def start(tests, seconds, path=None, source=""):
 
 def run(target, operators, known, options):
     """Runs the mutants of a target that are not known, and prints survivors; returns the counts."""
-    paths = [path for each in target["modules"] for path in sorted(ROOT.glob(each))]
+    paths = [path for each in target["modules"] for path in sorted(Path().glob(each))]
     made = [(path, *mutant) for path in paths for mutant in mutants(path, operators)]
     made = made[:: options.every]
     waiting = [mutant for mutant in made if mutant[1] not in known]
@@ -105,19 +104,18 @@ def run(target, operators, known, options):
         code = os.waitstatus_to_exitcode(status)
         known[key] = {0: "survived", -signal.SIGALRM: "timed out"}.get(code, "killed")
         spent = round(used.ru_utime + used.ru_stime, 1)
+        entry = {"key": key, "outcome": known[key], "path": str(path), "processor_seconds": spent}
         with RESULTS.open("a", encoding="utf-8") as file:
-            name = str(path.relative_to(ROOT))
-            entry = {"key": key, "outcome": known[key], "path": name, "processor_seconds": spent}
             print(json.dumps(entry), file=file)
         print(".", end="", flush=True)
     for path, key, operator, source in made:
         if known[key] != "killed":
-            lines = path.read_text(encoding="utf-8").splitlines(), source.splitlines()
-            diff = list(difflib.unified_diff(*lines, str(path.relative_to(ROOT)), n=0))
-            print(f"\n{known[key]}: {operator}", *diff[2:], sep="\n    ")
+            versions = path.read_text("utf-8").splitlines(), source.splitlines()
+            diff = list(difflib.unified_diff(*versions, n=0))[2:]
+            print(f"\n{known[key]}: {path}, {operator}", *diff, sep="\n    ")
     for path in paths:
         outcomes = collections.Counter(known[key] for each, key, *_ in made if each == path)
-        print(f"{path.relative_to(ROOT)}: {dict(outcomes)}", flush=True)
+        print(f"{path}: {dict(outcomes)}", flush=True)
     return collections.Counter(known[key] for _, key, *_ in made)
 
 
@@ -129,8 +127,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="mutants at once")
     parser.add_argument("--retry", action="store_true", help="run the survivors again")
     options = parser.parse_args()
-    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    settings = pyproject["tool"]["mutation"]
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["mutation"]
     os.chdir(ROOT)
     sys.path.insert(0, str(ROOT))
     for threads in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
@@ -139,7 +136,7 @@ def main():
         importlib.import_module(package)
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.touch()
-    entries = map(json.loads, RESULTS.read_text(encoding="utf-8").splitlines())
+    entries = map(json.loads, RESULTS.read_text("utf-8").splitlines())
     known = {each["key"]: each["outcome"] for each in entries}
     if options.retry:
         known = {key: outcome for key, outcome in known.items() if outcome == "killed"}

@@ -17,10 +17,6 @@ from pathlib import Path
 from absl import app, flags
 from measuring import new_step, random_translator
 
-from t2t_keras.environment import prepare_tensorflow
-
-prepare_tensorflow()
-
 _KIT = flags.DEFINE_string("kit", "../shared/bench/peers", "Folder of the kit.")
 _CONFIG = flags.DEFINE_enum("config", "tiny", ["tiny", "base"], "Size of the model.")
 _MODE = flags.DEFINE_enum("mode", "train", ["train", "decode32", "decode1"], "What to time.")

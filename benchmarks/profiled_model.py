@@ -2,10 +2,6 @@
 
 from absl import flags
 
-from t2t_keras.environment import prepare_tensorflow
-
-prepare_tensorflow()
-
 HPARAMS_SET = flags.DEFINE_string("hparams_set", "transformer_base", "Hyperparameter set.")
 _HPARAMS = flags.DEFINE_string("hparams", "", "Hyperparameters to change in the set.")
 VOCAB_SIZE = flags.DEFINE_integer("vocab_size", 32_000, "Ids of the shared vocabulary.")
@@ -40,3 +36,8 @@ def product_shapes(hparams, vocab_size: int, sentences: int, length: int) -> lis
         (layers, (1, tokens, hparams.d_ff, width)),
         (1, (1, tokens, width, vocab_size)),
     ]
+
+
+def step_operations(shapes: list[tuple]) -> int:
+    """Returns multiplications and additions of these products and of those of their gradients."""
+    return sum(count * 3 * 2 * b * m * k * n for count, (b, m, k, n) in shapes)

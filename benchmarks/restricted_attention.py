@@ -15,10 +15,6 @@ from collections.abc import Callable
 from absl import app, flags
 from measuring import in_own_process, median_seconds, peak_bytes, random_translator
 
-from t2t_keras.environment import prepare_tensorflow
-
-prepare_tensorflow()
-
 _RADIUS = flags.DEFINE_integer("radius", 64, "Positions seen to each side.", 1)
 _LENGTHS = flags.DEFINE_list("lengths", ["512", "1024", "2048", "4096", "8192"], "Lengths n.")
 _ROUNDS = flags.DEFINE_integer("rounds", 5, "Number of rounds; the median counts.", 1)

@@ -44,10 +44,10 @@ def main(_) -> None:
     as_it_is = traced_step()
     print("| step without | ms | the code as it is, ms | ratio | from | to |")
     print("|---|---|---|---|---|---|")
-    for name, difference in _DIFFERENCES.items():
+    for name, difference in _differences().items():
         if _ONLY.value and not any(part in name for part in _ONLY.value):
             continue
-        with difference():
+        with mock.patch.object(*difference):  # while the step is made and traced
             differs = traced_step()
         seconds = seconds_in_turns({"own": as_it_is, "other": differs}, _ROUNDS.value)
         ratios = [other / own for own, other in zip(*seconds.values(), strict=True)]
@@ -59,26 +59,20 @@ def main(_) -> None:
         )
 
 
-# What follows changes the code while a step is made and traced.
+def _differences() -> dict[str, tuple]:
+    """Returns (where, attribute, its other value) by the name of what is then missing."""
+    import keras
+    from keras import ops
 
-
-def _padding_is_computed():
-    from t2t_keras.training.backends.tensorflow import TensorFlowStep
+    from t2t_keras.layers import LayerNormalization
+    from t2t_keras.training import optimizer
+    from t2t_keras.training.backends.tensorflow import FusedAdam, TensorFlowStep
 
     token_sums = TensorFlowStep._token_sums
 
     def of_all_positions(step, *arguments, **options):
         step._packed = False
         return token_sums(step, *arguments, **options)
-
-    return mock.patch.object(TensorFlowStep, "_token_sums", of_all_positions)
-
-
-def _one_hot_smoothing():
-    import keras
-    from keras import ops
-
-    from t2t_keras.training import optimizer as losses
 
     def one_hot_loss(logits, targets, label_smoothing=0.0):
         one_hot = ops.one_hot(targets, logits.shape[-1])
@@ -88,49 +82,23 @@ def _one_hot_smoothing():
         correct = ops.cast(ops.equal(ops.argmax(logits, axis=-1), targets), "float32")
         return loss, ops.stop_gradient(unsmoothed), correct
 
-    return mock.patch.object(losses, "smoothed_cross_entropy", one_hot_loss)
-
-
-def _adam_of_many_operators():
-    import keras
-
-    from t2t_keras.training.backends.tensorflow import FusedAdam
-
-    def update(self, gradients, variables, learning_rate):
+    def adam_of_many_operators(adam, gradients, variables, learning_rate):
         for gradient, variable in zip(gradients, variables, strict=True):
-            keras.optimizers.Adam.update_step(self, gradient, variable, learning_rate)
+            keras.optimizers.Adam.update_step(adam, gradient, variable, learning_rate)
 
-    return mock.patch.object(FusedAdam, "update_weights", update)
-
-
-def _layer_normalization_of_keras():
-    import keras
-
-    from t2t_keras.layers import LayerNormalization
-
-    return mock.patch.object(LayerNormalization, "call", keras.layers.LayerNormalization.call)
-
-
-def _softmax_of_many_operators():
-    from keras import ops
-
-    from t2t_keras.training import optimizer as losses
-
-    def softmax(logits, axis):
+    def softmax_of_many_operators(logits, axis):
         exponentials = ops.exp(logits - ops.max(logits, axis=axis, keepdims=True))
         return exponentials / ops.sum(exponentials, axis=axis, keepdims=True)
 
-    other = types.SimpleNamespace(**{**vars(ops), "softmax": softmax})
-    return mock.patch.object(losses, "ops", other)
-
-
-_DIFFERENCES = {
-    "leaving padding out": _padding_is_computed,
-    "smoothing that needs no one-hot": _one_hot_smoothing,
-    "Adam as one operator a weight": _adam_of_many_operators,
-    "layer normalisation with its own gradient": _layer_normalization_of_keras,
-    "the loss's softmax as one operator": _softmax_of_many_operators,
-}
+    other_ops = types.SimpleNamespace(**{**vars(ops), "softmax": softmax_of_many_operators})
+    keras_call = keras.layers.LayerNormalization.call
+    return {
+        "leaving padding out": (TensorFlowStep, "_token_sums", of_all_positions),
+        "smoothing that needs no one-hot": (optimizer, "smoothed_cross_entropy", one_hot_loss),
+        "Adam as one operator a weight": (FusedAdam, "update_weights", adam_of_many_operators),
+        "layer normalisation with its own gradient": (LayerNormalization, "call", keras_call),
+        "the loss's softmax as one operator": (optimizer, "ops", other_ops),
+    }
 
 
 if __name__ == "__main__":

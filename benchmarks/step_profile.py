@@ -15,7 +15,14 @@ step.
 
 from absl import app, flags
 from measuring import median_seconds, new_step, print_operators
-from profiled_model import HPARAMS_SET, VOCAB_SIZE, hparams, product_shapes, random_ids
+from profiled_model import (
+    HPARAMS_SET,
+    VOCAB_SIZE,
+    hparams,
+    product_shapes,
+    random_ids,
+    step_operations,
+)
 
 _TOKENS = flags.DEFINE_integer("tokens", 1024, "Tokens of the step on either side.")
 _LENGTH = flags.DEFINE_integer("length", 32, "Tokens of each sentence.")
@@ -37,19 +44,19 @@ def main(_) -> None:
         raise app.UsageError("Several GPUs are seen; set CUDA_VISIBLE_DEVICES to one.")
     ids = random_ids(_TOKENS.value // _LENGTH.value, _LENGTH.value)
     shapes = product_shapes(hparams(), VOCAB_SIZE.value, *ids.shape)
-    operations = sum(count * 3 * 2 * b * m * k * n for count, (b, m, k, n) in shapes)
+    operations = step_operations(shapes)
 
     def whole_step() -> None:
         float(step.update(step.steps_done(), [[Batch(ids, ids)]])["loss"])
 
     ways = {"step": whole_step}
     backend = keras.backend.backend()
-    if backend == "tensorflow" and not step.gpus():
+    if backend == "tensorflow" and not step.gpus:
         products = [product for count, each in shapes for product in [_product_of(*each)] * count]
         ways["its matrix products alone"] = lambda: [product() for product in products]
     print(
         f"{HPARAMS_SET.value}, {hparams().compute_dtype}, {backend}{', XLA' * _XLA.value}, "
-        f"{hardware_name(step.gpus())}\n\n| what | ms | target tokens/s | GFLOP/s | of the peak |\n"
+        f"{hardware_name(step.gpus)}\n\n| what | ms | target tokens/s | GFLOP/s | of the peak |\n"
         "|---|---|---|---|---|"
     )
     for name, seconds in median_seconds(ways, _ROUNDS.value).items():

@@ -14,10 +14,6 @@ from typing import NamedTuple
 from absl import app, flags
 from measuring import in_own_process, new_step, peak_bytes
 
-from t2t_keras.environment import prepare_tensorflow
-
-prepare_tensorflow()
-
 _ONLY = flags.DEFINE_string("only", "", "Part of the sets' names to measure; default: all.")
 # Floats; no memory is taken from the system before it is written to.
 _ONE_PIECE = 1 << 30

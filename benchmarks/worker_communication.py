@@ -18,10 +18,6 @@ from absl import app, flags, logging
 from measuring import median_seconds, new_step, worker_environments
 from scaling import ring_bytes
 
-from t2t_keras.environment import prepare_tensorflow
-
-prepare_tensorflow()
-
 _ROUNDS = flags.DEFINE_integer("rounds", 10, "Number of rounds, whose median is printed.", 1)
 _TOKENS = flags.DEFINE_integer("tokens", 2048, "Target tokens of a step.", 64)
 _REDUCTION = flags.DEFINE_string(

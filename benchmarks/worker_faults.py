@@ -21,10 +21,6 @@ from pathlib import Path
 from absl import app, flags
 from measuring import training_state, worker_environments
 
-from t2t_keras.environment import prepare_tensorflow
-
-prepare_tensorflow()
-
 _TRIALS = flags.DEFINE_integer("trials", 3, "Number of times that each fault is tried.", 1)
 _FAULTS = flags.DEFINE_list("faults", [], "Faults to try; none = all.")
 _WORKERS = flags.DEFINE_integer("workers", 3, "Number of workers.", 1)
