@@ -56,7 +56,11 @@ def main(_) -> None:
         sizes = sorted(map(int, _PAIRS.value))
         megabytes = [_assemble(folder, pairs) for pairs in sizes]
         config = f"vocab_size={_VOCAB_SIZE.value},vocab_lines={_VOCAB_LINES.value}"
-        run = _run(folder, sizes[-1], f"{config},vocab_kind={_VOCAB_KIND.value}")
+
+        def run_alone(pairs: int, config: str) -> _Run:
+            return in_own_process(_run, folder, pairs, config, _WORKERS.value)
+
+        run = run_alone(sizes[-1], f"{config},vocab_kind={_VOCAB_KIND.value}")
         print(
             f"vocabulary of {sizes[-1]:,} pairs: {run.learning:.0f} s; peak memory "
             f"{run.main:,.0f} MB, a worker {run.worker:,.0f} MB"
@@ -64,7 +68,7 @@ def main(_) -> None:
         path = folder / "data" / "parallel_text" / "vocab.model"
         config = f"vocab_file={shutil.copy(path, folder / 'vocab.model')}"
         for filters in ("duplicates", ""):  # What stays in the folder is not filtered.
-            runs = [_run(folder, pairs, f"filters={filters},{config}") for pairs in sizes]
+            runs = [run_alone(pairs, f"filters={filters},{config}") for pairs in sizes]
             print(f"\n{filters or 'no filter'}, {_WORKERS.value} workers:")
             _report(sizes, megabytes, runs)
 
@@ -88,12 +92,7 @@ def _assemble(folder: Path, count: int) -> float:
     return megabytes
 
 
-def _run(folder: Path, pairs: int, config: str) -> _Run:
-    config = f"source_language=en,target_language=de,train={pairs},{config}"
-    return in_own_process(_generate, config, folder, _WORKERS.value)
-
-
-def _generate(config: str, folder: Path, num_workers: int) -> _Run:
+def _run(folder: Path, pairs: int, config: str, num_workers: int) -> _Run:
     peaks: dict[int, int] = {0: 0}
 
     def watch() -> None:
@@ -105,6 +104,7 @@ def _generate(config: str, folder: Path, num_workers: int) -> _Run:
             time.sleep(0.1)
 
     threading.Thread(target=watch, daemon=True).start()
+    config = f"source_language=en,target_language=de,train={pairs},{config}"
     started = time.time()
     generate(registry.problem("parallel_text", config), folder / "data", folder, num_workers)
     ended = time.time()

@@ -26,7 +26,6 @@ _BEAM_SIZE, _STEPS = 4, 50
 
 def main(_) -> None:
     """Times translations and products in turns, then traces a translation."""
-    lengths = dict(min_length=_STEPS, max_length=_STEPS)
     translator = random_translator(
         hparams(),
         VOCAB_SIZE.value,
@@ -34,7 +33,8 @@ def main(_) -> None:
         beam_size=_BEAM_SIZE,
         xla=_XLA.value,
         batches_at_once=1,
-        **lengths,
+        min_length=_STEPS,
+        max_length=_STEPS,
     )
     source = random_ids(_SENTENCES.value, _LENGTH.value)
     ways = {

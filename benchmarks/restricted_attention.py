@@ -26,6 +26,7 @@ _SHORTEST = 16
 
 def main(_) -> None:
     """Prints the tables."""
+    peak_mib = functools.cache(functools.partial(in_own_process, _peak))
     print(f"radius {_RADIUS.value}, r = {2 * _RADIUS.value + 1}")
     for what, rounds, unit in (("train", _ROUNDS.value, "ms"), ("decode", 1, "ms a symbol")):
         print(f"\n{what:>6}   {unit:26} memory, MiB")
@@ -36,7 +37,7 @@ def main(_) -> None:
             ways = {radius: _WAYS[what](radius, length) for radius in radii}
             seconds = median_seconds(ways, rounds).values()
             memory = [
-                max(_peak_mib(what, radius, length) - _peak_mib(what, radius, _SHORTEST), 1)
+                max(peak_mib(what, radius, length) - peak_mib(what, radius, _SHORTEST), 1)
                 for radius in radii
             ]
             times = _columns(*(1e3 * each / symbols for each in seconds), digits=2)
@@ -87,12 +88,6 @@ def _decoding(radius: int, length: int) -> Callable[[], object]:
 
 
 _WAYS = {"train": _training, "decode": _decoding}
-
-
-@functools.cache
-def _peak_mib(what: str, radius: int, length: int) -> float:
-    """Returns the peak memory of a process that does one case."""
-    return in_own_process(_peak, what, radius, length)
 
 
 def _peak(what: str, radius: int, length: int) -> float:

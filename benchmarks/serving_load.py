@@ -12,8 +12,6 @@ before the load.
 
 import collections
 import concurrent.futures
-import contextlib
-import dataclasses
 import json
 import os
 import random
@@ -21,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,7 +28,6 @@ from absl import app, flags, logging
 from measuring import small_translator
 
 from t2t_keras.errors import UserError
-from t2t_keras.serving.client.base import Endpoint
 from t2t_keras.serving.client.grpc import GrpcClient
 from t2t_keras.serving.client.rest import RestClient
 
@@ -69,11 +66,11 @@ def _load(server: dict, requests: Sequence[_Request], clients: int) -> dict:
     seconds, rates, and MiB of the server; "memory_growth" compares the last third of the time with
     the middle one.
     """
-    endpoint = Endpoint(f"127.0.0.1:{server['grpc']}", "translate", timeout=120)
+    settings = {"address": f"127.0.0.1:{server['grpc']}", "name": "translate", "timeout": 120}
     ways = {
-        "grpc": GrpcClient(endpoint),
-        "rest": RestClient(dataclasses.replace(endpoint, address=f"127.0.0.1:{server['rest']}")),
-        "malformed": GrpcClient(dataclasses.replace(endpoint, signature="none")),
+        "grpc": GrpcClient(**settings),
+        "rest": RestClient(**settings | {"address": f"127.0.0.1:{server['rest']}"}),
+        "malformed": GrpcClient(**settings, signature="none"),
     }
     outcomes, milliseconds, wrong, memory = collections.Counter(), [], [], []
 
@@ -111,16 +108,6 @@ def _load(server: dict, requests: Sequence[_Request], clients: int) -> dict:
     }
 
 
-@contextlib.contextmanager
-def _served(model_dir: Path, workers: int) -> Iterator[dict]:
-    """Serves an export while it lasts; gives the ports and the process."""
-    command = [sys.executable, _STAND_IN, model_dir, "translate", str(workers)]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    with process:
-        yield {**json.loads(process.stdout.readline()), "pid": process.pid}
-        process.stdin.close()
-
-
 def _model():
     """Returns a translator, and text for it."""
     from t2t_keras import registry
@@ -144,13 +131,16 @@ def main(_) -> None:
     translator, lines = _model()
     translations = [translation.text for translation in translator.translate(lines)]
     requests = _make_requests(lines, translations, _REQUESTS.value)
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        _served(export(translator, folder), workers=_CLIENTS.value) as server,
-    ):
-        one = _Request(lines[:1], "grpc", translations[:1])
-        first, second = (round(1000 * _load(server, [one], 1)["seconds"]) for _ in range(2))
-        report = _load(server, requests, _CLIENTS.value)
+    with tempfile.TemporaryDirectory() as folder:
+        exported = export(translator, folder)
+        command = [sys.executable, _STAND_IN, exported, "translate", str(_CLIENTS.value)]
+        pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        with subprocess.Popen(command, **pipes) as process:  # ends with its standard input
+            server = {**json.loads(process.stdout.readline()), "pid": process.pid}
+            one = _Request(lines[:1], "grpc", translations[:1])
+            first, second = (round(1000 * _load(server, [one], 1)["seconds"]) for _ in range(2))
+            report = _load(server, requests, _CLIENTS.value)
+            process.stdin.close()
     figures = {"first_ms": first, "second_ms": second, "clients": _CLIENTS.value}
     print(json.dumps(figures | report))
     if report["wrong"] or report["memory_growth"] > 0.1:

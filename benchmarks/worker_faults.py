@@ -25,9 +25,9 @@ _TRIALS = flags.DEFINE_integer("trials", 3, "Number of times that each fault is 
 _FAULTS = flags.DEFINE_list("faults", [], "Faults to try; none = all.")
 _WORKERS = flags.DEFINE_integer("workers", 3, "Number of workers.", 1)
 
-_DATA = {"train_size": 300, "dev_size": 20}
+_PROBLEM = "algorithmic_reverse_binary40", "train_size=300,dev_size=20"
 _FLAGS = (
-    "--problem=algorithmic_reverse_binary40 --problem_config=train_size=300,dev_size=20 "
+    f"--problem={_PROBLEM[0]} --problem_config={_PROBLEM[1]} "
     "--hparams_set=transformer_tiny --local_eval_frequency=20 --save_checkpoints_secs=0 "
     "--hparams=num_layers=1,d_model=16,d_ff=32,num_heads=2,warmup_steps=10,batch_tokens=1000 "
     "--train_steps=60 --worker_start_secs=30 --worker_timeout_secs=10"
@@ -53,7 +53,7 @@ def main(_) -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "data"
-        generate(registry.problem("algorithmic_reverse_binary40", _DATA), data)
+        generate(registry.problem(*_PROBLEM), data)
         expected = _finish(data, Path(folder) / "whole")
         for name in _FAULTS.value or _ALL:
             seconds, statuses, texts = [], set(), set()
