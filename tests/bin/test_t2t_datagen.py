@@ -1,3 +1,4 @@
+import re
 import signal
 import subprocess
 import sys
@@ -41,14 +42,18 @@ def test_errors_are_one_message(arguments, named, refused):
 
 
 PROBLEM = """
-import dataclasses, os, signal
-from t2t_keras.data.chunks import ExampleChunk
+import dataclasses, multiprocessing, os, pathlib, signal
+from t2t_keras.data.chunks import FileChunk
 from t2t_keras.data.problem import Problem
 from t2t_keras.registry import register_problem
 
-class Interrupting(ExampleChunk):
+class Interrupting(FileChunk):
     def pairs(self, skip=0, every=1):
-        if self.first_line == 3 and every == 1 and skip == 0:
+        fault = self.paths[0].with_name("fault")
+        if self.first_line == 7 and every == 1 and fault.exists():
+            fault.unlink()
+            if self.paths[0].with_name("kill").exists():
+                os.kill(multiprocessing.parent_process().pid, signal.SIGKILL)
             os.killpg(0, signal.SIGINT)  # As Ctrl-C in a terminal, which reaches workers too.
         return super().pairs(skip, every)
 
@@ -59,25 +64,40 @@ class Interrupted(Problem):
     vocab_lines: int = 5
 
     def chunks(self, tmp_dir, chunk_pairs):
-        chunks = [Interrupting((("a cat", "eine Katze"),) * 2, n) for n in range(10)]
+        paths = (tmp_dir / "a.en", tmp_dir / "a.de")
+        chunks = [Interrupting(paths, (0, 0), n, 2) for n in range(10)]
         return {"train": chunks, "dev": chunks[:1]}
 """
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_ctrl_c_leaves_cleanly(tmp_path, workers):
+@pytest.mark.parametrize(("workers", "killed"), [(1, False), (2, False), (2, True)])
+def test_what_ends_it_early_loses_no_shard(tmp_path, workers, killed):
     (tmp_path / "problem.py").write_text(PROBLEM)
-    command = [sys.executable, "-m", "t2t_keras.bin.t2t_datagen", "--problem=interrupted"]
-    command += [f"--t2t_usr_dir={tmp_path}", f"--data_dir={tmp_path}", f"--num_workers={workers}"]
-    done = subprocess.run(
-        command,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        # A process started in the background of a shell inherits that Ctrl-C is ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    assert done.returncode == 2, done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stderr.startswith("t2t-datagen: Interrupted: ")
+    for name, text in {"a.en": "a cat\n", "a.de": "eine Katze\n", "fault": ""}.items():
+        (tmp_path / name).write_text(2 * text)
+    if killed:
+        (tmp_path / "kill").touch()
+
+    def run():
+        flags = [f"--{name}={tmp_path}" for name in ("t2t_usr_dir", "data_dir", "tmp_dir")]
+        command = ["-m", "t2t_keras.bin.t2t_datagen", "--problem=interrupted", *flags]
+        # It returns when nobody has its standard error any more: the workers have ended too.
+        return subprocess.run(
+            [sys.executable, *command, f"--num_workers={workers}"],
+            capture_output=True,
+            text=True,
+            start_new_session=True,
+            # A process started in the background of a shell inherits that Ctrl-C is ignored.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+
+    done = run()
+    if killed:
+        assert done.returncode == -signal.SIGKILL, done.stderr
+    else:
+        assert done.returncode == 2, done.stderr
+        assert "Traceback" not in done.stderr
+        assert done.stderr.startswith("t2t-datagen: Interrupted: ")
     assert not (tmp_path / "interrupted" / "manifest.json").exists()
+    assert re.search(r"Continuing: ([5-9]|10) of 10 training shards", run().stdout)
+    assert (tmp_path / "interrupted" / "manifest.json").exists()

@@ -137,6 +137,12 @@ def test_a_vocabulary_is_reused(problem, tmp_dir, tmp_path):
     path = tmp_path / "parallel_text" / "vocab.model"
     again = dataclasses.replace(problem, vocab_file=str(path), vocab_size=8000)
     assert generate(again, tmp_path, tmp_dir)["vocabulary"]["sha256"] == first.checksum
+    # Of the same size, but another one.
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"house", b"HOUSE"))
+    with pytest.raises(UserError, match=r"vocab\.model is not the vocabulary that the data was"):
+        _ = open_generated(again, tmp_path).tokenizer
+    path.write_bytes(content)
     # The same vocabulary under another path is no difference; another one is.
     moved = tmp_path / "moved.model"
     moved.write_bytes(first.model_bytes)
@@ -157,11 +163,11 @@ def test_exactly_the_longest_pair_is_kept(problem, tmp_dir, tmp_path):
 def test_other_settings_are_named(problem, tmp_dir, tmp_path):
     generate(problem, tmp_path, tmp_dir)
     other = dataclasses.replace(problem, target_language="fr", vocab_size=331)
-    with pytest.raises(UserError) as caught:
+    different = (
+        "target_language: recorded de, requested fr; vocab_size: recorded 330, requested 331"
+    )
+    with pytest.raises(UserError, match=rf"\({different}\)"):
         open_generated(other, tmp_path)
-    assert "target_language: recorded de, requested fr" in str(caught.value)
-    assert "vocab_size: recorded 330, requested 331" in str(caught.value)
-    assert "max_pair_length" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -192,15 +198,6 @@ def test_writers_are_locked_out_and_readers_are_not(problem, tmp_dir, tmp_path):
         with pytest.raises(UserError, match="parallel_text is in use by another t2t-datagen, proc"):
             generate(problem, tmp_path, tmp_dir)
         assert len(open_generated(problem, tmp_path).store("train")) == 230
-
-
-@pytest.mark.parametrize("change", [lambda content: content[:-1], lambda content: content[::-1]])
-def test_another_vocabulary_than_the_data_s(problem, tmp_dir, tmp_path, change):
-    generate(problem, tmp_path, tmp_dir)
-    path = tmp_path / "parallel_text" / "vocab.model"
-    path.write_bytes(change(path.read_bytes()))
-    with pytest.raises(UserError, match=r"vocab\.model"):
-        _ = open_generated(problem, tmp_path).tokenizer
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,9 +2,6 @@
 
 import dataclasses
 import os
-import signal
-import subprocess
-import sys
 
 import pytest
 
@@ -120,48 +117,3 @@ def test_the_manifest_goes_before_anything_else(problem, tmp_dir, tmp_path):
         generate(problem, tmp_path, tmp_dir)
     with pytest.raises(UserError, match="incomplete"):
         open_generated(problem, tmp_path)
-
-
-PROGRAM = """
-import dataclasses, multiprocessing, os, signal, sys
-from t2t_keras import registry
-from t2t_keras.data.chunks import FileChunk, split_chunks
-from t2t_keras.data.generate import generate
-from t2t_keras.problems.parallel_text import ParallelText
-
-class Killing(FileChunk):
-    def pairs(self, skip=0, every=1):
-        if multiprocessing.parent_process():
-            os.kill(os.getppid(), signal.SIGKILL)
-        return super().pairs(skip, every)
-
-class KilledText(ParallelText):
-    def chunks(self, tmp_dir, chunk_pairs):
-        plain = dataclasses.replace(registry.problem("parallel_text"), **self.config())
-        splits = split_chunks(plain, tmp_dir, chunk_pairs)
-        splits["train"][20] = Killing(**vars(splits["train"][20]))
-        return splits
-
-if __name__ == "__main__":
-    config = "source_language=en,target_language=de,vocab_size=330"
-    problem = registry.problem("parallel_text", config)
-    killed = KilledText(name="parallel_text", **problem.config())
-    generate(killed, *sys.argv[1:], num_workers=2, chunk_pairs=5)
-"""
-
-
-def test_a_killed_process(problem, tmp_dir, tmp_path, contents):
-    problem = dataclasses.replace(problem, max_pair_length=512)
-    (tmp_path / "program.py").write_text(PROGRAM)
-    command = [sys.executable, tmp_path / "program.py", tmp_path, tmp_dir]
-    # It ends when nobody has its standard error any more: the workers have ended too.
-    done = subprocess.run(command, stderr=subprocess.PIPE, text=True)
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    directory = tmp_path / "parallel_text"
-    with pytest.raises(UserError, match="incomplete"):
-        open_generated(problem, tmp_path)
-    before = identities(directory)
-    generate(problem, tmp_path, tmp_dir, num_workers=2, chunk_pairs=5)
-    assert 18 <= len(shards_kept(before, identities(directory))) <= 22
-    generate(problem, tmp_path / "whole", tmp_dir, chunk_pairs=5)
-    assert contents(directory) == contents(tmp_path / "whole" / "parallel_text")

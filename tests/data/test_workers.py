@@ -3,7 +3,6 @@ import sys
 
 import pytest
 
-from t2t_keras import registry
 from t2t_keras.data.workers import workers
 
 
@@ -11,14 +10,6 @@ from t2t_keras.data.workers import workers
 def test_results_are_in_the_order_of_the_calls(count):
     with workers(count) as call:
         assert list(call(pow, ((number, 2) for number in range(20)))) == [n * n for n in range(20)]
-
-
-def test_workers_know_what_a_user_has_added(tmp_path, monkeypatch):
-    monkeypatch.setattr(registry, "user_directories", [])
-    (tmp_path / "users_own_chunks.py").write_text("def twice(number):\n    return 2 * number\n")
-    registry.import_user_directory(str(tmp_path))
-    with workers(2) as call:
-        assert list(call(sys.modules["users_own_chunks"].twice, [(1,), (2,)])) == [2, 4]
 
 
 def test_workers_that_cannot_start_are_an_error(tmp_path):

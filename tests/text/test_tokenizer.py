@@ -95,7 +95,7 @@ def test_no_training_line_is_too_long():
 def test_characters():
     tokenizer = Tokenizer.train(["0110", "1+01"], 16, "char")
     assert tokenizer.vocab_size == 3 + len("01+")
-    assert tokenizer.encode([" 0110"])[0].tolist()[0] == UNKNOWN_ID
+    assert tokenizer.encode([" 0110"])[0][0] == UNKNOWN_ID
     assert tokenizer.decode(tokenizer.encode(["0110", "1+01"])) == ["0110", "1+01"]
 
 
