@@ -54,8 +54,7 @@ def main(flags: Flags) -> None:
         raise UserError("--measure: no dev set where the run had its data. Give --data_dir.")
     scores = origin.recorded_scores(record, checkpoint, flags.results_file)
     exact = flags.dtype == "float32"
-    measure = not exact if flags.measure is None else flags.measure
-    if text and measure:
+    if text and (flags.measure or (flags.measure is None and not exact)):
         scores.append(origin.measured_score(translator, record, checkpoint, flags.dtype, text))
     elif not scores or not exact:
         scores.append(f"score with weights as {flags.dtype}: not measured (--measure)")

@@ -9,7 +9,7 @@ Layers and heads are counted from 0. Figures need matplotlib: pip install 't2t-k
 """
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from t2t_keras.bin.flags import define_common, given_flags, recorded_run, run_command
@@ -47,7 +47,12 @@ def main(flags: Flags) -> None:
     sentences = _sentences(flags)
     figure = _figure(flags, record.hparams, sentences)
     page = Path(flags.page or Path(flags.output_dir) / "insights.html")
-    _check_files(flags, {"page": page} | ({"figure": Path(flags.figure)} if figure else {}))
+    outputs = {"page": page} | ({"figure": Path(flags.figure)} if figure else {})
+    check_outputs(filter(None, [flags.output_dir, flags.sentences_from_file]), outputs.values())
+    for name, path in outputs.items():
+        if is_stream(path):
+            raise UserError(f"--{name} must name a regular file, got '{path}'.")
+        check_parent(path)
     # All hypotheses of the beam are shown unless the settings say otherwise.
     settings = {"return_beams": True, **parse_assignments(flags.decode_hparams)}
     translator = Translator.from_run(flags.output_dir, flags.checkpoint_path, settings)
@@ -105,16 +110,6 @@ def _figure(flags: Flags, hparams, sentences: Sequence[str]) -> tuple[int, list[
     heads = heads or list(range(shape[1]))
     check_figure(flags.figure, shape, layer, heads)
     return layer, heads
-
-
-def _check_files(flags: Flags, outputs: Mapping[str, Path]) -> None:
-    """Raises `UserError` where an output cannot be written: before the work, not after it."""
-    reads = filter(None, [flags.output_dir, flags.sentences_from_file])
-    check_outputs(reads, outputs.values())
-    for name, path in outputs.items():
-        if is_stream(path):
-            raise UserError(f"--{name} must name a regular file, got '{path}'.")
-        check_parent(path)
 
 
 run = functools.partial(run_command, define_flags, main)

@@ -98,8 +98,7 @@ def _interactive(client) -> None:
             try:
                 _print_translation(line, client)
             except UserError as error:
-                # The server may be back for the next line.
-                print(f"({error})")
+                print(f"({error})")  # the server may be back for the next line
 
 
 def _stream(flags: Flags, client) -> None:
@@ -107,18 +106,14 @@ def _stream(flags: Flags, client) -> None:
     from t2t_keras.serving.client.lines import translate_stream
 
     source, target = flags.input_file, flags.output_file
-    check_outputs(filter(None, [source]), filter(None, [target]))
+    check_outputs([source] if source else [], [target] if target else [])
     if source:
         check_readable(Path(source))
-
+    output = Path(target) if target else sys.stdout.buffer
+    sizes = flags.batch_size, flags.concurrency
     with Path(source).open("rb") if source else contextlib.nullcontext(sys.stdin.buffer) as lines:
         count, broken, cut = translate_stream(
-            client.translate,
-            lines,
-            Path(target) if target else sys.stdout.buffer,
-            flags.batch_size,
-            flags.concurrency,
-            source or "standard input",
+            client.translate, lines, output, *sizes, source or "standard input"
         )
     if target:
         print(f"{target}: {count:,} lines")
