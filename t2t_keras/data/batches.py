@@ -1,7 +1,6 @@
 """Token batches of pairs of similar length (section 5.1), as a pure function of (seed, epoch).
 
-A step's examples depend on the seed and the step alone, not on how many replicas there are or how
-much each holds at once: a run's position in the data is its step number.
+A step's examples do not depend on replicas or microbatches: a run's position is its step number.
 """
 
 import dataclasses
@@ -84,9 +83,9 @@ class TokenBatchSampler:
         return float(source), float(target)
 
     def most_padded(self, replicas: int = 1, fixed_shapes: bool = False) -> int:
-        """Returns the most tokens a side, padding counted, that a replica gets of a step.
+        """Returns the microbatch with which `split_batch` splits no step of the first epoch.
 
-        With a microbatch of so many, no step of the first epoch is split; see `split_batch`.
+        It is the most tokens a side, padding counted, that a replica gets of a step.
         """
         most = 0
         for batch in self.epoch(0):

@@ -1,7 +1,4 @@
-"""Chunks of parallel text -> shards: the work of one t2t-datagen worker process.
-
-A shard depends on its chunk alone, so the data is the same for any number of workers.
-"""
+"""Chunks of parallel text -> shards: the work of one t2t-datagen worker process."""
 
 import itertools
 from collections.abc import Sequence

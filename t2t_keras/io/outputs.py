@@ -1,7 +1,6 @@
 """Checks that what a command writes replaces nothing that must stay: inputs, runs, data, exports.
 
-A command calls `check_outputs` before its work. Files that an earlier command wrote into a run, as
-translations, may be replaced; a run's own files may not, whatever path leads to them.
+Files that an earlier command wrote into a run, as translations, may be replaced.
 """
 
 import fnmatch
@@ -38,11 +37,7 @@ _RESULTS = "results.jsonl"
 
 
 def is_stream(path: str | Path) -> bool:
-    """Returns whether a path is "-" (standard input or output), a device or a pipe.
-
-    What is written to a stream is never a file that is complete or absent, and what is read from
-    one can be read only once.
-    """
+    """Returns whether a path is "-" (standard input or output), a device or a pipe."""
     path = Path(path)
     return str(path) == STANDARD_STREAM or (path.exists() and not path.is_file())
 

@@ -1,7 +1,4 @@
-"""Progress on standard error: a bar on a terminal, where tqdm is installed, else plain lines.
-
-A machine that only trains under JAX need not have tqdm.
-"""
+"""Progress on standard error: a bar on a terminal, where tqdm is installed, else plain lines."""
 
 import contextlib
 import importlib

@@ -57,19 +57,15 @@ def word_alignment(
     attention: np.ndarray,
     align: Aligner = most_attended,
 ) -> list[tuple[int, int]]:
-    """Aligns the words of a translation with those of its source.
+    """Returns pairs (source word, target word) of `word_numbers`, by target word.
 
-    The weights are summed over the pieces of a source word, and averaged over those of a target
-    word; the ends of the sentences are no words.
+    Attention is summed over the pieces of a source word, and averaged over those of a target word.
 
     Args:
-      source: pieces of the source with the end of sentence.
+      source: pieces of the source with the end of sentence, which is no word.
       target: pieces of the translation with the end.
       attention: float32 [target, source], the mean over the heads of the layer that aligns.
       align: chooses the pairs.
-
-    Returns:
-      Pairs (source word, target word) of `word_numbers`, by target word.
     """
     sources, targets = (_pieces_of_words(pieces[:-1]) for pieces in (source, target))
     if not sources or not targets:

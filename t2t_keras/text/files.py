@@ -1,8 +1,6 @@
-r"""Lines of text files, as parallel text needs them.
+r"""Lines of text files, which end at "\n" alone, in UTF-8 or UTF-16 with a byte order mark.
 
-A line ends at "\n" and nowhere else: `str.splitlines` also splits at U+2028, U+0085 and the like,
-which occur inside real sentences and would shift every later pair. Text is UTF-8, or UTF-16 with a
-byte order mark.
+`str.splitlines` also splits at U+2028, U+0085 and the like, which occur inside real sentences.
 """
 
 import codecs

@@ -1,9 +1,7 @@
 """Archives and other formats, turned once into plain text in which line N pairs with line N.
 
-Chunks of a text are found by byte position, and a vocabulary is learned before anything is encoded:
-both need files that can be read from any position and more than once. The plain text stands in
-`<tmp_dir>/plain_text/<file>.<fingerprint>/`, with "%2F" for a "/" in the file's name. A file there
-is complete; another archive under an old name is converted again.
+The plain text, which can be read from any position and more than once, stands in
+`<tmp_dir>/plain_text/<file>.<fingerprint>/`, with "%2F" for a "/" in the file's name.
 """
 
 import contextlib

@@ -62,6 +62,14 @@ def test_other_formats(name, content, expected, packing):
     assert read(content, name + packing) == expected
 
 
+def test_lines_without_two_columns_are_empty_and_counted(capsys):
+    columns = [["", ""], ["", ""], ["one", "eins"], ["", ""]]
+    assert read(b"\nno tab\none\teins\r\na\tb\tc\n", "a.tsv") == columns
+    assert (
+        "a.tsv: 3 lines without two columns are left out (line 1 has 1)" in capsys.readouterr().out
+    )
+
+
 def test_names_of_plain_text():
     names = ["f/a.en", "a.en.gz", "a-src.en.sgm", "a.en.sgml.gz"]
     assert list(map(plain_name, names)) == ["a.en", "a.en", "a-src.en", "a.en"]

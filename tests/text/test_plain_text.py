@@ -1,4 +1,4 @@
-"""Whatever format a text comes in, the data made of it is the same; archives are read once."""
+"""Whatever format a text comes in, its plain text is the same; archives are read once."""
 
 import gzip
 import io
@@ -8,8 +8,6 @@ import tarfile
 import pytest
 
 from t2t_keras import registry
-from t2t_keras.data.dataset import open_generated
-from t2t_keras.data.generate import generate
 from t2t_keras.errors import UserError
 from t2t_keras.text.plain_text import FOLDER, plain_text
 from t2t_keras.text.sources import ParallelFiles, SourceFile
@@ -75,19 +73,10 @@ def test_every_format_gives_the_same_text(tmp_path, name):
 def test_files_of_one_name_in_two_folders(tmp_path):
     for folder in ("europarl", "news"):
         write(tmp_path / folder, FORMATS["sgm.gz"], "en-de")
-    write(tmp_path, FORMATS["plain"], "dev")
-    problem = problem_of(train="europarl/en-de+news/en-de")
-    generate(problem, tmp_path / "data", tmp_path)
-    assert len(open_generated(problem, tmp_path / "data").store("train")) == 2 * len(PAIRS)
-
-
-def test_lines_without_two_columns_are_left_out_and_counted(tmp_path, capsys):
-    write(tmp_path, FORMATS["plain"], "dev")
-    (tmp_path / "train.tsv").write_bytes(b"\nno tab\n" + tsv() + b"a\tb\tc\n")
-    train = generate(problem_of(), tmp_path / "data", tmp_path)["splits"]["train"]
-    assert train["examples"] == len(PAIRS)
-    assert "train.tsv: 3 lines" in capsys.readouterr().out
-    assert train["left_out"]["with an empty side"]["count"] == 3
+    pairs = problem_of(train="europarl/en-de+news/en-de").files(tmp_path)["train"]
+    plain = plain_text(pairs, tmp_path)
+    assert [source.read_bytes() for source, _ in plain] == [lines(0)] * 2
+    assert len({*plain[0], *plain[1]}) == 4
 
 
 def archive(path, members, mode="w:gz"):
