@@ -46,11 +46,6 @@ def test_files_of_a_run_and_its_exports(run, name):
         check_outputs([], [run / name])
 
 
-@pytest.mark.parametrize("name", ["news.de", "news.en-10", "translations/new.de"])
-def test_translations_may_stand_in_a_run_and_be_replaced(run, name):
-    check_outputs([run], [run / name])
-
-
 @pytest.mark.parametrize("name", ["manifest.json", "vocab.model", "dev.source.txt", "train-0.npy"])
 @pytest.mark.parametrize("marker", ["manifest.json", "unfinished.json"])
 def test_files_of_generated_data(tmp_path, marker, name):
@@ -69,14 +64,14 @@ def test_links_to_files_of_a_run_that_is_read(run, tmp_path, link, place):
 
 
 @pytest.mark.parametrize("name", ["in", "link", "hard", "folder/../in"])
-@pytest.mark.parametrize("how", ["writes", "appends"])
-def test_inputs(tmp_path, name, how):
+def test_inputs(tmp_path, name):
     (tmp_path / "in").touch()
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to("in")
     (tmp_path / "hard").hardlink_to(tmp_path / "in")
-    with pytest.raises(UserError, match=r"also an input \(.*in\)"):
-        check_outputs([tmp_path / "in"], **{"writes": [], how: [tmp_path / name]})
+    for writes, appends in (([tmp_path / name], []), ([], [tmp_path / name])):
+        with pytest.raises(UserError, match=r"also an input \(.*in\)"):
+            check_outputs([tmp_path / "in"], writes, appends)
 
 
 def test_two_outputs_and_a_folder(tmp_path):
@@ -86,8 +81,10 @@ def test_two_outputs_and_a_folder(tmp_path):
         check_outputs([], [tmp_path])
 
 
-def test_results_are_appended_to(run):
-    check_outputs([run], [], appends=[run / "eval_dev" / "results.jsonl"])
+def test_what_may_be_written_in_a_run(run):
+    names = ["news.de", "news.en-10", "translations/new.de"]
+    results = run / "eval_dev" / "results.jsonl"
+    check_outputs([run], [run / name for name in names], appends=[results])
     with pytest.raises(UserError, match="belongs to a run"):
         check_outputs([run], [], appends=[run / "vocab.model"])
 

@@ -63,13 +63,11 @@ def names(directory):
 def test_downloads_checks_and_unpacks(server, tmp_path, page):
     file = known(page.removesuffix(".gz"), f"{server.url}/{page}")
     folder = tmp_path / "new" / "folder"
-    fetch([file, file], folder)
+    as_it_is = SourceFile(f"as_it_is_{page}", f"{server.url}/{page}")
+    fetch([file, file, as_it_is], folder)
     assert (folder / file.name).read_bytes() == CONTENT
-    assert names(folder) == [file.name]
-    assert server.requested == [f"/{page}"]
-    # By its own name it is not unpacked.
-    fetch([SourceFile(page, f"{server.url}/{page}")], folder)
-    assert (folder / page).read_bytes() == PAGES[f"/{page}"]
+    assert (folder / as_it_is.name).read_bytes() == PAGES[f"/{page}"]
+    assert server.requested == [f"/{page}"] * 2
 
 
 @pytest.mark.parametrize(
