@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from t2t_keras import registry
+from t2t_keras.data.dataset import open_generated
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.environment import keep_compiled, prepare_tensorflow, quieten_tensorflow
 from t2t_keras.errors import UserError
@@ -133,6 +134,13 @@ def define_decoding(flags: Flags) -> None:
 def forbidden(flags: Flags) -> list[str]:
     """Returns the lines of --forbidden_file, which may raise `UserError`."""
     return read_text(Path(flags.forbidden_file)) if flags.forbidden_file else []
+
+
+def split_text(flags: Flags, record) -> tuple[str, Path, Path]:
+    """Returns "test" or "dev", as --eval_use_test_set says, and its source and reference."""
+    split = "test" if flags.eval_use_test_set else "dev"
+    generated = open_generated(record.problem, flags.data_dir or record.data_dir)
+    return split, *generated.text_paths(split)
 
 
 def define_following(flags: Flags, what: str) -> None:

@@ -14,8 +14,14 @@ import functools
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from t2t_keras.bin.flags import define_common, define_decoding, forbidden, run_command
-from t2t_keras.data.dataset import open_generated
+from t2t_keras.bin.flags import (
+    define_common,
+    define_decoding,
+    forbidden,
+    recorded_run,
+    run_command,
+    split_text,
+)
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
 from t2t_keras.io.outputs import check_outputs, is_stream
@@ -45,11 +51,9 @@ def define_flags(flags: Flags) -> None:
 
 def main(flags: Flags) -> None:
     """Translates or scores as the flags say."""
-    from t2t_keras.bin.flags import recorded_run
     from t2t_keras.decoding.batching import share_cores
     from t2t_keras.decoding.config import decode_config
-    from t2t_keras.decoding.jobs.files import score_file
-    from t2t_keras.decoding.jobs.interactive import translate_interactively
+    from t2t_keras.decoding.jobs.files import score_file, translate_interactively
     from t2t_keras.decoding.trained_model import checkpoint_at, identity
     from t2t_keras.decoding.translator import Translator
 
@@ -69,14 +73,14 @@ def main(flags: Flags) -> None:
     folders += [Path(path).parent for path in (checkpoint, *others)]
     reads = [path for path in folders if Path(path).is_dir()]
     reads += [flags.forbidden_file] * bool(flags.forbidden_file)
-    if flags.decode_interactive:
-        write = functools.partial(print, flush=True)
-        translate_interactively(translator, typed_lines("> "), write)
+    if text:
+        _translate(flags, record, text, translator, provenance, reads)
     elif flags.score_file:
-        output = _output(flags, flags.score_file, "scores")
+        output = _output(flags, flags.score_file, f"{flags.score_file}.scores")
         score_file(translator, flags.score_file, output, provenance, reads)
     else:
-        _translate(flags, record, text, translator, provenance, reads)
+        write = functools.partial(print, flush=True)
+        translate_interactively(translator, typed_lines("> "), write)
 
 
 class _Text(NamedTuple):
@@ -84,7 +88,7 @@ class _Text(NamedTuple):
 
     source: str
     reference: str  # "" = none
-    output: str  # without the suffix
+    name: str  # of the output, without the suffix
     split: str  # "dev", "test", or the name of the file
 
 
@@ -92,10 +96,13 @@ def _translate(
     flags: Flags, record, text: _Text, translator, provenance: dict[str, Any], reads: list
 ) -> None:
     from t2t_keras.decoding.jobs.files import first_hypotheses, translate_file
+    from t2t_keras.evaluation.results import append_result
+    from t2t_keras.evaluation.run_result import run_result
     from t2t_keras.text.alignment import read_pharaoh
 
-    config, problem = translator.config, record.problem
-    output = _output(flags, text.output, f"beam{config.beam_size}.alpha{config.alpha:g}.decodes")
+    problem, settings = record.problem, dataclasses.asdict(translator.config)
+    suffix = "beam{beam_size}.alpha{alpha:g}.decodes".format(**settings)
+    output = _output(flags, text.source, f"{text.name}.{suffix}")
     alignments = flags.alignment_file
     if problem.postprocess_by_alignment and text.reference:
         alignments = alignments or f"{output}.alignments"
@@ -119,21 +126,14 @@ def _translate(
     aligned = None
     if problem.postprocess_by_alignment:
         aligned = list(map(read_pharaoh, read_text(Path(alignments))))
-    score = problem.score(first_hypotheses(output, config), references, sources, aligned)
+    score = problem.score(first_hypotheses(output, settings), references, sources, aligned)
     split = "" if flags.decode_from_file else text.split
     name = problem.text_name(split, len(references))
     print(f"{name}:\n{score}" if name else score, flush=True)
     if not flags.results_file:
         return
-    from t2t_keras.evaluation.results import append_result
-    from t2t_keras.evaluation.run_result import run_result
-
-    settings = {
-        **dataclasses.asdict(config),
-        "ensemble": [each["checkpoint"] for each in provenance["ensemble"]],
-        "forbidden": flags.forbidden_file,
-        "prefixes": flags.prefix_file,
-    }
+    settings["ensemble"] = [each["checkpoint"] for each in provenance["ensemble"]]
+    settings |= {"forbidden": flags.forbidden_file, "prefixes": flags.prefix_file}
     result = run_result(record, provenance["checkpoint"], text.split, score, settings, name)
     try:
         append_result(flags.results_file, result)
@@ -169,13 +169,11 @@ def _check_combination(flags: Flags) -> None:
 
 
 def _text(flags: Flags, record) -> _Text:
-    if not flags.decode_from_file:
-        split = "test" if flags.eval_use_test_set else "dev"
-        generated = open_generated(record.problem, flags.data_dir or record.data_dir)
-        source, reference = generated.text_paths(split)
-        name = Path(flags.output_dir) / "decodes" / f"{record.problem.name}.{split}"
-        return _Text(str(source), str(reference), str(name), split)
     source, reference = flags.decode_from_file, flags.decode_reference
+    if not source:
+        split, *paths = split_text(flags, record)
+        name = Path(flags.output_dir) / "decodes" / f"{record.problem.name}.{split}"
+        return _Text(*map(str, paths), str(name), split)
     if reference:
         # Before the work, not after it.
         counts = [len(read_text(Path(path))) for path in (source, reference)]
@@ -185,11 +183,11 @@ def _text(flags: Flags, record) -> _Text:
                 f"{reference} for {counts[0]:,}."
             )
     name = ".".join([source, record.model, record.hparams_set, record.problem.name])
-    return _Text(source, reference, "-" if is_stream(source) else name, Path(source).name)
+    return _Text(source, reference, name, Path(source).name)
 
 
-def _output(flags: Flags, name: str, suffix: str) -> str:
-    return flags.decode_to_file or ("-" if is_stream(name) else f"{name}.{suffix}")
+def _output(flags: Flags, source: str, name: str) -> str:
+    return flags.decode_to_file or ("-" if is_stream(source) else name)
 
 
 run = functools.partial(run_command, define_flags, main)

@@ -16,11 +16,13 @@ from t2t_keras.bin.flags import (
     define_following,
     forbidden,
     poll_policy,
+    recorded_run,
     run_command,
+    split_text,
 )
-from t2t_keras.data.dataset import open_generated
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
+from t2t_keras.io.outputs import is_stream
 from t2t_keras.text.files import read_text
 
 
@@ -40,13 +42,11 @@ def define_flags(flags: Flags) -> None:
 
 def main(flags: Flags) -> None:
     """Translates as the flags say."""
-    from t2t_keras.bin.flags import recorded_run
     from t2t_keras.decoding.batching import share_cores
     from t2t_keras.decoding.config import decode_config
     from t2t_keras.decoding.jobs.all_checkpoints import translate_all
     from t2t_keras.decoding.trained_model import checkpoint_at
     from t2t_keras.decoding.translator import Translator
-    from t2t_keras.io.outputs import is_stream
 
     for name in ("source", "prefix_file"):
         path = getattr(flags, name)
@@ -57,10 +57,9 @@ def main(flags: Flags) -> None:
     record = recorded_run(flags, poll_policy(flags))
     source, name, text = flags.source, Path(flags.source).name, ""
     if not source:
-        split = "test" if flags.eval_use_test_set else "dev"
-        generated = open_generated(record.problem, flags.data_dir or record.data_dir)
-        source, name = generated.text_paths(split)[0], f"{record.problem.name}.{split}"
-        text = record.problem.text_name(split, len(read_text(Path(source))))
+        split, source, _ = split_text(flags, record)
+        name = f"{record.problem.name}.{split}"
+        text = record.problem.text_name(split, len(read_text(source)))
     # Looked up once: a training may write another one meanwhile.
     others = [checkpoint_at(path) for path in flags.ensemble or ()]
     config = decode_config(flags.decode_hparams, record.problem.decoding)
@@ -73,7 +72,7 @@ def main(flags: Flags) -> None:
         translator,
         source,
         directory / name,
-        patience=poll_policy(flags),
+        policy=poll_policy(flags),
         min_steps=flags.min_steps,
         text=text,
         prefixes=flags.prefix_file,

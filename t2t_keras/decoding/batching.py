@@ -14,7 +14,7 @@ from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.environment import usable_cores
 from t2t_keras.text.tokenizer import PADDING_ID
 
-# Few shapes: lengths are multiples of this.
+# Functions that are compiled for each shape get lengths that are multiples of this.
 _MULTIPLE = 16
 
 # Each parallel batch needs memory of its own, and gains less than the one before.
@@ -25,35 +25,31 @@ _MOST_IN_PARALLEL = 8
 _FEWEST_TOKENS = 128
 
 
-def padded(rows: Sequence[np.ndarray]) -> np.ndarray:
-    """Returns int32 [rows, longest]."""
-    return _filled(rows, len(rows), max(map(len, rows)))
+def padded(rows: Sequence[np.ndarray], count: int = 0, multiple: int = 1) -> np.ndarray:
+    """Returns int32 [at least `count`, longest], the longest rounded up to a multiple."""
+    longest = _rounded_up(max(map(len, rows)), multiple)
+    filled = np.full([max(count, len(rows)), longest], PADDING_ID, np.int32)
+    for filled_row, row in zip(filled, rows, strict=False):
+        filled_row[: len(row)] = row
+    return filled
 
 
-def padded_to_few_shapes(rows: Sequence[np.ndarray], batch_tokens: int) -> np.ndarray:
-    """Returns int32 [at least rows, at least longest], for functions compiled for each shape.
+def few_shapes(rows: Sequence[np.ndarray], batch_tokens: int) -> tuple[int, int]:
+    """Returns the count and the multiple by which `padded` gives batches one of few shapes.
 
     There is one shape for full batches of each multiple of 16 tokens, and one for each power of 2
-    rows of smaller batches. What is added is padding.
+    rows of smaller batches.
     """
-    longest = _rounded_up(max(map(len, rows)))
-    full = max(_most_rows(longest, batch_tokens), len(rows))
-    return _filled(rows, min(1 << (len(rows) - 1).bit_length(), full), longest)
+    full = _most_rows(_rounded_up(max(map(len, rows)), _MULTIPLE), batch_tokens)
+    return min(1 << (len(rows) - 1).bit_length(), max(full, len(rows))), _MULTIPLE
 
 
-def _rounded_up(length: int) -> int:
-    return -(-length // _MULTIPLE) * _MULTIPLE
+def _rounded_up(length: int, multiple: int) -> int:
+    return -(-length // multiple) * multiple
 
 
 def _most_rows(longest: int, batch_tokens: int) -> int:
     return max(1, batch_tokens // max(longest, 1))
-
-
-def _filled(rows: Sequence[np.ndarray], count: int, length: int) -> np.ndarray:
-    filled = np.full([count, length], PADDING_ID, np.int32)
-    for filled_row, row in zip(filled, rows, strict=False):
-        filled_row[: len(row)] = row
-    return filled
 
 
 def batches_at_once(config: DecodeConfig) -> int:
@@ -94,7 +90,7 @@ def shared_batches(lengths: Mapping[Any, int], config: DecodeConfig) -> list[lis
     found = []
     while longest_first:
         longest = lengths[longest_first[0]]
-        rows = _most_rows(_rounded_up(longest) if config.xla else longest, most)
+        rows = _most_rows(_rounded_up(longest, _MULTIPLE) if config.xla else longest, most)
         found.append(longest_first[:rows])
         longest_first = longest_first[rows:]
     return found

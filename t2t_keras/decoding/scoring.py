@@ -36,17 +36,19 @@ class Scorer:
 
     def __init__(self, ensemble: Ensemble, config: DecodeConfig):
         self._ensemble, self._config = ensemble, config
-        # One graph each for all shapes; it keeps only the attention that it returns.
-        self._log_probs = _graph(ensemble.log_probs)
-        self._attention = _graph(self._all_attention)
-        self._cross_attention = _graph(self._mean_cross_attention)
+        # One graph each for all shapes; it keeps only the attention that it returns. There is
+        # nothing to convert for autograph, and looking for it took most of the start.
+        self._log_probs, self._attention, self._cross_attention = (
+            tf.function(function, input_signature=[_IDS, _IDS], autograph=False)
+            for function in (ensemble.log_probs, self._all_attention, self._mean_cross_attention)
+        )
 
     def log_probs(
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> Iterator[tuple[int, np.ndarray]]:
         """Yields log-probabilities of the symbols of each target, float32 [target]."""
-        for number, found in self._pairs(self._log_probs, sources, targets):
-            yield number, found[: len(targets[number])]
+        for number, found, _, n in self._pairs(self._log_probs, sources, targets):
+            yield number, found[:n]
 
     def attention(
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
@@ -57,8 +59,7 @@ class Scorer:
           UserError: there is more than one model.
         """
         self.check_one_model()
-        for number, found in self._pairs(self._attention, sources, targets):
-            m, n = len(sources[number]), len(targets[number])
+        for number, found, m, n in self._pairs(self._attention, sources, targets):
             sizes = {"encoder": (m, m), "decoder": (n, n), "cross": (n, m)}
             yield number, {name: found[name][:, :, :q, :k] for name, (q, k) in sizes.items()}
 
@@ -66,21 +67,20 @@ class Scorer:
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> Iterator[tuple[int, np.ndarray]]:
         """Yields float32 [target, source], the mean over heads of `alignment_layer`, and models."""
-        for number, found in self._pairs(self._cross_attention, sources, targets):
-            yield number, found[: len(targets[number]), : len(sources[number])]
+        for number, found, m, n in self._pairs(self._cross_attention, sources, targets):
+            yield number, found[:n, :m]
 
     def check_one_model(self) -> None:
         """Raises `UserError` if there are several models: each has its own attention."""
-        if len(self._ensemble.models) > 1:
+        if (count := len(self._ensemble.models)) > 1:
             raise UserError(
-                f"Attention needs one model, got an ensemble of {len(self._ensemble.models)}. Give "
-                f"one checkpoint."
+                f"Attention needs one model, got an ensemble of {count}. Give one checkpoint."
             )
 
     def _pairs(
         self, graph: Callable, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
-    ) -> Iterator[tuple[int, Any]]:
-        """Yields the number of each pair, and its row of the arrays that a graph computes."""
+    ) -> Iterator[tuple[int, Any, int, int]]:
+        """Yields number, row of the arrays that a graph computes, and lengths of each pair."""
 
         def compute(batch: list[int]) -> Any:
             arrays = [padded([side[number] for number in batch]) for side in (sources, targets)]
@@ -94,15 +94,18 @@ class Scorer:
                 )
             return found
 
-        sizes = dict(enumerate(map(max, map(len, sources), map(len, targets))))
-        batches = shared_batches(sizes, self._config)
+        lengths = list(zip(map(len, sources), map(len, targets), strict=True))
+        batches = shared_batches(dict(enumerate(map(max, lengths))), self._config)
         for batch, found in parallel_batches(compute, batches, self._config):
             for row, number in enumerate(batch):
-                yield number, tf.nest.map_structure(lambda x, row=row: x[row], found)
+                yield (
+                    number,
+                    tf.nest.map_structure(lambda x, row=row: x[row], found),
+                    *lengths[number],
+                )
 
     def _all_attention(self, source: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
-        [model] = self._ensemble.models
-        return model.attention_weights({"source": source, "target": target})
+        return self._ensemble.models[0].attention_weights({"source": source, "target": target})
 
     def _mean_cross_attention(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         found = []
@@ -110,8 +113,3 @@ class Scorer:
             cross = model.attention_weights({"source": source, "target": target})["cross"]
             found.append(tf.reduce_mean(cross[:, alignment_layer(cross.shape[1])], axis=1))
         return tf.add_n(found) / len(found)
-
-
-def _graph(function: Callable) -> Callable:
-    # There is nothing to convert for autograph, and looking for it took most of the start.
-    return tf.function(function, input_signature=[_IDS, _IDS], autograph=False)

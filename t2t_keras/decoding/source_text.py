@@ -11,33 +11,23 @@ from t2t_keras.text.tokenizer import EOS_ID, Tokenizer
 
 
 class Source(NamedTuple):
-    """A line to translate.
+    """A line to translate: one part, or its sentences; a blank line has none."""
 
-    Attributes:
-      parts: int32 [length] arrays, each with its end of sentence: one, or the line's sentences;
-        none of a blank line.
-      first_words: for each part, the number in the line of its first word, from 0.
-      cut: number of tokens left out.
-    """
-
-    parts: list[np.ndarray]
-    first_words: list[int]
-    cut: int
+    parts: list[np.ndarray]  # int32 [length], each with its end of sentence
+    first_words: list[int]  # for each part, the number in the line of its first word, from 0
+    cut: int  # number of tokens left out
 
 
 def read_sources(
     lines: Sequence[str], tokenizer: Tokenizer, max_length: int, split_long: bool
 ) -> list[Source]:
-    """Encodes lines.
+    """Encodes lines; a `UserError` names one that is not valid Unicode.
 
     Args:
       lines: the text.
       tokenizer: the vocabulary.
       max_length: the most tokens of a part with its end.
       split_long: whether a longer line is split into its sentences; what is still too long is cut.
-
-    Raises:
-      UserError: a line is not valid Unicode.
     """
     filled = [number for number, line in enumerate(lines) if line.strip()]
     encoded = encode_text([lines[number] for number in filled], tokenizer)

@@ -1,6 +1,5 @@
 """Checkpoints of trained runs, and models with their weights."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,29 +38,25 @@ def identity(checkpoint: str | Path) -> dict[str, Any]:
     return {"checkpoint": str(checkpoint), "written": written}
 
 
-def load_models(
-    paths: Sequence[str | Path], tokenizer: Tokenizer, weights_dtype: str = "float32"
-) -> list:
-    """Loads models of one vocabulary, which can translate together.
+def load_model(path: str | Path, tokenizer: Tokenizer, weights_dtype: str):
+    """Loads a model that can translate together with others.
 
     Args:
-      paths: each as `checkpoint_at` takes it.
-      tokenizer: the vocabulary.
-      weights_dtype: type of their weights.
+      path: as `checkpoint_at` takes it.
+      tokenizer: the vocabulary that it must have.
+      weights_dtype: type of its weights.
 
     Raises:
       UserError: there is no run or no checkpoint, it cannot be read, or it has another vocabulary.
     """
-    models = []
-    for path in map(Path, paths):
-        record = RunConfig.load(path if path.is_dir() else path.parent)
-        if record.tokenizer.checksum != tokenizer.checksum:
-            raise UserError(
-                f"{path} has a different vocabulary: expected {tokenizer.vocab_size:,} pieces with "
-                f"SHA-256 {tokenizer.checksum[:12]}, got {record.tokenizer.vocab_size:,} with "
-                f"{record.tokenizer.checksum[:12]}. Train the runs of an ensemble on the same data."
-            )
-        model = record.make_model(weights_dtype)
-        load_weights(model, checkpoint_at(path))
-        models.append(model)
-    return models
+    record = RunConfig.load(path if Path(path).is_dir() else Path(path).parent)
+    own = record.tokenizer
+    if own.checksum != tokenizer.checksum:
+        raise UserError(
+            f"{path} has a different vocabulary: expected {tokenizer.vocab_size:,} pieces with "
+            f"SHA-256 {tokenizer.checksum[:12]}, got {own.vocab_size:,} with {own.checksum[:12]}. "
+            f"Train the runs of an ensemble on the same data."
+        )
+    model = record.make_model(weights_dtype)
+    load_weights(model, checkpoint_at(path))
+    return model

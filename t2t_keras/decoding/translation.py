@@ -93,24 +93,6 @@ class AttentionWeights:
     cross: np.ndarray
 
 
-def joined(parts: Sequence[Sequence[Hypothesis]], cut: int = 0, prefix_cut: int = 0) -> Translation:
-    """Returns a line's translation from the hypotheses of its parts, best joined with best.
-
-    Args:
-      parts: for each part, its hypotheses; none of a blank line.
-      cut: as of `Translation`, and so is `prefix_cut`.
-      prefix_cut: see `cut`.
-    """
-    hypotheses = tuple(
-        Hypothesis(" ".join(each.text for each in ranked), sum(each.score for each in ranked))
-        for ranked in zip(*parts, strict=False)
-    )
-    if not hypotheses:
-        return Translation("", 0.0)
-    best = tuple(found[0].text for found in parts)
-    return Translation(hypotheses[0].text, hypotheses[0].score, hypotheses, best, cut, prefix_cut)
-
-
 def one_line(text: str) -> str:
     """Returns a translation as it stands in a file.
 

@@ -10,11 +10,13 @@ import keras
 import numpy as np
 
 from t2t_keras.data.problem import Problem
+from t2t_keras.decoding.batching import few_shapes, padded, parallel_batches, shared_batches
 from t2t_keras.decoding.config import DecodeConfig, decode_config
 from t2t_keras.decoding.scoring import Scorer
 from t2t_keras.decoding.search.constraints import Constraints, forbidden_sequences, word_boundaries
 from t2t_keras.decoding.search.ensemble import Ensemble
-from t2t_keras.decoding.search.search import Search, search_lines
+from t2t_keras.decoding.search.loop import Hypotheses
+from t2t_keras.decoding.search.search import Search
 from t2t_keras.decoding.source_text import (
     Source,
     check_lines,
@@ -23,10 +25,13 @@ from t2t_keras.decoding.source_text import (
     encode_text,
     read_sources,
 )
-from t2t_keras.decoding.translation import AttentionWeights, PairScore, Translation, joined
+from t2t_keras.decoding.trained_model import checkpoint_at, load_model
+from t2t_keras.decoding.translation import AttentionWeights, Hypothesis, PairScore, Translation
 from t2t_keras.errors import UserError
 from t2t_keras.text.alignment import word_alignment
 from t2t_keras.text.tokenizer import Tokenizer
+from t2t_keras.training.checkpoints.tensorflow import load_weights
+from t2t_keras.training.run_config import RunConfig
 
 
 class Translator:
@@ -44,8 +49,7 @@ class Translator:
         lines and outputs stay as they are.
 
     Attributes:
-      tokenizer, config, forbidden, problem: as given.
-      models: tuple of the models.
+      models: tuple of the models; tokenizer, config, forbidden and problem are as given.
       search: the `Search` of outputs for ids.
       scorer: the `Scorer` of given pairs of ids.
 
@@ -96,7 +100,7 @@ class Translator:
         Args:
           output_dir: the run's folder, as `t2t-trainer` or `t2t-avg-all` wrote it.
           checkpoint_path: a checkpoint's path prefix; default: the run's newest.
-          decode_hparams: decoding settings that differ from the defaults of the run's problem,
+          decode_hparams: decoding settings that differ from those of the run's problem,
             "name=value,..." or a mapping; or all of them.
           ensemble: more models to translate with, each the folder of a run or the path prefix of a
             checkpoint in one; they may be of other hyperparameter sets.
@@ -106,10 +110,6 @@ class Translator:
           UserError: there is no run or no checkpoint, it cannot be read, a setting is wrong, the
             runs have different vocabularies, or Keras runs on another backend than TensorFlow.
         """
-        from t2t_keras.decoding.trained_model import checkpoint_at
-        from t2t_keras.training.checkpoints.tensorflow import load_weights
-        from t2t_keras.training.run_config import RunConfig
-
         record = RunConfig.load(output_dir)
         translator = cls.from_record(record, decode_hparams, ensemble, forbidden)
         load_weights(translator.models[0], checkpoint_at(checkpoint_path or output_dir))
@@ -118,29 +118,23 @@ class Translator:
     @classmethod
     def from_record(
         cls,
-        record,
+        record: RunConfig,
         decode_hparams: str | Mapping[str, Any] | DecodeConfig = "",
         ensemble: Sequence[str | Path] = (),
         forbidden: Sequence[str] = (),
     ) -> "Translator":
-        """Returns a translator whose first model does not have the run's weights yet.
-
-        Args and errors are those of `from_run`, with the run's `RunConfig` for its folder. The
-        models of an ensemble are loaded.
-        """
-        from t2t_keras.decoding.trained_model import load_models
-
+        """Returns what `from_run` returns, but that its first model is not loaded."""
         if keras.backend.backend() != "tensorflow":
             raise UserError(
                 f"Translating needs TensorFlow, got KERAS_BACKEND={keras.backend.backend()}. Leave "
                 f"it unset."
             )
-        if isinstance(decode_hparams, DecodeConfig):
-            config = decode_hparams
-        else:
-            config = decode_config(decode_hparams, record.problem.decoding)
+        config = decode_hparams
+        if not isinstance(config, DecodeConfig):
+            config = decode_config(config, record.problem.decoding)
         dtype = config.weights_dtype
-        models = [record.make_model(dtype), *load_models(ensemble, record.tokenizer, dtype)]
+        models = [record.make_model(dtype)]
+        models += [load_model(path, record.tokenizer, dtype) for path in ensemble]
         return cls(models, record.tokenizer, config, forbidden, record.problem)
 
     def translate(
@@ -156,7 +150,6 @@ class Translator:
           UserError: a line is not valid text, the numbers of prefixes and lines differ, no
             translation is possible under the constraints, or the model computes NaN.
         """
-        check_several(lines)
         if prefixes is not None:
             check_one_each(lines, prefixes, "prefix, which may be blank,")
         return list(self.translate_stream(lines, prefixes))
@@ -203,20 +196,87 @@ class Translator:
         lines = self._preprocessed(lines)
         sources = self._read_preprocessed(lines)
         begins = [ids[:-1] for ids in encode_text(prefixes, self.tokenizer)]
-        found = search_lines(
-            self.search, self.tokenizer, self.config, sources, begins, first_number, progress
-        )
-        translations = []
-        for source, prefix, parts in zip(sources, begins, found, strict=True):
-            source_length = len(source.parts[0]) if source.parts else 0
-            prefix_cut = self.search.prefix_cut(len(prefix), source_length)
-            translations.append(joined(parts, source.cut, prefix_cut))
+        found = self._search_lines(sources, begins, first_number, progress)
+        translations = list(map(self._joined, sources, begins, found))
         alignments: Sequence = [None] * len(lines)
         if problem.postprocess_by_alignment:
             alignments = list(map(tuple, self._align(sources, translations)))
         for line, translation, alignment in zip(lines, translations, alignments, strict=True):
             text = problem.postprocess(line, translation.text, alignment)
             yield dataclasses.replace(translation, postprocessed=text, alignment=alignment)
+
+    def _search_lines(
+        self,
+        sources: Sequence[Source],
+        prefixes: Sequence[np.ndarray],
+        first_number: int,
+        progress: Callable[[int], object],
+    ) -> list[list[list[Hypothesis]]]:
+        """Returns the hypotheses of each part of each line."""
+        # The parts of a line by (line, part); its prefix belongs to the first.
+        parts = {
+            (number, part): ids
+            for number, source in enumerate(sources)
+            for part, ids in enumerate(source.parts)
+        }
+
+        def search(batch: list[tuple[int, int]]) -> list[list[Hypothesis]]:
+            ids = [parts[key] for key in batch]
+            begins = [prefixes[number][: None if part == 0 else 0] for number, part in batch]
+            shape = few_shapes(ids, self.config.batch_tokens) if self.config.xla else ()
+            source, begins = padded(ids, *shape), padded(begins, *shape)
+            numbers = np.zeros(len(source), np.int32)
+            # A line's parts are told apart from other lines.
+            numbers[: len(batch)] = [
+                (first_number + number + (part << 24)) & 0x7FFFFFFF for number, part in batch
+            ]
+            found = self.search(source, begins, numbers)
+            return self._decoded(Hypotheses(*(x.numpy()[: len(batch)] for x in found)))
+
+        found = {}
+        batches = shared_batches({key: len(ids) for key, ids in parts.items()}, self.config)
+        for batch, hypotheses in parallel_batches(search, batches, self.config):
+            found.update(zip(batch, hypotheses, strict=True))
+            progress(len(batch))
+        return [
+            [found[number, part] for part in range(len(source.parts))]
+            for number, source in enumerate(sources)
+        ]
+
+    def _decoded(self, found: Hypotheses) -> list[list[Hypothesis]]:
+        if np.isnan(found.scores).any() or not np.isfinite(found.scores[:, 0]).all():
+            raise UserError(
+                "No translation is possible: each one contains a forbidden phrase, or the model "
+                "computes NaN. Forbid less; or, if nothing is forbidden, use another checkpoint: "
+                "this one's weights are damaged, or its training diverged."
+            )
+        return [
+            [
+                Hypothesis(text, float(score))
+                for text, score in zip(self.tokenizer.decode(ids), scores, strict=True)
+                if np.isfinite(score)
+            ]
+            for ids, scores in zip(found.ids, found.scores, strict=True)
+        ]
+
+    def _joined(
+        self, source: Source, prefix: np.ndarray, parts: Sequence[Sequence[Hypothesis]]
+    ) -> Translation:
+        """Returns a line's translation from the hypotheses of its parts, best joined with best."""
+        if not parts:
+            return Translation("", 0.0)
+        hypotheses = tuple(
+            Hypothesis(" ".join(each.text for each in ranked), sum(each.score for each in ranked))
+            for ranked in zip(*parts, strict=False)
+        )
+        return Translation(
+            hypotheses[0].text,
+            hypotheses[0].score,
+            hypotheses,
+            parts=tuple(found[0].text for found in parts),
+            cut=source.cut,
+            prefix_cut=self.search.prefix_cut(len(prefix), len(source.parts[0])),
+        )
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], names: Sequence[str] = ()
@@ -226,17 +286,14 @@ class Translator:
         Args:
           sources: text.
           targets: their translations.
-          names: names of the pairs for errors; default: their numbers from 1.
+          names: of the pairs, for errors; default: their numbers from 1.
 
         Raises:
           UserError: a line is not valid text, a side has more than `max_input_length` tokens, the
             numbers of sources and targets differ, or the model computes NaN.
         """
-        found = dict(self.scorer.log_probs(*self._read_pairs(sources, targets, names)))
-        return [
-            PairScore(float(found[number].sum(dtype=np.float64)), found[number])
-            for number in range(len(sources))
-        ]
+        found = sorted(self.scorer.log_probs(*self._read_pairs(sources, targets, names)))
+        return [PairScore(float(each.sum(dtype=np.float64)), each) for _, each in found]
 
     def attention(self, sources: Sequence[str], targets: Sequence[str]) -> list[AttentionWeights]:
         """Returns the attention for each pair of a source and its translation.
@@ -263,8 +320,7 @@ class Translator:
 
         A word is aligned with the source word that the model attends to most, unless the problem
         chooses otherwise (see `Problem.align`). The attention is the mean over the heads of the
-        last layer but one, and over the models. A word that a line was cut before is aligned with
-        none.
+        last layer but one, and over the models. No word is aligned with what was cut off.
 
         Args:
           lines: the source text.
@@ -282,19 +338,19 @@ class Translator:
     def _align(
         self, sources: Sequence[Source], translations: Sequence[Translation]
     ) -> list[list[tuple[int, int]]]:
-        # For each part: the number of its line, its ids, its translation, the number of its first
-        # word in the line, and of the words before it in the line's translation.
-        parts = []
+        # Of each part: the number of its line, and of the words before it on both sides.
+        places = []
         for number, (source, translation) in enumerate(zip(sources, translations, strict=True)):
             words = 0
-            for part in zip(source.parts, translation.parts, source.first_words, strict=True):
-                parts.append((number, *part, words))
-                words += len(part[1].split())
-        ids = [part[1] for part in parts]
-        targets = encode_text([part[2] for part in parts], self.tokenizer)
+            for first, text in zip(source.first_words, translation.parts, strict=True):
+                places.append((number, first, words))
+                words += len(text.split())
+        ids = [part for source in sources for part in source.parts]
+        texts = [part for translation in translations for part in translation.parts]
+        targets = encode_text(texts, self.tokenizer)
         alignments: list[list[tuple[int, int]]] = [[] for _ in sources]
         for part, weights in self.scorer.cross_attention(ids, targets):
-            number, _, _, first, words = parts[part]
+            number, first, words = places[part]
             pieces = (self.tokenizer.pieces(side[part]) for side in (ids, targets))
             pairs = word_alignment(*pieces, weights, self.problem.align)
             alignments[number] += [(first + source, words + target) for source, target in pairs]
@@ -318,9 +374,9 @@ class Translator:
         sources = self._preprocessed(sources)
         check_one_each(sources, targets, "target")
         encoded = encode_text(sources, self.tokenizer), encode_text(targets, self.tokenizer)
+        most = self.config.max_input_length
         for number, sides in enumerate(zip(*encoded, strict=True)):
-            size = max(map(len, sides))
-            if size > (most := self.config.max_input_length):
+            if (size := max(map(len, sides))) > most:
                 name = names[number] if names else f"Pair {number + 1}"
                 raise UserError(
                     f"{name}: expected at most {most:,} tokens on each side, got {size:,}. Leave "

@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import itertools
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,7 +11,7 @@ from typing import Any
 
 from t2t_keras import registry
 from t2t_keras.data.dataset import Generated
-from t2t_keras.decoding.config import DecodeConfig, decode_config
+from t2t_keras.decoding.config import decode_config
 from t2t_keras.decoding.translation import score_of
 from t2t_keras.errors import UserError
 from t2t_keras.evaluation.results import Result, append_result, read_results
@@ -37,8 +38,8 @@ def model_scorer(
     """Returns a function that translates a split and scores it, as the problem's `score` does.
 
     Args:
-      model: what translates, with the weights that it has at each call.
-      config: what the run is.
+      model: translates with the weights that it has at each call.
+      config: the run's.
       generated: its data.
       split: "dev" or "test".
       decode_hparams: decoding settings that differ from the problem's, "name=value,...".
@@ -65,14 +66,14 @@ def evaluate_all(
     results_file: str | Path = "",
     worker_gpu: int | None = None,
 ) -> list[int]:
-    """Measures every checkpoint of a run, in the order of their steps.
+    """Measures every checkpoint of a run, in the order of their steps; returns those scored now.
 
     The curves are in `<output_dir>/eval_<split>/`, beside those of the training. A step that is in
     results.jsonl there, scored with the same settings, is not scored again.
 
     Args:
       output_dir: the run's directory.
-      config: what the run is.
+      config: the run's.
       generated: its data.
       split: "dev" or "test".
       policy: how long to wait for further checkpoints.
@@ -82,9 +83,6 @@ def evaluate_all(
       decode_hparams: decoding settings that differ from the problem's, "name=value,...".
       results_file: a file that gets the results too, also the earlier ones; "" = none.
       worker_gpu: number of GPUs; None = all visible ones, 0 = the CPU.
-
-    Returns:
-      The steps that were scored now.
 
     Raises:
       UserError: there is no checkpoint, the problem has no such split, this backend cannot
@@ -107,28 +105,24 @@ def evaluate_all(
             f"max_length={config.hparams.max_length}: they are in the score, not in the loss."
         )
 
-    def watch(done: set[int]) -> Iterable[tuple[int, str]]:
-        watcher = follow_run(output_dir, policy, min_steps, done=done)
-        return watcher.loaded(lambda path: backend.checkpoints().load_weights(step.model, path))
-
-    def score_checkpoint(number: int, path: str) -> tuple[Result, dict[str, float], str]:
+    def score_checkpoint(number: int, path: str) -> _Scored:
         start = time.monotonic()
         scalars = loss.measure()
         score = score_model() if score_model else None
         result = run_result(config, path, split, score, settings, text, scalars)
         points = scalars | (dict([score.main]) if score else {})
         values = ", ".join(f"{name} {value:.4g}" for name, value in points.items())
-        seconds = f"({time.monotonic() - start:.0f} s)"
-        report = f"{text or split} at step {number:,}: {values} {seconds}"
-        return result, points, "\n".join([report, *([str(score)] if score else [])])
+        report = f"{text or split} at step {number:,}: {values} ({time.monotonic() - start:.0f} s)"
+        return result, points, f"{report}\n{score}" if score else report
 
     with locked_directory(directory, "t2t-eval"):
         like = run_result(config, output_dir, split, None, settings, text)
-        return _score_new(files, like, watch, score_checkpoint, f"checkpoint in {output_dir}")
-
-
-# The settings of decoding that say what a line contains.
-_FORM = ("return_beams", "write_beam_scores")
+        before = _scored_before(files, like)
+        watcher = follow_run(output_dir, policy, min_steps, done=before)
+        load = backend.checkpoints().load_weights
+        found = watcher.loaded(lambda path: load(step.model, path))
+        scored = itertools.starmap(score_checkpoint, found)
+        return _add_scores(files, before, scored, f"checkpoint in {output_dir}")
 
 
 def score_all(
@@ -142,7 +136,7 @@ def score_all(
     policy: PollPolicy = NO_WAIT,
     min_steps: int = 0,
 ) -> list[int]:
-    """Scores the files `<name>-<step>` of t2t-translate-all, in the order of their steps.
+    """Scores the files `<name>-<step>` of t2t-translate-all by step; returns those scored now.
 
     The curves and the results, in results.jsonl, are in `event_dir`. A step that is in the results,
     made with the same settings and scored against the same references in the same way, is not
@@ -158,9 +152,6 @@ def score_all(
       policy: how long to wait for further files.
       min_steps: earlier files are skipped.
 
-    Returns:
-      The steps that were scored now.
-
     Raises:
       UserError: there are no translations, or of several texts, or they are parses; a file cannot
         be read or written.
@@ -168,39 +159,39 @@ def score_all(
     from t2t_keras.decoding.jobs.files import first_hypotheses
 
     name = _name_of_text(translations_dir, Path(source).name, policy)
-    files = Path(translations_dir) / f"{name}-<step>"
+    translations = Path(translations_dir) / f"{name}-<step>"
     # Read only now: t2t-translate-all writes it before the first translation.
     path = Path(translations_dir) / f"{name}.json"
     provenance = read_json(path, "Translate again, or remove it.") if path.exists() else {}
-    _refuse_raw_outputs(files, str(provenance.get("problem", "")))
-    config = DecodeConfig(**{each: provenance[each] for each in _FORM if each in provenance})
+    _refuse_raw_outputs(translations, str(provenance.get("problem", "")))
     text = str(provenance.get("text", ""))
-    texts = {
+    made_with = {
         "references": "\n".join(references),
         "provenance": json.dumps(provenance, sort_keys=True),
     }
     digests = {
-        name: hashlib.sha256(each.encode("utf-8")).hexdigest() for name, each in texts.items()
+        each: hashlib.sha256(content.encode("utf-8")).hexdigest()
+        for each, content in made_with.items()
     }
     like = Result("", "", name, text=text, decode={**scored_by, **digests})
 
-    def watch(done: set[int]) -> CheckpointWatcher:
-        return CheckpointWatcher(
-            lambda: files_by_name_and_step(translations_dir).get(name, {}),
-            policy,
-            what="translation",
-            min_steps=min_steps,
-            done=done,
-        )
-
-    def score_file(step: int, path: str) -> tuple[Result, dict[str, float], str]:
-        found = score(first_hypotheses(path, config), references)
+    def score_file(step: int, path: str) -> _Scored:
+        found = score(first_hypotheses(path, provenance), references)
         result = dataclasses.replace(like, steps=step, **score_fields(found))
         label = f"{path}, {text}" if text else path
         return result, {"bleu": found.bleu, "chrf": found.chrf}, f"{label}:\n{found}"
 
-    results_files = _results_files(Path(event_dir or translations_dir))
-    return _score_new(results_files, like, watch, score_file, f"translation {files}")
+    files = _results_files(Path(event_dir or translations_dir))
+    before = _scored_before(files, like)
+    watcher = CheckpointWatcher(
+        lambda: files_by_name_and_step(translations_dir).get(name, {}),
+        policy,
+        what="translation",
+        min_steps=min_steps,
+        done=before,
+    )
+    scored = itertools.starmap(score_file, watcher)
+    return _add_scores(files, before, scored, f"translation {translations}")
 
 
 def _name_of_text(directory: str | Path, name: str, policy: PollPolicy) -> str:
@@ -244,57 +235,44 @@ def _results_files(directory: Path, results_file: str | Path = "") -> list[Path]
     return [own] if other.resolve() == own.resolve() else [own, other]
 
 
-def _score_new(
-    files: Sequence[Path],
-    like: Result,
-    watch: Callable[[set[int]], Iterable[tuple[int, str]]],
-    score: Callable[[int, str], tuple[Result, Mapping[str, float], str]],
-    what: str,
-) -> list[int]:
-    """Scores what has not been scored yet, and prints and adds each score as it comes.
+# A result, the points of its curves, and a report to print.
+_Scored = tuple[Result, Mapping[str, float], str]
 
-    Args:
-      files: of results, from `_results_files`; the curves are beside the first, which tells what
-        was scored before, and the last is the one that the user looks at.
-      like: a result without scores: how these are scored.
-      watch: yields steps and their files, without those of the steps that it is given.
-      score: returns what a step and its file score: result, points of curves, and a report.
-      what: is scored, with its place.
 
-    Returns:
-      The steps that were scored now.
-
-    Raises:
-      UserError: nothing was scored, now or before, or a file cannot be written.
-    """
-    directory = files[0].parent
+def _scored_before(files: Sequence[Path], like: Result) -> set[int]:
+    """Returns the steps in the first file that were scored like a result; gives them to others."""
     known = [each for each in read_results(files[0]) if _kind(each) == _kind(like)]
     for file in files[1:]:
         there = read_results(file)
         for result in known:
             if result not in there:
                 append_result(file, result)
-    before = {result.steps for result in known}
-    if before:
-        print(f"{files[-1]}: {len(before):,} already scored.", flush=True)
-    scored, curves = [], None
+    if known:
+        print(f"{files[-1]}: {len({each.steps for each in known}):,} already scored.", flush=True)
+    return {result.steps for result in known}
+
+
+def _add_scores(
+    files: Sequence[Path], before: set[int], scored: Iterable[_Scored], what: str
+) -> list[int]:
+    """Adds each score to the files and the curves as it comes, prints it, and returns the steps."""
+    directory, steps, curves = files[0].parent, [], None
     try:
-        for step, path in watch(before):
-            result, points, report = score(step, path)
+        for result, points, report in scored:
             curves = curves or make_curves(directory.parent)
             # In this order: a step whose result is missing is scored again.
-            curves.write(directory.name, step, dict(points))
+            curves.write(directory.name, result.steps, dict(points))
             for file in files:
                 append_result(file, result)
             print(report, flush=True)
-            scored.append(step)
+            steps.append(result.steps)
     finally:
         if curves:
             curves.close()
-    if not scored and not before:
+    if not steps and not before:
         raise UserError(f"There is no {what} that could be scored. --wait_minutes waits for one.")
-    print(f"{files[-1]}: {len(scored) + len(before):,} scored.", flush=True)
-    return scored
+    print(f"{files[-1]}: {len(steps) + len(before):,} scored.", flush=True)
+    return steps
 
 
 def _kind(result: Result) -> tuple:

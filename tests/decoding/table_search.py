@@ -62,30 +62,22 @@ class Search:
 
         def step(previous, index, position, valid_slots, cache):
             slots = position * beam_size + tf.range(beam_size)
-            new = {
-                "symbol": previous[:, None],
-                "position": tf.fill(tf.shape(previous), index)[:, None],
-            }
-            [recent] = cache.recent["layers"]
-            recent = {name: written(recent[name], slots, new[name]) for name in new}
-            [past] = cache.past["layers"]
-            kept = {name: tf.concat([past[name], recent[name]], axis=2) for name in new}
+            new = {"symbol": previous, "position": tf.fill(tf.shape(previous), index)}
+            recent = {name: written(cache.recent[name], slots, new[name][:, None]) for name in new}
+            kept = {name: tf.concat([cache.past[name], recent[name]], axis=2) for name in new}
             # The first symbol before is none; later digits are smaller.
-            digits = tf.where(
-                valid_slots & (kept["position"] > 0),
-                kept["symbol"] * vocab_size ** tf.maximum(index - kept["position"], 0),
-                0,
-            )
+            digits = kept["symbol"] * vocab_size ** tf.maximum(index - kept["position"], 0)
+            digits = tf.where(valid_slots & (kept["position"] > 0), digits, 0)
             code = tf.reduce_sum(digits, axis=2)  # [B, K]
             logits = tf.gather(cache.sentence["table"], code, batch_dims=1)
             attention = tf.gather(tf.constant(self.attention, tf.float32), previous)
             attention = tf.where(index > 0, attention, 0.0)
-            return Scored(logits, {"layers": [recent]}, attention)
+            return Scored(logits, recent, attention)
 
         def slots(positions):
             shape = [tf.shape(table)[0], 1, positions * beam_size]
             # What a slot holds before it is written must not matter.
-            return {"layers": [{name: tf.fill(shape, 77) for name in ("symbol", "position")}]}
+            return {name: tf.fill(shape, 77) for name in ("symbol", "position")}
 
         cache = Cache(sentence={"table": table}, past=slots(0), recent=slots(self.block_size))
         covered = tf.zeros([tf.shape(table)[0], self.attention.shape[1]])

@@ -42,15 +42,8 @@ class Parsing(Problem):
     decoding: ClassVar = {"beam_size": 21, "alpha": 0.3}
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ("alpha=1", DecodeConfig(beam_size=21, alpha=1.0)),
-        (DecodeConfig(alpha=1.0), DecodeConfig(beam_size=4, alpha=1.0)),
-    ],
-)
-def test_a_whole_config_leaves_no_setting_to_the_problem(model, tokenizer, given, expected):
-    record = types.SimpleNamespace(
-        tokenizer=tokenizer, problem=Parsing(), make_model=lambda dtype: model
-    )
-    assert Translator.from_record(record, given).config == expected
+@pytest.mark.parametrize(("given", "beam"), [("alpha=1", 21), (DecodeConfig(alpha=1.0), 4)])
+def test_a_whole_config_leaves_no_setting_to_the_problem(model, tokenizer, given, beam):
+    run = types.SimpleNamespace(tokenizer=tokenizer, problem=Parsing(), make_model=lambda _: model)
+    config = Translator.from_record(run, given).config
+    assert config == DecodeConfig(beam_size=beam, alpha=1.0)

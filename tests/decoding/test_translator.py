@@ -103,22 +103,22 @@ def test_all_hypotheses_with_their_scores(model, tokenizer, translator):
         assert len(found) == 4 * bool(line.strip())
         assert len(expected.hypotheses) == bool(line.strip())
         assert [each.score for each in found] == sorted(each.score for each in found)[::-1]
-        # A score is what the whole model gives to that text, spelled in as few pieces as can be.
-        scores = translator.score([line] * len(found), [each.text for each in found])
-        for hypothesis, score in zip(found, scores, strict=True):
-            length = len(score.token_log_probs)
-            assert hypothesis.score <= score.log_prob / ((5 + length) / 6) ** 0.6 + 0.5
-            assert score.perplexity == pytest.approx(np.exp(-score.token_log_probs.mean()))
+    [score] = translator.score(["a man"], ["man a"])
+    assert score.perplexity == pytest.approx(np.exp(-score.token_log_probs.mean()))
 
 
-def test_what_cannot_be_scored(model, tokenizer):
+@pytest.mark.parametrize(
+    ("targets", "names", "message"),
+    [
+        (["c"], (), "2 lines, got 1"),
+        (["man a", "a " * 8], (), "Pair 2: expected at most 5"),
+        (["a " * 8, ""], ["first.tsv:7", "8"], r"first\.tsv:7"),
+    ],
+)
+def test_what_cannot_be_scored(model, tokenizer, targets, names, message):
     short = Translator(model, tokenizer, DecodeConfig(max_input_length=5))
-    with pytest.raises(UserError, match="2 lines, got 1"):
-        short.score(["a", "b"], ["c"])
-    with pytest.raises(UserError, match="Pair 2"):
-        short.score(["a man", "a man"], ["man a", "a " * 8])
-    with pytest.raises(UserError, match=r"first\.tsv:7"):
-        short.score(["a man"], ["a " * 8], names=["first.tsv:7"])
+    with pytest.raises(UserError, match=message):
+        short.score(["a man", "a"], targets, names)
 
 
 @pytest.mark.parametrize(
@@ -206,10 +206,8 @@ def test_samples(model, tokenizer):
     # The draws depend on the seed and the line's number, not on what else is translated.
     [alone] = translator.translate_stream(LINES[3:4], first_number=3)
     assert texts(alone.hypotheses) == texts(together[3].hypotheses)
-    counts = [len(set(texts(each.hypotheses))) for each in together]
-    assert counts[2] == 0
-    assert min(counts[0], counts[3]) > 1
-    cold = DecodeConfig(samples=3, return_beams=True, extra_length=1, temperature=0.001, top_k=1)
+    assert [len(set(texts(each.hypotheses))) > 1 for each in together] == [True, True, False, True]
+    cold = dataclasses.replace(config, temperature=0.001, top_k=1)
     [found] = Translator(model, tokenizer, cold).translate(LINES[:1])
     assert len(set(texts(found.hypotheses))) == 1
 
@@ -269,20 +267,6 @@ def test_cut_and_split_lines_are_aligned_as_they_were_translated(tokenizer, cut_
         expected += [(first + source, words + target) for source, target in pairs]
         words += len(translation.text.split())
     assert (found, blank) == (expected, [])
-
-
-def test_attention_of_each_pair(model, tokenizer, translator):
-    lines = ["the small dog sleeps", "", "a man sees the tree", "red red house"]
-    targets = ["sleeps dog small the", "", "tree the sees man a", "house red red"]
-    for source, target, found in zip(
-        lines, targets, translator.attention(lines, targets), strict=True
-    ):
-        ids = [np.array([each], np.int32) for each in tokenizer.encode([source, target])]
-        expected = model.attention_weights({"source": ids[0], "target": ids[1]})
-        for name in ("encoder", "decoder", "cross"):
-            np.testing.assert_allclose(getattr(found, name), expected[name][0], atol=1e-5)
-        assert found.target[-1] == "</s>"
-        assert "".join(found.source[:-1]).replace("▁", " ").strip() == source
 
 
 def test_words_are_aligned_by_the_mean_attention_of_the_last_layer_but_one(

@@ -19,16 +19,9 @@ def half_precision(model, dtype):
     return half
 
 
-@pytest.fixture(scope="module")
-def rounded(model):
-    """The same weights in bfloat16."""
-    return half_precision(model, "bfloat16")
-
-
-def test_scores_are_those_of_float32_but_for_rounding(model, rounded, tokenizer):
-    ids = tf.ragged.constant([each.tolist() for each in tokenizer.encode(LINES)]).to_tensor()
-    source = tf.cast(ids, tf.int32)
-    found = Translator(rounded, tokenizer, CONFIG).search(source)
+def test_scores_are_those_of_float32_but_for_rounding(model, tokenizer, padded):
+    source = padded(tokenizer.encode(LINES))
+    found = Translator(half_precision(model, "bfloat16"), tokenizer, CONFIG).search(source)
     target = tf.reshape(found.ids, [-1, found.ids.shape[2]])
     inputs = {"source": tf.repeat(source, found.ids.shape[1], axis=0), "target": target}
     log_probs = tf.gather(tf.nn.log_softmax(model(inputs)), target, axis=2, batch_dims=2)
@@ -67,7 +60,8 @@ def test_coverage_is_that_of_float32_but_for_rounding(model, tokenizer, dtype):
     np.testing.assert_allclose(scores(half_precision(model, dtype)), exact, rtol=0.05, atol=0.1)
 
 
-def test_no_weight_is_cast_at_a_step(rounded, tokenizer):
+def test_no_weight_is_cast_at_a_step(model, tokenizer):
+    rounded = half_precision(model, "bfloat16")
     translator = Translator(rounded, tokenizer, CONFIG)
     translator.translate(LINES)
     shapes = {tuple(each.shape) for each in rounded.trainable_variables if len(each.shape) > 1}

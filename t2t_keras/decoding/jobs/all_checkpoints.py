@@ -1,11 +1,10 @@
 """Translation of one text by every checkpoint of a run, each into a file of its own."""
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from t2t_keras.decoding.jobs.files import translate_file
+from t2t_keras.decoding.jobs.files import translate_file, translation_settings
 from t2t_keras.decoding.trained_model import identity
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
@@ -30,12 +29,12 @@ def translate_all(
     source: str | Path,
     output: str | Path,
     *,
-    patience: PollPolicy = NO_WAIT,
+    policy: PollPolicy = NO_WAIT,
     min_steps: int = 0,
     text: str = "",
     prefixes: str | Path = "",
     ensemble: Sequence[str] = (),
-) -> list[Path]:
+) -> None:
     """Translates a file with every checkpoint of a run, in the order of their steps.
 
     The translations of step N are in `<output>-N`, which appears when it is complete; a step that
@@ -48,24 +47,22 @@ def translate_all(
       translator: from `Translator.from_record`; its first model gets each checkpoint's weights.
       source: UTF-8 text, a sentence a line.
       output: what the names of the files begin with.
-      patience: how long to wait for further checkpoints.
+      policy: how long to wait for further checkpoints.
       min_steps: the least number of steps of a checkpoint.
       text: name of the source for those who score it; "" = the name of the file.
       prefixes: a file with a line for each of the source's, with which its translation must begin.
       ensemble: path prefixes of further checkpoints, as `Translator.from_record` got them.
-
-    Returns:
-      The complete files by step, also earlier ones.
 
     Raises:
       UserError: there is no checkpoint, a file cannot be read or must not be written, or the
         translations there were made from another source, by another run or with other settings.
     """
     output = Path(output)
-    reads = [source, *([prefixes] if prefixes else [])]
+    reads = [Path(each) for each in (source, prefixes) if each]
     for file in reads:
-        check_readable(Path(file))
-    check_outputs([*reads, output_dir], [f"{output}.json", f"{output}-<step>"])
+        check_readable(file)
+    settings_file = output.with_name(f"{output.name}.json")
+    check_outputs([*reads, output_dir], [settings_file, f"{output}-<step>"])
     provenance = {
         "problem": record.problem.name,
         "hparams_set": record.hparams_set,
@@ -73,14 +70,12 @@ def translate_all(
         "training_data": record.data,
         "source": sha256_of(Path(source)),
         "text": text,
-        "prefixes": sha256_of(Path(prefixes)) if prefixes else "",
         "ensemble": [identity(checkpoint) for checkpoint in ensemble],
-        "forbidden": list(translator.forbidden),
-        **dataclasses.asdict(translator.config),
+        **translation_settings(translator, prefixes),
     }
-    _write_or_compare(output.with_name(f"{output.name}.json"), as_json(provenance))
+    _write_or_compare(settings_file, provenance)
     before = files_by_name_and_step(output.parent).get(output.name, {})
-    watcher = follow_run(output_dir, patience, min_steps, done=before)
+    watcher = follow_run(output_dir, policy, min_steps, done=before)
     if before:
         print(f"{output}-*: {len(before):,} already translated", flush=True)
     loaded = {}
@@ -92,8 +87,7 @@ def translate_all(
 
     for step, path in watcher.loaded(load):
         print(f"{Path(path).name}: translating {source}", flush=True)
-        made_with = {**provenance, **loaded}
-        translate_file(translator, source, f"{output}-{step}", made_with, prefixes)
+        translate_file(translator, source, f"{output}-{step}", provenance | loaded, prefixes)
     complete = files_by_name_and_step(output.parent).get(output.name, {})
     if not complete:
         raise UserError(
@@ -104,7 +98,6 @@ def translate_all(
     print(f"{output}-*: {len(complete):,} translations" + f"; skipped: {steps}" * bool(steps))
     for partial in sorted(output.parent.glob(f"{output.name}-*{TEMPORARY_SUFFIX}")):
         print(f"{partial} was interrupted, and its checkpoint is gone.", flush=True)
-    return [Path(complete[step]) for step in sorted(complete)]
 
 
 def _write_or_compare(path: Path, provenance: dict[str, Any]) -> None:
@@ -112,7 +105,7 @@ def _write_or_compare(path: Path, provenance: dict[str, Any]) -> None:
     make_parent(path)
     if path.exists():
         recorded = read_json(path, "Give another --translations_dir.")
-        if different := differences(recorded, provenance):
+        if different := differences(recorded, as_json(provenance)):
             raise UserError(
                 f"{path} states different settings: {'; '.join(different)}. Give the same, or "
                 f"another --translations_dir."

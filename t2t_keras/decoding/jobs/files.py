@@ -1,11 +1,13 @@
-"""Translation and scoring of files of any size, as they are read."""
+"""Translation and scoring of files of any size as they are read, and of what a user types."""
 
+import contextlib
 import dataclasses
+import functools
 import io
 import math
 import sys
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import sha256_of, write_atomically
 from t2t_keras.io.outputs import STANDARD_STREAM, is_stream
+from t2t_keras.io.terminal import printable
 from t2t_keras.text.alignment import pharaoh
 from t2t_keras.text.files import count_lines, read_text
 from t2t_keras.text.tokenizer import EOS_ID
@@ -63,43 +66,95 @@ def translate_file(
       reads: more files that are read, and folders, such as runs, whose own files must stay.
 
     Raises:
-      UserError: a file cannot be read or must not be written, a line is not UTF-8, or another
-        process or an interrupted job writes the same output; what is translated so far is kept. Or
-        attention is requested of an ensemble, or with split lines; or postprocessed references of a
-        source that is a stream.
+      UserError: a file cannot be read or must not be written, a line is not UTF-8, another process
+        or an interrupted job writes the same output, attention is requested of an ensemble or with
+        split lines, or postprocessed references of a stream. What is translated so far is kept.
     """
-    config = translator.config
-    named = _named_outputs(translator, source, output, alignments, attention, references)
-    more = [each for each in (prefixes, references) if each]
-    outputs = resolve_outputs([source, *reads, *more], named)
+    makers = _makers(translator, output, alignments, attention)
+    named = {name: path for name, (path, _) in makers.items()}
+    if references and "postprocessed" in named:
+        if is_stream(source):
+            raise UserError(
+                f"References are postprocessed with their sources, and {source} can be read only "
+                f"once: write it to a file, or leave the references out."
+            )
+        suffix = translator.problem.postprocessed_suffix
+        named["postprocessed references"] = f"{output}.reference.{suffix}"
+    outputs = resolve_outputs([source, *reads, *filter(None, (prefixes, references))], named)
     postprocessed_references = outputs.pop("postprocessed references", None)
-    all_begins = _read_prefixes(prefixes, source) if prefixes else []
+    begins = _read_prefixes(prefixes, source) if prefixes else []
 
     def translate(lines: Sequence[str], number: int, progress) -> tuple[dict, Counter]:
-        begins = all_begins[number : number + len(lines)] if prefixes else [""] * len(lines)
-        if len(begins) < len(lines):
-            raise _prefix_error(prefixes, all_begins, source, f"at least {number + len(lines):,}")
-        translations = list(translator.translate_stream(lines, begins, number, progress))
-        made = _lines_of_outputs(translator, lines, translations, outputs)
+        some = begins[number : number + len(lines)] if prefixes else None
+        translations = list(translator.translate_stream(lines, some, number, progress))
+        made = {name: make(lines, translations) for name, (_, make) in makers.items()}
         return made, _counts(lines, translations)
 
-    everything = {
-        **provenance,
-        "forbidden": list(translator.forbidden),
-        "prefixes": sha256_of(Path(prefixes)) if prefixes else "",
-        **dataclasses.asdict(config),
-    }
-    done = run_line_job(source, outputs, everything, translate, config.lines_at_once)
-    _report(output, config, done)
-    if (surplus := len(all_begins) - done.lines) > 0:
+    settings = {**provenance, **translation_settings(translator, prefixes)}
+    done = run_line_job(source, outputs, settings, translate, translator.config.lines_at_once)
+    _report(output, translator.config, done)
+    if (surplus := len(begins) - done.lines) > 0:
         _say(output, f"{prefixes} has {surplus:,} lines more than {source}: they were not used.")
     if postprocessed_references:
-        found = translator.problem.postprocess_references(
-            read_text(Path(source)), read_text(Path(references))
-        )
+        texts = (read_text(Path(path)) for path in (source, references))
+        found = translator.problem.postprocess_references(*texts)
         text = "".join(f"{each}\n" for each in found)
         write_atomically(postprocessed_references, text.encode("utf-8"))
         _say(output, f"{postprocessed_references}: the references")
+
+
+# Returns the lines of an output, from those of the source and their translations.
+_Maker = Callable[[Sequence[str], Sequence[Translation]], Iterable[str | bytes]]
+
+
+def _makers(
+    translator: Translator, output: str | Path, alignments: str | Path, attention: str | Path
+) -> dict[str, tuple[str | Path, _Maker]]:
+    """Returns the path of each output of `translate_file`, and what makes its lines, by name."""
+    config, problem = translator.config, translator.problem
+
+    def aligned(lines: Sequence[str], found: Sequence[Translation]) -> Iterable[str]:
+        known = [each.alignment for each in found]
+        return map(pharaoh, translator.align(lines, found) if None in known else known)
+
+    makers: dict[str, tuple[str | Path, _Maker]] = {
+        "translations": (output, lambda _, found: [_output_line(each, config) for each in found])
+    }
+    if alignments:
+        makers["alignments"] = alignments, aligned
+    if attention:
+        translator.scorer.check_one_model()
+        if config.split_long:
+            raise UserError(
+                f"The attention of whole lines ({attention}) and split_long=true exclude each "
+                f"other: leave one out."
+            )
+        makers["attention"] = attention, functools.partial(attention_records, translator)
+    if problem.postprocessed_suffix and not is_stream(output):
+        path = f"{output}.{problem.postprocessed_suffix}"
+        makers["postprocessed"] = path, lambda _, found: [each.postprocessed for each in found]
+    return makers
+
+
+def translation_settings(translator: Translator, prefixes: str | Path) -> dict[str, Any]:
+    """Returns what translations depend on besides the model and the source, as JSON can hold it."""
+    return {
+        "forbidden": list(translator.forbidden),
+        "prefixes": sha256_of(Path(prefixes)) if prefixes else "",
+        **dataclasses.asdict(translator.config),
+    }
+
+
+def _read_prefixes(path: str | Path, source: str | Path) -> list[str]:
+    if is_stream(path):
+        raise UserError(f"Prefixes must be in a regular file, got {path}: they are read twice.")
+    prefixes = read_text(Path(path))
+    if not is_stream(source) and (lines := count_lines(Path(source))) != len(prefixes):
+        raise UserError(
+            f"{path} has {len(prefixes):,} lines, {source} has {lines:,}: give a prefix for each "
+            f"line; it may be blank."
+        )
+    return prefixes
 
 
 def score_file(
@@ -134,8 +189,7 @@ def score_file(
                     f"{name}: expected source<tab>translation, got {line.count(chr(9))} tabs. The "
                     f"lines before are kept."
                 )
-        sources, targets = zip(*(line.split("\t") for line in lines), strict=True)
-        scores = translator.score(sources, targets, names)
+        scores = translator.score(*zip(*(line.split("\t") for line in lines), strict=True), names)
         progress(len(lines))
         counts = Counter(tokens=sum(len(each.token_log_probs) for each in scores))
         # Integers, in millionths: the sum is the same however often the job was interrupted.
@@ -148,87 +202,51 @@ def score_file(
     done = run_line_job(pairs, outputs, everything, score, translator.config.lines_at_once)
     tokens = done.counts["tokens"]
     per_token = done.counts["log_prob_e6"] / 1e6 / max(tokens, 1)
-    _say(
-        output,
-        f"{output}: {done.lines:,} pairs, {tokens:,} tokens, log-probability per token "
-        f"{per_token:.4f}, perplexity {math.exp(-per_token):.3f}, in {done.seconds:.1f} s",
-    )
+    found = f"log-probability per token {per_token:.4f}, perplexity {math.exp(-per_token):.3f}"
+    summary = f"{done.lines:,} pairs, {tokens:,} tokens, {found}, in {done.seconds:.1f} s"
+    _say(output, f"{output}: {summary}")
 
 
-def first_hypotheses(path: str | Path, config: DecodeConfig) -> list[str]:
-    """Returns the best translation of each line of an output of `translate_file`."""
+def first_hypotheses(path: str | Path, settings: Mapping[str, Any]) -> list[str]:
+    """Returns the best translation of each line of an output of `translate_file`.
+
+    Args:
+      path: the file.
+      settings: the decoding settings that it was made with, by name.
+    """
     lines = read_text(Path(path))
-    several = config.return_beams or config.write_beam_scores
+    several = settings.get("return_beams") or settings.get("write_beam_scores")
     return [line.partition("\t")[0] for line in lines] if several else lines
 
 
-def _named_outputs(
+def translate_interactively(
     translator: Translator,
-    source: str | Path,
-    output: str | Path,
-    alignments: str | Path,
-    attention: str | Path,
-    references: str | Path,
-) -> dict[str, str | Path]:
-    """Returns what `translate_file` writes, by name."""
-    named = {"translations": output}
-    if alignments:
-        named["alignments"] = alignments
-    if attention:
-        translator.scorer.check_one_model()
-        if translator.config.split_long:
-            raise UserError(
-                f"The attention of whole lines ({attention}) and split_long=true exclude each "
-                f"other: leave one out."
-            )
-        named["attention"] = attention
-    suffix = translator.problem.postprocessed_suffix
-    if suffix and not is_stream(output):
-        named["postprocessed"] = f"{output}.{suffix}"
-        if references:
-            if is_stream(source):
-                raise UserError(
-                    f"References are postprocessed with their sources, and {source} can be read "
-                    f"only once: write it to a file, or leave the references out."
-                )
-            named["postprocessed references"] = f"{output}.reference.{suffix}"
-    return named
+    lines: Iterable[str],
+    write_line: Callable[[str], object],
+) -> None:
+    """Translates line after line until there are no more or Ctrl-C is pressed.
 
-
-def _read_prefixes(path: str | Path, source: str | Path) -> list[str]:
-    if is_stream(path):
-        raise UserError(f"Prefixes must be in a regular file, got {path}: they are read twice.")
-    prefixes = read_text(Path(path))
-    if not is_stream(source) and (lines := count_lines(Path(source))) != len(prefixes):
-        raise _prefix_error(path, prefixes, source, f"{lines:,}")
-    return prefixes
-
-
-def _prefix_error(path: str | Path, prefixes: list, source: str | Path, lines: str) -> UserError:
-    return UserError(
-        f"{path} has {len(prefixes):,} lines, {source} has {lines}: give a prefix for each line; "
-        f"it may be blank."
-    )
-
-
-def _lines_of_outputs(
-    translator: Translator,
-    lines: Sequence[str],
-    translations: Sequence[Translation],
-    outputs: Container[str],
-) -> dict[str, Iterable[str | bytes]]:
-    """Returns the lines of each output, by name."""
-    made = {"translations": [_output_line(each, translator.config) for each in translations]}
-    if "postprocessed" in outputs:
-        made["postprocessed"] = [each.postprocessed for each in translations]
-    if "alignments" in outputs:
-        found = [each.alignment for each in translations]
-        made["alignments"] = map(
-            pharaoh, translator.align(lines, translations) if None in found else found
-        )
-    if "attention" in outputs:
-        made["attention"] = attention_records(translator, lines, translations)
-    return made
+    Args:
+      translator: translates; with `return_beams` or `write_beam_scores` all hypotheses are shown.
+      lines: source text; behind a tab, the prefix with which the translation must begin.
+      write_line: takes each line of an answer, without characters that control a terminal.
+    """
+    config = translator.config
+    with contextlib.suppress(KeyboardInterrupt):
+        for line in lines:
+            source, _, prefix = line.partition("\t")
+            [translation] = translator.translate([source], [prefix])
+            for what, cut in (
+                ("line is too long", translation.cut),
+                ("prefix is longer than an output may be", translation.prefix_cut),
+            ):
+                if cut:
+                    write_line(f"(The {what}: its last {cut:,} tokens are cut.)")
+            if config.return_beams or config.write_beam_scores:
+                for hypothesis in translation.hypotheses:
+                    write_line(f"{hypothesis.score:.4f}\t{printable(hypothesis.text)}")
+            else:
+                write_line(printable(translation.postprocessed))
 
 
 def attention_records(
@@ -269,12 +287,9 @@ def _counts(lines: Sequence[str], translations: Sequence[Translation]) -> Counte
 
 def _report(output: str | Path, config: DecodeConfig, done: JobSummary) -> None:
     """Prints what was translated, and what was changed on the way."""
-    counts = done.counts
-    _say(
-        output,
-        f"{output}: {done.lines:,} lines, {counts['blank']:,} of them blank, in "
-        f"{done.seconds:.1f} s ({done.new_lines / done.seconds:.1f} lines/s)",
-    )
+    counts, speed = done.counts, done.new_lines / done.seconds
+    lines = f"{output}: {done.lines:,} lines, {counts['blank']:,} of them blank"
+    _say(output, f"{lines}, in {done.seconds:.1f} s ({speed:.1f} lines/s)")
     for name, changed in {
         "cut": f"lines had more than max_input_length={config.max_input_length} tokens; "
         f"{counts['tokens_cut']:,} tokens were cut off. --decode_hparams=split_long=true "

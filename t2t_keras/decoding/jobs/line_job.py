@@ -69,8 +69,8 @@ def run_line_job(
     lines = lines_of(sys.stdin.buffer) if standard else read_lines(Path(source))
     total = None if is_stream(source) else count_lines(Path(source))
     with contextlib.closing(_Outputs(outputs, provenance)) as job:
-        before = job.lines_done
-        if before:
+        job.open()
+        if before := job.lines_done:
             job.check_source(itertools.islice(lines, before))
             print(f"{before:,} lines were done before.", file=sys.stderr, flush=True)
         with LineProgress(total, before) as progress:
@@ -90,14 +90,11 @@ def run_line_job(
 def resolve_outputs(
     reads: Iterable[str | Path], outputs: Mapping[str, str | Path]
 ) -> dict[str, Path]:
-    """Checks the files of a job and follows links: a link stays, its target is written.
+    """Checks the files of a job; returns those to write: a link stays, its target is written.
 
     Args:
       reads: files that the job reads, "-" for standard input; and folders, whose own files stay.
       outputs: files to write, by name; the first has the record beside it.
-
-    Returns:
-      The files to write.
 
     Raises:
       UserError: an input cannot be read, an output must not be written (see `check_outputs`), or
@@ -141,22 +138,20 @@ class _Outputs:
         self._settings = as_json({"files": names, "provenance": provenance})
         self._source_hash, self._hash_before = hashlib.sha256(), ""
         self.lines_done, self.counts = 0, Counter()
-        try:
-            for name, path in paths.items():
-                open_output = self._open_stream if self._is_stream else _open_locked
-                self._files[name] = open_output(path)
-            if not self._is_stream:
-                self._restore()
-        except BaseException:
-            self.close()
-            raise
 
-    def _open_stream(self, path: Path) -> BinaryIO:
-        if str(path) == STANDARD_STREAM:
+    def open(self) -> None:
+        """Opens the outputs; files are as they were when the record was written."""
+        for name, path in self._paths.items():
+            self._files[name] = self._open_stream() if self._is_stream else _open_locked(path)
+        if not self._is_stream:
+            self._restore()
+
+    def _open_stream(self) -> BinaryIO:
+        if str(self._main) == STANDARD_STREAM:
             return sys.stdout.buffer
         try:
             # Not a new file, should it be gone by now.
-            return os.fdopen(os.open(path, os.O_WRONLY), "wb")
+            return os.fdopen(os.open(self._main, os.O_WRONLY), "wb")
         except OSError as error:
             raise self._write_error(error) from error
 
@@ -168,11 +163,8 @@ class _Outputs:
             record = read_json(path, "Delete it to begin anew.", keys)
             # Earlier versions called the provenance made_by.
             before = {"provenance": record.get("made_by", {}), **record}
-            different = [
-                each
-                for name, settings in self._settings.items()
-                for each in differences(before[name], settings)
-            ]
+            different = differences(before["files"], self._settings["files"])
+            different += differences(before["provenance"], self._settings["provenance"])
             if different:
                 raise UserError(
                     f"{_partial(self._main)} was begun with different settings "

@@ -17,14 +17,10 @@ _LARGEST_GROUP = 128
 
 
 def top_symbols(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """`tf.math.top_k` over a vocabulary, in less time where it is large.
+    """`tf.math.top_k` of logits [..., V], in less time where the vocabulary is large.
 
     The `count` best symbols lie in the `count` groups of symbols whose best ones are best, and the
     best of each group is found faster than any order.
-
-    Args:
-      logits: float32 [..., V].
-      count: number of symbols to return, at most V.
 
     Returns:
       The logits, best first, and ids int32 of the best symbols, both [..., count]; of equal
@@ -51,13 +47,9 @@ def length_penalty(length: tf.Tensor, alpha: float | tf.Tensor) -> tf.Tensor:
 
 
 def coverage_penalty(coverage: tf.Tensor) -> tf.Tensor:
-    """Returns Σ_i log(min(Σ_j p_ij, 1)) over source positions i (Wu et al., 2016, equation 14).
+    """Returns Σ_i log(min(Σ_j p_ij, 1)), float32 [...] (Wu et al., 2016, equation 14).
 
-    Args:
-      coverage: float32 [..., S], the attention p_ij to each position, summed over the output.
-
-    Returns:
-      float32 [...], at most 0.
+    The coverage, float32 [..., S], is the attention to each position i, summed over the output.
     """
     return tf.reduce_sum(tf.math.log(tf.clip_by_value(coverage, 1e-9, 1.0)), axis=-1)
 
@@ -73,10 +65,9 @@ class BeamSearch:
     sentence finishes a hypothesis if it is among the `beam_size` best continuations of all; the
     `num_hypotheses` best finished ones are kept. A sentence is done when no unfinished hypothesis
     can still enter these: log-probabilities only fall, and no penalty exceeds that of the longest
-    allowed output, so log-probability / penalty(max_length) bounds the score of a hypothesis. The
-    coverage penalty, at most 0, only lowers a score; the bound ignores it for an unfinished
-    hypothesis, as more attention may yet make it 0.
-    With `beam_size` 1 the first end of sentence is final, which makes the search greedy.
+    allowed output, so log-probability / penalty(max_length) bounds the score of a hypothesis; its
+    coverage penalty, at most 0, may yet become 0. With `beam_size` 1 the first end of sentence is
+    final, which makes the search greedy.
 
     At the last allowed position only the end of sentence may follow, so all that is returned is
     finished. Of equal scores, the one from the better hypothesis, then the smaller id, goes first.
@@ -127,10 +118,7 @@ class BeamSearch:
     def _best_candidates(
         self, state: State, logits: tf.Tensor, index: tf.Tensor, limits: Limits
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Returns the 2K best continuations of the K live hypotheses of each sentence.
-
-        These are log-probabilities, parents (0 .. K - 1) and ids, each [B, 2K], best first.
-        """
+        """Returns log-probabilities, parents and ids of the best continuations, each [B, 2K]."""
         beam_size, vocab_size = self.beam_size, logits.shape[-1]
         # What is excluded keeps its share of the probability.
         normaliser = tf.reduce_logsumexp(logits, axis=-1, keepdims=True)  # [B, K, 1]
@@ -157,10 +145,7 @@ class BeamSearch:
     def _finished(
         self, state: State, end_log_probs: tf.Tensor, parents: tf.Tensor, index: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns ids [B, N, L] and scores [B, N] of the best finished hypotheses so far.
-
-        `end_log_probs` [B, 2K] are those of the candidates that end, -inf for the others.
-        """
+        """Returns ids [B, N, L] and scores [B, N] of the best finished hypotheses so far."""
         parents = parents[:, : self.beam_size]
         new_scores = end_log_probs[:, : self.beam_size] / length_penalty(index + 1, self.alpha)
         if self.beta:

@@ -3,7 +3,7 @@
 import dataclasses
 import heapq
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,19 +19,13 @@ _ANY = -1
 
 
 class Limits(NamedTuple):
-    """Constraints of each sentence.
+    """Constraints of each sentence."""
 
-    Attributes:
-      max_lengths: int32 [B], the most symbols of an output with its end; >= 1.
-      prefixes: int32 [B, P], how an output begins, then padding.
-      numbers: int32 [B], which tell sentences apart in sampling.
-      covered: float32 [B, S], attention that each source position already has: 1 at padding, else
-        0. S = 0 without a coverage penalty.
-    """
-
-    max_lengths: tf.Tensor
-    prefixes: tf.Tensor
-    numbers: tf.Tensor
+    max_lengths: tf.Tensor  # int32 [B], the most symbols of an output with its end; >= 1
+    prefixes: tf.Tensor  # int32 [B, P], how an output begins, then padding
+    numbers: tf.Tensor  # int32 [B], which tell sentences apart in sampling
+    # float32 [B, S], attention that each source position already has: 1 at padding, else 0.
+    # S = 0 without a coverage penalty.
     covered: tf.Tensor
 
 
@@ -109,10 +103,9 @@ def forbidden_sequences(
     """Returns the sequences of ids that no output may contain, as `Constraints` takes them.
 
     A phrase can be spelled by different pieces, "▁house" or "▁hou" + "se", and stand behind a
-    space, or, without one, at the start of an output and behind a sign such as "(" (see
-    `word_boundaries`). Of both kinds the 1,000 spellings of the fewest pieces are forbidden; no
-    others, and none that spells a letter in bytes which is itself a piece. A longer word whose
-    spelling begins with the phrase's pieces is forbidden as well.
+    space, or, without one, behind what `word_boundaries` returns. Of both kinds the 1,000 spellings
+    of the fewest pieces are forbidden; no others, and none that spells a letter in bytes which is
+    itself a piece. A longer word whose spelling begins with the phrase's pieces is forbidden too.
 
     Args:
       phrases: words or phrases; case matters.
@@ -144,15 +137,13 @@ def word_boundaries(tokenizer: Tokenizer) -> tuple[int, ...]:
     These are the pieces that end in no letter or digit. A byte may be the last one of a sign, so
     it is among them unless it is itself a letter or digit.
     """
-    return (
-        PADDING_ID,
-        *(i for piece, i in tokenizer.vocabulary().items() if i and _ends_in_a_sign(piece)),
-    )
 
+    def ends_in_a_sign(piece: str) -> bool:
+        byte = _BYTE.fullmatch(piece)
+        return not (bytes.fromhex(byte[1]) if byte else piece[-1:]).isalnum()
 
-def _ends_in_a_sign(piece: str) -> bool:
-    byte = _BYTE.fullmatch(piece)
-    return not (bytes.fromhex(byte[1]).isalnum() if byte else piece[-1:].isalnum())
+    vocabulary = tokenizer.vocabulary().items()
+    return PADDING_ID, *(i for piece, i in vocabulary if i and ends_in_a_sign(piece))
 
 
 def _spellings(text: str, pieces: dict[str, int]) -> list[tuple[int, ...]]:
@@ -161,23 +152,16 @@ def _spellings(text: str, pieces: dict[str, int]) -> list[tuple[int, ...]]:
     # Of what begins at each character, from the end on.
     spellings = {len(text): [()]}
     for start in reversed(range(len(text))):
+        ends = range(start + 1, min(start + longest, len(text)) + 1)
+        nexts = {end: [text[start:end]] for end in ends if text[start:end] in pieces}
+        # A character that is no piece is spelled in bytes.
+        in_bytes = [f"<0x{byte:02X}>" for byte in text[start].encode("utf-8")]
+        if start + 1 not in nexts and pieces.keys() >= set(in_bytes):
+            nexts[start + 1] = in_bytes
         spelled = (
-            ids + rest
-            for end, ids in _next_pieces(text, start, longest, pieces)
+            (*(pieces[piece] for piece in begun), *rest)
+            for end, begun in nexts.items()
             for rest in spellings[end]
         )
         spellings[start] = heapq.nsmallest(_MOST_SPELLINGS, spelled, key=len)
     return spellings[0]
-
-
-def _next_pieces(
-    text: str, start: int, longest: int, pieces: dict[str, int]
-) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Yields the ends of the pieces that the text goes on with at `start`, and their ids."""
-    for end in range(start + 1, min(start + longest, len(text)) + 1):
-        if text[start:end] in pieces:
-            yield end, (pieces[text[start:end]],)
-    # A character that is no piece is spelled in bytes.
-    spelled = [f"<0x{byte:02X}>" for byte in text[start].encode("utf-8")]
-    if text[start] not in pieces and all(byte in pieces for byte in spelled):
-        yield start + 1, tuple(pieces[byte] for byte in spelled)

@@ -21,6 +21,9 @@ class Ensemble:
       models: each a `Transformer`, or an object with its `encode`, `start_cache` and `decode_step`.
       with_coverage: whether a step also returns its attention over the source.
 
+    Attributes:
+      attention_window: number of positions back that a step attends to; 0 = all.
+
     Raises:
       UserError: there is no model, or they have different vocabularies or radii of self-attention.
     """
@@ -39,11 +42,7 @@ class Ensemble:
                     f"The models of an ensemble must have the same {name}, got "
                     f"{', '.join(map(str, sorted(values)))}."
                 )
-
-    @property
-    def attention_window(self) -> int:
-        """Number of positions back that a step attends to; 0 = all."""
-        return self.models[0].config.self_attention_radius
+        self.attention_window = self.models[0].config.self_attention_radius
 
     def check_ids(self, ids: np.ndarray) -> None:
         """Raises `UserError` where ids, of any shape, are not in the vocabulary."""

@@ -27,34 +27,20 @@ _XLA_SHRINKS = 4
 
 
 class Cache(NamedTuple):
-    """What a search keeps: nested structures of tensors [B, ...], one row for each sentence.
+    """What a search keeps: nested structures of tensors [B, ...], one row for each sentence."""
 
-    Attributes:
-      sentence: computed once for a sentence, such as keys and values of its source.
-      past: tensors [B, ?, slots, ...] of earlier positions; given without any slot.
-      recent: the same structure, with K slots for each position of a block.
-      shared: computed once for all sentences.
-    """
-
-    sentence: Any
-    past: Any
-    recent: Any
-    shared: Any = ()
+    sentence: Any  # computed once for a sentence, such as keys and values of its source
+    past: Any  # tensors [B, ?, slots, ...] of earlier positions; given without any slot
+    recent: Any  # the same structure, with K slots for each position of a block
+    shared: Any = ()  # computed once for all sentences
 
 
 class Scored(NamedTuple):
-    """What a step returns.
+    """What a step returns."""
 
-    Attributes:
-      logits: float32 [B, K, V], unnormalised log-probabilities of the symbol at `index`.
-      recent: `Cache.recent` with the new position.
-      attention: float32 [B, K, S], the step's attention over the source, for rules that need it;
-        else S = 0.
-    """
-
-    logits: tf.Tensor
-    recent: Any
-    attention: tf.Tensor
+    logits: tf.Tensor  # float32 [B, K, V], unnormalised log-probabilities of the symbol at `index`
+    recent: Any  # `Cache.recent` with the new position
+    attention: tf.Tensor  # float32 [B, K, S], over the source; S = 0 where no rule needs it
 
 
 # step(previous, index, position, valid_slots, cache) -> Scored, for B sentences of K hypotheses:
@@ -70,15 +56,11 @@ Step = Callable[[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor, Cache], Scored]
 class Hypotheses(NamedTuple):
     """The results: of a beam search best first, of sampling in the order of the draws.
 
-    Attributes:
-      ids: int32 [B, N, L], each hypothesis with its end of sentence, then padding; L is the number
-        of steps that were needed.
-      scores: float32 [B, N], log-probability / length penalty; -inf, and only padding in `ids`,
-        where fewer than N hypotheses exist.
+    Where fewer than N hypotheses exist, scores are -inf, and ids only padding.
     """
 
-    ids: tf.Tensor
-    scores: tf.Tensor
+    ids: tf.Tensor  # int32 [B, N, L], with the end of sentence, then padding; L is the steps needed
+    scores: tf.Tensor  # float32 [B, N], log-probability / length penalty
 
 
 class State(NamedTuple):

@@ -106,15 +106,7 @@ class Sampling:
 
 
 def _quantile(probabilities: tf.Tensor, share: tf.Tensor) -> tf.Tensor:
-    """Returns where the running sum passes a share of the whole.
-
-    Args:
-      probabilities: float32 [B, K, C], which need not add up to 1.
-      share: float32 [B, K, 1], below 1.
-
-    Returns:
-      int32 [B, K], never the index of a 0, wherever these are.
-    """
+    """Returns where the sum of probabilities [B, K, C] passes a share [B, K, 1]; never at a 0."""
     possible = probabilities > 0
     up_to = tf.cumsum(probabilities, axis=2)
     passed = possible & (up_to > share * up_to[:, :, -1:])

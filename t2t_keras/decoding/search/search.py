@@ -1,26 +1,15 @@
-"""Beam search or sampling with some models, as the settings request: ids in, hypotheses out."""
-
-from collections.abc import Callable, Sequence
+"""Beam search or sampling with some models, as the settings request: ids in, ids out."""
 
 import numpy as np
 import tensorflow as tf
 
-from t2t_keras.decoding.batching import (
-    padded,
-    padded_to_few_shapes,
-    parallel_batches,
-    shared_batches,
-)
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.search.beam import BeamSearch
 from t2t_keras.decoding.search.constraints import Constraints, Limits
 from t2t_keras.decoding.search.ensemble import Ensemble
 from t2t_keras.decoding.search.loop import Hypotheses, SearchLoop
 from t2t_keras.decoding.search.sampling import Sampling
-from t2t_keras.decoding.source_text import Source
-from t2t_keras.decoding.translation import Hypothesis
-from t2t_keras.errors import UserError
-from t2t_keras.text.tokenizer import PADDING_ID, Tokenizer
+from t2t_keras.text.tokenizer import PADDING_ID
 
 _BLOCK_SIZE = 8
 _IDS = tf.TensorSpec([None, None], tf.int32)
@@ -53,7 +42,7 @@ class Search:
         numbers: tf.Tensor | None = None,
         alpha: float | tf.Tensor | None = None,
     ) -> Hypotheses:
-        """Translates ids.
+        """Searches, or draws.
 
         Args:
           source: int32 [B, S], each row with its end of sentence, then padding.
@@ -80,12 +69,7 @@ class Search:
         )
 
     def prefix_cut(self, prefix_length: int, source_length: int) -> int:
-        """Returns the number of tokens of a prefix, without an end, beyond the longest output.
-
-        The source's length includes its end; 0 = there is nothing to translate, nor a prefix.
-        """
-        if not (prefix_length and source_length):
-            return 0
+        """Returns the number of tokens of a prefix, without an end, beyond the longest output."""
         return max(prefix_length - (int(self._max_length(source_length)) - 1), 0)
 
     def _max_length(self, source_length: int | tf.Tensor) -> tf.Tensor:
@@ -117,79 +101,3 @@ class Search:
         )
         cache = self._ensemble.start(source, _BLOCK_SIZE, rule.beam_size)
         return loop.run(cache, Limits(max_lengths, prefixes, numbers, covered))
-
-
-def search_lines(
-    search: Search,
-    tokenizer: Tokenizer,
-    config: DecodeConfig,
-    sources: Sequence[Source],
-    prefixes: Sequence[np.ndarray],
-    first_number: int,
-    progress: Callable[[int], object],
-) -> list[list[list[Hypothesis]]]:
-    """Searches in batches of parts of similar length, several batches in parallel.
-
-    Args:
-      search: finds the ids of outputs.
-      tokenizer: decodes them.
-      config: the sizes of batches, and the number of those in parallel.
-      sources: the lines.
-      prefixes: for each line int32 [P], how its translation must begin, without an end.
-      first_number: number of the first line, which the draws of samples depend on.
-      progress: takes the number of further parts that are done.
-
-    Returns:
-      For each line and each of its parts the hypotheses; of a blank line [].
-
-    Raises:
-      UserError: no translation is possible under the constraints, or a model computes NaN.
-    """
-    # The parts of a line by (line, part); its prefix belongs to the first.
-    parts = {
-        (number, part): ids
-        for number, source in enumerate(sources)
-        for part, ids in enumerate(source.parts)
-    }
-
-    def search_batch(batch: list[tuple[int, int]]) -> list[list[Hypothesis]]:
-        begins = [prefixes[number][: None if part == 0 else 0] for number, part in batch]
-        # A line's parts are told apart from other lines.
-        numbers = [(first_number + number + (part << 24)) & 0x7FFFFFFF for number, part in batch]
-        source = [parts[key] for key in batch]
-        if config.xla:
-            filled = padded_to_few_shapes(source, config.batch_tokens)
-            added = len(filled) - len(batch)
-            begins = padded_to_few_shapes([*begins, *[begins[0][:0]] * added], len(filled))
-            numbers += [0] * added
-        else:
-            filled, begins = padded(source), padded(begins)
-        found = search(filled, begins, np.array(numbers, np.int32))
-        return _hypotheses(Hypotheses(*(x.numpy()[: len(batch)] for x in found)), tokenizer)
-
-    found = {}
-    batches = shared_batches({key: len(ids) for key, ids in parts.items()}, config)
-    for batch, hypotheses in parallel_batches(search_batch, batches, config):
-        found.update(zip(batch, hypotheses, strict=True))
-        progress(len(batch))
-    return [
-        [found[number, part] for part in range(len(source.parts))]
-        for number, source in enumerate(sources)
-    ]
-
-
-def _hypotheses(found: Hypotheses, tokenizer: Tokenizer) -> list[list[Hypothesis]]:
-    if np.isnan(found.scores).any() or not np.isfinite(found.scores[:, 0]).all():
-        raise UserError(
-            "No translation is possible: each one contains a forbidden phrase, or the model "
-            "computes NaN. Forbid less; or, if nothing is forbidden, use another checkpoint: this "
-            "one's weights are damaged, or its training diverged."
-        )
-    return [
-        [
-            Hypothesis(text, float(score))
-            for text, score in zip(tokenizer.decode(row), row_scores, strict=True)
-            if np.isfinite(score)
-        ]
-        for row, row_scores in zip(found.ids, found.scores, strict=True)
-    ]

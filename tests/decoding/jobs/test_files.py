@@ -12,19 +12,20 @@ import pytest
 
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.jobs.files import first_hypotheses, score_file, translate_file
+from t2t_keras.decoding.jobs.files import (
+    first_hypotheses,
+    score_file,
+    translate_file,
+    translate_interactively,
+)
 from t2t_keras.decoding.translation import Hypothesis, PairScore, Translation
 from t2t_keras.errors import UserError
-from t2t_keras.io.progress import LineProgress
 
 MADE_BY = {"checkpoint": "model.ckpt-1"}
 
 
 class Repeats:
-    """Translates each line to its prefix and itself; "|" is a line break.
-
-    A line that is "stop" interrupts the job.
-    """
+    """Translates each line to its prefix and itself; "|" is a line break, "stop" interrupts it."""
 
     forbidden = ()
     scorer = types.SimpleNamespace(check_one_model=lambda: None)
@@ -35,16 +36,20 @@ class Repeats:
         self.translated = 0
 
     def translate_stream(self, lines, prefixes, first_number, progress):
+        prefixes = prefixes or [""] * len(lines)
         for number, (line, prefix) in enumerate(zip(lines, prefixes, strict=True), first_number):
             if line == "stop":
                 raise KeyboardInterrupt
             self.translated += 1
             text = prefix + line.replace("|", "\n")
+            cuts = (3 if line == "long" else 0), (2 if prefix == "long" else 0)
             hypotheses = (Hypothesis(text, -0.5), Hypothesis(f"{number}", -1.25))
             postprocessed = self.problem.postprocess(line, text)
-            cut = 3 if line == "long" else 0
-            yield Translation(text, -0.5, hypotheses, cut=cut, postprocessed=postprocessed)
+            yield Translation(text, -0.5, hypotheses, (), *cuts, postprocessed=postprocessed)
         progress(len(lines))
+
+    def translate(self, lines, prefixes):
+        return list(self.translate_stream(lines, prefixes, 0, lambda count: None))
 
     def align(self, lines, translations):
         return [[(number, 0)] for number, _ in enumerate(lines)]
@@ -100,7 +105,7 @@ def test_all_hypotheses_and_scores(run, tmp_path):
     assert run("a\nb\n", Repeats(**config)) == "a\t0\nb\t1\n"
     translator = Repeats(**config, write_beam_scores=True)
     assert run("a\nb\n", translator) == "a\t-0.5000\t0\t-1.2500\nb\t-0.5000\t1\t-1.2500\n"
-    assert first_hypotheses(tmp_path / "out.txt", translator.config) == ["a", "b"]
+    assert first_hypotheses(tmp_path / "out.txt", vars(translator.config)) == ["a", "b"]
 
 
 def test_all_outputs_of_a_line(write, tmp_path):
@@ -127,24 +132,20 @@ def test_prefixes(run, write, tmp_path, pipe):
     for count in (2, 4):
         with pytest.raises(UserError, match=f"p.txt has 3 lines, .*in.txt has {count}"):
             run("a\n" * count, prefixes=prefixes)
-    assert output.read_text() == "x a\nb\nyc\n", "the old file stays"
     with pytest.raises(UserError, match="regular file, got -"):
         run("a\n", prefixes="-")
     pipe(b"a\n")
     translate_file(Repeats(), "-", output, MADE_BY, prefixes)
     assert output.read_text() == "x a\n"
-    pipe(b"a\n" * 4)
-    with pytest.raises(UserError, match=r"p.txt has 3 lines, - has at least 4"):
-        translate_file(Repeats(), "-", tmp_path / "other.txt", MADE_BY, prefixes)
 
 
 def test_an_interrupted_job_is_continued(write, tmp_path, capsys):
-    output, prefixes = tmp_path / "out.txt", write("p.txt", "1\n2\n3\n4\n5\n")
+    output, prefixes = write("out.txt", "old\n"), write("p.txt", "1\n2\n3\n4\n5\n")
     lines = ["a", "long", "", "d", "e"]
     source = write("in.txt", "\n".join([*lines[:3], "stop", "e"]) + "\n")
     with pytest.raises(KeyboardInterrupt):
         translate_file(Repeats(), source, output, MADE_BY, prefixes)
-    assert not output.exists()
+    assert output.read_text() == "old\n"
     # What was written, but not recorded before the interruption, does not count.
     with (tmp_path / "out.txt.partial").open("a") as partial:
         partial.write("half a li")
@@ -241,23 +242,10 @@ def test_no_file_is_written_over_another(write, tmp_path, files, named):
     assert (translator.translated, names(tmp_path)) == (0, before)
 
 
-def test_a_link_stays_one(write, tmp_path):
-    (tmp_path / "link").symlink_to("out.txt")
-    translate_file(Repeats(), write("in.txt", "a\n"), tmp_path / "link", MADE_BY)
-    assert (tmp_path / "link").is_symlink()
-    assert (tmp_path / "out.txt").read_text() == "a\n"
-
-
-def test_an_error_keeps_what_is_done(run, tmp_path):
-    source, output = tmp_path / "in.txt", tmp_path / "out.txt"
-    output.write_text("old\n")
-    source.write_bytes(b"a\nb\nc\n\xe4\n")
-    with pytest.raises(UserError, match=r"in.txt:4 .*0xe4"):
-        translate_file(Repeats(), source, output, MADE_BY)
-    assert output.read_text() == "old\n"
-    translator = Repeats()
-    assert run("a\nb\nc\nd\n", translator) == "a\nb\nc\nd\n"
-    assert translator.translated == 2
+def test_a_link_stays_one(run, tmp_path):
+    (tmp_path / "out.txt").symlink_to("other.txt")
+    assert run("a\n") == "a\n"
+    assert (tmp_path / "out.txt").is_symlink()
 
 
 def test_a_full_disk_keeps_what_is_done(run, monkeypatch):
@@ -364,20 +352,23 @@ def test_scores(write, tmp_path, capsys):
     assert "3 pairs, 7 tokens, log-probability per token -1.0000, perplexity 2.718" in printed.out
 
 
-@pytest.mark.parametrize(
-    ("total", "expected"),
-    [
-        # 870 lines at 30 in 61 s, 850 at 50 in 122 s.
-        (1000, ["130 of 1,000", "29:29", "150 of 1,000", "34:34"]),
-        (None, ["130 lines", "0.5", "150 lines", "0.4"]),
-    ],
-)
-def test_progress_in_a_log_is_a_line_a_minute(capsys, total, expected):
-    times = iter([0.0, 30.0, 59.0, 61.0, 100.0, 122.0, 123.0])
-    with LineProgress(total, 100, clock=times.__next__) as progress:
-        for _ in range(5):
-            progress.add(10)
-        progress.set(200)
-    first, second = capsys.readouterr().err.splitlines()
-    for line, parts in ((first, expected[:2]), (second, expected[2:])):
-        assert all(part in line for part in parts)
+def answers(*lines, **options):
+    """What a user is shown who types lines and Ctrl-C."""
+    found = []
+    translate_interactively(Repeats(**options), [*lines, "stop"], found.append)
+    return found
+
+
+def test_interactive(capsys):
+    class Bracketed(Problem):
+        def postprocess(self, source, output, alignment=None):
+            return f"({output})"
+
+    assert answers("a man", "b\tc\td", problem=Bracketed()) == ["(a man)", "(c\tdb)"]
+    source_cut, prefix_cut, answer = answers("long\tlong")
+    assert "its last 3 tokens" in source_cut
+    assert "its last 2 tokens" in prefix_cut
+    assert answer == "longlong"
+    assert answers("\x1b]0;a\x07") == ["\\x1b]0;a\\x07"], "nothing controls the terminal"
+    for setting in ("return_beams", "write_beam_scores"):
+        assert answers("\x1b[2J", **{setting: True}) == ["-0.5000\t\\x1b[2J", "-1.2500\t0"]

@@ -31,6 +31,22 @@ def make_search(table_search):
     return make
 
 
+@pytest.fixture
+def expected(table_search, plain_beam_search):
+    """expected(table, max_length, beam_size, **options of the search, rule of what may follow)."""
+
+    def expected(table, max_length, beam_size, alpha=0.6, penalty=lambda _: 0.0, rule=None):
+        def following(before):
+            log_probs = table_search.following(table, before)
+            if rule:
+                rule(before, log_probs)
+            return log_probs
+
+        return plain_beam_search(following, max_length, alpha, beam_size, penalty)
+
+    return expected
+
+
 def assert_same(found, expected):
     """The same sequences in the same order, scores to 1e-5; missing hypotheses are the last."""
     real = [hypothesis for hypothesis in found if hypothesis[1] > -math.inf]
@@ -51,35 +67,12 @@ def uncovered(beta):
     return penalty
 
 
-@pytest.mark.parametrize("beta", [0.0, 0.4])
-def test_wide_beam_is_exhaustive_search(table_search, make_search, beta):
-    vocab_size, longest = 5, 4
-    widest = 3**3 * 4  # hypotheses with three symbols, times their continuations
-    max_lengths = [4, 3, 2, 1, 4, 4]
-    tables = table_search.random_logits(7, len(max_lengths), vocab_size, longest)
-    search = make_search(vocab_size, widest, num_hypotheses=20, attention=ATTENTION, beta=beta)
-    for alpha in (0.6,) if beta else (0.0, 0.6, 1.0, 3.0):
-        found = search(tables, max_lengths, alpha=alpha)
-        for sentence, table, max_length in zip(found, tables, max_lengths, strict=True):
-            every = []
-            for length in range(max_length):
-                for symbols in itertools.product(range(2, vocab_size), repeat=length):
-                    sequence = (*symbols, EOS)
-                    log_prob = sum(
-                        table_search.following(table, sequence[:position])[symbol]
-                        for position, symbol in enumerate(sequence)
-                    )
-                    score = log_prob / ((5 + len(sequence)) / 6) ** alpha
-                    every.append((sequence, score - uncovered(beta)(sequence)))
-            assert_same(sentence, sorted(every, key=lambda each: -each[1])[:20])
-
-
 @pytest.mark.parametrize(
     ("beam_size", "num_hypotheses", "beta"),
     [(1, 1, 0.0), (2, 1, 0.0), (5, 5, 0.0), (1, 1, 2.0), (3, 1, 0.2), (3, 3, 2.0)],
 )
 def test_agrees_with_plain_python(
-    table_search, make_search, plain_beam_search, beam_size, num_hypotheses, beta
+    table_search, make_search, expected, beam_size, num_hypotheses, beta
 ):
     """The reference goes on until nothing is live: a stop that came too early would show."""
     vocab_size, longest, sentences = 5, 6, 40
@@ -92,14 +85,22 @@ def test_agrees_with_plain_python(
     for alpha in (0.6,) if beta else (0.0, 0.6, 2.0):
         found = search(tables, max_lengths, alpha=alpha)
         for sentence, table, max_length in zip(found, tables, max_lengths, strict=True):
-            expected = plain_beam_search(
-                lambda prefix, table=table: table_search.following(table, prefix),
-                max_length,
-                alpha,
-                beam_size,
-                uncovered(beta),
-            )
-            assert_same(sentence, expected[:num_hypotheses])
+            best = expected(table, max_length, beam_size, alpha, uncovered(beta))
+            assert_same(sentence, best[:num_hypotheses])
+
+
+def test_a_wide_beam_finds_the_best_of_all(table_search, make_search):
+    tables = table_search.random_logits(7, 6, 5, 4)
+    found = make_search(5, 108, num_hypotheses=20)(tables, [4] * 6)
+    for sentence, table in zip(found, tables, strict=True):
+        every = []
+        for length in range(4):
+            for symbols in itertools.product(range(2, 5), repeat=length):
+                sequence = (*symbols, EOS)
+                log_probs = [table_search.following(table, sequence[:i]) for i in range(length + 1)]
+                log_prob = sum(each[i] for each, i in zip(log_probs, sequence, strict=True))
+                every.append((sequence, log_prob / ((6 + length) / 6) ** 0.6))
+        assert_same(sentence, sorted(every, key=lambda each: -each[1])[:20])
 
 
 def test_compiled_by_xla_it_finds_the_same(table_search, make_search):
@@ -114,61 +115,50 @@ def test_compiled_by_xla_it_finds_the_same(table_search, make_search):
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
-def test_constraints_of_length_and_prefix(table_search, make_search, plain_beam_search, beam_size):
+def test_constraints_of_length_and_prefix(table_search, make_search, expected, beam_size):
     vocab_size, longest, min_length = 4, 6, 4
     tables = table_search.random_logits(13, 30, vocab_size, longest)
     random = np.random.default_rng(3)
     max_lengths = random.integers(1, longest + 1, len(tables))
     prefixes = random.integers(2, vocab_size, [len(tables), 3])
     prefixes[np.arange(3) >= random.integers(0, 4, len(tables))[:, None]] = PADDING
-    search = make_search(vocab_size, beam_size, constraints=Constraints(min_length))
-    lengths = []
-    for [found], table, max_length, prefix in zip(
-        search(tables, max_lengths, prefixes), tables, max_lengths, prefixes, strict=True
-    ):
-        given = prefix[prefix != PADDING].tolist()
+    found = make_search(vocab_size, beam_size, constraints=Constraints(min_length))(
+        tables, max_lengths, prefixes
+    )
+    for sentence, table, longest, prefix in zip(found, tables, max_lengths, prefixes, strict=True):
+        # The end that the longest output must have comes at any rate.
+        given = prefix[prefix != PADDING][: longest - 1]
 
-        def following(before, table=table, given=given, max_length=max_length):
-            log_probs = table_search.following(table, before)
-            # The end that the longest output must have comes at any rate.
-            if len(before) < min(min_length, max_length) - 1:
+        def rule(before, log_probs, longest=longest, given=given):
+            if len(before) < min(min_length, longest) - 1:
                 log_probs[EOS] = -np.inf
-            if len(before) < min(len(given), max_length - 1):
+            if len(before) < len(given):
                 log_probs[np.arange(vocab_size) != given[len(before)]] = -np.inf
-            return log_probs
 
-        [expected, *_] = plain_beam_search(following, max_length, 0.6, beam_size)
-        kept = min(len(given), max_length - 1)
-        assert expected[0][:kept] == tuple(given[:kept])
-        assert_same([found], [expected])
-        lengths.append(len(found[0]))
+        assert_same(sentence, expected(table, longest, beam_size, rule=rule)[:1])
+    lengths = [len(symbols) for [(symbols, _)] in found]
     assert lengths.count(min_length) > 3
     assert max(lengths) > min_length
 
 
 @pytest.mark.parametrize("xla", [False, True])
-def test_forbidden_sequences(table_search, make_search, plain_beam_search, xla):
-    vocab_size, longest = 5, 6
+def test_forbidden_sequences(table_search, make_search, expected, xla):
     forbidden = ((2,), (3, 4), (4, 4, 3), (BOUNDARY, 3), (BOUNDARY, 4, 4))
     boundaries = (PADDING, 3)
-    tables = table_search.random_logits(23, 30, vocab_size, longest)
+    tables = table_search.random_logits(23, 30, 5, 6)
     constraints = Constraints(forbidden=forbidden, boundaries=boundaries)
-    search = make_search(vocab_size, 3, xla, constraints=constraints)
-    for [found], table in zip(search(tables, [longest] * 30), tables, strict=True):
 
-        def following(before, table=table):
-            log_probs = table_search.following(table, before)
-            begun = (PADDING, *before)
-            for phrase in forbidden:
-                is_inside = phrase[0] == BOUNDARY
-                for first in boundaries if is_inside else [None]:
-                    so_far = (first, *phrase[1:-1]) if is_inside else phrase[:-1]
-                    if begun[max(len(begun) - len(so_far), 0) :] == so_far:
-                        log_probs[phrase[-1]] = -np.inf
-            return log_probs
+    def rule(before, log_probs):
+        begun = (PADDING, *before)
+        for first, *phrase in forbidden:
+            for start in boundaries if first == BOUNDARY else [first]:
+                so_far = (start, *phrase)[:-1]
+                if begun[max(len(begun) - len(so_far), 0) :] == so_far:
+                    log_probs[(start, *phrase)[-1]] = -np.inf
 
-        [expected, *_] = plain_beam_search(following, longest, 0.6, 3)
-        assert_same([found], [expected])
+    found = make_search(5, 3, xla, constraints=constraints)(tables, [6] * 30)
+    for sentence, table in zip(found, tables, strict=True):
+        assert_same(sentence, expected(table, 6, 3, rule=rule)[:1])
 
 
 def test_padding_is_never_chosen(table_search, make_search):

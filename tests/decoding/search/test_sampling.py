@@ -2,10 +2,8 @@ import math
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from t2t_keras.decoding.search.constraints import Constraints, Limits
-from t2t_keras.decoding.search.loop import State
+from t2t_keras.decoding.search.constraints import Constraints
 from t2t_keras.decoding.search.sampling import Sampling
 
 EOS = 1
@@ -55,23 +53,6 @@ def test_symbols_are_as_frequent_as_they_are_likely(table_search, table, options
         frequencies, tolerance = counts / counts.sum(), 4 * 0.5 / counts.sum() ** 0.5
         np.testing.assert_allclose(frequencies, expected, atol=tolerance)
         assert (counts[np.array(expected) == 0] == 0).all()
-
-
-@pytest.mark.parametrize("options", [dict(), dict(top_k=3), dict(top_k=3, top_p=0.8)], ids=str)
-def test_the_vocabulary_is_not_sorted(options):
-    vocab_size, none = 4096, tf.zeros([1, 0])
-    scores, ids = tf.zeros([1, 2]), tf.zeros([1, 2, LONGEST], tf.int32)
-    state = State(ids, ids[:, :, 0], scores, scores > 0, none[None], ids, scores)
-    limits = Limits(tf.constant([LONGEST]), ids[:, 0, :0], tf.constant([0]), none)
-
-    @tf.function(autograph=False)
-    def extend(logits):
-        return Sampling(2, **options).extend(state, logits, tf.constant(0), limits)
-
-    graph = extend.get_concrete_function(tf.TensorSpec([1, 2, vocab_size])).graph
-    ordered = [each for each in graph.get_operations() if each.type in ("TopKV2", "Sort")]
-    assert all(each.inputs[0].shape[-1] <= vocab_size // 8 for each in ordered)
-    assert bool(ordered) == bool(options)
 
 
 def test_scores_are_the_model_s(table_search, table):
