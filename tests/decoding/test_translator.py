@@ -1,12 +1,14 @@
 """Lines of text through a `Translator`, with a real model."""
 
 import dataclasses
+import io
 
 import numpy as np
 import pytest
 
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.jobs.files import attention_records
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
@@ -136,26 +138,24 @@ def test_what_is_not_a_list_of_lines(translator, lines, message):
             ask(lines)
 
 
-@pytest.mark.parametrize("bad", [[[-1, 1]], [[310, 1]]])
-def test_ids_outside_the_vocabulary(translator, bad):
-    good, bad = np.array([[5, 1]], np.int32), np.array(bad, np.int32)
-    for ask in (
-        lambda: translator.search(bad),
-        lambda: translator.search(good, prefixes=bad),
-        lambda: translator.attention_of_ids(good, bad),
-    ):
-        with pytest.raises(UserError, match="ids from 0 to 309"):
-            ask()
+@pytest.mark.parametrize("bad", [-1, 310])
+@pytest.mark.parametrize("ask", ["search", "attention_of_ids"])
+def test_ids_outside_the_vocabulary(translator, bad, ask):
+    with pytest.raises(UserError, match="ids from 0 to 309"):
+        getattr(translator, ask)(np.array([[5, 1]]), np.array([[bad, 1]], np.int32))
 
 
-def test_a_problem_preprocesses_lines_and_postprocesses_outputs(model, tokenizer, translator):
-    class Shouted(Problem):
-        def preprocess(self, source):
-            return source.replace("1", "man")
+class Shouted(Problem):
+    """A problem that preprocesses lines and postprocesses outputs."""
 
-        def postprocess(self, source, output, alignment=None):
-            return f"{source}: {output.upper()}"
+    def preprocess(self, source):
+        return source.replace("1", "man")
 
+    def postprocess(self, source, output, alignment=None):
+        return f"{source}: {output.upper()}"
+
+
+def test_lines_are_preprocessed_and_outputs_postprocessed(model, tokenizer, translator):
     shouted = Translator(model, tokenizer, translator.config, problem=Shouted())
     [expected], [found] = translator.translate(["a man"]), shouted.translate(["a 1"])
     assert (found.text, found.score) == (expected.text, expected.score)
@@ -267,6 +267,26 @@ def test_cut_and_split_lines_are_aligned_as_they_were_translated(tokenizer, cut_
         expected += [(first + source, words + target) for source, target in pairs]
         words += len(translation.text.split())
     assert (found, blank) == (expected, [])
+
+
+def test_the_file_of_attention_has_each_line_s_own_weights(model, tokenizer):
+    """It is read by NumPy alone; the third line is cut."""
+    lines = ["the small 1", " ", "a 1 sees the tree and more than that", *["red house"] * 8]
+    targets, most = ["dog small the", "", "tree", *["house red"] * 8], 12
+    config = DecodeConfig(max_input_length=most)
+    translator = Translator(model, tokenizer, config, problem=Shouted())
+    translations = [Translation(text, 0.0) for text in targets]
+    file = io.BytesIO(b"".join(attention_records(translator, lines, translations)))
+    read = tokenizer.encode([line.replace("1", "man").strip() for line in lines])
+    read[2] = np.append(read[2][: most - 1], 1)
+    for ids in zip(read, tokenizer.encode(targets), strict=True):
+        source, target, *weights = (np.load(file) for _ in range(5))
+        assert [source.tolist(), target.tolist()] == list(map(tokenizer.pieces, ids))
+        expected = model.attention_weights({"source": ids[0][None], "target": ids[1][None]})
+        for found, kind in zip(weights, ("encoder", "decoder", "cross"), strict=True):
+            assert found.dtype == np.float32
+            np.testing.assert_allclose(found, expected[kind][0], atol=1e-5)
+    assert not file.read()
 
 
 def test_words_are_aligned_by_the_mean_attention_of_the_last_layer_but_one(

@@ -1,9 +1,4 @@
-"""A job that turns the lines of a file or a stream into lines of outputs, chunk by chunk.
-
-Outputs that are files grow under the names `<output>.partial`. One record beside the first of them,
-`<output>.progress.json`, states how many lines are done, the checksum of the lines read, and what
-the result depends on. The same job, started again after any interruption, continues there.
-"""
+"""A job that turns the lines of a file or a stream into lines of outputs, chunk by chunk."""
 
 import contextlib
 import fcntl
@@ -24,11 +19,9 @@ from t2t_keras.io.progress import LineProgress
 from t2t_keras.io.state import as_json, differences, read_json, write_json
 from t2t_keras.text.files import check_readable, count_lines, decoded, lines_of, read_lines
 
-# work(lines, number, progress) -> the lines of each output by name, and counts to add up:
-#   lines     texts
-#   number    of the first line, from 0
-#   progress  takes the number of further lines that are done
-# Lines of an output are strings, to which "\n" is added, or bytes, which are written as they are.
+# work(lines, number of the first one, progress) -> the lines of each output by name, and counts to
+# add up. `progress` takes the number of further lines that are done. Lines of an output are
+# strings, to which "\n" is added, or bytes, which are written as they are.
 Work = Callable[
     [Sequence[str], int, Callable[[int], object]],
     tuple[Mapping[str, Iterable[str | bytes]], Counter],
@@ -52,6 +45,10 @@ def run_line_job(
     lines_at_once: int,
 ) -> JobSummary:
     """Works through a source, or through what an interrupted job has left of it.
+
+    Outputs that are files grow under the names `<output>.partial`. A record beside the first one,
+    `<output>.progress.json`, states how many lines are done, the checksum of the lines read, and
+    what the result depends on.
 
     Args:
       source: UTF-8 text; "-" is standard input. A device or a pipe is read once.
@@ -82,9 +79,8 @@ def run_line_job(
                 # Blank lines do not report progress, and sentences of split lines report too much.
                 progress.set(job.lines_done)
         job.complete()
-    return JobSummary(
-        job.counts, job.lines_done, job.lines_done - before, time.perf_counter() - start
-    )
+    seconds = time.perf_counter() - start
+    return JobSummary(job.counts, job.lines_done, job.lines_done - before, seconds)
 
 
 def resolve_outputs(
@@ -104,15 +100,13 @@ def resolve_outputs(
     for path in reads:
         if str(path) != STANDARD_STREAM and not path.is_dir():
             check_readable(path)
-    files, written = {}, []
-    for name, path in outputs.items():
-        path = Path(path)
-        stream = is_stream(path) and not path.is_dir()
-        if stream and len(outputs) > 1:
-            raise UserError(f"Only a job with one output can write to a stream, got {path}.")
-        files[name] = path.resolve() if path.is_symlink() and not stream else path
-        if not stream:
+    files, written = {name: Path(path) for name, path in outputs.items()}, []
+    for name, path in files.items():
+        if not is_stream(path) or path.is_dir():
+            files[name] = path.resolve() if path.is_symlink() else path
             written += [files[name], _partial(files[name])]
+        elif len(files) > 1:
+            raise UserError(f"Only a job with one output can write to a stream, got {path}.")
     if written:
         check_outputs(reads, [*written, _record(written[0])])
     return files

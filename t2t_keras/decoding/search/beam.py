@@ -1,8 +1,4 @@
-"""Beam search with a length penalty.
-
-The paper's inference (section 6.1): beam 4, length penalty alpha 0.6, an output of at most the
-input's length + 50, ending early when possible. The penalty is that of Wu et al. (2016).
-"""
+"""Beam search with the length penalty of Wu et al. (2016), the paper's inference (section 6.1)."""
 
 import dataclasses
 

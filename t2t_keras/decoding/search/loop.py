@@ -1,13 +1,4 @@
-"""The loop of every search: one position after the other, for many sentences at once.
-
-It is generic in the function that scores the next symbol and in the rule that chooses among
-continuations (`beam`, `sampling`).
-
-The keys and values that a hypothesis has computed for a position stay where they were written: in a
-slot of the position and of the hypothesis's rank in the beam. When hypotheses change ranks, only
-the table of valid slots changes. After every block of positions the slots that no live hypothesis
-needs are dropped, and so are the sentences that are done.
-"""
+"""The loop of every search: one position after the other, for many sentences at once."""
 
 import dataclasses
 from collections.abc import Callable
@@ -97,6 +88,11 @@ class _Sentences(NamedTuple):
 @dataclasses.dataclass(frozen=True)
 class SearchLoop:
     """Decodes sentences until each is done.
+
+    The keys and values that a hypothesis has computed for a position stay where they were written:
+    in a slot of the position and of the hypothesis's rank in the beam. When hypotheses change
+    ranks, only the table of valid slots changes. After every block of positions the slots that no
+    live hypothesis needs are dropped, and so are the sentences that are done.
 
     Attributes:
       step: scores the next symbol, see `Step`.

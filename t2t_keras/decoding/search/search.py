@@ -70,6 +70,8 @@ class Search:
 
     def prefix_cut(self, prefix_length: int, source_length: int) -> int:
         """Returns the number of tokens of a prefix, without an end, beyond the longest output."""
+        if not prefix_length:
+            return 0
         return max(prefix_length - (int(self._max_length(source_length)) - 1), 0)
 
     def _max_length(self, source_length: int | tf.Tensor) -> tf.Tensor:

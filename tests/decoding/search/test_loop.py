@@ -13,28 +13,18 @@ BLOCK_SIZE, VOCAB_SIZE = 4, 7
 def run(window, max_lengths, beam_size=2):
     """Decodes, not as a graph, and returns what each step saw: [(sentences, slots), ...]."""
     random = np.random.default_rng(0)
-    seen = []
+    seen, sentences = [], len(max_lengths)
 
     def step(previous, index, position, valid_slots, cache):
         seen.append(tuple(map(int, valid_slots.shape[::2])))
         logits = random.normal(0, 1, [*previous.shape, VOCAB_SIZE]).astype(np.float32)
-        attention = tf.zeros([*previous.shape, 0])
-        return Scored(tf.constant(logits), cache.recent, attention)
+        return Scored(tf.constant(logits), cache.recent, tf.zeros([*previous.shape, 0]))
 
-    sentences = len(max_lengths)
-    longest = max(max_lengths)
-    limits = Limits(
-        tf.constant(max_lengths),
-        prefixes=tf.zeros([sentences, 0], tf.int32),
-        numbers=tf.range(sentences),
-        covered=tf.zeros([sentences, 0]),
-    )
-    cache = Cache(
-        sentence=tf.zeros([sentences, 1]),
-        past=tf.zeros([sentences, 1, 0, 1]),
-        recent=tf.zeros([sentences, 1, BLOCK_SIZE * beam_size, 1]),
-    )
-    rule = BeamSearch(beam_size, 0.6, constraints=Constraints(min_length=longest))
+    none = tf.zeros([sentences, 0])
+    limits = Limits(tf.constant(max_lengths), tf.cast(none, tf.int32), tf.range(sentences), none)
+    recent = tf.zeros([sentences, 1, BLOCK_SIZE * beam_size, 1])
+    cache = Cache(sentence=none, past=recent[:, :, :0], recent=recent)
+    rule = BeamSearch(beam_size, 0.6, constraints=Constraints(min_length=max(max_lengths)))
     SearchLoop(step, rule, BLOCK_SIZE, window).run(cache, limits)
     return seen
 
