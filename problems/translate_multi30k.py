@@ -64,9 +64,7 @@ class _Multi30k(Problem):
         if self.text_form != "auto":
             return self
         there = [
-            form
-            for form in ("raw", "tok")
-            if any((tmp_dir / name).exists() for name in self._names(form))
+            form for form in _MIDDLES if any((tmp_dir / n).exists() for n in self._names(form))
         ]
         if len(there) > 1:
             raise UserError(

@@ -106,11 +106,7 @@ class MultiHeadAttention(ShapePreservingLayer):
         return self._join_heads(heads, packing)
 
     def keys_and_values(self, x, packing=None):
-        """Projects x to keys and values, which decoding computes once for each position and caches.
-
-        Args:
-          x: [batch, key length, width].
-          packing: the `Packing` of x, if it is packed.
+        """Projects x [batch, key length, width], packed or not; decoding caches what this returns.
 
         Returns:
           {"key": [batch, heads, key length, d_k], "value": [batch, heads, key length, d_v]}.

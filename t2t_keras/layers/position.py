@@ -53,15 +53,10 @@ class SinusoidalPositions(ShapePreservingLayer):
 class LearnedPositions(ShapePreservingLayer):
     """Adds a learned vector for each position to embeddings (section 3.5; Table 3, row E).
 
+    It is called as `SinusoidalPositions`.
+
     Args:
       max_positions: rows of the table; later positions share the last one.
-
-    Call arguments:
-      x: [batch, length, d_model].
-      start: position of the first; an integer or a scalar tensor (default 0).
-
-    Returns:
-      [batch, length, d_model].
     """
 
     def __init__(self, max_positions, **kwargs):

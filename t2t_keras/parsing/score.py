@@ -71,7 +71,7 @@ def score_parses(
     """Scores outputs after their repair.
 
     evalb leaves out a sentence in which other words than in the reference are tagged as
-    punctuation. Here such a tag counts as wrong, and for the brackets the reference's tag counts.
+    punctuation. Here such a tag counts as wrong, and for the brackets the reference's tags count.
 
     Args:
       hypotheses: what the model wrote: symbols, divided by spaces.
@@ -105,12 +105,11 @@ def score_parses(
         repaired += bool(repairs_here)
         gold_tags, tags = ([leaf.label for leaf in leaves(each)] for each in (gold, tree))
         right_tags += sum(map(str.__eq__, gold_tags, tags))
-        counted = [
-            right if (right in _PUNCTUATION) != (tag in _PUNCTUATION) else tag
+        punctuation += any(
+            (right in _PUNCTUATION) != (tag in _PUNCTUATION)
             for right, tag in zip(gold_tags, tags, strict=True)
-        ]
-        punctuation += counted != tags
-        score, error = compare([gold], [retagged(tree, counted)], PARAMETERS["COLLINS"])
+        )
+        score, error = compare([gold], [retagged(tree, gold_tags)], PARAMETERS["COLLINS"])
         assert not error, error
         by_length[next(row for row, longest in _ROWS.items() if len(tags) <= longest)] += score
     total = sum(by_length.values(), Score())

@@ -219,8 +219,8 @@ def split_files(directory: Path, besides: Path | None = None) -> dict[str, list[
     # Within a section, in the order of the paths.
     files = sorted((section, path) for (section, _), path in seen.items())
     splits = {
-        split: [path for section, path in files if section in _SECTIONS[split]]
-        for split in _SECTIONS
+        split: [path for section, path in files if section in numbers]
+        for split, numbers in _SECTIONS.items()
     }
     empty = [split for split in ("train", "dev") if not splits[split]]
     if empty:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_keras.layers import MultiHeadAttention
+from t2t_keras.layers import MultiHeadAttention, SharedEmbedding
 from t2t_keras.layers.scaled_dot_product import scaled_dot_product_attention
 
 BATCH, QUERIES, KEYS, D_MODEL, WIDTH, HEADS, D_K, D_V = 2, 3, 4, 6, 8, 3, 5, 7
@@ -79,6 +79,13 @@ def test_a_large_score_of_a_hidden_key_has_no_weight():
     key[0, 0, 1] = 1e4
     _, weights = scaled_dot_product_attention(query, key, key, np.array([True, False]))
     np.testing.assert_array_equal(weights, [[[[1, 0]]]])
+
+
+def test_keras_mask_of_the_value_is_the_mask(layer, inputs):
+    ids = np.array([[3, 2, 1, 0], [4, 0, 0, 0]])
+    value = SharedEmbedding(5, WIDTH)(ids)
+    expected = layer(inputs[0], value.numpy(), mask=ids != 0)
+    np.testing.assert_allclose(layer(inputs[0], value), expected, atol=1e-6)
 
 
 def test_dropout_acts_on_the_weights_in_training_only():

@@ -14,14 +14,12 @@ def expected_norm(x, gamma, beta):
     return (x - mean) / np.sqrt(variance + 1e-6) * gamma + beta
 
 
-# The epsilon of 1e-6 matters at the smallest scale: a variance of 1e-6.
-@pytest.mark.parametrize("scale", [1.0, 1e-3])
 @pytest.mark.parametrize("pre_norm", [False, True])
-def test_formula(randomised, random, pre_norm, scale):
+def test_formula(randomised, random, pre_norm):
     layer = Residual(pre_norm=pre_norm)
     layer.build((None, None, 8))
     gamma, beta = (weight.numpy() for weight in randomised(layer).weights)
-    x, y = random.normal(0, scale, size=(2, 2, 3, 8)).astype(np.float32)
+    x, y = random.normal(size=(2, 2, 3, 8)).astype(np.float32)
     expected, read = x.astype(float) + y, layer.sublayer_input(x)
     if pre_norm:
         normalised = expected_norm(x.astype(float), gamma, beta)
@@ -68,6 +66,7 @@ def value_and_gradients(layer, x):
     return [output, *tape.gradient(total, [given, *weights])]
 
 
+# The epsilon of 1e-6 matters at the smallest scale: a variance of 1e-6.
 @pytest.mark.parametrize("scale", [1.0, 1e-3])
 @pytest.mark.parametrize("shape", [(5, 8), (2, 3, 8), (0, 8)])
 def test_normalisation_and_its_gradients_are_those_of_keras(randomised, random, shape, scale):
