@@ -99,7 +99,7 @@ def _named_variables(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read(path: str) -> dict[str, np.ndarray]:
-    """Reads all arrays, and with them their checksums, before anything is restored."""
+    """Reads all arrays, and with them their checksums."""
     try:
         if not zipfile.is_zipfile(path):
             raise ValueError("it is not a complete zip archive")

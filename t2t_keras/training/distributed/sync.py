@@ -188,16 +188,15 @@ def workers_of_run(options, worker_gpu: int | None = None) -> Iterator[Workers]:
         yield Workers()
         return
     gpus = len(backend.plan_devices(worker_gpu, cluster=cluster).gpus)
-    connected = False
+    workers = None
     try:
         workers = Workers(cluster, _connect(cluster, gpus, options))
-        connected = True
         yield workers
         # The chief's server must not end before the others have.
         workers.gather("")
     except BaseException as error:
         ended = end_of_worker(error, cluster, options)
-        if connected:
+        if workers:
             _report(f"{str(ended)[:_LONGEST_REPORT]} [exit status {ended.exit_status}]")
         if type(error).__name__ in _LOST:
             raise ended from error
