@@ -16,7 +16,6 @@ from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
 from t2t_keras.io.outputs import check_outputs
 from t2t_keras.metrics.bleu import TOKENIZATIONS, bleu
-from t2t_keras.metrics.conventions import CONVENTIONS
 from t2t_keras.text.files import read_text
 
 _OF_A_DIRECTORY = ("source", "event_dir", "min_steps", "wait_minutes")
@@ -52,7 +51,7 @@ def main(flags: Flags) -> None:
     alone = [f"--{name}" for name in _OF_A_DIRECTORY if getattr(flags, name)]
     if alone and not flags.translations_dir:
         raise UserError(f"{' and '.join(alone)} can only be used with --translations_dir.")
-    others = [] if flags.convention == CONVENTIONS[0] else [flags.convention]
+    others = [] if flags.convention == "sacrebleu" else [flags.convention]
     if others and flags.tokenize == "none":
         raise UserError(f"--convention={flags.convention} takes plain text: leave --tokenize out.")
     score = functools.partial(

@@ -22,7 +22,7 @@ from sacrebleu.metrics import BLEU
 
 from t2t_keras.errors import UserError, nearest
 
-CONVENTIONS = ("sacrebleu", "tokenised", "compound_split")
+CONVENTIONS = ("tokenised", "compound_split")
 
 _DOUBLE_QUOTES = str.maketrans(dict.fromkeys("„“”‟", '"'))
 _HYPHEN_IN_WORD = re.compile(r"(\S)-(\S)")
@@ -65,7 +65,7 @@ def convention_bleu(
     Raises:
       UserError: another convention, or no language.
     """
-    if convention not in CONVENTIONS[1:]:
+    if convention not in CONVENTIONS:
         raise UserError(
             f"There is no convention '{convention}'.{nearest(convention, CONVENTIONS)} There are: "
             f"{', '.join(CONVENTIONS)}."

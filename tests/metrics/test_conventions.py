@@ -107,6 +107,7 @@ def test_the_paper_s_problem_reports_all_three():
     ("convention", "language", "named"),
     [
         ("compound-split", "de", "'compound-split'.* 'compound_split'"),
+        ("sacrebleu", "de", "'sacrebleu'.*There are: tokenised, compound_split"),
         ("tokenised", "", "tokenised .* language"),
     ],
 )
