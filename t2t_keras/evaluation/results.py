@@ -5,6 +5,7 @@ ever rewritten.
 """
 
 import dataclasses
+import errno
 import json
 import math
 import os
@@ -110,7 +111,7 @@ def append_result(path: str | Path, result: Result) -> None:
             written = file.write(line)
             os.fsync(file.fileno())
         if written < len(line):
-            raise OSError(0, f"only {written} of {len(line)} bytes could be written")
+            raise OSError(errno.ENOSPC, f"only {written} of {len(line)} bytes could be written")
     except OSError as error:
         raise UserError(
             f"The result cannot be added to {path}: {error.strerror}. Make room, or give another "

@@ -40,7 +40,6 @@ def contents(folder):
     ("command", "target"),
     [
         *itertools.product(OUTPUTS, FILES),
-        *itertools.product(["t2t-eval --noeval_bleu --worker_gpu=0 --results_file"], FILES[:3]),
         # A text that is called as a checkpoint.
         ("t2t-translate-all --source=model.ckpt --translations_dir", "run"),
         ("t2t-exporter --export_dir", "run/export/7"),

@@ -13,7 +13,8 @@ from t2t_keras.training.checkpoints.watch import PollPolicy
 
 HYPOTHESES = ["The cat sat , on the mat .", "It is raining ( again ) ."]
 REFERENCES = ["the cat is on the mat .", "It rains ( again ) ."]
-BLEU = pytest.approx(sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score, abs=1e-3)
+BLEU = round(sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score, 3)
+CHRF = round(sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score, 3)
 
 
 @pytest.fixture
@@ -43,8 +44,7 @@ def test_each_step_once_in_order(translate, tmp_path, capsys):
     assert f"{tmp_path / 'curve' / 'results.jsonl'}: 2 scored." in printed
     results = read_results(tmp_path / "curve" / "results.jsonl")
     found = [(result.split, result.steps, result.bleu, result.chrf) for result in results]
-    chrf = pytest.approx(sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score, abs=1e-3)
-    assert found == [("news", 5, BLEU, chrf), ("news", 10, 100, 100)]
+    assert found == [("news", 5, BLEU, CHRF), ("news", 10, 100, 100)]
     assert len(list((tmp_path / "curve").glob("events*"))) == 1
     for step in (20, 30):
         translate(step, HYPOTHESES)

@@ -75,6 +75,12 @@ def test_a_line_that_is_no_result_is_named_and_left_out(tmp_path, capsys, line, 
     assert torn.startswith(f"{path}:4 ")
 
 
+def test_what_else_had_a_part_in_a_score():
+    assert RESULT.is_of_the_model_alone
+    for name in ("ensemble", "forbidden", "prefixes"):
+        assert not dataclasses.replace(RESULT, decode={name: "any"}).is_of_the_model_alone
+
+
 def test_several_writers_append_whole_lines(tmp_path, capsys):
     path = tmp_path / "results.jsonl"
 

@@ -39,6 +39,14 @@ def test_is_sacrebleu(tokenize, lowercase):
     assert score.chrf_signature.startswith(f"nrefs:1|case:{case}|")
 
 
+def test_only_text_that_should_be_plain_makes_sacrebleu_warn(caplog):
+    lines = ["A dog sleeps ."] * 100
+    bleu(lines, lines, "none", conventions=["tokenised"], language="en")
+    assert not caplog.records
+    bleu(lines, lines)
+    assert "tokenized" in caplog.text
+
+
 def test_report_has_scores_and_signatures():
     score = bleu(HYPOTHESES, REFERENCES)
     bleu_line, chrf_line = str(score).splitlines()
