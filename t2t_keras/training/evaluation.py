@@ -75,21 +75,18 @@ class Evaluator:
         # A run that continues from an earlier checkpoint evaluates the later steps again.
         self._history = [*(each for each in self._history if each["step"] < step), entry]
         if self._writes:
-            self._write(step)
+            if self.best_step() == step:
+                directory = self._output_dir / BEST
+                self._config.save(directory)
+                weights = {"model": self._model}
+                backend.checkpoints().Checkpoints(directory, weights, keep=1).save(step)
+            text = "".join(json.dumps(each) + "\n" for each in self._history)
+            write_atomically(self._output_dir / _HISTORY, text.encode("utf-8"))
         return scalars, "\n".join([heading, *lines])
 
     def best_step(self) -> int:
         """Returns the step of the lowest dev loss so far, or -1."""
         return min(self._history, key=lambda each: each["loss"], default={"step": -1})["step"]
-
-    def _write(self, step: int) -> None:
-        if self.best_step() == step:
-            directory = self._output_dir / BEST
-            self._config.save(directory)
-            weights = {"model": self._model}
-            backend.checkpoints().Checkpoints(directory, weights, keep=1).save(step)
-        text = "".join(json.dumps(entry) + "\n" for entry in self._history)
-        write_atomically(self._output_dir / _HISTORY, text.encode("utf-8"))
 
 
 class SplitLoss:

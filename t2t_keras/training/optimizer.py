@@ -94,9 +94,7 @@ class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     def __init__(self, d_model, warmup_steps=4000, multiplier=1.0):
         super().__init__()
-        self.d_model = d_model
-        self.warmup_steps = warmup_steps
-        self.multiplier = multiplier
+        self.d_model, self.warmup_steps, self.multiplier = d_model, warmup_steps, multiplier
 
     def __call__(self, step):
         """Returns the learning rate, a float32 scalar."""
@@ -106,11 +104,7 @@ class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     def get_config(self):
         """Returns the constructor's arguments."""
-        return {
-            "d_model": self.d_model,
-            "warmup_steps": self.warmup_steps,
-            "multiplier": self.multiplier,
-        }
+        return {name: getattr(self, name) for name in ("d_model", "warmup_steps", "multiplier")}
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
@@ -150,16 +144,9 @@ def make_schedule(hparams) -> TransformerSchedule:
 
 
 def make_optimizer(hparams, weights, adam: type[Adam] = Adam) -> Adam:
-    """Returns the optimizer that `HParams` describe, with its moments made.
-
-    Args:
-      hparams: the hyperparameters.
-      weights: the trainable variables of a model.
-      adam: its class.
-    """
-    optimizer = adam(
-        make_schedule(hparams), hparams.adam_beta1, hparams.adam_beta2, hparams.adam_epsilon
-    )
+    """Returns the optimizer that `HParams` describe, with moments for these weights."""
+    betas = hparams.adam_beta1, hparams.adam_beta2
+    optimizer = adam(make_schedule(hparams), *betas, hparams.adam_epsilon)
     optimizer.build(weights)
     return optimizer
 
@@ -177,12 +164,9 @@ _STEPS_TO_DOUBLE = 2000
 
 
 def adapt_loss_scale(scale, good_steps, finite):
-    """Returns the loss scale and the number of good steps after one more step.
+    """Returns the loss scale (float32) and the steps since it changed (int32) after one more step.
 
-    Args:
-      scale: float32 scalar.
-      good_steps: int32 scalar, steps since the scale changed.
-      finite: boolean scalar, whether the step's gradient was finite.
+    `finite`: whether the step's gradient was finite.
     """
     good_steps = ops.where(finite, good_steps + 1, 0)
     grown = ops.where(good_steps >= _STEPS_TO_DOUBLE, scale * 2.0, scale)

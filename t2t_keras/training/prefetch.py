@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 
 from t2t_keras.data.batches import Batch, TokenBatchSampler, replica_batches
-from t2t_keras.training.backends import base as backend
+from t2t_keras.training.backends.base import Step
 from t2t_keras.training.memory.microbatch import Microbatch
 
 # Steps whose arrays are read and padded while earlier ones are computed.
@@ -24,11 +24,9 @@ class Prefetcher:
       microbatch: how many tokens a replica holds at once, which may change.
     """
 
-    def __init__(
-        self, store, sampler: TokenBatchSampler, step: backend.Step, microbatch: Microbatch
-    ):
-        self._store, self._sampler = store, sampler
-        self._step, self._microbatch = step, microbatch
+    def __init__(self, store, sampler: TokenBatchSampler, step: Step, microbatch: Microbatch):
+        self._store, self._sampler, self._step = store, sampler, step
+        self._microbatch = microbatch
         # A single one, since the sampler keeps the plan of one epoch.
         self._thread = ThreadPoolExecutor(1)
 

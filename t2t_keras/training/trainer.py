@@ -54,8 +54,7 @@ def train(
       step: computes the steps; its weights are fresh.
       options: how the run is watched and kept; None = the defaults.
       workers: this process and those that do every step with it; None = it trains alone.
-      score: scores the model on the dev set at each evaluation, as a problem's `score` does; None =
-        only the loss is measured.
+      score: scores the model on the dev set at each evaluation; None = only the loss is measured.
       clock: has run since the beginning; None = it begins now.
 
     Returns:
@@ -165,10 +164,11 @@ class _Trainer:
             f"batch_tokens={self._config.hparams.batch_tokens:,}.",
             flush=True,
         )
-        dev = self._evaluator.left_out if self._evaluator else 0
-        for split, count in (("training", sampler.left_out), ("dev", dev)):
+        left_out = {"training": sampler.left_out}
+        left_out["dev"] = self._evaluator.left_out if self._evaluator else 0
+        limit = f"max_length={self._config.hparams.max_length}"
+        for split, count in left_out.items():
             if count:
-                limit = f"max_length={self._config.hparams.max_length}"
                 print(f"{count:,} {split} pairs are left out: longer than {limit}.", flush=True)
 
     def _do_steps(self, caught: list[int]) -> int:

@@ -20,53 +20,22 @@ TINY |= dict(batch_tokens=60, microbatch_tokens=60, max_length=20, train_steps=1
 # for each dropout that is not 0, the first weights stay the same when a rate is raised.
 TINY |= dict(dropout=1e-9, attention_dropout=1e-9, relu_dropout=1e-9)
 
-# The one that is to change nothing but the last bits of sums.
-RECOMPUTE = "recompute"
-
 # What can be seen of a run, from its data to its weights. Whatever changes one of these changes
 # most of those after it, so what counts is the first that differs.
-STEPS, EXAMPLES, PARTS = "steps", "examples of the step", "parts of the step"
-SHAPES, FIRST_WEIGHTS, LOSS = "shapes of weights", "first weights", "loss"
-MOMENTS, WEIGHTS, NOTHING = "moments", "weights", "nothing"
-ORDER = (STEPS, EXAMPLES, PARTS, SHAPES, FIRST_WEIGHTS, LOSS, MOMENTS, WEIGHTS)
-
-# Sets whose models are built or trained differently, and which first differences are tried with
-# each: what the model has no part in need not be tried with all.
-SETS = {
-    "transformer_base": (*ORDER, NOTHING),
-    "transformer_parameter_attention_a": (SHAPES, LOSS),
-    "transformer_base_v3": (LOSS,),
-}
-
-# Of each hyperparameter: another value ("opposite" of true and false), and what differs first.
+ORDER = "steps examples parts shapes first_weights loss moments weights".split()
+# Another value of each hyperparameter, by what differs first.
 CHANGES = {
-    "num_layers": (2, SHAPES),
-    "d_model": (6, SHAPES),
-    "d_ff": (5, SHAPES),
-    "num_heads": (1, SHAPES),
-    "d_k": (3, SHAPES),
-    "d_v": (3, SHAPES),
-    "self_attention_radius": (1, LOSS),
-    "learned_positions": (5, SHAPES),
-    "parameter_attention_heads": (3, SHAPES),
-    "pre_norm": ("opposite", SHAPES),
-    "dropout": (0.5, LOSS),
-    "attention_dropout": (0.5, LOSS),
-    "relu_dropout": (0.5, LOSS),
-    "symbol_dropout": (0.5, LOSS),
-    "label_smoothing": (0.3, LOSS),
-    "learning_rate": (3.0, WEIGHTS),
-    "warmup_steps": (5, WEIGHTS),
-    "adam_beta1": (0.8, MOMENTS),
-    "adam_beta2": (0.9, MOMENTS),
-    "adam_epsilon": (1e-2, WEIGHTS),
-    "clip_norm": (1e-3, MOMENTS),
-    "train_steps": (2, STEPS),
-    "batch_tokens": (40, EXAMPLES),
-    "microbatch_tokens": (30, PARTS),
-    "max_length": (8, EXAMPLES),
-    "compute_dtype": ("bfloat16", LOSS),
-    "reduction_dtype": ("bfloat16", NOTHING),  # One replica has nobody to exchange gradients with.
+    "steps": dict(train_steps=2),
+    "examples": dict(batch_tokens=40, max_length=8),
+    "parts": dict(microbatch_tokens=30),
+    "shapes": dict(num_layers=2, d_model=6, d_ff=5, num_heads=1, d_k=3, d_v=3, pre_norm=True)
+    | dict(learned_positions=5, parameter_attention_heads=3),
+    "loss": dict(dropout=0.5, attention_dropout=0.5, relu_dropout=0.5, symbol_dropout=0.5)
+    | dict(label_smoothing=0.3, self_attention_radius=1, compute_dtype="bfloat16"),
+    "moments": dict(adam_beta1=0.8, adam_beta2=0.9, clip_norm=1e-3),
+    "weights": dict(learning_rate=3.0, warmup_steps=5, adam_epsilon=1e-2),
+    # One replica has nobody to exchange gradients with.
+    "nothing": dict(reduction_dtype="bfloat16"),
 }
 
 
@@ -76,73 +45,71 @@ def numbers(variables):
 
 @pytest.fixture
 def observe(make_record, generated, tmp_path, monkeypatch, eagerly):
-    """Returns a function that trains a tiny run, of which nothing is kept, and tells what `ORDER`
-    lists.
-    """
+    """observe(hparams, seed): trains a tiny run, of which nothing is kept; what `ORDER` lists."""
     monkeypatch.setattr(Checkpoints, "save", lambda self, step: "")
-    update = TensorFlowStep.update
-    seen = {}
-
-    def watched(self, step, parts, *args):
-        weights = self.model.trainable_variables
-        if step == 0:
-            arrays = [part for microbatch in parts for part in microbatch]
-            seen[EXAMPLES] = sorted(
-                (source[source != 0].tolist(), target[target != 0].tolist())
-                for part in arrays
-                for source, target in zip(part.source, part.target, strict=True)
-            )
-            seen[PARTS] = [[part.source.shape for part in microbatch] for microbatch in parts]
-            seen[SHAPES] = [(weight.path, tuple(weight.shape)) for weight in weights]
-            seen[FIRST_WEIGHTS] = numbers(weights)
-        sums = update(self, step, parts, *args)
-        if step == 0:
-            seen[LOSS] = float(sums["loss"])
-            seen[MOMENTS] = numbers([*self.optimizer._momentums, *self.optimizer._velocities])
-            seen[WEIGHTS] = numbers(weights)
-        return sums
 
     def observe(hparams, seed=1):
-        record = dataclasses.replace(make_record(), hparams=hparams, random_seed=seed)
-        directory = tmp_path / str(len(list(tmp_path.iterdir())))
-        strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
-        step = TensorFlowStep(record.make_model, hparams, strategy, seed)
-        result = train(record, generated, directory, step, TrainOptions(schedule="train"))
-        return {STEPS: result.step, **seen}
+        seen = {}
 
-    monkeypatch.setattr(TensorFlowStep, "update", watched)
+        class Observed(TensorFlowStep):
+            def update(self, step, parts, *arguments):
+                weights = self.model.trainable_variables
+                rows = [
+                    (source[source != 0].tolist(), target[target != 0].tolist())
+                    for (part,) in parts
+                    for source, target in zip(part.source, part.target, strict=True)
+                ]
+                seen.update(examples=sorted(rows), parts=[part.source.shape for (part,) in parts])
+                seen["shapes"] = [(weight.path, tuple(weight.shape)) for weight in weights]
+                seen["first_weights"] = numbers(weights)
+                sums = super().update(step, parts, *arguments)
+                moments = numbers([*self.optimizer._momentums, *self.optimizer._velocities])
+                seen.update(loss=float(sums["loss"]), moments=moments, weights=numbers(weights))
+                return sums
+
+        config = dataclasses.replace(make_record(), hparams=hparams, random_seed=seed)
+        strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
+        step = Observed(config.make_model, hparams, strategy, seed)
+        directory = tmp_path / str(len(list(tmp_path.iterdir())))
+        result = train(config, generated, directory, step, TrainOptions(schedule="train"))
+        return {"steps": result.step, **seen}
+
     return observe
 
 
 def first_difference(one, other):
-    """Returns the first of `ORDER` in which two runs differ, by whatever little, or `NOTHING`."""
-    return next((name for name in ORDER if one[name] != other[name]), NOTHING)
+    """Returns the first of `ORDER` in which two runs differ, by whatever little."""
+    return next((name for name in ORDER if one[name] != other[name]), "nothing")
 
 
-@pytest.mark.parametrize("name", SETS)
-def test_each_hyperparameter_acts(observe, name):
+# What the model has no part in need not be tried with another one.
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [("transformer_base", CHANGES), ("transformer_parameter_attention_a", ["loss"])],
+)
+def test_each_hyperparameter_acts(observe, name, kinds):
     hparams = registry.hparams(name, TINY)
     before = observe(hparams)
-    assert set(hparams.config()) == {*CHANGES, RECOMPUTE}
-    first = {field: first for field, (_, first) in CHANGES.items() if first in SETS[name]}
-    found = {}
-    for field in first:
-        value, _ = CHANGES[field]
-        value = not getattr(hparams, field) if value == "opposite" else value
-        assert value != getattr(hparams, field)
-        found[field] = first_difference(before, observe(override_hparams(hparams, {field: value})))
-    assert found == first
-    same = observe(override_hparams(hparams, {RECOMPUTE: not getattr(hparams, RECOMPUTE)}))
-    assert first_difference(before, same) in (MOMENTS, WEIGHTS, NOTHING)
-    for part in (MOMENTS, WEIGHTS):
+    for kind in kinds:
+        for field, value in CHANGES[kind].items():
+            assert value != getattr(hparams, field)
+            changed = observe(override_hparams(hparams, {field: value}))
+            assert first_difference(before, changed) == kind, field
+
+
+def test_recompute_alone_changes_nothing_but_the_last_bits(observe):
+    hparams = registry.hparams("transformer_base", TINY)
+    assert set(hparams.config()) == {"recompute"}.union(*CHANGES.values()), "each is tried"
+    before, same = observe(hparams), observe(override_hparams(hparams, {"recompute": True}))
+    assert first_difference(before, same) in ("moments", "weights", "nothing")
+    for part in ("moments", "weights"):
         np.testing.assert_allclose(same[part], before[part], rtol=1e-5, atol=1e-7)
 
 
 def test_the_same_seed_gives_the_same_run_and_another_another(observe):
     # With everything random that a set has.
     hparams = registry.hparams("transformer_base_v3", TINY | dict(symbol_dropout=0.2, dropout=0.3))
-    first = observe(hparams)
-    assert first_difference(first, observe(hparams)) == NOTHING
-    other = observe(hparams, seed=2)
-    assert first_difference(first, other) == EXAMPLES
-    assert first[FIRST_WEIGHTS] != other[FIRST_WEIGHTS]
+    first, other = observe(hparams), observe(hparams, seed=2)
+    assert first_difference(first, observe(hparams)) == "nothing"
+    assert first_difference(first, other) == "examples"
+    assert first["first_weights"] != other["first_weights"]

@@ -206,17 +206,16 @@ def make_step(config: RunConfig, devices: Devices, cluster: Cluster | None = Non
     """
     memory = step_memory(config.hparams, config.tokenizer.vocab_size, tokens=0, length=1)
     needed = (memory["weights"] + memory["optimizer"]) * max(len(devices.names), 1)
-    too_large = UserError(
-        f"Out of memory: weights and Adam's moments take {needed / 1e9:,.1f} GB. Use a smaller "
-        f"model (d_model, d_ff, num_layers) or more memory."
-    )
-    # Other models than ours are not known before they are made. A GPU refuses at once.
-    if config.model == "transformer" and not devices.gpus and 0 < free_memory() < needed:
-        raise too_large
     try:
+        # Other models than ours are not known before they are made. A GPU refuses at once.
+        if config.model == "transformer" and not devices.gpus and 0 < free_memory() < needed:
+            raise MemoryError
         step = _backend().make_step(config, devices, cluster)
     except (OutOfMemoryError, MemoryError) as error:
-        raise too_large from error
+        raise UserError(
+            f"Out of memory: weights and Adam's moments take {needed / 1e9:,.1f} GB. Use a smaller "
+            f"model (d_model, d_ff, num_layers) or more memory."
+        ) from error
     step.gpus = devices.gpus
     return step
 

@@ -117,29 +117,23 @@ class TensorFlowStep(Step):
 
     def _inputs(self, step: int, number: int, microbatch: Sequence[Batch]) -> list[tuple]:
         """Returns (source, target, seeds) of each local replica."""
+        first = number * self.num_replicas
         return [
-            (
-                microbatch[replica].source,
-                microbatch[replica].target,
-                self._seeds(step, number * self.num_replicas + replica),
-            )
-            for replica in self.local_replicas
+            (microbatch[each].source, microbatch[each].target, self._seeds(step, first + each))
+            for each in self.local_replicas
         ]
 
     def _need_accumulators(self) -> None:
         """Makes the accumulators if no step was split before."""
-        if self._accumulators is not None:
-            return
-        with self._strategy.scope():
-            self._accumulators = [
-                tf.Variable(
-                    tf.zeros(weight.shape),
-                    trainable=False,
-                    synchronization=tf.VariableSynchronization.ON_READ,
-                    aggregation=tf.VariableAggregation.SUM,
-                )
-                for weight in self._weights
-            ]
+        if self._accumulators is None:
+            kind = dict(
+                trainable=False,
+                synchronization=tf.VariableSynchronization.ON_READ,
+                aggregation=tf.VariableAggregation.SUM,
+            )
+            with self._strategy.scope():
+                zeros = (tf.zeros(weight.shape) for weight in self._weights)
+                self._accumulators = [tf.Variable(each, **kind) for each in zeros]
 
     def _clear_accumulators(self) -> None:
         for accumulator in self._accumulators or ():
@@ -215,12 +209,16 @@ class TensorFlowStep(Step):
         if self._requests is not None:
             stop, save = tf.unstack(self._requests)
             sums = {**sums, "stop_requests": stop, "save_requests": save}
-        return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, sums)
+        return self._replica_sum(sums)
+
+    def _replica_sum(self, values):
+        return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, values)
 
     def _replica_apply(self, gradients, measure):
         """Sums gradients over replicas, clips the sum and updates; returns the sum's norm."""
         if self.num_replicas > 1:
-            gradients = self._replica_gradient_sum(gradients)
+            exchanged = [tf.cast(each, self._hparams.reduction_dtype) for each in gradients]
+            gradients = [tf.cast(each, tf.float32) for each in self._replica_sum(exchanged)]
         if self._scales_loss:
             gradients = [gradient / self.loss_scale for gradient in gradients]
         clip_norm = self._hparams.clip_norm
@@ -229,26 +227,20 @@ class TensorFlowStep(Step):
         else:
             norm = tf.cond(measure, lambda: tf.linalg.global_norm(gradients), lambda: 0.0)
         gradients = clip_gradients(gradients, norm, clip_norm)
+
+        def update():
+            # Every replica has the same sum and updates its own copy: no further exchange.
+            learning_rate = self.schedule(self.optimizer.iterations.value)
+            self.optimizer.update_weights(gradients, self._weights, learning_rate)
+
         # Nothing is changed before all gradients are there: the memory for one may be missing.
         with tf.control_dependencies(gradients):
             norm = tf.identity(norm)
             if self._scales_loss:
-                finite = tf.math.is_finite(norm)
-                tf.cond(finite, lambda: self._replica_adam(gradients), lambda: None)
+                tf.cond(tf.math.is_finite(norm), update, lambda: None)
             else:
-                self._replica_adam(gradients)
+                update()
         return norm
-
-    def _replica_gradient_sum(self, gradients):
-        exchanged = [tf.cast(each, self._hparams.reduction_dtype) for each in gradients]
-        context = tf.distribute.get_replica_context()
-        total = context.all_reduce(tf.distribute.ReduceOp.SUM, exchanged)
-        return [tf.cast(each, tf.float32) for each in total]
-
-    def _replica_adam(self, gradients) -> None:
-        # Every replica has the same sum and updates its own copy: no further exchange.
-        learning_rate = self.schedule(self.optimizer.iterations.value)
-        self.optimizer.update_weights(gradients, self._weights, learning_rate)
 
     def _finish(self, norm):
         """Counts the step and adapts the loss scale, once for all replicas."""

@@ -66,7 +66,8 @@ def _load_mean(files, model: keras.Model, paths: Sequence[str]) -> None:
     sums = [np.zeros(weight.shape, np.float64) for weight in weights]
     for path in paths:
         files.load_weights(model, path)
-        sums = [total + weight.numpy() for total, weight in zip(sums, weights, strict=True)]
+        values = [keras.ops.convert_to_numpy(weight.value) for weight in weights]
+        sums = [total + value for total, value in zip(sums, values, strict=True)]
     for total, weight in zip(sums, weights, strict=True):
         weight.assign((total / len(paths)).astype(np.float32))
 

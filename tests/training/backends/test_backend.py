@@ -14,6 +14,7 @@ from t2t_keras.training.backends.base import Devices, check_backend, make_step, 
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
 from t2t_keras.training.distributed.cluster import Cluster
 from t2t_keras.training.options import TrainOptions
+from t2t_keras.training.run_config import RunConfig
 from t2t_keras.training.trainer import train
 
 SIZE = "num_layers d_model d_ff num_heads dropout warmup_steps max_length batch_tokens"
@@ -34,11 +35,7 @@ THREE = Cluster(("a:1", "b:1", "c:1"), index=1)
         ("tensorflow", lambda: plan_devices(0, cluster=THREE, cpu_replicas=2), "cpu_replicas=2"),
         ("tensorflow", lambda: plan_devices(cpu_replicas=99_999), "cpu_replicas=99999: .* <= "),
         # TensorFlow cannot be told after its first operation.
-        (
-            "tensorflow",
-            lambda: (tf.zeros(()), plan_devices(cpu_replicas=2)),
-            "cpu_replicas=2",
-        ),
+        ("tensorflow", lambda: (tf.zeros(()), plan_devices(cpu_replicas=2)), "cpu_replicas=2"),
     ],
 )
 def test_refused(monkeypatch, backend, action, reason):
@@ -78,21 +75,14 @@ def test_a_driver_without_gpus_is_reported(monkeypatch, tmp_path, capsys):
     assert capsys.readouterr().err.count("TensorFlow sees no GPU") == 1
 
 
-@pytest.mark.parametrize("changes", [{"d_model": 1_000_000}, {"num_layers": 10_000_000}])
-def test_a_model_that_cannot_fit_is_not_made(make_record, changes):
-    with pytest.raises(UserError, match="smaller model"):
-        make_step(make_record(**changes), plan_devices())
-
-
-def test_a_model_that_turns_out_too_large(make_record, monkeypatch):
-    record = make_record()
-
+@pytest.mark.parametrize("changes", [{"d_model": 1_000_000}, {"num_layers": 10_000_000}, {}])
+def test_a_model_that_cannot_fit_is_not_made(make_record, monkeypatch, changes):
     def no_memory(self):
         raise MemoryError
 
-    monkeypatch.setattr(type(record), "make_model", no_memory)
+    monkeypatch.setattr(RunConfig, "make_model", no_memory if not changes else None)
     with pytest.raises(UserError, match="smaller model"):
-        make_step(record, plan_devices())
+        make_step(make_record(**changes), plan_devices())
 
 
 @pytest.mark.skipif(usable_cores() < 2, reason="one core cannot be divided")

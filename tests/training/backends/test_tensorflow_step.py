@@ -7,8 +7,6 @@ import tensorflow as tf
 from t2t_keras.data.batches import make_batch, split_batch
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
 
-STEPS = 3
-
 
 @pytest.fixture(scope="module")
 def make_step(make_record, make_strategy):
@@ -31,74 +29,51 @@ def batches(generated, replicas, microbatch_tokens=512, fixed=0):
         yield number, [[make_batch(store, part, fixed) for part in each] for each in split]
 
 
+def weights_of(step):
+    return np.concatenate([np.ravel(w.numpy()) for w in step.model.trainable_variables])
+
+
 def trained(step, steps):
     """Returns the weights after the steps, and what each step said."""
     said = []
     for number, parts in steps:
         said.append({name: float(value) for name, value in step.update(number, parts).items()})
-    return np.concatenate([np.ravel(w.numpy()) for w in step.model.trainable_variables]), said
+    return weights_of(step), said
 
 
 @pytest.fixture(scope="module")
 def one_replica(make_step, generated):
-    """What one replica does in one part a step, without dropout."""
-    return trained(make_step(dropout=0.0), batches(generated, 1))
+    """What one replica does in one part a step, without dropout; and its step."""
+    step = make_step(dropout=0.0)
+    return *trained(step, batches(generated, 1)), step
 
 
-@pytest.mark.parametrize("replicas", [2, 8])
-def test_replicas_make_the_same_updates_as_one(
-    make_step, generated, one_replica, replicas, request
+@pytest.mark.parametrize(
+    ("replicas", "tokens", "xla"),
+    [(4, 512, False), (1, 100, False), (2, 100, False), (1, 160, True)],
+    ids=["replicas", "microbatches", "both", "xla"],
+)
+def test_an_update_does_not_depend_on_how_a_step_is_split(
+    make_step, generated, one_replica, request, replicas, tokens, xla
 ):
-    if replicas == 8:
+    if replicas == 4:
         request.getfixturevalue("eagerly")
-    steps = list(batches(generated, replicas))
-    tokens = [part.target_tokens for part in steps[1][1][0]]
-    assert len(set(tokens)) > 1, "replicas hold unequal numbers of tokens"
-    assert (0 in tokens) == (replicas == 8), "with 8 replicas some hold none"
-    weights, said = trained(make_step(replicas, dropout=0.0), steps)
+    steps = list(batches(generated, replicas, tokens, tokens if xla else 0))
+    assert (len(steps[0][1]) > 1) == (tokens < 512), "a step that is split into microbatches"
+    counts = [part.target_tokens for part in steps[1][1][0]]
+    assert (0 in counts) == (replicas == 4), "with 4 replicas one holds nothing"
+    if xla:
+        shapes = {part.source.shape for _, parts in steps for each in parts for part in each}
+        assert shapes <= {(160 // length, length) for length in (8, 12, 16)}
+    # What XLA compiles also computes the layers again for their gradients.
+    weights, said = trained(make_step(replicas, xla, dropout=0.0, recompute=xla), steps)
     np.testing.assert_allclose(weights, one_replica[0], atol=1e-5)
     for ours, one in zip(said, one_replica[1], strict=True):
         assert ours == pytest.approx(one, rel=1e-5)
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
-def test_accumulated_microbatches_make_the_same_updates(
-    make_step, generated, one_replica, replicas
-):
-    steps = list(batches(generated, replicas, microbatch_tokens=100))
-    assert len(steps[0][1]) > 1
-    weights, said = trained(make_step(replicas, dropout=0.0), steps)
-    np.testing.assert_allclose(weights, one_replica[0], atol=1e-5)
-    assert said[0] == pytest.approx(one_replica[1][0], rel=1e-5)
-
-
-def test_xla_makes_the_same_updates_with_few_shapes(make_step, generated, one_replica):
-    steps = list(batches(generated, 2, 160, fixed=160))
-    assert len(steps[0][1]) > 1, "a step that is split into microbatches"
-    shapes = {part.source.shape for _, parts in steps for each in parts for part in each}
-    assert shapes <= {(160 // length, length) for length in (8, 12, 16)}
-    weights, said = trained(make_step(2, dropout=0.0, xla=True), steps)
-    np.testing.assert_allclose(weights, one_replica[0], atol=1e-5)
-    for ours, one in zip(said, one_replica[1], strict=True):
-        assert ours["loss"] == pytest.approx(one["loss"], rel=1e-5)
-
-
-def test_under_xla_layers_computed_again_have_the_same_gradients(make_step, generated):
-    store = generated.store("train")
-    short = np.flatnonzero(store.lengths.max(axis=1) <= 8)[:10]
-    arrays, found = make_batch(store, short, 100), []
-    for recompute in (False, True):
-        # With an epsilon this large Adam's update is proportional to the gradient.
-        size = dict(dropout=0.3, adam_epsilon=10.0, learning_rate=1000.0)
-        step = make_step(xla=True, recompute=recompute, **size)
-        found.append(trained(step, [(0, [[arrays]])])[0])
-    np.testing.assert_allclose(*found, atol=1e-5)
-
-
-def test_one_graph_serves_all_shapes(make_step, generated):
-    step = make_step(dropout=0.1)
-    trained(step, batches(generated, 1))
-    assert step._update.experimental_get_tracing_count() == 1
+def test_one_graph_serves_all_shapes(one_replica):
+    assert one_replica[2]._update.experimental_get_tracing_count() == 1
 
 
 @pytest.mark.usefixtures("eagerly")
@@ -120,23 +95,18 @@ def test_dropout_differs_by_replica_step_and_microbatch(make_step, generated):
 
 @pytest.mark.usefixtures("eagerly")
 def test_clipping_is_by_the_norm_of_the_summed_gradient(make_step, generated):
-    norms, weights = [], []
+    norms = []
     for replicas in (1, 2):
         step = make_step(replicas, dropout=0.0, clip_norm=0.01, adam_epsilon=10.0)
-        before = [w.numpy() for w in step.model.trainable_variables]
-        for number, parts in list(batches(generated, replicas))[:1]:
-            norms.append(float(step.update(number, parts)["gradient_norm"]))
-        after = [w.numpy() for w in step.model.trainable_variables]
-        weights.append(
-            np.concatenate([np.ravel(b - a) for a, b in zip(before, after, strict=True)])
-        )
+        before = weights_of(step)
+        after, said = trained(step, list(batches(generated, replicas))[:1])
+        norms.append(said[0]["gradient_norm"])
+        # With an epsilon this large Adam's update is proportional to the clipped gradient, whose
+        # norm is clip_norm: lr · m_hat / epsilon, and m_hat is the gradient at the first step.
+        expected = float(step.schedule(0)) * 0.01 / 10.0
+        assert np.linalg.norm(after - before) == pytest.approx(expected, rel=1e-2)
     assert norms[0] > 0.01
     assert norms[1] == pytest.approx(norms[0], rel=1e-5)
-    # With an epsilon this large Adam's update is proportional to the clipped gradient, whose norm
-    # is clip_norm: lr · m_hat / epsilon, and m_hat is the gradient at the first step.
-    learning_rate = float(step.schedule(0))
-    for update in weights:
-        assert np.linalg.norm(update) == pytest.approx(learning_rate * 0.01 / 10.0, rel=1e-2)
 
 
 @pytest.mark.usefixtures("eagerly")
@@ -154,14 +124,12 @@ def test_half_precision_keeps_float32_weights(make_step, generated, one_replica,
 def test_float16_overflow_skips_the_step_and_halves_the_scale(make_step, generated):
     step = make_step(dropout=0.0, compute_dtype="float16")
     step.loss_scale.assign(1e30)
-    before = [w.numpy() for w in step.model.trainable_variables]
-    number, parts = next(batches(generated, 1))
-    loss = float(step.update(number, parts)["loss"])
-    assert np.isfinite(loss)
+    before = weights_of(step)
+    after, (said,) = trained(step, [next(batches(generated, 1))])
+    assert np.isfinite(said["loss"])
     assert step.loss_scale.numpy() == pytest.approx(5e29)
     assert step.steps_done() == 1
-    for weight, same in zip(step.model.trainable_variables, before, strict=True):
-        np.testing.assert_array_equal(weight.numpy(), same)
+    np.testing.assert_array_equal(after, before)
 
 
 @pytest.mark.usefixtures("eagerly")
