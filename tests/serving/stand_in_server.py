@@ -96,8 +96,8 @@ def start_grpc(predict, workers=8, folder=None, mutual=False):
       predict: from PredictRequest and metadata to PredictResponse or its bytes; raises
         `RefusedError`.
       workers: how many requests at once.
-      folder: of server.pem, server.key and client.pem; None = not encrypted.
-      mutual: whether clients need a certificate.
+      folder: of server.pem and server.key; None = not encrypted.
+      mutual: whether clients need a certificate, this one.
     """
 
     def answer(request, context):
@@ -116,8 +116,7 @@ def start_grpc(predict, workers=8, folder=None, mutual=False):
     server = grpc.server(concurrent.futures.ThreadPoolExecutor(workers), [handler])
     if folder:
         pair = [(folder / f"server.{end}").read_bytes() for end in ("key", "pem")]
-        client_ca = (folder / "client.pem").read_bytes() if mutual else None
-        credentials = grpc.ssl_server_credentials([pair], client_ca, mutual)
+        credentials = grpc.ssl_server_credentials([pair], pair[1] if mutual else None, mutual)
         port = server.add_secure_port("127.0.0.1:0", credentials)
     else:
         port = server.add_insecure_port("127.0.0.1:0")
@@ -188,7 +187,7 @@ def start_rest(predict, workers=8, folder=None, mutual=False):
         context.load_cert_chain(folder / "server.pem", folder / "server.key")
         if mutual:
             context.verify_mode = ssl.CERT_REQUIRED
-            context.load_verify_locations(folder / "client.pem")
+            context.load_verify_locations(folder / "server.pem")
         server.socket = context.wrap_socket(
             server.socket, server_side=True, do_handshake_on_connect=False
         )

@@ -17,6 +17,8 @@ from t2t_keras.decoding.translation import Translation
 from t2t_keras.errors import UserError
 from t2t_keras.serving.client.base import MAX_REPLY_BYTES
 
+CERTIFICATE = (("cert", "pem"), ("key", "key"))
+
 
 def free_port():
     with socket.socket() as listener:
@@ -202,40 +204,37 @@ def test_text_that_is_not_unicode(server, connect):
     assert not server.requests
 
 
-def tls(certificates, trust="server", own=None):
-    """Settings of an encrypted connection."""
-    files = {"ca_file": f"{trust}.pem"}
-    files |= {"cert_file": f"{own}.pem", "key_file": f"{own}.key"} if own else {}
-    return {"tls": True} | {name: str(certificates / file) for name, file in files.items()}
+def trusting(file):
+    return {"tls": True, "ca_file": str(file)}
 
 
-@pytest.mark.parametrize("mutual", [False, True])
-def test_tls(start_server, connect, certificates, mutual):
-    server = start_server(folder=certificates, mutual=mutual)
-    client = connect(server.address, **tls(certificates, own="client" if mutual else None))
-    assert client.translate(["a"])[0].text == "A"
-
-
-def test_tls_that_does_not_fit(start_server, connect, certificates):
-    plain, encrypted = start_server(), start_server(folder=certificates)
+def test_tls(start_server, connect, certificates):
+    encrypted = start_server(folder=certificates)
     mutual = start_server(folder=certificates, mutual=True)
+    trust = trusting(certificates / "server.pem")
+    own = {f"{name}_file": str(certificates / f"server.{end}") for name, end in CERTIFICATE}
+    for server, settings in ((encrypted, trust), (mutual, trust | own)):
+        assert connect(server.address, **settings).translate(["a"])[0].text == "A"
     for server, settings in (
-        (encrypted, tls(certificates, trust="client")),  # another issuer
-        (mutual, tls(certificates)),  # no certificate of its own
+        (encrypted, {"tls": True}),  # an issuer that the system does not trust
+        (mutual, trust),  # no certificate of its own
         (encrypted, {}),
-        (plain, tls(certificates)),
+        (start_server(), trust),
     ):
         with pytest.raises(UserError, match=r"UNAVAILABLE|Malformed"):
             connect(server.address, max_attempts=1, **settings).translate(["a"])
-    with pytest.raises(UserError, match=r"none\.pem"):
-        connect(plain.address, **tls(certificates, trust="none"))
+
+
+def test_a_missing_certificate(connect, tmp_path):
+    with pytest.raises(UserError, match=r"must be certificates.*none\.pem"):
+        connect("127.0.0.1:1", **trusting(tmp_path / "none.pem"))
 
 
 @pytest.mark.parametrize("protocol", ["rest"], indirect=True)
 def test_a_file_that_is_no_certificate(connect, tmp_path):
     (tmp_path / "text.pem").write_text("text")
     with pytest.raises(UserError, match="must be certificates"):
-        connect("127.0.0.1:1", **tls(tmp_path, trust="text"))
+        connect("127.0.0.1:1", **trusting(tmp_path / "text.pem"))
 
 
 @pytest.mark.parametrize(

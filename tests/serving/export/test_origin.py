@@ -49,11 +49,11 @@ def checkpoint(tmp_path):
 
 
 @pytest.fixture
-def record(tmp_path, checkpoint):
+def record(tmp_path):
     """record(run, **of Result): adds a score of the checkpoint to the file, which is returned."""
 
     def record(run, **fields):
-        checksum = hashlib.sha256((tmp_path / "model.ckpt-3.index").read_bytes()).hexdigest()
+        checksum = hashlib.sha256(b"sums of the weights").hexdigest()
         fields = {"split": "dev", "checkpoint": checksum, **fields}
         result = Result(set=run.hparams_set, problem=run.problem.name, steps=3, **fields)
         append_result(tmp_path / "results.jsonl", result)
