@@ -1,6 +1,6 @@
 """Translation of one text by every checkpoint of a run, each into a file of its own."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -88,16 +88,7 @@ def translate_all(
     for step, path in watcher.loaded(load):
         print(f"{Path(path).name}: translating {source}", flush=True)
         translate_file(translator, source, f"{output}-{step}", provenance | loaded, prefixes)
-    complete = files_by_name_and_step(output.parent).get(output.name, {})
-    if not complete:
-        raise UserError(
-            f"There is no checkpoint of at least {min_steps:,} steps in {output_dir} that could be "
-            f"loaded. Give --wait_minutes to wait for one."
-        )
-    steps = ", ".join(f"step {step:,}" for step in sorted(watcher.skipped))
-    print(f"{output}-*: {len(complete):,} translations" + f"; skipped: {steps}" * bool(steps))
-    for partial in sorted(output.parent.glob(f"{output.name}-*{TEMPORARY_SUFFIX}")):
-        print(f"{partial} was interrupted, and its checkpoint is gone.", flush=True)
+    _report(output, watcher.skipped, f"of at least {min_steps:,} steps in {output_dir}")
 
 
 def _write_or_compare(path: Path, provenance: dict[str, Any]) -> None:
@@ -111,3 +102,17 @@ def _write_or_compare(path: Path, provenance: dict[str, Any]) -> None:
                 f"another --translations_dir."
             )
     write_json(path, provenance)
+
+
+def _report(output: Path, skipped: Iterable[int], which: str) -> None:
+    """Prints what is complete and what is not; a `UserError` says that nothing is."""
+    complete = files_by_name_and_step(output.parent).get(output.name, {})
+    if not complete:
+        raise UserError(
+            f"There is no checkpoint {which} that could be loaded. Give --wait_minutes to wait for "
+            f"one."
+        )
+    steps = ", ".join(f"step {step:,}" for step in sorted(skipped))
+    print(f"{output}-*: {len(complete):,} translations" + f"; skipped: {steps}" * bool(steps))
+    for partial in sorted(output.parent.glob(f"{output.name}-*{TEMPORARY_SUFFIX}")):
+        print(f"{partial} was interrupted, and its checkpoint is gone.", flush=True)
