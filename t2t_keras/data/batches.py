@@ -117,12 +117,8 @@ def split_batch(
 ) -> list[list[np.ndarray]]:
     """Splits one step's examples into what each replica holds at once.
 
-    Args:
-      lengths: [examples, 2] tokens of all examples.
-      indices: the step's examples.
-      microbatch_tokens: most tokens a side, padding counted, of one part.
-      replicas: number of replicas.
-      fixed_shapes: whether `make_batch` will round lengths up.
+    A part has at most `microbatch_tokens` a side, padding counted, which `make_batch` adds to with
+    `fixed_shapes`; `lengths` are those of all examples, [examples, 2].
 
     Returns:
       For each microbatch, for each replica, example numbers of similar length, or none.
@@ -179,11 +175,7 @@ def replica_batches(
 ) -> Iterator[list[Batch | RemoteBatch]]:
     """Yields what each replica holds at once of a step's examples, microbatch by microbatch.
 
-    Args:
-      store: an `ExampleStore`; of the examples of other workers only lengths are read.
-      indices: the step's examples.
-      microbatch_tokens: see `split_batch`.
-      step: has `num_replicas`, `local_replicas` and `fixed_shapes`, as a backend's `Step`.
+    Of the examples of other workers only the lengths are read; `step` is a backend's `Step`.
     """
     fixed_tokens = microbatch_tokens if step.fixed_shapes else 0
     for parts in split_batch(
@@ -198,13 +190,10 @@ def replica_batches(
 
 
 def make_batch(store, indices: np.ndarray, fixed_tokens: int = 0) -> Batch:
-    """Reads and pads examples.
+    """Reads and pads examples; where there are none, one row of padding stands for them.
 
-    Args:
-      store: an `ExampleStore`.
-      indices: example numbers; where there are none, one row of padding stands for them.
-      fixed_tokens: 0, or a number of tokens a side; then lengths are rounded up to one of a few
-        and rows filled up to `fixed_tokens` / length, so that few shapes occur.
+    With `fixed_tokens` a side, lengths are rounded up to one of a few, and rows filled up to
+    `fixed_tokens` / length, so that few shapes occur.
     """
     sides = [np.zeros((1, 1), np.int32)] * 2
     if len(indices):

@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from t2t_keras.data.problem import Problem
@@ -15,19 +15,12 @@ from t2t_keras.text.plain_text import plain_text
 
 @dataclasses.dataclass(frozen=True)
 class FileChunk:
-    """Some lines of two parallel files.
+    """Some lines of two parallel files."""
 
-    Attributes:
-      paths: the files; none for text held in memory.
-      offsets: byte positions of the first line.
-      first_line: its number, from 1.
-      count: number of pairs; an estimate will do.
-    """
-
-    paths: tuple[Path, Path]
-    offsets: tuple[int, int]
-    first_line: int
-    count: int
+    paths: tuple[Path, Path]  # None for text held in memory.
+    offsets: tuple[int, int]  # Byte positions of the first line.
+    first_line: int  # Its number, from 1.
+    count: int  # Of pairs; an estimate will do.
 
     def pairs(self, skip: int = 0, every: int = 1) -> Iterator[tuple[bytes, bytes]]:
         """Yields the source and target lines of every `every`-th pair, from pair `skip` on."""
@@ -68,12 +61,10 @@ Chunk = FileChunk | ExampleChunk
 
 
 def split_chunks(problem: Problem, tmp_dir: str | Path, chunk_pairs: int) -> dict[str, list[Chunk]]:
-    """Returns the chunks of each split.
+    """Returns the chunks of each split of a resolved problem, of so many pairs.
 
-    Args:
-      problem: resolved; text that it makes is held in memory.
-      tmp_dir: directory of its source files, which are downloaded and turned into plain text.
-      chunk_pairs: pairs of a chunk.
+    Source files in `tmp_dir` are downloaded and turned into plain text; text that the problem makes
+    is held in memory.
 
     Raises:
       UserError: no `tmp_dir`, or files that cannot be downloaded or read or do not pair.
@@ -83,9 +74,15 @@ def split_chunks(problem: Problem, tmp_dir: str | Path, chunk_pairs: int) -> dic
     order = -1 if problem.reverse else 1
     splits = problem.files(Path(tmp_dir))
     if not splits:
+        texts = {
+            split: [pair[::order] for pair in problem.examples(split)] for split in problem.splits
+        }
         return {
-            split: list(_example_chunks(problem.examples(split), order, chunk_pairs))
-            for split in problem.splits
+            split: [
+                ExampleChunk(tuple(pairs[first : first + chunk_pairs]), first + 1)
+                for first in range(0, len(pairs), chunk_pairs)
+            ]
+            for split, pairs in texts.items()
         }
     if not str(tmp_dir):
         raise UserError(f"Please give --tmp_dir, the directory of {problem.name}'s source files.")
@@ -106,16 +103,6 @@ def evenly_spread(chunks: Sequence[Chunk], limit: int) -> Iterator[str]:
                 with contextlib.suppress(UnicodeDecodeError):
                     yield line.decode("utf-8")
         before += chunk.count
-
-
-def _example_chunks(
-    examples: Iterable[tuple[str, str]], order: int, chunk_pairs: int
-) -> Iterator[ExampleChunk]:
-    pairs = (pair[::order] for pair in examples)
-    first_line = 1
-    while some := tuple(itertools.islice(pairs, chunk_pairs)):
-        yield ExampleChunk(some, first_line)
-        first_line += chunk_pairs
 
 
 def _file_chunks(paths: tuple[Path, Path], chunk_pairs: int) -> Iterator[FileChunk]:

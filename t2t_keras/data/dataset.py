@@ -32,11 +32,8 @@ VOCABULARY_FILE = "vocab.model"
 class Generated:
     """The generated data of a problem.
 
-    Attributes:
-      problem: with the settings that the data was made with; record this one with a run, since
-        settings that depend on the source files are decided in it.
-      directory: of the data.
-      manifest: the content of `manifest.json`.
+    Its `problem` has the settings that the data was made with: record this one with a run, since
+    settings that depend on the source files are decided in it.
     """
 
     problem: Problem

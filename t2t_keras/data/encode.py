@@ -30,17 +30,10 @@ def encode_chunk(
     chunk: Chunk,
     duplicates: bytes = b"",
 ) -> Encoded:
-    """Encodes a chunk and writes it as a shard.
+    """Encodes a chunk and writes it as a shard, whose name is `stem`.
 
-    Args:
-      problem: its settings say which pairs are left out.
-      tokenizer: the vocabulary.
-      directory: of the shard.
-      split: only training pairs are filtered, as a dev or test set without some of its sentences
-        would be another one.
-      stem: name of the shard.
-      chunk: the text.
-      duplicates: for the filter `duplicates`, a bit for each pair of the chunk.
+    Only training pairs are filtered, as a dev or test set without some of its sentences would be
+    another one; `duplicates` has a bit for each pair of the chunk.
 
     Returns:
       The shard's record, which is also written to `<stem>.json`, and for dev and test the sources
@@ -74,17 +67,11 @@ def add_left_out(total: dict[str, Any], reason: str, count: int, first: Sequence
 
 
 class _Pairs:
-    """The pairs of a chunk that are not left out.
-
-    Attributes:
-      indices: of each pair in the chunk, int64 [pairs].
-      columns: lists of a value for each pair: sources, targets, and then their ids.
-      left_out: {reason: {"count": pairs, "first": locations}}.
-    """
+    """The pairs of a chunk that are not left out."""
 
     def __init__(self, chunk: Chunk):
         self._chunk = chunk
-        self.left_out: dict[str, Any] = {}
+        self.left_out: dict[str, Any] = {}  # {reason: {"count": pairs, "first": locations}}
         indices, sources, targets = [], [], []
         for index, (source, target) in enumerate(chunk.pairs()):
             try:
@@ -99,7 +86,8 @@ class _Pairs:
             else:
                 reason, side = fault
                 add_left_out(self.left_out, reason, 1, [chunk.location(index, side)])
-        self.indices = np.array(indices, np.int64)
+        self.indices = np.array(indices, np.int64)  # of each pair in the chunk
+        # A value for each pair: sources, targets, and then their ids.
         self.columns = [sources, targets]
 
     def lengths(self) -> np.ndarray:

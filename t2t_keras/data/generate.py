@@ -135,8 +135,7 @@ def _prepare(
 ) -> tuple[Tokenizer, dict[str, dict]]:
     """Removes what an earlier run wrote, but for what an interrupted one has done of the same.
 
-    Returns:
-      The vocabulary, and the records of training shards that need not be made again, by stem.
+    Returns the vocabulary, and the records of training shards that are finished, by stem.
     """
     source = {path: path.stat() for chunk in chunks for path in chunk.paths}
     # All that decides about the shards but the vocabulary; nothing is known of text in no files.

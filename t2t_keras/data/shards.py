@@ -24,12 +24,7 @@ def write_shard(
 ) -> dict[str, dict]:
     """Writes one shard and returns the manifest's records of its two files, by file name.
 
-    Args:
-      directory: of the shard.
-      stem: its name, e.g. "train-00000".
-      sources: ids of each source, EOS included.
-      targets: ids of each target, likewise.
-      vocab_size: decides the width of a token on disk.
+    Ids include EOS; `vocab_size` decides the width of a token on disk.
     """
     dtype = np.uint16 if vocab_size <= 1 << 16 else np.int32
     ids = [side for pair in zip(sources, targets, strict=True) for side in pair]
@@ -68,12 +63,7 @@ class ExampleStore:
         return len(self.lengths)
 
     def padded(self, indices: Sequence[int], side: str) -> np.ndarray:
-        """Returns one side of some examples, padded with 0: int32 [rows, longest].
-
-        Args:
-          indices: int [rows], in any order.
-          side: "source" or "target".
-        """
+        """Returns the "source" or "target" of examples, padded with 0: int32 [rows, longest]."""
         indices = np.asarray(indices, np.int64)
         column = SIDES.index(side)
         lengths = self.lengths[indices, column]

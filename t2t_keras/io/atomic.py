@@ -106,9 +106,7 @@ def sha256_of(path: Path) -> str:
 def damaged_files(directory: Path, files: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Returns "name (missing)" or "name (differs)" for each file that is not as recorded.
 
-    Args:
-      directory: of the files.
-      files: the record that `write_atomically` returned of each file, by name.
+    The record of each file, by name, is what `write_atomically` returned.
     """
     damaged = []
     for name, record in files.items():

@@ -1,29 +1,16 @@
-"""Progress on standard error: a bar on a terminal, where tqdm is installed, else plain lines."""
+"""Progress on standard error: bars on a terminal, plain lines elsewhere."""
 
-import contextlib
-import importlib
 import sys
 import time
 from collections.abc import Callable
 
+from tqdm import tqdm
 
-class _SilentBar(contextlib.nullcontext):
-    """Has the methods of a tqdm bar, and shows nothing."""
-
-    disable = True
-
-    def update(self, *_, **__) -> None:
-        """Shows nothing."""
-
-    set_postfix_str = close = update
+_SECONDS_BETWEEN = 60.0
 
 
-def progress_bar(**arguments):
-    """Returns a tqdm bar with these arguments, or one that shows nothing where tqdm is missing."""
-    tqdm = _tqdm()
-    if tqdm is None:
-        return _SilentBar()
-    # disable=None: quiet where standard error is not a terminal.
+def progress_bar(**arguments) -> tqdm:
+    """Returns a tqdm bar with these arguments, quiet where standard error is not a terminal."""
     bar = tqdm(disable=None, **arguments)
     # By its own clock it stands still for as long as the system's time is set back.
     bar._time = time.monotonic
@@ -33,27 +20,13 @@ def progress_bar(**arguments):
 
 def show_reading(stream, total: int | None, desc: str):
     """Returns a context whose value reads from `stream`, with a bar of `total` bytes."""
-    tqdm = _tqdm()
-    if tqdm is None:
-        return contextlib.nullcontext(stream)
     return tqdm.wrapattr(stream, "read", total=total, desc=desc, disable=None)
 
 
 def print_beside_bar(text: str) -> None:
     """Prints a line without breaking the bars that are shown."""
-    tqdm = _tqdm()
-    with tqdm.external_write_mode() if tqdm else contextlib.nullcontext():
+    with tqdm.external_write_mode():
         print(text, flush=True)
-
-
-def _tqdm():
-    try:
-        return importlib.import_module("tqdm").tqdm
-    except ModuleNotFoundError:
-        return None
-
-
-_SECONDS_BETWEEN = 60.0
 
 
 class LineProgress:
@@ -86,15 +59,14 @@ class LineProgress:
         self._bar.update(done - self._done)
         self._done = done
         now = self._clock()
-        if self._bar.disable and now - self._printed >= _SECONDS_BETWEEN:
-            self._printed = now
-            print(self._line(now - self._start), file=sys.stderr, flush=True)
-
-    def _line(self, seconds: float) -> str:
-        speed = (self._done - self._before) / seconds
+        if not self._bar.disable or now - self._printed < _SECONDS_BETWEEN:
+            return
+        self._printed = now
+        speed = (done - self._before) / (now - self._start)
         of_total = left = ""
         if self._total is not None:
             of_total = f" of {self._total:,}"
-            rest = max(self._total - self._done, 0)
-            left = f", {self._bar.format_interval(rest / speed)} left" if speed else ""
-        return f"{self._done:,}{of_total} lines are done, {speed:.1f} a second{left}."
+            rest = max(self._total - done, 0)
+            left = f", {tqdm.format_interval(rest / speed)} left" if speed else ""
+        line = f"{done:,}{of_total} lines are done, {speed:.1f} a second{left}."
+        print(line, file=sys.stderr, flush=True)

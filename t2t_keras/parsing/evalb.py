@@ -180,10 +180,7 @@ def evalb(
       test: line N is the parse of the same sentence.
       parameters: one of `PARAMETERS`.
       on_error: called with "number : error" for each sentence that cannot be scored.
-      max_errors: evalb gives up at the second error beyond these.
-
-    Raises:
-      UserError: there are more errors.
+      max_errors: evalb gives up at the second error beyond these, with a `UserError`.
     """
     total, short, errors = Score(), Score(), 0
     yield "  ID  Len. Stat. Recall  Prec. Matched Gold Test     F1"

@@ -35,12 +35,7 @@ class TreeText(NamedTuple):
 
 
 def tree_texts(path: Path, offset: int = 0, line: int = 1) -> Iterator[TreeText]:
-    """Yields the text of each tree of a file, without blank lines between trees.
-
-    Args:
-      path: the file.
-      offset: byte position to begin at, where a `TreeText` begins.
-      line: number of the line there.
+    """Yields the text of each tree of a file, from a `TreeText`'s offset and line on.
 
     Raises:
       UserError: the file cannot be read, or brackets do not match.
@@ -104,11 +99,7 @@ class TreeError(Exception):
 
 
 def parsed(text: str, labelled: bool = False) -> list[Tree]:
-    """Returns the trees in a text.
-
-    Args:
-      text: any text.
-      labelled: whether brackets inside a tree need a label, unless they are empty.
+    """Returns the trees in a text; if `labelled`, full brackets inside a tree need a label.
 
     Raises:
       TreeError: brackets do not match, or their content is no tree.

@@ -65,12 +65,9 @@ def complexity_table(n: int = 64, d: int = 512, k: int = 3, r: int = 9) -> Table
 
 
 def attention_cost(n: int, d: int, radius: int = 0) -> dict[str, int]:
-    """Returns what our self-attention costs for one sentence.
+    """Returns what our self-attention costs for a sentence of n positions, d wide.
 
-    Args:
-      n: positions.
-      d: d_model; the heads together are as wide.
-      radius: how far a position sees; 0 = all positions.
+    With a radius, a position sees so far; 0 = all positions.
     """
     block = block_length(radius, n) if radius else n
     queries, keys = math.ceil(n / block) * block, 3 * block if radius else n

@@ -33,12 +33,7 @@ of an unchanged set on newstest2013 by one checkpoint as training left it, with 
 
 
 def count_weights(hparams: HParams, vocab_size: int) -> int:
-    """Returns the number of trainable weights, counted in the Transformer itself.
-
-    Args:
-      hparams: its hyperparameters.
-      vocab_size: size of the shared vocabulary.
-    """
+    """Returns the number of trainable weights, counted in the Transformer itself."""
     import tensorflow as tf
 
     # Keras knows the shapes of its weights; specifications spare their memory and most of the time.

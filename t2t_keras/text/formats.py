@@ -45,13 +45,8 @@ def read_text_file(
 ) -> Iterator[tuple[bytes, ...]]:
     """Yields the lines of a file: (text,) of one language, or (source, target).
 
-    Args:
-      stream: the file.
-      name: tells the format.
-      languages: codes of source and target, for TMX.
-
-    Raises:
-      UserError: a fault of the format, with its line.
+    The name tells the format; TMX needs the codes of both languages. A fault of the format is a
+    `UserError` with its line.
     """
     if name.endswith(PACKED):
         stream, name = gzip.GzipFile(fileobj=stream), name.removesuffix(PACKED)

@@ -59,10 +59,7 @@ def translation_units(
 ) -> Iterator[tuple[bytes, bytes]]:
     """Yields source and target of every unit; a side that the unit lacks is empty.
 
-    Args:
-      stream: the file.
-      name: for errors.
-      languages: codes of source and target. "en" also finds "en-GB", where there is no "en".
+    The code "en" also finds "en-GB", where there is no "en".
 
     Raises:
       UserError: not well-formed (line and column are named), a forbidden entity, a unit that is too

@@ -29,7 +29,7 @@ def averages(sums: Mapping[str, float]) -> dict[str, float]:
 class Progress:
     """A progress line on standard error, and the curves, from step `first` to step `last`.
 
-    Where standard error is no terminal, as in a job's log, or without tqdm, a plain line is printed
+    Where standard error is no terminal, as in a job's log, a plain line is printed
     every 100 steps instead.
 
     Args:

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 # The requirements of setup.py that a machine with JAX need not have; "google" holds protobuf.
-NOT_NEEDED = {"tensorflow", "tensorflow_text", "tensorflow_datasets", "tqdm", "google", "grpc"}
+NOT_NEEDED = {"tensorflow", "tensorflow_text", "tensorflow_datasets", "google", "grpc"}
 NOT_NEEDED |= {"sacrebleu", "sacremoses", "defusedxml", "tabulate", "urllib3", "matplotlib"}
 SIZE = "num_layers=1,d_model=16,d_ff=32,num_heads=2,warmup_steps=10"
 PLAIN = "dropout=0,clip_norm=1.0,max_length=12,batch_tokens=300,microbatch_tokens=128"
@@ -79,7 +79,7 @@ def check_runs(folder, first_flags):
     plain = folder / "plain"
     train("plain", 0, PLAIN, "--schedule=train")
     out = train("plain", 20, "", "--schedule=train", "--profile_steps=2,3")
-    assert "Step 10 of 20: loss " in out, "without tqdm"
+    assert "Step 10 of 20: loss " in out
     assert list((plain / "train" / "plugins" / "profile").glob("*/*.xplane.pb"))
     train("plain", 25)
     (folder / "numbers.json").write_text(json.dumps(numbers))
@@ -218,7 +218,7 @@ if __name__ == "__main__":
     os.environ["KERAS_BACKEND"] = "jax"
     # What is there before any import came with Python's start.
     NOT_NEEDED -= set(sys.modules)
-    assert {"tensorflow", "tqdm", "google", "grpc", "defusedxml"} <= NOT_NEEDED
+    assert {"tensorflow", "google", "grpc", "defusedxml"} <= NOT_NEEDED
     sys.meta_path.insert(0, NotInstalled())
     folder = Path(sys.argv[1])
     check_runs(folder, json.loads((folder / "flags.json").read_text()))
