@@ -5,6 +5,7 @@ import os
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -50,6 +51,23 @@ def load_module():
         return module
 
     return load
+
+
+@pytest.fixture(scope="session")
+def randomised():
+    """randomised(layer): the layer or model, once built, with random weights.
+
+    No weight keeps its first value: scales of 1 and offsets of 0 would hide mistakes.
+    """
+
+    def randomise(layer):
+        random = np.random.default_rng(0)
+        for weight in layer.trainable_variables:
+            around = 1.0 if weight.path.endswith("gamma") else 0.0
+            weight.assign(random.normal(around, 0.4, weight.shape))
+        return layer
+
+    return randomise
 
 
 @pytest.fixture(scope="session")

@@ -55,9 +55,3 @@ def test_half_precision_rounds_once():
     np.testing.assert_allclose(
         tf.cast(result[0], tf.float32), expected_positions(0, 600, 8), rtol=2**-8, atol=1e-6
     )
-
-
-def test_learned_positions_start_as_embeddings_do():
-    layer = LearnedPositions(500)
-    layer.build((None, None, 64))
-    assert layer.table.numpy().std() == pytest.approx(64**-0.5, rel=0.03)

@@ -23,21 +23,14 @@ VARIANTS = {"base": {}, **OPTIONS, "every option": EVERY_OPTION}
 
 
 @pytest.fixture(scope="session")
-def make_model():
-    """Returns a function that makes the model with random weights; its arguments are the model's.
-
-    No weight keeps its first value: scales of 1 and offsets of 0 would hide mistakes.
-    """
+def make_model(randomised):
+    """make_model(**changes): the model with random weights; its arguments are the model's."""
     from t2t_keras.models.transformer import Transformer
 
     def make(**changes):
         model = Transformer(VOCAB_SIZE, **(SHAPE | changes), name="transformer")
         model.build()
-        random = np.random.default_rng(0)
-        for weight in model.trainable_variables:
-            around = 1.0 if weight.path.endswith("gamma") else 0.0
-            weight.assign(random.normal(around, 0.4, weight.shape))
-        return model
+        return randomised(model)
 
     return make
 
@@ -47,46 +40,28 @@ def model(make_model):
     return make_model()
 
 
-@pytest.fixture(scope="session", params=VARIANTS)
-def variant(request):
-    """The arguments that make a model differ from the paper's base, one kind after another."""
-    return VARIANTS[request.param]
-
-
 @pytest.fixture(scope="session")
 def every_option():
     """The arguments of the model that differs most from the paper's base."""
     return EVERY_OPTION
 
 
-@pytest.fixture(scope="session")
-def variant_model(make_model, variant):
-    return make_model(**variant)
+@pytest.fixture(scope="session", params=VARIANTS)
+def variant_model(make_model, request):
+    """The paper's base model and those that differ from it, one kind after another."""
+    return make_model(**VARIANTS[request.param])
 
 
 @pytest.fixture(scope="session")
-def weights_of():
-    """Returns a function that gives a model's weights by path, without the model's name."""
-    return lambda model: {v.path.partition("/")[2]: v.numpy() for v in model.trainable_variables}
+def make_reference(load_module):
+    """make_reference(model, changed): its NumPy counterpart, some weights of which are changed."""
+    module = load_module(Path(__file__).with_name("numpy_transformer.py"))
 
+    def make(model, changed=()):
+        weights = {v.path.partition("/")[2]: v.numpy() for v in model.trainable_variables}
+        return module.NumpyTransformer(model.config, weights | dict(changed))
 
-@pytest.fixture(scope="session")
-def numpy_transformer(load_module):
-    """The module of the reference."""
-    return load_module(Path(__file__).with_name("numpy_transformer.py"))
-
-
-@pytest.fixture(scope="session")
-def make_reference(numpy_transformer):
-    """Returns a function that makes the NumPy counterpart of `make_model(**changes)`."""
-    shape = (SHAPE["num_layers"], SHAPE["num_heads"])
-    return lambda weights, **changes: numpy_transformer.NumpyTransformer(weights, *shape, **changes)
-
-
-@pytest.fixture(scope="session")
-def reference(make_reference, weights_of, variant_model, variant):
-    """The NumPy counterpart of `variant_model`."""
-    return make_reference(weights_of(variant_model), **variant)
+    return make
 
 
 @pytest.fixture(scope="session")
@@ -95,21 +70,13 @@ def batch():
     random = np.random.default_rng(1)
 
     def padded(lengths):
-        ids = random.integers(1, VOCAB_SIZE, (len(lengths), max(lengths)))
-        return np.where(np.arange(max(lengths)) < np.array(lengths)[:, None], ids, 0).astype(int)
+        ids = random.integers(1, VOCAB_SIZE, (len(lengths), max(lengths)), np.int32)
+        return np.where(np.arange(max(lengths)) < np.array(lengths)[:, None], ids, 0)
 
-    return {
-        "source": padded(SOURCE_LENGTHS).astype(np.int32),
-        "target": padded(TARGET_LENGTHS).astype(np.int32),
-    }
+    return {"source": padded(SOURCE_LENGTHS), "target": padded(TARGET_LENGTHS)}
 
 
 @pytest.fixture(scope="session")
 def pairs(batch):
     """The pairs of the batch without padding."""
-    return [
-        (source[:m], target[:n])
-        for source, target, m, n in zip(
-            batch["source"], batch["target"], SOURCE_LENGTHS, TARGET_LENGTHS, strict=True
-        )
-    ]
+    return [[ids[ids != 0] for ids in pair] for pair in zip(*batch.values(), strict=True)]

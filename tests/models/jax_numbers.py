@@ -1,60 +1,45 @@
 """Run by test_jax_backend.py in a process of its own: the same numbers on JAX, without TensorFlow.
 
-python jax_numbers.py given.npz found.npz, of every model
+python jax_numbers.py config given.npz found.npz, of every model
 """
 
+import json
 import os
 import sys
 
 import numpy as np
 
 
-class _NoTensorFlow:
-    """Makes every import of TensorFlow fail, as where it is not installed."""
-
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0].startswith("tensorflow"):
-            raise ModuleNotFoundError(f"No module named {name!r} (blocked by the test)", name=name)
-
-
-def main(given_path, found_path):
+def main(config, given_path, found_path):
     # Imported only now that the backend is chosen and TensorFlow is blocked.
     import jax
-    import keras
 
     from t2t_keras.models.transformer import Transformer
     from t2t_keras.training.optimizer import token_sums
 
     given = dict(np.load(given_path))
-    shape = {name.partition("/")[2]: int(given[name]) for name in given if name.startswith("shape")}
-    model = Transformer(**shape, symbol_dropout=0.5, attention_dropout=0.5, name="transformer")
+    batch = {side: given.pop(side) for side in ("source", "target")}
+    model = Transformer.from_config(json.loads(config))
     model.build()
-    batch = {"source": given["source"], "target": given["target"]}
-    states = [v.value for v in model.non_trainable_variables]
+    states = [variable.value for variable in model.non_trainable_variables]
 
-    def loss(trainable):
-        logits, _ = model.stateless_call(trainable, states, batch)
+    def loss(weights):
+        logits, _ = model.stateless_call(weights, states, batch)
         sums = token_sums(logits, batch["target"], label_smoothing=0.1)
         # Random numbers differ between backends; the test sees only that dropout works.
-        trained, _ = model.stateless_call(trainable, states, batch, training=True)
+        trained, _ = model.stateless_call(weights, states, batch, training=True)
         return sums["loss"], (logits, sums, trained)
 
-    weights = [given[weight.path] for weight in model.trainable_variables]
-    (_, (logits, sums, trained)), gradients = jax.jit(jax.value_and_grad(loss, has_aux=True))(
-        weights
-    )
+    computed = jax.jit(jax.value_and_grad(loss, has_aux=True))(list(given.values()))
+    (_, (logits, sums, trained)), gradients = computed
     assert np.isfinite(trained).all()
     assert abs(trained - logits).max() > 1e-3
-    found = {"logits": logits, **{f"sums/{name}": value for name, value in sums.items()}}
-    for weight, gradient in zip(model.trainable_variables, gradients, strict=True):
-        found[f"gradient/{weight.path}"] = gradient
-    assert keras.backend.backend() == "jax"
-    assert not [name for name in sys.modules if name.partition(".")[0] == "tensorflow"]
-    np.savez(found_path, **{name: np.asarray(value) for name, value in found.items()})
+    np.savez(found_path, logits, *(sums[name] for name in sorted(sums)), *gradients)
 
 
 if __name__ == "__main__":
     os.environ["KERAS_BACKEND"] = "jax"
-    sys.meta_path.insert(0, _NoTensorFlow())
-    for files in zip(sys.argv[1::2], sys.argv[2::2], strict=True):
-        main(*files)
+    # As where it is not installed.
+    sys.modules |= dict.fromkeys(("tensorflow", "tensorflow_text"))
+    for model in zip(*(sys.argv[start::3] for start in (1, 2, 3)), strict=True):
+        main(*model)

@@ -32,7 +32,7 @@ def test_steps_in_half_precision(make_model, every_option, batch):
     np.testing.assert_allclose(logits[real], model(batch).numpy()[real], rtol=0, atol=0.2)
 
 
-@pytest.mark.parametrize("variant", ["base", "every option"], indirect=True)
+@pytest.mark.parametrize("variant_model", ["base", "every option"], indirect=True)
 def test_hypotheses_side_by_side(variant_model, batch):
     """Two targets of one source at once give what each gives alone."""
     source = batch["source"][[0, 0]]
