@@ -88,11 +88,8 @@ def installed_versions(*others: str) -> dict[str, str]:
 
 
 def source_version(root: Path = _ROOT) -> str:
-    """Returns the commit of this code, with "-dirty" where it was changed, or its version.
-
-    Only a checkout's own commit counts, not that of a repository that it is installed in.
-    """
-    if (root / ".git").exists():
+    """Returns the commit of this code if it is a checkout ("-dirty" if changed), or its version."""
+    if (root / ".git").exists():  # It may be installed inside another repository.
         command = ["git", "-C", str(root), "describe", "--always", "--dirty"]
         with contextlib.suppress(OSError, subprocess.SubprocessError):  # There may be no git.
             return subprocess.run(

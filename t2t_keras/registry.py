@@ -1,8 +1,4 @@
-"""Names -> problems, hyperparameter sets and models, which a module registers by decorating.
-
-The package's own are imported when the first name is looked up, a user's by
-`import_user_directory`.
-"""
+"""Names of problems, hyperparameter sets and models, which modules register by decorating them."""
 
 import dataclasses
 import importlib
@@ -27,11 +23,7 @@ class Registry:
         self.entries: dict[str, Any] = {}
 
     def register(self, name: str, entry: Any) -> Any:
-        """Adds an entry and returns it.
-
-        Raises:
-          UserError: the name is taken.
-        """
+        """Adds an entry and returns it; raises `UserError` if the name is taken."""
         if name in self.entries:
             raise UserError(
                 f"The {self.kind} '{name}' is registered twice: in "
@@ -48,11 +40,7 @@ class Registry:
         return self.entries
 
     def get(self, name: str) -> Any:
-        """Returns the entry called `name`.
-
-        Raises:
-          UserError: there is none.
-        """
+        """Returns the entry called `name`; raises `UserError` if there is none."""
         if name not in self.load():
             raise UserError(
                 f"There is no {self.kind} '{name}'.{nearest(name, self.entries)} "
@@ -146,11 +134,8 @@ user_directories: list[str] = []
 def import_user_directory(path: str) -> None:
     """Imports a user's own Python files, so that what they register can be named.
 
-    Args:
-      path: a directory with an `__init__.py` that imports the rest, or with single `*.py` files.
-
-    Raises:
-      UserError: no such directory, no Python file in it, or an error while importing one.
+    A directory has an `__init__.py` that imports the rest, or single `*.py` files. One without, or
+    an error while importing one, raises `UserError`.
     """
     directory = Path(path).expanduser().resolve()
     package = directory / "__init__.py"

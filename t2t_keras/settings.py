@@ -45,11 +45,7 @@ def setting(
 
 
 def parse_assignments(text: str) -> dict[str, str]:
-    """Splits "name=value,name=value" (spaces around names and values are ignored).
-
-    Raises:
-      UserError: a part has no "=", no name, or a name is given twice.
-    """
+    """Splits "name=value,name=value" (spaces around names and values are ignored)."""
     assignments: dict[str, str] = {}
     for part in filter(str.strip, text.split(",")):
         name, equals, value = (piece.strip() for piece in part.partition("="))
@@ -70,12 +66,8 @@ def override(
 ) -> Settings:
     """Returns a copy of `settings` with some fields changed and every field checked.
 
-    Args:
-      settings: an instance of a frozen dataclass made of `setting` fields.
-      changes: "name=value,..." or a mapping from names to values (strings are converted).
-      what: what a field is called in errors, e.g. "hyperparameter".
-      renamed: tensor2tensor's names, each with the name to use instead; after a comma, how its
-        values differ.
+    `changes` is "name=value,..." or a mapping from names to values (strings are converted);
+    `renamed` has tensor2tensor's names, each with ours and, after a comma, how its values differ.
 
     Raises:
       UserError: an unknown name (the nearest ones are given), a wrong type, a value out of range.

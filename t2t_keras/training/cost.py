@@ -1,7 +1,4 @@
-"""What a run has cost when it wrote a checkpoint, added up over all its processes.
-
-`training_cost.json` has an entry for each checkpoint that is kept.
-"""
+"""What a run has cost, over all its processes, at each checkpoint kept: `training_cost.json`."""
 
 import collections
 import contextlib
@@ -44,13 +41,7 @@ class TrainingCost:
 
 
 class CostMeter:
-    """Adds up what the steps of a run cost.
-
-    Args:
-      output_dir: the run's directory.
-      step: the step that this process begins at, whose checkpoint's entry it goes on from.
-      hardware: what the steps run on.
-    """
+    """Adds up what the steps of a run cost, going on from the entry of `step`, where it begins."""
 
     def __init__(self, output_dir: str | Path, step: int, hardware: str):
         self._directory, self._hardware, self._tokens = Path(output_dir), hardware, 0
@@ -67,11 +58,7 @@ class CostMeter:
         """Writes the entry of a checkpoint, where the run's cost is known, before the checkpoint.
 
         A process that is killed between the two leaves an entry too many, which nobody reads.
-
-        Args:
-          step: the checkpoint's.
-          seconds: of training in this process.
-          folder: where the checkpoint goes within the run's directory.
+        `seconds` are of training in this process; `folder` is the checkpoint's within the run's.
         """
         if before := self._before:
             parts = [*filter(None, before.hardware.split(_THEN)), self._hardware]
@@ -103,12 +90,7 @@ def copy_cost(checkpoint: str | Path, output_dir: str | Path) -> None:
 
 
 def hardware_name(gpus: Sequence[str] = (), workers: int = 1) -> str:
-    """Returns what a run computes on, such as "8 x Tesla P100" or "4 cores of Some CPU".
-
-    Args:
-      gpus: the name of each GPU of a worker; none = the CPU.
-      workers: number of workers that have as much each.
-    """
+    """Returns what workers that have these GPUs each (none = the CPU) compute on: "8 x P100"."""
     counts = collections.Counter(gpus)
     name = " + ".join(f"{count} x {name}" for name, count in counts.items())
     name = name or f"{usable_cores()} cores of {_cpu_name()}"

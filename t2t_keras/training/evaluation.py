@@ -25,32 +25,25 @@ _USUAL_TOKENS = 4096
 
 
 class Evaluator:
-    """Measures the dev set, and keeps the weights with the lowest dev loss.
+    """Measures the dev set, and keeps the weights with the lowest dev loss in the run's `best/`.
 
     Args:
-      step, config, generated, eval_steps: see `SplitLoss`.
-      output_dir: the run's; the best weights go to `best/` in it.
+      loss: of the dev set.
+      output_dir: the run's.
       score: scores the model on the dev set, as a problem's `score` does; None = not scored.
       writes: whether this worker, of several, writes what all compute together.
-
-    Attributes:
-      left_out: number of pairs that are too long to be measured.
     """
 
     def __init__(
         self,
-        step: backend.Step,
-        config: RunConfig,
-        generated: Generated,
+        loss: "SplitLoss",
         output_dir: str | Path,
-        eval_steps: int = 0,
-        score: Callable[[], Any] | None = None,
-        writes: bool = True,
+        score: Callable[[], Any] | None,
+        writes: bool,
     ):
-        self._model, self._config, self._score = step.model, config, score
+        self._loss, self._score = loss, score
         self._output_dir, self._writes = Path(output_dir), writes
-        self._loss = SplitLoss(step, config, generated, "dev", eval_steps)
-        self.left_out = self._loss.left_out
+        self.left_out = loss.left_out
         # Read once: of several workers one writes, and the others may see it late.
         path = self._output_dir / _HISTORY
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
@@ -77,8 +70,8 @@ class Evaluator:
         if self._writes:
             if self.best_step() == step:
                 directory = self._output_dir / BEST
-                self._config.save(directory)
-                weights = {"model": self._model}
+                self._loss.config.save(directory)
+                weights = {"model": self._loss.step.model}
                 backend.checkpoints().Checkpoints(directory, weights, keep=1).save(step)
             text = "".join(json.dumps(each) + "\n" for each in self._history)
             write_atomically(self._output_dir / _HISTORY, text.encode("utf-8"))
@@ -90,14 +83,9 @@ class Evaluator:
 
 
 class SplitLoss:
-    """Measures the loss of a model on a split, with the weights that it has at each call.
+    """Measures a run's model on its dev or test split, with the weights that it has at each call.
 
-    Args:
-      step: holds the model.
-      config: what the run is.
-      generated: its data.
-      split: "dev" or "test".
-      eval_steps: most batches to measure; 0 = the whole split.
+    At most `eval_steps` batches are measured; 0 = all.
 
     Attributes:
       left_out: number of pairs that are too long to be measured.
@@ -114,7 +102,8 @@ class SplitLoss:
         split: str,
         eval_steps: int = 0,
     ):
-        self._step, self._store, hparams = step, generated.store(split), config.hparams
+        self.step, self.config, self._store = step, config, generated.store(split)
+        hparams = config.hparams
         # A run with microbatch_tokens=auto may have found its number on another machine.
         self._most = hparams.microbatch_tokens or max(hparams.max_length, _USUAL_TOKENS)
         self._fewest = min(hparams.max_length, self._most)
@@ -142,9 +131,9 @@ class SplitLoss:
     def _sums(self, batch: np.ndarray) -> list[dict[str, float]]:
         """Returns the sums of each part of a batch, in parts that fit."""
         while True:
-            parts = replica_batches(self._store, batch, self._most, self._step)
+            parts = replica_batches(self._store, batch, self._most, self.step)
             try:
-                return [self._step.evaluate(arrays) for arrays in parts]
+                return [self.step.evaluate(arrays) for arrays in parts]
             except OutOfMemoryError:
                 self._halve()
 
@@ -153,7 +142,7 @@ class SplitLoss:
         problem = f"Out of memory in an evaluation of {before:,} tokens at once"
         if before <= self._fewest:
             raise UserError(f"{problem}. Lower max_length, or take a smaller model or more memory.")
-        if len(self._step.local_replicas) < self._step.num_replicas:
+        if len(self.step.local_replicas) < self.step.num_replicas:
             # The others wait for this part.
             raise UserError(f"{problem}. Start all workers with a smaller microbatch_tokens.")
         self._most = max(before // 2, self._fewest)

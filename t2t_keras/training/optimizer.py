@@ -1,8 +1,4 @@
-"""What a training step computes beside the model, on any Keras backend.
-
-The loss with label smoothing (section 5.4), the learning rate and Adam (section 5.3), clipping, the
-loss scale of float16 and the seeds of dropout.
-"""
+"""What a training step computes beside the model (sections 5.3 and 5.4), on any Keras backend."""
 
 import keras
 import numpy as np
@@ -127,10 +123,7 @@ class Adam(keras.optimizers.Adam):
         variable.assign(variable - rate * momentum / denominator)
 
     def named_variables(self, weight_names):
-        """Returns {"iterations": variable, "momentum": {weight name: variable}, "velocity": same}.
-
-        `weight_names` has a name for each weight that it was built with.
-        """
+        """Returns {"iterations": variable, "momentum" and "velocity": {weight name: variable}}."""
         return {
             "iterations": self.iterations,
             "momentum": dict(zip(weight_names, self._momentums, strict=True)),
@@ -164,10 +157,7 @@ _STEPS_TO_DOUBLE = 2000
 
 
 def adapt_loss_scale(scale, good_steps, finite):
-    """Returns the loss scale (float32) and the steps since it changed (int32) after one more step.
-
-    `finite`: whether the step's gradient was finite.
-    """
+    """Returns the next loss scale (float32) and number of steps since it changed (int32)."""
     good_steps = ops.where(finite, good_steps + 1, 0)
     grown = ops.where(good_steps >= _STEPS_TO_DOUBLE, scale * 2.0, scale)
     scale = ops.where(finite, grown, ops.maximum(scale / 2.0, 1.0))
@@ -175,19 +165,10 @@ def adapt_loss_scale(scale, good_steps, finite):
 
 
 def dropout_seeds(seed: int, step: int, part: int, generators: int) -> np.ndarray:
-    """Returns the state of each seed generator of a model for one part of one step.
+    """Returns the states of a model's seed generators, int64 [generators, 2] as Keras keeps them.
 
-    Masks differ between steps, parts (replicas and microbatches) and layers, and need no state in a
-    checkpoint.
-
-    Args:
-      seed: the run's.
-      step: the optimizer step, from 0.
-      part: number of the part within the step; each microbatch of each replica has its own.
-      generators: number of the model's seed generators.
-
-    Returns:
-      int64 [generators, 2], as Keras's `SeedGenerator` keeps its state.
+    Masks differ between steps, parts (each microbatch of each replica is one) and layers, and need
+    no state in a checkpoint.
     """
     sequence = np.random.SeedSequence([seed, step, part])
     return sequence.generate_state(2 * generators).astype(np.int64).reshape(generators, 2)

@@ -15,14 +15,7 @@ _STEPS_AHEAD = 4
 
 
 class Prefetcher:
-    """Reads, splits and pads the examples of each step for the replicas of this process.
-
-    Args:
-      store: an `ExampleStore` of the training examples.
-      sampler: which of them a step has.
-      step: computes them.
-      microbatch: how many tokens a replica holds at once, which may change.
-    """
+    """Reads, splits and pads the examples of each step for the replicas of this process."""
 
     def __init__(self, store, sampler: TokenBatchSampler, step: Step, microbatch: Microbatch):
         self._store, self._sampler, self._step = store, sampler, step
@@ -39,9 +32,7 @@ class Prefetcher:
     ) -> Iterator[tuple[int, list[list[Batch]]]]:
         """Yields steps with their arrays, which a thread prepares while earlier ones are computed.
 
-        Args:
-          numbers: of the steps.
-          waiting: returns a context for the time in which there are no arrays yet.
+        It waits for them within the contexts that `waiting` returns.
         """
         left = iter(numbers)
         with self._thread:

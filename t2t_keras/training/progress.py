@@ -13,11 +13,7 @@ LOG_STEPS = 100
 
 
 def averages(sums: Mapping[str, float]) -> dict[str, float]:
-    """Returns averages per token of sums of `token_sums`.
-
-    Returns:
-      {"loss", "perplexity" (unsmoothed, of a word piece), "accuracy"}.
-    """
+    """Returns {"loss", "perplexity" (unsmoothed, of a word piece), "accuracy"} of `token_sums`."""
     tokens = max(sums["tokens"], 1.0)
     return {
         "loss": sums["loss"] / tokens,
@@ -27,15 +23,10 @@ def averages(sums: Mapping[str, float]) -> dict[str, float]:
 
 
 class Progress:
-    """A progress line on standard error, and the curves, from step `first` to step `last`.
+    """A progress line on standard error, and the curves (None = none), of steps `first` to `last`.
 
     Where standard error is no terminal, as in a job's log, a plain line is printed
     every 100 steps instead.
-
-    Args:
-      curves: has `write` and `close`, as `TensorBoardCurves`; None = no curves are written.
-      first: number of steps done before.
-      last: number of steps at the end.
     """
 
     def __init__(self, curves, first: int, last: int):

@@ -170,14 +170,8 @@ def merge_flags(
 ) -> RunConfig:
     """Returns the requested run: the flags that were given, over what is recorded.
 
-    Args:
-      recorded: the run in `output_dir`, if there is one.
-      given: by flag, of problem, problem_config, model, hparams_set, hparams, random_seed, data_dir
-        and train_steps those that were given.
-      output_dir: the run's directory.
-
-    Raises:
-      UserError: a flag is missing that nothing is recorded for, or has no such value.
+    `recorded` is the run in `output_dir`, if there is one; `given` has, of the flags problem,
+    problem_config, model, hparams_set, hparams, random_seed, data_dir and train_steps, those given.
     """
     given = {name: value for name, value in given.items() if value not in (None, "")}
     missing = [f"--{name}" for name in ("problem", "hparams_set", "data_dir") if name not in given]

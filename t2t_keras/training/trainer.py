@@ -18,7 +18,7 @@ from t2t_keras.training.backends.curves import make_curves
 from t2t_keras.training.checkpoints.names import NAME
 from t2t_keras.training.cost import CostMeter, hardware_name
 from t2t_keras.training.distributed.sync import Agreed, Workers
-from t2t_keras.training.evaluation import BEST, Evaluator
+from t2t_keras.training.evaluation import BEST, Evaluator, SplitLoss
 from t2t_keras.training.memory.microbatch import microbatch_of_run
 from t2t_keras.training.options import TrainOptions, TrainResult
 from t2t_keras.training.prefetch import Prefetcher
@@ -47,18 +47,9 @@ def train(
 ) -> TrainResult:
     """Trains a model, or continues a run as if it had never stopped.
 
-    Args:
-      config: the run.
-      generated: its data.
-      output_dir: where checkpoints, logs and run.json go, or are.
-      step: computes the steps; its weights are fresh.
-      options: how the run is watched and kept; None = the defaults.
-      workers: this process and those that do every step with it; None = it trains alone.
-      score: scores the model on the dev set at each evaluation; None = only the loss is measured.
-      clock: has run since the beginning; None = it begins now.
-
-    Returns:
-      How the run ended.
+    `step` computes the steps, with fresh weights; `score` scores its model on the dev set at each
+    evaluation (None = only the loss is measured); `clock` has run since the beginning (None = it
+    begins now). Without `workers` this process trains alone.
 
     Raises:
       UserError: the loss is NaN, or a checkpoint cannot be read or written.
@@ -106,9 +97,8 @@ class _Trainer:
         if options.schedule != "train":
             found = dataclasses.replace(hparams, microbatch_tokens=self._microbatch.tokens)
             found = dataclasses.replace(config, hparams=found)
-            self._evaluator = Evaluator(
-                step, found, generated, output_dir, options.eval_steps, score, workers.is_chief
-            )
+            loss = SplitLoss(step, found, generated, "dev", options.eval_steps)
+            self._evaluator = Evaluator(loss, output_dir, score, workers.is_chief)
         self._store = generated.store("train")
         self._first = self._done = step.steps_done()
         self._last = max(hparams.train_steps, self._first)

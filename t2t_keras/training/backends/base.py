@@ -1,7 +1,4 @@
-"""What differs between the backends that train: the step, its devices and checkpoints.
-
-A backend's packages are imported when they are used, so that none needs those of another.
-"""
+"""What differs between the backends: step, devices, checkpoints; none needs another's packages."""
 
 import abc
 import contextlib
@@ -41,11 +38,9 @@ class Step(abc.ABC):
       make_model: returns the model with its weights made.
       hparams: the hyperparameters.
       seed: of initial weights and dropout.
-      adam: class of the optimizer.
 
     Attributes:
-      model: the model.
-      optimizer: Adam.
+      model, optimizer: what is trained, and the Adam that updates it.
       schedule: the learning rate as a function of the step.
       loss_scale: factor on the loss under float16.
       good_steps: steps since it changed.
@@ -59,20 +54,15 @@ class Step(abc.ABC):
     local_replicas = range(1)
     fixed_shapes = True
     gpus: Sequence[str] = ()
+    _adam = Adam
 
-    def __init__(
-        self,
-        make_model: Callable[[], keras.Model],
-        hparams: HParams,
-        seed: int,
-        adam: type[Adam] = Adam,
-    ):
+    def __init__(self, make_model: Callable[[], keras.Model], hparams: HParams, seed: int):
         keras.utils.set_random_seed(seed)
         self._hparams, self._seed = hparams, seed
         self._scales_loss = hparams.compute_dtype == "float16"
         self.schedule = make_schedule(hparams)
         self.model = make_model()
-        self.optimizer = make_optimizer(hparams, self.model.trainable_variables, adam)
+        self.optimizer = make_optimizer(hparams, self.model.trainable_variables, self._adam)
         self.loss_scale = keras.Variable(INITIAL_LOSS_SCALE, trainable=False, dtype="float32")
         self.good_steps = keras.Variable(0, trainable=False, dtype="int32")
 
@@ -82,16 +72,13 @@ class Step(abc.ABC):
     ) -> dict[str, Any]:
         """Starts an optimizer step; the devices may still compute it when this returns.
 
-        Args:
-          step: its number, from 0.
-          parts: for each microbatch, for each replica, its examples; `RemoteBatch` for the replicas
-            of other workers.
-          measure_gradient: whether the gradient's norm is needed.
+        `step` counts from 0. `parts` has, for each microbatch, for each replica, its examples:
+        `RemoteBatch` for the replicas of other workers.
 
         Returns:
           Scalars that may not be ready yet: the sums of `token_sums` over the step and
-          "gradient_norm" (0 where it was not computed); with several workers also
-          "stop_requests" and "save_requests".
+          "gradient_norm" (0 where it was not computed, unless `measure_gradient`); with several
+          workers also "stop_requests" and "save_requests".
 
         Raises:
           OutOfMemoryError: the gradient does not fit into memory; nothing is changed.
@@ -155,11 +142,7 @@ class Devices:
 
 
 def check_backend(eval_bleu: bool = False) -> None:
-    """Checks that Keras's backend can train, and translate if `eval_bleu`.
-
-    Raises:
-      UserError: it cannot.
-    """
+    """Raises `UserError` unless Keras's backend can train, and translate if `eval_bleu`."""
     if keras.backend.backend() not in _SUPPORTED:
         raise UserError(
             f"Training runs on Keras's backends {' and '.join(_SUPPORTED)}, got "
@@ -180,11 +163,8 @@ def plan_devices(
 ) -> Devices:
     """Returns the devices that a run uses; none is initialised.
 
-    Args:
-      worker_gpu: number of GPUs; None = all that the backend uses, 0 = the CPU.
-      xla: whether TensorFlow compiles the step with XLA, for a few fixed shapes; JAX always does.
-      cluster: the workers that do each step together; None = this process alone.
-      cpu_replicas: replicas among which the CPU's cores are divided.
+    `worker_gpu` is the number of GPUs: None = all that the backend uses, 0 = the CPU. For `xla` and
+    `cpu_replicas` see `TrainOptions`.
 
     Raises:
       UserError: there are no such devices, the CPU cannot be divided, or the backend cannot train,
@@ -199,11 +179,7 @@ def plan_devices(
 
 
 def make_step(config: RunConfig, devices: Devices, cluster: Cluster | None = None) -> Step:
-    """Returns the step of a run, with fresh weights, on devices that `plan_devices` returned.
-
-    Raises:
-      UserError: the model does not fit into memory.
-    """
+    """Returns the step of a run, with fresh weights; raises `UserError` if they do not fit."""
     memory = step_memory(config.hparams, config.tokenizer.vocab_size, tokens=0, length=1)
     needed = (memory["weights"] + memory["optimizer"]) * max(len(devices.names), 1)
     try:

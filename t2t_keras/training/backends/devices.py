@@ -16,10 +16,7 @@ _DRIVER = Path("/proc/driver/nvidia/version")
 
 
 def plan_devices(
-    worker_gpu: int | None = None,
-    xla: bool = False,
-    cluster: Cluster | None = None,
-    cpu_replicas: int = 1,
+    worker_gpu: int | None, xla: bool, cluster: Cluster | None, cpu_replicas: int
 ) -> Devices:
     """Returns what a run computes on; see `backends.base.plan_devices`.
 
@@ -84,12 +81,7 @@ def _gpu_names(worker_gpu: int | None) -> list[str]:
 
 @functools.cache  # A process has one TensorFlow server.
 def multi_worker_strategy(cluster: Cluster, gpus: int) -> tf.distribute.Strategy:
-    """Returns the strategy over all devices of all workers; waits until all have called it.
-
-    Args:
-      cluster: the workers.
-      gpus: number of GPUs of each worker; 0 = the CPU.
-    """
+    """Returns the strategy over as many GPUs of each worker; waits until all have called it."""
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec({"worker": list(cluster.addresses)}),
         task_type="worker",

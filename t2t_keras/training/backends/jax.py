@@ -107,11 +107,8 @@ class JaxStep(Step):
 
     def _add_gradient(self, totals, values, step, number, part, tokens):
         """Starts to add a microbatch's gradient and sums to `totals`, which are donated."""
-        weights, (scale, _), seeds = (
-            values["weights"],
-            values["loss_scale"],
-            self._seeds(step, number),
-        )
+        weights, (scale, _) = values["weights"], values["loss_scale"]
+        seeds = self._seeds(step, number)
         return self._accumulate(totals, weights, scale, part.source, part.target, seeds, tokens)
 
     def _seeds(self, step: int, part: int) -> np.ndarray:

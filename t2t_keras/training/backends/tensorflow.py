@@ -28,6 +28,30 @@ _compiled = functools.partial(tf.function, autograph=False)
 _memory_errors = functools.partial(translated_memory_errors, tf.errors.ResourceExhaustedError)
 
 
+class FusedAdam(Adam):
+    """Adam through TensorFlow's fused kernel, which reads and writes weight and moments once."""
+
+    def update_weights(self, gradients, variables, learning_rate):
+        """Updates `tf.Variable`s, or a replica's parts of mirrored ones, given dense gradients."""
+        step = tf.cast(self.iterations.value, tf.float32) + 1.0
+        beta1_power, beta2_power = self.beta_1**step, self.beta_2**step
+        epsilon = self.epsilon * tf.sqrt(1.0 - beta2_power)
+        for gradient, variable in zip(gradients, variables, strict=True):
+            index = self._get_variable_index(variable)
+            tf.raw_ops.ResourceApplyAdam(
+                var=variable.handle,
+                m=self._momentums[index].value.handle,
+                v=self._velocities[index].value.handle,
+                beta1_power=beta1_power,
+                beta2_power=beta2_power,
+                lr=learning_rate,
+                beta1=self.beta_1,
+                beta2=self.beta_2,
+                epsilon=epsilon,
+                grad=gradient,
+            )
+
+
 class TensorFlowStep(Step):
     """The step of a strategy's replicas.
 
@@ -36,6 +60,8 @@ class TensorFlowStep(Step):
       strategy: a synchronous strategy, such as `tf.distribute.MirroredStrategy`.
       xla: whether XLA compiles the forward and backward pass, once for each shape.
     """
+
+    _adam = FusedAdam
 
     def __init__(
         self,
@@ -46,7 +72,7 @@ class TensorFlowStep(Step):
         xla: bool = False,
     ):
         with strategy.scope():
-            super().__init__(make_model, hparams, seed, FusedAdam)
+            super().__init__(make_model, hparams, seed)
         self._strategy = strategy
         self.num_replicas = strategy.num_replicas_in_sync
         self.local_replicas = _local_replicas(strategy)
@@ -281,33 +307,3 @@ def _local_replicas(strategy: tf.distribute.Strategy) -> range:
         )
     )
     return range(int(numbers[0]), int(numbers[0]) + len(numbers))
-
-
-class FusedAdam(Adam):
-    """Adam through TensorFlow's fused kernel, which reads and writes weight and moments once."""
-
-    def update_weights(self, gradients, variables, learning_rate):
-        """Updates weights and their moments in place.
-
-        Args:
-          gradients: dense, each of its weight's shape.
-          variables: `tf.Variable`s, or a replica's parts of mirrored ones.
-          learning_rate: float32 scalar.
-        """
-        step = tf.cast(self.iterations.value, tf.float32) + 1.0
-        beta1_power, beta2_power = self.beta_1**step, self.beta_2**step
-        epsilon = self.epsilon * tf.sqrt(1.0 - beta2_power)
-        for gradient, variable in zip(gradients, variables, strict=True):
-            index = self._get_variable_index(variable)
-            tf.raw_ops.ResourceApplyAdam(
-                var=variable.handle,
-                m=self._momentums[index].value.handle,
-                v=self._velocities[index].value.handle,
-                beta1_power=beta1_power,
-                beta2_power=beta2_power,
-                lr=learning_rate,
-                beta1=self.beta_1,
-                beta2=self.beta_2,
-                epsilon=epsilon,
-                grad=gradient,
-            )

@@ -26,21 +26,13 @@ class DamagedCheckpointError(UserError):
 
 
 class Checkpoints(abc.ABC):
-    """The checkpoints of a run: written whole or not at all, the oldest deleted.
-
-    Args:
-      directory: where they are.
-      state: what they hold, by name.
-      keep: how many are kept.
-    """
+    """The newest `keep` checkpoints of a run, written whole or not at all, with a state by name."""
 
     suffix: str
     write_errors: tuple[type[Exception], ...] = (OSError,)
 
     def __init__(self, directory: str | Path, state: Mapping[str, Any], keep: int):
-        self._directory = Path(directory)
-        self._state = state
-        self._keep = keep
+        self._directory, self._state, self._keep = Path(directory), state, keep
 
     @abc.abstractmethod
     def restore(self, path: str) -> None:
@@ -59,10 +51,9 @@ class Checkpoints(abc.ABC):
         """Writes the list of checkpoints, if the format has a file for it."""
 
     def restore_newest(self) -> str | None:
-        """Restores the newest undamaged checkpoint; damaged ones are reported and renamed.
+        """Restores the newest undamaged checkpoint and returns its path; None if there is none.
 
-        Returns:
-          Its path, or None if there is no checkpoint.
+        Damaged ones are reported and renamed.
 
         Raises:
           UserError: there are checkpoints, but all are damaged, or of the other format.
@@ -88,10 +79,7 @@ class Checkpoints(abc.ABC):
         return None
 
     def save(self, step: int) -> str:
-        """Writes the state under its step number and deletes the oldest checkpoints.
-
-        Returns:
-          The checkpoint's path.
+        """Writes the state as the checkpoint of a step, whose path it returns; deletes the oldest.
 
         Raises:
           UserError: it cannot be written, as on a full disk; earlier ones stay.

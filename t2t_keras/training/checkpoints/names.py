@@ -25,11 +25,7 @@ def checkpoint_paths(directory: str | Path, suffix: str) -> list[str]:
 
 
 def newest_checkpoint(directory: str | Path, suffix: str) -> str:
-    """Returns the path of a run's newest checkpoint.
-
-    Raises:
-      UserError: there is none, or only ones of the other format.
-    """
+    """Returns a run's newest checkpoint; raises `UserError` if there is none of this format."""
     refuse_other_format(directory, suffix)
     paths = checkpoint_paths(directory, suffix)
     if not paths:
@@ -40,8 +36,7 @@ def newest_checkpoint(directory: str | Path, suffix: str) -> str:
 def existing_checkpoint(path: str | Path, suffix: str) -> str:
     """Returns the path of a checkpoint that may be given with or without its suffix.
 
-    Raises:
-      UserError: there is no such checkpoint; those in its directory are named.
+    Where there is none, a `UserError` names those in its directory.
     """
     file = Path(f"{str(path).removesuffix(suffix)}{suffix}")
     if not file.exists():

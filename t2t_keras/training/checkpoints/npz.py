@@ -47,14 +47,7 @@ class Checkpoints(base.Checkpoints):
 
 
 def load_state(state: Mapping[str, Any], path: str | Path) -> set[str]:
-    """Restores variables, and nothing else, from a checkpoint.
-
-    Args:
-      state: the variables, as `Checkpoints` takes them.
-      path: the checkpoint, with or without ".npz".
-
-    Returns:
-      The names of the arrays that the checkpoint holds beside them.
+    """Restores variables from a checkpoint; returns the names of its arrays beside them.
 
     Raises:
       UserError: there is no such checkpoint (the existing ones are named), it is damaged, or it

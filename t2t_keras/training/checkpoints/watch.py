@@ -58,13 +58,8 @@ def first_found(find: Callable[[], Found], policy: PollPolicy, what: str) -> Fou
 class CheckpointWatcher:
     """Iterates over files with steps in their names as they appear; each step once.
 
-    Args:
-      files: returns the existing paths by step.
-      policy: how long to wait for more.
-      what: what a file is called in messages.
-      min_steps: earlier steps are ignored.
-      done: steps that are ignored.
-      last_step: returns the step after which nothing comes; None = unknown.
+    Steps before `min_steps` and those `done` are ignored. `files` returns the existing paths by
+    step, `last_step` the step after which nothing comes (None = unknown).
 
     Attributes:
       skipped: the steps that it missed, each with the reason.
@@ -117,22 +112,23 @@ class CheckpointWatcher:
         and then skipped.
         """
         for step, path in self:
-            if reason := self._load_error(load, step, path, again=True):
+            if reason := self._load_error(load, step, path):
                 self._skip(step, path, reason)
             else:
                 yield step, path
 
-    def _load_error(self, load: Callable[[str], object], step: int, path: str, again: bool) -> str:
-        try:
-            load(path)
-        except UserError as error:
+    def _load_error(self, load: Callable[[str], object], step: int, path: str) -> str:
+        for again in (True, False):
+            try:
+                load(path)
+                return ""
+            except UserError as error:
+                reason = str(error)
             if step not in self._files():
                 return "it was deleted while it was read"
-            if not again:
-                return str(error)
-            self._policy.sleep(self._policy.poll_seconds)
-            return self._load_error(load, step, path, again=False)
-        return ""
+            if again:
+                self._policy.sleep(self._policy.poll_seconds)
+        return reason
 
     def _skip(self, step: int, path: str, reason: str) -> None:
         self.skipped[step] = reason
@@ -151,11 +147,7 @@ def files_by_name_and_step(directory: str | Path) -> dict[str, dict[int, str]]:
 def follow_run(
     output_dir: str | Path, policy: PollPolicy = NO_WAIT, min_steps: int = 0, **options
 ) -> CheckpointWatcher:
-    """Follows the checkpoints of a run, in the format of this backend; see `CheckpointWatcher`.
-
-    Raises:
-      UserError: all checkpoints have the other backend's format.
-    """
+    """Follows the checkpoints of a run; `UserError` if all have the other backend's format."""
     files = backend.checkpoints()
     refuse_other_format(output_dir, files.SUFFIX)
     return CheckpointWatcher(

@@ -39,13 +39,8 @@ class Cluster:
 def cluster_from_environment(environment: Mapping[str, str] = os.environ) -> Cluster | None:
     """Returns the cluster that this process is a worker of; None = it trains alone.
 
-    `TF_CONFIG` takes precedence over the variables of a Slurm step with several tasks.
-
-    Args:
-      environment: variables of the process.
-
-    Raises:
-      UserError: `TF_CONFIG` or Slurm's variables are invalid.
+    `TF_CONFIG` takes precedence over the variables of a Slurm step with several tasks. Invalid ones
+    raise `UserError`.
     """
     if environment.get("TF_CONFIG", "").strip():
         cluster = _from_tf_config(environment["TF_CONFIG"])

@@ -21,6 +21,7 @@ from t2t_keras.environment import installed_versions, source_version
 from t2t_keras.errors import TRY_AGAIN, UserError
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.distributed.cluster import Cluster, cluster_from_environment
+from t2t_keras.training.options import TrainOptions
 from t2t_keras.training.run_config import RunConfig
 
 # How long a network file system may need to show a file to another machine.
@@ -58,14 +59,7 @@ class Workers:
 
     A worker's requests, to save because time has passed or to stop because of a signal, travel
     with the sums of its next step, so that all act after the same step without another exchange.
-
-    Args:
-      cluster: the workers; None = this process alone.
-      strategy: a `MultiWorkerMirroredStrategy` over all of them.
-
-    Attributes:
-      count: number of workers.
-      is_chief: whether this one writes the run's files.
+    `strategy` is a `MultiWorkerMirroredStrategy` over all of them; the chief writes their files.
     """
 
     def __init__(self, cluster: Cluster | None = None, strategy=None):
@@ -91,12 +85,8 @@ class Workers:
         """Returns the smallest of the numbers that the workers give."""
         return min(map(int, self.gather(str(number))))
 
-    def compare(self, config: RunConfig, generated: Generated, options) -> None:
-        """Checks that all workers use the same settings, data and versions.
-
-        Raises:
-          UserError: some differ; the text has their names and values.
-        """
+    def compare(self, config: RunConfig, generated: Generated, options: TrainOptions) -> None:
+        """Raises `UserError` with what differs between the workers' settings, data and versions."""
         if self.count == 1:
             return
         # The workers divide the dev set as well.
@@ -153,11 +143,8 @@ class Workers:
     def agree(self, step: backend.Step, number: int, stop: int, save: bool) -> Agreed:
         """Returns what all workers do after step `number`, which was started last.
 
-        Args:
-          step: carries this worker's requests to the others, with the sums of the next steps.
-          number: of the step.
-          stop: number of the signal that came here, or 0.
-          save: whether a checkpoint is due by this worker's clock; only the chief's counts.
+        Here came the signal `stop` (0 = none), and by this worker's clock a checkpoint is due if
+        `save`; of the clocks only the chief's counts.
         """
         if self.count == 1:
             return Agreed(stop, save)
@@ -172,12 +159,8 @@ class Workers:
 
 
 @contextlib.contextmanager
-def workers_of_run(options, worker_gpu: int | None = None) -> Iterator[Workers]:
+def workers_of_run(options: TrainOptions, worker_gpu: int | None = None) -> Iterator[Workers]:
     """Connects this process with those that train with it; an error of one ends all.
-
-    Args:
-      options: a `TrainOptions`.
-      worker_gpu: number of GPUs of each; None = all visible ones, 0 = the CPU.
 
     Raises:
       UserError: the environment is invalid, the backend trains on one machine only, or another
@@ -203,7 +186,7 @@ def workers_of_run(options, worker_gpu: int | None = None) -> Iterator[Workers]:
         raise
 
 
-def _connect(cluster: Cluster, gpus: int, options):
+def _connect(cluster: Cluster, gpus: int, options: TrainOptions):
     """Returns the strategy over all workers; waits until all have called it."""
     from tensorflow.compiler.xla.tsl.protobuf import coordination_config_pb2
     from tensorflow.python.eager import context
@@ -243,7 +226,7 @@ def _report(text: str) -> None:
     time.sleep(_REPORT_SECONDS)
 
 
-def end_of_worker(error: BaseException, cluster: Cluster, options) -> UserError:
+def end_of_worker(error: BaseException, cluster: Cluster, options: TrainOptions) -> UserError:
     """Returns which worker an exception of this one says has ended, and why."""
     text, kind = str(error), type(error).__name__
     if kind not in _LOST:

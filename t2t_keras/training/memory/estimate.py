@@ -15,14 +15,9 @@ def step_memory(
 ) -> dict[str, int]:
     """Estimates what one replica holds in a training step of the Transformer, to about 25 %.
 
-    What libraries take for themselves comes on top.
-
-    Args:
-      hparams: the hyperparameters.
-      vocab_size: ids of the shared vocabulary.
-      tokens: of a microbatch on either side, padding counted.
-      length: of its sentences on either side, in tokens.
-      accumulates: whether gradients of microbatches are summed.
+    What libraries take for themselves comes on top. A microbatch has so many `tokens` on either
+    side, padding counted, in sentences of `length` tokens; if the step `accumulates`, gradients of
+    several are summed.
 
     Returns:
       Bytes of "weights" (in half precision with their copies), "optimizer" (the moments),

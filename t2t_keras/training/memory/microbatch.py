@@ -55,11 +55,7 @@ class Microbatch:
         self.tokens = self._remembered() or hparams.microbatch_tokens
 
     def remember(self, tokens: int) -> None:
-        """Sets the number, and writes it into the run's directory.
-
-        Raises:
-          UserError: it is 0: not even one sentence fits.
-        """
+        """Sets the number and writes it; 0 raises `UserError`: not even one sentence fits."""
         if not tokens:
             recompute = "" if self._hparams.recompute else "set recompute=true, "
             raise UserError(
@@ -121,11 +117,8 @@ def _fits_by_estimate(
 def most_that_fit(fits: Callable[[int], bool], fewest: int, most: int) -> int:
     """Returns the largest number that fits, to a tenth, found by trial; 0 if `fewest` does not.
 
-    Args:
-      fits: returns whether a number fits; what is smaller than one that fits must fit too. It
-        raises `OutOfMemoryError` if nothing can.
-      fewest: the smallest number that is of use.
-      most: the largest.
+    What is smaller than a number that fits must fit too. `fits` may raise `OutOfMemoryError` to say
+    that nothing can.
     """
     try:
         if fits(most):
@@ -210,11 +203,7 @@ def dry_run(
     """Returns the estimated memory of a step on one replica; nothing is computed.
 
     The microbatch is the one that the run in `output_dir` remembers, or the requested one; if it is
-    still to be found, that of a step that is not split. The arguments are those of
-    `experiment.train_run`.
-
-    Raises:
-      UserError: there is no data, or there are no such devices.
+    still to be found, that of a step that is not split.
     """
     cluster, hparams = cluster_from_environment(), config.hparams
     devices = backend.plan_devices(worker_gpu, options.xla, cluster, options.cpu_replicas)
