@@ -71,6 +71,18 @@ def randomised():
 
 
 @pytest.fixture(scope="session")
+def pairs_of():
+    """pairs_of(generated, split): the text of the encoded examples."""
+
+    def read(generated, split):
+        store, decode = generated.store(split), generated.tokenizer.decode
+        sides = (decode(store.padded(range(len(store)), side)) for side in ("source", "target"))
+        return list(zip(*sides, strict=True))
+
+    return read
+
+
+@pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of real text that lies beside a checkout, never inside it."""
     folder = ROOT.parent / "shared" / "data"

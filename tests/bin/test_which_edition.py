@@ -1,8 +1,7 @@
 """Whatever scores newstest2014 says which edition it is of, full or filtered."""
 
-from pathlib import Path
-
 import pytest
+import small_wmt
 
 from t2t_keras import registry
 from t2t_keras.bin import t2t_bleu, t2t_decoder, t2t_eval, t2t_translate_all
@@ -14,11 +13,10 @@ NAME = "newstest2014, filtered edition (9 lines; as published it has 2,737)"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory, load_module, save_random_run):
+def folder(tmp_path_factory, save_random_run):
     """run/ of translate_ende on the full edition in data/; filtered/ has the other one."""
     folder = tmp_path_factory.mktemp("wmt")
-    small = load_module(Path(__file__).parents[1] / "problems" / "small_wmt.py")
-    small.write_archives(folder)
+    small_wmt.write_archives(folder)
     config = "vocab_size=340,text_source=archives"
     full, filtered = (
         registry.problem("translate_ende", config + more) for more in ("", ",newstest2014=filtered")

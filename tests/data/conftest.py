@@ -52,18 +52,6 @@ def contents():
     return read
 
 
-@pytest.fixture(scope="session")
-def pairs_of():
-    """pairs_of(generated, split): the text of the encoded examples."""
-
-    def read(generated, split):
-        store, decode = generated.store(split), generated.tokenizer.decode
-        sides = (decode(store.padded(range(len(store)), side)) for side in ("source", "target"))
-        return list(zip(*sides, strict=True))
-
-    return read
-
-
 @pytest.fixture
 def limit_file_size():
     """limit_file_size(bytes): makes writing larger files fail, as a full disk would; None: not."""

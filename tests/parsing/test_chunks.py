@@ -1,6 +1,7 @@
 import random
 
 import pytest
+from toy_treebank import as_mrg, random_tree
 
 from t2t_keras.errors import UserError
 from t2t_keras.parsing.chunks import tree_chunks
@@ -9,29 +10,20 @@ from t2t_keras.parsing.tree import words
 from t2t_keras.parsing.treebank import split_files
 
 
-@pytest.fixture
-def files(tmp_path, toy_treebank):
-    """Files of 7, 0, 3 and 12 trees, and the pairs of sentence and symbols in them."""
-    generator = random.Random(3)
-    paths, pairs = [], []
-    for number, size in enumerate((7, 0, 3, 12)):
-        trees = [toy_treebank.random_tree(generator) for _ in range(size)]
-        path = tmp_path / f"{number}.mrg"
-        path.write_text("".join(map(toy_treebank.as_mrg, trees)))
-        paths.append(path)
-        pairs += [(" ".join(words(tree)), " ".join(symbols(tree))) for tree in trees]
-    return paths, pairs
-
-
 def read(chunk, *which):
     return [tuple(side.decode() for side in pair) for pair in chunk.pairs(*which)]
 
 
 @pytest.mark.parametrize("size", [1, 4, 10, 100])
-def test_chunks_divide_the_trees(files, size):
-    paths, pairs = files
+def test_chunks_divide_the_trees(tmp_path, size):
+    generator = random.Random(3)
+    trees, paths = [random_tree(generator) for _ in range(22)], []
+    for start, end in ((0, 7), (7, 7), (7, 10), (10, 22)):
+        paths.append(tmp_path / f"{len(paths)}.mrg")
+        paths[-1].write_text("".join(map(as_mrg, trees[start:end])))
     chunks = tree_chunks(paths, size)
-    assert [pair for chunk in chunks for pair in read(chunk)] == pairs
+    expected = [(" ".join(words(tree)), " ".join(symbols(tree))) for tree in trees]
+    assert [pair for chunk in chunks for pair in read(chunk)] == expected
     assert [chunk.count for chunk in chunks[:-1]] == [size] * (len(chunks) - 1)
     assert sum(chunk.count for chunk in chunks) == 22
     assert read(chunks[0], 1, 3) == read(chunks[0])[1::3]
@@ -44,18 +36,16 @@ def test_positions_and_trees_without_words(tmp_path):
     path.parent.mkdir()
     path.write_text("\n(S (NN a))\n(())\n( (S\n (NN b))) (S (-NONE- *))\n(S (NN c))\n")
     [chunk] = tree_chunks([path], 10)
-    assert read(chunk) == [
-        ("a", "(S (NN) /S)"), ("", ""), ("b", "(S (NN) /S)"), ("", ""), ("c", "(S (NN) /S)")
-    ]  # fmt: skip
+    assert [sentence for sentence, _ in read(chunk)] == ["a", "", "b", "", "c"]
+    assert {line for _, line in read(chunk)} == {"(S (NN) /S)", ""}
     places = [chunk.location(index, 0) for index in range(5)]
     assert places == [f"02/a.trees:{line}" for line in (2, 3, 4, 4, 6)]
 
 
 def touch(folder, *names):
-    for name in names:
-        path = folder / name
+    for path in map(folder.joinpath, names):
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("( (S (NN a)) )\n")
+        path.touch()
 
 
 def test_sections_wherever_they_stand(tmp_path, capsys):
@@ -75,13 +65,13 @@ def test_sections_wherever_they_stand(tmp_path, capsys):
     assert f"section {missing}." in capsys.readouterr().out
 
 
-def test_links_are_followed_once(tmp_path, capsys):
-    touch(tmp_path, "shared/02/wsj_0201.mrg", "shared/22/wsj_2201.mrg")
-    (tmp_path / "shared" / "up").symlink_to(tmp_path / "shared")
-    mine = tmp_path / "mine"
+def test_links_are_followed_once(tmp_path):
+    shared, mine = tmp_path / "shared", tmp_path / "mine"
+    touch(shared, "02/wsj_0201.mrg", "22/wsj_2201.mrg")
+    (shared / "up").symlink_to(shared)
     mine.mkdir()
-    (mine / "treebank").symlink_to(tmp_path / "shared")
-    (mine / "wsj_2201.mrg").symlink_to(tmp_path / "shared" / "22" / "wsj_2201.mrg")
+    (mine / "treebank").symlink_to(shared)
+    (mine / "wsj_2201.mrg").symlink_to(shared / "22" / "wsj_2201.mrg")
     assert split_files(mine) == {
         "train": [mine / "treebank" / "02" / "wsj_0201.mrg"],
         "dev": [mine / "treebank" / "22" / "wsj_2201.mrg"],

@@ -9,24 +9,17 @@ COLLINS, NEW = PARAMETERS["COLLINS"], PARAMETERS["new"]
 
 @pytest.mark.parametrize("name", ["COLLINS", "new"])
 def test_line_by_line_as_the_c_program(shared_data, name):
-    folder = shared_data / "evalb_fixtures"
+    names = ("gold.trees", "system.trees", f"expected.{name}.txt", "expected.COLLINS.stderr")
     gold, system, expected, expected_errors = (
-        (folder / file).read_text(encoding="utf-8").split("\n")[:-1]
-        for file in (
-            "gold.trees",
-            "system.trees",
-            f"expected.{name}.txt",
-            "expected.COLLINS.stderr",
-        )
+        (shared_data / "evalb_fixtures" / each).read_text(encoding="utf-8").split("\n")[:-1]
+        for each in names
     )
     errors = []
     lines = list(evalb(gold, system, PARAMETERS[name], errors.append))
     assert errors == expected_errors
-    # Number, length, status, recall, precision, and brackets that match, of gold and of test.
-    assert [line.split()[:8] for line in lines[1:501]] == [
-        line.split()[:8] for line in expected[3:503]
-    ]
-    for line in lines[1:501]:
+    for line, of_c in zip(lines[1:501], expected[3:503], strict=True):
+        # Number, length, status, recall, precision, and brackets that match, of gold and of test.
+        assert line.split()[:8] == of_c.split()[:8]
         recall, precision, f1 = (float(line.split()[column]) for column in (3, 4, 8))
         assert f1 == pytest.approx(2 * recall * precision / max(recall + precision, 1), abs=0.01)
     summaries = lines[501:]
@@ -89,9 +82,9 @@ def test_errors_and_skipped_sentences_are_in_no_sum():
 
 def test_it_gives_up_after_as_many_errors_as_the_c_program():
     trees = ["(S (NN a))"] * 13, ["(S (NN b))"] * 13
-    errors, lines = [], []
+    errors = []
     with pytest.raises(UserError, match="max_errors=10"):
-        lines.extend(evalb(*trees, COLLINS, errors.append))
+        list(evalb(*trees, COLLINS, errors.append))
     assert len(errors) == 12
     assert len(list(evalb(*trees, COLLINS, errors.append, max_errors=12))) == 1 + 13 + 20
 

@@ -37,18 +37,15 @@ def test_faults_and_repairs():
     assert (score.brackets.gold, score.brackets.test, score.brackets.matched) == (5, 3, 2)
     assert score.f1 == pytest.approx(100 * 4 / 8)
     assert f"F1 by words: 1-10 {200 / 6:.2f} (2), 11-20 100.00 (1)" in str(score)
-    assert score.repairs == {
-        "constituent not closed": 1, "empty output": 1, "word without a tag": 1,
-        "closed but never opened": 1,
-    }  # fmt: skip
+    faults = ("constituent not closed", "empty output", "word without a tag")
+    assert score.repairs == dict.fromkeys((*faults, "closed but never opened"), 1)
     assert "repaired: 100.00% (3 of 3 outputs): 1 " in str(score)
 
 
 def test_no_sentence_is_left_out_for_its_tags():
     """evalb itself would refuse the first two: other words count there."""
-    parses = [
-        SYMBOLS[0].replace("(.)", "(NN)"), "(INTJ (,) /INTJ)", SYMBOLS[2].replace("(RB)", "(JJ)", 1)
-    ]  # fmt: skip
+    others = [("(.)", "(NN)"), ("(UH)", "(,)"), ("(RB)", "(JJ)")]
+    parses = [line.replace(*tags, 1) for line, tags in zip(SYMBOLS, others, strict=True)]
     score = score_parses(parses, SYMBOLS, SOURCES)
     assert (score.f1, score.repaired) == (100, 0)
     # Of 17 words three have a wrong tag.
@@ -71,7 +68,7 @@ def test_only_references_may_have_a_label_outside_the_vocabulary():
         ([], [], [], "got 0, 0, 0"),
         (SYMBOLS, SYMBOLS[:2], SOURCES, "got 3, 2, 3"),
         (SYMBOLS, ["x", *SYMBOLS[1:]], SOURCES, "line 1"),
-        (SYMBOLS, [SYMBOLS[0], "no", SYMBOLS[2]], SOURCES, "line 2"),
+        (SYMBOLS, [TREES[0], "no", TREES[2]], SOURCES, "line 2"),
         (SYMBOLS, ["(S (NN the)) (S (NN dog))", *SYMBOLS[1:]], SOURCES, "line 1"),
         (SYMBOLS, ["(S (NP (-NONE- *)))", *SYMBOLS[1:]], SOURCES, "line 1"),
     ],

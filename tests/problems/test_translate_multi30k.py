@@ -7,61 +7,47 @@ from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
 from t2t_keras.errors import UserError
 
-COUNTS = {"train": 29_000, "dev": 1_014, "test": 1_000}
-STEMS = {"train": "train", "dev": "val", "test": "test_2016_flickr"}
-
-
-def name_of(split, language, form):
-    return f"{STEMS[split]}{'.lc.norm.tok' if form == 'tok' else ''}.{language}"
-
 
 @pytest.mark.parametrize(
-    ("name", "language", "form", "tokenize"),
-    [
-        ("translate_ende_multi30k", "de", "raw", "13a"),
-        ("translate_enfr_multi30k", "fr", "tok", "none"),
-    ],
+    ("language", "form", "ending", "tokenize"),
+    [("de", "raw", "", "13a"), ("fr", "tok", ".lc.norm.tok", "none")],
 )
-def test_the_data_set(shared_data, tmp_path, name, language, form, tokenize):
-    problem = registry.problem(name, "vocab_size=4000")
+def test_the_data_set(shared_data, tmp_path, language, form, ending, tokenize):
+    problem = registry.problem(f"translate_en{language}_multi30k", "vocab_size=4000")
     folder = shared_data / "multi30k" / ("tok" if form == "tok" else ".")
     generate(problem, tmp_path, folder)
     generated = open_generated(problem, tmp_path)
     assert (generated.problem.text_form, generated.problem.tokenize) == (form, tokenize)
-    for split, count in COUNTS.items():
+    for split, count in {"train": 29_000, "dev": 1_014, "test": 1_000}.items():
         assert generated.manifest["splits"][split]["examples"] == count
         assert generated.manifest["splits"][split]["left_out"] == {}
-    for split in ("dev", "test"):
-        for lines, side in zip(generated.text(split), ("en", language), strict=True):
-            content = (folder / name_of(split, side, form)).read_bytes().decode()
-            assert "".join(f"{line}\n" for line in lines) == content
+    for split, stem in (("dev", "val"), ("test", "test_2016_flickr")):
+        for path, side in zip(generated.text_paths(split), ("en", language), strict=True):
+            assert path.read_bytes() == (folder / f"{stem}{ending}.{side}").read_bytes()
 
 
 @pytest.mark.parametrize("language", ["de", "fr"])
 def test_sizes_and_checksums_are_those_of_the_raw_files(shared_data, tmp_path, language):
     # Without files, the raw ones are downloaded.
-    for split, (pair,) in (
-        registry.problem(f"translate_en{language}_multi30k").files(tmp_path).items()
-    ):
-        assert pair.source.name == name_of(split, "en", "raw")
-        assert pair.target.name == name_of(split, language, "raw")
-        for file in (pair.source, pair.target):
-            content = (shared_data / "multi30k" / file.name).read_bytes()
-            assert file.size == len(content)
-            assert file.sha256 == hashlib.sha256(content).hexdigest()
+    splits = registry.problem(f"translate_en{language}_multi30k").files(tmp_path)
+    for stem, (pair,) in zip(("train", "val", "test_2016_flickr"), splits.values(), strict=True):
+        for file, code in ((pair.source, "en"), (pair.target, language)):
+            content = (shared_data / "multi30k" / f"{stem}.{code}").read_bytes()
+            assert file.name == f"{stem}.{code}"
+            assert (file.size, file.sha256) == (len(content), hashlib.sha256(content).hexdigest())
             assert file.url.endswith(f"/{file.name}.gz")
 
 
-def test_both_forms_are_ambiguous(tmp_path):
+def test_the_form_is_that_of_the_files_or_must_be_given(tmp_path):
+    problem = registry.problem("translate_ende_multi30k")
     # French files do not make German ambiguous.
     for name in ("train.fr", "val.lc.norm.tok.de"):
         (tmp_path / name).touch()
-    assert registry.problem("translate_ende_multi30k").resolved(tmp_path).text_form == "tok"
+    assert problem.resolved(tmp_path).text_form == "tok"
     (tmp_path / "train.en").touch()
-    with pytest.raises(UserError, match=r"text_form=raw or --problem_config=text_form=tok"):
-        generate(registry.problem("translate_ende_multi30k"), tmp_path / "data", tmp_path)
-
-
-def test_an_unknown_form_is_not_scored():
-    with pytest.raises(UserError, match="text_form=raw or --problem_config=text_form=tok"):
-        registry.problem("translate_ende_multi30k").score(["a"], ["a"])
+    for ambiguous in (
+        lambda: generate(problem, tmp_path / "data", tmp_path),
+        lambda: problem.score(["a"], ["a"]),
+    ):
+        with pytest.raises(UserError, match=r"text_form=raw or --problem_config=text_form=tok"):
+            ambiguous()

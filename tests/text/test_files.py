@@ -1,4 +1,3 @@
-import io
 import os
 
 import pytest
@@ -20,7 +19,7 @@ LINES = [
     "",
     "two\u2028separators\u0085 and\x0b\x0c\x1c more",
     "inner\rreturn\r",
-    "größer ഊ \U0001f6b2",
+    "größer ഊ \U0001f6b2, zero \0 byte",
     "no end",
 ]
 TEXT = f"first\nwindows\r\n\n{LINES[3]}\ninner\rreturn\r\r\n{LINES[5]}\nno end"
@@ -35,26 +34,24 @@ def test_lines_end_at_line_feeds_alone(tmp_path, encoding):
 
 
 @pytest.mark.parametrize("every", [1, 2, 3, 7, 100])
-def test_chunks_by_offset_give_the_same_lines(tmp_path, every):
-    (tmp_path / "a").write_bytes(("\ufeff" + TEXT).encode())
-    count, offsets = line_offsets(tmp_path / "a", every)
-    assert count == len(LINES)
-    chunks = [list(read_span(tmp_path / "a", offset, every)) for offset in offsets]
-    assert [line.decode() for chunk in chunks for line in chunk] == LINES
-    assert all(len(chunk) == every for chunk in chunks[:-1])
-
-
 @pytest.mark.parametrize(
-    ("content", "expected"),
+    ("text", "lines"),
     [
-        (b"one\ntwo\n", (2, [0, 4])),
-        (b"", (0, [])),
-        (b"a" * (1 << 21) + b"\nb", (2, [0, 1 + (1 << 21)])),
+        ("\ufeff" + TEXT, LINES),
+        # A last line feed ends a line and begins none.
+        ("one\ntwo\n", ["one", "two"]),
+        ("", []),
+        ("a" * (1 << 21) + "\nb", ["a" * (1 << 21), "b"]),
     ],
+    ids=["all", "end", "empty", "long"],
 )
-def test_a_last_line_feed_ends_a_line_and_begins_none(tmp_path, content, expected):
-    (tmp_path / "a").write_bytes(content)
-    assert line_offsets(tmp_path / "a", 1) == expected
+def test_chunks_by_offset_give_the_same_lines(tmp_path, text, lines, every):
+    (tmp_path / "a").write_bytes(text.encode())
+    count, offsets = line_offsets(tmp_path / "a", every)
+    assert count == len(lines)
+    chunks = [list(read_span(tmp_path / "a", offset, every)) for offset in offsets]
+    assert [line.decode() for chunk in chunks for line in chunk] == lines
+    assert all(len(chunk) == every for chunk in chunks[:-1])
 
 
 def test_pipes(tmp_path):
@@ -84,37 +81,21 @@ def test_other_encodings_are_named(tmp_path, content, message):
 
 
 def test_nul_bytes_do_not_make_utf16(tmp_path):
-    (tmp_path / "a").write_bytes(b"\0\0\0\0\0\0\0\0\0\nzero \0 byte\n")
-    assert read_text(tmp_path / "a") == ["\0" * 9, "zero \0 byte"]
+    (tmp_path / "a").write_bytes(b"\0\0\0\0\0\0\0\0\0\n")
+    assert read_text(tmp_path / "a") == ["\0" * 9]
 
 
-class Endless(io.RawIOBase):
-    """A line without end; reading more than five times what is allowed fails."""
-
-    def __init__(self, start):
-        self._start, self._size = start, 0
-
-    def readable(self):
-        return True
-
-    def readinto(self, buffer):
-        content, self._start = self._start or b"a\0" * (len(buffer) // 2), b""
-        self._size += len(content)
-        assert self._size < 5 * MAX_LINE_BYTES
-        buffer[: len(content)] = content
-        return len(content)
-
-
-@pytest.mark.parametrize("start", [b"one\n", "one\n".encode("utf-16")])
-def test_a_line_that_is_too_long_is_not_read_whole(start):
-    with pytest.raises(UserError, match=r"long\.txt:2: .*less than 16,777,216 bytes"):
-        list(lines_of(io.BufferedReader(Endless(start)), "long.txt"))
-
-
-def test_a_line_that_is_too_long_has_no_offset(tmp_path):
-    (tmp_path / "long").write_bytes(b"one\n" + b"a" * MAX_LINE_BYTES + b"\nthree\n")
-    with pytest.raises(UserError, match=r"long:2: .*less than 16,777,216 bytes"):
-        line_offsets(tmp_path / "long", 1)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_a_line_that_is_too_long_is_not_read_whole(tmp_path, encoding):
+    path, message = tmp_path / "long", r"long:2: .*less than 16,777,216 bytes"
+    path.write_text("one\n", encoding)
+    os.truncate(path, 10 * MAX_LINE_BYTES)
+    with path.open("rb") as file:
+        with pytest.raises(UserError, match=message):
+            list(lines_of(file, path))
+        assert file.tell() < 5 * MAX_LINE_BYTES
+    with pytest.raises(UserError, match=message):
+        line_offsets(path, 1)
 
 
 @pytest.mark.parametrize("read", [read_text, count_lines, check_readable])

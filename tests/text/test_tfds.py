@@ -1,11 +1,12 @@
 """Text of tensorflow-datasets: looked for before it is asked, since without a network it hangs."""
 
+import dataclasses
 import hashlib
 import re
 import sys
-from pathlib import Path
 
 import pytest
+import small_wmt
 
 from t2t_keras import registry
 from t2t_keras.data.dataset import open_generated
@@ -20,13 +21,11 @@ ARCHIVES = (
     "training-parallel-nc-v9.tgz",
     "dev.tgz",
 )
-TEXTS = (("dev", "newstest2013", 15), ("test", "full", 14))
+TEXTS = {
+    split: tuple(small_wmt.lines(code, *text) for code in ("en", "de"))
+    for split, text in {"dev": ("newstest2013", 15), "test": ("full", 14)}.items()
+}
 PREPARED = "wmt14_translate/de-en/1.0.0/dataset_info.json"
-
-
-@pytest.fixture(scope="module")
-def small(load_module):
-    return load_module(Path(__file__).parents[1] / "problems" / "small_wmt.py")
 
 
 @pytest.fixture
@@ -74,38 +73,35 @@ def test_nothing_is_downloaded(data_dir, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore")  # Those of tensorflow-datasets and what it imports.
-def test_archives_put_there_by_hand(small, data_dir, tmp_path, monkeypatch, capsys):
+def test_archives_put_there_by_hand(data_dir, tmp_path, monkeypatch, capsys):
     tfds = pytest.importorskip("tensorflow_datasets")
     manual = manual_directory(data_dir)
     manual.parent.mkdir(parents=True)
-    small.write_archives(manual)
+    small_wmt.write_archives(manual)
     builder = type(tfds.builder("wmt14_translate/de-en", data_dir=data_dir))
     # It knows the checksums of the official archives; these are others.
-    infos = {
-        url: tfds.download.checksums.UrlInfo(
-            size=(manual / info.filename).stat().st_size,
-            checksum=hashlib.sha256((manual / info.filename).read_bytes()).hexdigest(),
-            filename=info.filename,
-        )
-        for url, info in builder.url_infos.items()
-        if (manual / info.filename).exists()
-    }
+    infos = {}
+    for url, info in builder.url_infos.items():
+        if (manual / info.filename).exists():
+            content = (manual / info.filename).read_bytes()
+            infos[url] = dataclasses.replace(
+                info, size=len(content), checksum=hashlib.sha256(content).hexdigest()
+            )
     monkeypatch.setattr(builder, "url_infos", infos)
     problem = registry.problem("translate_ende", "vocab_size=340")
     generate(problem, tmp_path, tmp_path)
     generated = open_generated(problem, tmp_path)
     assert generated.problem.text_source == "tfds"
-    for split, corpus, count in TEXTS:
-        for code, lines in zip(("en", "de"), generated.text(split), strict=True):
-            assert lines == small.lines(code, corpus, count)
+    for split, text in TEXTS.items():
+        assert generated.text(split) == text
     assert len(generated.store("train")) == 120 + 60 + 40
 
     # Without the archive, what tensorflow-datasets has made of it is taken.
     (manual / "dev.tgz").unlink()
     capsys.readouterr()
     splits = problem.files(tmp_path)
-    for split, corpus, count in TEXTS:
+    for split, text in TEXTS.items():
         (paths,) = plain_text(splits[split], tmp_path)
-        for code, path in zip(("en", "de"), paths, strict=True):
-            assert sorted(path.read_text().splitlines()) == sorted(small.lines(code, corpus, count))
+        for path, lines in zip(paths, text, strict=True):
+            assert sorted(path.read_text().splitlines()) == sorted(lines)
         assert re.search("empty side.*not in the official order", capsys.readouterr().out)

@@ -26,21 +26,14 @@ def lines(language, corpus, count):
     ]
 
 
-def plain(language, corpus, count):
-    return "".join(f"{line}\n" for line in lines(language, corpus, count)).encode()
+def plain(text):
+    return "".join(f"{line}\n" for line in text).encode()
 
 
-def sgml(language, corpus, count, kind):
-    segments = [
-        f'<seg id="{n}">{line.replace("&", "&amp;")}</seg>\n'
-        for n, line in enumerate(lines(language, corpus, count), 1)
-    ]
-    docs = [
-        f'<doc sysid="ref" docid="{n}" origlang="en">\n<p>\n{"".join(some)}</p>\n</doc>\n'
-        for n, some in enumerate((segments[:5], segments[5:]))
-    ]
-    head = f'<{kind}set setid="{corpus}" srclang="any" trglang="{language}">\n'
-    return (head + "".join(docs) + f"</{kind}set>\n").encode()
+def sgml(text):
+    # tensorflow-datasets reads only segments that have a number.
+    segments = plain(f'<seg id="1">{line.replace("&", "&amp;")}</seg>' for line in text)
+    return b'<refset srclang="any">\n<doc docid="1">\n<p>\n%b</p>\n</doc>\n</refset>\n' % segments
 
 
 def archive(path, members):
@@ -53,7 +46,10 @@ def archive(path, members):
 
 def corpus(stem, other, count, folder="training/"):
     """Both sides of a training corpus, English last, as members."""
-    return {f"{folder}{stem}.{other}-en.{code}": plain(code, stem, count) for code in (other, "en")}
+    return {
+        f"{folder}{stem}.{other}-en.{code}": plain(lines(code, stem, count))
+        for code in (other, "en")
+    }
 
 
 def newstest2014(edition, folder, other):
@@ -62,21 +58,20 @@ def newstest2014(edition, folder, other):
     for kinds, text in ((("src", "ref"), edition), (("ref", "src"), "full")):
         for kind, code in zip(kinds, ("en", other), strict=True):
             name = f"{folder}newstest2014-{other}en-{kind}.{code}.sgm"
-            members[name] = sgml(code, text, TEST_LINES[text], kind)
+            members[name] = sgml(lines(code, text, TEST_LINES[text]))
     return members
 
 
 def write_archives(tmp_dir, dev_in_sgml=False):
     """Writes the archives of both tasks."""
-    tmp_dir.mkdir(exist_ok=True)
-    giga, count = "giga-fren.release2.fixed", TEST_LINES["newstest2013"]
+    tmp_dir.mkdir(parents=True, exist_ok=True)
     dev = {"dev/newstest2012.en": b"another year\n"}
-    for code in ("de", "en", "fr"):
-        for kind in ("src", "ref"):
-            name = f"dev/newstest2013-{kind}.{code}.sgm"
-            dev[name] = sgml(code, "newstest2013", count, kind)
+    for code in WORDS:
+        text = lines(code, "newstest2013", TEST_LINES["newstest2013"])
+        dev |= {f"dev/newstest2013-{kind}.{code}.sgm": sgml(text) for kind in ("src", "ref")}
         if not dev_in_sgml:
-            dev[f"dev/newstest2013.{code}"] = plain(code, "newstest2013", count)
+            dev[f"dev/newstest2013.{code}"] = plain(text)
+    giga = corpus("giga-fren.release2.fixed", "fr", 45, folder="")
     for name, members in {
         "training-parallel-europarl-v7.tgz": {
             "training/europarl-v7.cs-en.cs": b"jen jeden\n",
@@ -94,13 +89,9 @@ def write_archives(tmp_dir, dev_in_sgml=False):
         },
         "training-parallel-un.tgz": corpus("undoc.2000", "fr", 35, folder="un/"),
         "training-giga-fren.tar": {
-            f"{giga}.{code}.gz": gzip.compress(plain(code, giga, 45)) for code in ("en", "fr")
+            f"{name.replace('.fr-en', '')}.gz": gzip.compress(text) for name, text in giga.items()
         },
-        "dev.tgz": {
-            **dev,
-            **newstest2014("full", "dev/", "de"),
-            **newstest2014("full", "dev/", "fr"),
-        },
+        "dev.tgz": dev | newstest2014("full", "dev/", "de") | newstest2014("full", "dev/", "fr"),
         "test-filtered.tgz": newstest2014("filtered", "test/", "de"),
     }.items():
         archive(tmp_dir / name, members)

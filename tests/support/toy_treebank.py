@@ -1,6 +1,6 @@
-"""Random trees, and the form in which the Penn Treebank prints them."""
+"""Random trees, and files of them."""
 
-from t2t_keras.parsing.tree import ROOT, Tree
+from t2t_keras.parsing.tree import ROOT, Tree, bracketed
 from t2t_keras.parsing.treebank import tree_texts, trees_of
 
 LABELS = ("S", "NP", "VP", "PP", "SBAR")
@@ -26,17 +26,8 @@ def _constituent(generator, depth, label):
 
 
 def as_mrg(tree):
-    """Returns the tree over several lines, below a bracket without a label."""
-    return "\n( " + "\n".join(_lines(child, 2) for child in tree.children).lstrip() + ")\n"
-
-
-def _lines(node, indent):
-    start = " " * indent
-    if node.word:
-        return f"{start}({node.label} {node.word})"
-    return (
-        f"{start}({node.label} \n" + "\n".join(_lines(e, indent + 2) for e in node.children) + ")"
-    )
+    """Returns the tree as treebanks have it: over several lines, the root without a label."""
+    return f"\n{bracketed(tree)}\n".replace(f"({ROOT}", "(").replace(" (", " \n  (")
 
 
 def read_trees(path):
