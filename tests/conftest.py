@@ -70,6 +70,15 @@ def randomised():
     return randomise
 
 
+@pytest.fixture
+def own_registry(monkeypatch):
+    """Whatever a test registers is forgotten after it."""
+    from t2t_keras import registry
+
+    for names in (registry.PROBLEMS, registry.HPARAMS_SETS, registry.MODELS):
+        monkeypatch.setattr(names, "entries", dict(names.load()))
+
+
 @pytest.fixture(scope="session")
 def pairs_of():
     """pairs_of(generated, split): the text of the encoded examples."""

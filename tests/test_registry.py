@@ -1,7 +1,6 @@
 import dataclasses
 import subprocess
 import sys
-import textwrap
 
 import pytest
 
@@ -12,10 +11,8 @@ from t2t_keras.settings import setting
 
 
 @pytest.fixture(autouse=True)
-def registry_as_before(monkeypatch):
+def modules_as_before(own_registry):
     """Whatever a test registers or imports is forgotten after it."""
-    for names in (registry.PROBLEMS, registry.HPARAMS_SETS, registry.MODELS):
-        monkeypatch.setattr(names, "entries", dict(names.load()))
     before = set(sys.modules)
     yield
     for name in set(sys.modules) - before:
@@ -38,42 +35,41 @@ def tea_problem():
 
 @pytest.fixture
 def user_directory(tmp_path):
-    """A function that writes Python files into a directory of a user's own."""
+    """user_directory(**sources): a directory of a user's own with Python files."""
     directory = tmp_path / "my_problems"
     directory.mkdir()
 
-    def write(**files):
-        for name, source in files.items():
-            (directory / f"{name}.py").write_text(textwrap.dedent(source), encoding="utf-8")
+    def write(**sources):
+        for name, source in sources.items():
+            (directory / f"{name}.py").write_text(source, encoding="utf-8")
         return directory
 
     return write
 
 
-SET_SOURCE = """
-    from t2t_keras.hyperparameters import HParams
-    from t2t_keras.registry import register_hparams
+def set_source(name, d_ff):
+    return f"""
+from t2t_keras import hyperparameters, registry
 
-    @register_hparams
-    def {name}():
-        return HParams(d_ff={d_ff})
+@registry.register_hparams
+def {name}():
+    return hyperparameters.HParams(d_ff={d_ff})
 """
 
 
-@pytest.mark.parametrize("reverse", [False, True])
-def test_a_problem_is_found_by_its_class_name_in_snake_case(tea_problem, reverse):
-    name = "translate_tea_to_coffee2_go" + "_rev" * reverse
-    problem = registry.problem(name, "sugar=3")
-    assert type(problem) is tea_problem
-    assert (problem.name, problem.reverse, problem.sugar) == (name, reverse, 3)
-    with pytest.raises(UserError, match=rf"problem {name} 'suger'.*'sugar'"):
-        registry.problem(name, {"suger": 3})
-
-
-def test_a_registered_name_that_ends_in_rev_is_that_name(tea_problem):
+def test_a_problem_is_found_by_its_class_name_in_snake_case(tea_problem):
     registry.register_problem(type("PlayRev", (tea_problem,), {}))
-    assert registry.problem("play_rev").reverse is False
-    assert registry.problem("play_rev_rev").reverse is True
+    for name, reverse in (
+        ("translate_tea_to_coffee2_go", False),
+        ("translate_tea_to_coffee2_go_rev", True),
+        ("play_rev", False),
+        ("play_rev_rev", True),
+    ):
+        problem = registry.problem(name, "sugar=3")
+        assert isinstance(problem, tea_problem)
+        assert (problem.name, problem.reverse, problem.sugar) == (name, reverse, 3)
+        with pytest.raises(UserError, match=rf"problem {name} 'suger'.*'sugar'"):
+            registry.problem(name, {"suger": 3})
 
 
 @pytest.mark.parametrize(
@@ -93,8 +89,8 @@ def test_an_unknown_name_gets_the_nearest(tea_problem, look_up, name, hint):
 
 def test_a_set_takes_changes_as_text_and_as_keywords():
     changed = registry.hparams("transformer_tiny", "dropout=0.2,train_steps=1e3", d_ff=64)
-    assert (changed.dropout, changed.train_steps, changed.d_ff) == (0.2, 1000, 64)
-    assert changed.d_model == registry.hparams("transformer_tiny").d_model
+    expected = dict(dropout=0.2, train_steps=1000, d_ff=64)
+    assert registry.changed_hparams(changed, "transformer_tiny") == expected
     with pytest.raises(UserError, match=r"'hidden_size' .*'d_model'"):
         registry.hparams("transformer_tiny", "hidden_size=64")
     with pytest.raises(UserError, match="'drop'"):
@@ -102,23 +98,17 @@ def test_a_set_takes_changes_as_text_and_as_keywords():
 
 
 def test_registry_help_lists_every_name_once_with_its_first_line(tea_problem):
-    @registry.register_hparams
-    def set_without_docstring():
-        return HParams()
-
+    registry.register_hparams(type("without_docstring", (HParams,), {"__doc__": None}))
     lines = registry.registry_help().splitlines()
     listed = [line.split(maxsplit=1) for line in lines if line.startswith("  ")]
     assert ["translate_tea_to_coffee2_go", "Tea to coffee."] in listed
-    assert ["set_without_docstring"] in listed
+    assert ["without_docstring"] in listed
     registries = (registry.PROBLEMS, registry.HPARAMS_SETS, registry.MODELS)
     assert sorted(each[0] for each in listed) == sorted(n for r in registries for n in r.entries)
 
 
 def test_a_user_s_single_files_are_imported_once(user_directory, monkeypatch):
-    directory = user_directory(
-        first_set=SET_SOURCE.format(name="first", d_ff=3),
-        second_set=SET_SOURCE.format(name="second", d_ff=5),
-    )
+    directory = user_directory(first=set_source("first", 3), second=set_source("second", 5))
     monkeypatch.setenv("HOME", str(directory.parent))
     for path in (f"{directory}/", "~/my_problems"):
         registry.import_user_directory(path)
@@ -126,12 +116,8 @@ def test_a_user_s_single_files_are_imported_once(user_directory, monkeypatch):
 
 
 def test_a_user_s_package_imports_its_own_modules(user_directory):
-    directory = user_directory(
-        __init__="from . import inner\n",
-        inner=SET_SOURCE.format(name="inner", d_ff=7),
-        not_imported="raise RuntimeError\n",
-    )
-    registry.import_user_directory(str(directory))
+    sources = dict(inner=set_source("inner", 7), not_imported="raise RuntimeError")
+    registry.import_user_directory(user_directory(__init__="from . import inner", **sources))
     assert registry.hparams("inner").d_ff == 7
 
 
@@ -146,24 +132,20 @@ def test_a_user_s_package_imports_its_own_modules(user_directory):
 )
 def test_a_user_s_directory_that_cannot_be_imported(user_directory, files, error):
     with pytest.raises(UserError, match=error):
-        registry.import_user_directory(str(user_directory(**files)))
+        registry.import_user_directory(user_directory(**files))
     assert "faulty" not in sys.modules
 
 
 def test_before_any_look_up_neither_tensorflow_nor_a_taken_name_is_imported(user_directory):
     # As in the commands: the user's directory is imported before any name is looked up.
-    directory = user_directory(takes=SET_SOURCE.format(name="transformer_base", d_ff=3))
-    program = """
-        import sys
-        from t2t_keras import errors, registry
-        registry.import_user_directory(sys.argv[1])
-        try:
-            registry.hparams("transformer_base")
-        except errors.UserError as error:
-            print(error)
-        print([name for name in ("tensorflow", "keras") if name in sys.modules])
-        """
-    command = [sys.executable, "-c", textwrap.dedent(program), str(directory)]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert "in takes and in t2t_keras.hparams.transformer" in printed
-    assert printed.endswith("\n[]\n")
+    directory = user_directory(takes=set_source("transformer_base", 3))
+    program = f"""
+import sys
+from t2t_keras import registry
+registry.import_user_directory("{directory}")
+print([name for name in ("tensorflow", "keras") if name in sys.modules], flush=True)
+registry.hparams("transformer_base")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "[]\n"
+    assert "in takes and in t2t_keras.hparams.transformer" in done.stderr
