@@ -1,13 +1,12 @@
 """A small translator, its export, a server of it and the clients."""
 
-import contextlib
-
 import keras
 import pytest
 from tensorflow.core.protobuf import saved_model_pb2
 
 from t2t_keras import registry
 from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.translation import Translation
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.serving.client.grpc import GrpcClient
@@ -43,31 +42,22 @@ VARIED = dict(
 
 @pytest.fixture(scope="session")
 def lines():
-    """Text of many kinds, blank lines among it."""
+    """Text of many kinds: blank lines, and one that is too long, among it."""
     return list(LINES)
 
 
 @pytest.fixture(scope="session")
-def real_lines(root):
-    """Sentences, of real text where it is, else of a grammar."""
-    file = root.parent / "shared" / "data" / "multi30k" / "val.en"
-    if file.exists():
-        return file.read_text("utf-8").split("\n")[:60]
-    return [source for source, _ in registry.problem("translate_ende_toy").examples("dev")][:60]
-
-
-@pytest.fixture(scope="session")
-def small_translator(real_lines):
-    """small_translator(**model_options): random weights, varied text; long lines are cut."""
-    text = [line for line in LINES if line.strip()] * 20 + real_lines
-    tokenizer = Tokenizer.train(text, vocab_size=500)
-    config = DecodeConfig(beam_size=3, extra_length=3, max_input_length=24)
+def small_translator():
+    """small_translator(**model_options): random weights."""
+    toy = [source for source, _ in registry.problem("translate_ende_toy").examples("dev")]
+    tokenizer = Tokenizer.train([*filter(str.strip, LINES)] * 20 + toy, vocab_size=500)
 
     def small_translator(**model_options):
         keras.utils.set_random_seed(3)
         model = Transformer(tokenizer.vocab_size, **VARIED, **model_options)
         model.build()
-        model.embedding.matrix.assign(3.0 * model.embedding.matrix.numpy())
+        model.set_weights([3.0 * weight for weight in model.get_weights()])  # varied text
+        config = DecodeConfig(beam_size=3, extra_length=3, max_input_length=24)
         return Translator(model, tokenizer, config)
 
     return small_translator
@@ -76,6 +66,15 @@ def small_translator(real_lines):
 @pytest.fixture(scope="session")
 def translator(small_translator):
     return small_translator()
+
+
+@pytest.fixture(scope="session")
+def expected(translator, lines):
+    """The translation of each line in this process, as an export and a client give it."""
+    return [
+        Translation(each.text, pytest.approx(each.score, abs=1e-5), cut=each.cut)
+        for each in translator.translate(lines)
+    ]
 
 
 @pytest.fixture(scope="session")
@@ -102,9 +101,15 @@ def stand_in(load_module, root):
 
 
 @pytest.fixture(scope="session")
-def export_server(exported, stand_in):
-    """The ports of a stand-in for TensorFlow Serving that serves the export as "translate"."""
-    with stand_in.serve(stand_in.Model(exported, "translate")) as ports:
+def served(exported, stand_in):
+    """The export in a stand-in for TensorFlow Serving, as the model "translate"."""
+    return stand_in.Model(exported, "translate")
+
+
+@pytest.fixture(scope="session")
+def export_ports(served, stand_in):
+    """The ports of its server."""
+    with stand_in.serve(served) as ports:
         yield ports
 
 
@@ -114,13 +119,13 @@ def protocol(request):
 
 
 @pytest.fixture
-def connect(protocol):
+def connect(protocol, request):
     """connect(address, **of Client): a client, closed with the test."""
-    with contextlib.ExitStack() as stack:
 
-        def connect(address, **settings):
-            kind = {"grpc": GrpcClient, "rest": RestClient}[protocol]
-            client = kind(address, **{"name": "ende", "timeout": 20.0, **settings})
-            return stack.enter_context(contextlib.closing(client))
+    def connect(address, **settings):
+        kind = {"grpc": GrpcClient, "rest": RestClient}[protocol]
+        client = kind(address, **{"name": "ende", "timeout": 20.0, **settings})
+        request.addfinalizer(client.close)
+        return client
 
-        yield connect
+    return connect

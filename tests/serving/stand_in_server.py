@@ -11,6 +11,7 @@ prints {"grpc": port, "rest": port} when it serves, and ends when its standard i
 
 import concurrent.futures
 import contextlib
+import functools
 import http.server
 import json
 import ssl
@@ -24,18 +25,15 @@ import tensorflow_text  # noqa: F401 - gives TensorFlow the operators of the voc
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
-CODES = {code.value[0]: code.name for code in grpc.StatusCode}
+STATUS = {status.value[0]: status for status in grpc.StatusCode}
 # TensorFlow Serving's status in HTTP; every other one is 500.
 HTTP_STATUS = {"INVALID_ARGUMENT": 400, "NOT_FOUND": 404, "FAILED_PRECONDITION": 412}
 HTTP_STATUS |= {"RESOURCE_EXHAUSTED": 429, "UNAVAILABLE": 503}
 
 
-class RefusedError(Exception):
-    """A request that is not answered, with the gRPC status."""
-
-    def __init__(self, code: str, text: str):
-        super().__init__(text)
-        self.code, self.text = code, text
+def refusal(status: str, text: str) -> tf.errors.OpError:
+    """Returns the error of a request that is not answered, with the gRPC status."""
+    return tf.errors.OpError(None, None, text, grpc.StatusCode[status].value[0])
 
 
 class Model:
@@ -48,63 +46,61 @@ class Model:
         (graph,) = saved_model_pb2.SavedModel.FromString(content).meta_graphs
         self._signatures = graph.signature_def
 
-    def warm_up(self, model_dir: Path):
-        """Runs the requests in the export, as TensorFlow Serving does."""
+    def warm_up(self, model_dir: Path) -> list:
+        """Runs the requests in the export, as TensorFlow Serving does, and returns them."""
         path = model_dir / "assets.extra" / "tf_serving_warmup_requests"
-        for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
-            self(prediction_log_pb2.PredictionLog.FromString(record).predict_log.request)
+        records = tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
+        logs = map(prediction_log_pb2.PredictionLog.FromString, records)
+        requests = [log.predict_log.request for log in logs]
+        for request in requests:
+            self(request)
+        return requests
 
     def __call__(self, request, metadata=None, for_rest=False):
-        """Returns a PredictResponse, or raises `RefusedError`."""
+        """Returns a PredictResponse, or raises a `refusal`."""
         spec = request.model_spec
         version = spec.version.value if spec.HasField("version") else self.spec[1]
         if (spec.name, version) != self.spec:
-            raise RefusedError("NOT_FOUND", f"Servable not found for request: {spec.name}")
+            raise refusal("NOT_FOUND", f"Servable not found for request: {spec.name}")
         key = spec.signature_name or "serving_default"
         if key not in self._signatures:
-            code = "INVALID_ARGUMENT" if for_rest else "FAILED_PRECONDITION"
-            raise RefusedError(code, f'Serving signature {"name" if for_rest else "key"} "{key}"')
+            status = "INVALID_ARGUMENT" if for_rest else "FAILED_PRECONDITION"
+            raise refusal(status, f'Serving signature {"name" if for_rest else "key"} "{key}"')
         signature = self._signatures[key]
         # REST knows nothing of defaults.
         given = {**({} if for_rest else signature.defaults), **request.inputs}
         if set(given) != set(signature.inputs):
             text = f"input size does not match signature: {sorted(given)}"
-            raise RefusedError("INVALID_ARGUMENT", f"{text}, not {sorted(signature.inputs)}")
+            raise refusal("INVALID_ARGUMENT", f"{text}, not {sorted(signature.inputs)}")
         inputs = {
             name: tf.constant(tf.make_ndarray(each), signature.inputs[name].dtype)
             for name, each in given.items()
         }
-        try:
-            outputs = self._loaded.signatures[key](**inputs)
-        except tf.errors.OpError as error:
-            raise RefusedError(CODES[error.error_code], error.message) from error
-        return response(spec, outputs)
+        return response(spec, self._loaded.signatures[key](**inputs))
 
 
 def response(spec, outputs):
     """Returns a PredictResponse."""
-    made = predict_pb2.PredictResponse(model_spec=spec)
-    for name, values in outputs.items():
-        made.outputs[name].CopyFrom(tf.make_tensor_proto(values))
-    return made
+    tensors = {name: tf.make_tensor_proto(values) for name, values in outputs.items()}
+    return predict_pb2.PredictResponse(model_spec=spec, outputs=tensors)
 
 
-def start_grpc(predict, workers=8, folder=None, mutual=False):
-    """Starts a server; returns its port and what ends it.
+@contextlib.contextmanager
+def start_grpc(predict, folder=None, mutual=False, workers=8):
+    """Serves while it lasts; gives the port.
 
     Args:
-      predict: from PredictRequest and metadata to PredictResponse or its bytes; raises
-        `RefusedError`.
-      workers: how many requests at once.
+      predict: from PredictRequest and metadata to PredictResponse or its bytes; raises `refusal`s.
       folder: of server.pem and server.key; None = not encrypted.
       mutual: whether clients need a certificate, this one.
+      workers: how many requests at once.
     """
 
     def answer(request, context):
         try:
             return predict(request, dict(context.invocation_metadata()))
-        except RefusedError as refused:
-            return context.abort(grpc.StatusCode[refused.code], refused.text)
+        except tf.errors.OpError as error:
+            return context.abort(STATUS[error.error_code], error.message)
 
     method = grpc.unary_unary_rpc_method_handler(
         answer,
@@ -121,33 +117,27 @@ def start_grpc(predict, workers=8, folder=None, mutual=False):
     else:
         port = server.add_insecure_port("127.0.0.1:0")
     server.start()
-    return port, lambda: server.stop(None)
+    yield port
+    server.stop(None)
 
 
 def json_request(path: str, body: bytes):
     """Returns the PredictRequest of JSON in the columnar form."""
     name, _, version = path.removeprefix("/v1/models/").removesuffix(":predict").partition("/")
     asked = json.loads(body)
-    request = predict_pb2.PredictRequest()
+    inputs = {key: tf.make_tensor_proto(values) for key, values in asked["inputs"].items()}
+    request = predict_pb2.PredictRequest(inputs=inputs)
     request.model_spec.name = name
     request.model_spec.signature_name = asked["signature_name"]
     if version:
         request.model_spec.version.value = int(version.removeprefix("versions/"))
-    for key, values in asked["inputs"].items():
-        request.inputs[key].CopyFrom(tf.make_tensor_proto(values))
     return request
 
 
 def json_response(found) -> bytes:
     """Returns the JSON of a PredictResponse."""
-    outputs = {
-        name: tf.nest.map_structure(
-            lambda each: each.decode() if isinstance(each, bytes) else each,
-            tf.make_ndarray(tensor).tolist(),
-        )
-        for name, tensor in found.outputs.items()
-    }
-    return json.dumps({"outputs": outputs}).encode()
+    outputs = {name: tf.make_ndarray(tensor).tolist() for name, tensor in found.outputs.items()}
+    return json.dumps({"outputs": outputs}, default=bytes.decode).encode()
 
 
 class HttpServer(http.server.ThreadingHTTPServer):
@@ -159,7 +149,8 @@ class HttpServer(http.server.ThreadingHTTPServer):
         """See the class."""
 
 
-def start_rest(predict, workers=8, folder=None, mutual=False):
+@contextlib.contextmanager
+def start_rest(predict, folder=None, mutual=False):
     """As `start_grpc`."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -170,9 +161,9 @@ def start_rest(predict, workers=8, folder=None, mutual=False):
             try:
                 found = predict(json_request(self.path, body), dict(self.headers))
                 status, content = 200, found if isinstance(found, bytes) else json_response(found)
-            except RefusedError as refused:
-                status = HTTP_STATUS.get(refused.code, 500)
-                content = json.dumps({"error": refused.text}).encode()
+            except tf.errors.OpError as error:
+                status = HTTP_STATUS.get(STATUS[error.error_code].name, 500)
+                content = json.dumps({"error": error.message}).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
@@ -183,26 +174,24 @@ def start_rest(predict, workers=8, folder=None, mutual=False):
 
     server = HttpServer(("127.0.0.1", 0), Handler)
     if folder:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=folder / "server.pem")
         context.load_cert_chain(folder / "server.pem", folder / "server.key")
-        if mutual:
-            context.verify_mode = ssl.CERT_REQUIRED
-            context.load_verify_locations(folder / "server.pem")
+        context.verify_mode = ssl.CERT_REQUIRED if mutual else ssl.CERT_NONE
         server.socket = context.wrap_socket(
             server.socket, server_side=True, do_handshake_on_connect=False
         )
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    return server.server_port, lambda: (server.shutdown(), server.server_close())
+    yield server.server_port
+    server.shutdown()
+    server.server_close()
 
 
 @contextlib.contextmanager
 def serve(model: Model, workers: int = 8):
     """Serves a model while it lasts; gives the ports."""
-    grpc_port, stop_grpc = start_grpc(model, workers)
-    rest_port, stop_rest = start_rest(lambda *request: model(*request, for_rest=True))
-    yield {"grpc": grpc_port, "rest": rest_port}
-    stop_grpc()
-    stop_rest()
+    rest = start_rest(functools.partial(model, for_rest=True))
+    with start_grpc(model, workers=workers) as grpc_port, rest as rest_port:
+        yield {"grpc": grpc_port, "rest": rest_port}
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ class Upper:
             time.sleep(step)
         elif step or "bad" in texts:
             text = f"fault {len(self.requests)}\nof \x1b]0;the server"
-            raise self._stand_in.RefusedError(step or "INVALID_ARGUMENT", text)
+            raise self._stand_in.refusal(step or "INVALID_ARGUMENT", text)
         cut = [int("long" in text) for text in texts]
         outputs = {"translation": [text.upper() for text in texts], "cut": np.int32(cut)}
         outputs["score"] = np.full(len(texts), -0.5, np.float32)
@@ -49,9 +49,8 @@ def start_server(protocol, stand_in):
 
         def start(**settings):
             model = Upper(stand_in)
-            port, close = getattr(stand_in, f"start_{protocol}")(model, **settings)
-            model.address = f"127.0.0.1:{port}"
-            stack.callback(close)
+            server = getattr(stand_in, f"start_{protocol}")(model, **settings)
+            model.address = f"127.0.0.1:{stack.enter_context(server)}"
             return model
 
         yield start

@@ -5,17 +5,16 @@ import os
 import shutil
 import subprocess
 import sys
-import unicodedata
 from pathlib import Path
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
 from t2t_keras.errors import UserError
 from t2t_keras.serving.export.export import export, warmup_texts
-from t2t_keras.serving.export.signatures import BLANK, TranslationModule, graph_detokenizer
-from t2t_keras.text.tokenizer import Tokenizer
+from t2t_keras.serving.export.load import load_export
+from t2t_keras.serving.export.signatures import TranslationModule
+from t2t_keras.serving.export.weights import rounded_weights
 
 # TensorFlow Text imports Keras for layers of its own, which the export does not use: they are
 # replaced by nothing, so that Keras can be blocked from the start.
@@ -29,13 +28,31 @@ runpy.run_path(script, run_name="__main__")
 """
 
 
-def test_equals_in_process_on_real_text(real_lines, translator, loaded):
-    """Some lines are too long: cut in both in the same place."""
-    found, expected = loaded.translate(real_lines), translator.translate(real_lines)
-    assert [(each.text, each.cut) for each in found] == [(each.text, each.cut) for each in expected]
-    scores = [[each.score for each in translations] for translations in (found, expected)]
-    np.testing.assert_allclose(*scores, atol=1e-5)
-    assert 3 < sum(each.cut > 0 for each in expected) < 50
+def test_equals_in_process(loaded, lines, expected):
+    assert loaded.translate(lines) == expected
+    assert len({each.text for each in expected}) > 4
+    assert any(each.cut for each in expected)
+    assert loaded.translate([]) == []
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
+def test_smaller_weights_translate_as_in_process(
+    dtype, translator, lines, expected, tmp_path, monkeypatch
+):
+    signatures = TranslationModule.signatures
+    only = lambda module: {"serving_default": signatures(module)["serving_default"]}  # noqa: E731
+    monkeypatch.setattr(TranslationModule, "signatures", only)  # the others take long to trace
+    directory = export(translator, tmp_path, dtype=dtype)
+    found = load_export(directory).translate(lines)
+    with rounded_weights(translator, dtype):
+        rounded = translator.translate(lines)
+    assert [each.text for each in found] == [each.text for each in rounded]
+    scores = [each.score for each in rounded]
+    assert [each.score for each in found] == pytest.approx(scores, abs=1e-4)
+    assert scores != [each.score for each in expected]
+    assert translator.translate(lines)[0].score == expected[0].score, "the weights are back"
+    stored = (directory / "variables" / "variables.data-00000-of-00001").stat().st_size
+    assert stored < 0.6 * sum(each.numpy().nbytes for each in translator.models[0].weights)
 
 
 class Output(ctypes.Structure):
@@ -44,7 +61,7 @@ class Output(ctypes.Structure):
     _fields_ = (("operation", ctypes.c_void_p), ("index", ctypes.c_int))
 
 
-def test_tensorflow_s_c_library_translates(exported, graph, translator, lines, tmp_path):
+def test_tensorflow_s_c_library_translates(exported, graph, lines, expected, tmp_path):
     """From wherever the export was copied to."""
     library = ctypes.CDLL(next(Path(tf.sysconfig.get_lib()).glob("libtensorflow_cc.so*")))
 
@@ -63,71 +80,49 @@ def test_tensorflow_s_c_library_translates(exported, graph, translator, lines, t
     load = "TF_LoadSessionFromSavedModel"
     session = call(load, options, None, path, tags, 1, model, None, status)
     assert call("TF_Message", status, returns=ctypes.c_char_p) == b""
-    text, result = (ctypes.c_void_p * 1)(), (ctypes.c_void_p * 2)()
+    text, result = (ctypes.c_void_p * 1)(), (ctypes.c_void_p * 1)()
     text[0] = call("TF_AllocateTensor", 7, (ctypes.c_int64 * 1)(1), 1, 24)  # one TF_TString
     data = call("TF_TensorData", text[0])
     call("TF_StringInit", data)
     call("TF_StringCopy", data, lines[2].encode(), len(lines[2].encode()))
     signature = graph.signature_def["serving_default"]
     feed = (Output * 1)(output(signature.inputs["text"]))
-    fetch = (Output * 2)(*(output(signature.outputs[name]) for name in ("translation", "score")))
-    sent = (None, feed, text, 1, fetch, result, 2, None, 0, None, status)
+    fetch = (Output * 1)(output(signature.outputs["translation"]))
+    sent = (None, feed, text, 1, fetch, result, 1, None, 0, None, status)
     call("TF_SessionRun", session, *sent, returns=None)
     assert call("TF_Message", status, returns=ctypes.c_char_p) == b""
-    data, score = (call("TF_TensorData", tensor) for tensor in result)
+    data = call("TF_TensorData", result[0])
     size = call("TF_StringGetSize", data, returns=ctypes.c_size_t)
     found = ctypes.string_at(call("TF_StringGetDataPointer", data), size).decode()
-    [expected] = translator.translate([lines[2]])
-    assert found == expected.text
-    assert ctypes.c_float.from_address(score).value == pytest.approx(expected.score, abs=1e-5)
+    assert found == expected[2].text
+
+
+def test_example_script_needs_only_tensorflow(root, exported, lines, expected):
+    script = root / "examples" / "translate_with_savedmodel.py"
+    command = [sys.executable, "-c", BLOCKED, script, exported, lines[0], lines[2]]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for sentence, each in ((lines[0], expected[0]), (lines[2], expected[2])):
+        score = f"{each.score.expected:.3f}"
+        assert f"{sentence}\n  -> {each.text}  ({score})" in done.stdout
+
+
+def test_warm_up_requests(exported, served, loaded):
+    """The server takes them: one text, several, and nothing but a blank one, of each signature."""
+    shapes = {}
+    for request in served.warm_up(exported):
+        text = request.inputs["text"].string_val
+        shape = len(text), any(map(bytes.strip, text))
+        shapes.setdefault(request.model_spec.signature_name, set()).add(shape)
+    assert set(shapes) == set(loaded.signatures)
+    assert shapes["serving_default"] == {(1, True), (8, True), (1, False)}
 
 
 @pytest.mark.parametrize("max_tokens", [2, 3, 24, 512])
 def test_warmup_texts_are_never_refused(translator, max_tokens):
     batches = warmup_texts(translator.tokenizer, max_tokens)
-    assert [len(batch) for batch in batches] == [1, 1, 8, 1]
     lengths = [len(ids) for batch in batches for ids in translator.tokenizer.encode(batch)]
     assert min(max_tokens, 30) // 2 <= max(lengths) <= max_tokens
-
-
-@pytest.mark.parametrize("texts", [[], ["", " "]])
-def test_batches_without_text(loaded, texts):
-    found = loaded.translate(texts)
-    assert [(each.text, each.score) for each in found] == [("", 0.0)] * len(texts)
-
-
-def test_blank_is_what_python_calls_blank():
-    characters = [chr(i) for i in range(sys.maxunicode + 1) if unicodedata.category(chr(i)) != "Cs"]
-    found = tf.strings.regex_full_match(tf.constant(characters), BLANK).numpy()
-    expected = [not character.strip() for character in characters]
-    assert found.tolist() == expected
-
-
-@pytest.mark.parametrize("kind", ["bpe", "unigram", "char"])
-def test_detokenizer_is_the_tokenizers(kind, lines):
-    """Random ids: spaces, bytes that are no UTF-8, and the unknown id, in all positions."""
-    text = [line for line in lines if line.strip()] * 20
-    tokenizer = Tokenizer.train(text, vocab_size=300, kind=kind)
-    pieces = tokenizer.graph_tokenizer().id_to_string(tf.range(tokenizer.vocab_size)).numpy()
-    space = [i for i, piece in enumerate(pieces) if piece.decode().startswith("\u2581")]
-    random = np.random.default_rng(0)
-    ids = random.integers(2, tokenizer.vocab_size, [2000, 8])
-    ids[::2, :2] = random.choice(space, [1000, 2])
-    ids[np.arange(2000), random.integers(0, 8, 2000)] = 1
-    detokenize = graph_detokenizer(tokenizer.graph_tokenizer())
-    ended = np.where(np.cumsum(ids == 1, axis=1) > 0, 1, ids)
-    found = detokenize(tf.constant(ended, tf.int32)).numpy()
-    assert [text.decode() for text in found] == tokenizer.decode(ids)
-
-
-def test_example_script_needs_only_tensorflow(root, translator, exported, lines):
-    sentences = [lines[0], lines[2]]
-    script = root / "examples" / "translate_with_savedmodel.py"
-    command = [sys.executable, "-c", BLOCKED, script, exported, *sentences]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    for sentence, translation in zip(sentences, translator.translate(sentences), strict=True):
-        assert f"{sentence}\n  -> {translation.text}  ({translation.score:.3f})" in done.stdout
 
 
 def test_versions_are_complete_and_rise(translator, tmp_path, monkeypatch):
@@ -141,8 +136,7 @@ def test_versions_are_complete_and_rise(translator, tmp_path, monkeypatch):
         raise tf.errors.ResourceExhaustedError(None, None, "No space left on device")
 
     monkeypatch.setattr(tf.saved_model, "save", interrupted)
-    with pytest.raises(UserError, match="--export_dir"):
-        export(translator, tmp_path)
-    with pytest.raises(UserError, match=__name__):
-        export(translator, __file__)
+    for directory in (tmp_path, __file__):
+        with pytest.raises(UserError, match=f"{directory}.*--export_dir"):
+            export(translator, directory)
     assert sorted(path.name for path in tmp_path.iterdir()) == versions

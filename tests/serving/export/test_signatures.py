@@ -1,6 +1,8 @@
 """Each signature gives what `Translator` gives in the same process, and refuses what it must."""
 
 import dataclasses
+import sys
+import unicodedata
 
 import numpy as np
 import pytest
@@ -9,97 +11,103 @@ import tensorflow as tf
 from t2t_keras.decoding.translation import Hypothesis
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
-from t2t_keras.serving.export.signatures import TranslationModule
+from t2t_keras.serving.export.signatures import BLANK, TranslationModule, graph_detokenizer
+from t2t_keras.text.tokenizer import Tokenizer
 
-PAIRS = [("The small dog sleeps.", "Der Hund."), ("a", "Haus, während die Katze"), ("", "x")]
-
-
-@pytest.fixture(scope="module")
-def signatures(loaded):
-    return loaded.signatures
+TEXTS = ["The small dog sleeps.", "a", ""]
+TRANSLATIONS = ["Der Hund.", "Haus, während die Katze", "x"]
 
 
 @pytest.fixture
-def translators(translator):
-    """translators(**changes): the translator with other settings."""
+def signature(loaded):
+    """signature(name, **inputs): the outputs, as NumPy's arrays."""
 
-    def changed(**changes):
-        config = dataclasses.replace(translator.config, **changes)
-        return Translator(translator.models, translator.tokenizer, config)
+    def signature(name, **inputs):
+        inputs = {key: tf.constant(value) for key, value in inputs.items()}
+        return {key: each.numpy() for key, each in loaded.signatures[name](**inputs).items()}
 
-    return changed
+    return signature
 
 
-def test_n_best(signatures, translators, lines):
-    found = signatures["nbest"](text=tf.constant(lines), alpha=tf.constant(2.0))
-    expected = translators(return_beams=True, alpha=2.0).translate(lines)
+def changed(translator, **settings):
+    """The translator with other settings."""
+    config = dataclasses.replace(translator.config, **settings)
+    return Translator(translator.models, translator.tokenizer, config)
+
+
+def test_n_best(signature, translator, lines):
+    found = signature("nbest", text=lines, alpha=2.0)
     blank = [Hypothesis("", 0.0)] * 3
-    hypotheses = [each.hypotheses or blank for each in expected]
-    texts = [[text.decode() for text in row] for row in found["translations"].numpy()]
+    translations = changed(translator, return_beams=True, alpha=2.0).translate(lines)
+    hypotheses = [each.hypotheses or blank for each in translations]
+    texts = [[text.decode() for text in row] for row in found["translations"]]
     assert texts == [[each.text for each in row] for row in hypotheses]
     scores = [[each.score for each in row] for row in hypotheses]
     np.testing.assert_allclose(found["scores"], scores, atol=1e-5)
 
 
-def test_score(signatures, translator):
-    texts, translations = zip(*PAIRS, strict=True)
-    found = signatures["score"](text=tf.constant(texts), translation=tf.constant(translations))
-    expected = translator.score(texts, translations)
-    np.testing.assert_allclose(
-        found["log_probability"], [each.log_prob for each in expected], atol=1e-4
-    )
-    assert found["tokens"].numpy().tolist() == [len(each.token_log_probs) for each in expected]
+def test_score(signature, translator):
+    found = signature("score", text=TEXTS, translation=TRANSLATIONS)
+    scores = translator.score(TEXTS, TRANSLATIONS)
+    log_probs = [each.log_prob for each in scores]
+    np.testing.assert_allclose(found["log_probability"], log_probs, atol=1e-4)
+    assert found["tokens"].tolist() == [len(each.token_log_probs) for each in scores]
 
 
-def test_tokens(signatures, translator, lines):
-    rows = translator.tokenizer.encode([line for line in lines if line.strip()])
-    ids = np.zeros([len(rows), max(map(len, rows))], np.int32)
-    for padded, row in zip(ids, rows, strict=True):
-        padded[: len(row)] = row
-    found = signatures["tokens"](ids=tf.constant(ids), alpha=tf.constant(0.6))
-    translations = translator.tokenizer.decode(found["ids"].numpy()[:, 0])
-    expected = [t for t in translator.translate(lines) if t.text]
-    assert translations == [translation.text for translation in expected]
-    scores = [translation.score for translation in expected]
-    np.testing.assert_allclose(found["scores"][:, 0], scores, atol=1e-5)
+def test_tokens(signature, translator, lines, expected):
+    numbers = [0, 3, 5, 7]
+    ids = translator.tokenizer.encode([lines[number] for number in numbers])
+    padded = tf.ragged.constant([row.tolist() for row in ids], tf.int32).to_tensor()
+    found = signature("tokens", ids=padded, alpha=0.6)
+    best = translator.tokenizer.decode(found["ids"][:, 0])
+    assert best == [expected[number].text for number in numbers]
+    assert found["scores"][:, 0].tolist() == [expected[number].score for number in numbers]
 
 
-def named_weights(expected):
-    return {
-        "weights": expected.cross,
-        "encoder_weights": expected.encoder,
-        "decoder_weights": expected.decoder,
-    }
+def assert_same_weights(found, row, expected, tolerance):
+    for name in ("cross", "encoder", "decoder"):
+        weights = getattr(expected, name)
+        queries, keys = weights.shape[2:]
+        output = found["weights" if name == "cross" else f"{name}_weights"]
+        assert output.dtype == np.float32
+        same = output[row, :, :, :queries, :keys]
+        np.testing.assert_allclose(same, weights, atol=tolerance)
 
 
-def test_attention(signatures, translator):
-    texts, translations = zip(*PAIRS, strict=True)
-    found = signatures["attention"](text=tf.constant(texts), translation=tf.constant(translations))
-    found = {name: tensor.numpy() for name, tensor in found.items()}
-    for row, expected in enumerate(translator.attention(texts, translations)):
-        for name, pieces in (
-            ("text_pieces", expected.source),
-            ("translation_pieces", expected.target),
-        ):
-            shown = [piece.decode() for piece in found[name][row]]
+def test_attention(signature, translator):
+    found = signature("attention", text=TEXTS, translation=TRANSLATIONS)
+    for row, attention in enumerate(translator.attention(TEXTS, TRANSLATIONS)):
+        assert_same_weights(found, row, attention, 1e-5)
+        for side, pieces in (("text", attention.source), ("translation", attention.target)):
+            shown = [piece.decode() for piece in found[f"{side}_pieces"][row]]
             assert shown == [*pieces, *[""] * (len(shown) - len(pieces))]
-        for name, weights in named_weights(expected).items():
-            queries, keys = weights.shape[2:]
-            np.testing.assert_allclose(found[name][row, :, :, :queries, :keys], weights, atol=1e-5)
+
+
+def test_attention_is_float32_whatever_the_run_computes_in(small_translator):
+    half = small_translator(dtype="mixed_bfloat16")
+    pair = TEXTS[:1], TRANSLATIONS[:1]
+    found = TranslationModule(half).signatures()["attention"](*map(tf.constant, pair))
+    [attention] = half.attention(*pair)
+    found = {name: tensor.numpy() for name, tensor in found.items()}
+    assert_same_weights(found, 0, attention, 0.02)
+
+
+def test_an_ensemble_has_no_attention(translator):
+    both = Translator([*translator.models] * 2, translator.tokenizer, translator.config)
+    names = {"serving_default", "nbest", "score", "tokens"}
+    assert set(TranslationModule(both).signatures()) == names
 
 
 def test_alpha_has_a_default(graph):
     """TensorFlow Serving fills it in over gRPC, not over REST."""
-    for name in ("nbest", "tokens"):
-        defaults = graph.signature_def[name].defaults
-        assert {key: tf.make_ndarray(value) for key, value in defaults.items()} == {
-            "alpha": np.float32(0.6)
-        }
-    assert not graph.signature_def["serving_default"].defaults
+    defaults = {name: each.defaults for name, each in graph.signature_def.items() if each.defaults}
+    assert set(defaults) == {"nbest", "tokens"}
+    for each in defaults.values():
+        assert tf.make_ndarray(each["alpha"]) == np.float32(0.6)
 
 
 @pytest.mark.parametrize(
-    ("signature", "inputs", "message"),
+    ("name", "inputs", "message"),
     [
         ("serving_default", {"text": [b"good", b"\xff", b"a\xc3"]}, r"text is not UTF-8 .*1 2\]"),
         ("nbest", {"text": [b"\xff"], "alpha": 0.6}, "text is not UTF-8"),
@@ -117,10 +125,10 @@ def test_alpha_has_a_default(graph):
         ("score", {"text": ["a " * 30], "translation": ["a"]}, "at most 24 tokens"),
     ],
 )
-def test_refused_inputs(signatures, signature, inputs, message):
-    inputs = {"alpha": 0.6, **inputs} if signature == "tokens" else inputs
+def test_refused_inputs(signature, name, inputs, message):
+    inputs = {"alpha": 0.6, **inputs} if name == "tokens" else inputs
     with pytest.raises(tf.errors.InvalidArgumentError, match=f"(?s){message}"):
-        signatures[signature](**{name: tf.constant(value) for name, value in inputs.items()})
+        signature(name, **inputs)
 
 
 @pytest.mark.parametrize(
@@ -132,22 +140,28 @@ def test_refused_inputs(signatures, signature, inputs, message):
         ("int4", {}, "--dtype.*int4"),
     ],
 )
-def test_unsupported_settings(translators, dtype, settings, named):
+def test_unsupported_settings(translator, dtype, settings, named):
     with pytest.raises(UserError, match=named):
-        TranslationModule(translators(**settings), dtype)
+        TranslationModule(changed(translator, **settings), dtype)
 
 
-def test_attention_is_float32_whatever_the_run_computes_in(small_translator):
-    half = small_translator(dtype="mixed_bfloat16")
-    signature = TranslationModule(half).signatures()["attention"]
-    found = signature(*(tf.constant([text]) for text in PAIRS[0]))
-    [expected] = half.attention(*([text] for text in PAIRS[0]))
-    for name, weights in named_weights(expected).items():
-        assert found[name].dtype == tf.float32
-        np.testing.assert_allclose(found[name][0], weights, atol=0.02)
+def test_blank_is_what_python_calls_blank():
+    characters = [chr(i) for i in range(sys.maxunicode + 1) if unicodedata.category(chr(i)) != "Cs"]
+    found = tf.strings.regex_full_match(tf.constant(characters), BLANK).numpy()
+    assert found.tolist() == [not character.strip() for character in characters]
 
 
-def test_an_ensemble_has_no_attention(translator):
-    both = Translator([*translator.models] * 2, translator.tokenizer, translator.config)
-    names = {"serving_default", "nbest", "score", "tokens"}
-    assert set(TranslationModule(both).signatures()) == names
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "char"])
+def test_detokenizer_is_the_tokenizers(kind, lines):
+    """Random ids: spaces, bytes that are no UTF-8, and the unknown id, in all positions."""
+    text = [line for line in lines if line.strip()] * 20
+    tokenizer = Tokenizer.train(text, vocab_size=300, kind=kind)
+    pieces = tokenizer.graph_tokenizer().id_to_string(tf.range(tokenizer.vocab_size)).numpy()
+    space = [i for i, piece in enumerate(pieces) if piece.decode().startswith("\u2581")]
+    random = np.random.default_rng(0)
+    ids = random.integers(2, tokenizer.vocab_size, [2000, 8])
+    ids[::2, :2] = random.choice(space, [1000, 2])
+    ids[np.arange(2000), random.integers(0, 8, 2000)] = 1
+    ended = np.where(np.cumsum(ids == 1, axis=1) > 0, 1, ids)
+    found = graph_detokenizer(tokenizer.graph_tokenizer())(tf.constant(ended, tf.int32)).numpy()
+    assert [text.decode() for text in found] == tokenizer.decode(ids)
