@@ -64,9 +64,12 @@ def _lock(file: BinaryIO) -> bool:
 def write_atomically(path: Path, content: bytes) -> dict[str, int | str]:
     """Writes a file and returns its record for a manifest: {"size": bytes, "sha256": hex}.
 
+    Its directory is made where it is missing.
+
     Raises:
       UserError: the file cannot be written, as on a full disk; nothing of it is left.
     """
+    make_parent(path)
     try:
         with replaced_atomically(path) as file:
             file.write(content)

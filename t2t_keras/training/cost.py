@@ -10,7 +10,6 @@ from pathlib import Path
 
 from t2t_keras.environment import usable_cores
 from t2t_keras.errors import UserError
-from t2t_keras.io.atomic import make_parent
 from t2t_keras.io.state import read_json, write_json
 from t2t_keras.training.checkpoints.names import (
     NPZ_SUFFIX,
@@ -107,8 +106,6 @@ def _cpu_name() -> str:
 
 def _write(directory: str | Path, step: int, cost: TrainingCost) -> None:
     """Adds an entry, and removes those of checkpoints that are no longer there."""
-    path = Path(directory) / _FILE
-    make_parent(path)
     files = [
         *checkpoint_paths(directory, TENSORFLOW_SUFFIX),
         *checkpoint_paths(directory, NPZ_SUFFIX),
@@ -116,4 +113,5 @@ def _write(directory: str | Path, step: int, cost: TrainingCost) -> None:
     kept = set(map(step_of, files))
     costs = {each: found for each, found in read_costs(directory).items() if each in kept}
     costs[step] = cost
-    write_json(path, {str(each): dataclasses.asdict(costs[each]) for each in sorted(costs)})
+    entries = {str(each): dataclasses.asdict(costs[each]) for each in sorted(costs)}
+    write_json(Path(directory) / _FILE, entries)

@@ -34,15 +34,9 @@ class Evaluator:
       writes: whether this worker, of several, writes what all compute together.
     """
 
-    def __init__(
-        self,
-        loss: "SplitLoss",
-        output_dir: str | Path,
-        score: Callable[[], Any] | None,
-        writes: bool,
-    ):
-        self._loss, self._score = loss, score
-        self._output_dir, self._writes = Path(output_dir), writes
+    def __init__(self, loss: "SplitLoss", output_dir: Path, score: Callable | None, writes: bool):
+        self._loss, self._output_dir = loss, output_dir
+        self._score, self._writes = score, writes
         self.left_out = loss.left_out
         # Read once: of several workers one writes, and the others may see it late.
         path = self._output_dir / _HISTORY

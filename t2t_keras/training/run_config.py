@@ -13,7 +13,7 @@ from t2t_keras.data.problem import Problem
 from t2t_keras.environment import installed_versions
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams, override_hparams
-from t2t_keras.io.atomic import make_parent, write_atomically
+from t2t_keras.io.atomic import write_atomically
 from t2t_keras.io.state import differences, read_json, write_json
 from t2t_keras.settings import parse_assignments
 from t2t_keras.text.tokenizer import Tokenizer
@@ -79,9 +79,7 @@ class RunConfig:
 
     def save(self, output_dir: str | Path) -> None:
         """Writes run.json and the vocabulary, each atomically."""
-        vocabulary = Path(output_dir) / _VOCABULARY
-        make_parent(vocabulary)
-        write_atomically(vocabulary, self.tokenizer.model_bytes)
+        write_atomically(Path(output_dir) / _VOCABULARY, self.tokenizer.model_bytes)
         content = {
             "problem": self.problem.name,
             "problem_config": self.problem.config(),

@@ -170,11 +170,6 @@ def plan_devices(
       UserError: there are no such devices, the CPU cannot be divided, or the backend cannot train,
         or not with several workers.
     """
-    if cluster and cpu_replicas > 1:
-        raise UserError(
-            f"--cpu_replicas={cpu_replicas}: one of several workers has one replica on a CPU. "
-            f"Leave the flag out, or start more workers."
-        )
     return _backend().plan_devices(worker_gpu, xla, cluster, cpu_replicas)
 
 

@@ -24,27 +24,24 @@ def plan_devices(
     """
     gpus = _gpu_names(worker_gpu)
     if cpu_replicas > 1:
-        _divide_cpu(cpu_replicas, len(gpus))
+        _divide_cpu(cpu_replicas, len(gpus), cluster)
     kind, count = ("gpu", len(gpus)) if gpus else ("cpu", cpu_replicas)
     names = [f"/{kind}:{number}" for number in range(count)]
     workers = len(cluster.addresses) if cluster else 1
     return Devices(names, gpus, count * workers, xla)
 
 
-def _divide_cpu(replicas: int, gpus: int) -> None:
+def _divide_cpu(replicas: int, gpus: int, cluster: Cluster | None) -> None:
     """Gives each of several replicas its own share of the CPU's cores.
 
     All cores together would wait for each other at each small product, replicas do once a step.
     """
-    if gpus:
-        raise UserError(
-            f"--cpu_replicas={replicas} is for a CPU, but the run uses {gpus} GPUs. Leave it out, "
-            f"or give --worker_gpu=0."
-        )
     cores = usable_cores()
-    if replicas > cores:
+    if gpus or cluster or replicas > cores:
+        workers = "several workers" if cluster else "one process"
         raise UserError(
-            f"--cpu_replicas={replicas}: must be <= {cores}, the cores that this process may use."
+            f"--cpu_replicas={replicas}: expected one process on a CPU (--worker_gpu=0) and a "
+            f"number <= {cores}, the cores that it may use; got {workers} with {gpus} GPUs."
         )
     (cpu,) = tf.config.list_physical_devices("CPU")
     parts = [tf.config.LogicalDeviceConfiguration()] * replicas

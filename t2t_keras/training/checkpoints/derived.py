@@ -116,14 +116,13 @@ def convert_npz_run(
     if keras.backend.backend() != "tensorflow":
         raise UserError("TensorFlow's checkpoints need KERAS_BACKEND=tensorflow.")
     config = RunConfig.load(model_dir)
-    if not checkpoint_path and not npz.checkpoint_paths(model_dir):
+    paths = npz.checkpoint_paths(model_dir)
+    if not checkpoint_path and not paths:
         raise UserError(
             f"There is no .npz checkpoint in {model_dir}: expected a run that was trained or "
             f"averaged under KERAS_BACKEND=jax."
         )
-    path = names.existing_checkpoint(
-        checkpoint_path or npz.newest_checkpoint(model_dir), npz.SUFFIX
-    )
+    path = names.existing_checkpoint(checkpoint_path or paths[-1], npz.SUFFIX)
     if names.step_of(path) is None:
         raise UserError(f"{path}: expected a name with its step, as model.ckpt-1000{npz.SUFFIX}.")
     _refuse_occupied(output_dir)

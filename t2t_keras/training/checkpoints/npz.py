@@ -49,9 +49,7 @@ class Checkpoints(base.Checkpoints):
 def load_state(state: Mapping[str, Any], path: str | Path) -> set[str]:
     """Restores variables from a checkpoint; returns the names of its arrays beside them.
 
-    Raises:
-      UserError: there is no such checkpoint (the existing ones are named), it is damaged, or it
-        belongs to a model with other hyperparameters.
+    One that is missing, damaged or of a model with other hyperparameters raises `UserError`.
     """
     path = names.existing_checkpoint(path, SUFFIX)
     arrays, variables = _read(path), _named_variables(state)

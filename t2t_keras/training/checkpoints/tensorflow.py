@@ -51,9 +51,7 @@ class Checkpoints(base.Checkpoints):
 def load_weights(model: keras.Model, path: str | Path) -> None:
     """Restores a model's weights, and nothing else, from a path such as `run/model.ckpt-1000`.
 
-    Raises:
-      UserError: there is no such checkpoint (the existing ones are named), it is damaged, or it
-        belongs to a model with other hyperparameters.
+    One that is missing, damaged or of a model with other hyperparameters raises `UserError`.
     """
     path = names.existing_checkpoint(path, SUFFIX)
     held = sum(int(np.prod(shape)) for shape in _read(path, _names_in_model).values())

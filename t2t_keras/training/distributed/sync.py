@@ -113,11 +113,7 @@ class Workers:
             raise UserError("The workers have different settings:\n  " + "\n  ".join(different))
 
     def restore_newest(self, checkpoints, directory: Path) -> str | None:
-        """Restores the newest undamaged checkpoint; on all workers the one that the chief has.
-
-        Raises:
-          UserError: it is not in this worker's directory, or cannot be read.
-        """
+        """Restores the newest undamaged checkpoint; on all workers the one that the chief has."""
         path = checkpoints.restore_newest() if self.is_chief else None
         name = self.gather(Path(path).name if path else "")[0]
         if self.is_chief or not name:

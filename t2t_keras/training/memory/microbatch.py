@@ -1,6 +1,5 @@
 """How many tokens a replica holds at once: the most that fit, remembered, and halved."""
 
-import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -8,7 +7,6 @@ from t2t_keras.data.batches import TokenBatchSampler, largest_microbatch
 from t2t_keras.data.dataset import Generated, open_generated
 from t2t_keras.errors import TRY_AGAIN, OutOfMemoryError, UserError
 from t2t_keras.hyperparameters import HParams
-from t2t_keras.io.atomic import make_parent
 from t2t_keras.io.state import read_json, write_json
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.cost import hardware_name
@@ -63,7 +61,6 @@ class Microbatch:
                 f"tokens. Lower max_length, {recompute}or use a smaller model or more memory."
             )
         self.tokens = tokens
-        make_parent(self._path)
         write_json(self._path, {"tokens": tokens, "of": self._circumstances})
 
     def halve(self) -> None:
@@ -95,23 +92,6 @@ class Microbatch:
             return 0
         print(f"microbatch_tokens={tokens:,}, from {self._path}.", flush=True)
         return tokens
-
-
-def _fits_by_estimate(
-    step: backend.Step,
-    config: RunConfig,
-    longest: int,
-    free: int,
-    tokens: int,
-    margin: float = _MARGIN,
-) -> bool:
-    """Returns whether what this process holds in a step is estimated to fit into `free` bytes."""
-    rows, length = largest_microbatch(tokens, longest, step.fixed_shapes).source.shape
-    memory = step_memory(config.hparams, config.tokenizer.vocab_size, rows * length, length, True)
-    # Weights and moments are there already.
-    sums = memory["accumulators"]
-    passing = memory["at most"] - memory["weights"] - memory["optimizer"] - sums
-    return len(step.local_replicas) * (sums + margin * passing) <= free
 
 
 def most_that_fit(fits: Callable[[int], bool], fewest: int, most: int) -> int:
@@ -165,7 +145,14 @@ def microbatch_of_run(
     def tried(tokens: int) -> bool:
         return step.fits([largest_microbatch(tokens, batches.longest, fixed)] * step.num_replicas)
 
-    estimated = functools.partial(_fits_by_estimate, step, config, batches.longest, free)
+    def estimated(tokens: int, margin: float = _MARGIN) -> bool:
+        rows, length = largest_microbatch(tokens, batches.longest, fixed).source.shape
+        memory = step_memory(hparams, config.tokenizer.vocab_size, rows * length, length, True)
+        # Weights and moments are there already.
+        sums = memory["accumulators"]
+        passing = memory["at most"] - memory["weights"] - memory["optimizer"] - sums
+        return len(step.local_replicas) * (sums + margin * passing) <= free
+
     if not gpus:
         if microbatch.tokens:
             still_fits = not free or estimated(microbatch.tokens, _LEAST_MARGIN)
