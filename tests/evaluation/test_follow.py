@@ -17,25 +17,19 @@ BLEU = round(sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score, 3)
 CHRF = round(sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score, 3)
 
 
-@pytest.fixture
-def translate(tmp_path):
-    """translate(step, lines, **settings): writes what t2t-translate-all does."""
-
-    def translate(step, lines, end="", **settings):
-        (tmp_path / f"news-{step}").write_text("".join(f"{line}{end}\n" for line in lines))
-        (tmp_path / "news.json").write_text(json.dumps(settings))
-
-    return translate
+def translate(folder, step, lines, end="", **settings):
+    """Writes what t2t-translate-all does."""
+    (folder / f"news-{step}").write_text("".join(f"{line}{end}\n" for line in lines))
+    (folder / "news.json").write_text(json.dumps(settings))
 
 
-def test_each_step_once_in_order(translate, tmp_path, capsys):
-    translate(10, REFERENCES)
-    translate(5, HYPOTHESES)
+def test_each_step_once_in_order(tmp_path, capsys):
+    translate(tmp_path, 10, REFERENCES)
+    translate(tmp_path, 5, HYPOTHESES)
     (tmp_path / "other-1").touch()
 
     def score(**options):
-        event_dir = tmp_path / "curve"
-        options = {"source": "any/news", "event_dir": event_dir} | options
+        options = {"source": "any/news", "event_dir": tmp_path / "curve"} | options
         return score_all(tmp_path, REFERENCES, bleu, {}, **options)
 
     assert score() == [5, 10]
@@ -46,8 +40,8 @@ def test_each_step_once_in_order(translate, tmp_path, capsys):
     found = [(result.split, result.steps, result.bleu, result.chrf) for result in results]
     assert found == [("news", 5, BLEU, CHRF), ("news", 10, 100, 100)]
     assert len(list((tmp_path / "curve").glob("events*"))) == 1
-    for step in (20, 30):
-        translate(step, HYPOTHESES)
+    translate(tmp_path, 20, HYPOTHESES)
+    translate(tmp_path, 30, HYPOTHESES)
     assert score(min_steps=30) == [30]
     assert score() == [20]
     assert score() == []
@@ -56,29 +50,28 @@ def test_each_step_once_in_order(translate, tmp_path, capsys):
     assert printed.endswith("results.jsonl: 4 scored.\n")
 
 
-def test_what_changes_a_score_counts(translate, tmp_path):
+def test_what_changes_a_score_counts(tmp_path):
     def score(references=REFERENCES, **scored_by):
         return score_all(tmp_path, references, bleu, scored_by)
 
-    translate(5, HYPOTHESES)
+    translate(tmp_path, 5, HYPOTHESES)
     assert [score(), score()] == [[5], []]
     assert [score(lowercase=True), score(lowercase=True)] == [[5], []]
     assert [score(HYPOTHESES), score(HYPOTHESES)] == [[5], []]
     for settings in (dict(alpha=1.0), dict(text="news, in full")):
-        translate(5, HYPOTHESES, **settings)
+        translate(tmp_path, 5, HYPOTHESES, **settings)
         assert [score(), score()] == [[5], []]
-    assert [result.bleu for result in read_results(tmp_path / "results.jsonl")] == [
-        *(BLEU, BLEU, 100, BLEU, BLEU)
-    ]
+    results = read_results(tmp_path / "results.jsonl")
+    assert [result.bleu for result in results] == [BLEU, BLEU, 100, BLEU, BLEU]
 
 
 @pytest.mark.parametrize(
     ("end", "settings"),
     [("\tanother\tone", {"return_beams": True}), ("\t-1.5", {"write_beam_scores": True})],
 )
-def test_the_first_translation_is_waited_for(translate, tmp_path, capsys, end, settings):
+def test_the_first_translation_is_waited_for(tmp_path, capsys, end, settings):
     def appear(_):
-        translate(5, REFERENCES, end, text="news, in full", **settings)
+        translate(tmp_path, 5, REFERENCES, end, text="news, in full", **settings)
 
     policy = PollPolicy(wait_minutes=1e-3, poll_seconds=0.01, sleep=appear)
     assert score_all(tmp_path, REFERENCES, bleu, {}, policy=policy) == [5]

@@ -67,31 +67,25 @@ def test_a_line_that_is_no_result_is_named_and_left_out(tmp_path, capsys, line, 
     with path.open("a") as file:
         file.write(f'{{{NAMES}, "bleu": 1}}\n')
     assert read_results(path) == [RESULT, RESULT, Result("x", "y", "z", bleu=1)]
-    said = capsys.readouterr()
-    assert said.out == ""
-    first, torn = said.err.splitlines()
+    first, torn = capsys.readouterr().err.splitlines()
     assert first.startswith(f"{path}:3 ")
     assert named in first
     assert torn.startswith(f"{path}:4 ")
 
 
-def test_what_else_had_a_part_in_a_score():
-    assert RESULT.is_of_the_model_alone
-    for name in ("ensemble", "forbidden", "prefixes"):
-        assert not dataclasses.replace(RESULT, decode={name: "any"}).is_of_the_model_alone
+@pytest.mark.parametrize("name", ["ensemble", "forbidden", "prefixes", "beam_size"])
+def test_what_else_had_a_part_in_a_score(name):
+    result = dataclasses.replace(RESULT, decode={name: "any"})
+    assert result.is_of_the_model_alone == (name == "beam_size")
 
 
 def test_several_writers_append_whole_lines(tmp_path, capsys):
     path = tmp_path / "results.jsonl"
 
-    def append_many(name):
-        for number in range(50):
-            append_result(path, Result(set=name, problem="p" * 200, split="test", steps=number))
-
+    results = [dataclasses.replace(RESULT, steps=steps) for steps in range(150)]
     with concurrent.futures.ThreadPoolExecutor(3) as threads:
-        list(threads.map(append_many, "abc"))
-    found = [(result.set, result.steps) for result in read_results(path)]
-    assert sorted(found) == [(name, number) for name in "abc" for number in range(50)]
+        list(threads.map(append_result, [path] * 150, results))
+    assert sorted(read_results(path), key=lambda result: result.steps) == results
     assert capsys.readouterr().err == ""
 
 

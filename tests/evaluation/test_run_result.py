@@ -4,7 +4,6 @@ import json
 import re
 import types
 
-import pytest
 import tensorflow as tf
 
 from t2t_keras import registry
@@ -12,27 +11,24 @@ from t2t_keras.evaluation.run_result import run_result
 from t2t_keras.metrics.bleu import bleu
 from t2t_keras.training.run_config import RunConfig
 
-
-@pytest.fixture
-def config():
-    return RunConfig(
-        registry.problem("translate_ende", "newstest2014=filtered"),
-        registry.hparams("transformer_h1", "dropout=0.2"),
-        random_seed=7,
-    )
+CONFIG = RunConfig(
+    registry.problem("translate_ende", "newstest2014=filtered"),
+    registry.hparams("transformer_h1", "dropout=0.2"),
+    random_seed=7,
+)
 
 
-def test_a_run_s_result(config, tmp_path):
+def test_a_run_s_result(tmp_path):
     cost = {"target_tokens": 1234, "seconds": 5.5, "hardware": "8 x P100"}
     (tmp_path / "training_cost.json").write_text(json.dumps({"100": cost}))
     lines = ["The cat sat on the mat.", "A dog."]
     score = bleu(lines, lines)
-    result = run_result(config, tmp_path / "model.ckpt-100", "test", score, {"beam_size": 4})
+    result = run_result(CONFIG, tmp_path / "model.ckpt-100", "test", score, {"beam_size": 4})
     found = result.set, result.problem, result.split, result.random_seed
     assert found == ("transformer_h1", "translate_ende", "test", 7)
     assert result.hparams == {"dropout": 0.2}
     # With these settings the problem is the same again.
-    assert registry.problem(result.problem, result.problem_config) == config.problem
+    assert registry.problem(result.problem, result.problem_config) == CONFIG.problem
     assert (result.steps, result.averaged, result.decode) == (100, None, {"beam_size": 4})
     assert {name: getattr(result, name) for name in cost} == cost
     assert (result.bleu, result.chrf, result.f1) == (100, 100, None)
@@ -40,20 +36,20 @@ def test_a_run_s_result(config, tmp_path):
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", result.date)
 
 
-def test_an_average_is_told_from_its_newest_source(config, tmp_path):
+def test_an_average_is_told_from_its_newest_source(tmp_path):
     def checkpoint(folder, weight):
         path = tmp_path / folder / "model.ckpt-7"
         path.parent.mkdir(exist_ok=True)
         return tf.train.Checkpoint(weight=tf.Variable(weight)).write(str(path))
 
     paths = checkpoint("run", 1.0), checkpoint("mean", 2.0), checkpoint("copy", 1.0)
-    source, mean, copy = (run_result(config, path, "dev", None, {}).checkpoint for path in paths)
+    source, mean, copy = (run_result(CONFIG, path, "dev", None, {}).checkpoint for path in paths)
     assert source == copy != mean
     assert len(mean) == 64
-    assert run_result(config, tmp_path / "gone-7", "dev", None, {}).checkpoint == ""
+    assert run_result(CONFIG, tmp_path / "gone-7", "dev", None, {}).checkpoint == ""
 
 
-def test_what_is_unknown_is_left_open(config, tmp_path):
-    result = run_result(config, tmp_path / "w", "dev", types.SimpleNamespace(f1=91.25), {})
+def test_what_is_unknown_is_left_open(tmp_path):
+    result = run_result(CONFIG, tmp_path / "w", "dev", types.SimpleNamespace(f1=91.25), {})
     assert (result.steps, result.target_tokens, result.seconds) == (None, None, None)
     assert (result.hardware, result.bleu, result.f1) == ("", None, 91.25)

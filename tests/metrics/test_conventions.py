@@ -3,7 +3,6 @@ import sacremoses
 from sacrebleu.metrics import BLEU
 
 from t2t_keras import registry
-from t2t_keras.errors import UserError
 from t2t_keras.metrics.bleu import bleu
 from t2t_keras.metrics.conventions import convention_bleu, split_compounds
 
@@ -101,16 +100,3 @@ def test_the_paper_s_problem_reports_all_three():
     english = registry.problem("translate_ende_rev").score(hypotheses, references)
     assert "tok:moses-en-" in str(english)
     assert "compound" not in str(registry.problem("translate_enfr").score(hypotheses, references))
-
-
-@pytest.mark.parametrize(
-    ("convention", "language", "named"),
-    [
-        ("compound-split", "de", "'compound-split'.* 'compound_split'"),
-        ("sacrebleu", "de", "'sacrebleu'.*There are: tokenised, compound_split"),
-        ("tokenised", "", "tokenised .* language"),
-    ],
-)
-def test_refuses(convention, language, named):
-    with pytest.raises(UserError, match=named):
-        bleu(["a"], ["a"], conventions=[convention], language=language)

@@ -4,32 +4,30 @@ import pytest
 
 from t2t_keras.evaluation.results import Result
 
+OF_BASE_MODEL = dict(
+    set="transformer_base",
+    problem="translate_ende",
+    split="test",
+    text="newstest2014, full edition (3,003 lines)",
+    averaged=5,
+    steps=100_000,
+    target_tokens=2_500_000_000,
+    seconds=43_200.0,
+    hardware="8 x Tesla P100-SXM2-16GB",
+    bleu=27.0,
+    bleu_signature="nrefs:1|tok:13a",
+)
+# Without averaging, as in Table 3.
+OF_DEV_SET = OF_BASE_MODEL | dict(split="dev", text="newstest2013 (3,000 lines)", averaged=1)
+
 
 @pytest.fixture
 def make_result():
     """make_result(**fields): a result of the base model."""
-
-    def make(**fields):
-        known = dict(
-            set="transformer_base",
-            problem="translate_ende",
-            split="test",
-            text="newstest2014, full edition (3,003 lines)",
-            averaged=5,
-            steps=100_000,
-            target_tokens=2_500_000_000,
-            seconds=43_200.0,
-            hardware="8 x Tesla P100-SXM2-16GB",
-            bleu=27.0,
-            bleu_signature="nrefs:1|tok:13a",
-        )
-        return Result(**known | fields)
-
-    return make
+    return lambda **fields: Result(**OF_BASE_MODEL | fields)
 
 
 @pytest.fixture
-def make_dev_result(make_result):
-    """make_dev_result(**fields): one of newstest2013, without averaging, as in Table 3."""
-    known = dict(split="dev", text="newstest2013 (3,000 lines)", averaged=1)
-    return lambda **fields: make_result(**known | fields)
+def make_dev_result():
+    """make_dev_result(**fields): one of newstest2013."""
+    return lambda **fields: Result(**OF_DEV_SET | fields)

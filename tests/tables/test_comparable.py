@@ -9,14 +9,11 @@ from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.tables.comparable import newest_result
 
 USUAL = dataclasses.asdict(DecodeConfig())
-# What t2t-decoder adds to the settings.
-ALONE = {"ensemble": [], "forbidden": "", "prefixes": ""}
 CONFIG = registry.problem("translate_ende").config()
-
-
-@pytest.fixture
-def like_the_paper_s(make_result):
-    return make_result(decode=USUAL | ALONE, problem_config=CONFIG)
+# What t2t-decoder adds to the settings of decoding.
+LIKE_THE_PAPER_S = dict(
+    decode=USUAL | {"ensemble": [], "forbidden": "", "prefixes": ""}, problem_config=CONFIG
+)
 
 
 @pytest.mark.parametrize(
@@ -37,31 +34,29 @@ def like_the_paper_s(make_result):
         dict(decode=USUAL | {"ensemble": ["runs/other/model.ckpt-9"]}),
         dict(decode=USUAL | {"forbidden": "words"}),
         dict(decode=USUAL | {"prefixes": "beginnings"}),
-        dict(decode=USUAL | {"beam_size": 1}),
         dict(decode=USUAL | {"alpha": 1.0}),
         dict(decode=USUAL | {"samples": 1}),
     ],
     ids=str,
 )
-def test_what_is_not_made_as_the_paper_s_is_passed_over(like_the_paper_s, changes):
-    other = dataclasses.replace(like_the_paper_s, **changes)
+def test_what_is_not_made_as_the_paper_s_is_passed_over(make_result, changes):
+    good, other = make_result(**LIKE_THE_PAPER_S), make_result(**LIKE_THE_PAPER_S | changes)
 
     def newest(*results):
         return newest_result(results, "transformer_base", "test", "translate_ende", averaged=5)
 
-    assert newest(like_the_paper_s, other) == like_the_paper_s
+    assert newest(good, other) == good
     assert newest(other) is None
 
 
-def test_what_changes_only_how_it_is_computed_counts_and_the_newest_does(like_the_paper_s):
-    newest = dataclasses.replace(
-        like_the_paper_s,
+def test_what_changes_only_how_it_is_computed_counts_and_the_newest_does(make_result):
+    newest = make_result(
         bleu=27.5,
         hparams={"microbatch_tokens": 9},
         problem_config=CONFIG | {"text_source": "tfds"},
-        decode=USUAL | ALONE | {"batch_tokens": 9, "xla": True},
+        decode=LIKE_THE_PAPER_S["decode"] | {"batch_tokens": 9, "xla": True},
     )
-    results = [like_the_paper_s, newest]
+    results = [make_result(**LIKE_THE_PAPER_S), newest]
     assert newest_result(results, "transformer_base", "test", averaged=5) == newest
     assert newest_result(results, None, "test") is None
 
@@ -72,9 +67,9 @@ def test_perplexity_does_not_depend_on_decoding(make_dev_result):
     assert newest_result(*arguments, score="perplexity", averaged=1) == result
 
 
-@pytest.mark.parametrize(("beam_size", "is_comparable"), [(21, True), (4, False)])
-def test_parses_are_searched_for_as_in_section_6_3(make_result, beam_size, is_comparable):
-    decode = USUAL | {"alpha": 0.3, "extra_length": 300, "beam_size": beam_size}
+def test_parses_are_searched_for_as_in_section_6_3(make_result):
     name = "transformer_parsing_base"
-    result = make_result(set=name, problem="parsing_wsj", text="", f1=91.0, decode=decode)
-    assert (newest_result([result], name, "test", score="f1") == result) == is_comparable
+    for beam_size, is_comparable in ((21, True), (4, False)):
+        decode = USUAL | {"alpha": 0.3, "extra_length": 300, "beam_size": beam_size}
+        result = make_result(set=name, problem="parsing_wsj", text="", f1=91.0, decode=decode)
+        assert (newest_result([result], name, "test", score="f1") == result) == is_comparable

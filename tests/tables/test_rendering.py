@@ -3,8 +3,6 @@
 import json
 import re
 
-import pytest
-
 from t2t_keras.tables.rendering import Table, render
 
 COLUMNS = {"set": "set", "changed": "differs", "weights": "weights", "cost": "FLOPs", "x": "x"}
@@ -14,14 +12,13 @@ ROWS = (
 )
 
 
-@pytest.fixture
-def make_table():
-    return lambda *results: Table("Table 9: a test", COLUMNS, ROWS, "A note. " * 30, results)
+def rendered(style, *results):
+    return render(Table("Table 9: a test", COLUMNS, ROWS, "A note. " * 30, results), style)
 
 
-def test_json_is_a_list_of_rows_with_the_results_of_their_sets(make_table, make_result):
-    table = make_table(make_result(set="c"), make_result(set="transformer_tiny"))
-    first, second, own = json.loads(render(table, "json"))
+def test_json_is_a_list_of_rows_with_the_results_of_their_sets(make_result):
+    results = make_result(set="c"), make_result(set="transformer_tiny")
+    first, second, own = json.loads(rendered("json", *results))
     assert (first, second["hidden"]) == (ROWS[0], 1)
     assert second["results"][0]["bleu_signature"] == "nrefs:1|tok:13a"
     # Nothing is known of the set itself, but it has the names of the other rows.
@@ -29,28 +26,26 @@ def test_json_is_a_list_of_rows_with_the_results_of_their_sets(make_table, make_
     assert (own["set"], len(own["results"])) == ("transformer_tiny", 1)
 
 
-def test_markdown_cells(make_table):
-    lines = render(make_table(), "markdown").splitlines()
+def test_markdown_cells():
+    lines = rendered("markdown").splitlines()
     assert (lines[0], lines[-1]) == ("### Table 9: a test", ("A note. " * 30).strip())
-    heading, rule, *cells = (
+    cells = [
         [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
         for line in lines
         if line.startswith("|")
-    )
+    ]
     # The column without any value is left out.
-    assert heading == ["set", "differs", "weights", "FLOPs"]
-    assert all(set(cell) <= set("-:") for cell in rule)
-    assert cells == [
+    assert cells[0] == ["set", "differs", "weights", "FLOPs"]
+    assert cells[2:] == [
         ["a\\|b", "d_k=16, dropout=0", "63,045,632", ""],
         ["c", "", "5.0", "3.3e18"],
     ]
 
 
-def test_text_shows_results_below(make_table, make_result):
+def test_text_shows_results_below(make_result):
     split = {"bleu": 27.31, "signature": "tok:none"}
     result = make_result(text="newstest2014, filtered", conventions={"split": split})
-    text = render(make_table(result), "text")
-    table, _, results = text.partition("Results so far")
+    table, _, results = rendered("text", result).partition("Results so far")
     assert table.startswith("Table 9: a test\n")
     assert "a|b" in table
     assert max(map(len, table.splitlines())) <= 100

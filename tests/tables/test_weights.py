@@ -61,7 +61,6 @@ BOTH = dict(steps=10, checkpoint="b", bleu=25.8, perplexity=4.5)
         ([SCORED], (None, 25.7, 9)),
         ([MEASURED, SCORED, LATER], (4.95, 25.7, 9)),
         ([MEASURED, SCORED, BOTH], (4.5, 25.8, 10)),
-        ([], (None, None, None)),
         # These are only shown below.
         ([dict(bleu=27.0, averaged=5), dict(bleu=27.0, hparams={"d_ff": 1})], (None, None, None)),
     ],
