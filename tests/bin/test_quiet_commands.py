@@ -3,21 +3,26 @@
 import subprocess
 import sys
 
+TRAIN = (
+    "--problem=algorithmic_identity_binary40 --generate_data --train_steps=2 "
+    "--problem_config=train_size=50,dev_size=2,dev_length=5,train_length=5 "
+    "--hparams_set=transformer_tiny "
+    "--hparams=d_model=8,d_ff=8,num_heads=1,num_layers=1,batch_tokens=400"
+)
+FAST = "--decode_hparams=beam_size=1,extra_length=1"
+
 
 def test_standard_error_is_empty(tmp_path):
-    run = f"--output_dir={tmp_path / 'run'}"
+    (tmp_path / "in").write_text("0 1\n")
+    run, mean = f"--output_dir={tmp_path / 'run'}", f"--output_dir={tmp_path / 'mean'}"
+    text = f"--decode_from_file={tmp_path / 'in'}", f"--decode_to_file={tmp_path / 'out'}"
     for command, *flags in (
-        (
-            "trainer",
-            "--problem=algorithmic_identity_binary40",
-            "--problem_config=train_size=50,dev_size=2,dev_length=5,train_length=5",
-            "--hparams_set=transformer_tiny",
-            "--hparams=d_model=8,d_ff=8,num_heads=1,num_layers=1,batch_tokens=400",
-            *("--train_steps=2", "--generate_data", f"--data_dir={tmp_path / 'data'}"),
-        ),
-        ("exporter", "--decode_hparams=beam_size=1,extra_length=1"),
+        ("trainer", run, *TRAIN.split(), f"--data_dir={tmp_path / 'data'}"),
+        ("avg_all", f"--model_dir={tmp_path / 'run'}", mean, "--n=1"),
+        ("decoder", mean, *text, FAST),
+        ("exporter", mean, FAST),
     ):
-        call = [sys.executable, "-m", f"t2t_keras.bin.t2t_{command}", run, *flags]
+        call = [sys.executable, "-m", f"t2t_keras.bin.t2t_{command}", *flags]
         done = subprocess.run(call, capture_output=True, text=True, check=False)
         assert (command, done.returncode, done.stderr) == (command, 0, "")
 

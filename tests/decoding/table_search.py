@@ -12,13 +12,12 @@ import tensorflow as tf
 from t2t_keras.decoding.search.constraints import Limits
 from t2t_keras.decoding.search.loop import Cache, Scored, SearchLoop
 
+BLOCK_SIZE = 3
+
 
 def prefix_code(prefix, vocab_size):
     """Symbols are >= 1, so the digits of the number tell prefixes of all lengths apart."""
-    code = 0
-    for symbol in prefix:
-        code = code * vocab_size + int(symbol)
-    return code
+    return sum(int(symbol) * vocab_size**place for place, symbol in enumerate(prefix))
 
 
 def following(table, prefix):
@@ -35,13 +34,6 @@ def random_logits(seed, sentences, vocab_size, longest):
     return logits.astype(np.float32)
 
 
-def written(kept, slots, new):
-    """Writes new [B, 1, K] at slots [K] of kept [B, 1, slots]."""
-    match = tf.range(tf.shape(kept)[2])[:, None] == slots
-    values = tf.reduce_sum(tf.where(match, new[:, :, None], 0), axis=3)
-    return tf.where(tf.reduce_any(match, axis=1), values, kept)
-
-
 class Search:
     """Decodes a table of logits by a rule, compiled once for all sentences and alphas.
 
@@ -49,7 +41,7 @@ class Search:
     """
 
     def __init__(self, rule, vocab_size, xla=False, attention=None):
-        self.rule, self.block_size, self.xla = rule, 3, xla
+        self.rule, self.xla = rule, xla
         self.attention = np.zeros([vocab_size, 0]) if attention is None else attention
         integers = [tf.TensorSpec([None] * rank, tf.int32) for rank in (1, 2, 1)]
         floats = [tf.TensorSpec(shape, tf.float32) for shape in ([None, None, vocab_size], [])]
@@ -61,28 +53,25 @@ class Search:
         vocab_size, beam_size = table.shape[-1], self.rule.beam_size
 
         def step(previous, index, position, valid_slots, cache):
-            slots = position * beam_size + tf.range(beam_size)
-            new = {"symbol": previous, "position": tf.fill(tf.shape(previous), index)}
-            recent = {name: written(cache.recent[name], slots, new[name][:, None]) for name in new}
-            kept = {name: tf.concat([cache.past[name], recent[name]], axis=2) for name in new}
-            # The first symbol before is none; later digits are smaller.
-            digits = kept["symbol"] * vocab_size ** tf.maximum(index - kept["position"], 0)
-            digits = tf.where(valid_slots & (kept["position"] > 0), digits, 0)
-            code = tf.reduce_sum(digits, axis=2)  # [B, K]
-            logits = tf.gather(cache.sentence["table"], code, batch_dims=1)
+            # A slot holds the digit of its symbol; before the first symbol is none.
+            digits = tf.where(index > 0, previous * vocab_size ** tf.maximum(index - 1, 0), 0)
+            slots = tf.range(BLOCK_SIZE * beam_size) - position * beam_size
+            written = tf.gather(digits, tf.clip_by_value(slots, 0, beam_size - 1), axis=1)
+            now = (slots >= 0) & (slots < beam_size)
+            recent = tf.where(now, written[:, None], cache.recent)
+            kept = tf.concat([cache.past, recent], axis=2)
+            code = tf.reduce_sum(tf.where(valid_slots, kept, 0), axis=2)  # [B, K]
             attention = tf.gather(tf.constant(self.attention, tf.float32), previous)
-            attention = tf.where(index > 0, attention, 0.0)
-            return Scored(logits, recent, attention)
+            logits = tf.gather(cache.sentence, code, batch_dims=1)
+            return Scored(logits, recent, tf.where(index > 0, attention, 0.0))
 
-        def slots(positions):
-            shape = [tf.shape(table)[0], 1, positions * beam_size]
-            # What a slot holds before it is written must not matter.
-            return {name: tf.fill(shape, 77) for name in ("symbol", "position")}
-
-        cache = Cache(sentence={"table": table}, past=slots(0), recent=slots(self.block_size))
+        # What a slot holds before it is written must not matter.
+        recent = tf.fill([tf.shape(table)[0], 1, BLOCK_SIZE * beam_size], 77)
+        cache = Cache(sentence=table, past=recent[:, :, :0], recent=recent)
         covered = tf.zeros([tf.shape(table)[0], self.attention.shape[1]])
-        rule = dataclasses.replace(self.rule, alpha=alpha)
-        loop = SearchLoop(step, rule, self.block_size, xla=self.xla)
+        loop = SearchLoop(
+            step, dataclasses.replace(self.rule, alpha=alpha), BLOCK_SIZE, xla=self.xla
+        )
         return loop.run(cache, Limits(*limits, covered))
 
     def ids_and_scores(self, table, max_lengths, prefixes=None, numbers=None, alpha=None):

@@ -6,7 +6,6 @@ import tensorflow as tf
 
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.models.transformer import Transformer
 
 VOCAB_SIZE = 6
 ALPHA = 2.0  # Long outputs win.
@@ -19,17 +18,6 @@ KINDS = {
         self_attention_radius=2, learned_positions=3, parameter_attention_heads=2, pre_norm=True
     ),
 }
-
-
-def random_model(seed, **options):
-    """Random weights, so large that no symbol is as likely as another."""
-    model = Transformer(VOCAB_SIZE, num_layers=2, d_model=8, d_ff=12, num_heads=2, **options)
-    model.build()
-    random = np.random.default_rng(seed)
-    for weight in model.trainable_variables:
-        around = 1.0 if weight.path.endswith("gamma") else 0.0
-        weight.assign(random.normal(around, 0.4, weight.shape))
-    return model
 
 
 def whole(*models):
@@ -53,10 +41,10 @@ def whole(*models):
 @pytest.mark.parametrize(
     ("kind", "beam_size"), [("the paper's", 1), *((kind, 3) for kind in [*KINDS, "ensemble"])]
 )
-def test_search_and_score(padded, plain_beam_search, kind, beam_size):
-    models = [random_model(0, **KINDS.get(kind, {}))]
+def test_search_and_score(padded, random_model, plain_beam_search, kind, beam_size):
+    models = [random_model(0, VOCAB_SIZE, **KINDS.get(kind, {}))]
     if kind == "ensemble":
-        models.append(random_model(1, learned_positions=4))
+        models.append(random_model(1, VOCAB_SIZE, learned_positions=4))
     log_probs = whole(*models)
     config = DecodeConfig(beam_size=beam_size, alpha=ALPHA, extra_length=4)
     translator = Translator(models, None, config)
@@ -80,9 +68,9 @@ def test_search_and_score(padded, plain_beam_search, kind, beam_size):
         np.testing.assert_allclose(found, each, atol=1e-4)
 
 
-def test_coverage_is_the_attention_to_the_source(padded):
+def test_coverage_is_the_attention_to_the_source(padded, random_model):
     """What a step reports is the mean over layers and heads of the whole model's attention."""
-    beta, model = 2.0, random_model(0)
+    beta, model = 2.0, random_model(0, VOCAB_SIZE)
     config = DecodeConfig(beam_size=3, extra_length=2, coverage_penalty=beta, alpha=0.6)
     ids, scores = Translator(model, None, config).search(padded(SOURCES))
     for source, [found], [score] in zip(SOURCES, ids.numpy(), scores.numpy(), strict=True):
@@ -95,9 +83,9 @@ def test_coverage_is_the_attention_to_the_source(padded):
         assert score == pytest.approx(expected, abs=1e-3)
 
 
-def test_xla_is_not_used_unless_requested():
+def test_xla_is_not_used_unless_requested(random_model):
     """XLA's operators would be compiled for each shape, and not every server has them."""
-    translator = Translator(random_model(0), None)
+    translator = Translator(random_model(0, VOCAB_SIZE), None)
     graph = translator.search.graph.get_concrete_function().graph.as_graph_def()
     operators = {node.op for function in graph.library.function for node in function.node_def}
     assert "MatMul" in operators or "BatchMatMulV2" in operators

@@ -1,11 +1,6 @@
-import types
-from typing import ClassVar
-
 import pytest
 
-from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig, decode_config
-from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 
 
@@ -36,14 +31,3 @@ def test_a_problem_s_beam_does_not_hinder_sampling():
     config = decode_config("samples=2,seed=3,alpha=0", {"beam_size": 21})
     assert (config.samples, config.seed, config.beam_size) == (2, 3, 21)
     assert decode_config("temperature=1,seed=0").samples == 0
-
-
-class Parsing(Problem):
-    decoding: ClassVar = {"beam_size": 21, "alpha": 0.3}
-
-
-@pytest.mark.parametrize(("given", "beam"), [("alpha=1", 21), (DecodeConfig(alpha=1.0), 4)])
-def test_a_whole_config_leaves_no_setting_to_the_problem(model, tokenizer, given, beam):
-    run = types.SimpleNamespace(tokenizer=tokenizer, problem=Parsing(), make_model=lambda _: model)
-    config = Translator.from_record(run, given).config
-    assert config == DecodeConfig(beam_size=beam, alpha=1.0)

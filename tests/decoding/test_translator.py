@@ -2,13 +2,16 @@
 
 import dataclasses
 import io
+import types
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.jobs.files import attention_records
+from t2t_keras.decoding.search.loop import Hypotheses
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
@@ -28,23 +31,25 @@ LINES = [
 
 
 @pytest.fixture(scope="module")
-def untaught(tokenizer):
-    """A model with random weights, of another size and three layers."""
-    model = Transformer(
-        tokenizer.vocab_size, num_layers=3, d_model=8, d_ff=8, num_heads=2, learned_positions=5
-    )
-    model.build()
-    random = np.random.default_rng(0)
-    for weight in model.trainable_variables:
-        weight.assign(random.normal(1.0 if "gamma" in weight.path else 0.0, 0.5, weight.shape))
-    return model
+def deeper(tokenizer, random_model):
+    """A model of another size, with three layers."""
+    return random_model(0, tokenizer.vocab_size, num_layers=3, learned_positions=5)
 
 
 @pytest.fixture(scope="module")
-def translator(model, tokenizer):
+def make(model, tokenizer):
+    """make(**settings): a translator with the model."""
+
+    def make(forbidden=(), problem=None, **settings):
+        return Translator(model, tokenizer, DecodeConfig(**settings), forbidden, problem)
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def translator(make):
     """A translator that returns all hypotheses."""
-    config = DecodeConfig(beam_size=4, extra_length=4, return_beams=True)
-    return Translator(model, tokenizer, config)
+    return make(extra_length=4, return_beams=True)
 
 
 def texts(translations):
@@ -53,38 +58,39 @@ def texts(translations):
 
 @pytest.mark.parametrize(
     "other",
-    [
-        dict(batch_tokens=1),
-        dict(batches_at_once=3, batch_tokens=24),
-        dict(lines_at_once=2),
-        dict(xla=True),
-    ],
+    [dict(batch_tokens=1), dict(batches_at_once=3, batch_tokens=24), dict(xla=True)],
     ids=str,
 )
-def test_other_batches_give_the_same(model, tokenizer, translator, other):
+def test_other_batches_give_the_same(make, translator, other):
     prefixes = ["", "", "", "dog", *[""] * 4]
     expected = translator.translate(LINES, prefixes)
-    changed = Translator(model, tokenizer, dataclasses.replace(translator.config, **other))
+    changed = make(**dataclasses.asdict(translator.config) | other)
     found = changed.translate(LINES, prefixes)
     assert texts(found) == texts(expected)
-    assert [each.score for each in found] == pytest.approx(
-        [each.score for each in expected], abs=1e-5
-    )
+    scores = [each.score for each in expected]
+    assert [each.score for each in found] == pytest.approx(scores, abs=1e-5)
 
 
-def test_order_and_blank_lines(translator):
+def test_order_blank_lines_and_all_hypotheses(make, translator):
     translations = translator.translate(LINES)
     assert translations == translator.translate(LINES), "the same, bit for bit"
-    for line, translation in zip(LINES, translations, strict=True):
-        assert (translation.text, translation.hypotheses) == ("", ()) or line.strip()
     assert texts(translator.translate(LINES[::-1])[::-1]) == texts(translations)
     assert len(set(texts(translations))) > 4
     assert translator.translate([]) == []
+    for line, translation, best in zip(
+        LINES, translations, make(extra_length=4).translate(LINES), strict=True
+    ):
+        found = translation.hypotheses
+        assert (len(found), len(best.hypotheses)) == ((4, 1) if line.strip() else (0, 0))
+        assert (translation.text, translation.score) == (best.text, best.score)
+        assert translation.text == (found[0].text if found else "")
+        assert [each.score for each in found] == sorted(each.score for each in found)[::-1]
+    [score] = translator.score(["a man"], ["man a"])
+    assert score.perplexity == pytest.approx(np.exp(-score.token_log_probs.mean()))
 
 
-def test_one_graph_for_all_shapes_and_new_weights(tokenizer):
-    model = Transformer(tokenizer.vocab_size, num_layers=1, d_model=8, d_ff=8, num_heads=2)
-    model.build()
+def test_one_graph_for_all_shapes_and_new_weights(tokenizer, random_model):
+    model = random_model(0, tokenizer.vocab_size)
     translator = Translator(model, tokenizer, DecodeConfig(beam_size=2, extra_length=1))
     before = translator.translate(LINES[:2])
     model.embedding.matrix.assign(-model.embedding.matrix.numpy())
@@ -96,53 +102,42 @@ def test_one_graph_for_all_shapes_and_new_weights(tokenizer):
             ask(["a man"])
 
 
-def test_all_hypotheses_with_their_scores(model, tokenizer, translator):
-    one = dataclasses.replace(translator.config, return_beams=False)
-    best = Translator(model, tokenizer, one).translate(LINES)
-    for line, translation, expected in zip(LINES, translator.translate(LINES), best, strict=True):
-        assert (translation.text, translation.score) == (expected.text, expected.score)
-        found = translation.hypotheses
-        assert len(found) == 4 * bool(line.strip())
-        assert len(expected.hypotheses) == bool(line.strip())
-        assert [each.score for each in found] == sorted(each.score for each in found)[::-1]
-    [score] = translator.score(["a man"], ["man a"])
-    assert score.perplexity == pytest.approx(np.exp(-score.token_log_probs.mean()))
+LONG = "a " * 600
 
 
 @pytest.mark.parametrize(
-    ("targets", "names", "message"),
+    ("ask", "message"),
     [
-        (["c"], (), "2 lines, got 1"),
-        (["man a", "a " * 8], (), "Pair 2: expected at most 5"),
-        (["a " * 8, ""], ["first.tsv:7", "8"], r"first\.tsv:7"),
+        (lambda ours: ours.translate(["a man", "dog \udcff"]), "lone surrogate"),
+        (lambda ours: ours.translate("a man"), "list of lines"),
+        (lambda ours: ours.translate(["a man", b"dog"]), "bytes"),
+        (lambda ours: ours.translate(["a", "man"], ["a"]), "prefix, .* 2 lines, got 1"),
+        (lambda ours: list(ours.translate_stream(["a", "b"], ["c"])), "prefix"),
+        (lambda ours: ours.search([[5, 1]], [[-1, 1]]), "ids from 0 to 309"),
+        (lambda ours: ours.attention_of_ids([[5, 1]], np.array([[310, 1]])), "ids from 0 to 309"),
+        (lambda ours: ours.score("a man", ["a"]), "list of lines"),
+        (lambda ours: ours.score(["a man", None], ["a", "b"]), "NoneType"),
+        (lambda ours: ours.score(["a man", "a"], ["c"]), "2 lines, got 1"),
+        (lambda ours: ours.score(["a", "b"], ["a", LONG]), "Pair 2: expected at most 512"),
+        (lambda ours: ours.score([LONG], ["a"], ["first.tsv:7"]), r"first\.tsv:7: expected"),
+        (lambda ours: ours.align(["a", "b"], []), "2 lines, got 0"),
+        (lambda ours: Translator([], ours.tokenizer), "at least one model"),
     ],
 )
-def test_what_cannot_be_scored(model, tokenizer, targets, names, message):
-    short = Translator(model, tokenizer, DecodeConfig(max_input_length=5))
+def test_what_is_refused(translator, ask, message):
     with pytest.raises(UserError, match=message):
-        short.score(["a man", "a"], targets, names)
+        ask(translator)
 
 
 @pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        (["a man", "dog \udcff"], "lone surrogate"),
-        ("a man", "list of lines"),
-        (["a man", b"dog"], "bytes"),
-        (["a man", None], "NoneType"),
-    ],
+    ("vocab_size", "radius", "message"),
+    [(311, 0, "vocab_size, got 310, 311"), (310, 2, "radius, got 0, 2")],
 )
-def test_what_is_not_a_list_of_lines(translator, lines, message):
-    for ask in (translator.translate, lambda lines: translator.score(lines, lines)):
-        with pytest.raises(UserError, match=message):
-            ask(lines)
-
-
-@pytest.mark.parametrize("bad", [-1, 310])
-@pytest.mark.parametrize("ask", ["search", "attention_of_ids"])
-def test_ids_outside_the_vocabulary(translator, bad, ask):
-    with pytest.raises(UserError, match="ids from 0 to 309"):
-        getattr(translator, ask)(np.array([[5, 1]]), np.array([[bad, 1]], np.int32))
+def test_models_that_do_not_fit_together(model, tokenizer, vocab_size, radius, message):
+    shape = dict(num_layers=1, d_model=8, d_ff=8, num_heads=1)
+    other = Transformer(vocab_size, self_attention_radius=radius, **shape)
+    with pytest.raises(UserError, match=message):
+        Translator([model, other], tokenizer)
 
 
 class Shouted(Problem):
@@ -155,8 +150,8 @@ class Shouted(Problem):
         return f"{source}: {output.upper()}"
 
 
-def test_lines_are_preprocessed_and_outputs_postprocessed(model, tokenizer, translator):
-    shouted = Translator(model, tokenizer, translator.config, problem=Shouted())
+def test_lines_are_preprocessed_and_outputs_postprocessed(make, translator):
+    shouted = make(extra_length=4, problem=Shouted())
     [expected], [found] = translator.translate(["a man"]), shouted.translate(["a 1"])
     assert (found.text, found.score) == (expected.text, expected.score)
     assert found.postprocessed == f"a man: {expected.text.upper()}"
@@ -165,72 +160,50 @@ def test_lines_are_preprocessed_and_outputs_postprocessed(model, tokenizer, tran
     assert found.log_prob == expected.log_prob
 
 
-def test_prefixes(model, tokenizer, translator):
+def test_prefixes(make, tokenizer, translator):
     free = texts(translator.translate(LINES[:4]))
     prefixes = ["cat man", "", "", "tree"]
     begun = translator.translate(LINES[:4], prefixes)
-    assert texts(begun)[1:3] == free[1:3]
     for translation, prefix, text in zip(begun, prefixes, free, strict=True):
         assert (translation.text == text) == (not prefix)
         assert all(each.text.startswith(prefix) for each in translation.hypotheses)
     assert begun[0].text != prefixes[0], "the output continues after its prefix"
-    for prefixes in (["a"] * 2, ["a"] * 5):
-        with pytest.raises(UserError, match="prefix"):
-            translator.translate(LINES[:4], prefixes)
-    with pytest.raises(UserError, match="prefix"):
-        list(translator.translate_stream(LINES, ["a", "b"]))
-    short = Translator(model, tokenizer, DecodeConfig(beam_size=1, max_length=4))
+    short = make(beam_size=1, max_length=4)
     begins = tokenizer.encode(["the small dog sleeps"])[0][:-1]
     found = short.translate(["a man", "a man", ""], ["the small dog sleeps", "the", "the"])
     assert [each.prefix_cut for each in found] == [len(begins) - 3, 0, 0]
     assert found[0].text == tokenizer.decode([begins[:3]])[0]
 
 
-def test_forbidden_words(model, tokenizer, translator):
-    lines = ["the small dog sleeps", "a man sees the tree", "red red house"]
-    words = {word for text in texts(translator.translate(lines)) for word in text.split()}
-    forbidden = {"red", "the"}
-    assert forbidden <= words
-    config = translator.config
-    restricted = Translator(model, tokenizer, config, forbidden=[*forbidden, "house  man"])
-    for translation in restricted.translate(lines):
+def test_forbidden_words(make, translator):
+    lines, forbidden = LINES[:2], {"cat", "e"}
+    assert forbidden <= {
+        word for text in texts(translator.translate(lines)) for word in text.split()
+    }
+    for translation in make(forbidden=forbidden, return_beams=True, extra_length=4).translate(
+        lines
+    ):
         for hypothesis in translation.hypotheses:
             assert not forbidden & set(hypothesis.text.split())
-            assert "house man" not in hypothesis.text
 
 
-def test_samples(model, tokenizer):
-    config = DecodeConfig(samples=5, return_beams=True, extra_length=6, alpha=0.0, seed=3)
-    translator = Translator(model, tokenizer, config)
+def test_samples(make):
+    settings = dict(samples=5, return_beams=True, extra_length=6, alpha=0.0, seed=3)
+    translator = make(**settings)
     together = translator.translate(LINES[:4])
     # The draws depend on the seed and the line's number, not on what else is translated.
     [alone] = translator.translate_stream(LINES[3:4], first_number=3)
     assert texts(alone.hypotheses) == texts(together[3].hypotheses)
     assert [len(set(texts(each.hypotheses))) > 1 for each in together] == [True, True, False, True]
-    cold = dataclasses.replace(config, temperature=0.001, top_k=1)
-    [found] = Translator(model, tokenizer, cold).translate(LINES[:1])
+    [found] = make(**settings, temperature=0.001, top_k=1).translate(LINES[:1])
     assert len(set(texts(found.hypotheses))) == 1
 
 
-def test_models_that_do_not_fit_together(model, tokenizer):
-    shape = dict(num_layers=1, d_model=8, d_ff=8, num_heads=1)
-    for models, message in (
-        ([model, Transformer(311, **shape)], "vocab_size, got 310, 311"),
-        ([model, Transformer(310, self_attention_radius=2, **shape)], "radius, got 0, 2"),
-        ([], "at least one model"),
-    ):
-        with pytest.raises(UserError, match=message):
-            Translator(models, tokenizer)
-
-
 @pytest.fixture(scope="module")
-def cut_and_split(model, tokenizer):
+def cut_and_split(make):
     """Translators of lines of at most 10 tokens."""
-    config = DecodeConfig(beam_size=1, extra_length=4, max_input_length=10)
-    return [
-        Translator(model, tokenizer, dataclasses.replace(config, split_long=split_long))
-        for split_long in (False, True)
-    ]
+    config = dict(beam_size=1, extra_length=4, max_input_length=10)
+    return make(**config), make(**config, split_long=True)
 
 
 def test_long_lines_are_cut_or_split(tokenizer, cut_and_split):
@@ -247,6 +220,33 @@ def test_long_lines_are_cut_or_split(tokenizer, cut_and_split):
     assert joined.score == pytest.approx(sum(part.score for part in parts), abs=1e-5)
     assert joined.cut == sum(part.cut for part in parts)
     assert second.text == short.text
+
+
+@pytest.mark.parametrize("xla", [False, True])
+def test_each_part_of_a_line_has_its_own_prefix_and_number(make, tokenizer, monkeypatch, xla):
+    requested, done = {}, []
+
+    def echo(source, prefixes, numbers):
+        begun = tokenizer.decode([row[row > 0] for row in prefixes])
+        for text, prefix, number in zip(tokenizer.decode(source), begun, numbers, strict=True):
+            requested[text] = prefix, int(number)
+        return Hypotheses(tf.constant(source)[:, None], tf.fill([len(source), 1], -0.5))
+
+    echo.prefix_cut = lambda *lengths: 0
+    split = make(xla=xla, batch_tokens=64, max_input_length=10, split_long=True)
+    monkeypatch.setattr(split, "search", echo)
+    lines = ["a man", "", "a dog sleeps. a man sees."]
+    found = list(split.translate_stream(lines, ["", "", "red"], 10, done.append))
+    parts = [("a man",), (), ("a dog sleeps.", "a man sees.")]
+    assert [each.parts for each in found] == parts
+    assert texts(found) == lines
+    assert [each.score for each in found] == [-0.5, 0.0, -1.0]
+    assert sum(done) == 3
+    assert requested["a man"] == ("", 10)
+    assert requested["a dog sleeps."] == ("red", 12)
+    prefix, number = requested["a man sees."]
+    assert prefix == ""
+    assert number not in range(10, 10 + (1 << 20)), "no line has a part's number"
 
 
 def test_cut_and_split_lines_are_aligned_as_they_were_translated(tokenizer, cut_and_split):
@@ -269,12 +269,11 @@ def test_cut_and_split_lines_are_aligned_as_they_were_translated(tokenizer, cut_
     assert (found, blank) == (expected, [])
 
 
-def test_the_file_of_attention_has_each_line_s_own_weights(model, tokenizer):
+def test_the_file_of_attention_has_each_line_s_own_weights(make, model, tokenizer):
     """It is read by NumPy alone; the third line is cut."""
     lines = ["the small 1", " ", "a 1 sees the tree and more than that", *["red house"] * 8]
     targets, most = ["dog small the", "", "tree", *["house red"] * 8], 12
-    config = DecodeConfig(max_input_length=most)
-    translator = Translator(model, tokenizer, config, problem=Shouted())
+    translator = make(max_input_length=most, problem=Shouted())
     translations = [Translation(text, 0.0) for text in targets]
     file = io.BytesIO(b"".join(attention_records(translator, lines, translations)))
     read = tokenizer.encode([line.replace("1", "man").strip() for line in lines])
@@ -290,12 +289,12 @@ def test_the_file_of_attention_has_each_line_s_own_weights(model, tokenizer):
 
 
 def test_words_are_aligned_by_the_mean_attention_of_the_last_layer_but_one(
-    model, untaught, tokenizer
+    model, deeper, tokenizer
 ):
     lines, targets = ["the small dog sleeps", "red red house"], ["sleeps dog small", "house red"]
     translations = [Translation(text, 0.0, parts=(text,)) for text in targets]
     one, other, both = (
-        Translator(models, tokenizer) for models in ([model], [untaught], [model, untaught])
+        Translator(models, tokenizer) for models in ([model], [deeper], [model, deeper])
     )
     # The models have one layer and three.
     first = [each.cross[0].mean(axis=0) for each in one.attention(lines, targets)]
@@ -309,14 +308,23 @@ def test_words_are_aligned_by_the_mean_attention_of_the_last_layer_but_one(
         ]
     with pytest.raises(UserError, match="ensemble of 2"):
         both.attention(["a"], ["b"])
-    with pytest.raises(UserError, match="2 lines, got 1"):
-        one.align(["a", "man"], translations[:1])
 
 
-def test_a_translation_of_any_length_is_aligned(untaught, tokenizer):
-    config = DecodeConfig(beam_size=1, max_input_length=6, min_length=12, extra_length=20)
-    translator = Translator(untaught, tokenizer, config)
+def test_a_translation_of_any_length_is_aligned(make, tokenizer):
+    translator = make(beam_size=1, max_input_length=6, min_length=12, extra_length=20)
     [translation] = translator.translate(["a man sees"])
     assert len(tokenizer.encode([translation.text])[0]) > 6
     [pairs] = translator.align(["a man sees"], [translation])
     assert [target for _, target in pairs] == list(range(len(translation.text.split())))
+
+
+class Parsing(Problem):
+    """A problem with its own decoding settings."""
+
+    decoding = types.MappingProxyType({"beam_size": 21, "alpha": 0.3})
+
+
+@pytest.mark.parametrize(("given", "beam"), [("alpha=1", 21), (DecodeConfig(alpha=1.0), 4)])
+def test_a_whole_config_leaves_no_setting_to_the_problem(model, tokenizer, given, beam):
+    run = types.SimpleNamespace(tokenizer=tokenizer, problem=Parsing(), make_model=lambda _: model)
+    assert Translator.from_record(run, given).config == DecodeConfig(beam_size=beam, alpha=1.0)
