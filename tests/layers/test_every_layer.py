@@ -20,51 +20,37 @@ from t2t_keras.layers import (
     SymbolDropout,
 )
 
-TOKENS, STATES = "tokens", "states"
+ATTENTION = dict(num_heads=2, d_k=3, d_v=5)
+STACK = ATTENTION | dict(d_ff=10, dropout=0.25, attention_dropout=0.125, relu_dropout=0.0625)
 OPTIONS = dict(self_attention_radius=1, parameter_attention_heads=3, pre_norm=True)
-# The layer, its arguments (none a default), and what it takes.
+# The layer, its arguments (none a default), and the number of its inputs.
 LAYERS = [
-    (DecoderLayer, dict(num_heads=2, d_k=3, d_ff=10, d_v=5), [STATES, STATES]),
-    (DecoderLayer, dict(num_heads=2, d_k=3, d_ff=10, d_v=5) | OPTIONS, [STATES, STATES]),
-    (EncoderLayer, dict(num_heads=2, d_ff=10), [STATES]),
-    (EncoderLayer, dict(num_heads=2, d_k=3, d_ff=10, d_v=5) | OPTIONS, [STATES]),
-    (FeedForward, dict(d_ff=10), [STATES]),
-    (LayerNormalization, dict(epsilon=0.5), [STATES]),
-    (LearnedPositions, dict(max_positions=3), [STATES]),
-    (MultiHeadAttention, dict(num_heads=2, d_k=3, d_v=5), [STATES]),
-    (MultiHeadAttention, dict(num_heads=2, d_k=3, d_v=5, radius=1), [STATES]),
-    (MultiHeadAttention, dict(num_heads=2, d_k=3, d_v=5), [STATES, STATES]),
-    (ParameterAttention, dict(num_heads=3, num_pairs=10, d_k=4, d_v=5), [STATES]),
-    (Residual, {}, [STATES, STATES]),
-    (Residual, dict(pre_norm=True), [STATES, STATES]),
-    (SharedEmbedding, dict(vocab_size=6, d_model=8), [TOKENS]),
-    (SinusoidalPositions, {}, [STATES]),
-    (SymbolDropout, dict(rate=0.25, sentinel=2), [TOKENS]),
+    (DecoderLayer, STACK, 2),
+    (DecoderLayer, STACK | OPTIONS, 2),
+    (EncoderLayer, dict(num_heads=2, d_ff=10), 1),
+    (EncoderLayer, STACK | OPTIONS, 1),
+    (FeedForward, dict(d_ff=10, dropout=0.0625), 1),
+    (LayerNormalization, dict(epsilon=0.5), 1),
+    (LearnedPositions, dict(max_positions=3), 1),
+    (MultiHeadAttention, ATTENTION | dict(dropout=0.125), 1),
+    (MultiHeadAttention, ATTENTION | dict(radius=1), 1),
+    (MultiHeadAttention, ATTENTION, 2),
+    (ParameterAttention, dict(num_heads=3, num_pairs=10, d_k=4, d_v=5, dropout=0.0625), 1),
+    (Residual, dict(dropout=0.25), 2),
+    (Residual, dict(pre_norm=True), 2),
+    (SharedEmbedding, dict(vocab_size=6, d_model=8), 1),
+    (SinusoidalPositions, {}, 1),
+    (SymbolDropout, dict(rate=0.25, sentinel=2), 1),
 ]
-DROPOUT = {
-    DecoderLayer: dict(dropout=0.25, attention_dropout=0.125, relu_dropout=0.0625),
-    EncoderLayer: dict(dropout=0.25, attention_dropout=0.125, relu_dropout=0.0625),
-    FeedForward: dict(dropout=0.0625),
-    MultiHeadAttention: dict(dropout=0.125),
-    ParameterAttention: dict(dropout=0.0625),
-    Residual: dict(dropout=0.25),
-}
-every_layer = pytest.mark.parametrize(
-    ("kind", "arguments", "takes"),
-    LAYERS,
-    ids=[f"{kind.__name__}-{number}" for number, (kind, _, _) in enumerate(LAYERS)],
-)
+every_layer = pytest.mark.parametrize(("kind", "arguments", "inputs"), LAYERS)
 
 
-def arrays(random, kind, takes):
+def arrays(random, kind, inputs):
     """Inputs [2, length] of ids or [2, length, 8] of states; a residual's are of equal length."""
-    lengths = (3, 3 if kind is Residual else 4)
-    return [
-        random.integers(0, 6, (2, length)).astype(np.int32)
-        if what == TOKENS
-        else random.normal(size=(2, length, 8)).astype(np.float32)
-        for length, what in zip(lengths, takes, strict=False)
-    ]
+    lengths = (3, 3 if kind is Residual else 4)[:inputs]
+    if kind in (SharedEmbedding, SymbolDropout):
+        return [random.integers(0, 6, (2, length), np.int32) for length in lengths]
+    return [random.normal(size=(2, length, 8)).astype(np.float32) for length in lengths]
 
 
 def test_no_layer_is_missing_here():
@@ -74,8 +60,7 @@ def test_no_layer_is_missing_here():
 
 
 @every_layer
-def test_config_and_type(kind, arguments, takes, random):
-    arguments = arguments | DROPOUT.get(kind, {})
+def test_config_and_type(kind, arguments, inputs, random):
     layer = kind(**arguments, name="mine", dtype=keras.DTypePolicy("mixed_bfloat16"))
     config = layer.get_config()
     assert {name: config[name] for name in arguments} == arguments
@@ -83,7 +68,7 @@ def test_config_and_type(kind, arguments, takes, random):
     assert (type(copy), copy.get_config(), copy.name) == (kind, config, "mine")
     assert keras.saving.get_registered_name(kind) == f"t2t_keras>{kind.__name__}"
     for each in (layer, copy):
-        output = each(*arrays(random, kind, takes))
+        output = each(*arrays(random, kind, inputs))
         assert output.dtype.name == ("int32" if kind is SymbolDropout else "bfloat16")
         assert {weight.dtype for weight in each.trainable_variables} <= {"float32"}
         assert {part.dtype_policy.name for part in each._flatten_layers()} == {"mixed_bfloat16"}
@@ -91,23 +76,19 @@ def test_config_and_type(kind, arguments, takes, random):
 
 @every_layer
 def test_saved_and_loaded_in_a_functional_model(
-    kind, arguments, takes, random, randomised, tmp_path
+    kind, arguments, inputs, random, randomised, tmp_path
 ):
-    inputs = [
-        keras.Input((None,), dtype="int32") if what == TOKENS else keras.Input((None, 8))
-        for what in takes
-    ]
-    model = randomised(keras.Model(inputs, kind(**arguments)(*inputs)))
+    given = arrays(random, kind, inputs)
+    symbolic = [keras.Input((None, *x.shape[2:]), dtype=x.dtype.name) for x in given]
+    model = randomised(keras.Model(symbolic, kind(**arguments)(*symbolic)))
     model.save(tmp_path / "model.keras")
     copy = keras.models.load_model(tmp_path / "model.keras")
-    given = arrays(random, kind, takes)
     np.testing.assert_array_equal(copy(given).numpy(), model(given).numpy())
 
 
 @every_layer
-def test_output_shape_and_gradients_of_every_weight(kind, arguments, takes, random):
-    layer = kind(**arguments)
-    given = arrays(random, kind, takes)
+def test_output_shape_and_gradients_of_every_weight(kind, arguments, inputs, random):
+    layer, given = kind(**arguments), arrays(random, kind, inputs)
     with tf.GradientTape() as tape:
         output = layer(*given)
         used = output + layer.sublayer_input(given[0]) if kind is Residual else output

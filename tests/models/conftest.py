@@ -1,9 +1,8 @@
 """A small Transformer with random weights, a padded batch for it, and its NumPy counterpart."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
+from numpy_transformer import NumpyTransformer
 
 VOCAB_SIZE = 11
 # h * d_k and h * d_v differ from d_model, and d_k from d_v.
@@ -53,13 +52,12 @@ def variant_model(make_model, request):
 
 
 @pytest.fixture(scope="session")
-def make_reference(load_module):
+def make_reference():
     """make_reference(model, changed): its NumPy counterpart, some weights of which are changed."""
-    module = load_module(Path(__file__).with_name("numpy_transformer.py"))
 
     def make(model, changed=()):
         weights = {v.path.partition("/")[2]: v.numpy() for v in model.trainable_variables}
-        return module.NumpyTransformer(model.config, weights | dict(changed))
+        return NumpyTransformer(model.config, weights | dict(changed))
 
     return make
 
