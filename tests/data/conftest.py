@@ -1,7 +1,5 @@
 """Parallel text of numbered sentences, and what generated data contains."""
 
-import resource
-
 import pytest
 
 from t2t_keras import registry
@@ -50,15 +48,3 @@ def contents():
         return {path.name: path.read_bytes() for path in paths}
 
     return read
-
-
-@pytest.fixture
-def limit_file_size():
-    """limit_file_size(bytes): makes writing larger files fail, as a full disk would; None: not."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-
-    def limit(size):
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft if size is None else size, hard))
-
-    yield limit
-    limit(None)

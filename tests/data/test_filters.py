@@ -81,35 +81,26 @@ def test_all_of_them_count_a_pair_once(tmp_dir, pairs_of):
     assert kept == [PAIRS[number] for number in (0, 1, 7, 11)]
     left_out = manifest["splits"]["train"]["left_out"]
     assert sorted(entry["count"] for entry in left_out.values()) == [1, 1, 2, 2, 2]
-    places = [f"{tmp_dir.name}/train.en:{line}" for line in (4, 5)]
-    assert left_out["in another language"]["first"] == places
+    assert left_out["in another language"]["count"] == 2
 
 
 def test_languages_of_real_text(shared_data):
-    folder = shared_data / "wmt"
-    english, german, french = (
-        (folder / f"newstest2013.{name}").read_text().splitlines()[:150]
-        for name in ("en-de.en", "en-de.de", "en-fr.fr")
-    )
-    assert sum(in_other_language(english, "en")) <= 1
-    assert sum(in_other_language(german, "de")) <= 1
-    assert sum(in_other_language(french, "de_AT")) >= 0.9 * len(french)
+    def others(name, language):
+        lines = (shared_data / "wmt" / f"newstest2013.{name}").read_text().splitlines()
+        return sum(in_other_language(lines[:150], language))
+
+    assert others("en-de.en", "en") <= 1
+    assert others("en-de.de", "de") <= 1
+    assert others("en-fr.fr", "de_AT") >= 135
 
 
 def test_duplicates_are_those_of_a_set():
     random = np.random.default_rng(1)
     values = random.integers(0, 1 << 63, 300, dtype=np.uint64) * np.uint64(2)
     hashes = random.choice(values, 2000)
-    seen, expected = set(), []
-    for value in hashes.tolist():
-        expected.append(value in seen)
-        seen.add(value)
-    assert duplicate_mask(hashes).tolist() == expected
-    assert duplicate_mask(hashes[:0]).shape == (0,)
+    assert duplicate_mask(hashes).tolist() == [each in hashes[:n] for n, each in enumerate(hashes)]
     chunk = ExampleChunk((("a", "b"), ("ab", ""), ("a", "b "), ("", "ab")), 1)
-    first, second, third, fourth = pair_hashes(chunk).tolist()
-    assert first == third
-    assert len({first, second, fourth}) == 3
+    assert duplicate_mask(pair_hashes(chunk)).tolist() == [False, False, True, False]
 
 
 @pytest.mark.parametrize(

@@ -31,12 +31,14 @@ def test_what_is_written_is_what_was_read(
         if split != "train":
             assert list(zip(*generated.text(split), strict=True)) == expected
             assert [path.read_bytes().decode() for path in generated.text_paths(split)] == written
-        summary = manifest["splits"][split]
-        lengths = generated.store(split).lengths
-        assert summary["examples"] == size
-        assert [summary["source_tokens"], summary["target_tokens"]] == lengths.sum(0).tolist()
-        assert summary["left_out"] == {}
-    assert len(manifest["splits"]["train"]["shards"]) == 5
+        tokens = generated.store(split).lengths.sum(axis=0).tolist()
+        assert manifest["splits"][split] == {
+            "examples": size,
+            "source_tokens": tokens[0],
+            "target_tokens": tokens[1],
+            "shards": [f"{split}-{number:05d}" for number in range(-(-size // 50))],
+            "left_out": {},
+        }
     assert manifest["vocabulary"]["size"] == generated.tokenizer.vocab_size == 330
     assert manifest["vocabulary"]["sha256"] == generated.tokenizer.checksum
     assert {*manifest["files"], "manifest.json"} == set(contents(generated.directory))
@@ -45,13 +47,13 @@ def test_what_is_written_is_what_was_read(
 
 def test_reverse_swaps_the_sides(problem, tmp_dir, tmp_path, pairs_of):
     swapped = registry.problem("parallel_text_rev", problem.config())
-    assert swapped.languages() == problem.languages()[::-1] == ("de", "en")
-    for each in (problem, swapped):
-        generate(each, tmp_path, tmp_dir)
-    forwards, backwards = (open_generated(each, tmp_path) for each in (problem, swapped))
+    assert swapped.languages() == ("de", "en")
+    generate(swapped, tmp_path, tmp_dir)
+    generated = open_generated(swapped, tmp_path)
     for split in SIZES:
-        assert pairs_of(backwards, split) == [pair[::-1] for pair in pairs_of(forwards, split)]
-    assert backwards.text("dev") == forwards.text("dev")[::-1]
+        sides = [(tmp_dir / f"{split}.{code}").read_text().splitlines() for code in ("de", "en")]
+        assert pairs_of(generated, split) == list(zip(*sides, strict=True))
+        assert split == "train" or generated.text(split) == tuple(sides)
 
 
 def test_the_number_of_workers_changes_nothing(problem, tmp_dir, tmp_path, change, contents):
@@ -86,18 +88,15 @@ def test_what_cannot_be_used_is_left_out_and_counted(
         for reason, first in expected.items()
     }
     # Long sentences stay in dev: without them it would be another dev set.
-    assert dev["examples"] == 25 - 2
-    assert dev["left_out"] == {
-        "with an empty side": {"count": 1, "first": ["text/dev.en:3"]},
-        "with invalid UTF-8": {"count": 1, "first": ["text/dev.en:25"]},
-    }
+    assert set(dev["left_out"]) == {"with an empty side", "with invalid UTF-8"}
     generated = open_generated(problem, tmp_path)
     sources, references = generated.text("dev")
     assert sources[0] == references[1] == long.decode()
     assert pairs_of(generated, "dev") == list(zip(sources, references, strict=True))
-    lines = (tmp_dir / "train.en").read_bytes().split(b"\n")[:-1]
-    kept = [line for n, line in enumerate(lines) if n not in (3, 4, 5, 6, 60, 70, 71, 72, 80, 229)]
-    assert [source.encode() for source, _ in pairs_of(generated, "train")] == kept
+    for split, unused in (("train", (3, 4, 5, 6, 60, 70, 71, 72, 80, 229)), ("dev", (2, 24))):
+        lines = (tmp_dir / f"{split}.en").read_bytes().split(b"\n")[:-1]
+        kept = [line.decode() for number, line in enumerate(lines) if number not in unused]
+        assert [source for source, _ in pairs_of(generated, split)] == kept
     first = "text/train.en:5, text/train.de:6, text/train.de:230"
     assert f"left out: 3 with an empty side ({first})" in capsys.readouterr().out
 
@@ -114,17 +113,14 @@ def test_a_split_without_a_usable_pair(problem, tmp_dir, tmp_path, content, reas
 
 def test_vocabulary_of_some_lines_only(problem, tmp_dir, tmp_path, change):
     few = dataclasses.replace(problem, vocab_lines=100)
-    # 230 lines, at most 100: every third one, and of these not what cannot be used.
-    learned = [
-        line
-        for code, unused in (("en", (3, 9)), ("de", ()))
-        for number, line in enumerate((tmp_dir / f"train.{code}").read_text().splitlines())
-        if number % 3 == 0 and number not in unused
-    ]
     change("train.en", {3: b"\0", 9: b"\xff"})
     generate(few, tmp_path, tmp_dir, chunk_pairs=50)
-    expected = Tokenizer.train(learned, 330, "bpe")
-    assert open_generated(few, tmp_path).tokenizer.vocabulary() == expected.vocabulary()
+    # 230 lines, at most 100: every third one, and of these not what cannot be used.
+    texts = [(tmp_dir / f"train.{code}").read_bytes().split(b"\n")[:-1:3] for code in ("en", "de")]
+    usable = (line for text in texts for line in text if line not in (b"\0", b"\xff"))
+    learned = [line.decode() for line in usable]
+    expected = Tokenizer.train(learned, 330, "bpe").vocabulary()
+    assert open_generated(few, tmp_path).tokenizer.vocabulary() == expected
 
 
 def test_a_vocabulary_is_reused(problem, tmp_dir, tmp_path):
@@ -136,12 +132,6 @@ def test_a_vocabulary_is_reused(problem, tmp_dir, tmp_path):
     path = tmp_path / "parallel_text" / "vocab.model"
     again = dataclasses.replace(problem, vocab_file=str(path), vocab_size=8000)
     assert generate(again, tmp_path, tmp_dir)["vocabulary"]["sha256"] == first.checksum
-    # Of the same size, but another one.
-    content = path.read_bytes()
-    path.write_bytes(content.replace(b"house", b"HOUSE"))
-    with pytest.raises(UserError, match=r"vocab\.model is not the vocabulary that the data was"):
-        _ = open_generated(again, tmp_path).tokenizer
-    path.write_bytes(content)
     # The same vocabulary under another path is no difference; another one is.
     moved = tmp_path / "moved.model"
     moved.write_bytes(first.model_bytes)
@@ -149,6 +139,10 @@ def test_a_vocabulary_is_reused(problem, tmp_dir, tmp_path):
     moved.write_bytes(Tokenizer.train(["abc abd"] * 9, 270).model_bytes)
     with pytest.raises(UserError, match=r"vocab_file: recorded .*vocab\.model, requested .*moved"):
         open_generated(dataclasses.replace(again, vocab_file=str(moved)), tmp_path)
+    # Of the same size, but another one.
+    path.write_bytes(first.model_bytes.replace(b"house", b"HOUSE"))
+    with pytest.raises(UserError, match=r"vocab\.model is not the vocabulary that the data was"):
+        _ = open_generated(again, tmp_path).tokenizer
 
 
 def test_exactly_the_longest_pair_is_kept(problem, tmp_dir, tmp_path):
@@ -162,10 +156,7 @@ def test_exactly_the_longest_pair_is_kept(problem, tmp_dir, tmp_path):
 def test_other_settings_are_named(problem, tmp_dir, tmp_path):
     generate(problem, tmp_path, tmp_dir)
     other = dataclasses.replace(problem, target_language="fr", vocab_size=331)
-    different = (
-        "target_language: recorded de, requested fr; vocab_size: recorded 330, requested 331"
-    )
-    with pytest.raises(UserError, match=rf"\({different}\)"):
+    with pytest.raises(UserError, match=r"language: recorded de, .*size: .*requested 331\)"):
         open_generated(other, tmp_path)
 
 
@@ -174,7 +165,7 @@ def test_other_settings_are_named(problem, tmp_dir, tmp_path):
     [
         ({}, {"tmp_dir": ""}, "--tmp_dir"),
         ({}, {"num_workers": 0}, "--num_workers must be >= 1, got 0"),
-        ({"dev": "long"}, {}, r"long\.en has 25 lines and .*long\.de has 26"),
+        ({"dev": "long"}, {}, r"long\.en has 1 lines and .*long\.de has 2"),
         ({"vocab_file": "none.model"}, {}, r"none\.model cannot be read: No such file"),
         ({"filters": "duplicate"}, {}, "Did you mean 'duplicates'"),
     ],
@@ -182,12 +173,11 @@ def test_other_settings_are_named(problem, tmp_dir, tmp_path):
 def test_what_cannot_be_made_leaves_the_old_data(
     problem, tmp_dir, tmp_path, change, options, message
 ):
-    (tmp_dir / "long.en").write_bytes((tmp_dir / "dev.en").read_bytes())
-    (tmp_dir / "long.de").write_bytes((tmp_dir / "dev.de").read_bytes() + b"one too many")
+    (tmp_dir / "long.en").write_bytes(b"one\n")
+    (tmp_dir / "long.de").write_bytes(b"one\none too many")
     generate(problem, tmp_path, tmp_dir)
-    problem_of_change = dataclasses.replace(problem, **change)
     with pytest.raises(UserError, match=message):
-        generate(problem_of_change, tmp_path, **{"tmp_dir": tmp_dir, **options})
+        generate(dataclasses.replace(problem, **change), tmp_path, **{"tmp_dir": tmp_dir} | options)
     open_generated(problem, tmp_path)
 
 
@@ -215,18 +205,16 @@ class Counting(Problem):
 def test_a_problem_that_makes_its_text(tmp_path, pairs_of):
     made, swapped = Counting(), Counting(name="counting_rev", reverse=True)
     manifest = generate(made, tmp_path, chunk_pairs=100)
-    assert len(manifest["splits"]["train"]["shards"]) == 3
     assert manifest["splits"]["train"]["left_out"] == {
         "with a line break inside": {"count": 1, "first": ["example:231"]},
         "with invalid UTF-8": {"count": 1, "first": ["example:232"]},
     }
-    expected = list(made.examples("test"))
-    generated = open_generated(made, tmp_path)
-    assert pairs_of(generated, "test") == expected
-    with pytest.raises(UserError, match="split of dev, test, got 'train'"):
-        generated.text("train")
     generate(swapped, tmp_path)
-    assert pairs_of(open_generated(swapped, tmp_path), "test") == [pair[::-1] for pair in expected]
+    for problem, order in ((made, 1), (swapped, -1)):
+        expected = [pair[::order] for pair in made.examples("test")]
+        assert pairs_of(open_generated(problem, tmp_path), "test") == expected
+    with pytest.raises(UserError, match="split of dev, test, got 'train'"):
+        open_generated(made, tmp_path).text("train")
 
 
 def test_every_line_of_random_text_is_counted(root, load_module, tmp_path):

@@ -1,7 +1,9 @@
 """Whatever ends t2t-datagen early, no set that looks complete is left, and the next run goes on."""
 
 import dataclasses
+import errno
 import os
+from pathlib import Path
 
 import pytest
 
@@ -12,34 +14,36 @@ from t2t_keras.text.tokenizer import Tokenizer
 
 
 @pytest.fixture
-def interrupt(problem, tmp_dir, tmp_path, change, limit_file_size):
-    """interrupt(shard): stops in the midst of a training shard of 50 pairs, for want of room."""
+def interrupt(problem, tmp_dir, tmp_path, monkeypatch):
+    """interrupt(shard): stops at a training shard of 50 pairs, for want of room."""
+    replace = Path.replace
 
     def interrupt(shard):
-        change("train.en", {50 * shard + 7: b"x y " * 60_000})
-        limit_file_size(200_000)
-        with pytest.raises(UserError, match=rf"{shard}\.tokens\.npy cannot be written: File"):
-            generate(problem, tmp_path, tmp_dir, chunk_pairs=50)
-        limit_file_size(None)
+        def fail_at_shard(path, target):
+            if target.name == f"train-{shard:05d}.tokens.npy":
+                raise OSError(errno.ENOSPC, "No space left")
+            return replace(path, target)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "replace", fail_at_shard)
+            with pytest.raises(
+                UserError, match=rf"{shard}\.tokens\.npy cannot be written: No space"
+            ):
+                generate(problem, tmp_path, tmp_dir, chunk_pairs=50)
         with pytest.raises(UserError, match="incomplete"):
             open_generated(problem, tmp_path)
 
     return interrupt
 
 
-@pytest.fixture
-def problem(problem):
-    return dataclasses.replace(problem, max_pair_length=1_000_000)
-
-
 def identities(directory):
     """A file that was written again is another one, or has another time."""
-    files = ((path.name, path.stat()) for path in directory.glob("train-*.npy"))
-    return {name: (status.st_ino, status.st_mtime_ns) for name, status in files}
+    files = ((path.name[:11], path.stat()) for path in directory.glob("train-*.npy"))
+    return {(name, status.st_ino, status.st_mtime_ns) for name, status in files}
 
 
 def shards_kept(before, after):
-    return sorted({name[:11] for name, identity in before.items() if after.get(name) == identity})
+    return sorted({int(name[6:]) for name, *_ in before & after})
 
 
 @pytest.mark.parametrize(
@@ -62,7 +66,7 @@ def test_finished_shards_are_kept(
     with monkeypatch.context() as patch:
         patch.setattr(Tokenizer, "train", None)  # It is not learned again.
         generate(problem, tmp_path, tmp_dir, chunk_pairs=50)
-    assert shards_kept(before, identities(directory)) == [f"train-0000{number}" for number in kept]
+    assert shards_kept(before, identities(directory)) == kept
     generate(problem, tmp_path / "whole", tmp_dir, chunk_pairs=50)
     assert contents(directory) == contents(tmp_path / "whole" / "parallel_text")
     # A complete set is made anew.
@@ -98,15 +102,12 @@ def test_shards_made_from_something_else_are_not_kept(
 def test_nothing_but_own_files_is_removed(problem, tmp_dir, tmp_path, contents):
     directory = tmp_path / "parallel_text"
     directory.mkdir()
-    mine = ["notes.txt", "train.source.old.txt", "my.source.txt", "train-1.tokens"]
-    stale = ["train-00099.tokens.npy", "train-00099.json", "vocab.model.0123abcd.partial"]
-    stale += ["test.target.txt", "manifest.json"]
-    for name in mine + stale:
+    mine = {"notes.txt", "train.source.old.txt", "my.source.txt", "train-1.tokens"}
+    stale = {"train-00099.tokens.npy", "train-00099.json", "vocab.model.0123abcd.partial"}
+    for name in mine | stale | {"test.target.txt", "manifest.json"}:
         (directory / name).write_text("old")
     generate(problem, tmp_path, tmp_dir)
-    present = contents(directory)
-    assert all(present.get(name) == b"old" for name in mine)
-    assert all(present.get(name) != b"old" for name in stale)
+    assert {name for name, content in contents(directory).items() if content == b"old"} == mine
 
 
 def test_the_manifest_goes_before_anything_else(problem, tmp_dir, tmp_path):

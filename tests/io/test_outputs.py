@@ -12,16 +12,8 @@ from t2t_keras.io.outputs import check_outputs, is_stream
 def run(tmp_path):
     """A run with an export, which is the working directory's neighbour."""
     run = tmp_path / "run"
-    for name in (
-        "run.json",
-        "vocab.model",
-        "checkpoint",
-        "model.ckpt-10.index",
-        "news.de",
-        "best/model.ckpt-5.index",
-        "eval_dev/results.jsonl",
-        "export/7/saved_model.pb",
-    ):
+    names = ("run.json", "vocab.model", "checkpoint", "news.de", "best/model.ckpt-5.index")
+    for name in (*names, "eval_dev/results.jsonl", "export/7/saved_model.pb"):
         (run / name).parent.mkdir(parents=True, exist_ok=True)
         (run / name).write_text(name)
     return run
@@ -82,14 +74,12 @@ def test_two_outputs_and_a_folder(tmp_path):
 
 
 def test_what_may_be_written_in_a_run(run):
-    names = ["news.de", "news.en-10", "translations/new.de"]
-    results = run / "eval_dev" / "results.jsonl"
-    check_outputs([run], [run / name for name in names], appends=[results])
+    writes = [run / "news.de", run / "news.en-10", run / "translations" / "new.de"]
+    check_outputs([run], writes, appends=[run / "eval_dev" / "results.jsonl"])
     with pytest.raises(UserError, match="belongs to a run"):
         check_outputs([run], [], appends=[run / "vocab.model"])
 
 
 def test_streams_are_left_out():
     check_outputs(["-"], ["-", "/dev/null", "/dev/null"])
-    assert is_stream("-")
-    assert not is_stream("new")
+    assert [is_stream(path) for path in ("-", "/dev/null", "new")] == [True, True, False]
