@@ -106,11 +106,8 @@ def _cpu_name() -> str:
 
 def _write(directory: str | Path, step: int, cost: TrainingCost) -> None:
     """Adds an entry, and removes those of checkpoints that are no longer there."""
-    files = [
-        *checkpoint_paths(directory, TENSORFLOW_SUFFIX),
-        *checkpoint_paths(directory, NPZ_SUFFIX),
-    ]
-    kept = set(map(step_of, files))
+    suffixes = NPZ_SUFFIX, TENSORFLOW_SUFFIX
+    kept = {step_of(path) for suffix in suffixes for path in checkpoint_paths(directory, suffix)}
     costs = {each: found for each, found in read_costs(directory).items() if each in kept}
     costs[step] = cost
     entries = {str(each): dataclasses.asdict(costs[each]) for each in sorted(costs)}

@@ -1,7 +1,6 @@
 """A trace of some steps of a run, for TensorBoard's profiler."""
 
 import contextlib
-import functools
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -29,7 +28,7 @@ class StepProfiler:
         if not self._traced:
             start(self._directory)
         self._traced.append(step)
-        return named_step(step_num=step)
+        return named_step(step)
 
     def close(self) -> None:
         """Writes the trace when its steps are finished, or the run ends; only the first time."""
@@ -50,11 +49,9 @@ def _profiler():
     """Returns the backend's functions that start and stop a trace, and its context of a step."""
     # Imported here, so that no backend needs the packages of another.
     if keras.backend.backend() == "tensorflow":
-        import tensorflow as tf
+        from tensorflow.profiler.experimental import Trace, start, stop
 
-        profiler = tf.profiler.experimental
-        return profiler.start, profiler.stop, functools.partial(profiler.Trace, "train", _r=1)
-    import jax
+        return start, stop, lambda step: Trace("train", step_num=step, _r=1)
+    from jax.profiler import StepTraceAnnotation, start_trace, stop_trace
 
-    step = functools.partial(jax.profiler.StepTraceAnnotation, "train")
-    return jax.profiler.start_trace, jax.profiler.stop_trace, step
+    return start_trace, stop_trace, lambda step: StepTraceAnnotation("train", step_num=step)

@@ -85,8 +85,7 @@ class RunClock:
     """Seconds of a process by what they were spent on; setting the system's time changes none.
 
     All until the first step is finished is the start: workers meet, the model is made and restored,
-    functions are traced and compiled, the first arrays read. Without a step it ends with the first
-    evaluation or checkpoint.
+    functions are compiled, arrays read. Without a step it ends with an evaluation or checkpoint.
     """
 
     def __init__(self):

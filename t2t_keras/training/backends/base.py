@@ -88,17 +88,12 @@ class Step(abc.ABC):
     def fits(self, microbatch: Sequence[Batch]) -> bool:
         """Returns whether the gradient of one part for each local replica fits into memory.
 
-        Raises:
-          OutOfMemoryError: no part can fit, since the sums of gradients do not.
+        Raises `OutOfMemoryError` where no part can, since the sums of gradients do not fit.
         """
 
     @abc.abstractmethod
     def evaluate(self, microbatch: Sequence[Batch]) -> dict[str, float]:
-        """Returns the sums of `token_sums` without dropout, over one part for each replica.
-
-        Raises:
-          OutOfMemoryError: the loss does not fit into memory.
-        """
+        """Returns the sums of `token_sums` without dropout, over one part for each replica."""
 
     def state(self) -> dict[str, Any]:
         """Returns what a checkpoint holds, as this backend's `Checkpoints` takes it."""
