@@ -75,12 +75,10 @@ def share_cores(config: DecodeConfig) -> None:
 
 
 def shared_batches(lengths: Mapping[Any, int], config: DecodeConfig) -> list[list]:
-    """Returns keys of similar length in batches, the longest first: memory is tested at once.
+    """Returns keys in batches of similar length, the longest first: memory is tested at once.
 
-    Args:
-      lengths: number of tokens of each sequence, by its key.
-      config: the most tokens of a batch with padding; a longer sequence is alone. Each share of the
-        cores gets a batch if possible.
+    A batch has at most `batch_tokens` with padding, but for a longer sequence, which is alone. Each
+    share of the cores gets a batch if possible.
     """
     at_once, most = batches_at_once(config), config.batch_tokens
     longest_first = sorted(lengths, key=lambda key: -lengths[key])
@@ -108,15 +106,11 @@ def parallel_batches(
         yield from ((item, function(item)) for item in items)
         return
     with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
-        waiting = iter(items)
-        started = collections.deque()
+        results = (pool.submit(function, item) for item in items)
         try:
-            while True:
-                for item in itertools.islice(waiting, 2 * at_once - len(started)):
-                    started.append((item, pool.submit(function, item)))
-                if not started:
-                    break
-                item, result = started.popleft()
-                yield item, result.result()
+            started = collections.deque(itertools.islice(results, 2 * at_once - 1))
+            for item in items:
+                started.extend(itertools.islice(results, 1))
+                yield item, started.popleft().result()
         finally:
             pool.shutdown(cancel_futures=True)

@@ -102,11 +102,7 @@ _OF_SAMPLING = ("temperature", "top_k", "top_p", "seed")
 def decode_config(
     changes: str | Mapping[str, Any] = "", defaults: Mapping[str, Any] | None = None
 ) -> DecodeConfig:
-    """Returns the paper's settings with changes.
-
-    Args:
-      changes: the user's, "name=value,..." or a mapping.
-      defaults: a problem's defaults that differ from the paper's, by name.
+    """Returns the paper's settings with a problem's `defaults` and the user's `changes`.
 
     Raises:
       UserError: an unknown name, a wrong type or a value out of range; or a change without effect,

@@ -15,10 +15,7 @@ _IDS = tf.TensorSpec([None, None], tf.int32)
 
 
 def alignment_layer(layers: int) -> int:
-    """Returns the decoder layer, from 0, whose attention aligns words: the last but one.
-
-    It agrees best with alignments made by people (Garg et al., 2019).
-    """
+    """Returns the decoder layer, from 0, that aligns words as people do (Garg et al., 2019)."""
     return max(layers - 2, 0)
 
 
@@ -28,10 +25,6 @@ class Scorer:
     All methods take ids of sources and of their translations, int32 arrays with their ends of
     sentence. They yield the number of each pair with what was computed for it, in any order, and
     raise `UserError` if a model computes NaN or an id is not in the vocabulary.
-
-    Args:
-      ensemble: the models.
-      config: the sizes of batches, and the number of those in parallel.
     """
 
     def __init__(self, ensemble: Ensemble, config: DecodeConfig):
@@ -53,11 +46,7 @@ class Scorer:
     def attention(
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
-        """Yields "encoder", "decoder" and "cross" of `AttentionWeights`.
-
-        Raises:
-          UserError: there is more than one model.
-        """
+        """Yields "encoder", "decoder" and "cross" of `AttentionWeights`, of one model only."""
         self.check_one_model()
         for number, found, m, n in self._pairs(self._attention, sources, targets):
             sizes = {"encoder": (m, m), "decoder": (n, n), "cross": (n, m)}

@@ -13,6 +13,7 @@ from t2t_keras.text.tokenizer import EOS_ID, Tokenizer
 class Source(NamedTuple):
     """A line to translate: one part, or its sentences; a blank line has none."""
 
+    line: str
     parts: list[np.ndarray]  # int32 [length], each with its end of sentence
     first_words: list[int]  # for each part, the number in the line of its first word, from 0
     cut: int  # number of tokens left out
@@ -21,23 +22,20 @@ class Source(NamedTuple):
 def read_sources(
     lines: Sequence[str], tokenizer: Tokenizer, max_length: int, split_long: bool
 ) -> list[Source]:
-    """Encodes lines; a `UserError` names one that is not valid Unicode.
+    """Encodes lines, after `check_lines`, into parts of at most `max_length` tokens with the end.
 
-    Args:
-      lines: the text.
-      tokenizer: the vocabulary.
-      max_length: the most tokens of a part with its end.
-      split_long: whether a longer line is split into its sentences; what is still too long is cut.
+    With `split_long`, a longer line is split into its sentences; what is still too long is cut.
     """
     filled = [number for number, line in enumerate(lines) if line.strip()]
     encoded = encode_text([lines[number] for number in filled], tokenizer)
-    sources = [Source([], [], 0)] * len(lines)
+    sources = [Source(line, [], [], 0) for line in lines]
     for number, ids in zip(filled, encoded, strict=True):
         parts, first_words = [ids], [0]
         if split_long and len(ids) > max_length:
             texts = sentences(lines[number])
             parts, first_words = tokenizer.encode(texts), _first_words(lines[number], texts)
         sources[number] = Source(
+            lines[number],
             [np.append(part[:-1][: max_length - 1], np.int32(EOS_ID)) for part in parts],
             first_words,
             sum(max(len(part) - max_length, 0) for part in parts),

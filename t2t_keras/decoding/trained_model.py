@@ -11,10 +11,7 @@ from t2t_keras.training.run_config import RunConfig
 
 
 def checkpoint_at(path: str | Path) -> str:
-    """Returns the path prefix of a checkpoint.
-
-    Args:
-      path: the folder of a run, for its newest checkpoint; or a path prefix, also with ".index".
+    """Returns the path prefix of a run's newest checkpoint, or of one given, also with ".index".
 
     Raises:
       UserError: there is no checkpoint in the run.
@@ -25,10 +22,7 @@ def checkpoint_at(path: str | Path) -> str:
 
 
 def identity(checkpoint: str | Path) -> dict[str, Any]:
-    """Returns what tells a checkpoint from one that is later written under its name.
-
-    Args:
-      checkpoint: its path prefix.
+    """Returns what tells a path prefix's checkpoint from one that is later written in its place.
 
     Raises:
       UserError: it does not exist; the error names those that do.
@@ -39,12 +33,7 @@ def identity(checkpoint: str | Path) -> dict[str, Any]:
 
 
 def load_model(path: str | Path, tokenizer: Tokenizer, weights_dtype: str):
-    """Loads a model that can translate together with others.
-
-    Args:
-      path: as `checkpoint_at` takes it.
-      tokenizer: the vocabulary that it must have.
-      weights_dtype: type of its weights.
+    """Loads the model of a run or a checkpoint, to translate with others of the same vocabulary.
 
     Raises:
       UserError: there is no run or no checkpoint, it cannot be read, or it has another vocabulary.

@@ -192,17 +192,15 @@ class Translator:
         first_number: int,
         progress: Callable[[int], object],
     ) -> Iterator[Translation]:
-        problem = self.problem
-        lines = self._preprocessed(lines)
-        sources = self._read_preprocessed(lines)
+        sources = self.read(lines)
         begins = [ids[:-1] for ids in encode_text(prefixes, self.tokenizer)]
         found = self._search_lines(sources, begins, first_number, progress)
         translations = list(map(self._joined, sources, begins, found))
-        alignments: Sequence = [None] * len(lines)
-        if problem.postprocess_by_alignment:
+        alignments: Sequence = [None] * len(sources)
+        if self.problem.postprocess_by_alignment:
             alignments = list(map(tuple, self._align(sources, translations)))
-        for line, translation, alignment in zip(lines, translations, alignments, strict=True):
-            text = problem.postprocess(line, translation.text, alignment)
+        for source, translation, alignment in zip(sources, translations, alignments, strict=True):
+            text = self.problem.postprocess(source.line, translation.text, alignment)
             yield dataclasses.replace(translation, postprocessed=text, alignment=alignment)
 
     def _search_lines(
@@ -362,11 +360,8 @@ class Translator:
 
     def read(self, lines: Sequence[str]) -> list[Source]:
         """Returns lines as they are translated: preprocessed, encoded, and cut or split."""
-        return self._read_preprocessed(self._preprocessed(lines))
-
-    def _read_preprocessed(self, lines: Sequence[str]) -> list[Source]:
-        config = self.config
-        return read_sources(lines, self.tokenizer, config.max_input_length, config.split_long)
+        most, split_long = self.config.max_input_length, self.config.split_long
+        return read_sources(self._preprocessed(lines), self.tokenizer, most, split_long)
 
     def _read_pairs(
         self, sources: Sequence[str], targets: Sequence[str], names: Sequence[str] = ()

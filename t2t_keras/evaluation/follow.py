@@ -37,12 +37,7 @@ def model_scorer(
 ) -> Callable[[], Any]:
     """Returns a function that translates a split and scores it, as the problem's `score` does.
 
-    Args:
-      model: translates with the weights that it has at each call.
-      config: the run's.
-      generated: its data.
-      split: "dev" or "test".
-      decode_hparams: decoding settings that differ from the problem's, "name=value,...".
+    The model has whatever weights it has at each call. `decode_hparams` are as of `evaluate_all`.
     """
     from t2t_keras.decoding.translator import Translator
 
@@ -69,20 +64,13 @@ def evaluate_all(
     """Measures every checkpoint of a run, in the order of their steps; returns those scored now.
 
     The curves are in `<output_dir>/eval_<split>/`, beside those of the training. A step that is in
-    results.jsonl there, scored with the same settings, is not scored again.
+    results.jsonl there, scored with the same settings, is not scored again; one before `min_steps`
+    is skipped. `results_file` gets the results too, also the earlier ones; "" = none.
 
-    Args:
-      output_dir: the run's directory.
-      config: the run's.
-      generated: its data.
-      split: "dev" or "test".
-      policy: how long to wait for further checkpoints.
-      min_steps: earlier checkpoints are skipped.
-      eval_bleu: whether the split is translated and scored as well, by BLEU or, where the problem
-        has another, its own score.
-      decode_hparams: decoding settings that differ from the problem's, "name=value,...".
-      results_file: a file that gets the results too, also the earlier ones; "" = none.
-      worker_gpu: number of GPUs; None = all visible ones, 0 = the CPU.
+    The split, "dev" or "test", is translated only with `eval_bleu`, and scored by BLEU or, where
+    the problem has another, its own score. `decode_hparams`, "name=value,...", are the decoding
+    settings that differ from the problem's. `worker_gpu` is the number of GPUs; None = all visible
+    ones, 0 = the CPU.
 
     Raises:
       UserError: there is no checkpoint, the problem has no such split, this backend cannot
@@ -138,19 +126,11 @@ def score_all(
 ) -> list[int]:
     """Scores the files `<name>-<step>` of t2t-translate-all by step; returns those scored now.
 
-    The curves and the results, in results.jsonl, are in `event_dir`. A step that is in the results,
-    made with the same settings and scored against the same references in the same way, is not
-    scored again. Of several hypotheses of a line the first is scored.
-
-    Args:
-      translations_dir: where the files are.
-      references: line N is the reference of line N of each file.
-      score: returns the score of hypotheses against references.
-      scored_by: what `score` does, by name.
-      source: the file that was translated, or its name; needed where there are several.
-      event_dir: where the scores go; default: `translations_dir`.
-      policy: how long to wait for further files.
-      min_steps: earlier files are skipped.
+    The curves and the results, in results.jsonl, are in `event_dir`, by default where the files
+    are. A step that is in the results, made with the same settings and scored against the same
+    references in the same way (`scored_by`: what `score` does, by name), is not scored again; one
+    before `min_steps` is skipped. Of several hypotheses of a line the first is scored. `source`,
+    the file that was translated or its name, is needed where there are several.
 
     Raises:
       UserError: there are no translations, or of several texts, or they are parses; a file cannot

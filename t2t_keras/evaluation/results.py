@@ -1,8 +1,4 @@
-"""A file of results: a line of JSON for each, that runs append to.
-
-Lines are written whole, so several processes can append to one file; nothing that stands in it is
-ever rewritten.
-"""
+"""A file of results, a line of JSON each, which several processes can append to at once."""
 
 import dataclasses
 import errno
@@ -122,8 +118,7 @@ def append_result(path: str | Path, result: Result) -> None:
 def read_results(path: str | Path) -> list[Result]:
     """Returns the results in a file, in its order; none where there is no file.
 
-    A line that is not a result, as one torn off by a full disk, is named on standard error by its
-    number and left out.
+    A line that is not a result, as one torn off by a full disk, is named and left out.
 
     Raises:
       UserError: the file cannot be read.

@@ -28,18 +28,11 @@ def run_result(
     text: str = "",
     scalars: Mapping[str, float] | None = None,
 ) -> Result:
-    """Returns what `append_result` adds to a file.
+    """Returns what `append_result` adds to a file; `split`, `decode` and `text` are as of `Result`.
 
-    Args:
-      record: of the run.
-      checkpoint: the one that was scored; beside it stands what it cost, and of how many it is the
-        mean.
-      split: "dev", "test", or the name of the file that was translated.
-      score: as a problem's `score` returns it, with what it has of bleu, bleu_signature, chrf, f1
-        and conventions; None = not scored.
-      decode: the decoding settings, by name.
-      text: name of what was translated, where the problem gives it one.
-      scalars: loss, perplexity and accuracy, where they were measured.
+    Beside the checkpoint stands what it cost, and of how many it is the mean. The score is as a
+    problem's `score` returns it, with what it has of bleu, bleu_signature, chrf, f1 and
+    conventions; None = not scored. `scalars` are loss, perplexity and accuracy, if measured.
     """
     steps, averaged, folder = step_of(checkpoint), None, Path(checkpoint).parent
     cost = read_costs(folder).get(steps)
@@ -70,9 +63,7 @@ def run_result(
 def checkpoint_checksum(path: str | Path) -> str:
     """Returns the SHA-256 of a checkpoint, "" where there is none any more.
 
-    Args:
-      path: of the file that JAX wrote, or the prefix of TensorFlow's; of those the index is read,
-        which has a checksum of every weight.
+    Of TensorFlow's files the index is read, which has a checksum of every weight.
     """
     for file in (Path(f"{path}{TENSORFLOW_SUFFIX}"), Path(path)):
         with contextlib.suppress(FileNotFoundError, IsADirectoryError):

@@ -28,13 +28,7 @@ _MISSING_GLYPH = re.compile(r"Glyph (\d+) .* missing from font")
 
 
 def check_figure(path: str | Path, shape: Sequence[int], layer: int, heads: Sequence[int]) -> None:
-    """Checks, before the work, that a figure can be drawn.
-
-    Args:
-      path: its file.
-      shape: number of layers, number of heads, ...
-      layer: from 0.
-      heads: from 0, one or more.
+    """Checks, before the work, that a figure of a model with `shape` layers and heads can be drawn.
 
     Raises:
       UserError: matplotlib is not installed, the name ends in no format of FORMATS, there is no
@@ -62,12 +56,7 @@ def write_figure(path: str | Path, view: AttentionView, layer: int, heads: Seque
     """Draws one layer: the words that read in a row above, the words they read in a row below.
 
     Lines are as thick as their weights; those under 0.02 are left out. Each head has its colour.
-
-    Args:
-      path: the file; its suffix is the format.
-      view: the weights and their words.
-      layer: as `check_figure` allows, and so are `heads`.
-      heads: from 0.
+    `layer` and `heads` are counted from 0, as `check_figure` allows them.
 
     Returns:
       The characters that the font lacks, which the figure shows as boxes.

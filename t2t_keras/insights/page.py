@@ -32,18 +32,13 @@ class SentenceInsights:
 
 
 def sentence_insights(translator: Translator, lines: Sequence[str]) -> list[SentenceInsights]:
-    """Translates lines, and computes the attention of each translation.
+    """Translates lines, none of them blank, and computes the attention of each translation.
 
-    Args:
-      translator: of one model; its `return_beams` setting says whether all hypotheses are there.
-      lines: source text, none of them blank.
-
-    Returns:
-      One `SentenceInsights` a line.
+    All hypotheses are there if the translator's settings say `return_beams`.
 
     Raises:
       UserError: a sentence or its translation is too long, several models translate together, or
-        the model computes something that is not a number.
+        the model computes NaN.
     """
     translations = translator.translate(lines)
     attentions = translator.attention(lines, [translation.text for translation in translations])
@@ -68,9 +63,6 @@ def attention_page(sentences: Sequence[SentenceInsights]) -> str:
 
     Weights are rounded to four decimals and take 2 2/3 bytes each: a sentence of 30 pieces with 30
     in its translation, 6 layers and 8 heads takes 350 kB.
-
-    Args:
-      sentences: what is shown, one or more; with more than one, the page has a chooser.
     """
     data = {
         "sentences": list(map(_sentence, sentences)),

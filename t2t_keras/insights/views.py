@@ -30,11 +30,9 @@ class ShownPiece:
 
 
 def shown_pieces(pieces: Sequence[str]) -> list[ShownPiece]:
-    """Returns how the pieces of one sentence are shown.
+    """Returns how the pieces of one sentence, as the vocabulary spells them, are shown.
 
-    Args:
-      pieces: as the vocabulary spells them, with U+2581 for a space. An empty first one is the
-        start that a decoder reads; an END is the end of sentence where it is the last.
+    START is the start that a decoder reads where it is the first, END the end where it is the last.
     """
     shown: list[ShownPiece] = []
     for number, piece in enumerate(pieces):
@@ -84,13 +82,7 @@ class AttentionView:
 
 
 def attention_view(attention: AttentionWeights, kind: str) -> AttentionView:
-    """Returns one kind of attention.
-
-    Args:
-      attention: all weights of a sentence.
-      kind: "encoder" or "decoder" self-attention, or "cross", the decoder's attention to the
-        source.
-    """
+    """Returns "encoder" or "decoder" self-attention, or "cross", of the decoder to the source."""
     source, target = shown_pieces(attention.source), shown_pieces(attention.target)
     if kind == "encoder":
         return AttentionView(source, source, attention.encoder)

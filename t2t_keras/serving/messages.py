@@ -94,12 +94,9 @@ def string_tensor(strings: Sequence[str]):
 
 
 def tensor_values(tensor, count: int) -> list[str] | list[float] | list[int]:
-    """Returns the values of a `TensorProto` with shape [count]: strings, float32 or int32.
+    """Returns strings, float32 or int32 of a `TensorProto`; raises ValueError unless so many.
 
     The shape is compared with `count` first: a tensor of a few bytes may claim any size.
-
-    Raises:
-      ValueError: the tensor has another shape or dtype.
     """
     sizes = [dim.size for dim in tensor.tensor_shape.dim[:4]]
     if sizes != [count]:

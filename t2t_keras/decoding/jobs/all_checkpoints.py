@@ -38,20 +38,12 @@ def translate_all(
     """Translates a file with every checkpoint of a run, in the order of their steps.
 
     The translations of step N are in `<output>-N`, which appears when it is complete; a step that
-    has its file is not translated again. `<output>.json` states what they are made with. Prints
-    each step, and at last what was skipped.
+    has its file, or has not reached `min_steps`, is not translated. `<output>.json` states what
+    they are made with: among others `text`, the source's name for those who score it ("" = that of
+    the file). Prints each step, and at last what was skipped.
 
-    Args:
-      output_dir: the run.
-      record: the run's configuration.
-      translator: from `Translator.from_record`; its first model gets each checkpoint's weights.
-      source: UTF-8 text, a sentence a line.
-      output: what the names of the files begin with.
-      policy: how long to wait for further checkpoints.
-      min_steps: the least number of steps of a checkpoint.
-      text: name of the source for those who score it; "" = the name of the file.
-      prefixes: a file with a line for each of the source's, with which its translation must begin.
-      ensemble: path prefixes of further checkpoints, as `Translator.from_record` got them.
+    The translator and the `ensemble` of path prefixes are as of `Translator.from_record`; its first
+    model gets each checkpoint's weights. `source` and `prefixes` are as of `translate_file`.
 
     Raises:
       UserError: there is no checkpoint, a file cannot be read or must not be written, or the
@@ -105,7 +97,7 @@ def _write_or_compare(path: Path, provenance: dict[str, Any]) -> None:
 
 
 def _report(output: Path, skipped: Iterable[int], which: str) -> None:
-    """Prints what is complete and what is not; a `UserError` says that nothing is."""
+    """Prints what is complete and what is not; raises `UserError` if nothing is."""
     complete = files_by_name_and_step(output.parent).get(output.name, {})
     if not complete:
         raise UserError(

@@ -170,15 +170,8 @@ def score_file(
     of tokens with the end of sentence, its perplexity, and the log-probability of each token.
     Prints the log-probability per token and the perplexity of the whole file.
 
-    Args:
-      translator: scores.
-      pairs: UTF-8 text, "source<tab>translation" a line, read as `translate_file` reads its source.
-      output: file to write, as `translate_file` does; "-" is standard output.
-      provenance: what else the scores depend on, such as the checkpoints.
-      reads: as of `translate_file`.
-
-    Raises:
-      UserError: as `translate_file`; or a line does not have one tab.
+    `pairs` have "source<tab>translation" a line. All files, `provenance` and errors are as of
+    `translate_file`.
     """
 
     def score(lines: Sequence[str], number: int, progress) -> tuple[dict, Counter]:
@@ -208,12 +201,7 @@ def score_file(
 
 
 def first_hypotheses(path: str | Path, settings: Mapping[str, Any]) -> list[str]:
-    """Returns the best translation of each line of an output of `translate_file`.
-
-    Args:
-      path: the file.
-      settings: the decoding settings that it was made with, by name.
-    """
+    """Returns the best translation of each line that `translate_file` wrote with some settings."""
     lines = read_text(Path(path))
     several = settings.get("return_beams") or settings.get("write_beam_scores")
     return [line.partition("\t")[0] for line in lines] if several else lines
@@ -226,10 +214,9 @@ def translate_interactively(
 ) -> None:
     """Translates line after line until there are no more or Ctrl-C is pressed.
 
-    Args:
-      translator: translates; with `return_beams` or `write_beam_scores` all hypotheses are shown.
-      lines: source text; behind a tab, the prefix with which the translation must begin.
-      write_line: takes each line of an answer, without characters that control a terminal.
+    Behind a tab, a line has the prefix with which its translation must begin. What is written has
+    no characters that control a terminal; with `return_beams` or `write_beam_scores` it is all
+    hypotheses.
     """
     config = translator.config
     with contextlib.suppress(KeyboardInterrupt):

@@ -46,16 +46,10 @@ def run_line_job(
 ) -> JobSummary:
     """Works through a source, or through what an interrupted job has left of it.
 
-    Outputs that are files grow under the names `<output>.partial`. A record beside the first one,
-    `<output>.progress.json`, states how many lines are done, the checksum of the lines read, and
-    what the result depends on.
-
-    Args:
-      source: UTF-8 text; "-" is standard input. A device or a pipe is read once.
-      outputs: files to write, by name, from `resolve_outputs`; or one stream.
-      provenance: what the lines depend on besides the source, as JSON can hold it.
-      work: makes the lines of the outputs.
-      lines_at_once: number of lines that it is given.
+    Outputs, from `resolve_outputs`, that are files grow under the names `<output>.partial`. A
+    record beside the first one, `<output>.progress.json`, states how many lines are done, the
+    checksum of the lines read, and the provenance: what the result depends on besides the source,
+    as JSON can hold it. A source that is "-" (standard input), a device or a pipe is read once.
 
     Raises:
       UserError: a file cannot be read or written, a line is not UTF-8, another process writes the
@@ -88,9 +82,7 @@ def resolve_outputs(
 ) -> dict[str, Path]:
     """Checks the files of a job; returns those to write: a link stays, its target is written.
 
-    Args:
-      reads: files that the job reads, "-" for standard input; and folders, whose own files stay.
-      outputs: files to write, by name; the first has the record beside it.
+    Of the folders that it reads, their own files stay. The first output has the record beside it.
 
     Raises:
       UserError: an input cannot be read, an output must not be written (see `check_outputs`), or

@@ -61,12 +61,9 @@ class Constraints:
     def without_forbidden(
         self, logits: tf.Tensor, live_ids: tf.Tensor, index: tf.Tensor
     ) -> tf.Tensor:
-        """Returns logits with -inf for what would complete a forbidden sequence.
+        """Returns logits [B, K, V] with -inf for what would complete a forbidden sequence.
 
-        Args:
-          logits: float32 [B, K, V].
-          live_ids: int32 [B, K, L], the symbols before `index`.
-          index: int32 [].
+        The symbols before `index`, int32 [], are those of live_ids, int32 [B, K, L].
         """
         if not self.forbidden:
             return logits
@@ -106,10 +103,7 @@ def forbidden_sequences(
     space, or, without one, behind what `word_boundaries` returns. Of both kinds the 1,000 spellings
     of the fewest pieces are forbidden; no others, and none that spells a letter in bytes which is
     itself a piece. A longer word whose spelling begins with the phrase's pieces is forbidden too.
-
-    Args:
-      phrases: words or phrases; case matters.
-      tokenizer: the vocabulary.
+    Case matters.
 
     Raises:
       UserError: a phrase is blank, or has a character that the vocabulary cannot spell.

@@ -59,8 +59,7 @@ class Ensemble:
         for model in self.models:
             memory, memory_mask = model.encode(source, training=False)
             kept = model.start_cache(memory, memory_mask, block_size, hypotheses)
-            past, recent, projection = kept.pop("past"), kept.pop("recent"), kept.pop("projection")
-            parts.append(Cache(kept, past, recent, projection))
+            parts.append(Cache(kept, *map(kept.pop, ("past", "recent", "projection"))))
         return Cache(*map(list, zip(*parts, strict=True)))
 
     def step(
@@ -89,14 +88,9 @@ class Ensemble:
         return Scored(self._mean(logits), kept, mean)
 
     def log_probs(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-        """Returns the log-probability of each target symbol given those before it.
+        """Returns the log-probability of each target symbol given those before it, float32 [B, T].
 
-        Args:
-          source: int32 [B, S], each row with its end of sentence, then padding.
-          target: int32 [B, T], the same.
-
-        Returns:
-          float32 [B, T], 0 at padding.
+        Rows of ids [B, S] and [B, T] have their end of sentence, then padding, which gets 0.
         """
         inputs = {"source": source, "target": target}
         logits = self._mean([model(inputs, training=False) for model in self.models])

@@ -16,15 +16,9 @@ _IDS = tf.TensorSpec([None, None], tf.int32)
 
 
 class Search:
-    """Searches for outputs of source ids; can be called in a graph as well.
+    """Searches for outputs of source ids, by one TensorFlow function, `graph`, for all shapes.
 
-    Args:
-      ensemble: the models.
-      config: how to translate.
-      constraints: of all outputs.
-
-    Attributes:
-      graph: TensorFlow's function for all shapes.
+    It can be called in a graph as well.
     """
 
     def __init__(self, ensemble: Ensemble, config: DecodeConfig, constraints: Constraints):

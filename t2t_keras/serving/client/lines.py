@@ -4,7 +4,7 @@ import collections
 import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,40 +21,33 @@ def translate_lines(
 ) -> Iterator[Translation]:
     """Yields a translation for each line, in order; a blank line is blank and is not sent.
 
-    Arguments as of `translate_stream`. A `UserError` from `translate` or `lines` is raised after
-    the translations of all lines before it.
+    A `UserError` from `translate` or `lines` is raised after the translations of all lines before.
     """
+    failures = []
+
+    def readable() -> Iterator[str]:
+        try:
+            yield from lines
+        except UserError as error:
+            failures.append(error)
 
     def translate_batch(batch: list[str]) -> list[Translation]:
         texts = [line for line in batch if line.strip()]
         translations = iter(translate(texts) if texts else ())
         return [next(translations) if line.strip() else Translation("", 0.0) for line in batch]
 
-    def replies() -> Iterator[Future]:
-        batch = []
-        try:
-            for line in lines:
-                batch.append(line)
-                if len(batch) == batch_size:
-                    yield pool.submit(translate_batch, batch)
-                    batch = []
-            yield pool.submit(translate_batch, batch)
-        except UserError as error:
-            yield pool.submit(translate_batch, batch)
-            failure = Future()
-            failure.set_exception(error)
-            yield failure
-
-    pool, pending = ThreadPoolExecutor(concurrency), collections.deque()
+    source, pool, pending = readable(), ThreadPoolExecutor(concurrency), collections.deque()
     try:
-        for reply in replies():
-            pending.append(reply)
+        while batch := list(itertools.islice(source, batch_size)):
+            pending.append(pool.submit(translate_batch, batch))
             if len(pending) == concurrency:
                 yield from pending.popleft().result()
         while pending:
             yield from pending.popleft().result()
     finally:
         pool.shutdown(cancel_futures=True)
+    if failures:
+        raise failures[0]
 
 
 def translate_stream(
@@ -67,14 +60,8 @@ def translate_stream(
 ) -> tuple[int, int, int]:
     """Translates a stream line by line; each translation is written and flushed when it is there.
 
-    Args:
-      translate: `Client.translate`.
-      source: UTF-8, or UTF-16 with a byte order mark.
-      target: a stream, or a path that is not opened before the first translation, so that an older
-        file stays if no server answers. Control characters do not reach a terminal.
-      batch_size: most lines of a request.
-      concurrency: most requests at once.
-      name: name of the source, for errors.
+    A target that is a path is not opened before the first translation, so that an older file stays
+    if no server answers. Control characters do not reach a terminal. `name` is the source's.
 
     Returns:
       The number of lines, of translations with line breaks or tabs, which became spaces, and of

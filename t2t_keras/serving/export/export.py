@@ -1,7 +1,6 @@
 """Export of a translator as a SavedModel: strings in, strings and scores out.
 
-The export contains the weights, the vocabulary and the search, so that TensorFlow Serving or any
-program with TensorFlow and TensorFlow Text can translate with it.
+It has all that TensorFlow Serving, or a program with TensorFlow and TensorFlow Text, needs.
 """
 
 import tempfile

@@ -37,14 +37,13 @@ def write_manifest(directory: Path, contents: dict[str, Any]) -> None:
 
 def _records(directory: Path) -> dict[str, dict[str, int | str]]:
     """Returns the size and the SHA-256 of each file of an export but its manifest."""
-    files = {
-        path.relative_to(directory).as_posix(): path
+    return {
+        path.relative_to(directory).as_posix(): {
+            "size": path.stat().st_size,
+            "sha256": sha256_of(path),
+        }
         for path in sorted(directory.rglob("*"))
         if not path.is_dir() and path != directory / MANIFEST_FILE
-    }
-    return {
-        name: {"size": path.stat().st_size, "sha256": sha256_of(path)}
-        for name, path in files.items()
     }
 
 

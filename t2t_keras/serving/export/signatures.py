@@ -55,14 +55,10 @@ def check_settings(config: DecodeConfig, dtype: str) -> None:
 
 
 class TranslationModule(tf.Module):
-    """A translator as graphs with stored weights, for `tf.saved_model.save`.
-
-    Args:
-      translator: the models, the vocabulary and the settings.
-      dtype: dtype of the stored weights, one of `STORED_DTYPES`.
+    """A translator as graphs with weights stored as `dtype`, for `tf.saved_model.save`.
 
     Raises:
-      UserError: the dtype or a setting is not supported.
+      UserError: as `check_settings`.
     """
 
     def __init__(self, translator: Translator, dtype: str = "float32"):

@@ -1,7 +1,6 @@
-"""Weights as an export stores them: float32, bfloat16 or int8.
+"""Weights as an export stores them.
 
-Storing fewer bytes makes no request faster: the graph computes with float32 weights, which each
-request makes of the stored ones.
+Fewer bytes make no request faster: each computes with float32 weights, made of the stored ones.
 """
 
 import contextlib
@@ -17,14 +16,10 @@ STORED_DTYPES = ("float32", "bfloat16", "int8")
 
 
 class StoredWeight(tf.Module):
-    """A weight as it is stored.
+    """A float32 weight of any shape, stored as one of `STORED_DTYPES`.
 
     "bfloat16" rounds. "int8" rounds weight / scale, with a scale for each index of the last axis
     that makes the largest entry 127; vectors stay float32.
-
-    Args:
-      weight: float32, any shape.
-      dtype: one of `STORED_DTYPES`.
     """
 
     def __init__(self, weight: np.ndarray, dtype: str):
