@@ -11,33 +11,21 @@ from t2t_keras.training.run_config import RunConfig
 
 
 def checkpoint_at(path: str | Path) -> str:
-    """Returns the path prefix of a run's newest checkpoint, or of one given, also with ".index".
-
-    Raises:
-      UserError: there is no checkpoint in the run.
-    """
+    """Returns the path prefix of a run's newest checkpoint, or of one given, also with ".index"."""
     if Path(path).is_dir():
         return newest_checkpoint(path)
     return str(path).removesuffix(TENSORFLOW_SUFFIX)
 
 
 def identity(checkpoint: str | Path) -> dict[str, Any]:
-    """Returns what tells a path prefix's checkpoint from one that is later written in its place.
-
-    Raises:
-      UserError: it does not exist; the error names those that do.
-    """
+    """Returns what tells a checkpoint, which must exist, from one later written in its place."""
     path = existing_checkpoint(checkpoint, TENSORFLOW_SUFFIX)
     written = Path(f"{path}{TENSORFLOW_SUFFIX}").stat().st_mtime_ns
     return {"checkpoint": str(checkpoint), "written": written}
 
 
 def load_model(path: str | Path, tokenizer: Tokenizer, weights_dtype: str):
-    """Loads the model of a run or a checkpoint, to translate with others of the same vocabulary.
-
-    Raises:
-      UserError: there is no run or no checkpoint, it cannot be read, or it has another vocabulary.
-    """
+    """Loads the model of a run or a checkpoint, to translate with others of this vocabulary."""
     record = RunConfig.load(path if Path(path).is_dir() else Path(path).parent)
     own = record.tokenizer
     if own.checksum != tokenizer.checksum:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from t2t_keras.data.problem import Problem
 from t2t_keras.text.alignment import Alignment
 
 # What would divide the lines and the columns of a file.
@@ -101,12 +100,8 @@ def one_line(text: str) -> str:
     return _SEPARATORS.sub(" ", text)
 
 
-def score_of(
-    problem: Problem,
-    translations: Sequence[Translation],
-    references: Sequence[str],
-    sources: Sequence[str],
-):
-    """Returns a problem's score of translations, as its `score` does."""
-    lines = [one_line(each.text) for each in translations]
-    return problem.score(lines, references, sources, [each.alignment for each in translations])
+def translated_score(translator, sources: Sequence[str], references: Sequence[str]):
+    """Translates sources, and returns what the translator's problem scores for them."""
+    found = translator.translate(sources)
+    lines, alignments = [one_line(each.text) for each in found], [each.alignment for each in found]
+    return translator.problem.score(lines, references, sources, alignments)

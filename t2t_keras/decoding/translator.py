@@ -182,26 +182,11 @@ class Translator:
                     f"Expected a prefix, which may be blank, for each of at least "
                     f"{first_number + len(chunk)} lines, got {first_number + len(begins)}."
                 )
-            yield from self._translate_chunk(chunk, begins, first_number, progress)
+            sources = self.read(chunk)
+            begins = [ids[:-1] for ids in encode_text(begins, self.tokenizer)]
+            found = self._search_lines(sources, begins, first_number, progress)
+            yield from self._postprocessed(sources, list(map(self._joined, sources, begins, found)))
             first_number += len(chunk)
-
-    def _translate_chunk(
-        self,
-        lines: Sequence[str],
-        prefixes: Sequence[str],
-        first_number: int,
-        progress: Callable[[int], object],
-    ) -> Iterator[Translation]:
-        sources = self.read(lines)
-        begins = [ids[:-1] for ids in encode_text(prefixes, self.tokenizer)]
-        found = self._search_lines(sources, begins, first_number, progress)
-        translations = list(map(self._joined, sources, begins, found))
-        alignments: Sequence = [None] * len(sources)
-        if self.problem.postprocess_by_alignment:
-            alignments = list(map(tuple, self._align(sources, translations)))
-        for source, translation, alignment in zip(sources, translations, alignments, strict=True):
-            text = self.problem.postprocess(source.line, translation.text, alignment)
-            yield dataclasses.replace(translation, postprocessed=text, alignment=alignment)
 
     def _search_lines(
         self,
@@ -275,6 +260,16 @@ class Translator:
             cut=source.cut,
             prefix_cut=self.search.prefix_cut(len(prefix), len(source.parts[0])),
         )
+
+    def _postprocessed(
+        self, sources: Sequence[Source], translations: Sequence[Translation]
+    ) -> Iterator[Translation]:
+        alignments: Sequence = [None] * len(sources)
+        if self.problem.postprocess_by_alignment:
+            alignments = list(map(tuple, self._align(sources, translations)))
+        for source, translation, alignment in zip(sources, translations, alignments, strict=True):
+            text = self.problem.postprocess(source.line, translation.text, alignment)
+            yield dataclasses.replace(translation, postprocessed=text, alignment=alignment)
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], names: Sequence[str] = ()

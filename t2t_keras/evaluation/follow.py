@@ -1,6 +1,7 @@
 """Scores of every checkpoint of a run, or of its translations, as they come."""
 
 import dataclasses
+import functools
 import hashlib
 import itertools
 import json
@@ -12,7 +13,7 @@ from typing import Any
 from t2t_keras import registry
 from t2t_keras.data.dataset import Generated
 from t2t_keras.decoding.config import decode_config
-from t2t_keras.decoding.translation import score_of
+from t2t_keras.decoding.translation import translated_score
 from t2t_keras.errors import UserError
 from t2t_keras.evaluation.results import Result, append_result, read_results
 from t2t_keras.evaluation.run_result import run_result, score_fields
@@ -41,11 +42,9 @@ def model_scorer(
     """
     from t2t_keras.decoding.translator import Translator
 
-    problem = config.problem
-    decoding = decode_config(decode_hparams, problem.decoding)
-    translator = Translator(model, config.tokenizer, decoding, problem=problem)
-    sources, references = generated.text(split)
-    return lambda: score_of(problem, translator.translate(sources), references, sources)
+    decoding = decode_config(decode_hparams, config.problem.decoding)
+    translator = Translator(model, config.tokenizer, decoding, problem=config.problem)
+    return functools.partial(translated_score, translator, *generated.text(split))
 
 
 def evaluate_all(

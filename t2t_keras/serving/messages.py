@@ -94,7 +94,7 @@ def string_tensor(strings: Sequence[str]):
 
 
 def tensor_values(tensor, count: int) -> list[str] | list[float] | list[int]:
-    """Returns strings, float32 or int32 of a `TensorProto`; raises ValueError unless so many.
+    """Returns `count` strings, float32 or int32 of a `TensorProto`; ValueError if it has others.
 
     The shape is compared with `count` first: a tensor of a few bytes may claim any size.
     """

@@ -16,11 +16,8 @@ def top_symbols(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
     """`tf.math.top_k` of logits [..., V], in less time where the vocabulary is large.
 
     The `count` best symbols lie in the `count` groups of symbols whose best ones are best, and the
-    best of each group is found faster than any order.
-
-    Returns:
-      The logits, best first, and ids int32 of the best symbols, both [..., count]; of equal
-      logits, the smaller id goes first.
+    best of each group is found faster than any order. Returns logits and ids int32, both
+    [..., count], best first; of equal logits, the smaller id goes first.
     """
     vocab_size = logits.shape[-1]
     group = max(size for size in range(1, _LARGEST_GROUP + 1) if vocab_size % size == 0)

@@ -15,11 +15,8 @@ class Ensemble:
     """Models of one vocabulary that choose each symbol together.
 
     The probability of a symbol is the arithmetic mean of those of the models, so the scores of an
-    ensemble are log-probabilities as well.
-
-    Args:
-      models: each a `Transformer`, or an object with its `encode`, `start_cache` and `decode_step`.
-      with_coverage: whether a step also returns its attention over the source.
+    ensemble are log-probabilities as well. With coverage, a step also returns its attention over
+    the source.
 
     Attributes:
       attention_window: number of positions back that a step attends to; 0 = all.

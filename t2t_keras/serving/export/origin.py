@@ -4,7 +4,7 @@ import dataclasses
 from pathlib import Path
 
 from t2t_keras.data.dataset import open_generated
-from t2t_keras.decoding.translation import score_of
+from t2t_keras.decoding.translation import translated_score
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.evaluation.results import Result, read_results
@@ -71,10 +71,9 @@ def _main_score(result: Result) -> tuple[str, float]:
 
 
 def dev_text(run: RunConfig, data_dir: str) -> tuple[list[str], list[str]] | None:
-    """Returns sources and references of the problem's dev set, None if there is no data.
+    """Returns sources and references of the dev set; None if the run's own data is not here.
 
-    Raises:
-      UserError: there is none in `data_dir`; that of the run may be missing, on another machine.
+    On another machine it may be missing; a `UserError` is raised if there is none in `data_dir`.
     """
     if not (data_dir or run.data_dir):
         return None
@@ -95,15 +94,13 @@ def measured_score(
 ) -> str:
     """Translates a dev set, sources and references, and returns a line with its score.
 
-    Unless `dtype`, in which the weights are stored, is float32, the score with exact weights is
-    measured as well.
+    Unless weights are stored as float32, the score with exact weights is measured as well.
     """
-    sources, references = text
-    name = run.problem.text_name("dev", len(references))
+    name = run.problem.text_name("dev", len(text[1]))
     decode = dataclasses.asdict(translator.config)
 
     def measure() -> Result:
-        score = score_of(run.problem, translator.translate(sources), references, sources)
+        score = translated_score(translator, *text)
         return run_result(run, checkpoint, "dev", score, decode, text=name)
 
     exact = measure()

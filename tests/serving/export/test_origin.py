@@ -24,10 +24,11 @@ def run_of(problem, config=""):
     )
 
 
-def translator_to(text, **config):
-    """What translates every line as `text`."""
+def translator_to(text, run, **config):
+    """What translates every line as `text`, for the problem of a run."""
     return types.SimpleNamespace(
         models=[],
+        problem=run.problem,
         config=DecodeConfig(**config),
         translate=lambda lines: [Translation(text, 0.0) for _ in lines],
     )
@@ -82,15 +83,17 @@ def test_only_recorded_scores_of_these_very_weights_count(wmt14, checkpoint, tmp
     [("float32", ""), ("int8", ", with weights as int8; 100.00 F1 with exact weights (+0.00)")],
 )
 def test_the_problem_s_own_score_is_measured(checkpoint, dtype, rest):
-    translator, text = translator_to(TREE, samples=1, seed=5), (["John sees"], [TREE])
-    line = origin.measured_score(translator, run_of("parsing_trees"), checkpoint, dtype, text)
+    run, text = run_of("parsing_trees"), (["John sees"], [TREE])
+    translator = translator_to(TREE, run, samples=1, seed=5)
+    line = origin.measured_score(translator, run, checkpoint, dtype, text)
     assert line == f"dev: 100.00 F1 (sampled, seed 5){rest}"
 
 
 def test_a_measured_score_names_its_text_and_conventions(wmt14, checkpoint):
     hypothesis, reference = "Das ist ein Hausboot auf dem See.", "Das ist ein Boot auf dem See."
     text = (["It is a boat on the lake."], [reference])
-    said = origin.measured_score(translator_to(hypothesis), wmt14, checkpoint, "float32", text)
+    translator = translator_to(hypothesis, wmt14)
+    said = origin.measured_score(translator, wmt14, checkpoint, "float32", text)
     name = "newstest2013 (1 lines; as published it has 3,000)"
     bleu = sacrebleu.corpus_bleu([hypothesis], [[reference]]).score
     assert said.startswith(f"{name}: {bleu:.2f} BLEU (beam 4, alpha 0.6; sacrebleu nrefs:1|")
