@@ -214,9 +214,8 @@ def translate_interactively(
 ) -> None:
     """Translates line after line until there are no more or Ctrl-C is pressed.
 
-    Behind a tab, a line has the prefix with which its translation must begin. What is written has
-    no characters that control a terminal; with `return_beams` or `write_beam_scores` it is all
-    hypotheses.
+    Behind a tab, a line has the prefix with which its translation must begin. With `return_beams`
+    or `write_beam_scores`, all hypotheses are shown. No characters that control a terminal are.
     """
     config = translator.config
     with contextlib.suppress(KeyboardInterrupt):

@@ -61,7 +61,8 @@ def translate_stream(
     """Translates a stream line by line; each translation is written and flushed when it is there.
 
     A target that is a path is not opened before the first translation, so that an older file stays
-    if no server answers. Control characters do not reach a terminal. `name` is the source's.
+    if no server answers. Control characters do not reach a terminal. At most `concurrency` requests
+    of at most `batch_size` lines are under way at once; errors call the source by `name`.
 
     Returns:
       The number of lines, of translations with line breaks or tabs, which became spaces, and of
