@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from t2t_keras.errors import UserError, nearest
+from t2t_keras.errors import UserError
 from t2t_keras.settings import describe, override, parse_assignments, setting
 
 
@@ -109,11 +109,3 @@ def test_describe_has_the_value_and_meaning_of_each_setting():
     assert lines[0] == "degrees=200: heat in degrees Celsius"
     names = "degrees=200 hours=1.5 fan=False timer=10 rack=middle dish=bread drift=0.0".split()
     assert [line.partition(":")[0] for line in lines] == names
-
-
-def test_nearest():
-    assert (
-        nearest("aaaa", ["aaab", "aaac", "aaad", "zz"])
-        == " Did you mean 'aaad' or 'aaac' or 'aaab'?"
-    )
-    assert nearest("zzz", ["dropout", "d_ff"]) == ""

@@ -1,9 +1,8 @@
-import itertools
-
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from numpy_transformer import attention
 
 from t2t_keras.layers import MultiHeadAttention, SharedEmbedding
 from t2t_keras.layers.scaled_dot_product import scaled_dot_product_attention
@@ -11,30 +10,17 @@ from t2t_keras.layers.scaled_dot_product import scaled_dot_product_attention
 BATCH, QUERIES, KEYS, D_MODEL, WIDTH, HEADS, D_K, D_V = 2, 3, 4, 6, 8, 3, 5, 7
 
 
-def attention_of_one(query, keys, values, visible):
-    """softmax(q K^T / sqrt(d_k)) V of one query of one head, over its visible keys alone."""
-    if not any(visible):
-        return np.zeros(values.shape[1])
-    scores = [key @ query / len(query) ** 0.5 for key in keys[visible]]
-    weights = np.exp(scores - np.max(scores))
-    return weights / weights.sum() @ values[visible]
-
-
 def expected_attention(layer, query, value, visible):
     """The formula of section 3.2.2 with the layer's weights, in float64; visible [B, Q, K]."""
-    w_q, w_k, w_v, w_o = (
-        getattr(layer, f"{name}_projection").numpy().astype(float)
-        for name in ("query", "key", "value", "output")
+    w_q, w_k, w_v = (
+        np.split(getattr(layer, f"{name}_projection").numpy().astype(float), HEADS, axis=1)
+        for name in ("query", "key", "value")
     )
-    heads = np.zeros((*query.shape[:2], HEADS * D_V))
-    for b, q, h in itertools.product(range(BATCH), range(query.shape[1]), range(HEADS)):
-        keys = value[b] @ w_k[:, h * D_K : (h + 1) * D_K]
-        values = value[b] @ w_v[:, h * D_V : (h + 1) * D_V]
-        one_query = query[b, q] @ w_q[:, h * D_K : (h + 1) * D_K]
-        heads[b, q, h * D_V : (h + 1) * D_V] = attention_of_one(
-            one_query, keys, values, visible[b, q]
-        )
-    return heads @ w_o
+    heads = [
+        [attention(q @ w_q[h], v @ w_k[h], v @ w_v[h], seen)[0] for h in range(HEADS)]
+        for q, v, seen in zip(query, value, visible, strict=True)
+    ]
+    return np.array([np.hstack(each) for each in heads]) @ layer.output_projection.numpy()
 
 
 @pytest.fixture

@@ -1,19 +1,10 @@
 import numpy as np
+import numpy_transformer
 import pytest
 import tensorflow as tf
 
 from t2t_keras.layers import LearnedPositions, SinusoidalPositions
 from t2t_keras.layers.position import sinusoids
-
-
-def expected_positions(start, length, d_model):
-    """Section 3.5 in float64, one column at a time."""
-    position = np.arange(start, start + length, dtype=np.float64)
-    columns = []
-    for i in range(d_model // 2):
-        angle = position / 10000 ** (2 * i / d_model)
-        columns += [np.sin(angle), np.cos(angle)]
-    return np.stack(columns, axis=1)
 
 
 @pytest.mark.parametrize("d_model", [2, 6, 32])
@@ -22,7 +13,9 @@ def test_sines_and_cosines_interleaved(d_model, tensor):
     positions = np.arange(5001)
     result = sinusoids(tf.constant(positions, tf.int32) if tensor else positions, d_model)
     assert result.dtype == "float32"
-    np.testing.assert_allclose(result, expected_positions(0, 5001, d_model), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(
+        result, numpy_transformer.sinusoids(positions, d_model), rtol=0, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("start", [0, 2, 4997])
@@ -40,7 +33,7 @@ def test_layers_add_them(random, kind, how, start):
         spec = [tf.TensorSpec([None, None, 6]), tf.TensorSpec([], tf.int32)]
         result = tf.function(layer, input_signature=spec)(x, start)
     if kind == "sinusoidal":
-        expected = expected_positions(start, 3, 6)
+        expected = numpy_transformer.sinusoids(np.arange(start, start + 3), 6)
     else:
         # Positions after the table share its last row.
         expected = layer.table.numpy()[[min(start + i, 3) for i in range(3)]]
@@ -52,6 +45,5 @@ def test_half_precision_rounds_once():
     zeros = np.zeros((1, 600, 8), np.float32)
     result = SinusoidalPositions(dtype="mixed_bfloat16")(zeros)
     assert result.dtype.name == "bfloat16"
-    np.testing.assert_allclose(
-        tf.cast(result[0], tf.float32), expected_positions(0, 600, 8), rtol=2**-8, atol=1e-6
-    )
+    expected = numpy_transformer.sinusoids(np.arange(600), 8)
+    np.testing.assert_allclose(tf.cast(result[0], tf.float32), expected, rtol=2**-8, atol=1e-6)

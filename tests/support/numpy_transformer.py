@@ -57,13 +57,9 @@ class NumpyTransformer:
         return self.weights["embedding/matrix"][ids] * np.sqrt(self.config.d_model)
 
     def _positions(self, side, length):
-        position, d_model = np.arange(length), self.config.d_model
         if rows := self.config.learned_positions:
-            return self.weights[f"{side}_positions/table"][np.minimum(position, rows - 1)]
-        angles = position[:, None] / 10000 ** (np.arange(0, d_model, 2) / d_model)
-        encoding = np.zeros((length, d_model))
-        encoding[:, 0::2], encoding[:, 1::2] = np.sin(angles), np.cos(angles)
-        return encoding
+            return self.weights[f"{side}_positions/table"][np.minimum(np.arange(length), rows - 1)]
+        return sinusoids(np.arange(length), self.config.d_model)
 
     def _attend(self, path, query, memory, visible=True):
         w_q, w_k, w_v = (
@@ -102,7 +98,18 @@ class NumpyTransformer:
 
 
 def attention(q, k, v, visible=True):
-    """softmax(q k^T / sqrt(d_k)) v of one head, over visible keys [queries, keys]; the softmax."""
+    """softmax(q k^T / sqrt(d_k)) v of one head, over visible keys [queries, keys]; the softmax.
+
+    A query without any visible key gets zeros.
+    """
     exponentials = np.where(visible, np.exp(q @ k.T / np.sqrt(k.shape[1])), 0)
-    weights = exponentials / exponentials.sum(axis=1, keepdims=True)
+    weights = exponentials / np.maximum(exponentials.sum(axis=1, keepdims=True), 1e-300)
     return weights @ v, weights
+
+
+def sinusoids(position, d_model):
+    """PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(same): [length, d_model]."""
+    angles = position[:, None] / 10000 ** (np.arange(0, d_model, 2) / d_model)
+    encoding = np.zeros((len(position), d_model))
+    encoding[:, 0::2], encoding[:, 1::2] = np.sin(angles), np.cos(angles)
+    return encoding
