@@ -2,7 +2,6 @@
 
 import keras
 import pytest
-from tensorflow.core.protobuf import saved_model_pb2
 
 from t2t_keras import registry
 from t2t_keras.decoding.config import DecodeConfig
@@ -15,46 +14,34 @@ from t2t_keras.serving.export.export import export
 from t2t_keras.serving.export.load import load_export
 from t2t_keras.text.tokenizer import Tokenizer
 
-LINES = [
-    "The small dog sleeps.",
-    "",
-    "Der kleine Hund schläft im Haus, während die Katze frisst.",
-    "  two spaces first",
-    " \t ",
-    "一只猫 🐈 sits",
-    "\u3000\u00a0",
-    "e\u0301 \x01 control",
-]
-# Every variation of Table 3, and restricted attention, in one model.
-VARIED = dict(
-    num_layers=1,
-    d_model=16,
-    d_ff=16,
-    num_heads=2,
-    d_k=4,
-    d_v=6,
-    self_attention_radius=2,
-    learned_positions=64,
-    parameter_attention_heads=2,
-    pre_norm=True,
-)
-
 
 @pytest.fixture(scope="session")
 def lines():
     """Text of many kinds: blank lines, and one that is too long, among it."""
-    return list(LINES)
+    return [
+        "The small dog sleeps.",
+        "",
+        "Der kleine Hund schläft im Haus, während die Katze frisst.",
+        "  two spaces first",
+        " \t ",
+        "一只猫 🐈 sits",
+        "\u3000\u00a0",
+        "e\u0301 \x01 control",
+    ]
 
 
 @pytest.fixture(scope="session")
-def small_translator():
-    """small_translator(**model_options): random weights."""
+def small_translator(lines):
+    """small_translator(**model_options): every variation of Table 3, random weights."""
     toy = [source for source, _ in registry.problem("translate_ende_toy").examples("dev")]
-    tokenizer = Tokenizer.train([*filter(str.strip, LINES)] * 20 + toy, vocab_size=500)
+    tokenizer = Tokenizer.train([*filter(str.strip, lines)] * 20 + toy, vocab_size=500)
+    sizes = dict(num_layers=1, d_model=16, d_ff=16, num_heads=2, d_k=4, d_v=6)
+    learned = dict(learned_positions=64, parameter_attention_heads=2)
 
-    def small_translator(**model_options):
+    def small_translator(**options):
         keras.utils.set_random_seed(3)
-        model = Transformer(tokenizer.vocab_size, **VARIED, **model_options)
+        options |= dict(self_attention_radius=2, pre_norm=True)
+        model = Transformer(tokenizer.vocab_size, **sizes, **learned, **options)
         model.build()
         model.set_weights([3.0 * weight for weight in model.get_weights()])  # varied text
         config = DecodeConfig(beam_size=3, extra_length=3, max_input_length=24)
@@ -85,14 +72,6 @@ def exported(translator, tmp_path_factory):
 @pytest.fixture(scope="session")
 def loaded(exported):
     return load_export(exported, warm_up=True)
-
-
-@pytest.fixture(scope="session")
-def graph(exported):
-    """The MetaGraphDef of the export."""
-    content = (exported / "saved_model.pb").read_bytes()
-    (graph,) = saved_model_pb2.SavedModel.FromString(content).meta_graphs
-    return graph
 
 
 @pytest.fixture(scope="session")

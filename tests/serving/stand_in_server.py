@@ -43,8 +43,7 @@ class Model:
         self.spec = (name, int(model_dir.name))
         self._loaded = tf.saved_model.load(str(model_dir))
         content = (model_dir / "saved_model.pb").read_bytes()
-        (graph,) = saved_model_pb2.SavedModel.FromString(content).meta_graphs
-        self._signatures = graph.signature_def
+        (self.graph,) = saved_model_pb2.SavedModel.FromString(content).meta_graphs
 
     def warm_up(self, model_dir: Path) -> list:
         """Runs the requests in the export, as TensorFlow Serving does, and returns them."""
@@ -63,10 +62,10 @@ class Model:
         if (spec.name, version) != self.spec:
             raise refusal("NOT_FOUND", f"Servable not found for request: {spec.name}")
         key = spec.signature_name or "serving_default"
-        if key not in self._signatures:
+        if key not in self.graph.signature_def:
             status = "INVALID_ARGUMENT" if for_rest else "FAILED_PRECONDITION"
             raise refusal(status, f'Serving signature {"name" if for_rest else "key"} "{key}"')
-        signature = self._signatures[key]
+        signature = self.graph.signature_def[key]
         # REST knows nothing of defaults.
         given = {**({} if for_rest else signature.defaults), **request.inputs}
         if set(given) != set(signature.inputs):
@@ -141,12 +140,9 @@ def json_response(found) -> bytes:
 
 
 class HttpServer(http.server.ThreadingHTTPServer):
-    """An HTTP server for many clients; it says nothing of those that go away."""
+    """An HTTP server for many clients."""
 
     request_queue_size = 256
-
-    def handle_error(self, *_):
-        """See the class."""
 
 
 @contextlib.contextmanager

@@ -98,9 +98,10 @@ def test_an_ensemble_has_no_attention(translator):
     assert set(TranslationModule(both).signatures()) == names
 
 
-def test_alpha_has_a_default(graph):
+def test_alpha_has_a_default(served):
     """TensorFlow Serving fills it in over gRPC, not over REST."""
-    defaults = {name: each.defaults for name, each in graph.signature_def.items() if each.defaults}
+    signatures = served.graph.signature_def.items()
+    defaults = {name: each.defaults for name, each in signatures if each.defaults}
     assert set(defaults) == {"nbest", "tokens"}
     for each in defaults.values():
         assert tf.make_ndarray(each["alpha"]) == np.float32(0.6)
@@ -132,17 +133,11 @@ def test_refused_inputs(signature, name, inputs, message):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "settings", "named"),
-    [
-        ("float32", {"split_long": True}, "split_long=True"),
-        ("float32", {"xla": True}, "xla=True"),
-        ("float32", {"weights_dtype": "bfloat16"}, "weights_dtype=bfloat16"),
-        ("int4", {}, "--dtype.*int4"),
-    ],
+    ("name", "value"), [("split_long", True), ("xla", True), ("weights_dtype", "bfloat16")]
 )
-def test_unsupported_settings(translator, dtype, settings, named):
-    with pytest.raises(UserError, match=named):
-        TranslationModule(changed(translator, **settings), dtype)
+def test_unsupported_settings(translator, name, value):
+    with pytest.raises(UserError, match=f"{name}={value}"):
+        TranslationModule(changed(translator, **{name: value}))
 
 
 def test_blank_is_what_python_calls_blank():
