@@ -16,16 +16,6 @@ def upper(texts):
     return [Translation(text.upper(), -1.0) for text in texts]
 
 
-def run(translate, source, batch_size=1, concurrency=1, target=None):
-    """Returns the counts, or the error, and the bytes written."""
-    target = target or io.BytesIO()
-    try:
-        found = translate_stream(translate, io.BytesIO(source), target, batch_size, concurrency)
-    except UserError as error:
-        found = str(error)
-    return found, target.getvalue()
-
-
 @pytest.mark.parametrize("batch_size", [1, 7, 100])
 @pytest.mark.parametrize("concurrency", [1, 3])
 def test_order_and_blank_lines(batch_size, concurrency):
@@ -52,42 +42,38 @@ def test_requests_at_once():
     assert len([*translate_lines(translate, ["a"] * 6, 1, 3)]) == 6
 
 
+@pytest.mark.parametrize(
+    ("source", "batch_size", "error", "written"),
+    [
+        (b"0\n1\n2\n3\n4\nbad\n6\n7\n", 2, "server is gone.*before line 5", b"0\n1\n2\n3\n"),
+        (b"one\n\ntwo\n\xff!\nthree\n", 2, "the input:4 .*before line 4", b"ONE\n\nTWO\n"),
+        (b"one\n\ntwo\n\xff!\nthree\n", 10, "the input:4 .*before line 4", b"ONE\n\nTWO\n"),
+    ],
+)
 @pytest.mark.parametrize("concurrency", [1, 4])
-def test_the_lines_before_an_error_are_written(concurrency):
+def test_the_lines_before_an_error_are_written(source, batch_size, error, written, concurrency):
     def translate(texts):
-        if "line 5" in texts:
+        if "bad" in texts:
             raise UserError("The server is gone.")
         return upper(texts)
 
-    error, written = run(translate, b"".join(b"line %d\n" % i for i in range(12)), 2, concurrency)
-    assert "The server is gone." in error
-    assert "before line 5" in error
-    assert written == b"LINE 0\nLINE 1\nLINE 2\nLINE 3\n"
+    target = io.BytesIO()
+    with pytest.raises(UserError, match=f"(?s){error}"):
+        translate_stream(translate, io.BytesIO(source), target, batch_size, concurrency)
+    assert target.getvalue() == written
 
 
-@pytest.mark.parametrize("batch_size", [1, 2, 10])
-def test_a_line_that_is_not_utf8(batch_size):
-    error, written = run(upper, b"one\n\ntwo\n\xff!\nthree\n", batch_size, 2)
-    assert "the input:4" in error
-    assert written == b"ONE\n\nTWO\n"
-
-
-def test_only_a_line_feed_ends_a_line():
-    source = "\ufeffone\r\ntwo\u2028three\nlast".encode()
-    broken = [Translation("a\nb\tc\rd", -1.0, cut=7)]
-    counts, written = run(lambda texts: upper(texts) if texts != ["last"] else broken, source)
-    assert counts == (3, 1, 1)
-    assert written.decode() == "ONE\nTWO\u2028THREE\na b c d\n"
-
-
-@pytest.mark.parametrize(
-    ("is_terminal", "written"), [(False, b"\x1b]0;x\x07\n"), (True, b"\\x1b]0;x\\x07\n")]
-)
-def test_control_characters_go_to_files_only(is_terminal, written, monkeypatch):
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_only_a_line_feed_ends_a_line_and_terminals_get_no_control_characters(is_terminal):
+    source = io.BytesIO("\ufeffone\r\ntwo\u2028three\nlast".encode())
     target = type("Target", (io.BytesIO,), {"isatty": lambda self: is_terminal})()
-    assert (
-        run(lambda texts: [Translation("\x1b]0;x\x07", -1.0)], b"a\n", target=target)[1] == written
-    )
+    broken = [Translation("a\nb\tc\x07\rd", -1.0, cut=7)]
+    translate = lambda texts: upper(texts) if texts != ["last"] else broken  # noqa: E731
+    assert translate_stream(translate, source, target, 1, 1) == (3, 1, 1)
+    bell = r"\x07" if is_terminal else "\x07"
+    lines = target.getvalue().decode().split("\n")
+    assert (lines[0], lines[2:]) == ("ONE", [f"a b c{bell} d", ""])
+    assert is_terminal or lines[1] == "TWO\u2028THREE"
 
 
 def test_a_program_that_writes_a_line_and_waits_for_its_translation_gets_it():

@@ -36,26 +36,22 @@ def test_files(query, server, tmp_path, capsys):
     assert sorted(request[3] for request in server.requests) == [["one"], ["two long", "three"]]
 
 
-@pytest.fixture
-def standard_input(monkeypatch):
-    """standard_input(content, is_terminal): what the command reads."""
+class Input(io.TextIOWrapper):
+    """Standard input of some bytes; a terminal or not."""
 
-    def standard_input(content, is_terminal):
-        stream = io.TextIOWrapper(io.BytesIO(content), "utf-8")
-        stream.isatty = lambda: is_terminal
-        monkeypatch.setattr("sys.stdin", stream)
-
-    return standard_input
+    def __init__(self, content, is_terminal):
+        super().__init__(io.BytesIO(content), "utf-8")
+        self.isatty = lambda: is_terminal
 
 
-def test_standard_input(query, standard_input, capsysbinary):
-    standard_input("ä\nb\n".encode(), is_terminal=False)
+def test_standard_input(query, monkeypatch, capsysbinary):
+    monkeypatch.setattr("sys.stdin", Input("ä\nb\n".encode(), is_terminal=False))
     query()
     assert capsysbinary.readouterr().out.decode() == "Ä\nB\n"
 
 
-def test_typed_lines(query, standard_input, capsys):
-    standard_input(b"one\n\nbad\n\xff\n\x1b[2J\n", is_terminal=True)
+def test_typed_lines(query, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", Input(b"one\n\nbad\n\xff\n\x1b[2J\n", is_terminal=True))
     query()
     output = capsys.readouterr().out
     assert output.index("\nONE\n") < output.index("INVALID_ARGUMENT") < output.index("\\x1b[2J\n")
