@@ -1,7 +1,5 @@
 """Runs that t2t-avg-all and t2t-npz-to-checkpoint make of others can translate."""
 
-import pytest
-
 from t2t_keras.bin import t2t_avg_all, t2t_npz_to_checkpoint
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.training.checkpoints import npz
@@ -29,17 +27,3 @@ def test_a_converted_checkpoint(random_run, tmp_path, capsys):
     t2t_npz_to_checkpoint.run(["t2t-npz-to-checkpoint", *flags])
     assert f"{new / 'model.ckpt-20'} is {path}.npz" in capsys.readouterr().out
     Translator.from_run(new)
-
-
-@pytest.mark.parametrize(
-    ("command", "output_dir", "reason"),
-    [
-        ("t2t-avg-all", "", "Please give --output_dir"),
-        ("t2t-avg-all", "RUN", "already contains"),
-        ("t2t-npz-to-checkpoint", "", "Please give --output_dir"),
-        ("t2t-npz-to-checkpoint", "new", "no .npz checkpoint"),
-    ],
-)
-def test_refused(random_run, refused, command, output_dir, reason):
-    output_dir = output_dir.replace("RUN", str(random_run))
-    assert reason in refused(command, f"--model_dir={random_run}", f"--output_dir={output_dir}")

@@ -25,22 +25,6 @@ def test_generates_without_tensorflow_and_keras(tmp_path):
     assert len(open_generated(problem(NAME, CONFIG), tmp_path).store("train")) == 200
 
 
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        (["--data_dir=x"], "--problem"),
-        ([f"--problem={NAME}"], "--data_dir"),
-        (["--problem=algoritmic_reverse", "--data_dir=x"], NAME),
-        (["--problem=parallel_text", "--data_dir=x"], "source_language"),
-        (["--num_worker=2"], "num_workers"),
-        (["--num_workers=0"], "num_workers"),
-        (["--num_workers=some"], "num_workers"),
-    ],
-)
-def test_errors_are_one_message(arguments, named, refused):
-    assert named in refused("t2t-datagen", *arguments)
-
-
 PROBLEM = """
 import dataclasses, multiprocessing, os, pathlib, signal
 from t2t_keras.data.chunks import FileChunk

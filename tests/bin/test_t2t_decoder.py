@@ -77,19 +77,22 @@ def test_file_with_blank_lines_and_reference(random_run, decode, write, tmp_path
     assert re.search(rf"BLEU\|nrefs:1\|\S*tok:13a\S* = {score:.2f} ", printed)
 
 
-def test_default_name_checkpoint_and_flags_that_agree(random_run, decode, write, tmp_path):
-    checkpoint = random_run / "model.ckpt-10"
+def test_default_name_checkpoint_ensemble_and_flags_that_agree(random_run, decode, write, tmp_path):
+    checkpoint, ensemble = random_run / "model.ckpt-10", (random_run / "model.ckpt-20", random_run)
     decode(
         f"--decode_from_file={write('in.txt', SOURCES)}",
         f"--checkpoint_path={checkpoint}.index",
+        f"--ensemble={ensemble[0]}, {ensemble[1]}",
         "--problem=parallel_text",
         "--problem_config=source_language=en,target_language=de",
         "--hparams_set=transformer_tiny",
         "--model=transformer",
     )
     name = "in.txt.transformer.transformer_tiny.parallel_text.beam2.alpha0.6.decodes"
+    together = dict(checkpoint_path=checkpoint, ensemble=ensemble)
     lines = lines_of(tmp_path / name)
-    assert lines == expected_lines(random_run, SOURCES, checkpoint_path=checkpoint)
+    assert lines == expected_lines(random_run, SOURCES, **together)
+    assert lines != expected_lines(random_run, SOURCES, checkpoint_path=checkpoint)
     assert lines != expected_lines(random_run, SOURCES)
 
 
@@ -191,53 +194,12 @@ def test_a_job_with_another_ensemble_is_not_continued(random_run, decode, write,
     assert "ensemble: recorded" in capsys.readouterr().err
 
 
-def test_ensemble_of_checkpoints(random_run, decode, write, tmp_path):
-    sources, earlier = ["A man", "The dog sleeps."], random_run / "model.ckpt-10"
-    decode(
-        f"--decode_from_file={write('in.txt', sources)}",
-        f"--decode_to_file={tmp_path / 'out.txt'}",
-        f"--ensemble={earlier}, {random_run}",
-    )
-    together = expected_lines(random_run, sources, ensemble=(earlier, random_run))
-    assert lines_of(tmp_path / "out.txt") == together
-    assert together != expected_lines(random_run, sources)
-
-
 def test_scores_of_pairs(random_run, decode, write, tmp_path):
     pairs = write("pairs.tsv", ["A man\tEin Mann", "The dog\tDer Hund"])
     decode(f"--score_file={pairs}")
     scores = translator_of(random_run).score(["A man", "The dog"], ["Ein Mann", "Der Hund"])
     rows = [line.split("\t") for line in lines_of(tmp_path / "pairs.tsv.scores")]
     assert [row[0] for row in rows] == [f"{score.log_prob:.4f}" for score in scores]
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--output_dir="], "--output_dir"),
-        (["--output_dir=nowhere"], "--output_dir=nowhere"),
-        (["--hparams=d_ff=32"], "d_ff: recorded 16, requested 32"),
-        (["--checkpoint_path=RUN/model.ckpt-11"], "model.ckpt-11.* model.ckpt-10"),
-        (["--data_dir=nowhere"], "t2t-datagen"),
-        (["--decode_hparams=beem_size=2"], "'beam_size'"),
-        (["--decode_reference=x"], "--decode_reference needs --decode_from_file"),
-        (["--decode_from_file=x", "--eval_use_test_set"], "exclude each other"),
-        (["--score_file=ONE", "--prefix_file=x"], "exclude each other"),
-        (["--decode_from_file=ONE", "--results_file=x"], "needs --decode_reference"),
-        (["--ensemble=nowhere"], "checkpoint nowhere"),
-        (["--decode_from_file=-", "--decode_reference=ONE"], "must be regular, got -"),
-        (["--decode_to_file=-"], "must be regular, got -"),
-        (["--decode_from_file=ONE", "--forbidden_file=TWO", "--decode_to_file=TWO"], "two.txt"),
-        (["--decode_from_file=ONE", "--attention_file=x", "--ensemble=RUN"], "ensemble of 2"),
-        (["--forbidden_file=nowhere"], "nowhere"),
-        (["--decode_from_file=ONE", "--decode_reference=TWO"], "got 2 lines in .*two.txt for 1"),
-    ],
-)
-def test_errors_are_one_message(random_run, refused, write, flags, message):
-    paths = {"ONE": write("one.txt", ["0 1"]), "TWO": write("two.txt", ["0 1", "1"])}
-    for name, path in {**paths, "RUN": random_run}.items():
-        flags = [flag.replace(name, str(path)) for flag in flags]
-    assert re.search(message, refused("t2t-decoder", f"--output_dir={random_run}", *flags))
 
 
 def test_interactive_from_a_pipe(random_run, decode, monkeypatch, capsys):

@@ -111,15 +111,6 @@ def test_started_before_the_training(random_run, tmp_path, monkeypatch):
     assert read_results(tmp_path / "run" / "eval_dev" / "results.jsonl")[0].steps == 30
 
 
-@pytest.mark.parametrize("name", ["run/vocab.model", "data/parallel_text/train-00000.tokens.npy"])
-def test_results_replace_no_file_of_the_run_or_its_data(random_run, refused, name):
-    file = random_run.parent / name
-    before = file.read_bytes()
-    flags = [f"--output_dir={random_run}", f"--results_file={file}", "--noeval_bleu"]
-    assert f"Cannot write to {file}" in refused("t2t-eval", *flags, "--worker_gpu=0")
-    assert file.read_bytes() == before
-
-
 def test_only_one_process_scores_a_split(run, refused):
     flags = [f"--output_dir={run}", "--noeval_bleu", "--worker_gpu=0"]
     with locked_directory(run / "eval_dev", "it"):

@@ -78,27 +78,3 @@ def test_a_score_that_is_not_measured(run_exporter, random_run, exports, flags):
     [(_, directory, settings)] = exports
     assert directory == random_run / "export"
     assert "not measured (--measure)" in settings["origin"][-1]
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--measure", "--decode_hparams=xla=true"], "xla"),
-        (["--decode_hparams=alpha=x"], "alpha"),
-        (["--dtype=int4"], "--dtype"),
-        (["--data_dir=none/at/all"], "no generated data"),
-    ],
-)
-def test_errors_before_the_work(refused, random_run, exports, flags, message):
-    assert message in refused("t2t-exporter", f"--output_dir={random_run}", *flags)
-    assert not exports
-
-
-@pytest.mark.parametrize("file", ["run.json", "manifest.json", "saved_model.pb"])
-def test_a_run_data_or_another_export_is_not_written_into(
-    refused, random_run, exports, tmp_path, file
-):
-    (tmp_path / file).touch()
-    flags = f"--output_dir={random_run}", f"--export_dir={tmp_path}"
-    assert str(tmp_path) in refused("t2t-exporter", *flags)
-    assert not exports

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import os
 import re
 
 import numpy as np
@@ -72,37 +71,3 @@ def test_a_file_of_sentences(insights, tmp_path, capsys):
     assert "2 sentences" in printed
     found = [sentence["source"] for sentence in data_of(page)["sentences"]]
     assert found == ["The dog eats.", "A man"]
-
-
-@pytest.mark.parametrize(
-    ("flags", "named"),
-    [
-        ([], "--sentence and --sentences_from_file"),
-        (["--sentences_from_file=nowhere"], "nowhere"),
-        (["--sentence=\udcff"], "--sentence"),
-        (["--sentence=  "], "--sentence"),
-        (["--sentence=x", "--figure_heads=1"], "--figure_heads .* --figure"),
-        (["--sentence=x", "--figure=a.svg", "--figure_heads=0,2"], "0 to 1.* got 0,2"),
-        (["--sentence=x", "--figure=a.svg", "--figure_heads=a"], "--figure_heads.*'a'"),
-        (["--sentences_from_file=TWO", "--figure=a.svg"], "two.txt has 2"),
-        (["--sentence=x", "--page=/proc/page.html"], "/proc"),
-        (["--sentence=x", "--page=PIPE"], "--page .*pipe'"),
-        (["--sentences_from_file=TWO", "--page=TWO"], "two.txt"),
-        (["--sentences_from_file=ONE", "--figure=LINK"], "one.txt"),
-        (["--sentence=x", "--page=FOLDER"], "is a folder"),
-    ],
-)
-def test_errors_are_one_message_before_the_work(
-    random_run, tmp_path, refused, monkeypatch, flags, named
-):
-    pytest.importorskip("matplotlib", reason="needs matplotlib")
-    monkeypatch.delattr(Translator, "from_run")
-    os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "one.txt").write_text("A\n")
-    (tmp_path / "two.txt").write_text("A\nB\n")
-    (tmp_path / "link.svg").symlink_to("one.txt")
-    files = dict(ONE="one.txt", TWO="two.txt", LINK="link.svg", PIPE="pipe")
-    for name, file in (files | {"FOLDER": ""}).items():
-        flags = [flag.replace(name, str(tmp_path / file)) for flag in flags]
-    assert re.search(named, refused("t2t-insights", f"--output_dir={random_run}", *flags))
-    assert (tmp_path / "two.txt").read_text() == "A\nB\n"

@@ -43,19 +43,3 @@ def test_flags_reach_the_tables(tables):
     found = rows("--table=3", "--vocab_size=1000", "--results_file=mine")
     assert {row["weights"] for row in found} == {1000}
     assert [row["set"] for row in found if row["our_bleu"]] == ["transformer_h4"]
-
-
-@pytest.mark.parametrize(
-    ("flags", "named"),
-    [
-        ([], "--table"),
-        (["--table=5"], "table"),
-        (["--table=1", "--r=8"], "--r must be odd"),
-        (["--table=1", "--vocab_size=9"], "--vocab_size, which is for Table 3"),
-        (["--table=1", "--results_file=x"], "--results_file, which is for Tables 2, 3 and 4"),
-        (["--table=2", "--gpus=2"], "--hours or --step_seconds"),
-        (["--table=2", "--results_file=."], "Is a directory"),
-    ],
-)
-def test_errors_are_one_message(refused, flags, named):
-    assert named in refused("t2t-tables", *flags)

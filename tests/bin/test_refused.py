@@ -1,0 +1,144 @@
+"""What commands refuse: in one message, with status 2, without output, and nothing is written."""
+
+import os
+import re
+import shutil
+
+import pytest
+
+from t2t_keras.decoding.translator import Translator
+
+DECODER, INSIGHTS = "t2t-decoder --output_dir=run ", "t2t-insights --output_dir=run "
+BLEU, TABLES = "t2t-bleu --translation=one --reference=", "t2t-tables --table="
+NEW = "t2t-trainer --hparams_set=transformer_tiny --output_dir=new "
+IDENTITY = NEW + "--data_dir=. --problem=algorithmic_identity_binary40 "
+EVALB = "t2t-evalb --test=one --gold="
+REFUSED = [
+    ("t2t-avg-all --model_dir=run", "Please give --output_dir"),
+    ("t2t-avg-all --model_dir=run --output_dir=run", "already contains"),
+    ("t2t-npz-to-checkpoint --model_dir=run", "Please give --output_dir"),
+    ("t2t-npz-to-checkpoint --model_dir=run --output_dir=x", "no .npz checkpoint"),
+    ("t2t-bleu --reference=x", "--translation"),
+    (BLEU + "nowhere", "nowhere"),
+    (BLEU + "two", "1 translations and 2 references"),
+    (BLEU + "one --convention=tokenised", "language"),
+    (BLEU + "one --convention=tokenized", "'tokenised'"),
+    (BLEU + "one --convention=tokenised --language=de --tokenize=none", "--tokenize"),
+    (BLEU + "one --translations_dir=x", "--translation or --translations_dir"),
+    (BLEU + "one --min_steps=1", "--min_steps"),
+    ("t2t-bleu --translations_dir=nowhere --reference=one", "nowhere"),
+    ("t2t-datagen --data_dir=x", "--problem"),
+    ("t2t-datagen --problem=algorithmic_reverse_binary40", "--data_dir"),
+    ("t2t-datagen --data_dir=x --problem=algoritmic_reverse", "algorithmic_reverse_binary40"),
+    ("t2t-datagen --data_dir=x --problem=parallel_text", "source_language"),
+    ("t2t-datagen --num_worker=2", "num_workers"),
+    ("t2t-datagen --num_workers=0", "num_workers"),
+    ("t2t-datagen --num_workers=some", "num_workers"),
+    ("t2t-decoder", "--output_dir"),
+    ("t2t-decoder --output_dir=nowhere", "--output_dir=nowhere"),
+    (DECODER + "--hparams=d_ff=32", "d_ff: recorded 16, requested 32"),
+    (DECODER + "--checkpoint_path=run/model.ckpt-11", "model.ckpt-11.* model.ckpt-10"),
+    (DECODER + "--data_dir=nowhere", "t2t-datagen"),
+    (DECODER + "--decode_reference=x", "--decode_reference needs --decode_from_file"),
+    (DECODER + "--decode_from_file=x --eval_use_test_set", "exclude each other"),
+    (DECODER + "--score_file=one --prefix_file=x", "exclude each other"),
+    (DECODER + "--decode_from_file=one --results_file=x", "needs --decode_reference"),
+    (DECODER + "--ensemble=nowhere", "checkpoint nowhere"),
+    (DECODER + "--decode_from_file=- --decode_reference=one", "must be regular, got -"),
+    (DECODER + "--decode_to_file=-", "must be regular, got -"),
+    (DECODER + "--decode_from_file=one --forbidden_file=two --decode_to_file=two", "two"),
+    (DECODER + "--decode_from_file=one --attention_file=x --ensemble=run", "ensemble of 2"),
+    (DECODER + "--forbidden_file=nowhere", "nowhere"),
+    (DECODER + "--decode_from_file=one --decode_reference=two", "got 2 lines in .*two for 1"),
+    (EVALB + "one --param=other", "COLLINS"),
+    (EVALB + "nowhere", "nowhere cannot be read"),
+    (EVALB, "--gold"),
+    ("t2t-exporter --output_dir=run --measure --decode_hparams=xla=true", "xla"),
+    ("t2t-exporter --output_dir=run --decode_hparams=alpha=x", "alpha"),
+    ("t2t-exporter --output_dir=run --dtype=int4", "--dtype"),
+    ("t2t-exporter --output_dir=run --data_dir=none/at/all", "no generated data"),
+    (INSIGHTS, "--sentence and --sentences_from_file"),
+    (INSIGHTS + "--sentences_from_file=nowhere", "nowhere"),
+    (INSIGHTS + "--sentence=\udcff", "--sentence"),
+    (INSIGHTS + "--sentence=\u3000", "--sentence"),
+    (INSIGHTS + "--sentence=x --figure_heads=1", "--figure_heads .* --figure"),
+    (INSIGHTS + "--sentence=x --figure=a.svg --figure_heads=0,2", "0 to 1.* got 0,2"),
+    (INSIGHTS + "--sentence=x --figure=a.svg --figure_heads=a", "--figure_heads.*'a'"),
+    (INSIGHTS + "--sentences_from_file=two --figure=a.svg", "two has 2"),
+    (INSIGHTS + "--sentence=x --page=/proc/page.html", "/proc"),
+    (INSIGHTS + "--sentence=x --page=pipe", "--page .*pipe'"),
+    (INSIGHTS + "--sentences_from_file=two --page=two", "two"),
+    (INSIGHTS + "--sentences_from_file=one --figure=link.svg", "one"),
+    (INSIGHTS + "--sentence=x --page=run", "is a folder"),
+    ("t2t-tables", "--table"),
+    (TABLES + "5", "table"),
+    (TABLES + "1 --r=8", "--r must be odd"),
+    (TABLES + "1 --vocab_size=9", "--vocab_size, which is for Table 3"),
+    (TABLES + "1 --results_file=x", "--results_file, which is for Tables 2, 3 and 4"),
+    (TABLES + "2 --gpus=2", "--hours or --step_seconds"),
+    (TABLES + "2 --results_file=.", "Is a directory"),
+    (NEW + "--problem=algorithmic_identity_binary40", "--data_dir"),
+    (NEW + "--data_dir=. --problem=translate_ende_toi", "'translate_ende_toy'"),
+    (IDENTITY, "t2t-datagen --problem=algorithmic_identity_binary40"),
+    (IDENTITY + "--output_dir=", "--output_dir"),
+    (IDENTITY + "--trian_steps=5", "'train_steps'"),
+    (IDENTITY + "--train_steps=many", "train_steps"),
+    (IDENTITY + "stray", "'stray'"),
+    (IDENTITY + "--hparams=hidden_size=5", "d_model"),
+    (IDENTITY + "--t2t_usr_dir=/nowhere", "--t2t_usr_dir=/nowhere"),
+    ("t2t-translate-all --output_dir=run --source=-", "--source must be a regular file, got -"),
+    ("t2t-translate-all --output_dir=run --source=x --eval_use_test_set", "exclude each other"),
+]
+# No file of a run, of its data or of an export is replaced, nor an input.
+REFUSED += [
+    (f"{command}={target}", "Cannot write to ")
+    for target in ("run/vocab.model", "data/parallel_text/train-00000.tokens.npy", "link", "one")
+    for command in (
+        DECODER + "--decode_from_file=one --decode_to_file",
+        DECODER + "--decode_from_file=one --decode_to_file=out --alignment_file",
+        DECODER + "--decode_from_file=one --decode_to_file=out --attention_file",
+        DECODER + "--decode_from_file=one --decode_reference=one --results_file",
+        INSIGHTS + "--sentences_from_file=one --page",
+        "t2t-query-server --input_file=one --server=localhost:1 --servable_name=x --output_file",
+    )
+] + [
+    ("t2t-eval --output_dir=run --worker_gpu=0 --results_file=run/run.json", "Cannot write to "),
+    # A text that is called as a checkpoint.
+    ("t2t-translate-all --output_dir=run --source=model.ckpt --translations_dir=run", "Cannot"),
+    ("t2t-exporter --output_dir=run --export_dir=run", "folder of its own"),
+    ("t2t-exporter --output_dir=run --export_dir=data/parallel_text", "of its own"),
+    ("t2t-exporter --output_dir=run --export_dir=run/export/7", "Cannot write to "),
+]
+
+
+@pytest.fixture
+def folder(random_run, tmp_path, monkeypatch):
+    """The working directory: a copy of a run and its data, texts, and a link into the run."""
+    for name in ("run", "data"):
+        shutil.copytree(random_run.parent / name, tmp_path / name)
+    record = tmp_path / "run" / "run.json"
+    record.write_text(record.read_text().replace(str(random_run.parent), str(tmp_path)))
+    (tmp_path / "link").symlink_to(record)
+    (tmp_path / "link.svg").symlink_to("one")
+    os.mkfifo(tmp_path / "pipe")
+    for name, text in {"one": "A man\n", "two": "A\nB\n", "model.ckpt": "A\n"}.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "run" / "export" / "7").mkdir(parents=True)
+    (tmp_path / "run" / "export" / "7" / "saved_model.pb").touch()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(("command", "message"), REFUSED)
+def test_refused(folder, refused, monkeypatch, command, message):
+    if "--figure" in command:
+        pytest.importorskip("matplotlib", reason="needs matplotlib")
+    # It is refused before any work.
+    monkeypatch.delattr(Translator, "translate_stream")
+    before = contents(folder)
+    assert re.search(message, refused(*filter(None, command.split(" "))))
+    assert contents(folder) == before
