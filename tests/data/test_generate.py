@@ -3,7 +3,6 @@ import json
 
 import pytest
 
-from t2t_keras import registry
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
 from t2t_keras.data.problem import Problem
@@ -43,17 +42,6 @@ def test_what_is_written_is_what_was_read(
     assert manifest["vocabulary"]["sha256"] == generated.tokenizer.checksum
     assert {*manifest["files"], "manifest.json"} == set(contents(generated.directory))
     assert "train: 230 pairs in 5 shards" in capsys.readouterr().out
-
-
-def test_reverse_swaps_the_sides(problem, tmp_dir, tmp_path, pairs_of):
-    swapped = registry.problem("parallel_text_rev", problem.config())
-    assert swapped.languages() == ("de", "en")
-    generate(swapped, tmp_path, tmp_dir)
-    generated = open_generated(swapped, tmp_path)
-    for split in SIZES:
-        sides = [(tmp_dir / f"{split}.{code}").read_text().splitlines() for code in ("de", "en")]
-        assert pairs_of(generated, split) == list(zip(*sides, strict=True))
-        assert split == "train" or generated.text(split) == tuple(sides)
 
 
 def test_the_number_of_workers_changes_nothing(problem, tmp_dir, tmp_path, change, contents):

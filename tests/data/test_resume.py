@@ -75,27 +75,20 @@ def test_finished_shards_are_kept(
     assert shards_kept(before, identities(directory)) == []
 
 
-@pytest.mark.parametrize(
-    ("file_time", "chunk_pairs", "settings"),
-    [
-        (2, 50, {}),
-        (1, 49, {}),
-        (1, 50, {"vocab_lines": 1_000_000}),
-        (1, 50, {"vocab_file": "other.model"}),
-    ],
-)
+@pytest.mark.parametrize("changed", ["file", "chunks", "vocab_lines", "vocab_file"])
 def test_shards_made_from_something_else_are_not_kept(
-    problem, tmp_dir, tmp_path, interrupt, file_time, chunk_pairs, settings, monkeypatch
+    problem, tmp_dir, tmp_path, interrupt, changed
 ):
-    monkeypatch.chdir(tmp_path)
-    other = Tokenizer.train(["other words", "das Haus"] * 9, 275)
-    (tmp_path / "other.model").write_bytes(other.model_bytes)
-    os.utime(tmp_dir / "train.de", (1, 1))
+    path = tmp_path / "other.model"
+    path.write_bytes(Tokenizer.train(["other words", "das Haus"] * 9, 275).model_bytes)
     interrupt(3)
-    os.utime(tmp_dir / "train.de", (file_time, file_time))
-    problem = dataclasses.replace(problem, **settings)
+    if changed == "file":
+        os.utime(tmp_dir / "train.de", (1, 1))
+    settings = {"vocab_lines": 1_000_000, "vocab_file": str(path)}
+    other = {name: value for name, value in settings.items() if name == changed}
     before = identities(tmp_path / "parallel_text")
-    generate(problem, tmp_path, tmp_dir, chunk_pairs=chunk_pairs)
+    chunk_pairs = 49 if changed == "chunks" else 50
+    generate(dataclasses.replace(problem, **other), tmp_path, tmp_dir, chunk_pairs=chunk_pairs)
     assert shards_kept(before, identities(tmp_path / "parallel_text")) == []
 
 
