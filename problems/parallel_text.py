@@ -32,11 +32,7 @@ class ParallelText(Problem):
     )
 
     def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles]]:
-        """Returns the files; the test set is there if a test file is.
-
-        Raises:
-          UserError: no two languages, or files of one text in more than one format.
-        """
+        """Returns the files; the test set is there if a test file is."""
         languages = (self.source_language, self.target_language)
         if not all(languages) or len(set(languages)) < 2:
             raise UserError(

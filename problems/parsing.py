@@ -86,10 +86,7 @@ class _Parsing(Problem):
         return [(word, tags[row]) for word, row in in_order(weights[tags])]
 
     def postprocess(self, source: str, output: str, alignment: Alignment | None = None) -> str:
-        """Returns the tree over the words of a line, in brackets; "" for a line without words.
-
-        Without an alignment, the tags are those of one word after the other.
-        """
+        """Returns the tree over the words of a line, in brackets; "" for a line without words."""
         words = words_of(source)
         tree, _ = rebuilt(symbols_of(output), words, self.known, alignment)
         return bracketed(tree) if words else ""
@@ -97,11 +94,7 @@ class _Parsing(Problem):
     def postprocess_references(
         self, sources: Sequence[str], references: Sequence[str]
     ) -> Sequence[str]:
-        """Returns the right trees in brackets, one a line, as t2t-evalb reads them.
-
-        Raises:
-          UserError: a reference is no tree over its source's words.
-        """
+        """Returns the right trees in brackets, one a line, as t2t-evalb reads them."""
         trees = reference_trees(references, map(words_of, sources))
         return [bracketed(tree) if tree.children else "" for tree in trees]
 
@@ -109,17 +102,8 @@ class _Parsing(Problem):
         """Returns the problem that knows which symbols the vocabulary has."""
         return dataclasses.replace(self, known=symbols_among(tokenizer.vocabulary()))
 
-    @property
-    def tokenize(self) -> str:
-        """Symbols are scored as trees, not as text."""
-        return "none"
-
     def score(self, hypotheses, references, sources=(), alignments=None):
-        """Returns F1 of the trees over the words of the sources.
-
-        Raises:
-          UserError: a reference is no tree over its source's words.
-        """
+        """Returns F1 of the trees; a reference that is none over its source is a `UserError`."""
         return score_parses(hypotheses, references, sources, self.known, alignments)
 
 

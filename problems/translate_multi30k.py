@@ -56,11 +56,7 @@ class _Multi30k(Problem):
         return {split: [ParallelFiles(next(files), next(files))] for split in _SPLITS}
 
     def resolved(self, tmp_dir: Path) -> Problem:
-        """Decides the text form by the files that are there; raw ones can be downloaded.
-
-        Raises:
-          UserError: files of both forms are there.
-        """
+        """Decides the text form by the files that are there; raw ones can be downloaded."""
         if self.text_form != "auto":
             return self
         there = [

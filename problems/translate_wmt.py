@@ -204,26 +204,20 @@ class TranslateEndeWmtBpe32k(TranslateEnde):
 @register_problem
 @dataclasses.dataclass(frozen=True)
 class TranslateEndeWmt32k(TranslateEnde):
-    """translate_ende with 2^15 unigram pieces; tensor2tensor's text had News Commentary v12.
-
-    They are of SentencePiece's unigram model; tensor2tensor had word pieces.
-    """
+    """translate_ende with 2^15 unigram pieces; tensor2tensor's text had News Commentary v12."""
 
     vocab_size: int = setting(32_768, "ids of the shared vocabulary", minimum=4)
-    vocab_kind: str = "unigram"
+    vocab_kind: str = "unigram"  # SentencePiece's; tensor2tensor had word pieces.
 
 
 @register_problem
 @dataclasses.dataclass(frozen=True)
 class TranslateEnfr(_Wmt14):
-    """WMT14, English to French: 36 million pairs, 32,000 unigram pieces (section 5.1).
-
-    They are of SentencePiece's unigram model; the paper's were word pieces.
-    """
+    """WMT14, English to French: 36 million pairs, 32,000 unigram pieces (section 5.1)."""
 
     target_language: str = "fr"
     vocab_size: int = setting(32_000, "ids of the shared vocabulary (section 5.1)", minimum=4)
-    vocab_kind: str = "unigram"
+    vocab_kind: str = "unigram"  # SentencePiece's; the paper's were word pieces.
 
     corpora: _Corpora = (
         (_EUROPARL, "europarl-v7.fr-en.{}"),

@@ -4,10 +4,11 @@ A command module has
 
     def define_flags(flags): ...      # its own flags
     def main(flags): ...              # calls the library
-    run = functools.partial(run_command, define_flags, main)  # the console script
+    run = command(define_flags, main)  # the console script
 """
 
 import dataclasses
+import functools
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -29,17 +30,12 @@ def run_command(
     main: Callable[[Flags], int | None],
     argv: Sequence[str] | None = None,
 ) -> None:
-    """Parses the flags and calls `main(flags)`.
-
-    Args:
-      define_flags: adds the command's own flags.
-      main: does the work and returns the exit status; None means 0.
-      argv: program name and arguments; default `sys.argv`.
+    """Parses the flags, by default those of `sys.argv`, and calls `main(flags)`.
 
     Raises:
       SystemExit: status 2 (or the error's own) after a `UserError`, a wrong flag or a package that
         is not installed, with a message on standard error; 130 after Ctrl-C; else the status that
-        `main` returned, unless it is 0.
+        `main` returned, unless it is 0 or None.
     """
     argv = list(sys.argv if argv is None else argv)
     program = Path(argv[0]).stem.replace("_", "-")
@@ -85,6 +81,13 @@ def run_command(
         print(printable(f"{program}: {message}"), file=sys.stderr)
     if status:
         raise SystemExit(status)
+
+
+def command(
+    define_flags: Callable[[Flags], None], main: Callable[[Flags], int | None]
+) -> Callable[..., None]:
+    """Returns `run_command` of a command, whose only argument is `argv`."""
+    return functools.partial(run_command, define_flags, main)
 
 
 def required(flags: Flags, *names: str) -> None:
@@ -167,12 +170,8 @@ def given_flags(flags: Flags, *names: str) -> dict[str, object]:
 def recorded_run(flags: Flags, policy=None):
     """Returns the `RunConfig` of the run in --output_dir, with the test set that the flags name.
 
-    Args:
-      flags: of the command.
-      policy: `PollPolicy` for a run that is about to begin; None = do not wait.
-
-    Raises:
-      UserError: there is no run, or given flags contradict it (each difference is named).
+    For one that is about to begin it waits as `policy`, a `PollPolicy`, says; None = not at all.
+    Raises `UserError` where there is no run, or given flags contradict it.
     """
     required(flags, "output_dir")
     from t2t_keras.training.checkpoints.watch import NO_WAIT, first_found

@@ -3,9 +3,7 @@
 t2t-avg-all --model_dir=runs/base --output_dir=runs/averaged --n=5 --seconds_apart=600
 """
 
-import functools
-
-from t2t_keras.bin.flags import define_common, required, run_command
+from t2t_keras.bin.flags import command, define_common, required
 from t2t_keras.io.flags import Flags
 
 
@@ -26,7 +24,7 @@ def main(flags: Flags) -> None:
     average_run(flags.model_dir, flags.output_dir, flags.n, flags.seconds_apart)
 
 
-run = functools.partial(run_command, define_flags, main)
+run = command(define_flags, main)
 
 if __name__ == "__main__":
     run()

@@ -11,7 +11,7 @@ to TensorBoard's curves and a line to results.jsonl. Files that have a line are 
 import functools
 from pathlib import Path
 
-from t2t_keras.bin.flags import define_following, poll_policy, required, run_command
+from t2t_keras.bin.flags import command, define_following, poll_policy, required
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
 from t2t_keras.io.outputs import check_outputs
@@ -80,7 +80,7 @@ def main(flags: Flags) -> None:
     )
 
 
-run = functools.partial(run_command, define_flags, main)
+run = command(define_flags, main)
 
 if __name__ == "__main__":
     run()

@@ -3,10 +3,8 @@
 t2t-datagen --problem=translate_ende_multi30k --data_dir=data --tmp_dir=downloads
 """
 
-import functools
-
 from t2t_keras import registry
-from t2t_keras.bin.flags import define_common, required, run_command
+from t2t_keras.bin.flags import command, define_common, required
 from t2t_keras.data.generate import generate
 from t2t_keras.environment import usable_cores
 from t2t_keras.errors import UserError
@@ -34,7 +32,7 @@ def main(flags: Flags) -> None:
         ) from None
 
 
-run = functools.partial(run_command, define_flags, main)
+run = command(define_flags, main)
 
 if __name__ == "__main__":
     run()

@@ -12,14 +12,14 @@ Give the same command again to continue an interrupted job.
 import dataclasses
 import functools
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from t2t_keras.bin.flags import (
+    command,
     define_common,
     define_decoding,
     forbidden,
     recorded_run,
-    run_command,
     split_text,
 )
 from t2t_keras.errors import UserError
@@ -83,58 +83,49 @@ def main(flags: Flags) -> None:
         translate_interactively(translator, typed_lines("> "), write)
 
 
-class _Text(NamedTuple):
-    """What to translate."""
-
-    source: str
-    reference: str  # "" = none
-    name: str  # of the output, without the suffix
-    split: str  # "dev", "test", or the name of the file
-
-
 def _translate(
-    flags: Flags, record, text: _Text, translator, provenance: dict[str, Any], reads: list
+    flags: Flags, record, text: tuple, translator, provenance: dict[str, Any], reads: list
 ) -> None:
+    """Translates a `_text`, and scores it where it has a reference."""
     from t2t_keras.decoding.jobs.files import first_hypotheses, translate_file
     from t2t_keras.evaluation.results import append_result
     from t2t_keras.evaluation.run_result import run_result
     from t2t_keras.text.alignment import read_pharaoh
 
+    source, reference, name, split = text
     problem, settings = record.problem, dataclasses.asdict(translator.config)
     suffix = "beam{beam_size}.alpha{alpha:g}.decodes".format(**settings)
-    output = _output(flags, text.source, f"{text.name}.{suffix}")
+    output = _output(flags, source, f"{name}.{suffix}")
     alignments = flags.alignment_file
-    if problem.postprocess_by_alignment and text.reference:
+    if problem.postprocess_by_alignment and reference:
         alignments = alignments or f"{output}.alignments"
     if flags.results_file:
-        inputs = [text.source, text.reference, *reads]
-        check_outputs(inputs, [output], appends=[flags.results_file])
+        check_outputs([source, reference, *reads], [output], appends=[flags.results_file])
     translate_file(
         translator,
-        text.source,
+        source,
         output,
         provenance,
         flags.prefix_file,
         alignments,
         flags.attention_file,
-        text.reference,
+        reference,
         reads,
     )
-    if not text.reference:
+    if not reference:
         return
-    sources, references = (read_text(Path(path)) for path in (text.source, text.reference))
+    sources, references = read_text(Path(source)), read_text(Path(reference))
     aligned = None
     if problem.postprocess_by_alignment:
         aligned = list(map(read_pharaoh, read_text(Path(alignments))))
     score = problem.score(first_hypotheses(output, settings), references, sources, aligned)
-    split = "" if flags.decode_from_file else text.split
-    name = problem.text_name(split, len(references))
-    print(f"{name}:\n{score}" if name else score, flush=True)
+    published = problem.text_name("" if flags.decode_from_file else split, len(references))
+    print(f"{published}:\n{score}" if published else score, flush=True)
     if not flags.results_file:
         return
     settings["ensemble"] = [each["checkpoint"] for each in provenance["ensemble"]]
     settings |= {"forbidden": flags.forbidden_file, "prefixes": flags.prefix_file}
-    result = run_result(record, provenance["checkpoint"], text.split, score, settings, name)
+    result = run_result(record, provenance["checkpoint"], split, score, settings, published)
     try:
         append_result(flags.results_file, result)
     except UserError as error:
@@ -155,10 +146,7 @@ def _check_combination(flags: Flags) -> None:
             if getattr(flags, one) and getattr(flags, other):
                 raise UserError(f"--{one} and --{other} exclude each other: leave one out.")
     if flags.decode_reference and not flags.decode_from_file:
-        raise UserError(
-            "--decode_reference needs --decode_from_file; the problem's dev and test sets have "
-            "their own references."
-        )
+        raise UserError("--decode_reference needs --decode_from_file.")
     if flags.results_file and flags.decode_from_file and not flags.decode_reference:
         raise UserError("--results_file with --decode_from_file needs --decode_reference.")
     own_text = flags.decode_from_file or flags.score_file or flags.decode_interactive
@@ -168,12 +156,13 @@ def _check_combination(flags: Flags) -> None:
                 raise UserError(f"To score translations, all files must be regular, got {file}.")
 
 
-def _text(flags: Flags, record) -> _Text:
+def _text(flags: Flags, record) -> tuple[str, str, str, str]:
+    """Returns source, reference or "", output without suffix; and dev, test or the file's name."""
     source, reference = flags.decode_from_file, flags.decode_reference
     if not source:
         split, *paths = split_text(flags, record)
         name = Path(flags.output_dir) / "decodes" / f"{record.problem.name}.{split}"
-        return _Text(*map(str, paths), str(name), split)
+        return *map(str, paths), str(name), split
     if reference:
         # Before the work, not after it.
         counts = [len(read_text(Path(path))) for path in (source, reference)]
@@ -183,14 +172,14 @@ def _text(flags: Flags, record) -> _Text:
                 f"{reference} for {counts[0]:,}."
             )
     name = ".".join([source, record.model, record.hparams_set, record.problem.name])
-    return _Text(source, reference, name, Path(source).name)
+    return source, reference, name, Path(source).name
 
 
 def _output(flags: Flags, source: str, name: str) -> str:
     return flags.decode_to_file or ("-" if is_stream(source) else name)
 
 
-run = functools.partial(run_command, define_flags, main)
+run = command(define_flags, main)
 
 if __name__ == "__main__":
     run()

@@ -8,15 +8,13 @@ TensorBoard's curves and results.jsonl go to eval_dev/ or eval_test/ in the run;
 in results.jsonl are not scored again. With KERAS_BACKEND=jax, give --noeval_bleu.
 """
 
-import functools
-
 from t2t_keras.bin.flags import (
+    command,
     define_common,
     define_decode_hparams,
     define_following,
     poll_policy,
     recorded_run,
-    run_command,
 )
 from t2t_keras.io.flags import Flags
 
@@ -53,7 +51,7 @@ def main(flags: Flags) -> None:
     )
 
 
-run = functools.partial(run_command, define_flags, main)
+run = command(define_flags, main)
 
 if __name__ == "__main__":
     run()

@@ -6,7 +6,7 @@ t2t-evalb --gold=gold.trees --test=system.trees --param=COLLINS
 import functools
 import sys
 
-from t2t_keras.bin.flags import required, run_command
+from t2t_keras.bin.flags import command, required
 from t2t_keras.io.flags import Flags
 from t2t_keras.parsing.evalb import MAX_ERRORS, PARAMETERS, evalb
 from t2t_keras.text.files import read_text
@@ -30,7 +30,7 @@ def main(flags: Flags) -> None:
         print(line)
 
 
-run = functools.partial(run_command, define_flags, main)
+run = command(define_flags, main)
 
 if __name__ == "__main__":
     run()

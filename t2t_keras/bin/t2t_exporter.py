@@ -4,10 +4,9 @@ t2t-exporter --output_dir=runs/averaged --export_dir=exports/ende --measure
 t2t-exporter --output_dir=runs/averaged --dtype=int8
 """
 
-import functools
 from pathlib import Path
 
-from t2t_keras.bin.flags import define_common, run_command
+from t2t_keras.bin.flags import command, define_common, recorded_run
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
 from t2t_keras.io.outputs import check_outputs
@@ -30,7 +29,6 @@ def define_flags(flags: Flags) -> None:
 
 def main(flags: Flags) -> None:
     """Exports as the flags say."""
-    from t2t_keras.bin.flags import recorded_run
     from t2t_keras.decoding.trained_model import checkpoint_at
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.serving.export import origin
@@ -70,7 +68,7 @@ def main(flags: Flags) -> None:
     print(f"{version}: SavedModel, signature serving_default: text -> translation, score, cut")
 
 
-run = functools.partial(run_command, define_flags, main)
+run = command(define_flags, main)
 
 if __name__ == "__main__":
     run()

@@ -8,11 +8,10 @@ t2t-insights --output_dir=runs/averaged --sentence="A man sleeps." \
 Layers and heads are counted from 0. Figures need matplotlib: pip install 't2t-keras[figures]'.
 """
 
-import functools
 from collections.abc import Sequence
 from pathlib import Path
 
-from t2t_keras.bin.flags import define_common, given_flags, recorded_run, run_command
+from t2t_keras.bin.flags import command, define_common, given_flags, recorded_run
 from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import check_parent, write_atomically
 from t2t_keras.io.flags import Flags
@@ -112,7 +111,7 @@ def _figure(flags: Flags, hparams, sentences: Sequence[str]) -> tuple[int, list[
     return layer, heads
 
 
-run = functools.partial(run_command, define_flags, main)
+run = command(define_flags, main)
 
 if __name__ == "__main__":
     run()

@@ -3,9 +3,7 @@
 t2t-npz-to-checkpoint --model_dir=runs/jax --output_dir=runs/tensorflow
 """
 
-import functools
-
-from t2t_keras.bin.flags import define_common, required, run_command
+from t2t_keras.bin.flags import command, define_common, required
 from t2t_keras.io.flags import Flags
 
 
@@ -25,7 +23,7 @@ def main(flags: Flags) -> None:
     convert_npz_run(flags.model_dir, flags.output_dir, flags.checkpoint_path)
 
 
-run = functools.partial(run_command, define_flags, main)
+run = command(define_flags, main)
 
 if __name__ == "__main__":
     run()

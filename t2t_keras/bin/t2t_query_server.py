@@ -6,12 +6,11 @@ t2t-query-server --server=localhost:8501 --protocol=rest --servable_name=transla
 """
 
 import contextlib
-import functools
 import logging
 import sys
 from pathlib import Path
 
-from t2t_keras.bin.flags import required, run_command
+from t2t_keras.bin.flags import command, required
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
 from t2t_keras.io.outputs import check_outputs
@@ -123,7 +122,7 @@ def _stream(flags: Flags, client) -> None:
         print(f"{cut:,} lines were too long and were cut.", file=sys.stderr)
 
 
-run = functools.partial(run_command, define_flags, main)
+run = command(define_flags, main)
 
 if __name__ == "__main__":
     run()

@@ -5,9 +5,7 @@ t2t-tables --table=1 --n=64 --d=512 --k=3 --r=9
 t2t-tables --table=2 --hparams_set=transformer_base --gpus=8 --hardware=P100 --step_seconds=0.4
 """
 
-import functools
-
-from t2t_keras.bin.flags import define_common, given_flags, required, run_command
+from t2t_keras.bin.flags import command, define_common, given_flags, required
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
 
@@ -72,7 +70,7 @@ def _table(flags: Flags):
     return parsing_table(results)
 
 
-run = functools.partial(run_command, define_flags, main)
+run = command(define_flags, main)
 
 if __name__ == "__main__":
     run()

@@ -9,10 +9,9 @@ t2t-npz-to-checkpoint converts.
 """
 
 import dataclasses
-import functools
 from pathlib import Path
 
-from t2t_keras.bin.flags import ABOUT_THE_RUN, define_common, given_flags, required, run_command
+from t2t_keras.bin.flags import ABOUT_THE_RUN, command, define_common, given_flags, required
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
 
@@ -84,7 +83,7 @@ def _generate_missing(config, tmp_dir: str) -> None:
     generate(config.problem, config.data_dir, tmp_dir)
 
 
-run = functools.partial(run_command, define_flags, main)
+run = command(define_flags, main)
 
 if __name__ == "__main__":
     run()

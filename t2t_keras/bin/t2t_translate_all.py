@@ -7,17 +7,16 @@ The translations of step 1000 are in news/news.en-1000. Existing files are kept,
 is continued. It ends after the last step of the run, or when no checkpoint came for --wait_minutes.
 """
 
-import functools
 from pathlib import Path
 
 from t2t_keras.bin.flags import (
+    command,
     define_common,
     define_decoding,
     define_following,
     forbidden,
     poll_policy,
     recorded_run,
-    run_command,
     split_text,
 )
 from t2t_keras.errors import UserError
@@ -80,7 +79,7 @@ def main(flags: Flags) -> None:
     )
 
 
-run = functools.partial(run_command, define_flags, main)
+run = command(define_flags, main)
 
 if __name__ == "__main__":
     run()

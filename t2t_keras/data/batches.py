@@ -21,20 +21,12 @@ class TokenBatchSampler:
 
     Each epoch holds every example once: a random order is sorted by length (the longer side's;
     equal lengths stay in random order), cut where the next pair would exceed `batch_tokens` on
-    either side, and the batches are put in random order.
-
-    Args:
-      lengths: [examples, 2] tokens of source and target, EOS counted.
-      batch_tokens: most source and most target tokens of a step, padding not counted.
-      max_length: pairs with a longer side are left out; `left_out` counts them.
-      seed: of the order.
+    either side, and the batches are put in random order. Pairs with a side over `max_length` tokens
+    are left out. `lengths`, [examples, 2], has the tokens of all sources and targets, EOS counted.
 
     Attributes:
       left_out: number of pairs that are left out.
       longest: tokens of the longest side of those that are not.
-
-    Raises:
-      UserError: no example is left, or one alone exceeds `batch_tokens`.
     """
 
     def __init__(self, lengths: np.ndarray, batch_tokens: int, max_length: int, seed: int):
@@ -115,13 +107,10 @@ def split_batch(
     replicas: int,
     fixed_shapes: bool = False,
 ) -> list[list[np.ndarray]]:
-    """Splits one step's examples into what each replica holds at once.
+    """Returns a step's examples for each microbatch and replica: of similar length, or none.
 
     A part has at most `microbatch_tokens` a side, padding counted, which `make_batch` adds to with
     `fixed_shapes`; `lengths` are those of all examples, [examples, 2].
-
-    Returns:
-      For each microbatch, for each replica, example numbers of similar length, or none.
     """
     longest = lengths[indices].max(axis=1)
     order = np.argsort(longest, kind="stable")

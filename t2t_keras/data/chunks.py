@@ -64,10 +64,7 @@ def split_chunks(problem: Problem, tmp_dir: str | Path, chunk_pairs: int) -> dic
     """Returns the chunks of each split of a resolved problem, of so many pairs.
 
     Source files in `tmp_dir` are downloaded and turned into plain text; text that the problem makes
-    is held in memory.
-
-    Raises:
-      UserError: no `tmp_dir`, or files that cannot be downloaded or read or do not pair.
+    is held in memory. Files that cannot be had, or do not pair, are a `UserError`.
     """
     if chunks := problem.chunks(Path(tmp_dir), chunk_pairs):
         return chunks

@@ -52,11 +52,7 @@ class Generated:
         return tokenizer
 
     def store(self, split: str) -> ExampleStore:
-        """Opens the encoded examples of a split, of which only the lengths are read.
-
-        Raises:
-          UserError: there is no such split, or a file is missing or has another size.
-        """
+        """Opens the encoded examples of a split, of which only the lengths are read."""
         self._check_split(split, list(self.manifest["splits"]))
         stems = self.manifest["splits"][split]["shards"]
         # Plain views: slices of np.memmap objects cost four times as much.
@@ -73,7 +69,7 @@ class Generated:
         return sources, references
 
     def text_paths(self, split: str) -> tuple[Path, Path]:
-        """Returns the files of sources and references of "dev" or "test"; raises as `store`."""
+        """Returns the files of sources and references of "dev" or "test"."""
         self._check_split(split, [name for name in self.manifest["splits"] if name != "train"])
         source, reference = (self._path(f"{split}.{side}.txt") for side in SIDES)
         return source, reference
@@ -121,12 +117,7 @@ def open_generated(problem: Problem, data_dir: str | Path) -> Generated:
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:
-    """Returns the manifest of a complete set.
-
-    Raises:
-      UserError: no data, data of an interrupted t2t-datagen, or a damaged manifest; each with the
-        command to run.
-    """
+    """Returns the manifest of a complete set; a `UserError` names the command that makes one."""
     path = directory / MANIFEST_FILE
     command = (
         f"t2t-datagen --problem={directory.name} --data_dir={directory.parent} "

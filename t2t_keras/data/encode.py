@@ -33,11 +33,8 @@ def encode_chunk(
     """Encodes a chunk and writes it as a shard, whose name is `stem`.
 
     Only training pairs are filtered, as a dev or test set without some of its sentences would be
-    another one; `duplicates` has a bit for each pair of the chunk.
-
-    Returns:
-      The shard's record, which is also written to `<stem>.json`, and for dev and test the sources
-      and targets.
+    another one; `duplicates` has a bit for each pair of the chunk. The record is also written to
+    `<stem>.json`.
     """
     pairs = _Pairs(chunk)
     train = split == "train"

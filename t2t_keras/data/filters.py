@@ -28,12 +28,7 @@ _MIN_CONFIDENCE = 0.5
 
 
 def check_filters(filters: str, languages: tuple[str, str]) -> None:
-    """Checks names as in "identical+language".
-
-    Raises:
-      UserError: an unknown name; for the filter `language`, py3langid is missing or does not know
-        one of the languages.
-    """
+    """Raises `UserError` for an unknown name in "identical+language", or an unknown language."""
     names = [name.strip() for name in filters.split("+")]
     for name in filter(None, names):
         if name not in FILTERS:

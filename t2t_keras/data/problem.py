@@ -64,6 +64,8 @@ class Problem:
     postprocessed_suffix: ClassVar[str] = ""
     # Whether `postprocess` and `score` take what `align` finds.
     postprocess_by_alignment: ClassVar[bool] = False
+    # Tokenisation of sacreBLEU for this text; "none" where the text is tokenised.
+    tokenize: ClassVar[str] = "13a"
     # What outputs are before they are postprocessed, for users of an export, which gives these.
     raw_output: ClassVar[str] = ""
 
@@ -123,11 +125,6 @@ class Problem:
     def undecided(self) -> list[str]:
         """Returns the names of settings that `resolved` has yet to decide."""
         return [name for name, value in self.config().items() if value == "auto"]
-
-    @property
-    def tokenize(self) -> str:
-        """Tokenisation of sacreBLEU for this text; "none" where the text is tokenised."""
-        return "13a"
 
     def text_name(self, split: str, lines: int) -> str:
         """Returns the name of a dev or test set of so many lines, "" for that of its split."""

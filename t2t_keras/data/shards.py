@@ -40,11 +40,7 @@ def write_shard(
 
 
 class ExampleStore:
-    """The examples of one split, read at random from memory-mapped shards.
-
-    Args:
-      tokens: the 1-D token array of each shard.
-      lengths: the int32 [examples, 2] array of each shard.
+    """The examples of one split, read at random from the memory-mapped arrays of its shards.
 
     Attributes:
       lengths: int32 [examples, 2], tokens of source and target, EOS included.

@@ -20,11 +20,7 @@ Call = Callable[[Callable, Iterable[tuple]], Iterator]
 
 @contextlib.contextmanager
 def workers(count: int) -> Iterator[Call]:
-    """Gives a `Call` that has its calls done by `count` processes; 1 is this one.
-
-    Raises:
-      UserError: a worker ended unexpectedly.
-    """
+    """Gives a `Call` that has its calls done by `count` processes; 1 is this one."""
     if count == 1:
         yield itertools.starmap
         return

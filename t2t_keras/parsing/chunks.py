@@ -72,11 +72,7 @@ class TreeChunk:
 
 
 def tree_chunks(paths: Iterable[Path], chunk_trees: int) -> list[TreeChunk]:
-    """Divides the trees of some files into chunks of at most so many.
-
-    Raises:
-      UserError: a file cannot be read, or its brackets do not match.
-    """
+    """Divides the trees of some files into chunks of at most so many; raises as `tree_texts`."""
     chunks = []
     texts = ((path, text) for path in paths for text in tree_texts(path))
     while chunk := list(itertools.islice(texts, chunk_trees)):

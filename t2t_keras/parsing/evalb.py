@@ -143,11 +143,7 @@ def percent(part: int, whole: int) -> float:
 def compare(
     gold: Sequence[Tree], test: Sequence[Tree], parameters: Parameters
 ) -> tuple[Score, str]:
-    """Scores the parse of a sentence; each side may be several trees.
-
-    Returns:
-      The score, and the error if the words are not the same, otherwise "".
-    """
+    """Returns the score of a sentence's parse, and the error if the words differ, otherwise ""."""
     right, found = _Parse(gold, parameters), _Parse(test, parameters)
     score = Score(right.length, sentences=1)
     if not found.words:
@@ -173,14 +169,10 @@ def evalb(
     on_error: Callable[[str], object],
     max_errors: int = MAX_ERRORS,
 ) -> Iterator[str]:
-    """Yields a line of scores for each sentence, and summaries.
+    """Yields a line of scores for each sentence, given a tree a line, and summaries.
 
-    Args:
-      gold: a tree a line.
-      test: line N is the parse of the same sentence.
-      parameters: one of `PARAMETERS`.
-      on_error: called with "number : error" for each sentence that cannot be scored.
-      max_errors: evalb gives up at the second error beyond these, with a `UserError`.
+    `on_error` is called with "number : error" for each sentence that cannot be scored. At the
+    second error beyond `max_errors`, it gives up with a `UserError`.
     """
     total, short, errors = Score(), Score(), 0
     yield "  ID  Len. Stat. Recall  Prec. Matched Gold Test     F1"

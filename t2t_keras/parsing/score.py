@@ -72,17 +72,8 @@ def score_parses(
 
     evalb leaves out a sentence in which other words than in the reference are tagged as
     punctuation. Here such a tag counts as wrong, and for the brackets the reference's tags count.
-
-    Args:
-      hypotheses: what the model wrote: symbols, divided by spaces.
-      references: line N is the right tree of hypothesis N, as symbols or in brackets.
-      sources: line N has its words.
-      known: the symbols of hypotheses; see `rebuilt`. References may hold others.
-      alignments: the word of each tag of a hypothesis, or None; see `rebuilt`.
-
-    Raises:
-      UserError: no lines, different numbers of them, or a reference that is no tree over the words
-        of its source.
+    Hypotheses are symbols divided by spaces, references the right trees as symbols or in brackets;
+    for `known`, which references need not keep to, and `alignments` see `rebuilt`.
     """
     counts = [len(hypotheses), len(references), len(sources)]
     if len(set(counts)) > 1 or not hypotheses:
@@ -120,14 +111,9 @@ def score_parses(
 def reference_trees(
     references: Iterable[str], sentences: Iterable[Sequence[str]]
 ) -> Iterator[Tree]:
-    """Yields the right tree of each line, below `TOP`.
+    """Yields the right tree of each line, below `TOP`; the line has it as symbols or in brackets.
 
-    Args:
-      references: trees, as symbols or in brackets.
-      sentences: the words of each.
-
-    Raises:
-      UserError: a reference is no tree over the words of its sentence.
+    Raises `UserError` where that is no tree over the words of its sentence.
     """
     for number, (line, sentence) in enumerate(zip(references, sentences, strict=True), 1):
         tree, repairs = rebuilt(line.split(), sentence)

@@ -74,13 +74,10 @@ def rebuilt(
     and is put after the word before it, or at the start before the first word with a tag. A tag
     without a word and a constituent without words are dropped.
 
-    Args:
-      output: the symbols.
-      words: the words, in their order.
-      known: the symbols of the vocabulary; () = whatever is spelled as a symbol. A model can write
-        a piece of a word right after a bracket, and make up the label "NPdog".
-      alignment: pairs (word, symbol), both rising: the word of each tag. A tag that is in no pair
-        has no word. None: the tags are those of one word after the other.
+    `known` are the symbols of the vocabulary; () = whatever is spelled as a symbol. A model can
+    write a piece of a word right after a bracket, and make up the label "NPdog". `alignment` has
+    pairs (word, symbol), both rising: the word of each tag. A tag that is in no pair has no word.
+    None: the tags are those of one word after the other.
 
     Returns:
       The tree, its root TOP, with exactly these words; and the number of repairs of each kind.

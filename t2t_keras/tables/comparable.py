@@ -25,18 +25,11 @@ def newest_result(
     score: str = "bleu",
     averaged: int | None = None,
 ) -> Result | None:
-    """Returns the last result that is comparable with the paper's, or None.
+    """Returns the last result with a "bleu", "perplexity" or "f1" to compare with the paper's.
 
-    That is one of an unchanged set on an unchanged problem, of the whole text that the paper
-    scored, by one model with the problem's own decoding settings.
-
-    Args:
-      results: in the order of the file.
-      hparams_set: name of the set.
-      split: "dev" or "test".
-      problem: name of the problem; "" = any.
-      score: the score it must have: "bleu", "perplexity", or "f1".
-      averaged: number of checkpoints that its weights must be the mean of; None = any.
+    That is one of an unchanged set on an unchanged problem ("" = any), of the whole text that the
+    paper scored, by one model with the problem's own decoding settings. Its weights must be the
+    mean of `averaged` checkpoints; None = any number.
     """
     comparable = (
         result

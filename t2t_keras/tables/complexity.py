@@ -33,16 +33,10 @@ input; with a radius the ends are (n - 1) / radius layers apart.
 
 
 def complexity_table(n: int = 64, d: int = 512, k: int = 3, r: int = 9) -> Table:
-    """Returns Table 1; its last two rows are those of the text of section 4.
+    """Returns Table 1 for n >= 2 positions of width d; its last two rows are from section 4's text.
 
-    Args:
-      n: length of the sequence, >= 2.
-      d: width of the representations.
-      k: width of a convolution's kernel, >= 2.
-      r: size of the neighbourhood of restricted self-attention, centred on its position, >= 3.
-
-    Raises:
-      UserError: r is even.
+    A convolution's kernel is k >= 2 positions wide, restricted self-attention's neighbourhood,
+    centred on its position, r >= 3.
     """
     if r % 2 == 0:
         raise UserError(f"--r must be odd, as 2 * self_attention_radius + 1 is, got {r}.")

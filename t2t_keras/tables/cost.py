@@ -68,18 +68,10 @@ def cost_row(
     hours: float = 0.0,
     step_seconds: float = 0.0,
 ) -> dict[str, Any]:
-    """Returns a row of Table 2 with the cost of a training.
+    """Returns a row of Table 2 with the cost of a training of so many hours or seconds a step.
 
-    Args:
-      hparams_set: name of the set; with `hours` it only names the row.
-      gpus: number of GPUs.
-      hardware: a GPU that the paper names, or the TFLOP/s that one sustains.
-      hours: of training; or
-      step_seconds: of each of the set's train_steps.
-
-    Raises:
-      UserError: no such set or hardware; not exactly one of hours and step_seconds, or one that is
-        not positive.
+    The number of steps is the set's `train_steps`; with `hours` the set only names the row. The
+    hardware is a GPU that the paper names, or the TFLOP/s that one sustains.
     """
     if bool(hours) == bool(step_seconds) or not 0 < hours + step_seconds < math.inf:
         raise UserError(
@@ -118,12 +110,7 @@ def _gpu(hardware: str) -> tuple[str, float]:
 
 
 def cost_table(results: Sequence[Result] = (), requested: dict[str, Any] | None = None) -> Table:
-    """Returns Table 2.
-
-    Args:
-      results: all results; shown are those of translation, not of a dev set.
-      requested: one more row, by `cost_row`.
-    """
+    """Returns Table 2 with the results of translation but for dev sets, and a requested row."""
     rows = [_paper_row(model, results) for model in _PAPER]
     for name, (hours, step_seconds) in _TRAININGS.items():
         rows += [cost_row(name, hours=hours), cost_row(name, step_seconds=step_seconds)]

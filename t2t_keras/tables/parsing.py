@@ -47,12 +47,7 @@ tags, and leaves out the sentences in which they differ.
 
 
 def parsing_table(results: Sequence[Result] = ()) -> Table:
-    """Returns Table 4.
-
-    Args:
-      results: all results; shown are those with an F1, and beside the paper's those of its training
-        and text.
-    """
+    """Returns Table 4; the results with an F1 are shown, and the comparable beside the paper's."""
     shown = [result for result in results if result.f1 is not None]
     rows = []
     for parser, training, f1 in _PAPER:

@@ -34,21 +34,13 @@ _RESULT_COLUMNS = {
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """One of the paper's tables, with our figures beside it.
-
-    Attributes:
-      title: a line above it.
-      columns: headings by the name of the value in a row; other values are shown in JSON only.
-      rows: values by name; a row without a value, or with None, has a blank cell.
-      notes: paragraphs below it, with blank lines between them.
-      results: measured so far; in JSON each is listed under "results" in the first row of its set,
-        or in a row of its own.
-    """
+    """One of the paper's tables, with our figures beside it."""
 
     title: str
-    columns: Mapping[str, str]
-    rows: Sequence[Mapping[str, Any]]
-    notes: str = ""
+    columns: Mapping[str, str]  # Headings by name of a value; other values are in JSON only.
+    rows: Sequence[Mapping[str, Any]]  # Values by name; None, or no value, is a blank cell.
+    notes: str = ""  # Paragraphs, with blank lines between them.
+    # In JSON, each is listed under "results" in the first row of its set, or in a row of its own.
     results: Sequence[Result] = ()
 
 

@@ -44,9 +44,7 @@ def count_weights(hparams: HParams, vocab_size: int) -> int:
 def weights_table(results: Sequence[Result] = (), vocab_size: int = 37_000) -> Table:
     """Returns Table 3, and below it the two models with attention over parameters.
 
-    Args:
-      results: all results; shown are those of translation on a dev set, as the table's are.
-      vocab_size: size of the vocabulary that the weights are counted with (section 5.1).
+    Of the results, those of translation on a dev set are shown, as the table's are.
     """
     rows = []
     # Table 3 is "without checkpoint averaging".

@@ -112,8 +112,7 @@ def is_utf16(path: Path) -> bool:
 def line_offsets(path: Path, every: int) -> tuple[int, list[int]]:
     """Returns the number of lines of UTF-8, and the byte position of lines 0, every, 2 * every ...
 
-    Raises:
-      UserError: the file cannot be read, or a line is longer than `MAX_LINE_BYTES`.
+    Raises as `read_lines`.
     """
     offsets: list[int] = []
     count = 0
@@ -153,11 +152,7 @@ def check_readable(path: Path) -> None:
 
 
 def read_text(path: Path) -> list[str]:
-    """Returns the lines of a text file.
-
-    Raises:
-      UserError: a line is not UTF-8 (it is named), or as `read_lines`.
-    """
+    """Returns the lines of a file; raises as `read_lines`, and for a line that is not UTF-8."""
     return [decoded(line, path, number) for number, line in enumerate(read_lines(path), 1)]
 
 

@@ -34,11 +34,7 @@ def plain_text(
     """Returns source and target of each corpus as plain files.
 
     Files are downloaded to `tmp_dir` where they are missing, and converted where they are not
-    plain.
-
-    Raises:
-      UserError: files that cannot be downloaded, a damaged file, a fault of its format, an archive
-        without a member, a folder that cannot be written.
+    plain. What cannot be had, read, or written there is a `UserError`.
     """
     pairs = [corpus for corpus in corpora if isinstance(corpus, ParallelFiles)]
     files = [file for pair in pairs for file in (pair.source, pair.target)]

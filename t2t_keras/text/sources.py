@@ -23,24 +23,17 @@ _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.ENO
 
 @dataclasses.dataclass(frozen=True)
 class SourceFile:
-    """A file in --tmp_dir: text in a format of `t2t_keras.text.formats`, or an archive.
+    """A file in --tmp_dir: text in a format of `t2t_keras.text.formats`, or an archive."""
 
-    Attributes:
-      name: its file name there.
-      url: where to download it, "" if it must be put there by hand. A URL that ends in ".gz" is
-        unpacked, unless the name ends so too.
-      size: bytes of the file as it stands in --tmp_dir, None if unknown.
-      sha256: its checksum in hex, "" if unknown.
-      md5: likewise, where nothing better was published.
-      members: for a tar archive, the text's file name in it, without folders; of several names,
-        the first that the archive has. Different texts have no name in common.
-    """
-
-    name: str
+    name: str  # Its file name there.
+    # Where to download it, "" if it must be put there by hand. A URL that ends in ".gz" is
+    # unpacked, unless the name ends so too.
     url: str = ""
-    size: int | None = None
-    sha256: str = ""
-    md5: str = ""
+    size: int | None = None  # Bytes of the file as it stands in --tmp_dir, None if unknown.
+    sha256: str = ""  # In hex, "" if unknown.
+    md5: str = ""  # Likewise, where nothing better was published.
+    # For a tar archive, the text's file name in it, without folders; of several names, the first
+    # that the archive has. Different texts have no name in common.
     members: tuple[str, ...] = ()
 
     @property
@@ -57,17 +50,11 @@ class SourceFile:
 
 @dataclasses.dataclass(frozen=True)
 class ParallelFiles:
-    """Two files of which line N of one is the translation of line N of the other.
-
-    Attributes:
-      source: text in the source language.
-      target: text in the target language; the same file where one (.tsv, .tmx) holds both.
-      languages: codes of source and target; needed where one file holds both.
-    """
+    """Two files of which line N of one is the translation of line N of the other."""
 
     source: SourceFile
-    target: SourceFile
-    languages: tuple[str, str] = ("", "")
+    target: SourceFile  # The same file where one (.tsv, .tmx) holds both languages.
+    languages: tuple[str, str] = ("", "")  # Their codes, needed where one file holds both.
 
 
 def fetch(files: Iterable[SourceFile], tmp_dir: Path) -> None:

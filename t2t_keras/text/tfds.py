@@ -16,23 +16,14 @@ from t2t_keras.text.sources import SourceFile
 
 @dataclasses.dataclass(frozen=True)
 class PreparedText:
-    """A split of a translation data set of tensorflow-datasets.
+    """A split of a translation data set of tensorflow-datasets."""
 
-    Attributes:
-      dataset: its name there, e.g. "wmt14_translate/de-en".
-      split: "train", "validation" or "test".
-      languages: codes of source and target.
-      data_dir: directory of tensorflow-datasets.
-      archives: the files that it prepares the data set from.
-      has_entities: whether its text has SGML's "&amp;" for "&".
-    """
-
-    dataset: str
-    split: str
-    languages: tuple[str, str]
-    data_dir: Path
-    archives: tuple[SourceFile, ...] = ()
-    has_entities: bool = False
+    dataset: str  # Its name there, e.g. "wmt14_translate/de-en".
+    split: str  # "train", "validation" or "test".
+    languages: tuple[str, str]  # Codes of source and target.
+    data_dir: Path  # Of tensorflow-datasets.
+    archives: tuple[SourceFile, ...] = ()  # What it prepares the data set from.
+    has_entities: bool = False  # Whether its text has SGML's "&amp;" for "&".
 
     def prepared(self) -> Path | None:
         """Returns the directory of the prepared data set's newest version, if it is there."""
@@ -56,11 +47,7 @@ def manual_directory(data_dir: Path) -> Path:
 
 
 def dataset_directory(text: PreparedText) -> Path:
-    """Returns the directory of the prepared data set, which is prepared first where it is not.
-
-    Raises:
-      UserError: archives are missing, or tensorflow-datasets is missing or cannot prepare them.
-    """
+    """Returns the directory of the prepared data set, which is prepared first where it is not."""
     if text.prepared() is None:
         missing = text.missing_archives()
         if missing or not text.archives:

@@ -59,11 +59,8 @@ def translation_units(
 ) -> Iterator[tuple[bytes, bytes]]:
     """Yields source and target of every unit; a side that the unit lacks is empty.
 
-    The code "en" also finds "en-GB", where there is no "en".
-
-    Raises:
-      UserError: not well-formed (line and column are named), a forbidden entity, a unit that is too
-        large, or no unit in both languages.
+    The code "en" also finds "en-GB", where there is no "en". A file that is not well-formed, or has
+    no unit in both languages, is a `UserError`.
     """
     from defusedxml import DefusedXmlException
     from defusedxml.ElementTree import DefusedXMLParser

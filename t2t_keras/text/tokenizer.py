@@ -93,14 +93,11 @@ class Tokenizer:
     def train(
         cls, lines: Iterable[str], vocab_size: int, kind: str = "bpe", symbols: Sequence[str] = ()
     ) -> "Tokenizer":
-        """Learns a vocabulary; the same lines give the same bytes.
+        """Learns a vocabulary from both languages together; the same lines give the same bytes.
 
-        Args:
-          lines: the text, both languages together.
-          vocab_size: number of pieces, the three special ids and (but for "char", where it is an
-            upper bound) the 256 bytes among them.
-          kind: "bpe" (byte-pair encoding, section 5.1), "unigram" or "char".
-          symbols: words that are one piece each, with the space before; not for "char".
+        The three special ids and the 256 bytes are among its `vocab_size` pieces; "char" has no
+        bytes, and fewer pieces if the text does. "bpe" is byte-pair encoding (section 5.1). Each of
+        the symbols, words with the space before, is one piece; not for "char".
 
         Raises:
           UserError: no text, or a size that this text cannot give; says which sizes it can.
@@ -151,11 +148,7 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: str | Path) -> "Tokenizer":
-        """Reads a `.model` file.
-
-        Raises:
-          UserError: it cannot be read, is no SentencePiece model, or has other special ids.
-        """
+        """Reads a `.model` file; raises as the constructor, and where it cannot be read."""
         origin = f"The vocabulary {path}"
         try:
             return cls(Path(path).read_bytes(), origin)
@@ -197,11 +190,7 @@ class Tokenizer:
             yield np.frombuffer(ids + _packed([EOS_ID]), np.int32)
 
     def decode(self, sequences: Iterable[Sequence[int]]) -> list[str]:
-        """Returns the text of each sequence of ids, up to its first EOS; padding is ignored.
-
-        Raises:
-          UserError: an id that the vocabulary does not have.
-        """
+        """Returns the text of each sequence of ids, up to its first EOS; padding is ignored."""
         before_eos = (itertools.takewhile(EOS_ID.__ne__, self._checked(ids)) for ids in sequences)
         return [self._processor.decode([i for i in ids if i != PADDING_ID]) for ids in before_eos]
 
