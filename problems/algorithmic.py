@@ -57,13 +57,11 @@ class _Algorithmic(Problem):
 
 
 @register_problem
-@dataclasses.dataclass(frozen=True)
 class AlgorithmicIdentityBinary40(_Algorithmic):
     """Copies binary digits: train up to 40 of them, dev up to 400."""
 
 
 @register_problem
-@dataclasses.dataclass(frozen=True)
 class AlgorithmicReverseBinary40(_Algorithmic):
     """Reverses binary digits: train up to 40 of them, dev up to 400."""
 
@@ -73,7 +71,6 @@ class AlgorithmicReverseBinary40(_Algorithmic):
 
 
 @register_problem
-@dataclasses.dataclass(frozen=True)
 class AlgorithmicAdditionBinary40(_Algorithmic):
     """Adds two binary numbers, lowest digit first: "011+1" -> "111"; train up to 40 characters."""
 

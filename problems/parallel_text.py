@@ -1,6 +1,5 @@
 """Your own parallel text."""
 
-import dataclasses
 import itertools
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from t2t_keras.text.sources import ParallelFiles, SourceFile
 
 
 @register_problem
-@dataclasses.dataclass(frozen=True)
 class ParallelText(Problem):
     """Your own files: train.XX, dev.XX and, where there is one, test.XX in --tmp_dir.
 

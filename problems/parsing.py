@@ -108,7 +108,6 @@ class _Parsing(Problem):
 
 
 @register_problem
-@dataclasses.dataclass(frozen=True)
 class ParsingTrees(_Parsing):
     """Your own trees: train.trees, dev.trees and, optionally, test.trees in --tmp_dir."""
 
@@ -124,7 +123,6 @@ class ParsingTrees(_Parsing):
 
 
 @register_problem
-@dataclasses.dataclass(frozen=True)
 class ParsingCraft(ParsingTrees):
     """67 biomedical articles (CRAFT): train.trees of 18,943 and dev.trees of 2,778 sentences."""
 
@@ -132,7 +130,6 @@ class ParsingCraft(ParsingTrees):
 
 
 @register_problem
-@dataclasses.dataclass(frozen=True)
 class ParsingWsj(_Parsing):
     """The Penn Treebank's Wall Street Journal: sections 02-21, dev 22, test 23 (Table 4)."""
 
@@ -142,7 +139,6 @@ class ParsingWsj(_Parsing):
 
 
 @register_problem
-@dataclasses.dataclass(frozen=True)
 class ParsingWsjSemi(_Parsing):
     """As parsing_wsj, and trees of a parser: silver.trees, or a folder silver, in --tmp_dir."""
 
@@ -162,13 +158,11 @@ class ParsingWsjSemi(_Parsing):
 
 
 @register_problem
-@dataclasses.dataclass(frozen=True)
 class WsjParsing(ParsingWsj):
     """tensor2tensor's name of parsing_wsj."""
 
 
 @register_problem
-@dataclasses.dataclass(frozen=True)
 class ParsingEnglishPtb8k(ParsingWsj):
     """tensor2tensor's name of parsing_wsj with a vocabulary of 8,192."""
 
@@ -176,7 +170,6 @@ class ParsingEnglishPtb8k(ParsingWsj):
 
 
 @register_problem
-@dataclasses.dataclass(frozen=True)
 class ParsingEnglishPtb16k(ParsingWsj):
     """tensor2tensor's name of parsing_wsj with a vocabulary of 16,384."""
 

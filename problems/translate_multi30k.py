@@ -86,7 +86,6 @@ class _Multi30k(Problem):
 
 
 @register_problem
-@dataclasses.dataclass(frozen=True)
 class TranslateEndeMulti30k(_Multi30k):
     """Image captions, English to German: 29,000 pairs, dev 1,014, test_2016_flickr 1,000."""
 
@@ -94,7 +93,6 @@ class TranslateEndeMulti30k(_Multi30k):
 
 
 @register_problem
-@dataclasses.dataclass(frozen=True)
 class TranslateEnfrMulti30k(_Multi30k):
     """Image captions, English to French: 29,000 pairs, dev 1,014, test_2016_flickr 1,000."""
 

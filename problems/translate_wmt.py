@@ -173,7 +173,6 @@ class _Wmt14(Problem):
 
 
 @register_problem
-@dataclasses.dataclass(frozen=True)
 class TranslateEnde(_Wmt14):
     """WMT14, English to German: 4.5 million pairs, joint BPE of 37,000 (section 5.1)."""
 
@@ -196,13 +195,11 @@ class TranslateEnde(_Wmt14):
 
 
 @register_problem
-@dataclasses.dataclass(frozen=True)
 class TranslateEndeWmtBpe32k(TranslateEnde):
     """tensor2tensor's name of translate_ende: 32,000 merges make about 37,000 ids."""
 
 
 @register_problem
-@dataclasses.dataclass(frozen=True)
 class TranslateEndeWmt32k(TranslateEnde):
     """translate_ende with 2^15 unigram pieces; tensor2tensor's text had News Commentary v12."""
 
@@ -211,7 +208,6 @@ class TranslateEndeWmt32k(TranslateEnde):
 
 
 @register_problem
-@dataclasses.dataclass(frozen=True)
 class TranslateEnfr(_Wmt14):
     """WMT14, English to French: 36 million pairs, 32,000 unigram pieces (section 5.1)."""
 
@@ -229,7 +225,6 @@ class TranslateEnfr(_Wmt14):
 
 
 @register_problem
-@dataclasses.dataclass(frozen=True)
 class TranslateEnfrWmt32k(TranslateEnfr):
     """translate_enfr with 2^15 unigram pieces, as many as tensor2tensor's."""
 

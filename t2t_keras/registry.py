@@ -59,7 +59,12 @@ def _snake_case(name: str) -> str:
 
 
 def register_problem(problem_class: type) -> type:
-    """Registers a `Problem` class, TranslateEndeToy as `translate_ende_toy`."""
+    """Registers a `Problem` class, TranslateEndeToy as `translate_ende_toy`.
+
+    A class that is no dataclass becomes a frozen one.
+    """
+    if "__dataclass_fields__" not in vars(problem_class):
+        problem_class = dataclasses.dataclass(frozen=True)(problem_class)
     return PROBLEMS.register(_snake_case(problem_class.__name__), problem_class)
 
 

@@ -1,4 +1,3 @@
-import dataclasses
 import subprocess
 import sys
 
@@ -22,7 +21,6 @@ def modules_as_before(own_registry):
 @pytest.fixture
 def tea_problem():
     @registry.register_problem
-    @dataclasses.dataclass(frozen=True)
     class TranslateTeaToCoffee2Go:
         """Tea to coffee."""
 

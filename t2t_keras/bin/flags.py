@@ -1,10 +1,7 @@
 """Flags that several commands have, as tensor2tensor names them, and errors without tracebacks.
 
-A command module has
-
-    def define_flags(flags): ...      # its own flags
-    def main(flags): ...              # calls the library
-    run = command(define_flags, main)  # the console script
+A command module has `define_flags(flags)`, which adds its own, `main(flags)`, which calls the
+library, and its console script, `run = command(define_flags, main)`.
 """
 
 import dataclasses

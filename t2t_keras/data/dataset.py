@@ -92,9 +92,7 @@ class Generated:
 def open_generated(problem: Problem, data_dir: str | Path) -> Generated:
     """Opens the data that t2t-datagen made for `problem`.
 
-    Raises:
-      UserError: there is none, it is incomplete or damaged, or was made with other settings (each
-        difference is named).
+    Data that was made with other settings is a `UserError`, which names each difference.
     """
     directory = Path(data_dir) / problem.name
     manifest = read_manifest(directory)
@@ -106,7 +104,8 @@ def open_generated(problem: Problem, data_dir: str | Path) -> Generated:
     vocabulary = requested.get("vocab_file")
     if vocabulary and Tokenizer.load(vocabulary).checksum == manifest["vocabulary"]["sha256"]:
         requested["vocab_file"] = recorded["vocab_file"]
-    decided = {name: recorded[name] for name in problem.undecided()}
+    # What `Problem.resolved` decided.
+    decided = {name: recorded[name] for name, value in requested.items() if value == "auto"}
     different = differences({name: recorded[name] for name in requested}, requested | decided)
     if different:
         raise UserError(

@@ -122,10 +122,6 @@ class Problem:
         """Returns the problem with settings that depend on the files in `tmp_dir` decided."""
         return self
 
-    def undecided(self) -> list[str]:
-        """Returns the names of settings that `resolved` has yet to decide."""
-        return [name for name, value in self.config().items() if value == "auto"]
-
     def text_name(self, split: str, lines: int) -> str:
         """Returns the name of a dev or test set of so many lines, "" for that of its split."""
         return ""

@@ -67,11 +67,7 @@ class Flags(absl_flags.FlagValues):
         groups.setdefault(next(reversed(groups), HIDDEN), []).append(name)
 
     def parse(self, argv: Sequence[str]) -> None:
-        """Reads the flags of a command line, program name first.
-
-        Raises:
-          UserError: a flag is unknown or its value wrong, or there is something else than flags.
-        """
+        """Reads the flags of a command line, program name first; what is wrong is a `UserError`."""
         try:
             rest = self(list(argv))
         except absl_flags.UnrecognizedFlagError as error:

@@ -47,15 +47,10 @@ def check_outputs(
     writes: Iterable[str | Path],
     appends: Iterable[str | Path] = (),
 ) -> None:
-    """Checks that no output replaces an input, another output, or a file of a run, data or export.
+    """Raises `UserError` if an output would replace an input, another, or what must stay.
 
-    Args:
-      reads: the files that the command reads; of a folder (a run, generated data), its own files.
-      writes: the files that it replaces; streams are left out.
-      appends: the files of results that it adds lines to.
-
-    Raises:
-      UserError: an output must not be written, or is a folder.
+    Of a folder that the command reads (a run, generated data), its own files count. It replaces
+    what it writes, streams aside; `appends` are files of results that it adds lines to.
     """
     taken: dict[object, str] = {}
     for path in map(Path, reads):

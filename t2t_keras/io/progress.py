@@ -32,10 +32,7 @@ def print_beside_bar(text: str) -> None:
 class LineProgress:
     """A bar on a terminal; elsewhere, as in a log, a line every minute. Both show the time left.
 
-    Args:
-      total: number of lines, None if unknown.
-      done: number of lines done before.
-      clock: returns the time in seconds.
+    `total` is the number of lines, None if unknown; so many were `done` before.
     """
 
     def __init__(self, total: int | None, done: int, clock: Callable[[], float] = time.monotonic):

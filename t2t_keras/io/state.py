@@ -23,11 +23,7 @@ def write_json(path: Path, content: Any, indent: int | None = 2) -> dict[str, in
 
 
 def read_json(path: Path, advice: str, keys: Iterable[str] = ()) -> dict[str, Any]:
-    """Reads a JSON object that must have some keys; `advice` says in errors what to do.
-
-    Raises:
-      UserError: the file is missing, damaged or no object, or a key is missing.
-    """
+    """Reads a JSON object that must have some keys; a `UserError` ends with `advice`."""
     try:
         content = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
@@ -60,10 +56,8 @@ def locked_directory(directory: str | Path, what: str) -> Iterator[None]:
     """Keeps other processes from writing into a directory, which is made where it is missing.
 
     Readers are not locked out. The system frees the lock when its owner ends, however it ends. A
-    file system without locks lets everybody in. `what` names the command in others' errors.
-
-    Raises:
-      UserError: another process has the lock, or the directory cannot be made or written to.
+    file system without locks lets everybody in. `what` names the command in the `UserError` that
+    others get.
     """
     path = Path(directory) / _LOCK_FILE
     make_parent(path)

@@ -46,8 +46,7 @@ class TreeChunk:
     def pairs(self, skip: int = 0, every: int = 1) -> Iterator[tuple[bytes, bytes]]:
         """Yields sentences and their trees as symbols; both are empty where a tree has no words.
 
-        Of the trees from `skip` on it takes every `every`-th. Raises `UserError` for a text that is
-        no tree.
+        Of the trees from `skip` on it takes every `every`-th.
         """
         for path, text in itertools.islice(self._texts(), skip, None, every):
             for tree in trees_of(text, path):

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from t2t_keras.errors import UserError
 from t2t_keras.parsing.tree import ROOT, Step, Tree, TreeBuilder, walk
+from t2t_keras.text.files import reading
 
 # Longer than any sentence: a tree that is not closed must not take the rest of a file into memory.
 MAX_TREE_BYTES = 1_000_000
@@ -37,23 +38,24 @@ class TreeText(NamedTuple):
 def tree_texts(path: Path, offset: int = 0, line: int = 1) -> Iterator[TreeText]:
     """Yields the text of each tree of a file, from a `TreeText`'s offset and line on.
 
-    Raises:
-      UserError: the file cannot be read, or brackets do not match.
+    Raises `UserError` where the file cannot be read, or brackets do not match.
     """
     held, depth, first, begin = b"", 0, line, offset
-    for number, text in enumerate(_lines(path, offset), line):
-        begin, first = (begin, first) if held else (offset, number)
-        offset += len(text)
-        held += text.removeprefix(_BYTE_ORDER_MARK) if begin == 0 and number == first else text
-        depth += text.count(b"(") - text.count(b")")
-        if depth < 0:
-            raise UserError(f"{path}:{number}: a bracket is closed that was never opened.")
-        if not depth:
-            if held.strip():
-                yield TreeText(first, begin, held)
-            held = b""
-        elif len(held) > MAX_TREE_BYTES:
-            break
+    with reading(path) as file:
+        file.seek(offset)
+        for number, text in enumerate(file, line):
+            begin, first = (begin, first) if held else (offset, number)
+            offset += len(text)
+            held += text.removeprefix(_BYTE_ORDER_MARK) if begin == 0 and number == first else text
+            depth += text.count(b"(") - text.count(b")")
+            if depth < 0:
+                raise UserError(f"{path}:{number}: a bracket is closed that was never opened.")
+            if not depth:
+                if held.strip():
+                    yield TreeText(first, begin, held)
+                held = b""
+            elif len(held) > MAX_TREE_BYTES:
+                break
     if held:
         raise UserError(
             f"{path}:{first}: expected the end of the tree that begins here, got {depth} open "
@@ -61,22 +63,10 @@ def tree_texts(path: Path, offset: int = 0, line: int = 1) -> Iterator[TreeText]
         )
 
 
-def _lines(path: Path, offset: int) -> Iterator[bytes]:
-    try:
-        with Path(path).open("rb") as file:
-            file.seek(offset)
-            yield from file
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}.") from error
-
-
 def trees_of(text: TreeText, path: Path | str) -> list[Tree]:
-    """Returns the trees in some lines of a file.
+    """Returns the trees in some lines of a file; a `UserError` names the line at fault.
 
     The outermost bracket may have no label, and any may be empty.
-
-    Raises:
-      UserError: the lines are not UTF-8, or no trees.
     """
     try:
         decoded = text.text.decode("utf-8")
@@ -101,8 +91,7 @@ class TreeError(Exception):
 def parsed(text: str, labelled: bool = False) -> list[Tree]:
     """Returns the trees in a text; if `labelled`, full brackets inside a tree need a label.
 
-    Raises:
-      TreeError: brackets do not match, or their content is no tree.
+    Raises `TreeError` where brackets do not match, or their content is no tree.
     """
     builder = TreeBuilder()
     for match in _TOKEN.finditer(text):
@@ -130,10 +119,7 @@ def cleaned(tree: Tree) -> Tree | None:
 
     Traces and other empty elements are dropped, with every constituent that has no other words;
     functions and indices are cut from labels (NP-SBJ-1 and NP=2 become NP). A constituent that is
-    the only one in another of the same label stays, since the score counts both.
-
-    Returns:
-      The tree, or None if it has no words.
+    the only one in another of the same label stays, since the score counts both. None = no words.
     """
     builder = TreeBuilder()
     builder.open(ROOT)
@@ -190,11 +176,8 @@ def split_files(directory: Path, besides: Path | None = None) -> dict[str, list[
     """Returns the `.mrg` files of train (sections 02 to 21), dev (22) and, if present, test (23).
 
     They may be anywhere below the directory but in the folder `besides`. A file's section is its
-    folder's name, as in wsj/02/wsj_0201.mrg, or part of its own. Prints which are missing.
-
-    Raises:
-      UserError: two files of a section have the same name, there is no section to train on, or
-        section 22 is missing.
+    folder's name, as in wsj/02/wsj_0201.mrg, or part of its own. Prints which are missing. Having
+    none for train or dev, or two of the same name in a section, is a `UserError`.
     """
     seen: dict[tuple[int, str], Path] = {}
     for path in files_below(directory):

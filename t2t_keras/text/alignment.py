@@ -27,10 +27,7 @@ def most_attended(target: Sequence[str], weights: np.ndarray) -> list[tuple[int,
 def in_order(weights: np.ndarray) -> list[tuple[int, int]]:
     """Returns the pairs (column, row), both rising, whose weights have the largest sum.
 
-    Each row and each column is in one pair at most.
-
-    Args:
-      weights: float32 [rows, columns], none negative.
+    Each row and column is in one pair at most. No weight, float32 [rows, columns], is negative.
     """
     row, column = weights.shape
     # [r, c]: the largest sum over the first r rows and c columns.

@@ -28,7 +28,7 @@ _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 def read_lines(path: Path) -> Iterator[bytes]:
     """Yields the lines of a file; raises as `lines_of`, and where the file cannot be read."""
-    with _reading(path) as file:
+    with reading(path) as file:
         yield from lines_of(file, path)
 
 
@@ -43,9 +43,8 @@ def read_span(path: Path, offset: int, count: int) -> Iterator[bytes]:
 def lines_of(stream: BinaryIO, name: Path | str = "the input") -> Iterator[bytes]:
     r"""Yields the lines of a stream in UTF-8, without their "\n" or "\r\n" and byte order mark.
 
-    Raises:
-      UserError: a line is longer than `MAX_LINE_BYTES`, or the text is UTF-16 without a byte order
-        mark or cut off.
+    A line longer than `MAX_LINE_BYTES`, and UTF-16 without a byte order mark or cut off, is a
+    `UserError`.
     """
     for number, line in enumerate(raw_lines(stream, name)):
         if number == 0:
@@ -105,7 +104,7 @@ def _too_long(name: Path | str, number: int) -> UserError:
 
 def is_utf16(path: Path) -> bool:
     """Returns whether a file is UTF-16; raises `UserError` where its byte order mark is missing."""
-    with _reading(path) as file:
+    with reading(path) as file:
         return _is_utf16(file, path)
 
 
@@ -116,7 +115,7 @@ def line_offsets(path: Path, every: int) -> tuple[int, list[int]]:
     """
     offsets: list[int] = []
     count = 0
-    with _reading(path) as file:
+    with reading(path) as file:
         start = position = len(codecs.BOM_UTF8) if file.peek(3).startswith(codecs.BOM_UTF8) else 0
         file.seek(position)
         while block := file.read(_BLOCK_BYTES):
@@ -137,7 +136,7 @@ def line_offsets(path: Path, every: int) -> tuple[int, list[int]]:
 
 def count_lines(path: Path) -> int:
     """Returns the number of lines; raises as `read_lines`."""
-    with _reading(path) as file:
+    with reading(path) as file:
         return sum(1 for _ in raw_lines(file, path))
 
 
@@ -147,7 +146,7 @@ def check_readable(path: Path) -> None:
     A pipe is not opened: whoever writes to it would lose its reader when it is closed.
     """
     if not (Path(path).is_fifo() and os.access(path, os.R_OK)):
-        with _reading(path):
+        with reading(path):
             pass
 
 
@@ -157,7 +156,8 @@ def read_text(path: Path) -> list[str]:
 
 
 @contextlib.contextmanager
-def _reading(path: Path) -> Iterator[io.BufferedReader]:
+def reading(path: Path) -> Iterator[io.BufferedReader]:
+    """Opens a file; a `UserError` says why it cannot be read."""
     try:
         with Path(path).open("rb") as file:
             yield file

@@ -60,9 +60,7 @@ class ParallelFiles:
 def fetch(files: Iterable[SourceFile], tmp_dir: Path) -> None:
     """Downloads the files that are not in `tmp_dir`, and compares these with size and checksums.
 
-    Raises:
-      UserError: files that cannot be had (all of them are listed, with where to put them), or a
-        download with another content than expected.
+    A `UserError` lists all files that cannot be had, and where to put them.
     """
     by_name = {file.name: file for file in files}
     missing = [file for name, file in by_name.items() if not (tmp_dir / name).exists()]

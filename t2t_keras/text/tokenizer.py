@@ -32,20 +32,6 @@ MAX_WORDS = 1 << 18
 _LINES_AT_ONCE = 1000
 
 
-def words_are_independent(model_bytes: bytes) -> bool:
-    """Returns whether a SentencePiece model encodes each word of a line as if it stood alone."""
-    model = _parsed(model_bytes)
-    rules = model.normalizer_spec
-    return (
-        not rules.precompiled_charsmap
-        and rules.add_dummy_prefix
-        and rules.escape_whitespaces
-        and not rules.remove_extra_whitespaces
-        and not model.trainer_spec.treat_whitespace_as_suffix
-        and all(SPACE not in piece.piece[1:] for piece in model.pieces)
-    )
-
-
 def _parsed(model_bytes: bytes):
     from sentencepiece import sentencepiece_model_pb2  # A machine that only trains may lack it.
 
@@ -59,12 +45,8 @@ class Tokenizer:
     bytes ("char" vocabularies have none: there they become id 2), so `decode(encode(lines)) ==
     lines`. The one exception is U+2581, SentencePiece's sign for a space, which becomes a space.
 
-    Args:
-      model_bytes: a serialised SentencePiece model, as `.model` files hold it.
-      origin: where the bytes came from, for errors.
-
-    Raises:
-      UserError: not a SentencePiece model, or its special ids are others.
+    `model_bytes` are those of a `.model` file; no such file, or one with other special ids, is a
+    `UserError`, which names their `origin`.
     """
 
     def __init__(self, model_bytes: bytes, origin: str = "the vocabulary"):
@@ -169,7 +151,7 @@ class Tokenizer:
 
     def encode(self, lines: Sequence[str]) -> list[np.ndarray]:
         """Returns one int32 [length] array of ids a line, read-only, each with EOS at its end."""
-        if self._encodes_by_word:
+        if self.words_are_independent:
             blocks = (lines[i : i + _LINES_AT_ONCE] for i in range(0, len(lines), _LINES_AT_ONCE))
             return [ids for block in blocks for ids in self._encode_by_word(block)]
         encoded = self._processor.encode(list(lines), add_eos=True, num_threads=1)
@@ -216,8 +198,18 @@ class Tokenizer:
             )
 
     @functools.cached_property
-    def _encodes_by_word(self) -> bool:
-        return words_are_independent(self.model_bytes)
+    def words_are_independent(self) -> bool:
+        """Whether the model encodes each word of a line as if it stood alone."""
+        model = _parsed(self.model_bytes)
+        rules = model.normalizer_spec
+        return (
+            not rules.precompiled_charsmap
+            and rules.add_dummy_prefix
+            and rules.escape_whitespaces
+            and not rules.remove_extra_whitespaces
+            and not model.trainer_spec.treat_whitespace_as_suffix
+            and all(SPACE not in piece.piece[1:] for piece in model.pieces)
+        )
 
     def _checked(self, ids: Iterable[int]) -> list[int]:
         ids = [int(i) for i in ids]

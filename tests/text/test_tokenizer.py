@@ -14,7 +14,6 @@ from t2t_keras.text.tokenizer import (
     PADDING_ID,
     UNKNOWN_ID,
     Tokenizer,
-    words_are_independent,
 )
 
 WORDS = ("man", "rides", "his", "bicycle", "through", "the", "park", "small", "dogs")
@@ -208,8 +207,9 @@ def test_files_that_are_no_vocabulary(tmp_path, content, message):
 def test_ids_are_the_library_s_whatever_the_model(monkeypatch, options, independent):
     monkeypatch.setattr(module, "MAX_WORDS", 20)  # So that the cache is emptied.
     model = other_model(**options)
-    assert independent in (None, words_are_independent(model))
+    tokenizer = Tokenizer(model)
+    assert independent in (None, tokenizer.words_are_independent)
     reference = sentencepiece.SentencePieceProcessor(model_proto=model)
     expected = reference.encode(NUMBERED * 20 + SPACES, add_eos=True)
-    encoded = Tokenizer(model).encode(NUMBERED * 20 + SPACES)
+    encoded = tokenizer.encode(NUMBERED * 20 + SPACES)
     assert [ids.tolist() for ids in encoded] == expected
