@@ -22,7 +22,7 @@ class TokenBatchSampler:
     Each epoch holds every example once: a random order is sorted by length (the longer side's;
     equal lengths stay in random order), cut where the next pair would exceed `batch_tokens` on
     either side, and the batches are put in random order. Pairs with a side over `max_length` tokens
-    are left out. `lengths`, [examples, 2], has the tokens of all sources and targets, EOS counted.
+    are left out. `lengths`, [examples, 2], are of source and target; EOS counts, padding does not.
 
     Attributes:
       left_out: number of pairs that are left out.

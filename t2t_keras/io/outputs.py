@@ -47,7 +47,7 @@ def check_outputs(
     writes: Iterable[str | Path],
     appends: Iterable[str | Path] = (),
 ) -> None:
-    """Raises `UserError` if an output would replace an input, another, or what must stay.
+    """Raises `UserError` if an output would replace an input, another output, or what must stay.
 
     Of a folder that the command reads (a run, generated data), its own files count. It replaces
     what it writes, streams aside; `appends` are files of results that it adds lines to.

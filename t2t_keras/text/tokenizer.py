@@ -45,8 +45,8 @@ class Tokenizer:
     bytes ("char" vocabularies have none: there they become id 2), so `decode(encode(lines)) ==
     lines`. The one exception is U+2581, SentencePiece's sign for a space, which becomes a space.
 
-    `model_bytes` are those of a `.model` file; no such file, or one with other special ids, is a
-    `UserError`, which names their `origin`.
+    Bytes that are not those of a SentencePiece `.model` file, or of one with other special ids, are
+    a `UserError`, which names their `origin`.
     """
 
     def __init__(self, model_bytes: bytes, origin: str = "the vocabulary"):
@@ -75,11 +75,11 @@ class Tokenizer:
     def train(
         cls, lines: Iterable[str], vocab_size: int, kind: str = "bpe", symbols: Sequence[str] = ()
     ) -> "Tokenizer":
-        """Learns a vocabulary from both languages together; the same lines give the same bytes.
+        """Learns a vocabulary from lines of both languages; the same lines give the same bytes.
 
-        The three special ids and the 256 bytes are among its `vocab_size` pieces; "char" has no
-        bytes, and fewer pieces if the text does. "bpe" is byte-pair encoding (section 5.1). Each of
-        the symbols, words with the space before, is one piece; not for "char".
+        The three special ids and the 256 bytes are among its `vocab_size` pieces; of kind "char" it
+        has no bytes, and fewer pieces if the text has fewer characters. "bpe" is byte-pair encoding
+        (section 5.1). Each of the symbols, with the space before, is one piece; not for "char".
 
         Raises:
           UserError: no text, or a size that this text cannot give; says which sizes it can.
