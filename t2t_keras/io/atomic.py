@@ -23,9 +23,7 @@ def replaced_atomically(path: Path) -> Iterator[BinaryIO]:
     """Opens a temporary file to write to; syncs it and renames it to `path` if all goes well.
 
     Several processes may write the same file: the last one wins. What killed ones left is removed.
-
-    Raises:
-      OSError: it cannot be written. Nothing of it is left, and an older file stays.
+    After an error, such as `OSError`, nothing of it is left, and an older file stays.
     """
     _remove_abandoned(path)
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}{TEMPORARY_SUFFIX}")
@@ -64,10 +62,8 @@ def _lock(file: BinaryIO) -> bool:
 def write_atomically(path: Path, content: bytes) -> dict[str, int | str]:
     """Writes a file and returns its record for a manifest: {"size": bytes, "sha256": hex}.
 
-    Its directory is made where it is missing.
-
-    Raises:
-      UserError: the file cannot be written, as on a full disk; nothing of it is left.
+    Its directory is made where it is missing. A file that cannot be written, as on a full disk, is
+    a `UserError`, and nothing of it is left.
     """
     make_parent(path)
     try:
