@@ -29,7 +29,7 @@ def replaced_atomically(path: Path) -> Iterator[BinaryIO]:
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}{TEMPORARY_SUFFIX}")
     try:
         with temporary.open("wb") as file:
-            _lock(file)
+            lock(file)
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -46,16 +46,21 @@ def _remove_abandoned(path: Path) -> None:
         with contextlib.suppress(OSError), other.open("rb") as file:
             # A new one may not have its lock yet.
             old = time.time() - other.stat().st_mtime > _SECONDS_TO_LOCK
-            if old and _lock(file):
+            if old and lock(file):
                 other.unlink()
 
 
-def _lock(file: BinaryIO) -> bool:
-    """Locks a file until it is closed or its process ends; False if another process has it."""
+def lock(file: BinaryIO) -> bool:
+    """Locks a file until it is closed or its process ends; False if another process has it.
+
+    A file system without locks lets everybody in.
+    """
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         return False
+    except OSError:
+        pass
     return True
 
 

@@ -1,7 +1,6 @@
 """JSON records of what was done, how two of them differ, and locks on the folders they stand in."""
 
 import contextlib
-import fcntl
 import json
 import os
 import socket
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_keras.errors import UserError
-from t2t_keras.io.atomic import make_parent, write_atomically
+from t2t_keras.io.atomic import lock, make_parent, write_atomically
 
 _LOCK_FILE = ".lock"
 
@@ -55,9 +54,8 @@ def differences(recorded: Mapping[str, Any], requested: Mapping[str, Any]) -> li
 def locked_directory(directory: str | Path, what: str) -> Iterator[None]:
     """Keeps other processes from writing into a directory, which is made where it is missing.
 
-    Readers are not locked out. The system frees the lock when its owner ends, however it ends. A
-    file system without locks lets everybody in. `what` names the command in the `UserError` that
-    others get.
+    Readers are not locked out. The system frees the lock when its owner ends, however it ends; see
+    `lock`. `what` names the command in the `UserError` that others get.
     """
     path = Path(directory) / _LOCK_FILE
     make_parent(path)
@@ -68,16 +66,12 @@ def locked_directory(directory: str | Path, what: str) -> Iterator[None]:
             f"Cannot write in {directory}: {error.strerror}. Give another directory."
         ) from error
     with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not lock(file):
             file.seek(0)
             owner = file.read(200).decode("utf-8", errors="replace").strip() or "another process"
             raise UserError(
                 f"{directory} is in use by {owner}. Wait until it ends, or give another directory."
-            ) from None
-        except OSError:  # The file system has no locks.
-            pass
+            )
         file.truncate(0)
         file.write(f"{what}, process {os.getpid()} on {socket.gethostname()}\n".encode())
         file.flush()

@@ -1,7 +1,6 @@
 """A job that turns the lines of a file or a stream into lines of outputs, chunk by chunk."""
 
 import contextlib
-import fcntl
 import hashlib
 import itertools
 import os
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from t2t_keras.errors import UserError
-from t2t_keras.io.atomic import TEMPORARY_SUFFIX, make_parent
+from t2t_keras.io.atomic import TEMPORARY_SUFFIX, lock, make_parent
 from t2t_keras.io.outputs import STANDARD_STREAM, check_outputs, is_stream
 from t2t_keras.io.progress import LineProgress
 from t2t_keras.io.state import as_json, differences, read_json, write_json
@@ -256,15 +255,8 @@ def _open_locked(output: Path) -> BinaryIO:
         raise UserError(
             f"Cannot write {path}: {error.strerror}. Give another name for the output."
         ) from error
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Its owner may have completed or deleted it between the opening and the lock.
-        locked = path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat())
-    except BlockingIOError:
-        locked = False
-    except OSError:  # The file system has no locks.
-        locked = True
-    if not locked:
+    # Its owner may have completed or deleted it between the opening and the lock.
+    if not lock(file) or not path.exists() or os.fstat(file.fileno()).st_ino != path.stat().st_ino:
         file.close()
         raise UserError(
             f"{path} is in use by another process. Wait until it ends, or give another name for "
