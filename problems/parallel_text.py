@@ -94,5 +94,4 @@ def _formats(stem: str, source: str, target: str) -> list[list[tuple[str, str]]]
 def _parallel(names: tuple[str, str], languages: tuple[str, str]) -> ParallelFiles:
     # As in news-commentary-v14.de-en.tsv: the name tells the order of the columns.
     swapped = ".{1}-{0}.tsv".format(*languages) in names[0]
-    files = map(SourceFile, names)
-    return ParallelFiles(*files, languages[::-1] if swapped else languages)
+    return ParallelFiles(*map(SourceFile, names), languages, swapped)

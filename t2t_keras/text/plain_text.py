@@ -51,18 +51,19 @@ def plain_text(
 
 
 def _plain_pair(corpus: ParallelFiles | PreparedText, tmp_dir: Path) -> tuple[Path, Path]:
+    order = 1
     if isinstance(corpus, PreparedText):
         path, lines = dataset_directory(corpus) / "dataset_info.json", prepared_lines(corpus)
         name, stem = corpus.dataset, corpus.split
     elif holds_both_languages(corpus.source.name):
         name = corpus.source.name
         path, stem = tmp_dir / name, plain_name(name)
-        lines = _read(path, corpus.languages)
+        lines, order = _read(path, corpus.languages), -1 if corpus.swapped else 1
     else:
         return _plain(corpus.source, tmp_dir), _plain(corpus.target, tmp_dir)
     folder = _folder(name, path, tmp_dir)
     source, target = (folder / f"{stem}.{code}" for code in corpus.languages)
-    _convert(path, [source, target], lines)
+    _convert(path, [source, target][::order], lines)
     return source, target
 
 

@@ -55,6 +55,7 @@ class ParallelFiles:
     source: SourceFile
     target: SourceFile  # The same file where one (.tsv, .tmx) holds both languages.
     languages: tuple[str, str] = ("", "")  # Their codes, needed where one file holds both.
+    swapped: bool = False  # Whether the first column of a .tsv is the target.
 
 
 def fetch(files: Iterable[SourceFile], tmp_dir: Path) -> None:
