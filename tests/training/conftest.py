@@ -1,8 +1,5 @@
 """Eight virtual CPU devices, a small problem's data, and records of tiny runs on it."""
 
-import contextlib
-import resource
-import signal
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +10,6 @@ from t2t_keras import registry
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
 from t2t_keras.training.checkpoints.names import step_of
-from t2t_keras.training.checkpoints.tensorflow import load_weights
 from t2t_keras.training.run_config import RunConfig
 
 # At import, since TensorFlow takes it only before it makes its first tensor.
@@ -35,7 +31,7 @@ def generated(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def make_record(generated):
-    """Returns a function that makes the `RunConfig` of a tiny run, of these hyperparameters."""
+    """make_record(**hparams): the `RunConfig` of a tiny run."""
 
     def make(**changes):
         hparams = dict(num_layers=1, d_model=16, d_ff=32, num_heads=2, warmup_steps=10)
@@ -50,17 +46,29 @@ def make_record(generated):
 
 
 @pytest.fixture(scope="session")
+def flags_of():
+    """flags_of(record): the flags of t2t-trainer for a run."""
+
+    def settings(config):
+        return ",".join(f"{name}={value}" for name, value in config.items())
+
+    return lambda record: [
+        f"--problem={record.problem.name}",
+        f"--problem_config={settings(record.problem.config())}",
+        f"--data_dir={record.data_dir}",
+        f"--hparams_set={record.hparams_set}",
+        f"--hparams={settings(record.hparams.config())}",
+    ]
+
+
+@pytest.fixture(scope="session")
 def make_strategy():
-    """Returns a function that makes a strategy over so many virtual CPU devices."""
-
-    def make(replicas=1):
-        # Not TensorFlow's collectives: a process can use them for one number of replicas only.
-        return tf.distribute.MirroredStrategy(
-            [f"/cpu:{number}" for number in range(replicas)],
-            cross_device_ops=tf.distribute.ReductionToOneDevice(),
-        )
-
-    return make
+    """make_strategy(replicas): a strategy over so many virtual CPU devices."""
+    # Not TensorFlow's collectives: a process can use them for one number of replicas only.
+    return lambda replicas=1: tf.distribute.MirroredStrategy(
+        [f"/cpu:{number}" for number in range(replicas)],
+        cross_device_ops=tf.distribute.ReductionToOneDevice(),
+    )
 
 
 @pytest.fixture
@@ -72,21 +80,17 @@ def eagerly():
 
 
 @pytest.fixture
-def start_trainer(generated, tmp_path, monkeypatch):
-    """Returns a function that starts a trainer of a tiny model; what still runs is killed."""
-    # Where a new process looks for the function that it is to run.
+def start_trainer(flags_of, tmp_path, monkeypatch):
+    """start_trainer(run, record, *flags, tf_config): starts one; what still runs is killed."""
+    # Where a new process looks for the class that it is of.
     monkeypatch.syspath_prepend(Path(__file__).parent)
     from trainer_process import TrainerProcess
 
     started = []
 
-    def start(run, *more, cluster=None, devices=1):
-        config = ",".join(f"{key}={value}" for key, value in generated.problem.config().items())
-        flags = [f"--output_dir={run}", "--schedule=train", "--hparams_set=transformer_tiny"]
-        flags += [f"--problem={generated.problem.name}", f"--problem_config={config}"]
-        flags += [f"--data_dir={generated.directory.parent}"]
-        output = tmp_path / f"output {len(started)}"
-        started.append(TrainerProcess([*flags, *more], output, cluster, devices))
+    def start(run, record, *flags, tf_config=None):
+        flags = [f"--output_dir={run}", "--schedule=train", *flags_of(record), *flags]
+        started.append(TrainerProcess(flags, tmp_path / f"output {len(started)}", tf_config))
         return started[-1]
 
     yield start
@@ -95,57 +99,24 @@ def start_trainer(generated, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def limited_file_size():
-    """Returns a context in which no file may grow past some bytes, as on a full disk."""
-
-    @contextlib.contextmanager
-    def limited(size):
-        handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        before = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-        yield
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, handler)
-
-    return limited
-
-
-@pytest.fixture
-def weights_in():
-    """Returns a function that reads the model's weights in a run's checkpoint, as one array."""
-
-    def read(path):
-        model = RunConfig.load(Path(path).parent).make_model()
-        load_weights(model, path)
-        return np.concatenate([np.ravel(weight.numpy()) for weight in model.trainable_variables])
-
-    return read
-
-
-@pytest.fixture
 def newest_step():
-    """Returns a function that gives the step of a run's newest checkpoint, or 0."""
-
-    def newest_step(directory):
-        newest = tf.train.latest_checkpoint(str(directory))
-        return step_of(newest) if newest else 0
-
-    return newest_step
+    """newest_step(directory): the step of a run's newest checkpoint, or 0."""
+    return lambda directory: step_of(tf.train.latest_checkpoint(str(directory)) or "none-0")
 
 
 @pytest.fixture
 def everything_in():
-    """Returns a function that reads all numbers of a checkpoint, moments too, as one array."""
+    """everything_in(path, prefix): all numbers of a checkpoint, moments too, as one array.
 
-    def read(path):
+    "model/" is the prefix of the weights.
+    """
+
+    def read(path, prefix=""):
         reader = tf.train.load_checkpoint(str(path))
-        names = sorted(reader.get_variable_to_shape_map())
-        values = [
-            np.ravel(reader.get_tensor(name))
-            for name in names
-            if "VARIABLE_VALUE" in name and "save_counter" not in name
-        ]
-        assert len(values) > 2 * 31, "weights and two moments each"
-        return np.concatenate([value.astype(np.float64) for value in values])
+        names = [name for name in reader.get_variable_to_shape_map() if "VARIABLE_VALUE" in name]
+        names = sorted(set(names) - {"save_counter/.ATTRIBUTES/VARIABLE_VALUE"})
+        names = [name for name in names if name.startswith(prefix)]
+        assert len(names) >= (31 if prefix else 3 * 31), "weights and two moments each"
+        return np.concatenate([np.ravel(np.float64(reader.get_tensor(name))) for name in names])
 
     return read

@@ -27,17 +27,14 @@ COMPILE_QUICKLY = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitt
 
 
 @pytest.fixture(scope="module")
-def runs(generated, tmp_path_factory):
+def runs(generated, make_record, flags_of, tmp_path_factory):
     """The folder of the runs that jax_runs.py made."""
     folder = tmp_path_factory.mktemp("jax")
     store = generated.store("train")
     short = np.flatnonzero(store.lengths.max(axis=1) <= 12)[:20]
-    batch = make_batch(store, short)
-    np.savez(folder / "batch.npz", **dataclasses.asdict(batch))
-    config = ",".join(f"{key}={value}" for key, value in generated.problem.config().items())
-    flags = [f"--problem={generated.problem.name}", f"--problem_config={config}"]
-    flags += [f"--data_dir={generated.directory.parent}", "--hparams_set=transformer_tiny"]
-    (folder / "flags.json").write_text(json.dumps(flags))
+    np.savez(folder / "batch.npz", **dataclasses.asdict(make_batch(store, short)))
+    # Without those of the hyperparameters.
+    (folder / "flags.json").write_text(json.dumps(flags_of(make_record())[:-1]))
     # What several runs compile is compiled once.
     cache = {"JAX_ENABLE_COMPILATION_CACHE": "true", "JAX_COMPILATION_CACHE_DIR": f"{folder}/c"}
     cache |= {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
@@ -57,16 +54,15 @@ def test_tensorflow_trains_on_as_jax_does(runs, generated, make_strategy, tmp_pa
     convert_npz_run(runs / "plain", tmp_path / "run", runs / "plain" / f"model.ckpt-{first}.npz")
     config = RunConfig.load(tmp_path / "run")
     hparams = dataclasses.replace(config.hparams, train_steps=last, microbatch_tokens=512)
-    found = []
+    step, found = TensorFlowStep(config.make_model, hparams, make_strategy(), 1), []
 
-    class Recorded(TensorFlowStep):
-        def update(self, step, parts, *arguments):
-            assert len(parts) == 1, "not split, as under JAX"
-            values = super().update(step, parts, *arguments)
-            found.append({name: float(value) for name, value in values.items()} | {"step": step})
-            return values
+    def update(number, parts, *arguments):
+        assert len(parts) == 1, "not split, as under JAX"
+        sums = TensorFlowStep.update(step, number, parts, *arguments)
+        found.append({name: float(value) for name, value in sums.items()} | {"step": number})
+        return sums
 
-    step = Recorded(config.make_model, hparams, make_strategy(), 1)
+    step.update = update
     config = dataclasses.replace(config, hparams=hparams)
     result = train(config, generated, tmp_path / "run", step, TrainOptions())
     expected = json.loads((runs / "numbers.json").read_text())[first:last]

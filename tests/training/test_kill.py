@@ -1,30 +1,28 @@
 """A process that is killed, at a random step and while it writes, and started again."""
 
 import random
-import time
 
 import numpy as np
 
 STEPS = 36
-SIZE = "--hparams=num_layers=1,d_model=64,d_ff=512,batch_tokens=300,max_length=32"
-SAVES = ("--save_checkpoints_secs=0", "--keep_checkpoint_max=3")
 
 
-def test_what_is_killed_continues_bit_for_bit(start_trainer, tmp_path, everything_in, newest_step):
-    run = tmp_path / "killed"
+def test_what_is_killed_continues_bit_for_bit(
+    start_trainer, make_record, tmp_path, everything_in, newest_step
+):
+    run, whole = tmp_path / "killed", tmp_path / "whole"
+    record = make_record(d_model=64, d_ff=512, train_steps=STEPS)
 
-    def start(name):
-        return start_trainer(tmp_path / name, f"--train_steps={STEPS}", SIZE, *SAVES)
+    def start(directory):
+        saves = "--save_checkpoints_secs=0", "--keep_checkpoint_max=3"
+        return start_trainer(directory, record, *saves)
 
     def is_writing():
         return any(run.glob("model.ckpt-*_temp"))
 
     def start_and_kill(condition):
-        """Looks every millisecond whether the condition holds."""
-        process, first = start("killed"), newest_step(run)
-        while not condition(first):
-            process.check_running()
-            time.sleep(0.001)
+        first, process = newest_step(run), start(run)
+        process.wait_until(lambda: condition(first))
         process.kill()
 
     at = random.randrange(1, STEPS // 3)
@@ -35,10 +33,8 @@ def test_what_is_killed_continues_bit_for_bit(start_trainer, tmp_path, everythin
             break
     assert hit, "no kill hit the writing of a checkpoint"
     assert at < newest_step(run) < STEPS, "killed before the end"
-    assert f"Continuing from {run}/model.ckpt-" in start("killed").said()
+    assert f"Continuing from {run}/model.ckpt-" in start(run).said()
     assert not list(run.glob("*_temp"))
-    start("whole").said()
-    whole, killed = (
-        everything_in(tmp_path / name / f"model.ckpt-{STEPS}") for name in ("whole", "killed")
-    )
-    np.testing.assert_array_equal(killed, whole)
+    start(whole).said()
+    killed, expected = (everything_in(each / f"model.ckpt-{STEPS}") for each in (run, whole))
+    np.testing.assert_array_equal(killed, expected)

@@ -4,6 +4,7 @@ import contextlib
 import io
 import re
 import time
+from unittest import mock
 
 import pytest
 
@@ -25,19 +26,6 @@ class Terminal(io.StringIO):
         return True
 
 
-class Curves:
-    """Keeps what is written."""
-
-    def __init__(self):
-        self.points = []
-
-    def write(self, *point):
-        self.points.append(point)
-
-    def close(self):
-        self.points.append("closed")
-
-
 @pytest.fixture
 def clock(monkeypatch):
     """A clock that the test moves: clock[0] is the second that it shows."""
@@ -53,23 +41,28 @@ def test_averages_are_per_token_and_finite():
 
 @pytest.mark.parametrize("terminal", [True, False])
 def test_a_plain_line_every_100_steps_where_no_progress_line_is_shown(
-    monkeypatch, capsys, terminal
+    monkeypatch, capsys, clock, terminal
 ):
     monkeypatch.setattr("sys.stderr", stderr := Terminal() if terminal else io.StringIO())
-    progress = Progress(curves := Curves(), 150, 1250)
-    for _ in range(150, 310):
+    progress = Progress(curves := mock.Mock(), 150, 1250)
+    for number in range(150, 310):
+        if number == 220:
+            clock[0] += 1000
+            progress.evaluated({"loss": 7.0}, "the report")
+        clock[0] += 0.5
         progress.step(SUMS, 0.0005, 1.5)
-    progress.evaluated({"loss": 7.0}, "the report")
     progress.close()
-    *lines, report = capsys.readouterr().out.splitlines()
-    steps = [re.match(r"Step (\d+) of 1,250: loss 2.000, .* 5.00e-04, ", line)[1] for line in lines]
-    assert steps == ([] if terminal else ["200", "300"])
-    assert report == "the report"
+    shown = r"Step 200 of 1,250: loss 2.000, .* 5.00e-04, .*\nthe report\nStep 300 of .*\n"
+    assert re.fullmatch("the report\n" if terminal else shown, capsys.readouterr().out)
     assert bool(stderr.getvalue()) == terminal
-    (kind, step, train), (_, later, _), evaluation, closed = curves.points
-    assert (kind, step, later, closed) == ("train", 200, 300, "closed")
+    (kind, step, train), evaluation, (_, later, after) = (
+        call.args for call in curves.write.call_args_list
+    )
+    assert (kind, step, later) == ("train", 200, 300)
     assert (train["loss"], train["gradient_norm"], train["learning_rate"]) == (2.0, 1.5, 0.0005)
-    assert evaluation == ("eval", 310, {"loss": 7.0})
+    assert evaluation == ("eval", 220, {"loss": 7.0})
+    assert train["tokens_per_second"] == after["tokens_per_second"] == 4.0 / 0.5
+    curves.close.assert_called_once()
 
 
 def test_the_progress_line_moves_while_the_system_s_time_is_set_back(monkeypatch, clock):
@@ -79,16 +72,6 @@ def test_the_progress_line_moves_while_the_system_s_time_is_set_back(monkeypatch
     clock[0] += 10
     progress.step(SUMS, 0.0005, 1.5)
     assert "1/1000 [00:10<" in stderr.getvalue()
-
-
-def test_speed_is_that_of_the_steps_since_an_evaluation(clock):
-    progress = Progress(curves := Curves(), 98, 100)
-    progress.step(SUMS, 1.0, 1.0)
-    clock[0] += 60
-    progress.evaluated({}, "")
-    clock[0] += 2
-    progress.step(SUMS, 1.0, 1.0)
-    assert curves.points[1][2]["tokens_per_second"] == SUMS["tokens"] / 2
 
 
 def spend(run_clock, clock, *parts_and_seconds):

@@ -49,27 +49,26 @@ def observe(make_record, generated, tmp_path, monkeypatch, eagerly):
     monkeypatch.setattr(Checkpoints, "save", lambda self, step: "")
 
     def observe(hparams, seed=1):
-        seen = {}
-
-        class Observed(TensorFlowStep):
-            def update(self, step, parts, *arguments):
-                weights = self.model.trainable_variables
-                rows = [
-                    (source[source != 0].tolist(), target[target != 0].tolist())
-                    for (part,) in parts
-                    for source, target in zip(part.source, part.target, strict=True)
-                ]
-                seen.update(examples=sorted(rows), parts=[part.source.shape for (part,) in parts])
-                seen["shapes"] = [(weight.path, tuple(weight.shape)) for weight in weights]
-                seen["first_weights"] = numbers(weights)
-                sums = super().update(step, parts, *arguments)
-                moments = numbers([*self.optimizer._momentums, *self.optimizer._velocities])
-                seen.update(loss=float(sums["loss"]), moments=moments, weights=numbers(weights))
-                return sums
-
         config = dataclasses.replace(make_record(), hparams=hparams, random_seed=seed)
         strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
-        step = Observed(config.make_model, hparams, strategy, seed)
+        step, seen = TensorFlowStep(config.make_model, hparams, strategy, seed), {}
+        weights, optimizer = step.model.trainable_variables, step.optimizer
+
+        def update(number, parts, *arguments):
+            rows = [
+                (source[source != 0].tolist(), target[target != 0].tolist())
+                for (part,) in parts
+                for source, target in zip(part.source, part.target, strict=True)
+            ]
+            seen.update(examples=sorted(rows), parts=[part.source.shape for (part,) in parts])
+            seen["shapes"] = [(weight.path, tuple(weight.shape)) for weight in weights]
+            seen["first_weights"] = numbers(weights)
+            sums = TensorFlowStep.update(step, number, parts, *arguments)
+            moments = numbers([*optimizer._momentums, *optimizer._velocities])
+            seen.update(loss=float(sums["loss"]), moments=moments, weights=numbers(weights))
+            return sums
+
+        step.update = update
         directory = tmp_path / str(len(list(tmp_path.iterdir())))
         result = train(config, generated, directory, step, TrainOptions(schedule="train"))
         return {"steps": result.step, **seen}

@@ -6,7 +6,7 @@ Importing it takes longer than what the tests train.
 import json
 import multiprocessing
 import os
-from pathlib import Path
+import time
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
@@ -18,67 +18,57 @@ CONTEXT.set_forkserver_preload(
 )
 
 
-class TrainerProcess:
-    """A started process.
+class TrainerProcess(CONTEXT.Process):
+    """A started process with these flags; what it says goes to the file `output`.
 
-    Args:
-        arguments: What t2t-trainer is given.
-        output: File for what it says.
-        cluster: What TF_CONFIG is to hold.
-        devices: Number of virtual CPU devices that it trains on.
+    With a `tf_config` it is a worker with two virtual CPU devices.
     """
 
-    def __init__(self, arguments: list[str], output: Path, cluster: dict | None, devices: int):
-        self._output = output
-        arguments = arguments, output, cluster, devices
-        self._process = CONTEXT.Process(target=_train, args=arguments)
-        self._process.start()
+    def __init__(self, flags, output, tf_config):
+        super().__init__()
+        self._flags, self._output, self._tf_config = flags, output, tf_config
+        self.start()
 
-    def check_running(self) -> None:
-        """Fails with what the process said if it has ended."""
-        assert self._process.is_alive(), self._output.read_text()
+    def wait_until(self, condition):
+        """Looks every millisecond whether the condition holds; the process must not end before."""
+        while not condition():
+            assert self.is_alive(), self._output.read_text()
+            time.sleep(0.001)
 
-    def send_signal(self, number: int) -> None:
-        """Sends a signal."""
-        os.kill(self._process.pid, number)
-
-    def kill(self) -> None:
+    def kill(self):
         """Kills the process and waits until it is gone."""
-        self._process.kill()
-        self._process.join()
+        super().kill()
+        self.join()
 
-    def said(self, status: int = 0, seconds: float = 300) -> str:
+    def said(self, status=0):
         """Waits for the end, which must have this exit status; returns what was said."""
-        self._process.join(seconds)
-        assert self._process.exitcode == status, self._output.read_text()
+        self.join(300)
+        assert self.exitcode == status, self._output.read_text()
         return self._output.read_text()
 
+    def run(self):
+        """Is called in the new process."""
+        with self._output.open("w") as stream:
+            os.dup2(stream.fileno(), 1)
+            os.dup2(stream.fileno(), 2)
+        from t2t_keras.bin import t2t_trainer
 
-def _train(arguments: list[str], output: Path, cluster: dict | None, devices: int) -> None:
-    with output.open("w") as stream:
-        os.dup2(stream.fileno(), 1)
-        os.dup2(stream.fileno(), 2)
-    if cluster:
-        os.environ["TF_CONFIG"] = json.dumps(cluster)
-    from t2t_keras.bin import t2t_trainer
-
-    _use_devices(devices)
-    t2t_trainer.run(["t2t-trainer", *arguments])
+        if self._tf_config:
+            os.environ["TF_CONFIG"] = json.dumps(self._tf_config)
+            _use_two_devices()
+        t2t_trainer.run(["t2t-trainer", *self._flags])
 
 
-def _use_devices(count: int) -> None:
-    """Of a worker without GPUs, TensorFlow takes one device; here it takes all there are.
-
-    So a machine without GPUs can test what a worker with several does.
-    """
+def _use_two_devices():
+    """Of a worker without GPUs TensorFlow takes one device; so it does what one with GPUs does."""
     import tensorflow as tf
     from tensorflow.python.distribute import collective_all_reduce_strategy as strategies
 
-    def all_devices(self, cluster_resolver, worker_device):
-        """Stands for the strategy's own method, which returns (devices, their type)."""
-        return tuple(f"{worker_device}/device:CPU:{number}" for number in range(count)), "CPU"
-
     tf.config.set_logical_device_configuration(
-        tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * count
+        tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
     )
-    strategies.CollectiveAllReduceExtended._initialize_local_devices = all_devices
+    # Stands for the strategy's own method, which returns (devices, their type).
+    strategies.CollectiveAllReduceExtended._initialize_local_devices = lambda _, __, worker: (
+        (f"{worker}/device:CPU:0", f"{worker}/device:CPU:1"),
+        "CPU",
+    )

@@ -1,7 +1,5 @@
 """Which backends and devices a run may use, and models that are too large for them."""
 
-import dataclasses
-
 import keras
 import numpy as np
 import pytest
@@ -17,8 +15,6 @@ from t2t_keras.training.options import TrainOptions
 from t2t_keras.training.run_config import RunConfig
 from t2t_keras.training.trainer import train
 
-SIZE = "num_layers d_model d_ff num_heads dropout warmup_steps max_length batch_tokens"
-SIZE = f"{SIZE} train_steps".split()
 THREE = Cluster(("a:1", "b:1", "c:1"), index=1)
 
 
@@ -87,15 +83,12 @@ def test_a_model_that_cannot_fit_is_not_made(make_record, monkeypatch, changes):
 
 @pytest.mark.skipif(usable_cores() < 2, reason="one core cannot be divided")
 def test_replicas_on_a_divided_cpu_train_as_one(
-    start_trainer, make_record, make_strategy, generated, tmp_path, weights_in
+    start_trainer, make_record, make_strategy, generated, tmp_path, everything_in
 ):
     record = make_record(dropout=0.0, train_steps=4)
-    hparams = dataclasses.asdict(record.hparams)
-    changes = ",".join(f"{name}={hparams[name]}" for name in SIZE)
-    process = start_trainer(tmp_path / "two", f"--hparams={changes}", "--cpu_replicas=2")
-
+    process = start_trainer(tmp_path / "two", record, "--cpu_replicas=2")
     step = TensorFlowStep(record.make_model, record.hparams, make_strategy(), 1)
     one = train(record, generated, tmp_path / "one", step, TrainOptions(schedule="train"))
     assert "on 2 replica(s)" in process.said()
-    two = weights_in(tmp_path / "two" / "model.ckpt-4")
-    np.testing.assert_allclose(two, weights_in(one.checkpoint), atol=1e-5)
+    two = everything_in(tmp_path / "two" / "model.ckpt-4")
+    np.testing.assert_allclose(two, everything_in(one.checkpoint), atol=1e-5)

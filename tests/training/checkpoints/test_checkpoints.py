@@ -1,5 +1,6 @@
 """Both formats of checkpoints: pruned, damaged, on a full disk, of another model."""
 
+import resource
 from pathlib import Path
 
 import keras
@@ -29,8 +30,13 @@ def model():
     return make_model()
 
 
-def fill(model, value):
-    model.set_weights([np.full(weight.shape, value) for weight in model.weights])
+def save(files, model, directory, steps, keep=20):
+    """Saves a checkpoint at each step whose weights are the step's number."""
+    kept = files.Checkpoints(directory, {"model": model}, keep)
+    for step in steps:
+        model.set_weights([np.full(weight.shape, step) for weight in model.weights])
+        kept.save(step)
+    return kept
 
 
 def value_of(model):
@@ -38,42 +44,26 @@ def value_of(model):
     return value
 
 
-def save(files, model, directory, steps, keep=20):
-    """Saves a checkpoint at each step whose weights are the step's number."""
-    kept = files.Checkpoints(directory, {"model": model}, keep)
-    for step in steps:
-        fill(model, step)
-        kept.save(step)
-    return kept
-
-
 def steps_in(files, directory):
     return [step_of(path) for path in files.checkpoint_paths(directory)]
 
 
 def test_the_oldest_are_deleted_and_the_newest_is_restored(files, model, tmp_path):
-    kept = save(files, model, tmp_path, [1, 2, 3, 10], keep=3)
-    assert steps_in(files, tmp_path) == [2, 3, 10]
-    assert not list(tmp_path.glob("model.ckpt-1.*"))
-    fill(model, -1)
-    assert kept.restore_newest() == files.newest_checkpoint(tmp_path)
-    assert value_of(model) == 10
+    save(files, make_model(), tmp_path / "run", [1, 2, 3, 10], keep=3)
+    run = (tmp_path / "run").rename(tmp_path / "moved")
+    (run / "model.ckpt-11.npz.0123abcd.partial").touch()
+    (run / "model.ckpt-11_temp").mkdir()
+    newest = files.newest_checkpoint(run)
+    assert tf.train.latest_checkpoint(str(run)) == (newest if files is checkpoints else None)
+    assert files.Checkpoints(run, {"model": model}, 3).restore_newest() == newest
+    assert (value_of(model), steps_in(files, run)) == (10, [2, 3, 10])
+    assert not [*run.glob("model.ckpt-1.*"), *run.glob("model.ckpt-11*")]
     # Another process continues, and prunes what the first one wrote.
-    save(files, model, tmp_path, [11], keep=2)
-    assert steps_in(files, tmp_path) == [10, 11]
+    save(files, model, run, [11], keep=2)
+    assert steps_in(files, run) == [10, 11]
     # An earlier step stays, as the best weights of a run that continues from before them.
-    save(files, model, tmp_path, [9], keep=1)
-    assert steps_in(files, tmp_path) == [9]
-
-
-def test_tensorflow_finds_its_newest_even_in_a_moved_directory(model, tmp_path):
-    save(checkpoints, model, tmp_path / "run", [9, 10], keep=1)
-    (tmp_path / "run").rename(tmp_path / "moved")
-    newest = tf.train.latest_checkpoint(str(tmp_path / "moved"))
-    assert newest == checkpoints.newest_checkpoint(tmp_path / "moved")
-    restored = make_model()
-    tf.train.Checkpoint(model=restored).restore(newest).assert_existing_objects_matched()
-    assert value_of(restored) == 10
+    save(files, model, run, [9], keep=1)
+    assert steps_in(files, run) == [9]
 
 
 def test_the_arrays_of_an_npz_are_named_by_layer(model, tmp_path):
@@ -112,80 +102,69 @@ def halve(path):
     [(checkpoints, ".index"), (checkpoints, ".data-00000-of-00001"), (npz, ".npz")],
 )
 def test_past_a_damaged_one(model, tmp_path, capfd, files, part, damage):
-    save(files, model, tmp_path, [1, 2])
+    kept = save(files, model, tmp_path, [1, 2])
     damage(tmp_path / f"model.ckpt-2{part}")
     gone = damage is Path.unlink and not part.startswith(".data")
     with pytest.raises(UserError, match="no checkpoint" if gone else "is damaged"):
         files.load_weights(model, tmp_path / "model.ckpt-2")
     capfd.readouterr()
-    kept = files.Checkpoints(tmp_path, {"model": model}, 20)
     assert kept.restore_newest() == files.newest_checkpoint(tmp_path)
     assert (value_of(model), steps_in(files, tmp_path)) == (1, [1])
     out, err = capfd.readouterr()
     assert err == "", "a line of TensorFlow's"
     assert gone or ("model.ckpt-2" in out and out.count("\n") == 1)
     kept.save(2)
-    halve(tmp_path / f"model.ckpt-1{files.SUFFIX}")
-    halve(tmp_path / f"model.ckpt-2{files.SUFFIX}")
+    for step in (1, 2):
+        halve(tmp_path / f"model.ckpt-{step}{files.SUFFIX}")
     with pytest.raises(UserError, match="None of the 2 checkpoints"):
         kept.restore_newest()
 
 
-def test_what_an_interrupted_write_left_is_deleted(files, model, tmp_path):
-    kept = save(files, model, tmp_path, [1])
-    (tmp_path / "model.ckpt-2.npz.0123abcd.partial").touch()
-    (tmp_path / "model.ckpt-2_temp").mkdir()
-    kept.restore_newest()
-    assert not [*tmp_path.glob("*.partial"), *tmp_path.glob("*_temp")]
+@pytest.fixture
+def limit_file_size():
+    """limit_file_size(bytes): no file may grow past them, as on a full disk; -1 = all may."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_a_full_disk_keeps_the_last_checkpoint(files, model, tmp_path, limited_file_size):
-    model = make_model(10_000)
-    kept = save(files, model, tmp_path, [1])
+def test_a_full_disk_keeps_the_last_checkpoint(files, tmp_path, limit_file_size):
+    kept = save(files, make_model(10_000), tmp_path, [1])
     before = sorted(path.name for path in tmp_path.iterdir())
-    with limited_file_size(100_000), pytest.raises(UserError) as full:
+    limit_file_size(100_000)
+    with pytest.raises(UserError) as full:
         kept.save(2)
+    limit_file_size(-1)
     assert f"{tmp_path / 'model.ckpt-2'}" in str(full.value)
     assert f"continues from {files.newest_checkpoint(tmp_path)}" in str(full.value)
     assert sorted(path.name for path in tmp_path.iterdir()) == before
-    assert files.Checkpoints(tmp_path, {"model": model}, 20).restore_newest()
+    assert kept.restore_newest()
 
 
-def test_no_checkpoint_and_those_of_another_model(files, model, tmp_path):
+def test_where_there_is_no_such_checkpoint(files, model, tmp_path):
     assert files.Checkpoints(tmp_path, {"model": model}, 3).restore_newest() is None
     with pytest.raises(UserError, match="no checkpoint"):
         files.newest_checkpoint(tmp_path)
     save(files, model, tmp_path, [7])
     with pytest.raises(UserError, match=r"model.ckpt-8.*: model.ckpt-7"):
         files.load_weights(model, tmp_path / "model.ckpt-8")
-    with pytest.raises(UserError, match="other hyperparameters"):
-        files.load_weights(make_model(4), tmp_path / "model.ckpt-7")
-    with pytest.raises(UserError, match="other hyperparameters"):
-        files.load_weights(make_model(more=["more"]), tmp_path / "model.ckpt-7")
 
 
-def test_an_npz_with_weights_that_the_model_lacks(model, tmp_path):
-    path = npz.Checkpoints(tmp_path, {"model": make_model(more=["more"])}, 1).save(8)
-    with pytest.raises(UserError, match=r"model/more/bias is not in the model \(and 1 more\)"):
-        npz.load_weights(model, path)
-
-
-def test_weights_that_tensorflow_did_not_save(tmp_path):
-    class Hiding(keras.Model):
-        """Keeps its layers in a list, where TensorFlow's checkpoints do not find them."""
-
-        def __init__(self):
-            super().__init__()
-            self.parts = [keras.layers.Dense(3)]
-
-        def call(self, x):
-            return self.parts[0](x)
-
-    model = Hiding()
-    model(np.zeros((1, 2), np.float32))
-    path = checkpoints.Checkpoints(tmp_path, {"model": model}, 1).save(1)
-    with pytest.raises(UserError, match="holds 0 of 9 weights"):
-        checkpoints.load_weights(model, path)
+@pytest.mark.parametrize(
+    ("files", "theirs", "ours", "reason"),
+    [
+        (checkpoints, {}, {"width": 4}, ""),
+        # What TensorFlow's checkpoints lack they name only where they find it in the model.
+        (checkpoints, {}, {"more": ["more"]}, "holds 15 of 27 weights"),
+        (npz, {}, {"width": 4}, r"\[3\] there, \[4\] in the model"),
+        (npz, {}, {"more": ["more"]}, "model/more/bias is not there"),
+        (npz, {"more": ["more"]}, {}, r"model/more/bias is not in the model \(and 1 more\)"),
+    ],
+)
+def test_the_weights_of_another_model(tmp_path, files, theirs, ours, reason):
+    save(files, make_model(**theirs), tmp_path, [7])
+    with pytest.raises(UserError, match=f"other hyperparameters: .*{reason}"):
+        files.load_weights(make_model(**ours), tmp_path / "model.ckpt-7")
 
 
 @pytest.mark.parametrize(

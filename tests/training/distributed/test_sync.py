@@ -17,34 +17,29 @@ from t2t_keras.training.options import TrainOptions
 ADDRESSES = ("a:1", "b:2", "c:3")
 
 
-class Step:
-    """Keeps a worker's requests for the sums of the next step."""
-
-    requests = (False, False)
-
-    def request(self, stop, save):
-        self.requests = (stop, save)
-
-
 @pytest.fixture
 def lockstep():
-    """Returns a function that does steps as the loop does; requests are by (worker, step)."""
+    """lockstep(requests, steps): what each of two workers does after which step of the loop.
 
-    def hear(workers, number, sent):
-        stop, save = map(sum, zip(*sent, strict=True))
+    Requests are by (worker, step). What was sent with a step is heard while the next one runs.
+    """
+    workers = [Workers(Cluster(ADDRESSES[:2], index)) for index in range(2)]
+    made, acted = [mock.Mock(), mock.Mock()], [{}, {}]
+    for step in made:
+        step.request(stop=False, save=False)
+
+    def hear(number, sent):
         for worker in workers:
-            sums = {"stop_requests": float(stop), "save_requests": float(save), "loss": 1.0}
+            sums = {f"{name}_requests": sum(each[name] for each in sent) for name in sent[0]}
             worker.hear(number, sums)
-            assert sums == {"loss": 1.0}
+            assert sums == {}
 
     def run(requests, steps=12):
-        workers = [Workers(Cluster(ADDRESSES[:2], index)) for index in range(2)]
-        made, acted = [Step(), Step()], [{}, {}]
         pending, due = [], [dict(stop=0, save=False) for _ in workers]
         for number in range(steps):
-            sent = [step.requests for step in made]
+            sent = [step.request.call_args.kwargs for step in made]
             for each in pending:
-                hear(workers, *each)
+                hear(*each)
             pending = [(number, sent)]
             for index, worker in enumerate(workers):
                 due[index] |= requests.get((index, number), {})
@@ -53,21 +48,18 @@ def lockstep():
                     acted[index][number] = agreed
                     due[index]["save"] = False
             if any(number in each for each in acted):
-                hear(workers, *pending.pop())
+                hear(*pending.pop())
         return acted
 
     return run
 
 
-def test_all_save_once_for_each_request_of_the_chief(lockstep):
-    chief, other = lockstep({(0, 3): dict(save=True), (0, 8): dict(save=True)})
+def test_all_save_once_for_each_request_of_the_chief_alone(lockstep):
+    requests = {(0, 3): dict(save=True), (0, 8): dict(save=True)}
+    chief, other = lockstep(requests | {(1, 0): dict(save=True)})
     assert chief == other
     assert [each.save for each in chief.values()] == [True, True]
     assert all(3 <= number <= 5 or 8 <= number <= 10 for number in chief)
-
-
-def test_only_the_chief_s_clock_counts(lockstep):
-    assert lockstep({(1, 3): dict(save=True)}) == [{}, {}]
 
 
 def test_a_signal_to_one_stops_all_after_the_same_step(lockstep):
@@ -76,12 +68,8 @@ def test_a_signal_to_one_stops_all_after_the_same_step(lockstep):
     assert (chief[6].stop, other[6].stop) == (signal.SIGTERM, signal.SIGINT)
 
 
-def test_one_worker_acts_at_once():
-    assert Workers().agree(Step(), 3, stop=15, save=True) == Agreed(15, True)
-
-
 class Gathering(Workers):
-    """One of three workers, with what the others give; None = the same as this one."""
+    """One of three workers, with what each gives; None = the same as this one."""
 
     def __init__(self, index, *texts):
         super().__init__(Cluster(ADDRESSES, index))
@@ -89,19 +77,19 @@ class Gathering(Workers):
 
     def gather(self, text):
         self.own = text
-        texts = [text if each is None else each for each in self.texts]
-        return [*texts[: self.cluster.index], text, *texts[self.cluster.index :]]
+        return [text if each is None else each for each in self.texts]
 
 
 @pytest.fixture
 def unlike(make_record, generated):
-    """Returns a function that gives the lines in which a worker differs from the chief."""
+    """unlike(record, data, options): the lines in which a worker differs from the chief."""
 
     def unlike(record=None, data=generated, **options):
-        other = Gathering(1, None, None)
+        other = Gathering(1, None, None, None)
         other.compare((record or make_record()).with_data(data), data, TrainOptions(**options))
+        assert {"python", "tensorflow", "source of t2t_keras"} <= set(json.loads(other.own))
         with pytest.raises(UserError, match="different") as error:
-            Gathering(2, None, other.own).compare(make_record(), generated, TrainOptions())
+            Gathering(2, None, other.own, None).compare(make_record(), generated, TrainOptions())
         return str(error.value).splitlines()[1:]
 
     return unlike
@@ -114,35 +102,29 @@ def test_settings_that_differ_are_named(unlike, make_record):
     assert unlike(eval_steps=7) == ["  --eval_steps: " + both(0, 7)]
 
 
-@pytest.mark.parametrize("split", ["train", "dev"])
-def test_data_that_differ_are_named(unlike, generated, split):
+@pytest.mark.parametrize(("split", "name"), [("train", "training data"), ("dev", "dev data")])
+def test_data_that_differ_are_named(unlike, generated, split, name):
     files = {
         file: {**entry, "sha256": "0"} if file.startswith(split) else entry
         for file, entry in generated.manifest["files"].items()
     }
     data = dataclasses.replace(generated, manifest={**generated.manifest, "files": files})
     (line,) = unlike(data=data)
-    assert line.startswith("  training data: " if split == "train" else "  dev data: ")
-
-
-def test_versions_are_compared(make_record, generated):
-    worker = Gathering(0, None, None)
-    worker.compare(make_record(), generated, TrainOptions())
-    assert {"python", "tensorflow", "keras", "source of t2t_keras"} <= set(json.loads(worker.own))
+    assert line.startswith(f"  {name}: ")
 
 
 def test_all_restore_the_chief_s_checkpoint(tmp_path, monkeypatch):
     (tmp_path / "model.ckpt-7.index").touch()
     expected, checkpoints = str(tmp_path / "model.ckpt-7"), mock.Mock()
     checkpoints.restore_newest.return_value = expected
-    assert Gathering(0, "", "").restore_newest(checkpoints, tmp_path) == expected
+    assert Gathering(0, None, "", "").restore_newest(checkpoints, tmp_path) == expected
     checkpoints.restore.assert_not_called()
-    assert Gathering(1, "model.ckpt-7", "").restore_newest(checkpoints, tmp_path) == expected
+    assert Gathering(1, "model.ckpt-7", None, "").restore_newest(checkpoints, tmp_path) == expected
     checkpoints.restore.assert_called_once_with(expected)
-    assert Gathering(1, "", "").restore_newest(checkpoints, tmp_path) is None
+    assert Gathering(1, "", None, "").restore_newest(checkpoints, tmp_path) is None
     monkeypatch.setattr(sync, "_VISIBLE_SECONDS", 0)
     with pytest.raises(UserError, match=r"model.ckpt-8, which is not in .*share"):
-        Gathering(1, "model.ckpt-8", "").restore_newest(checkpoints, tmp_path)
+        Gathering(1, "model.ckpt-8", None, "").restore_newest(checkpoints, tmp_path)
 
 
 REMOTE = "Additional GRPC error information from remote target /job:worker/replica:0/task:{} while "

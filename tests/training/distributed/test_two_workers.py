@@ -3,7 +3,6 @@
 import json
 import signal
 import socket
-import time
 
 import numpy as np
 import pytest
@@ -14,39 +13,6 @@ from t2t_keras.training.options import TrainOptions
 from t2t_keras.training.trainer import train
 
 EVALUATED = 8
-SIZE = "num_layers=1,d_model=16,d_ff=32,num_heads=2,warmup_steps=10,max_length=32,batch_tokens=300"
-
-
-@pytest.fixture
-def start(start_trainer, tmp_path, newest_step):
-    """Returns a function that starts two workers with two devices each, and waits for a step."""
-
-    def start(until):
-        servers = [socket.create_server(("localhost", 0)) for _ in range(2)]
-        addresses = [f"localhost:{server.getsockname()[1]}" for server in servers]
-        for server in servers:
-            server.close()
-        flags = ["--train_steps=1000", f"--hparams={SIZE},microbatch_tokens=40"]
-        flags += ["--schedule=train_and_evaluate", f"--local_eval_frequency={EVALUATED}"]
-        workers = [
-            start_trainer(
-                tmp_path / "run",
-                *flags,
-                "--save_checkpoints_secs=0",
-                cluster={
-                    "cluster": {"worker": addresses},
-                    "task": {"type": "worker", "index": index},
-                },
-                devices=2,
-            )
-            for index in range(2)
-        ]
-        while newest_step(tmp_path / "run") < until:
-            workers[0].check_running()
-            time.sleep(0.01)
-        return workers
-
-    return start
 
 
 def evaluations(run):
@@ -55,16 +21,32 @@ def evaluations(run):
 
 
 def test_a_killed_and_a_stopped_run_make_the_updates_of_one_process(
-    start, newest_step, make_record, make_strategy, generated, tmp_path, everything_in
+    start_trainer, newest_step, make_record, make_strategy, generated, tmp_path, everything_in
 ):
     run, alone = tmp_path / "run", tmp_path / "alone"
+
+    def start(until):
+        servers = [socket.create_server(("localhost", 0)) for _ in range(2)]
+        cluster = {"worker": [f"localhost:{server.getsockname()[1]}" for server in servers]}
+        for server in servers:
+            server.close()
+        flags = ["--schedule=train_and_evaluate", f"--local_eval_frequency={EVALUATED}"]
+        flags += ["--save_checkpoints_secs=0"]
+        record = make_record(train_steps=1000, microbatch_tokens=40)
+        configs = [
+            {"cluster": cluster, "task": {"type": "worker", "index": index}} for index in range(2)
+        ]
+        workers = [start_trainer(run, record, *flags, tf_config=config) for config in configs]
+        workers[0].wait_until(lambda: newest_step(run) >= until)
+        return workers
+
     chief, other = start(EVALUATED - 2)
     other.kill()
     assert "Worker 1 (localhost:" in chief.said(75).splitlines()[-1]
 
     workers = start(2 * EVALUATED)
-    workers[1].send_signal(signal.SIGTERM)
-    said = [worker.said(143) for worker in workers]
+    workers[1].terminate()
+    said = [worker.said(128 + signal.SIGTERM) for worker in workers]
     step, newest = newest_step(run), tf.train.latest_checkpoint(str(run))
     assert all(f"SIGTERM after step {step};" in each for each in said)
 

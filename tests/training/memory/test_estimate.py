@@ -1,5 +1,7 @@
 """The estimate of a step's memory beside what TensorFlow allocates, and the memory that is free."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -18,11 +20,8 @@ KB = 1024
 
 def allocated():
     """Returns the bytes that TensorFlow's allocator gave out: now, and at most since last asked."""
-    try:
-        found = tf.config.experimental.get_memory_info("CPU:0")
-        tf.config.experimental.reset_memory_stats("CPU:0")
-    except (ValueError, tf.errors.OpError) as error:
-        pytest.skip(f"this TensorFlow does not count what it allocates on a CPU: {error}")
+    found = tf.config.experimental.get_memory_info("CPU:0")
+    tf.config.experimental.reset_memory_stats("CPU:0")
     return found["current"], found["peak"]
 
 
@@ -31,6 +30,7 @@ def allocated():
     [
         ({"attention_dropout": 0.1, "relu_dropout": 0.1, "pre_norm": True}, 2000, 100),
         ({"self_attention_radius": 20}, 3000, 300),
+        ({"parameter_attention_heads": 2}, 2000, 100),
         ({"compute_dtype": "bfloat16", "attention_dropout": 0.1}, 2000, 100),
         ({"recompute": True, "attention_dropout": 0.1, "num_layers": 3}, 2000, 100),
     ],
@@ -38,12 +38,8 @@ def allocated():
 def test_a_step_allocates_what_was_estimated(changes, tokens, length):
     size = dict(num_layers=1, d_model=64, d_ff=256, num_heads=4, batch_tokens=5000)
     hparams = registry.hparams("transformer_base", size | changes)
-    step = TensorFlowStep(
-        lambda: Transformer.from_hparams(hparams, VOCAB_SIZE),
-        hparams,
-        tf.distribute.OneDeviceStrategy("/cpu:0"),
-        seed=1,
-    )
+    make_model = functools.partial(Transformer.from_hparams, hparams, VOCAB_SIZE)
+    step = TensorFlowStep(make_model, hparams, tf.distribute.OneDeviceStrategy("/cpu:0"), seed=1)
     ids = np.full((tokens // length, length), 7, np.int32)
     tiny = Batch(ids[:1, :2], ids[:1, :2])
     float(step.update(0, [[tiny]])["loss"])
@@ -81,20 +77,6 @@ def test_what_lasts():
     assert few["at most"] == few["weights"] + few["optimizer"] + few["gradients"]
 
 
-MORE = "num_layers=7 d_model=1024 d_ff=2050 num_heads=16 d_k=65 attention_dropout=0.1"
-MORE = f"{MORE} relu_dropout=0.1 parameter_attention_heads=1".split()
-LESS = "dropout=0 self_attention_radius=4 compute_dtype=bfloat16 recompute=true".split()
-
-
-def test_what_takes_and_what_saves_activations():
-    def activations(changes):
-        hparams = registry.hparams("transformer_base", changes)
-        return step_memory(hparams, 37_000, 1024, 256)["activations"]
-
-    assert [each for each in MORE if activations(each) > activations("")] == MORE
-    assert [each for each in LESS if activations(each) < activations("")] == LESS
-
-
 MACHINE = {"proc/meminfo": "MemTotal:  9000 kB\nMemFree:  7 kB\nMemAvailable:    1000 kB\n"}
 VERSION_2 = {"memory.max": 500, "memory.current": 400}
 VERSION_1 = {"memory.limit_in_bytes": 300, "memory.usage_in_bytes": 100}
@@ -109,9 +91,7 @@ def group(path, numbers):
     ("groups", "files", "free"),
     [
         ("", {}, 1000),
-        ("0::/user/one", group("", VERSION_2), 100),
         ("0::/user/one", group("/user", VERSION_2), 100),
-        ("0::/user/one", group("/user/one", VERSION_2), 100),
         ("0::/user/one", group("/two", VERSION_2), 1000),
         # The kernel gives up its copies of files.
         ("0::/", group("", VERSION_2) | {"sys/fs/cgroup/memory.stat": "inactive_file 30720"}, 130),
@@ -127,8 +107,5 @@ def test_the_free_memory_of_a_machine_and_its_control_groups(tmp_path, groups, f
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
     assert free_memory(tmp_path) == free * KB
-
-
-def test_the_free_memory_of_this_machine():
-    assert free_memory() > 1e6
-    assert free_memory("/nowhere") == 0
+    assert free_memory(tmp_path / "nowhere") == 0
+    assert free_memory() > 1e6, "of this machine"

@@ -1,8 +1,10 @@
 """A step that runs out of memory changes nothing, and is done again with half as much at once."""
 
-import collections
+import functools
+import itertools
 import json
 import time
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -22,33 +24,26 @@ TRAIN_ONLY = TrainOptions(schedule="train")
 EVERY_STEP = TrainOptions(local_eval_frequency=1)
 
 
-class Memory:
-    """Memory that is missing at some calls, counted from 0, of "gradient" and of "loss"."""
+@pytest.fixture
+def missing():
+    """By "gradient" and "loss", whether memory is missing at the next uses; after these, never."""
+    return {"gradient": iter(()), "loss": iter(())}
 
-    def __init__(self):
-        self.missing, self._calls = {"gradient": (), "loss": ()}, collections.Counter()
 
-    def use(self, kind):
-        self._calls[kind] += 1
-        if self._calls[kind] - 1 in self.missing[kind]:
+@pytest.fixture
+def step_of(missing, make_strategy):
+    """step_of(record, replicas): a step whose memory may be missing."""
+
+    def use(kind):
+        if next(missing[kind], False):
             # Late, so that what does not wait for this is done before. TensorFlow reports a
             # function's MemoryError as its own missing memory.
             time.sleep(0.1)
             raise MemoryError
         return np.float32(0)
 
-
-@pytest.fixture
-def memory():
-    return Memory()
-
-
-@pytest.fixture
-def step_of(memory, make_strategy):
-    """Returns a function that makes a step which takes its memory from `memory`."""
-
     def taken(kind):
-        return tf.reshape(tf.numpy_function(lambda: memory.use(kind), [], tf.float32), [])
+        return tf.reshape(tf.numpy_function(lambda: use(kind), [], tf.float32), [])
 
     @tf.custom_gradient
     def with_gradient(x):
@@ -66,9 +61,8 @@ def step_of(memory, make_strategy):
             return logits if training else logits + taken("loss")
 
     def step_of(record, replicas=1):
-        def make_model():
-            return Model.from_hparams(record.hparams, record.tokenizer.vocab_size)
-
+        size = record.tokenizer.vocab_size
+        make_model = functools.partial(Model.from_hparams, record.hparams, size)
         return TensorFlowStep(make_model, record.hparams, make_strategy(replicas), 1)
 
     return step_of
@@ -85,9 +79,9 @@ def everything_of(step):
     return np.concatenate([np.ravel(value.numpy()).astype(np.float64) for value in values])
 
 
-def test_without_memory_for_one_gradient_nothing_changes(step_of, make_record, part, memory):
+def test_without_memory_for_one_gradient_nothing_changes(step_of, make_record, part, missing):
     step = step_of(make_record())
-    memory.missing["gradient"] = range(9)
+    missing["gradient"] = itertools.repeat(True)
     expected = everything_of(step)
     for parts in ([[part]], [[part], [part]]):
         with pytest.raises(OutOfMemoryError):
@@ -98,12 +92,8 @@ def test_without_memory_for_one_gradient_nothing_changes(step_of, make_record, p
 
 
 def test_sums_of_gradients_that_do_not_fit(step_of, make_record, part, monkeypatch):
-    step = step_of(make_record())
-
-    def no_room(*_, **__):
-        raise tf.errors.ResourceExhaustedError(None, None, "no room")
-
-    monkeypatch.setattr(tf, "Variable", no_room)
+    step, no_room = step_of(make_record()), tf.errors.ResourceExhaustedError(None, None, "no room")
+    monkeypatch.setattr(tf, "Variable", mock.Mock(side_effect=no_room))
     with pytest.raises(OutOfMemoryError, match="no room"):
         step.fits([part])
 
@@ -111,9 +101,8 @@ def test_sums_of_gradients_that_do_not_fit(step_of, make_record, part, monkeypat
 @pytest.mark.usefixtures("eagerly")
 def test_a_trial_changes_nothing(step_of, make_record, part):
     tried, step = (step_of(make_record(), replicas=2) for _ in range(2))
-    before = everything_of(tried)
     assert tried.fits([part, part])
-    np.testing.assert_array_equal(everything_of(tried), before)
+    np.testing.assert_array_equal(everything_of(tried), everything_of(step))
     for each in (tried, step):
         each.update(0, [[part, part]] * 2)
     np.testing.assert_array_equal(everything_of(tried), everything_of(step))
@@ -121,32 +110,30 @@ def test_a_trial_changes_nothing(step_of, make_record, part):
 
 @pytest.fixture
 def run(make_record, step_of, generated, tmp_path):
-    """Returns a function that trains two steps in a directory of the test's own."""
+    """run(name, microbatch_tokens, options): the checkpoint of two steps in a directory."""
 
     def run(name, microbatch_tokens, options=TRAIN_ONLY):
-        hparams = dict(batch_tokens=600, train_steps=2, dropout=0.3)
-        record = make_record(microbatch_tokens=microbatch_tokens, **hparams)
+        size = dict(batch_tokens=600, train_steps=2, microbatch_tokens=microbatch_tokens)
+        record = make_record(dropout=0.3, **size)
         return train(record, generated, tmp_path / name, step_of(record), options).checkpoint
 
     return run
 
 
-def test_a_run_that_halves_ends_as_one_that_began_so(run, memory, capsys, everything_in):
+def test_a_run_that_halves_ends_as_one_that_began_so(run, missing, capsys, everything_in):
     expected = everything_in(run("small", 100))
     # At the second part of the first step: the accumulators hold the first by then.
-    memory.__init__()
-    memory.missing["gradient"] = [1]
+    missing["gradient"] = iter([False, True])
     halved = run("halved", 200)
     assert "microbatch_tokens=200" in capsys.readouterr().out
     np.testing.assert_array_equal(everything_in(halved), expected)
 
 
-def test_an_evaluation_that_runs_out_continues_with_half_as_much(run, memory, tmp_path, capsys):
+def test_an_evaluation_that_runs_out_continues_with_half_as_much(run, missing, tmp_path, capsys):
     run("fits", 200, EVERY_STEP)
     assert "Out of memory" not in capsys.readouterr().out
     # In the first evaluation at its second part, then at the first of those half as large.
-    memory.__init__()
-    memory.missing["loss"] = [1, 2]
+    missing["loss"] = iter([False, True, True])
     run("runs out", 200, EVERY_STEP)
     out = capsys.readouterr().out
     assert out.count("Out of memory") == 2, "what did not fit is not tried again"
@@ -158,8 +145,8 @@ def test_an_evaluation_that_runs_out_continues_with_half_as_much(run, memory, tm
 
 
 @pytest.mark.parametrize(("kind", "options"), [("gradient", TRAIN_ONLY), ("loss", EVERY_STEP)])
-def test_where_one_sentence_does_not_fit_the_run_ends(run, memory, kind, options):
-    memory.missing[kind] = range(99)
+def test_where_one_sentence_does_not_fit_the_run_ends(run, missing, kind, options):
+    missing[kind] = itertools.repeat(True)
     with pytest.raises(UserError, match=r"Out of memory.* 32 tokens|Out of memory.*max_length=32"):
         run("too large", 100, options)
 
@@ -168,14 +155,10 @@ def test_where_one_sentence_does_not_fit_the_run_ends(run, memory, kind, options
     ("tokens", "advice"), [(100, "smaller microbatch_tokens"), (32, "Lower max_length")]
 )
 def test_one_of_several_workers_does_not_halve(make_record, generated, tokens, advice):
-    class OneOfTwo:
-        num_replicas, local_replicas, fixed_shapes = 2, range(1), False
-
-        def evaluate(self, microbatch):
-            raise OutOfMemoryError
-
+    step = mock.Mock(num_replicas=2, local_replicas=range(1), fixed_shapes=False)
+    step.evaluate.side_effect = OutOfMemoryError
     # A number smaller than max_length would be refused.
-    evaluator = SplitLoss(OneOfTwo(), make_record(microbatch_tokens=tokens), generated, "dev")
+    evaluator = SplitLoss(step, make_record(microbatch_tokens=tokens), generated, "dev")
     with pytest.raises(UserError, match=advice):
         evaluator.measure()
 
