@@ -1,15 +1,12 @@
 """Eight virtual CPU devices, a small problem's data, and records of tiny runs on it."""
 
-from pathlib import Path
-
-import numpy as np
 import pytest
 import tensorflow as tf
+from runs import TrainerProcess, flags_of
 
 from t2t_keras import registry
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
-from t2t_keras.training.checkpoints.names import step_of
 from t2t_keras.training.run_config import RunConfig
 
 # At import, since TensorFlow takes it only before it makes its first tensor.
@@ -46,22 +43,6 @@ def make_record(generated):
 
 
 @pytest.fixture(scope="session")
-def flags_of():
-    """flags_of(record): the flags of t2t-trainer for a run."""
-
-    def settings(config):
-        return ",".join(f"{name}={value}" for name, value in config.items())
-
-    return lambda record: [
-        f"--problem={record.problem.name}",
-        f"--problem_config={settings(record.problem.config())}",
-        f"--data_dir={record.data_dir}",
-        f"--hparams_set={record.hparams_set}",
-        f"--hparams={settings(record.hparams.config())}",
-    ]
-
-
-@pytest.fixture(scope="session")
 def make_strategy():
     """make_strategy(replicas): a strategy over so many virtual CPU devices."""
     # Not TensorFlow's collectives: a process can use them for one number of replicas only.
@@ -80,12 +61,8 @@ def eagerly():
 
 
 @pytest.fixture
-def start_trainer(flags_of, tmp_path, monkeypatch):
+def start_trainer(tmp_path):
     """start_trainer(run, record, *flags, tf_config): starts one; what still runs is killed."""
-    # Where a new process looks for the class that it is of.
-    monkeypatch.syspath_prepend(Path(__file__).parent)
-    from trainer_process import TrainerProcess
-
     started = []
 
     def start(run, record, *flags, tf_config=None):
@@ -96,27 +73,3 @@ def start_trainer(flags_of, tmp_path, monkeypatch):
     yield start
     for process in started:
         process.kill()
-
-
-@pytest.fixture
-def newest_step():
-    """newest_step(directory): the step of a run's newest checkpoint, or 0."""
-    return lambda directory: step_of(tf.train.latest_checkpoint(str(directory)) or "none-0")
-
-
-@pytest.fixture
-def everything_in():
-    """everything_in(path, prefix): all numbers of a checkpoint, moments too, as one array.
-
-    "model/" is the prefix of the weights.
-    """
-
-    def read(path, prefix=""):
-        reader = tf.train.load_checkpoint(str(path))
-        names = [name for name in reader.get_variable_to_shape_map() if "VARIABLE_VALUE" in name]
-        names = sorted(set(names) - {"save_counter/.ATTRIBUTES/VARIABLE_VALUE"})
-        names = [name for name in names if name.startswith(prefix)]
-        assert len(names) >= (31 if prefix else 3 * 31), "weights and two moments each"
-        return np.concatenate([np.ravel(np.float64(reader.get_tensor(name))) for name in names])
-
-    return read

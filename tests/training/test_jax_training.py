@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from runs import flags_of
 
 from t2t_keras.data.batches import make_batch
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.errors import UserError
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
 from t2t_keras.training.checkpoints.derived import convert_npz_run
 from t2t_keras.training.options import TrainOptions
@@ -27,7 +27,7 @@ COMPILE_QUICKLY = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitt
 
 
 @pytest.fixture(scope="module")
-def runs(generated, make_record, flags_of, tmp_path_factory):
+def runs(generated, make_record, tmp_path_factory):
     """The folder of the runs that jax_runs.py made."""
     folder = tmp_path_factory.mktemp("jax")
     store = generated.store("train")
@@ -85,8 +85,3 @@ def test_a_converted_mean_has_the_same_logits(runs, tmp_path):
     model = Translator.from_run(tmp_path / "mean").models[0]
     logits = model(dict(np.load(runs / "batch.npz")))
     np.testing.assert_allclose(logits, np.load(runs / "logits.npy"), rtol=1e-5, atol=1e-5)
-
-
-def test_tensorflow_refuses_a_run_of_jaxs_by_name(runs):
-    with pytest.raises(UserError, match=r"t2t-npz-to-checkpoint --model_dir=.*plain"):
-        Translator.from_run(runs / "plain")

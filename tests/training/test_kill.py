@@ -3,13 +3,12 @@
 import random
 
 import numpy as np
+from runs import newest_step, numbers_in
 
 STEPS = 36
 
 
-def test_what_is_killed_continues_bit_for_bit(
-    start_trainer, make_record, tmp_path, everything_in, newest_step
-):
+def test_what_is_killed_continues_bit_for_bit(start_trainer, make_record, tmp_path):
     run, whole = tmp_path / "killed", tmp_path / "whole"
     record = make_record(d_model=64, d_ff=512, train_steps=STEPS)
 
@@ -36,5 +35,5 @@ def test_what_is_killed_continues_bit_for_bit(
     assert f"Continuing from {run}/model.ckpt-" in start(run).said()
     assert not list(run.glob("*_temp"))
     start(whole).said()
-    killed, expected = (everything_in(each / f"model.ckpt-{STEPS}") for each in (run, whole))
+    killed, expected = (numbers_in(each / f"model.ckpt-{STEPS}") for each in (run, whole))
     np.testing.assert_array_equal(killed, expected)

@@ -13,6 +13,7 @@ import types
 import numpy as np
 import pytest
 import tensorflow as tf
+from runs import numbers_in, weights_in
 
 from t2t_keras.errors import UserError
 from t2t_keras.text.tokenizer import Tokenizer
@@ -73,7 +74,7 @@ def run(make_record, make_step, generated, tmp_path):
     ("replicas", "xla", "changes"),
     [(1, False, {}), (1, True, {"max_length": 8}), (2, False, {"recompute": True})],
 )
-def test_resumed_is_never_stopped(run, everything_in, tmp_path, replicas, xla, changes):
+def test_resumed_is_never_stopped(run, tmp_path, replicas, xla, changes):
     options = TrainOptions(schedule="train", xla=xla)
     settings = dict(options=options, replicas=replicas, dropout=0.3, **changes)
     whole = run("whole", **settings)
@@ -81,7 +82,7 @@ def test_resumed_is_never_stopped(run, everything_in, tmp_path, replicas, xla, c
     parts = run("parts", **settings)
     assert parts.step == whole.step == 8
     assert parts.checkpoint == tf.train.latest_checkpoint(str(tmp_path / "parts"))
-    np.testing.assert_array_equal(everything_in(parts.checkpoint), everything_in(whole.checkpoint))
+    np.testing.assert_array_equal(numbers_in(parts.checkpoint), numbers_in(whole.checkpoint))
     costs, expected = (read_costs(tmp_path / name) for name in ("parts", "whole"))
     assert 0 < costs[3].target_tokens < costs[8].target_tokens == expected[8].target_tokens
     assert 0 < costs[3].seconds < costs[8].seconds
@@ -89,7 +90,7 @@ def test_resumed_is_never_stopped(run, everything_in, tmp_path, replicas, xla, c
 
 
 @pytest.mark.usefixtures("eagerly")
-def test_evaluation_and_the_best_weights(run, tmp_path, everything_in, capsys):
+def test_evaluation_and_the_best_weights(run, tmp_path, capsys):
     class Score:
         main = "bleu", 12.5
         __str__ = lambda self: "BLEU|signature = 12.5\nchrF2 = 30"  # noqa: E731
@@ -111,19 +112,18 @@ def test_evaluation_and_the_best_weights(run, tmp_path, everything_in, capsys):
     assert {"step": 8, **result.evaluation} == history[1]
     assert set(result.evaluation) == {"loss", "perplexity", "accuracy", "bleu"}
     best = min(history, key=lambda entry: entry["loss"])["step"]
-    weights, expected = (
-        everything_in(tmp_path / "run" / at / f"model.ckpt-{best}", "model/") for at in ("best", "")
+    kept, expected = (
+        weights_in(tmp_path / "run" / at / f"model.ckpt-{best}") for at in ("best", "")
     )
-    np.testing.assert_array_equal(weights, expected)
+    np.testing.assert_array_equal(kept, expected)
     (cost,) = read_costs(tmp_path / "run" / "best").values()
     assert cost.target_tokens == sum(tokens[:best])
 
 
 @pytest.mark.usefixtures("eagerly")
-def test_evaluate_only(run, capsys):
+def test_evaluate_only(run):
     trained = run(options=TrainOptions(), train_steps=2)
     evaluated = run(options=TrainOptions(schedule="evaluate"), train_steps=2)
-    assert re.search(r"^Of .* s: start .*, evaluation (?!0\.0%)", capsys.readouterr().out, re.M)
     assert evaluated.evaluation == pytest.approx(trained.evaluation)
     with pytest.raises(UserError, match="no checkpoint"):
         run("nothing there", options=TrainOptions(schedule="evaluate"))
@@ -144,12 +144,11 @@ def test_number_of_replicas_and_microbatch_may_change(run):
 
 
 @pytest.mark.usefixtures("eagerly")
-def test_warm_start(run, everything_in):
+def test_warm_start(run):
     first = run("first", train_steps=2)
     options = TrainOptions(warm_start_from=first.checkpoint, schedule="train")
     second = run("second", options=options, train_steps=1, learning_rate=0.0)
-    weights, expected = (everything_in(each.checkpoint, "model/") for each in (second, first))
-    np.testing.assert_array_equal(weights, expected)
+    np.testing.assert_array_equal(weights_in(second.checkpoint), weights_in(first.checkpoint))
 
 
 def test_warm_start_with_another_vocabulary_is_refused(run, make_record, tmp_path):

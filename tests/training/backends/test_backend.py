@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from runs import numbers_in
 
 from t2t_keras.environment import usable_cores
 from t2t_keras.errors import UserError
@@ -83,12 +84,12 @@ def test_a_model_that_cannot_fit_is_not_made(make_record, monkeypatch, changes):
 
 @pytest.mark.skipif(usable_cores() < 2, reason="one core cannot be divided")
 def test_replicas_on_a_divided_cpu_train_as_one(
-    start_trainer, make_record, make_strategy, generated, tmp_path, everything_in
+    start_trainer, make_record, make_strategy, generated, tmp_path
 ):
     record = make_record(dropout=0.0, train_steps=4)
     process = start_trainer(tmp_path / "two", record, "--cpu_replicas=2")
     step = TensorFlowStep(record.make_model, record.hparams, make_strategy(), 1)
     one = train(record, generated, tmp_path / "one", step, TrainOptions(schedule="train"))
     assert "on 2 replica(s)" in process.said()
-    two = everything_in(tmp_path / "two" / "model.ckpt-4")
-    np.testing.assert_allclose(two, everything_in(one.checkpoint), atol=1e-5)
+    two = numbers_in(tmp_path / "two" / "model.ckpt-4")
+    np.testing.assert_allclose(two, numbers_in(one.checkpoint), atol=1e-5)

@@ -17,55 +17,32 @@ from t2t_keras.training.options import TrainOptions
 ADDRESSES = ("a:1", "b:2", "c:3")
 
 
-@pytest.fixture
-def lockstep():
-    """lockstep(requests, steps): what each of two workers does after which step of the loop.
-
-    Requests are by (worker, step). What was sent with a step is heard while the next one runs.
-    """
+def test_all_act_on_requests_after_the_same_step():
     workers = [Workers(Cluster(ADDRESSES[:2], index)) for index in range(2)]
-    made, acted = [mock.Mock(), mock.Mock()], [{}, {}]
-    for step in made:
-        step.request(stop=False, save=False)
+    step, nothing = mock.Mock(), dict(stop=False, save=False)
 
-    def hear(number, sent):
+    def agree(number, stop=0, save=False):
+        """What both do, and what they request with the next step; the signal came to the second."""
+        both = zip(workers, (0, stop), strict=True)
+        agreed = [worker.agree(step, number, signal, save) for worker, signal in both]
+        return agreed, [call.kwargs for call in step.request.call_args_list[-2:]]
+
+    def hear(number):
         for worker in workers:
-            sums = {f"{name}_requests": sum(each[name] for each in sent) for name in sent[0]}
-            worker.hear(number, sums)
-            assert sums == {}
+            worker.hear(number, sums := {"stop_requests": 1.0, "save_requests": 1.0, "loss": 2.0})
+            assert sums == {"loss": 2.0}
 
-    def run(requests, steps=12):
-        pending, due = [], [dict(stop=0, save=False) for _ in workers]
-        for number in range(steps):
-            sent = [step.request.call_args.kwargs for step in made]
-            for each in pending:
-                hear(*each)
-            pending = [(number, sent)]
-            for index, worker in enumerate(workers):
-                due[index] |= requests.get((index, number), {})
-                agreed = worker.agree(made[index], number, **due[index])
-                if agreed != Agreed():
-                    acted[index][number] = agreed
-                    due[index]["save"] = False
-            if any(number in each for each in acted):
-                hear(*pending.pop())
-        return acted
-
-    return run
-
-
-def test_all_save_once_for_each_request_of_the_chief_alone(lockstep):
-    requests = {(0, 3): dict(save=True), (0, 8): dict(save=True)}
-    chief, other = lockstep(requests | {(1, 0): dict(save=True)})
-    assert chief == other
-    assert [each.save for each in chief.values()] == [True, True]
-    assert all(3 <= number <= 5 or 8 <= number <= 10 for number in chief)
-
-
-def test_a_signal_to_one_stops_all_after_the_same_step(lockstep):
-    chief, other = lockstep({(1, 4): dict(stop=int(signal.SIGINT))}, steps=7)
-    assert list(chief) == list(other) == [6]
-    assert (chief[6].stop, other[6].stop) == (signal.SIGTERM, signal.SIGINT)
+    # A save is due on both, but only the chief's clock counts.
+    requests = [dict(stop=False, save=True), dict(stop=True, save=False)]
+    assert agree(3, signal.SIGINT, save=True) == ([Agreed()] * 2, requests)
+    hear(4)
+    acted = [Agreed(signal.SIGTERM, True), Agreed(signal.SIGINT, True)]
+    assert agree(5, signal.SIGINT) == (acted, [nothing] * 2)
+    # What was requested before all acted is fulfilled; later requests are not.
+    hear(5)
+    assert agree(6) == ([Agreed()] * 2, [nothing] * 2)
+    hear(6)
+    assert agree(7) == ([Agreed(signal.SIGTERM, True)] * 2, [nothing] * 2)
 
 
 class Gathering(Workers):

@@ -1,6 +1,5 @@
 """The search for the most tokens that fit, what is remembered of it, and the dry run."""
 
-import dataclasses
 import re
 import types
 
@@ -37,17 +36,16 @@ def test_the_search_ends_just_below_what_does_not_fit(limit):
 
 
 def test_what_was_found_is_remembered_for_its_circumstances(tmp_path):
-    assert Microbatch(tmp_path, AUTO, ["GPU"]).tokens == 0
+    def tokens(hparams=AUTO, gpus=1, replicas=1, cluster=None):
+        return Microbatch(tmp_path, hparams, ["GPU"] * gpus, replicas, cluster).tokens
+
+    assert tokens() == 0
     Microbatch(tmp_path, AUTO, ["GPU"]).remember(5000)
-    assert Microbatch(tmp_path, AUTO, ["GPU"]).tokens == 5000
-    for other in (
-        Microbatch(tmp_path, AUTO, ["GPU"] * 4),
-        Microbatch(tmp_path, AUTO, ["GPU"], replicas=2),
-        Microbatch(tmp_path, AUTO, ["GPU"], 1, TWO),
-        Microbatch(tmp_path, dataclasses.replace(AUTO, recompute=True), ["GPU"]),
-    ):
-        assert other.tokens == 0
-    assert Microbatch(tmp_path, HParams(), ["GPU"]).tokens == 4096
+    assert tokens() == 5000
+    recomputed = HParams(microbatch_tokens=0, recompute=True)
+    others = tokens(recomputed), tokens(gpus=4), tokens(replicas=2), tokens(cluster=TWO)
+    assert others == (0, 0, 0, 0)
+    assert tokens(HParams()) == 4096
 
 
 def test_half_is_remembered_and_a_sentence_is_the_least(tmp_path):

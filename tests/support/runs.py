@@ -1,13 +1,19 @@
-"""t2t-trainer in a process of its own, forked from one that has imported TensorFlow for all.
-
-Importing it takes longer than what the tests train.
-"""
+"""t2t-trainer in a process of its own, and what the checkpoints of a run hold."""
 
 import json
 import multiprocessing
 import os
 import time
+from pathlib import Path
 
+import numpy as np
+import tensorflow as tf
+
+from t2t_keras.training.checkpoints.names import step_of
+from t2t_keras.training.checkpoints.tensorflow import load_weights
+from t2t_keras.training.run_config import RunConfig
+
+# Processes are forked from one that has imported TensorFlow: that takes longer than the training.
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
     [
@@ -61,7 +67,6 @@ class TrainerProcess(CONTEXT.Process):
 
 def _use_two_devices():
     """Of a worker without GPUs TensorFlow takes one device; so it does what one with GPUs does."""
-    import tensorflow as tf
     from tensorflow.python.distribute import collective_all_reduce_strategy as strategies
 
     tf.config.set_logical_device_configuration(
@@ -72,3 +77,35 @@ def _use_two_devices():
         (f"{worker}/device:CPU:0", f"{worker}/device:CPU:1"),
         "CPU",
     )
+
+
+def flags_of(record):
+    """Returns the flags of t2t-trainer for a run; the last one has the hyperparameters."""
+    problem, hparams = (
+        ",".join(f"{name}={value}" for name, value in each.config().items())
+        for each in (record.problem, record.hparams)
+    )
+    flags = [f"--problem={record.problem.name}", f"--problem_config={problem}"]
+    flags += [f"--data_dir={record.data_dir}", f"--hparams_set={record.hparams_set}"]
+    return [*flags, f"--hparams={hparams}"]
+
+
+def newest_step(directory):
+    """Returns the step of a run's newest checkpoint, or 0."""
+    return step_of(tf.train.latest_checkpoint(str(directory)) or "none-0")
+
+
+def numbers_in(path):
+    """Returns all numbers of a checkpoint, moments too, as one array."""
+    reader = tf.train.load_checkpoint(str(path))
+    names = [name for name in reader.get_variable_to_shape_map() if "VARIABLE_VALUE" in name]
+    names = sorted(name for name in names if "save_counter" not in name)
+    assert len(names) > 2 * 31, "weights and two moments each"
+    return np.concatenate([np.ravel(np.float64(reader.get_tensor(name))) for name in names])
+
+
+def weights_in(path):
+    """Returns the model's weights in a checkpoint of a run, as one array."""
+    model = RunConfig.load(Path(path).parent).make_model()
+    load_weights(model, path)
+    return np.concatenate([np.ravel(weight.numpy()) for weight in model.trainable_variables])
