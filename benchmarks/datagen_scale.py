@@ -1,4 +1,4 @@
-"""Speed and memory of t2t-datagen at several sizes of a corpus, extrapolated to 36M pairs.
+"""Speed and memory of t2t-datagen at several sizes of a corpus, and of reading what it made.
 
     python benchmarks/datagen_scale.py --text=../shared/data --pairs=1500000,4500000
     python benchmarks/datagen_scale.py --text=../shared/data --pairs=600000
@@ -6,8 +6,9 @@
 
 The text is that of some EN-DE corpora, repeated in a changed order: right for load, not for what is
 learned from it. The vocabulary is learned once, from the largest corpus; then each is encoded with
-it, with and without the filter of duplicates. Each run has a process of its own, so that its peak
-of memory is not that of another one.
+it, with and without the filter of duplicates, and the time for 36 million pairs is extrapolated.
+Each run has a process of its own, so that its peak of memory is not that of another one. Batches
+are planned, split over 8 replicas, read and padded as the training loop has it done, in one thread.
 """
 
 import collections
@@ -26,7 +27,10 @@ from absl import app, flags
 from measuring import in_own_process, peak_bytes
 
 from t2t_keras import registry
+from t2t_keras.data.batches import TokenBatchSampler, make_batch, split_batch
+from t2t_keras.data.dataset import Generated, read_manifest
 from t2t_keras.data.generate import generate
+from t2t_keras.data.problem import Problem
 from t2t_keras.environment import usable_cores
 from t2t_keras.text.files import read_lines
 
@@ -43,6 +47,7 @@ _CORPORA = flags.DEFINE_list(
     "Names of the text's files before .en-de.en; Europarl's lines are the longest.",
 )
 _PAPER_PAIRS = 36_000_000
+_SECONDS_OF_READING = 20
 
 
 # Seconds of learning and encoding and of the workers' processors; peaks in MB.
@@ -71,6 +76,7 @@ def main(_) -> None:
             runs = [run_alone(pairs, f"filters={filters},{config}") for pairs in sizes]
             print(f"\n{filters or 'no filter'}, {_WORKERS.value} workers:")
             _report(sizes, megabytes, runs)
+        _read_batches(folder / "data" / "parallel_text")
 
 
 def _assemble(folder: Path, count: int) -> float:
@@ -130,6 +136,29 @@ def _report(sizes: list[int], megabytes: list[float], runs: list[_Run]) -> None:
         growth = (runs[-1].main - runs[0].main) / (sizes[-1] - sizes[0])
         peak = runs[-1].main + growth * (_PAPER_PAIRS - sizes[-1])
         print(f"  main process: {peak:,.0f} MB, {growth * (1 << 20):.2f} bytes a pair")
+
+
+def _read_batches(directory: Path) -> None:
+    """Reads steps of 25,000 tokens for a while, and says how many tokens came."""
+    store = Generated(Problem(), directory, read_manifest(directory)).store("train")
+    batches = TokenBatchSampler(store.lengths, 25_000, max_length=256, seed=1)
+    started = time.perf_counter()
+    batches.at(0)
+    planned = time.perf_counter()
+    print(f"\n{len(store):,} pairs: an epoch is planned in {planned - started:.1f} s")
+    tokens, busy = 0, time.process_time()
+    for step in itertools.count():
+        seconds = time.perf_counter() - planned
+        if seconds > _SECONDS_OF_READING:
+            break
+        for part in split_batch(store.lengths, batches.at(step), 4096, replicas=8):
+            for arrays in (make_batch(store, each) for each in part):
+                tokens += int((arrays.source != 0).sum()) + arrays.target_tokens
+    busy = time.process_time() - busy
+    print(
+        f"{tokens / seconds:,.0f} source and target tokens/s in {step:,} steps; "
+        f"{tokens / busy:,.0f} for each second of processor time"
+    )
 
 
 if __name__ == "__main__":

@@ -11,9 +11,9 @@ step.
 """
 
 from absl import app, flags
-from measuring import median_seconds, print_operators, random_translator
-from profiled_model import VOCAB_SIZE, hparams, random_ids
+from measuring import ModelFlags, median_seconds, print_operators, random_translator
 
+_MODEL = ModelFlags()
 _SENTENCES = flags.DEFINE_integer("sentences", 1, "Sentences of the batch.")
 _LENGTH = flags.DEFINE_integer("length", 25, "Tokens of each sentence.")
 _DTYPE = flags.DEFINE_string("compute_dtype", "float32", "Type of weights and products.")
@@ -27,8 +27,8 @@ _BEAM_SIZE, _STEPS = 4, 50
 def main(_) -> None:
     """Times translations and products in turns, then traces a translation."""
     translator = random_translator(
-        hparams(),
-        VOCAB_SIZE.value,
+        _MODEL.hparams(),
+        _MODEL.vocab_size,
         _DTYPE.value,
         beam_size=_BEAM_SIZE,
         xla=_XLA.value,
@@ -36,7 +36,7 @@ def main(_) -> None:
         min_length=_STEPS,
         max_length=_STEPS,
     )
-    source = random_ids(_SENTENCES.value, _LENGTH.value)
+    source = _MODEL.random_ids(_SENTENCES.value, _LENGTH.value)
     ways = {
         "step": lambda: translator.search(source).ids.numpy(),
         "its products with weights alone": _weight_products(_SENTENCES.value * _BEAM_SIZE),
@@ -52,7 +52,7 @@ def _weight_products(rows: int):
     """Returns what computes a decoder's products [rows, k] x [k, n] for every step, in a chain."""
     import tensorflow as tf
 
-    model = hparams()
+    model = _MODEL.hparams()
     width, (d_k, d_v) = model.d_model, model.head_widths()
     keys, values = model.num_heads * d_k, model.num_heads * d_v
     layer = [(width, keys), (width, keys), (width, values), (values, width)]
@@ -60,7 +60,7 @@ def _weight_products(rows: int):
     dtype = tf.as_dtype(_DTYPE.value)
     weights = [
         tf.Variable(tf.cast(tf.random.normal(shape, stddev=0.02), dtype))
-        for shape in [*layer * model.num_layers, (width, VOCAB_SIZE.value)]
+        for shape in [*layer * model.num_layers, (width, _MODEL.vocab_size)]
     ]
 
     @tf.function(autograph=False)

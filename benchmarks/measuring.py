@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from absl import flags
+
 from t2t_keras.environment import prepare_tensorflow
 
 prepare_tensorflow()
@@ -94,6 +96,33 @@ def print_operators(run: Callable[[], object], rows: int, steps: int = 1) -> Non
     for kind, _ in spent.most_common(rows):
         print(f"| {kind} | {calls.pop(kind) / steps:,.0f} | {spent.pop(kind) / steps:,.2f} |")
     print(f"| others | {calls.total() / steps:,.0f} | {spent.total() / steps:,.2f} |")
+
+
+class ModelFlags:
+    """The flags of a profiled model: --hparams_set, --hparams and --vocab_size."""
+
+    def __init__(self):
+        string, name = flags.DEFINE_string, "transformer_base"
+        self._set = string("hparams_set", name, "Hyperparameter set.")
+        self._changes = string("hparams", "", "Hyperparameters to change in the set.")
+        self._vocab = flags.DEFINE_integer("vocab_size", 32_000, "Ids of the shared vocabulary.")
+
+    @property
+    def vocab_size(self) -> int:
+        """Ids of the shared vocabulary."""
+        return self._vocab.value
+
+    def hparams(self):
+        """Returns the hyperparameters that the flags name."""
+        from t2t_keras import registry
+
+        return registry.hparams(self._set.value, self._changes.value)
+
+    def random_ids(self, *shape: int):
+        """Returns random ids of ordinary pieces."""
+        import numpy as np
+
+        return np.random.default_rng(0).integers(3, self.vocab_size, shape, np.int32)
 
 
 def new_step(hparams, vocab_size: int, cluster=None, worker_gpu: int | None = 0, **devices):

@@ -16,7 +16,6 @@ trap 'rm -rf "$scale"' EXIT
 python benchmarks/datagen_scale.py --text="${TEXT:-../shared/data}" --pairs=1500000,4500000 \
     --folder="$scale"
 python benchmarks/fuzz_text.py
-python benchmarks/input_speed.py --data="$scale/data/parallel_text"
 python benchmarks/decode_memory.py
 python benchmarks/serving_load.py ${RUN:+--output_dir="$RUN"}
 python benchmarks/worker_faults.py

@@ -12,9 +12,9 @@ import types
 from unittest import mock
 
 from absl import app, flags
-from measuring import new_step, seconds_in_turns
-from profiled_model import VOCAB_SIZE, hparams, random_ids
+from measuring import ModelFlags, new_step, seconds_in_turns
 
+_MODEL = ModelFlags()
 _TOKENS = flags.DEFINE_integer("tokens", 1024, "Positions of the step on either side.")
 _LENGTH = flags.DEFINE_integer("length", 32, "Tokens of the longest sentence; the shortest: 3/4.")
 _ROUNDS = flags.DEFINE_integer("rounds", 9, "Number of rounds in turns.", lower_bound=1)
@@ -27,13 +27,13 @@ def main(_) -> None:
 
     from t2t_keras.data.batches import Batch
 
-    ids = random_ids(_TOKENS.value // _LENGTH.value, _LENGTH.value)
+    ids = _MODEL.random_ids(_TOKENS.value // _LENGTH.value, _LENGTH.value)
     lengths = np.random.default_rng(0).integers(3 * ids.shape[1] // 4, ids.shape[1] + 1, len(ids))
     ids *= np.arange(ids.shape[1]) < lengths[:, None]
     print(f"{(ids == 0).mean():.0%} padding, {_ROUNDS.value} rounds", flush=True)
 
     def traced_step():
-        step = new_step(hparams(), VOCAB_SIZE.value)
+        step = new_step(_MODEL.hparams(), _MODEL.vocab_size)
 
         def update() -> float:
             return float(step.update(step.steps_done(), [[Batch(ids, ids)]])["loss"])

@@ -14,16 +14,9 @@ step.
 """
 
 from absl import app, flags
-from measuring import median_seconds, new_step, print_operators
-from profiled_model import (
-    HPARAMS_SET,
-    VOCAB_SIZE,
-    hparams,
-    product_shapes,
-    random_ids,
-    step_operations,
-)
+from measuring import ModelFlags, median_seconds, new_step, print_operators
 
+_MODEL = ModelFlags()
 _TOKENS = flags.DEFINE_integer("tokens", 1024, "Tokens of the step on either side.")
 _LENGTH = flags.DEFINE_integer("length", 32, "Tokens of each sentence.")
 _XLA = flags.DEFINE_boolean("xla", False, "Compile with XLA, which shows no operators.")
@@ -39,11 +32,12 @@ def main(_) -> None:
     from t2t_keras.data.batches import Batch
     from t2t_keras.training.cost import hardware_name
 
-    step = new_step(hparams(), VOCAB_SIZE.value, worker_gpu=None, xla=_XLA.value)
+    step = new_step(_MODEL.hparams(), _MODEL.vocab_size, worker_gpu=None, xla=_XLA.value)
     if step.num_replicas > 1:
         raise app.UsageError("Several GPUs are seen; set CUDA_VISIBLE_DEVICES to one.")
-    ids = random_ids(_TOKENS.value // _LENGTH.value, _LENGTH.value)
-    shapes = product_shapes(hparams(), VOCAB_SIZE.value, *ids.shape)
+    ids = _MODEL.random_ids(_TOKENS.value // _LENGTH.value, _LENGTH.value)
+    hparams = _MODEL.hparams()
+    shapes = product_shapes(hparams, _MODEL.vocab_size, *ids.shape)
     operations = step_operations(shapes)
 
     def whole_step() -> None:
@@ -55,7 +49,7 @@ def main(_) -> None:
         products = [product for count, each in shapes for product in [_product_of(*each)] * count]
         ways["its matrix products alone"] = lambda: [product() for product in products]
     print(
-        f"{HPARAMS_SET.value}, {hparams().compute_dtype}, {backend}{', XLA' * _XLA.value}, "
+        f"{hparams.set_name}, {hparams.compute_dtype}, {backend}{', XLA' * _XLA.value}, "
         f"{hardware_name(step.gpus)}\n\n| what | ms | target tokens/s | GFLOP/s | of the peak |\n"
         "|---|---|---|---|---|"
     )
@@ -67,6 +61,28 @@ def main(_) -> None:
         )
     if len(ways) > 1:
         print_operators(whole_step, _ROWS.value)
+
+
+def product_shapes(hparams, vocab_size: int, sentences: int, length: int) -> list[tuple]:
+    """Returns (how many, (batch, m, k, n)) of the forward pass's products [m, k] x [k, n]."""
+    tokens, width, heads = sentences * length, hparams.d_model, hparams.num_heads
+    d_k, d_v = hparams.head_widths()
+    attentions, layers = 3 * hparams.num_layers, 2 * hparams.num_layers
+    return [
+        (2 * attentions, (1, tokens, width, heads * d_k)),
+        (attentions, (1, tokens, width, heads * d_v)),
+        (attentions, (1, tokens, heads * d_v, width)),
+        (attentions, (sentences * heads, length, d_k, length)),
+        (attentions, (sentences * heads, length, length, d_v)),
+        (layers, (1, tokens, width, hparams.d_ff)),
+        (layers, (1, tokens, hparams.d_ff, width)),
+        (1, (1, tokens, width, vocab_size)),
+    ]
+
+
+def step_operations(shapes: list[tuple]) -> int:
+    """Returns multiplications and additions of these products and of those of their gradients."""
+    return sum(count * 3 * 2 * b * m * k * n for count, (b, m, k, n) in shapes)
 
 
 def _product_of(batch: int, m: int, k: int, n: int):
