@@ -1,7 +1,8 @@
-"""The one error that a user's input can cause, and the hint for a mistyped name."""
+"""The one error that a user's input can cause, the hint for a mistyped name, and missing memory."""
 
+import contextlib
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 # sysexits.h calls it EX_TEMPFAIL: the same command may well work when it is started again.
 TRY_AGAIN = 75
@@ -26,3 +27,14 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 class OutOfMemoryError(Exception):
     """A gradient or a loss did not fit; weights, moments and number of steps are as before."""
+
+
+@contextlib.contextmanager
+def translated_memory_errors(kind: type[Exception], sign: str = "") -> Iterator[None]:
+    """Raises errors of this kind, with this sign in their text, as `OutOfMemoryError`."""
+    try:
+        yield
+    except kind as error:
+        if sign not in str(error):
+            raise
+        raise OutOfMemoryError(str(error)) from error

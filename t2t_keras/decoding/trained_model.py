@@ -25,7 +25,11 @@ def identity(checkpoint: str | Path) -> dict[str, Any]:
 
 
 def load_model(path: str | Path, tokenizer: Tokenizer, weights_dtype: str):
-    """Loads the model of a run or a checkpoint, to translate with others of this vocabulary."""
+    """Loads the model of a run or a checkpoint, to translate with others of this vocabulary.
+
+    Raises:
+      UserError: there is no such run or checkpoint, or it has another vocabulary.
+    """
     record = RunConfig.load(path if Path(path).is_dir() else Path(path).parent)
     own = record.tokenizer
     if own.checksum != tokenizer.checksum:

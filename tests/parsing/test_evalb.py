@@ -1,5 +1,6 @@
 import pytest
 
+from t2t_keras.bin import t2t_evalb
 from t2t_keras.errors import UserError
 from t2t_keras.parsing.evalb import PARAMETERS, compare, evalb
 from t2t_keras.parsing.treebank import parsed
@@ -95,3 +96,15 @@ def test_different_numbers_of_lines(gold, test, longer):
     lines = list(evalb(["(S (NN a))"] * gold, ["(S (NN a))"] * test, COLLINS, errors.append))
     assert errors == [f"2 : Number of lines unmatch (too many lines in {longer} file)"]
     assert len(lines) == 1 + 1 + 20
+
+
+def test_the_command_prints_table_and_errors(tmp_path, capsys):
+    gold, test = tmp_path / "gold", tmp_path / "test"
+    gold.write_text("(TOP (S (NP (NN a)) (VP (VB b))))\n(TOP (S (NN c)))\n")
+    test.write_text("(TOP (S (NP (NN a)) (VB b)))\n(TOP (S (NN d)))\n")
+    t2t_evalb.run(["t2t-evalb", f"--gold={gold}", f"--test={test}", "--param=new"])
+    said = capsys.readouterr()
+    assert said.err == "2 : Words unmatch (c|d)\n"
+    lines = said.out.split("\n")
+    assert lines[1].split() == ["1", "2", "0", "66.67", "100.00", "2", "3", "2", "80.00"]
+    assert lines.count("Bracketing FMeasure       =  80.00") == 2

@@ -1,10 +1,9 @@
 """What differs between the backends: step, devices, checkpoints; none needs another's packages."""
 
 import abc
-import contextlib
 import dataclasses
 import importlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -193,17 +192,6 @@ def checkpoints():
     """
     name = "tensorflow" if keras.backend.backend() == "tensorflow" else "npz"
     return importlib.import_module(f"t2t_keras.training.checkpoints.{name}")
-
-
-@contextlib.contextmanager
-def translated_memory_errors(kind: type[Exception], sign: str = "") -> Iterator[None]:
-    """Raises errors of this kind, with this sign in their text, as `OutOfMemoryError`."""
-    try:
-        yield
-    except kind as error:
-        if sign not in str(error):
-            raise
-        raise OutOfMemoryError(str(error)) from error
 
 
 def _backend():

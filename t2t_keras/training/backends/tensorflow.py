@@ -7,10 +7,10 @@ import keras
 import tensorflow as tf
 
 from t2t_keras.data.batches import Batch
-from t2t_keras.errors import OutOfMemoryError
+from t2t_keras.errors import OutOfMemoryError, translated_memory_errors
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.layers import Packing
-from t2t_keras.training.backends.base import Devices, Step, translated_memory_errors
+from t2t_keras.training.backends.base import Devices, Step
 from t2t_keras.training.backends.devices import multi_worker_strategy, plan_devices
 from t2t_keras.training.distributed.cluster import Cluster
 from t2t_keras.training.optimizer import Adam, adapt_loss_scale, clip_gradients, token_sums
