@@ -33,7 +33,7 @@ demo: $(INSTALLED) ## train, score, average, export and serve a toy translation 
 	@$(IN_VENV) examples/demo.sh
 
 test: $(INSTALLED_TEST) ## run the tests
-	@$(VENV)/bin/python -m pytest -q --numprocesses=auto --maxprocesses=4 --dist=loadfile
+	@$(VENV)/bin/python -m pytest -q --numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
 
 docs: $(INSTALLED_DOCS) ## build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --quiet --strict

@@ -1,5 +1,8 @@
 """A small translator, its export, a server of it and the clients."""
 
+import fcntl
+import os
+
 import keras
 import pytest
 
@@ -66,7 +69,14 @@ def expected(translator, lines):
 
 @pytest.fixture(scope="session")
 def exported(translator, tmp_path_factory):
-    return export(translator, tmp_path_factory.mktemp("export"), origin=["made in a test"])
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:  # Tracing takes long: made once for all processes.
+        folder = folder.parent
+    with (folder / "export.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        for made in (folder / "export").glob("*"):
+            return made
+        return export(translator, folder / "export", origin=["made in a test"])
 
 
 @pytest.fixture(scope="session")

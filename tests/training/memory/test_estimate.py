@@ -32,7 +32,7 @@ def allocated():
         ({"self_attention_radius": 20}, 3000, 300),
         ({"parameter_attention_heads": 2}, 2000, 100),
         ({"compute_dtype": "bfloat16", "attention_dropout": 0.1}, 2000, 100),
-        ({"recompute": True, "attention_dropout": 0.1, "num_layers": 3}, 2000, 100),
+        ({"recompute": True, "attention_dropout": 0.1, "num_layers": 2}, 2000, 100),
     ],
 )
 def test_a_step_allocates_what_was_estimated(changes, tokens, length):
