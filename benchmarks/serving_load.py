@@ -35,7 +35,7 @@ _RUN = flags.DEFINE_string("output_dir", "", "Run to serve; default: random weig
 _CLIENTS = flags.DEFINE_integer("clients", 64, "Clients at once.", 1)
 _REQUESTS = flags.DEFINE_integer("requests", 5000, "Requests in all.", 1)
 
-_STAND_IN = Path(__file__).resolve().parents[1] / "tests" / "serving" / "stand_in_server.py"
+_STAND_IN = Path(__file__).resolve().parents[1] / "tests" / "support" / "stand_in_server.py"
 
 
 class _Request(NamedTuple):

@@ -1,6 +1,5 @@
 """What every test shares: the checkout under test, quiet logs, and the data beside the checkout."""
 
-import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -38,19 +37,6 @@ prepare_tensorflow()
 def root() -> Path:
     """The checkout under test."""
     return ROOT
-
-
-@pytest.fixture(scope="session")
-def load_module():
-    """load_module(path): the module in a file beside the tests, which are no package."""
-
-    def load(path: Path):
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
-
-    return load
 
 
 @pytest.fixture(scope="session")

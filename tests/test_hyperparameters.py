@@ -24,11 +24,8 @@ def test_tensor2tensor_s_names_are_answered_with_ours():
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ("num_layers=0", "'num_layers' must be >= 1, got 0"),
         ("dropout=1", "'dropout' must be <= 0.99, got "),
-        ("dropout=-0.1", "'dropout' must be >= 0.0, got "),
         ("adam_beta2=1", "'adam_beta2' must be <= 0.999999, got "),
-        ("compute_dtype=bf16", "'compute_dtype' must be one of float32, bfloat16, float16, got "),
         ("d_model=513,num_heads=1", "d_model must be even, got 513"),
         ("num_heads=7", "d_model=512 .* num_heads=7"),
         ("num_heads=7,d_k=64", "d_model=512 .* num_heads=7"),

@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 
 from t2t_keras.errors import UserError
-from t2t_keras.settings import describe, override, parse_assignments, setting
+from t2t_keras.settings import override, parse_assignments, setting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,10 +102,3 @@ def test_override_refuses_a_value(name, expected, values):
 def test_override_refuses_an_unknown_name(name, hint):
     with pytest.raises(UserError, match=f"knob '{name}'.*{hint}"):
         override(Oven(), {name: 200}, what="knob", renamed={"heat": "degrees"})
-
-
-def test_describe_has_the_value_and_meaning_of_each_setting():
-    lines = describe(Oven(degrees=200))
-    assert lines[0] == "degrees=200: heat in degrees Celsius"
-    names = "degrees=200 hours=1.5 fan=False timer=10 rack=middle dish=bread drift=0.0".split()
-    assert [line.partition(":")[0] for line in lines] == names

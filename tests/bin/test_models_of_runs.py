@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import keras
 import numpy as np
 import pytest
 
@@ -42,16 +41,3 @@ def test_another_vocabulary_of_the_same_size_is_refused(random_run, save_other):
     other, _ = save_other(tokenizer=Tokenizer.train([words] * 20, vocab_size=300))
     with pytest.raises(UserError, match=r"model.ckpt-5 .* 300 pieces .* 300 "):
         Translator.from_run(random_run, ensemble=[other / "model.ckpt-5"])
-
-
-def test_weights_of_all_models_are_rounded(random_run):
-    exact = Translator.from_run(random_run)
-    rounded = Translator.from_run(
-        random_run, decode_hparams="weights_dtype=bfloat16", ensemble=[random_run]
-    )
-    assert len(rounded.models) == 2
-    for model in rounded.models:
-        assert (model.compute_dtype, model.variable_dtype) == ("bfloat16", "bfloat16")
-        for ours, theirs in zip(model.weights, exact.models[0].weights, strict=True):
-            expected = keras.ops.cast(theirs.value, "bfloat16")
-            np.testing.assert_array_equal(np.float32(ours.numpy()), np.float32(expected))

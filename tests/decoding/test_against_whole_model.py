@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from table_search import plain_beam_search
 
+from t2t_keras.decoding.batching import padded
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
 
@@ -41,7 +43,7 @@ def whole(*models):
 @pytest.mark.parametrize(
     ("kind", "beam_size"), [("the paper's", 1), *((kind, 3) for kind in [*KINDS, "ensemble"])]
 )
-def test_search_and_score(padded, random_model, plain_beam_search, kind, beam_size):
+def test_search_and_score(random_model, kind, beam_size):
     models = [random_model(0, VOCAB_SIZE, **KINDS.get(kind, {}))]
     if kind == "ensemble":
         models.append(random_model(1, VOCAB_SIZE, learned_positions=4))
@@ -68,7 +70,7 @@ def test_search_and_score(padded, random_model, plain_beam_search, kind, beam_si
         np.testing.assert_allclose(found, each, atol=1e-4)
 
 
-def test_coverage_is_the_attention_to_the_source(padded, random_model):
+def test_coverage_is_the_attention_to_the_source(random_model):
     """What a step reports is the mean over layers and heads of the whole model's attention."""
     beta, model = 2.0, random_model(0, VOCAB_SIZE)
     config = DecodeConfig(beam_size=3, extra_length=2, coverage_penalty=beta, alpha=0.6)

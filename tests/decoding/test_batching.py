@@ -33,11 +33,6 @@ def test_the_longest_come_first_and_padding_is_counted():
     assert shared_batches(lengths, compiled) == [["f"], ["d", "b"], ["c", "a"], ["e"]]
 
 
-def test_padding():
-    np.testing.assert_array_equal(padded(rows(2, 0, 3)), [[1, 2, 0], [0, 0, 0], [1, 2, 3]])
-    assert padded(rows(0, 0)).shape == (2, 0)
-
-
 def test_few_shapes():
     shapes = set()
     for count, longest in itertools.product(range(1, 13), range(1, 33)):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_keras.decoding.batching import padded
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.models.transformer import Transformer
@@ -19,7 +20,7 @@ def half_precision(model, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "mixed_bfloat16", "mixed_float16"])
-def test_attention_is_that_of_float32_but_for_rounding(model, dtype, tokenizer, padded):
+def test_attention_is_that_of_float32_but_for_rounding(model, dtype, tokenizer):
     pair = {
         "source": padded(tokenizer.encode(LINES)),
         "target": padded(tokenizer.encode([" ".join(line.split()[::-1]) for line in LINES])),

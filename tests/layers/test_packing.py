@@ -1,7 +1,6 @@
 """Packing and unpacking by themselves; packed models are compared in tests/models."""
 
 import numpy as np
-import tensorflow as tf
 from keras import ops
 
 from t2t_keras.layers import Packing
@@ -26,15 +25,3 @@ def test_a_batch_without_tokens_keeps_one_position():
     packing = Packing(ops.zeros((1, 2), "bool"))
     assert packing.pack(ops.ones((1, 2, 5))).shape == (1, 5)
     assert packing.unpack(ops.ones((1, 5))).shape == (1, 2, 5)
-
-
-def test_gradients_are_those_of_the_tokens():
-    x = tf.Variable(states())
-    factors = states(seed=1)
-    packing = Packing(ops.convert_to_tensor(MASK))
-    with tf.GradientTape() as tape:
-        # What stands at padding is not used.
-        spread = packing.unpack(packing.pack(x)) * np.where(MASK[..., None], factors, 0.0)
-        loss = tf.reduce_sum(spread**2)
-    expected = np.where(MASK[..., None], 2 * x.numpy() * factors**2, 0.0)
-    np.testing.assert_allclose(tape.gradient(loss, x), expected, rtol=1e-6)

@@ -5,6 +5,7 @@ import os
 
 import keras
 import pytest
+import stand_in_server
 
 from t2t_keras import registry
 from t2t_keras.decoding.config import DecodeConfig
@@ -85,20 +86,15 @@ def loaded(exported):
 
 
 @pytest.fixture(scope="session")
-def stand_in(load_module, root):
-    return load_module(root / "tests" / "serving" / "stand_in_server.py")
-
-
-@pytest.fixture(scope="session")
-def served(exported, stand_in):
+def served(exported):
     """The export in a stand-in for TensorFlow Serving, as the model "translate"."""
-    return stand_in.Model(exported, "translate")
+    return stand_in_server.Model(exported, "translate")
 
 
 @pytest.fixture(scope="session")
-def export_ports(served, stand_in):
+def export_ports(served):
     """The ports of its server."""
-    with stand_in.serve(served) as ports:
+    with stand_in_server.serve(served) as ports:
         yield ports
 
 

@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 import pytest
+import table_search
 import tensorflow as tf
 
 from t2t_keras.decoding.search.beam import BeamSearch, top_symbols
@@ -20,31 +21,19 @@ ATTENTION = np.array(
 )
 
 
-@pytest.fixture
-def make_search(table_search):
-    """make_search(vocab_size, beam_size, **options of `BeamSearch` and `Search`)."""
-
-    def make(vocab_size, beam_size, xla=False, attention=None, **options):
-        rule = BeamSearch(beam_size, **{"alpha": 0.6, **options})
-        return table_search.Search(rule, vocab_size, xla, attention)
-
-    return make
+def make_search(vocab_size, beam_size, xla=False, attention=None, **options):
+    rule = BeamSearch(beam_size, **{"alpha": 0.6, **options})
+    return table_search.Search(rule, vocab_size, xla, attention)
 
 
-@pytest.fixture
-def expected(table_search, plain_beam_search):
-    """expected(table, max_length, beam_size, **options of the search, rule of what may follow)."""
+def expected(table, max_length, beam_size, alpha=0.6, penalty=lambda _: 0.0, rule=None):
+    def following(before):
+        log_probs = table_search.following(table, before)
+        if rule:
+            rule(before, log_probs)
+        return log_probs
 
-    def expected(table, max_length, beam_size, alpha=0.6, penalty=lambda _: 0.0, rule=None):
-        def following(before):
-            log_probs = table_search.following(table, before)
-            if rule:
-                rule(before, log_probs)
-            return log_probs
-
-        return plain_beam_search(following, max_length, alpha, beam_size, penalty)
-
-    return expected
+    return table_search.plain_beam_search(following, max_length, alpha, beam_size, penalty)
 
 
 def assert_same(found, expected):
@@ -71,9 +60,7 @@ def uncovered(beta):
     ("beam_size", "num_hypotheses", "beta"),
     [(1, 1, 0.0), (2, 1, 0.0), (5, 5, 0.0), (1, 1, 2.0), (3, 1, 0.2), (3, 3, 2.0)],
 )
-def test_agrees_with_plain_python(
-    table_search, make_search, expected, beam_size, num_hypotheses, beta
-):
+def test_agrees_with_plain_python(beam_size, num_hypotheses, beta):
     """The reference goes on until nothing is live: a stop that came too early would show."""
     vocab_size, longest, sentences = 5, 6, 40
     tables = table_search.random_logits(beam_size, sentences, vocab_size, longest)
@@ -89,7 +76,7 @@ def test_agrees_with_plain_python(
             assert_same(sentence, best[:num_hypotheses])
 
 
-def test_a_wide_beam_finds_the_best_of_all(table_search, make_search):
+def test_a_wide_beam_finds_the_best_of_all():
     tables = table_search.random_logits(7, 6, 5, 4)
     found = make_search(5, 108, num_hypotheses=20)(tables, [4] * 6)
     for sentence, table in zip(found, tables, strict=True):
@@ -103,7 +90,7 @@ def test_a_wide_beam_finds_the_best_of_all(table_search, make_search):
         assert_same(sentence, sorted(every, key=lambda each: -each[1])[:20])
 
 
-def test_compiled_by_xla_it_finds_the_same(table_search, make_search):
+def test_compiled_by_xla_it_finds_the_same():
     tables = table_search.random_logits(17, 24, 4, 7)
     tables[6:, :, EOS] += 9.0  # most sentences end early, and leave
     max_lengths = np.random.default_rng(4).integers(1, 8, 24)
@@ -115,7 +102,7 @@ def test_compiled_by_xla_it_finds_the_same(table_search, make_search):
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
-def test_constraints_of_length_and_prefix(table_search, make_search, expected, beam_size):
+def test_constraints_of_length_and_prefix(beam_size):
     vocab_size, longest, min_length = 4, 6, 4
     tables = table_search.random_logits(13, 30, vocab_size, longest)
     random = np.random.default_rng(3)
@@ -142,7 +129,7 @@ def test_constraints_of_length_and_prefix(table_search, make_search, expected, b
 
 
 @pytest.mark.parametrize("xla", [False, True])
-def test_forbidden_sequences(table_search, make_search, expected, xla):
+def test_forbidden_sequences(xla):
     forbidden = ((2,), (3, 4), (4, 4, 3), (BOUNDARY, 3), (BOUNDARY, 4, 4))
     boundaries = (PADDING, 3)
     tables = table_search.random_logits(23, 30, 5, 6)
@@ -161,7 +148,7 @@ def test_forbidden_sequences(table_search, make_search, expected, xla):
         assert_same(sentence, expected(table, 6, 3, rule=rule)[:1])
 
 
-def test_padding_is_never_chosen(table_search, make_search):
+def test_padding_is_never_chosen():
     tables = table_search.random_logits(5, 4, 4, 5)
     tables[..., PADDING] += 20.0
     ids, scores = make_search(4, 3, num_hypotheses=3).ids_and_scores(tables, [5, 5, 4, 3])
@@ -171,7 +158,7 @@ def test_padding_is_never_chosen(table_search, make_search):
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
-def test_stops_as_soon_as_nothing_can_win(table_search, make_search, beam_size):
+def test_stops_as_soon_as_nothing_can_win(beam_size):
     """A certain end at once: one step, however long the output might be."""
     tables = table_search.random_logits(0, 3, 4, 6)
     tables[:, 0, EOS] = 100.0
@@ -179,7 +166,7 @@ def test_stops_as_soon_as_nothing_can_win(table_search, make_search, beam_size):
     assert ids.shape[-1] == 1
 
 
-def test_coverage_and_the_stop(table_search, make_search):
+def test_coverage_and_the_stop():
     """A likely end that covers nothing does not stop the search; one that covers all does."""
     table = np.full([1, 5**4, 5], -50.0, np.float32)
     table[0, table_search.prefix_code((), 5), [EOS, 2]] = math.log(0.9), math.log(0.1)
@@ -192,7 +179,7 @@ def test_coverage_and_the_stop(table_search, make_search):
     assert ids.shape[-1] == 2, "it stops before the longest output"
 
 
-def test_probability_one_and_probability_zero_give_no_nan(table_search, make_search):
+def test_probability_one_and_probability_zero_give_no_nan():
     table = np.full([2, 4**4, 4], -np.inf, np.float32)
     table[0, :, 2] = 0.0
     table[0, table_search.prefix_code((2, 2), 4), :] = [-np.inf, 0.0, -np.inf, -np.inf]

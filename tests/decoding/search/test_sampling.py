@@ -2,6 +2,7 @@ import math
 
 import numpy as np
 import pytest
+import table_search
 
 from t2t_keras.decoding.search.constraints import Constraints
 from t2t_keras.decoding.search.sampling import Sampling
@@ -12,7 +13,7 @@ SENTENCES, DRAWS = 80, 50
 
 
 @pytest.fixture
-def table(table_search):
+def table():
     """The logits of one sentence; padding is likely, and must not be drawn."""
     table = table_search.random_logits(3, 1, VOCAB_SIZE, LONGEST)
     table[..., 0] = 3.0
@@ -38,7 +39,7 @@ def allowed_probabilities(logits, temperature=1.0, top_k=0, top_p=1.0):
     [dict(), dict(temperature=0.5), dict(top_k=1), dict(top_p=0.7), dict(top_k=3, top_p=0.8)],
     ids=str,
 )
-def test_symbols_are_as_frequent_as_they_are_likely(table_search, table, options):
+def test_symbols_are_as_frequent_as_they_are_likely(table, options):
     search = table_search.Search(Sampling(DRAWS, seed=1, **options), VOCAB_SIZE)
     found = search(np.repeat(table, SENTENCES, axis=0), [LONGEST] * SENTENCES)
     outputs = [symbols for sentence in found for symbols, _ in sentence]
@@ -55,7 +56,7 @@ def test_symbols_are_as_frequent_as_they_are_likely(table_search, table, options
         assert (counts[np.array(expected) == 0] == 0).all()
 
 
-def test_scores_are_the_model_s(table_search, table):
+def test_scores_are_the_model_s(table):
     search = table_search.Search(Sampling(50, temperature=2.0, top_k=3), VOCAB_SIZE)
     [outputs] = search(table, [LONGEST], alpha=0.6)
     for symbols, score in outputs:
@@ -68,7 +69,7 @@ def test_scores_are_the_model_s(table_search, table):
 
 
 @pytest.mark.parametrize("options", [dict(), dict(top_k=3, top_p=0.8)], ids=str)
-def test_seed_and_number_alone_decide_also_under_xla(table_search, options):
+def test_seed_and_number_alone_decide_also_under_xla(options):
     tables = table_search.random_logits(5, 3, VOCAB_SIZE, LONGEST) / 4
     plain, compiled, reseeded = (
         table_search.Search(Sampling(20, seed=seed, **options), VOCAB_SIZE, xla)
@@ -87,7 +88,7 @@ def test_seed_and_number_alone_decide_also_under_xla(table_search, options):
     assert len(set(expected[0])) > 5
 
 
-def test_constraints(table_search, table):
+def test_constraints(table):
     constraints = Constraints(min_length=3, forbidden=((2, 3), (4,)))
     search = table_search.Search(Sampling(300, constraints=constraints), VOCAB_SIZE)
     [outputs] = search(table, [LONGEST], [[3]])

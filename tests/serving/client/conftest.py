@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 import pytest
+import stand_in_server
 
 
 class Upper:
@@ -20,8 +21,8 @@ class Upper:
       requests: (name, version, signature, texts, metadata) of each request.
     """
 
-    def __init__(self, stand_in):
-        self._stand_in, self.plan, self.requests = stand_in, collections.deque(), []
+    def __init__(self):
+        self.plan, self.requests = collections.deque(), []
 
     def __call__(self, request, metadata):
         spec = request.model_spec
@@ -35,21 +36,21 @@ class Upper:
             time.sleep(step)
         elif step or "bad" in texts:
             text = f"fault {len(self.requests)}\nof \x1b]0;the server"
-            raise self._stand_in.refusal(step or "INVALID_ARGUMENT", text)
+            raise stand_in_server.refusal(step or "INVALID_ARGUMENT", text)
         cut = [int("long" in text) for text in texts]
         outputs = {"translation": [text.upper() for text in texts], "cut": np.int32(cut)}
         outputs["score"] = np.full(len(texts), -0.5, np.float32)
-        return self._stand_in.response(spec, outputs)
+        return stand_in_server.response(spec, outputs)
 
 
 @pytest.fixture
-def start_server(protocol, stand_in):
+def start_server(protocol):
     """start_server(**of start_grpc): the model, whose server ends with the test."""
     with contextlib.ExitStack() as stack:
 
         def start(**settings):
-            model = Upper(stand_in)
-            server = getattr(stand_in, f"start_{protocol}")(model, **settings)
+            model = Upper()
+            server = getattr(stand_in_server, f"start_{protocol}")(model, **settings)
             model.address = f"127.0.0.1:{stack.enter_context(server)}"
             return model
 

@@ -55,14 +55,6 @@ def test_the_devices_of_one_process_and_of_several(monkeypatch):
         plan_devices(cpu_replicas=2)
 
 
-@pytest.mark.parametrize("xla", [False, True])
-def test_a_step_is_made_on_the_devices_that_are_planned(make_record, xla):
-    planned = plan_devices(0, xla)
-    step = make_step(make_record(), planned)
-    found = step.gpus, step.num_replicas, step.fixed_shapes
-    assert found == (planned.gpus, planned.replicas, planned.fixed_shapes) == ([], 1, xla)
-
-
 def test_a_driver_without_gpus_is_reported(monkeypatch, tmp_path, capsys):
     plan_devices()
     assert capsys.readouterr().err == ""

@@ -13,6 +13,7 @@ from t2t_keras.decoding.search.constraints import Limits
 from t2t_keras.decoding.search.loop import Cache, Scored, SearchLoop
 
 BLOCK_SIZE = 3
+EOS = 1
 
 
 def prefix_code(prefix, vocab_size):
@@ -32,6 +33,33 @@ def random_logits(seed, sentences, vocab_size, longest):
     generator = np.random.default_rng(seed)
     logits = generator.normal(0.0, 2.0, [sentences, vocab_size**longest, vocab_size])
     return logits.astype(np.float32)
+
+
+def plain_beam_search(following, max_length, alpha, beam_size, penalty=lambda symbols: 0.0):
+    """Returns [(symbols with the end, score), ...], best first.
+
+    It follows each hypothesis as a tuple until nothing is live: no early stop, no tensors.
+
+    `following(prefix)` gives the log-probability of every symbol after a tuple of symbols;
+    `penalty(symbols)`, what a finished one's score loses besides.
+    """
+    live, finished = [((), 0.0)], []
+    while live:
+        continuations = []
+        for symbols, log_prob in live:
+            next_log_probs = following(symbols)
+            at_last = len(symbols) == max_length - 1
+            allowed = [EOS] if at_last else range(1, len(next_log_probs))
+            continuations += [((*symbols, i), log_prob + next_log_probs[i]) for i in allowed]
+        continuations.sort(key=lambda continuation: -continuation[1])
+        for symbols, log_prob in continuations[:beam_size]:
+            if symbols[-1] == EOS:
+                score = log_prob / ((5 + len(symbols)) / 6) ** alpha - penalty(symbols)
+                finished.append((symbols, score))
+        live = [found for found in continuations if found[0][-1] != EOS][:beam_size]
+        if beam_size == 1 and finished:
+            break
+    return sorted(finished, key=lambda hypothesis: -hypothesis[1])
 
 
 class Search:
