@@ -2,7 +2,7 @@
 
 import pytest
 import tensorflow as tf
-from runs import TrainerProcess, flags_of
+from training_runs import TrainerProcess, flags_of
 
 from t2t_keras import registry
 from t2t_keras.data.dataset import open_generated

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from runs import flags_of
+from training_runs import flags_of
 
 from t2t_keras.data.batches import make_batch
 from t2t_keras.decoding.translator import Translator

@@ -3,7 +3,7 @@
 import random
 
 import numpy as np
-from runs import newest_step, numbers_in
+from training_runs import newest_step, numbers_in
 
 STEPS = 36
 

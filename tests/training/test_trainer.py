@@ -13,7 +13,7 @@ import types
 import numpy as np
 import pytest
 import tensorflow as tf
-from runs import numbers_in, weights_in
+from training_runs import numbers_in, weights_in
 
 from t2t_keras.errors import UserError
 from t2t_keras.text.tokenizer import Tokenizer

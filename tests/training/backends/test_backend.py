@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from runs import numbers_in
+from training_runs import numbers_in
 
 from t2t_keras.environment import usable_cores
 from t2t_keras.errors import UserError

@@ -7,7 +7,7 @@ import socket
 import numpy as np
 import pytest
 import tensorflow as tf
-from runs import newest_step, numbers_in
+from training_runs import newest_step, numbers_in
 
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
 from t2t_keras.training.options import TrainOptions

@@ -9,7 +9,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import tensorflow as tf
-from runs import numbers_in
+from training_runs import numbers_in
 
 from t2t_keras.data.batches import make_batch
 from t2t_keras.errors import OutOfMemoryError, UserError
