@@ -3,6 +3,7 @@
 Hyperparameter sets, problems and decoding options are all such dataclasses.
 """
 
+import contextlib
 import dataclasses
 import math
 import typing
@@ -121,11 +122,12 @@ def _read(text: str, expected: type) -> Any:
     """Returns the value that a text stands for, or None."""
     if expected is bool:
         return _BOOLEANS.get(text.lower())
-    try:
+    with contextlib.suppress(ValueError):
+        return expected(text)
+    with contextlib.suppress(ValueError):
         number = float(text)  # 1e5 is an integer.
-    except ValueError:
-        return None
-    return int(number) if expected is int and number.is_integer() else number
+        return int(number) if number.is_integer() else None
+    return None
 
 
 def _check_range(value: Any, bounds: Mapping[str, Any], subject: str) -> None:

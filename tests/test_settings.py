@@ -60,6 +60,7 @@ def test_override_takes_text_or_a_mapping():
         ("timer", ["never", " Never ", "0", 0], 0),
         ("rack", ["top"], "top"),
         ("degrees", ["50"], 50),
+        ("timer", [str(2**53 + 1)], 2**53 + 1),
         ("degrees", ["250"], 250),
     ],
 )

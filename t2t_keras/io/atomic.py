@@ -50,17 +50,17 @@ def _remove_abandoned(path: Path) -> None:
                 other.unlink()
 
 
-def lock(file: BinaryIO) -> bool:
-    """Locks a file until it is closed or its process ends; False if another process has it.
+def lock(file: BinaryIO) -> bool | None:
+    """Locks a file until it is closed or its process ends.
 
-    A file system without locks lets everybody in.
+    Returns whether this process has the lock, None where the file system has no locks.
     """
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:
-        pass
+        return None
     return True
 
 

@@ -54,8 +54,9 @@ def differences(recorded: Mapping[str, Any], requested: Mapping[str, Any]) -> li
 def locked_directory(directory: str | Path, what: str) -> Iterator[None]:
     """Keeps other processes from writing into a directory, which is made where it is missing.
 
-    Readers are not locked out. The system frees the lock when its owner ends, however it ends; see
-    `lock`. `what` names the command in the `UserError` that others get.
+    Readers are not locked out. The system frees the lock when its owner ends, however it ends. A
+    file system without locks lets everybody in. `what` names the command in the `UserError` that
+    others get.
     """
     path = Path(directory) / _LOCK_FILE
     make_parent(path)
@@ -66,7 +67,7 @@ def locked_directory(directory: str | Path, what: str) -> Iterator[None]:
             f"Cannot write in {directory}: {error.strerror}. Give another directory."
         ) from error
     with file:
-        if not lock(file):
+        if lock(file) is False:
             file.seek(0)
             owner = file.read(200).decode("utf-8", errors="replace").strip() or "another process"
             raise UserError(

@@ -8,7 +8,7 @@ from t2t_keras.decoding.jobs.files import translate_file, translation_settings
 from t2t_keras.decoding.trained_model import identity
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
-from t2t_keras.io.atomic import TEMPORARY_SUFFIX, make_parent, sha256_of
+from t2t_keras.io.atomic import TEMPORARY_SUFFIX, sha256_of
 from t2t_keras.io.outputs import check_outputs
 from t2t_keras.io.state import as_json, differences, read_json, write_json
 from t2t_keras.text.files import check_readable
@@ -85,7 +85,6 @@ def translate_all(
 
 def _write_or_compare(path: Path, provenance: dict[str, Any]) -> None:
     """Writes the settings of the translations, or raises `UserError` if they differ from before."""
-    make_parent(path)
     if path.exists():
         recorded = read_json(path, "Give another --translations_dir.")
         if different := differences(recorded, as_json(provenance)):

@@ -255,8 +255,9 @@ def _open_locked(output: Path) -> BinaryIO:
         raise UserError(
             f"Cannot write {path}: {error.strerror}. Give another name for the output."
         ) from error
+    free = lock(file) is not False
     # Its owner may have completed or deleted it between the opening and the lock.
-    if not lock(file) or not path.exists() or os.fstat(file.fileno()).st_ino != path.stat().st_ino:
+    if not (free and path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat())):
         file.close()
         raise UserError(
             f"{path} is in use by another process. Wait until it ends, or give another name for "
