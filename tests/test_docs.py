@@ -14,8 +14,8 @@ import yaml
 
 from t2t_keras import registry
 from t2t_keras.hyperparameters import HParams
-from t2t_keras.tables.weights import count_weights
 from t2t_keras.training.distributed.cluster import Cluster, cluster_from_environment
+from t2t_keras.training.memory.estimate import count_weights
 
 
 def test_the_slurm_script_is_bash(root):
