@@ -50,6 +50,7 @@ setup(
     packages=find_packages(include=["t2t_keras", "t2t_keras.*"]),
     package_data={
         "t2t_keras.insights": ["*.html", "*.css", "*.js"],
+        "t2t_keras.problems": ["*.tsv"],
         "t2t_keras.problems.toy": ["*.tsv"],
         "t2t_keras.serving.export": ["*.md"],
     },
