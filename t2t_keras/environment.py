@@ -1,4 +1,4 @@
-"""Settings that TensorFlow reads once, when it is first imported."""
+"""What a process runs in: TensorFlow's settings, versions, commit, cores, the cache of XLA."""
 
 import contextlib
 import hashlib
