@@ -1,4 +1,4 @@
-"""What a process runs in: TensorFlow's settings, versions, commit, cores, the cache of XLA."""
+"""What a process runs in: TensorFlow's settings, versions, commit, cores, compiled code."""
 
 import contextlib
 import hashlib

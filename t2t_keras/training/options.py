@@ -59,7 +59,7 @@ class TrainOptions:
                 f"--profile_steps: expected the first and the last step to trace, as 100,110; got "
                 f"'{self.profile_steps}'."
             )
-        for name, value in dataclasses.asdict(self).items():
+        for name, value in vars(self).items():
             least = _LEAST.get(name, 0)
             if not isinstance(value, str) and not value >= least:
                 raise UserError(f"--{name}: expected a number >= {least}, got {value}.")

@@ -56,7 +56,7 @@ def load_weights(model: keras.Model, path: str | Path) -> None:
     path = names.existing_checkpoint(path, SUFFIX)
     held = sum(int(np.prod(shape)) for shape in _read(path, _names_in_model).values())
     try:
-        # Else a larger one restores a part of itself: nothing of the model is missing there.
+        # Of a larger one TensorFlow would restore a part: nothing that the model needs is missing.
         if held != model.count_params():
             raise ValueError(f"it has {held:,} weights, the model {model.count_params():,}")
         exact = model

@@ -86,8 +86,7 @@ def test_an_incomplete_file_is_read_after_a_pause_and_a_deleted_one_is_not():
 
     watcher = folder.watch()
     assert [step for step, _ in watcher.loaded(load)] == [10, 20]
-    deleted = "file-5 was deleted while it was read."
-    assert watcher.skipped == {5: deleted, 30: "file-30 is damaged"}
+    assert watcher.skipped == {5: "file-5 was deleted while it was read.", 30: "file-30 is damaged"}
     assert folder.seconds == 10, "one pause each for 20 and 30"
 
 
