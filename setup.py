@@ -76,9 +76,9 @@ setup(
         "jax": ["jax>=0.10,<0.11"],
         "language": ["py3langid>=0.4,<0.5"],
         # tensorflow-datasets uses importlib_resources without asking for it.
-        "tfds": ["importlib_resources>=6", "tensorflow-datasets>=4.9.9,<5"],
+        "tfds": ["importlib_resources>=6,<8", "tensorflow-datasets>=4.9.9,<5"],
         "test": [
-            "importlib_resources>=6",
+            "importlib_resources>=6,<8",
             "jax>=0.10,<0.11",
             "keras-nlp>=0.32,<0.33",
             "matplotlib>=3.11,<4",

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.problem import Problem
+from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.io.state import locked_directory
 from t2t_keras.training import trainer
@@ -43,8 +44,14 @@ def train(
 
     Raises:
       UserError: there is no data, `output_dir` contains a run with different settings or one that
-        another process trains, the loss is NaN, or a file cannot be read or written.
+        another process trains, a number is out of range, the loss is NaN, or a file cannot be read
+        or written.
     """
+    if not 0 <= random_seed < 2**32 or (worker_gpu is not None and worker_gpu < 0):
+        raise UserError(
+            f"Expected a random_seed of 0 to {2**32 - 1} and a worker_gpu >= 0, got {random_seed} "
+            f"and {worker_gpu}."
+        )
     config = RunConfig(problem, hparams, model, random_seed, str(data_dir))
     return train_run(config, output_dir, worker_gpu, TrainOptions(**options))
 

@@ -77,6 +77,13 @@ def test_one_process_writes_into_a_run(trained, data):
     assert {file: file.read_bytes() for file in run.glob("*.json")} == before
 
 
+@pytest.mark.parametrize("name", ["random_seed", "worker_gpu", "keep_checkpoint_max", "eval_steps"])
+def test_numbers_out_of_range_are_refused(data, tmp_path, name):
+    number = 0 if name == "keep_checkpoint_max" else -1
+    with pytest.raises(UserError, match=rf"{name}.*, got .*{number}\b"):
+        t2t.train(data[0], t2t.hparams("transformer_tiny"), data[1], tmp_path, **{name: number})
+
+
 def test_a_set_can_be_named_again_after_the_package_of_that_name_was_imported():
     from t2t_keras.hparams.transformer import transformer_base
 

@@ -6,6 +6,8 @@ import re
 from t2t_keras.errors import UserError
 
 SCHEDULES = ("train", "evaluate", "train_and_evaluate")
+# The least values of options other than 0.
+_LEAST = dict(keep_checkpoint_max=1, cpu_replicas=1, worker_start_secs=1, worker_timeout_secs=1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,7 +18,7 @@ class TrainOptions:
       save_checkpoints_secs: seconds of training between two checkpoints (section 6.1: 10
         minutes); evaluations do not count.
       keep_checkpoint_max: number of checkpoints kept.
-      local_eval_frequency: steps between two evaluations on the dev set.
+      local_eval_frequency: steps between two evaluations on the dev set; 0 = only at the end.
       eval_steps: most batches of an evaluation; 0 = the whole dev set.
       eval_bleu: whether the dev set is translated and scored as well.
       eval_early_stopping_steps: the run ends when the dev loss has not fallen for so many steps;
@@ -32,7 +34,7 @@ class TrainOptions:
       worker_timeout_secs: seconds without a heartbeat after which a worker counts as lost.
 
     Raises:
-      UserError: `schedule` or `profile_steps` has no such value.
+      UserError: `schedule` or `profile_steps` has no such value, or a number is too small.
     """
 
     save_checkpoints_secs: float = 600
@@ -57,6 +59,10 @@ class TrainOptions:
                 f"--profile_steps: expected the first and the last step to trace, as 100,110; got "
                 f"'{self.profile_steps}'."
             )
+        for name, value in vars(self).items():
+            least = _LEAST.get(name, 0)
+            if not isinstance(value, str) and not value >= least:
+                raise UserError(f"--{name}: expected a number >= {least}, got {value}.")
 
     def profiled_steps(self) -> range:
         """Returns the steps to trace, counted from 1."""

@@ -8,6 +8,8 @@ from unittest import mock
 
 import pytest
 
+from t2t_keras.errors import UserError
+from t2t_keras.training.backends.curves import JsonCurves, TensorBoardCurves
 from t2t_keras.training.progress import (
     CHECKPOINT,
     EVALUATION,
@@ -72,6 +74,15 @@ def test_the_progress_line_moves_while_the_system_s_time_is_set_back(monkeypatch
     clock[0] += 10
     progress.step(SUMS, 0.0005, 1.5)
     assert "1/1000 [00:10<" in stderr.getvalue()
+
+
+@pytest.mark.parametrize("kind", [TensorBoardCurves, JsonCurves])
+def test_where_curves_cannot_be_written_the_reason_is_said(tmp_path, kind):
+    (tmp_path / "train").touch()
+    curves = kind(tmp_path)
+    with pytest.raises(UserError, match=rf"Cannot write {tmp_path}/train.*the same command"):
+        curves.write("train", 1, {"loss": 2.0})
+    curves.close()
 
 
 def spend(run_clock, clock, *parts_and_seconds):

@@ -72,7 +72,12 @@ def test_a_step_of_slurm(slurm):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("SLURMD_NODENAME", "another"), ("SLURM_STEP_NODELIST", "gpu[07")]
+    ("name", "value"),
+    [
+        ("SLURMD_NODENAME", "another"),
+        ("SLURM_STEP_NODELIST", "gpu[07"),
+        ("SLURM_STEP_NUM_TASKS", "some"),
+    ],
 )
 def test_an_invalid_step_of_slurm(slurm, name, value):
     slurm[name] = value
