@@ -1,5 +1,3 @@
-"""Lines of text through a `Translator`, with a real model."""
-
 import dataclasses
 import io
 import types

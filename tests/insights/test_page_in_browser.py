@@ -1,5 +1,3 @@
-"""The page in a real browser: what is drawn, switched, hovered, and reached by the keyboard."""
-
 import numpy as np
 import pytest
 

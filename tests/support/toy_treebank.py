@@ -1,5 +1,3 @@
-"""Random trees, and files of them."""
-
 from t2t_keras.parsing.tree import ROOT, Tree, bracketed
 from t2t_keras.parsing.treebank import tree_texts, trees_of
 

@@ -1,5 +1,3 @@
-"""One table as text, Markdown and JSON."""
-
 import json
 import re
 

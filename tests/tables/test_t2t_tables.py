@@ -1,5 +1,3 @@
-"""The four tables as the command prints them."""
-
 import json
 
 import pytest

@@ -1,5 +1,3 @@
-"""Both clients: replies, retries, time, limits, encryption."""
-
 import contextlib
 import json
 import resource

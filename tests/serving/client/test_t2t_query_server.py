@@ -1,5 +1,3 @@
-"""t2t-query-server: its flags, files and output, over both protocols."""
-
 import io
 
 import pytest

@@ -1,5 +1,3 @@
-"""What is in an export, and that a damaged one is refused."""
-
 import hashlib
 import shutil
 
