@@ -3,11 +3,11 @@
 t2t-evalb --gold=gold.trees --test=system.trees --param=COLLINS
 """
 
-import functools
 import sys
 
 from t2t_keras.bin.flags import command, required
 from t2t_keras.io.flags import Flags
+from t2t_keras.io.terminal import printable
 from t2t_keras.parsing.evalb import MAX_ERRORS, PARAMETERS, evalb
 from t2t_keras.text.files import read_text
 
@@ -25,7 +25,10 @@ def main(flags: Flags) -> None:
     """Prints the table; errors of sentences go to standard error."""
     required(flags, "gold", "test")
     gold, test = read_text(flags.gold), read_text(flags.test)
-    on_error = functools.partial(print, file=sys.stderr)
+
+    def on_error(text: str) -> None:
+        print(printable(text), file=sys.stderr)
+
     for line in evalb(gold, test, PARAMETERS[flags.param], on_error, flags.max_errors):
         print(line)
 
