@@ -343,6 +343,10 @@ def test_scores(write, tmp_path, capsys):
     assert "3 pairs, 7 tokens, log-probability per token -1.0000, perplexity 2.718" in printed.out
 
 
+def test_a_translation_without_any_chance():
+    assert PairScore(-1500.0, np.zeros(2)).perplexity == np.inf
+
+
 def answers(*lines, **options):
     """What a user is shown who types lines and Ctrl-C."""
     found = []
