@@ -18,7 +18,9 @@ def define_flags(flags: Flags) -> None:
     flags.string("gold", "File of gold trees, one a line")
     flags.string("test", "File of parses, one a line")
     flags.choice("param", "Parameter file of evalb", list(PARAMETERS), "COLLINS")
-    flags.integer("max_errors", "Sentences that cannot be scored before it gives up", MAX_ERRORS)
+    flags.integer(
+        "max_errors", "Give up at the second error beyond so many, as evalb does", MAX_ERRORS
+    )
 
 
 def main(flags: Flags) -> None:

@@ -144,7 +144,7 @@ class Translator:
 
         Args:
           lines: the source text.
-          prefixes: how each translation must begin; "" = no prefix.
+          prefixes: how each translation must begin; "" = no prefix. A blank line's is not used.
 
         Raises:
           UserError: a line is not valid text, the numbers of prefixes and lines differ, no
@@ -165,7 +165,7 @@ class Translator:
 
         Args:
           lines: the source text.
-          prefixes: how each translation must begin.
+          prefixes: as of `translate`.
           first_number: number of the first line, which the draws of samples depend on.
           progress: takes the number of further lines, or sentences of split lines, that are done.
 

@@ -105,6 +105,7 @@ REFUSED += [
     )
 ] + [
     ("t2t-eval --output_dir=run --worker_gpu=0 --results_file=run/run.json", "Cannot write to "),
+    ("t2t-eval --output_dir=run --worker_gpu=0 --eval_use_test_set", "eval_test/results.jsonl: "),
     # A text that is called as a checkpoint.
     ("t2t-translate-all --output_dir=run --source=model.ckpt --translations_dir=run", "Cannot"),
     ("t2t-exporter --output_dir=run --export_dir=run", "folder of its own"),
@@ -122,6 +123,8 @@ def folder(random_run, tmp_path, monkeypatch):
     record.write_text(record.read_text().replace(str(random_run.parent), str(tmp_path)))
     (tmp_path / "link").symlink_to(record)
     (tmp_path / "link.svg").symlink_to("one")
+    (tmp_path / "run" / "eval_test").mkdir()
+    (tmp_path / "run" / "eval_test" / "results.jsonl").hardlink_to(record)
     os.mkfifo(tmp_path / "pipe")
     for name, text in {"one": "A man\n", "two": "A\nB\n", "model.ckpt": "A\n"}.items():
         (tmp_path / name).write_text(text)

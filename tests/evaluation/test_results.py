@@ -24,7 +24,7 @@ RESULT = Result(
 
 
 def test_what_is_appended_is_read(tmp_path):
-    path = tmp_path / "new" / "results.jsonl"
+    path = tmp_path / "new" / "folder" / "results.jsonl"
     # As Python names a file whose name has a byte 0xff.
     other = dataclasses.replace(RESULT, set="von Hand: ü", seconds=61, split="news\udcff.en")
     append_result(path, RESULT)
@@ -75,6 +75,14 @@ def test_a_line_that_is_no_result_is_named_and_left_out(tmp_path, capsys, line, 
     assert first.startswith(f"{path}:3 ")
     assert named in first
     assert torn.startswith(f"{path}:4 ")
+
+
+@pytest.mark.parametrize(
+    ("problem", "f1", "expected"),
+    [("translate_ende", None, False), ("my_trees", 90.5, True), ("parsing_wsj", None, True)],
+)
+def test_what_is_parsing(problem, f1, expected):
+    assert dataclasses.replace(RESULT, problem=problem, f1=f1).is_parsing == expected
 
 
 @pytest.mark.parametrize("name", ["ensemble", "forbidden", "prefixes", "beam_size"])
