@@ -9,7 +9,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.settings import setting
 
 # Above, no memory holds what a search would need, or a number is no int32 or float32.
-_MOST_OUTPUTS, _MOST_TOKENS, _MOST_AT_ONCE = 1000, 100_000, 10**9
+_MOST_OUTPUTS, _MOST_TOKENS = 1000, 100_000
 
 
 def _number(default: float, minimum: float, maximum: float, meaning: str) -> Any:
@@ -27,38 +27,26 @@ class DecodeConfig:
         0.6, 0, 8, "length penalty ((5 + length) / 6)^alpha; larger gives longer output"
     )
     coverage_penalty: float = _number(
-        0.0,
-        0,
-        1e6,
-        "beta of Wu et al. (2016): penalty for parts of the source that got no attention",
+        0.0, 0, 1e6, "beta of Wu et al. (2016): penalty for parts of the source without attention"
     )
     extra_length: int = _number(
         50, 0, _MOST_TOKENS, "most tokens of an output beyond the length of its input"
     )
     max_length: int = _number(
-        0,
-        0,
-        _MOST_TOKENS,
-        "most tokens of an output with its end; 0 = limited by extra_length only",
+        0, 0, _MOST_TOKENS, "most tokens of an output with its end; 0 = only extra_length limits it"
     )
     min_length: int = _number(
         1, 1, _MOST_TOKENS, "fewest tokens of an output with its end, within these limits"
     )
     samples: int = _number(
-        0,
-        0,
-        _MOST_OUTPUTS,
-        "number of outputs to draw from the model's distribution; 0 = beam search",
+        0, 0, _MOST_OUTPUTS, "number of outputs to draw from the distribution; 0 = beam search"
     )
     temperature: float = _number(
         1.0, 1e-3, 1e3, "temperature of sampling; below 1, likely symbols become likelier"
     )
     top_k: int = _number(0, 0, 10**6, "number of the likeliest symbols to sample from; 0 = all")
     top_p: float = _number(
-        1.0,
-        1e-6,
-        1.0,
-        "sample from the fewest likeliest symbols with this probability together; 1 = all",
+        1.0, 1e-6, 1.0, "sample from the fewest symbols with this probability together; 1 = all"
     )
     seed: int = _number(
         0, -(2**63), 2**63 - 1, "seed of sampling; draws depend on it and on the line's number"
@@ -78,15 +66,12 @@ class DecodeConfig:
     lines_at_once: int = _number(
         1024,
         1,
-        _MOST_AT_ONCE,
+        10**9,
         "number of lines that are read, sorted by length, translated and written together; 1 "
         "answers each line of a pipe at once",
     )
     batch_tokens: int = _number(
-        4096,
-        1,
-        _MOST_AT_ONCE,
-        "most source tokens of a batch with padding; a longer sentence is alone",
+        4096, 1, 10**9, "most source tokens of a batch with padding; a longer sentence is alone"
     )
     batches_at_once: int = _number(
         0,

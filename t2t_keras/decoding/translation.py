@@ -74,10 +74,7 @@ class PairScore:
 
 def perplexity(log_prob: float) -> float:
     """Returns the perplexity for a log-probability per token; infinite where no float holds it."""
-    try:
-        return math.exp(-log_prob)
-    except OverflowError:
-        return math.inf
+    return math.exp(-log_prob) if log_prob > -709 else math.inf
 
 
 @dataclasses.dataclass(frozen=True)

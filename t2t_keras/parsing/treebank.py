@@ -43,9 +43,8 @@ def tree_texts(path: Path, offset: int = 0, line: int = 1) -> Iterator[TreeText]
     held, depth, first, begin = b"", 0, line, offset
     with reading(path) as file:
         file.seek(offset)
-        # A longer line comes in parts.
-        lines = iter(functools.partial(file.readline, MAX_TREE_BYTES + 1), b"")
-        for number, text in enumerate(lines, line):
+        read = functools.partial(file.readline, MAX_TREE_BYTES + 1)
+        for number, text in enumerate(iter(read, b""), line):
             begin, first = (begin, first) if held else (offset, number)
             offset += len(text)
             held += text.removeprefix(_BYTE_ORDER_MARK) if begin == 0 and number == first else text

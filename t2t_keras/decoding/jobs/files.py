@@ -15,13 +15,7 @@ import numpy as np
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.jobs.line_job import JobSummary, resolve_outputs, run_line_job
 from t2t_keras.decoding.source_text import encode_text
-from t2t_keras.decoding.translation import (
-    Hypothesis,
-    PairScore,
-    Translation,
-    one_line,
-    perplexity,
-)
+from t2t_keras.decoding.translation import Hypothesis, PairScore, Translation, one_line, perplexity
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import sha256_of, write_atomically

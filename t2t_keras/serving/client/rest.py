@@ -1,6 +1,5 @@
 """Translations over REST (HTTP and JSON)."""
 
-import http.client
 import json
 import ssl
 import threading
@@ -8,9 +7,11 @@ import time
 import urllib.parse
 from collections.abc import Sequence
 from concurrent.futures import Future
+from http.client import HTTPException
 from typing import Any
 
 import urllib3
+from urllib3.exceptions import HTTPError, MaxRetryError
 
 from t2t_keras.serving.client.base import Client, max_reply_bytes
 
@@ -31,13 +32,8 @@ _STATUS_NAMES = {
 class RestClient(Client):
     """A client of TensorFlow Serving over REST; see `Client`."""
 
-    _malformed = (
-        urllib3.exceptions.HTTPError,
-        http.client.HTTPException,
-        OSError,
-        OverflowError,  # a date that `Retry-After` may have
-        ValueError,
-    )
+    # OverflowError: the year of a reply's `Retry-After`.
+    _malformed = (HTTPError, HTTPException, OSError, OverflowError, ValueError)
 
     def _connect(self, files: list[bytes | None]) -> None:
         version = "" if self.version is None else f"/versions/{self.version}"
@@ -74,7 +70,7 @@ class RestClient(Client):
             status, reply = self._post_in_time(body, max_reply_bytes(texts))
         except TimeoutError:
             raise self._error("DEADLINE_EXCEEDED", "") from None
-        except urllib3.exceptions.MaxRetryError as error:
+        except MaxRetryError as error:
             raise self._error("UNAVAILABLE", str(error.reason)) from error
         try:
             content = json.loads(reply)
