@@ -4,6 +4,7 @@ t2t-exporter --output_dir=runs/averaged --export_dir=exports/ende --measure
 t2t-exporter --output_dir=runs/averaged --dtype=int8
 """
 
+import re
 from pathlib import Path
 
 from t2t_keras.bin.flags import command, define_common, recorded_run
@@ -35,6 +36,11 @@ def main(flags: Flags) -> None:
     from t2t_keras.serving.export.export import export
     from t2t_keras.serving.export.signatures import check_settings
 
+    if not re.fullmatch(r"[\w.-]+", flags.servable_name):
+        raise UserError(
+            f"--servable_name: expected letters, digits, '_', '.' and '-', got "
+            f"{flags.servable_name!a}."
+        )
     export_dir = Path(flags.export_dir or Path(flags.output_dir) / "export")
     # Nothing can be added to another export: its manifest names all its files.
     check_outputs([], [export_dir / "<version>"])

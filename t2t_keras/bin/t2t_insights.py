@@ -56,10 +56,12 @@ def main(flags: Flags) -> None:
     settings = {"return_beams": True, **parse_assignments(flags.decode_hparams)}
     translator = Translator.from_run(flags.output_dir, flags.checkpoint_path, settings)
     found = sentence_insights(translator, sentences)
+    if figure:
+        found = list(found)
     content = attention_page(found).encode("utf-8")
     write_atomically(page, content)
-    plural = "s" if len(found) > 1 else ""
-    print(f"{page}: {len(found):,} sentence{plural}, {len(content) / 1e6:.2f} MB")
+    plural = "s" if len(sentences) > 1 else ""
+    print(f"{page}: {len(sentences):,} sentence{plural}, {len(content) / 1e6:.2f} MB")
     if figure:
         from t2t_keras.insights.figures import write_figure
         from t2t_keras.insights.views import attention_view

@@ -8,6 +8,7 @@ t2t-tables --table=2 --hparams_set=transformer_base --gpus=8 --hardware=P100 --s
 from t2t_keras.bin.flags import command, define_common, given_flags, required
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
+from t2t_keras.io.terminal import printable
 
 # A group of flags is for the tables in its title.
 _COST = "Table 2: the cost of a training"
@@ -44,7 +45,7 @@ def main(flags: Flags) -> None:
             raise UserError(f"--table={flags.table} takes no {given[0]}, which is for {title}.")
     from t2t_keras.tables.rendering import render
 
-    print(render(_table(flags), flags.format))
+    print(printable(render(_table(flags), flags.format)))
 
 
 def _table(flags: Flags):

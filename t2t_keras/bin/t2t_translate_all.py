@@ -76,6 +76,7 @@ def main(flags: Flags) -> None:
         text=text,
         prefixes=flags.prefix_file,
         ensemble=tuple(others),
+        reads=[flags.forbidden_file] * bool(flags.forbidden_file),
     )
 
 

@@ -22,6 +22,7 @@ REFUSED = [
     (BLEU + "nowhere", "nowhere"),
     (BLEU + "two", "1 translations and 2 references"),
     (BLEU + "one --convention=tokenised", "language"),
+    (BLEU + "one --convention=tokenised --language=germn", "'german'"),
     (BLEU + "one --convention=tokenized", "'tokenised'"),
     (BLEU + "one --convention=tokenised --language=de --tokenize=none", "--tokenize"),
     (BLEU + "one --translations_dir=x", "--translation or --translations_dir"),
@@ -56,6 +57,7 @@ REFUSED = [
     ("t2t-exporter --output_dir=run --measure --decode_hparams=xla=true", "xla"),
     ("t2t-exporter --output_dir=run --decode_hparams=alpha=x", "alpha"),
     ("t2t-exporter --output_dir=run --dtype=int4", "--dtype"),
+    ("t2t-exporter --output_dir=run --servable_name=\udcff", "--servable_name"),
     ("t2t-exporter --output_dir=run --data_dir=none/at/all", "no generated data"),
     (INSIGHTS, "--sentence and --sentences_from_file"),
     (INSIGHTS + "--sentences_from_file=nowhere", "nowhere"),
@@ -103,6 +105,7 @@ REFUSED += [
     )
 ] + [
     ("t2t-eval --output_dir=run --worker_gpu=0 --results_file=run/run.json", "Cannot write to "),
+    ("t2t-eval --output_dir=run --worker_gpu=0 --eval_use_test_set", "eval_test/results.jsonl: "),
     # A text that is called as a checkpoint.
     ("t2t-translate-all --output_dir=run --source=model.ckpt --translations_dir=run", "Cannot"),
     ("t2t-exporter --output_dir=run --export_dir=run", "folder of its own"),
@@ -120,6 +123,8 @@ def folder(random_run, tmp_path, monkeypatch):
     record.write_text(record.read_text().replace(str(random_run.parent), str(tmp_path)))
     (tmp_path / "link").symlink_to(record)
     (tmp_path / "link.svg").symlink_to("one")
+    (tmp_path / "run" / "eval_test").mkdir()
+    (tmp_path / "run" / "eval_test" / "results.jsonl").hardlink_to(record)
     os.mkfifo(tmp_path / "pipe")
     for name, text in {"one": "A man\n", "two": "A\nB\n", "model.ckpt": "A\n"}.items():
         (tmp_path / name).write_text(text)

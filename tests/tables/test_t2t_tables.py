@@ -18,6 +18,14 @@ def tables(tmp_path, monkeypatch, capsys):
     return run
 
 
+@pytest.mark.parametrize("style", ["text", "json"])
+def test_no_result_controls_the_terminal(tables, style):
+    append_result("mine", Result("a", "b", "test", bleu=1.0, hardware="\x1b[2J\x9b2J\u202e"))
+    shown = tables("--table=2", "--results_file=mine", f"--format={style}")
+    assert "x1b[2J" in shown or "u001b[2J" in shown
+    assert not set("\x1b\x9b\u202e") & set(shown)
+
+
 @pytest.mark.parametrize("table", "1234")
 def test_each_table_in_each_format(tables, table):
     assert tables(f"--table={table}").startswith(f"Table {table}: ")
