@@ -157,6 +157,7 @@ def test_other_settings_are_named(problem, tmp_dir, tmp_path):
         ({"dev": "long"}, {}, r"long\.en has 1 lines and .*long\.de has 2"),
         ({"vocab_file": "none.model"}, {}, r"none\.model cannot be read: No such file"),
         ({"filters": "duplicate"}, {}, "Did you mean 'duplicates'"),
+        ({"vocab_size": 9999}, {}, "vocab_size=9999 is more"),
     ],
 )
 def test_what_cannot_be_made_leaves_the_old_data(
@@ -176,6 +177,15 @@ def test_writers_are_locked_out_and_readers_are_not(problem, tmp_dir, tmp_path):
         with pytest.raises(UserError, match="parallel_text is in use by another t2t-datagen, proc"):
             generate(problem, tmp_path, tmp_dir)
         assert len(open_generated(problem, tmp_path).store("train")) == 230
+
+
+def test_a_run_is_not_overwritten(problem, tmp_dir, tmp_path, contents):
+    directory = tmp_path / "parallel_text"
+    directory.mkdir()
+    (directory / "run.json").touch()
+    with pytest.raises(UserError, match="parallel_text contains a run"):
+        generate(problem, tmp_path, tmp_dir)
+    assert contents(directory) == {"run.json": b""}
 
 
 @dataclasses.dataclass(frozen=True)
