@@ -132,6 +132,9 @@ def test_a_vocabulary_is_reused(problem, tmp_dir, tmp_path):
     path.write_bytes(first.model_bytes.replace(b"house", b"HOUSE"))
     with pytest.raises(UserError, match=r"vocab\.model is not the vocabulary that the data was"):
         _ = open_generated(again, tmp_path).tokenizer
+    # The one that is recorded need not be there any more.
+    path.unlink()
+    open_generated(again, tmp_path)
 
 
 def test_exactly_the_longest_pair_is_kept(problem, tmp_dir, tmp_path):
