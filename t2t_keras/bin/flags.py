@@ -30,9 +30,10 @@ def run_command(
     """Parses the flags, by default those of `sys.argv`, and calls `main(flags)`.
 
     Raises:
-      SystemExit: status 2 (or the error's own) after a `UserError`, a wrong flag or a package that
-        is not installed, with a message on standard error; 130 after Ctrl-C; else the status that
-        `main` returned, unless it is 0 or None.
+      SystemExit: status 2 (or the error's own) after a `UserError`, a wrong flag, a file that
+        cannot be used or a package that is not installed, with a message on standard error; 130
+        after Ctrl-C; 141 after standard output was closed; else the status that `main` returned,
+        unless it is 0 or None.
     """
     argv = list(sys.argv if argv is None else argv)
     program = Path(argv[0]).stem.replace("_", "-")
@@ -49,15 +50,24 @@ def run_command(
     try:
         flags.parse(argv)
         if flags.help or flags.helpfull:
-            print(flags.help_text(sys.modules[main.__module__].__doc__ or "", flags.helpfull))
+            print(flags.help_text(sys.modules[main.__module__].__doc__ or "", flags.helpfull), flush=True)
             return
         keep_compiled()
         if flags.t2t_usr_dir:
             registry.import_user_directory(flags.t2t_usr_dir)
         if flags.registry_help:
-            print(registry.registry_help())
+            print(registry.registry_help(), flush=True)
             return
         status = main(flags)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader, as `head`, has gone: what is left goes nowhere. As a shell reports SIGPIPE.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        status = 141
+    except OSError as error:
+        if not error.filename:
+            raise  # It would not tell what failed.
+        status, message = 2, f"{error.filename}: {error.strerror}."
     except UserError as error:
         status, message = error.exit_status, str(error)
     except KeyboardInterrupt:

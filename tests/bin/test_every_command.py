@@ -36,13 +36,15 @@ def test_help_fits_a_screen_and_helpfull_has_every_flag(name, capsys, monkeypatc
         (UserError("lost", 75), 75, "t2t-x: lost"),
         (KeyboardInterrupt(), 130, "t2t-x: interrupted."),
         (ModuleNotFoundError(name="jax"), 2, "t2t-x: needs jax, which is not installed"),
+        (PermissionError(13, "No entry", "/x"), 2, "t2t-x: /x: No entry."),
+        (BrokenPipeError(), 141, ""),
     ],
 )
-def test_an_error_is_one_message(capsys, error, status, said):
+def test_an_error_is_one_message(capfd, error, status, said):
     def main(flags):
         raise error
 
     with pytest.raises(SystemExit) as stop:
         run_command(lambda flags: None, main, ["t2t-x"])
     assert stop.value.code == status
-    assert capsys.readouterr().err.strip().startswith(said)
+    assert capfd.readouterr().err.strip().startswith(said)
