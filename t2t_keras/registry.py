@@ -3,6 +3,7 @@
 import dataclasses
 import importlib
 import importlib.util
+import inspect
 import pkgutil
 import re
 import sys
@@ -61,9 +62,19 @@ def _snake_case(name: str) -> str:
 def register_problem(problem_class: type) -> type:
     """Registers a `Problem` class, TranslateEndeToy as `translate_ende_toy`.
 
-    A class that is no dataclass becomes a frozen one.
+    A class that is no dataclass becomes a frozen one. A field of its base that it gives another
+    value without a type, which a dataclass would ignore, is a `UserError`.
     """
+    annotated = inspect.get_annotations(problem_class)
+    for name in getattr(problem_class, "__dataclass_fields__", ()):
+        if name in vars(problem_class) and name not in annotated:
+            raise UserError(
+                f"{problem_class.__name__}.{name} has no type, so it would be ignored. Write, for "
+                f"example, {name}: str = ..."
+            )
     if "__dataclass_fields__" not in vars(problem_class):
+        # Without a docstring it would get its signature for one.
+        problem_class.__doc__ = problem_class.__doc__ or " "
         problem_class = dataclasses.dataclass(frozen=True)(problem_class)
     return PROBLEMS.register(_snake_case(problem_class.__name__), problem_class)
 
