@@ -12,6 +12,7 @@ DECODER, INSIGHTS = "t2t-decoder --output_dir=run ", "t2t-insights --output_dir=
 BLEU, TABLES = "t2t-bleu --translation=one --reference=", "t2t-tables --table="
 NEW = "t2t-trainer --hparams_set=transformer_tiny --output_dir=new "
 IDENTITY = NEW + "--data_dir=. --problem=algorithmic_identity_binary40 "
+REVERSE = "t2t-datagen --problem=algorithmic_reverse_binary40 "
 EVALB = "t2t-evalb --test=one --gold="
 REFUSED = [
     ("t2t-avg-all --model_dir=run", "Please give --output_dir"),
@@ -28,9 +29,10 @@ REFUSED = [
     (BLEU + "one --min_steps=1", "--min_steps"),
     ("t2t-bleu --translations_dir=nowhere --reference=one", "nowhere"),
     ("t2t-datagen --data_dir=x", "--problem"),
-    ("t2t-datagen --problem=algorithmic_reverse_binary40", "--data_dir"),
+    (REVERSE, "--data_dir"),
     ("t2t-datagen --data_dir=x --problem=algoritmic_reverse", "algorithmic_reverse_binary40"),
     ("t2t-datagen --data_dir=x --problem=parallel_text", "source_language"),
+    (REVERSE + "--data_dir=x --problem_config=train_length=1e12", "'train_length' must be <= 100000"),
     ("t2t-datagen --num_worker=2", "num_workers"),
     ("t2t-datagen --num_workers=0", "num_workers"),
     ("t2t-datagen --num_workers=some", "num_workers"),
