@@ -37,6 +37,9 @@ def run_command(
     """
     argv = list(sys.argv if argv is None else argv)
     program = Path(argv[0]).stem.replace("_", "-")
+    if hasattr(sys.stdout, "reconfigure"):
+        # Not every locale has every character; standard error does so by itself.
+        sys.stdout.reconfigure(errors="backslashreplace")
     prepare_tensorflow()
     quieten_tensorflow()
     flags = Flags()

@@ -13,7 +13,7 @@ from pathlib import Path
 from t2t_keras.bin.flags import command, required
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
-from t2t_keras.io.outputs import check_outputs
+from t2t_keras.io.outputs import STANDARD_STREAM, check_outputs
 from t2t_keras.io.terminal import printable, typed_lines
 from t2t_keras.text.files import check_readable
 
@@ -22,8 +22,8 @@ def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.group("Text")
     flags.string("inputs_once", "Translate this sentence and exit")
-    flags.string("input_file", "Source, one sentence a line; default: standard input")
-    flags.string("output_file", "File for the translations; default: standard output")
+    flags.string("input_file", "Source, one sentence a line; default, or -: standard input")
+    flags.string("output_file", "File for the translations; default, or -: standard output")
     flags.group("Server")
     flags.string("server", "host:port; TensorFlow Serving uses 8500 for gRPC, 8501 for REST")
     flags.string("servable_name", "Name of the model in the server (its --model_name)")
@@ -104,7 +104,8 @@ def _stream(flags: Flags, client) -> None:
     """Translates --input_file or standard input."""
     from t2t_keras.serving.client.lines import translate_stream
 
-    source, target = flags.input_file, flags.output_file
+    files = flags.input_file, flags.output_file
+    source, target = ("" if file == STANDARD_STREAM else file for file in files)
     check_outputs([source] if source else [], [target] if target else [])
     if source:
         check_readable(Path(source))

@@ -32,7 +32,7 @@ def typed_lines(prompt: str) -> Iterator[str]:
     """
     with contextlib.suppress(ImportError):
         importlib.import_module("readline")
-    sys.stdin.reconfigure(errors="surrogateescape")
+    sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
     if sys.stdin.isatty():
         print("Type a sentence and press Enter; Ctrl-D ends.")
     else:

@@ -29,6 +29,11 @@ def test_help_fits_a_screen_and_helpfull_has_every_flag(name, capsys, monkeypatc
     assert "beam_size" in shown or "--decode_hparams" not in shown
 
 
+def test_characters_that_cannot_be_shown_are_escaped(capsys):
+    run_command(lambda flags: None, lambda flags: print("\udcff"), ["t2t-x"])
+    assert capsys.readouterr().out == "\\udcff\n"
+
+
 @pytest.mark.parametrize(
     ("error", "status", "said"),
     [
