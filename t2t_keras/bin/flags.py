@@ -45,7 +45,8 @@ def run_command(
     flags = Flags()
     define_flags(flags)
     flags.group(HIDDEN)
-    define_common(flags, *(name for name in _COMMON if name not in flags))
+    if "t2t_usr_dir" not in flags:
+        define_common(flags, "t2t_usr_dir")
     flags.switch("registry_help", "List all problems, hyperparameter sets and models, and exit")
     flags.switch("help", "Show the flags of this command and exit")
     flags.switch("helpfull", "Show all flags and exit")
@@ -163,7 +164,7 @@ def define_following(flags: Flags, what: str) -> None:
 
 
 def poll_policy(flags: Flags):
-    """Returns the `PollPolicy` that --wait_minutes asks for."""
+    """Returns the `PollPolicy` that --wait_minutes requests."""
     from t2t_keras.training.checkpoints.watch import PollPolicy
 
     return PollPolicy(wait_minutes=flags.wait_minutes)
@@ -175,6 +176,12 @@ ABOUT_THE_RUN = ("problem", "problem_config", "model", "hparams_set", "hparams")
 def given_flags(flags: Flags, *names: str) -> dict[str, object]:
     """Returns the values of those of the flags that were given."""
     return {name: getattr(flags, name) for name in names if flags[name].present}
+
+
+def define_recorded_run(flags: Flags) -> None:
+    """Adds those flags of `ABOUT_THE_RUN` that are missing, last and shown by --helpfull only."""
+    flags.group(HIDDEN)
+    define_common(flags, *(name for name in ABOUT_THE_RUN if name not in flags))
 
 
 def recorded_run(flags: Flags, policy=None):

@@ -11,7 +11,7 @@ COMMANDS = (
     "avg_all bleu datagen decoder eval evalb exporter insights npz_to_checkpoint query_server "
     "tables trainer translate_all"
 ).split()
-COMMON = ("--t2t_usr_dir", "--registry_help", "--random_seed", "--problem", "--output_dir")
+COMMON = ("--t2t_usr_dir", "--registry_help")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
