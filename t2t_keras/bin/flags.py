@@ -54,7 +54,8 @@ def run_command(
     try:
         flags.parse(argv)
         if flags.help or flags.helpfull:
-            print(flags.help_text(sys.modules[main.__module__].__doc__ or "", flags.helpfull), flush=True)
+            description = sys.modules[main.__module__].__doc__ or ""
+            print(flags.help_text(description, flags.helpfull), flush=True)
             return
         keep_compiled()
         if flags.t2t_usr_dir:

@@ -69,6 +69,8 @@ def generate(
     """
     if num_workers < 1:
         raise UserError(f"--num_workers must be >= 1, got {num_workers}.")
+    if not str(tmp_dir) and type(problem).examples is Problem.examples:
+        raise UserError(f"Please give --tmp_dir, the directory of {problem.name}'s source files.")
     problem = problem.resolved(Path(tmp_dir))
     # What can fail early does so while the old data is still there.
     check_filters(problem.filters, problem.languages())
@@ -200,8 +202,10 @@ def _duplicates(call: Call, chunks: Sequence[Chunk]) -> list[bytes]:
         for some in call(pair_hashes, ((chunk,) for chunk in chunks)):
             hashes.append(some)
             progress.update(1)
-    mask = duplicate_mask(np.concatenate([np.zeros(0, np.uint64), *hashes]))
     ends = np.cumsum([len(some) for some in hashes])[:-1]
+    together = np.concatenate([np.zeros(0, np.uint64), *hashes])
+    hashes.clear()  # Half of the memory.
+    mask = duplicate_mask(together)
     return [np.packbits(some).tobytes() for some in np.split(mask, ends)]
 
 

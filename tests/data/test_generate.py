@@ -4,6 +4,7 @@ import runpy
 
 import pytest
 
+from t2t_keras.data.chunks import split_chunks
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
 from t2t_keras.data.problem import Problem
@@ -155,7 +156,7 @@ def test_other_settings_are_named(problem, tmp_dir, tmp_path):
 @pytest.mark.parametrize(
     ("change", "options", "message"),
     [
-        ({}, {"tmp_dir": ""}, "--tmp_dir"),
+        ({"target_language": ""}, {"tmp_dir": ""}, "--tmp_dir"),
         ({}, {"num_workers": 0}, "--num_workers must be >= 1, got 0"),
         ({"dev": "long"}, {}, r"long\.en has 1 lines and .*long\.de has 2"),
         ({"vocab_file": "none.model"}, {}, r"none\.model cannot be read: No such file"),
@@ -172,6 +173,14 @@ def test_what_cannot_be_made_leaves_the_old_data(
     with pytest.raises(UserError, match=message):
         generate(dataclasses.replace(problem, **change), tmp_path, **{"tmp_dir": tmp_dir} | options)
     open_generated(problem, tmp_path)
+
+
+def test_files_that_shrink(problem, tmp_dir):
+    chunk = split_chunks(problem, tmp_dir, 50)["train"][0]
+    for name in ("train.en", "train.de"):
+        (tmp_dir / name).write_text("one line\n")
+    with pytest.raises(UserError, match="changed while it was read"):
+        list(chunk.pairs())
 
 
 def test_writers_are_locked_out_and_readers_are_not(problem, tmp_dir, tmp_path):
