@@ -1,4 +1,4 @@
-r"""Translate a sentence, a file, standard input or typed lines with TensorFlow Serving.
+r"""Translate a sentence, a file, standard input or interactive lines with TensorFlow Serving.
 
 t2t-query-server --server=localhost:8500 --servable_name=translate --inputs_once="A man sleeps."
 t2t-query-server --server=localhost:8501 --protocol=rest --servable_name=translate \
@@ -14,7 +14,7 @@ from t2t_keras.bin.flags import command, required
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
 from t2t_keras.io.outputs import STANDARD_STREAM, check_outputs
-from t2t_keras.io.terminal import printable, typed_lines
+from t2t_keras.io.terminal import interactive_lines, printable
 from t2t_keras.text.files import check_readable
 
 
@@ -91,9 +91,9 @@ def _print_translation(source: str, client) -> None:
 
 
 def _interactive(client) -> None:
-    """Translates typed lines."""
+    """Translates interactive lines."""
     with contextlib.suppress(KeyboardInterrupt):
-        for line in filter(str.strip, typed_lines(">> ")):
+        for line in filter(str.strip, interactive_lines(">> ")):
             try:
                 _print_translation(line, client)
             except UserError as error:

@@ -51,7 +51,7 @@ def test_standard_input(query, files, monkeypatch, capsysbinary):
     assert capsysbinary.readouterr().out.decode() == "Ä\nB\n"
 
 
-def test_typed_lines(query, monkeypatch, capsys):
+def test_interactive_lines(query, monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", Input(b"\xc3\xb6ne\n\nbad\n\xff\n\x1b[2J\n", is_terminal=True))
     query()
     output = capsys.readouterr().out
