@@ -61,8 +61,9 @@ def _plain_pair(corpus: ParallelFiles | PreparedText, tmp_dir: Path) -> tuple[Pa
         lines, order = _read(path, corpus.languages), -1 if corpus.swapped else 1
     else:
         return _plain(corpus.source, tmp_dir), _plain(corpus.target, tmp_dir)
-    folder = _folder(name, path, tmp_dir, corpus.languages[::order])
-    source, target = (folder / f"{stem}.{code}" for code in corpus.languages)
+    folder = _folder(name, path, tmp_dir)
+    columns = "-".join(corpus.languages[::order])
+    source, target = (folder / f"{stem}.{columns}.{code}" for code in corpus.languages)
     _convert(path, [source, target][::order], lines)
     return source, target
 
@@ -130,15 +131,12 @@ def _unpack(files: Sequence[SourceFile], tmp_dir: Path) -> None:
             )
 
 
-def _folder(name: str, path: Path, tmp_dir: Path, columns: Sequence[str] = ()) -> Path:
-    """Makes the folder of a file's plain text; that of another file of this name is removed.
-
-    `columns` are the languages of a file that holds both, in its order.
-    """
+def _folder(name: str, path: Path, tmp_dir: Path) -> Path:
+    """Makes the folder of a file's plain text; that of another file of this name is removed."""
     # One level, whatever the name: it may lead out of `tmp_dir`.
     name = name.replace("%", "%25").replace("/", "%2F")
     status = path.stat()
-    identity = f"{_READERS_VERSION} {name} {columns} {status.st_size} {status.st_mtime_ns}"
+    identity = f"{_READERS_VERSION} {name} {status.st_size} {status.st_mtime_ns}"
     fingerprint = hashlib.sha256(identity.encode()).hexdigest()[:12]
     folder = Path(tmp_dir) / FOLDER / f"{name}.{fingerprint}"
     folder.mkdir(parents=True, exist_ok=True)
