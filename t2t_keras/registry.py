@@ -65,13 +65,11 @@ def register_problem(problem_class: type) -> type:
     A class that is no dataclass becomes a frozen one. A field of its base that it gives another
     value without a type, which a dataclass would ignore, is a `UserError`.
     """
-    annotated = inspect.get_annotations(problem_class)
-    for name in getattr(problem_class, "__dataclass_fields__", ()):
-        if name in vars(problem_class) and name not in annotated:
-            raise UserError(
-                f"{problem_class.__name__}.{name} has no type, so it would be ignored. Write, for "
-                f"example, {name}: str = ..."
-            )
+    fields = dataclasses.fields(problem_class) if dataclasses.is_dataclass(problem_class) else ()
+    untyped = vars(problem_class).keys() - inspect.get_annotations(problem_class)
+    if ignored := untyped.intersection(field.name for field in fields):
+        names = ", ".join(sorted(ignored))
+        raise UserError(f"{problem_class.__name__}: give {names} a type, as in `name: str = ...`.")
     if "__dataclass_fields__" not in vars(problem_class):
         # Without a docstring it would get its signature for one.
         problem_class.__doc__ = problem_class.__doc__ or " "

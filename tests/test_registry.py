@@ -4,6 +4,7 @@ import sys
 import pytest
 
 from t2t_keras import registry
+from t2t_keras.data.problem import Problem
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.settings import setting
@@ -71,8 +72,10 @@ def test_a_problem_is_found_by_its_class_name_in_snake_case(tea_problem):
 
 
 def test_a_field_without_a_type_is_refused(tea_problem):
-    with pytest.raises(UserError, match=r"MilkTea\.sugar has no type"):
+    with pytest.raises(UserError, match="MilkTea: give sugar a type"):
         registry.register_problem(type("MilkTea", (tea_problem,), {"sugar": 2}))
+    # What is no field needs none.
+    registry.register_problem(type("Own", (Problem,), {"splits": ("train", "dev")}))
 
 
 @pytest.mark.parametrize(

@@ -64,11 +64,11 @@ def run_command(
             print(registry.registry_help(), flush=True)
             return
         status = main(flags)
-        sys.stdout.flush()
+        print(end="", flush=True)
     except BrokenPipeError:
-        # The reader, as `head`, has gone: what is left goes nowhere. As a shell reports SIGPIPE.
+        # The reader has gone, as `head` goes: Python's own flush at the end shall not fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        status = 141
+        status = 141  # As a shell reports SIGPIPE.
     except OSError as error:
         if not error.filename:
             raise  # It would not tell what failed.
@@ -179,7 +179,7 @@ def given_flags(flags: Flags, *names: str) -> dict[str, object]:
     return {name: getattr(flags, name) for name in names if flags[name].present}
 
 
-def define_recorded_run(flags: Flags) -> None:
+def define_run(flags: Flags) -> None:
     """Adds those flags of `ABOUT_THE_RUN` that are missing, last and shown by --helpfull only."""
     flags.group(HIDDEN)
     define_common(flags, *(name for name in ABOUT_THE_RUN if name not in flags))

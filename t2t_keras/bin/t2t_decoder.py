@@ -18,7 +18,7 @@ from t2t_keras.bin.flags import (
     command,
     define_common,
     define_decoding,
-    define_recorded_run,
+    define_run,
     forbidden,
     recorded_run,
     split_text,
@@ -48,7 +48,7 @@ def define_flags(flags: Flags) -> None:
     define_common(flags, "data_dir", "problem_config")
     flags.group("Decoding")
     define_decoding(flags)
-    define_recorded_run(flags)
+    define_run(flags)
 
 
 def main(flags: Flags) -> None:

@@ -6,7 +6,7 @@ t2t-exporter --output_dir=runs/averaged --dtype=int8
 
 from pathlib import Path
 
-from t2t_keras.bin.flags import command, define_common, define_recorded_run, recorded_run
+from t2t_keras.bin.flags import command, define_common, define_run, recorded_run
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
 from t2t_keras.io.outputs import check_folder, check_outputs
@@ -25,7 +25,7 @@ def define_flags(flags: Flags) -> None:
     flags.switch("measure", "Score the dev set; default: unless --dtype is float32", None)
     flags.string("results_file", "File of recorded scores", "results.jsonl")
     define_common(flags, "data_dir")
-    define_recorded_run(flags)
+    define_run(flags)
 
 
 def main(flags: Flags) -> None:

@@ -5,8 +5,6 @@ t2t-tables --table=1 --n=64 --d=512 --k=3 --r=9
 t2t-tables --table=2 --hparams_set=transformer_base --gpus=8 --hardware=P100 --step_seconds=0.4
 """
 
-from pathlib import Path
-
 from t2t_keras.bin.flags import command, define_common, given_flags, required
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
@@ -59,7 +57,7 @@ def _table(flags: Flags):
 
         return complexity_table(flags.n, flags.d, flags.k, flags.r)
     if flags["results_file"].present:
-        check_readable(Path(flags.results_file))
+        check_readable(flags.results_file)
     results = read_results(flags.results_file)
     if flags.table == "2":
         from t2t_keras.tables.cost import cost_row, cost_table

@@ -14,7 +14,7 @@ from t2t_keras.bin.flags import (
     define_common,
     define_decoding,
     define_following,
-    define_recorded_run,
+    define_run,
     forbidden,
     poll_policy,
     recorded_run,
@@ -38,7 +38,7 @@ def define_flags(flags: Flags) -> None:
     define_following(flags, "checkpoints")
     flags.group("Decoding")
     define_decoding(flags)
-    define_recorded_run(flags)
+    define_run(flags)
 
 
 def main(flags: Flags) -> None:

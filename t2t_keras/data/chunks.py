@@ -33,8 +33,7 @@ class FileChunk:
             for source, target, _ in itertools.islice(rows, skip, None, every):
                 yield source, target
         except ValueError as error:
-            names = " or ".join(map(str, self.paths))
-            raise UserError(f"{names} changed while it was read. Start again.") from error
+            raise UserError("{} or {} changed while it was read.".format(*self.paths)) from error
 
     def location(self, index: int, side: int) -> str:
         """Returns "folder/file:line" of a side (0 source, 1 target) of the pair at an index."""

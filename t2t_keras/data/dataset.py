@@ -102,11 +102,8 @@ def open_generated(problem: Problem, data_dir: str | Path) -> Generated:
     requested = problem.config()
     # Another path may lead to the vocabulary in use; the recorded one need not lead there any more.
     vocabulary = requested.get("vocab_file")
-    if (
-        vocabulary
-        and vocabulary != recorded["vocab_file"]
-        and Tokenizer.load(vocabulary).checksum == manifest["vocabulary"]["sha256"]
-    ):
+    other = vocabulary and vocabulary != recorded["vocab_file"]
+    if other and Tokenizer.load(vocabulary).checksum == manifest["vocabulary"]["sha256"]:
         requested["vocab_file"] = recorded["vocab_file"]
     # What `Problem.resolved` decided.
     decided = {name: recorded[name] for name, value in requested.items() if value == "auto"}

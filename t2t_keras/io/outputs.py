@@ -12,8 +12,7 @@ from t2t_keras.errors import UserError
 
 STANDARD_STREAM = "-"
 
-# Files by which a folder is recognised, the first that is there. Exports have a manifest as well,
-# and so have things that are not ours.
+# Files by which a folder is recognised, the first that is there. Exports have a manifest as well.
 _MARKERS = {
     "run.json": "a run",
     "saved_model.pb": "an export",
@@ -85,7 +84,7 @@ def _is_reserved(name: str, more: tuple[str, ...] = ()) -> bool:
 
 
 def _kind(folder: Path) -> str:
-    """Returns what a folder holds, "" if it is nothing of ours."""
+    """Returns what a folder holds, "" if it is nothing of ours; others have manifests too."""
     for name, kind in _MARKERS.items():
         file = folder / name
         if file.is_file() and (name != "manifest.json" or b'"splits"' in file.read_bytes()):
@@ -98,8 +97,6 @@ def _owner(path: Path, more: tuple[str, ...]) -> str:
     path = Path(os.path.realpath(path))
     for folder in path.parents:
         kind = _kind(folder)
-        if kind == "generated data" and folder != path.parent:
-            continue  # It has no folders.
         hard_linked = kind and _identity(path) in map(_identity, _own_files(folder))
         if kind and (kind == "an export" or _is_reserved(path.name, more) or hard_linked):
             return f"{path.name} belongs to {kind} in {folder}"

@@ -59,8 +59,8 @@ def translation_units(
 ) -> Iterator[tuple[bytes, bytes]]:
     """Yields source and target of every unit; a side that the unit lacks is empty.
 
-    The code "en" also finds "en-GB", where there is no "en". A file that is not well-formed, has an
-    encoding that the parser does not know, or no unit in both languages, is a `UserError`.
+    The code "en" also finds "en-GB", where there is no "en". A file that cannot be parsed, or has
+    no unit in both languages, is a `UserError`.
     """
     from defusedxml import DefusedXmlException
     from defusedxml.ElementTree import DefusedXMLParser
