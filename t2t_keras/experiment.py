@@ -7,6 +7,7 @@ from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.problem import Problem
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
+from t2t_keras.io.outputs import check_folder
 from t2t_keras.io.state import locked_directory
 from t2t_keras.training import trainer
 from t2t_keras.training.backends import base as backend
@@ -67,6 +68,7 @@ def train_run(
         generated = open_generated(requested.problem, requested.data_dir)
         config, cluster = requested.with_data(generated), workers.cluster
         if workers.is_chief:
+            check_folder(output_dir, "a run")
             stack.enter_context(locked_directory(output_dir, "t2t-trainer"))
         # Read only now: before, another process may have begun a run there.
         if RunConfig.exists(output_dir):

@@ -3,6 +3,7 @@
 import dataclasses
 import importlib
 import importlib.util
+import inspect
 import pkgutil
 import re
 import sys
@@ -61,9 +62,17 @@ def _snake_case(name: str) -> str:
 def register_problem(problem_class: type) -> type:
     """Registers a `Problem` class, TranslateEndeToy as `translate_ende_toy`.
 
-    A class that is no dataclass becomes a frozen one.
+    A class that is no dataclass becomes a frozen one. A field of its base that it gives another
+    value without a type, which a dataclass would ignore, is a `UserError`.
     """
+    fields = dataclasses.fields(problem_class) if dataclasses.is_dataclass(problem_class) else ()
+    untyped = vars(problem_class).keys() - inspect.get_annotations(problem_class)
+    if ignored := untyped.intersection(field.name for field in fields):
+        names = ", ".join(sorted(ignored))
+        raise UserError(f"{problem_class.__name__}: give {names} a type, as in `name: str = ...`.")
     if "__dataclass_fields__" not in vars(problem_class):
+        # Without a docstring it would get its signature for one.
+        problem_class.__doc__ = problem_class.__doc__ or " "
         problem_class = dataclasses.dataclass(frozen=True)(problem_class)
     return PROBLEMS.register(_snake_case(problem_class.__name__), problem_class)
 

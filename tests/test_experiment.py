@@ -84,6 +84,12 @@ def test_numbers_out_of_range_are_refused(data, tmp_path, name):
         t2t.train(data[0], t2t.hparams("transformer_tiny"), data[1], tmp_path, **{name: number})
 
 
+def test_a_run_does_not_begin_among_data(data):
+    problem, folder = data
+    with pytest.raises(UserError, match=f"{problem.name} contains generated data"):
+        t2t.train(problem, t2t.hparams("transformer_tiny", TINY), folder, folder / problem.name)
+
+
 def test_a_set_can_be_named_again_after_the_package_of_that_name_was_imported():
     from t2t_keras.hparams.transformer import transformer_base
 

@@ -70,6 +70,7 @@ def main(flags: Flags) -> int:
 def _generate_missing(config, tmp_dir: str) -> None:
     from t2t_keras.data.dataset import MANIFEST_FILE
     from t2t_keras.data.generate import generate
+    from t2t_keras.environment import usable_cores
     from t2t_keras.training.distributed.cluster import cluster_from_environment
 
     if (Path(config.data_dir) / config.problem.name / MANIFEST_FILE).exists():
@@ -79,7 +80,7 @@ def _generate_missing(config, tmp_dir: str) -> None:
             "--generate_data is for one machine: workers would overwrite each other's files. Run "
             "t2t-datagen first, into a --data_dir that all of them see."
         )
-    generate(config.problem, config.data_dir, tmp_dir)
+    generate(config.problem, config.data_dir, tmp_dir, usable_cores())
 
 
 run = command(define_flags, main)
