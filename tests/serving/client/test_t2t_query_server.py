@@ -35,8 +35,6 @@ def test_files(query, server, tmp_path, capsys):
 
 
 class Input(io.TextIOWrapper):
-    """Standard input of some bytes; a terminal or not."""
-
     def __init__(self, content, is_terminal):
         super().__init__(io.BytesIO(content), "utf-8")
         self.isatty = lambda: is_terminal
