@@ -30,7 +30,6 @@ LINES = [
 
 @pytest.fixture(scope="module")
 def deeper(tokenizer, random_model):
-    """A model of another size, with three layers."""
     return random_model(0, tokenizer.vocab_size, num_layers=3, learned_positions=5)
 
 
@@ -46,7 +45,6 @@ def make(model, tokenizer):
 
 @pytest.fixture(scope="module")
 def translator(make):
-    """A translator that returns all hypotheses."""
     return make(extra_length=4, return_beams=True)
 
 
@@ -139,8 +137,6 @@ def test_models_that_do_not_fit_together(model, tokenizer, vocab_size, radius, m
 
 
 class Shouted(Problem):
-    """A problem that preprocesses lines and postprocesses outputs."""
-
     def preprocess(self, source):
         return source.replace("1", "man")
 
@@ -317,8 +313,6 @@ def test_a_translation_of_any_length_is_aligned(make, tokenizer):
 
 
 class Parsing(Problem):
-    """A problem with its own decoding settings."""
-
     decoding = types.MappingProxyType({"beam_size": 21, "alpha": 0.3})
 
 

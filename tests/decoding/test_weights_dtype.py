@@ -1,5 +1,3 @@
-"""Decoding with weights in fewer bytes than those of the training."""
-
 import numpy as np
 import pytest
 import tensorflow as tf

@@ -74,7 +74,6 @@ class Model:
 
 
 def response(spec, outputs):
-    """Returns a PredictResponse."""
     tensors = {name: tf.make_tensor_proto(values) for name, values in outputs.items()}
     return predict_pb2.PredictResponse(model_spec=spec, outputs=tensors)
 
@@ -129,7 +128,6 @@ def json_request(path: str, body: bytes):
 
 
 def json_response(found) -> bytes:
-    """Returns the JSON of a PredictResponse."""
     outputs = {name: tf.make_ndarray(tensor).tolist() for name, tensor in found.outputs.items()}
     return json.dumps({"outputs": outputs}, default=bytes.decode).encode()
 

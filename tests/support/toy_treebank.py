@@ -29,5 +29,4 @@ def as_mrg(tree):
 
 
 def read_trees(path):
-    """Returns all trees of a file."""
     return [tree for text in tree_texts(path) for tree in trees_of(text, path)]

@@ -1,5 +1,3 @@
-"""Which results are comparable with the paper's: each difference by itself."""
-
 import dataclasses
 
 import pytest

@@ -16,7 +16,6 @@ TREE = "(S (NP (NNP) /NP) (VP (VBZ) /VP) /S)"
 
 
 def run_of(problem, config=""):
-    """What stands in a run's record."""
     fields = dict(hparams_set="transformer_base", random_seed=1, data="d")
     hparams = registry.hparams("transformer_base")
     return types.SimpleNamespace(
@@ -36,7 +35,6 @@ def translator_to(text, run, **config):
 
 @pytest.fixture(scope="module")
 def wmt14():
-    """newstest2014 in its filtered edition."""
     return run_of("translate_ende", "newstest2014=filtered")
 
 

@@ -1,5 +1,3 @@
-"""Who the workers are, by the environment."""
-
 import json
 import os
 import re
