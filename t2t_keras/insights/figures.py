@@ -1,5 +1,6 @@
 """Attention as the paper's Figures 3 to 5 draw it, for papers: PNG, SVG or PDF."""
 
+import importlib.util
 import io
 import re
 import warnings
@@ -34,14 +35,10 @@ def check_figure(path: str | Path, shape: Sequence[int], layer: int, heads: Sequ
       UserError: matplotlib is not installed, the name ends in no format of FORMATS, there is no
         such layer or head, or a head is given twice.
     """
-    try:
-        import matplotlib  # noqa: F401
-    except ModuleNotFoundError as error:
-        if error.name != "matplotlib":
-            raise
+    if importlib.util.find_spec("matplotlib") is None:
         raise UserError(
             "Figures need matplotlib, which is not installed: pip install 't2t-keras[figures]'"
-        ) from error
+        )
     if Path(path).suffix.lower() not in FORMATS:
         raise UserError(f"A figure's name must end in {', '.join(FORMATS)}; got '{path}'.")
     layers, all_heads = shape[:2]
@@ -88,10 +85,8 @@ def _drawing(view: AttentionView, layer: int, heads: Sequence[int]):
 
     width = _WORD_WIDTH * max(len(view.queries), len(view.keys))
     figure = Figure(figsize=(width / 72, _BETWEEN_ROWS / 72))
-    axes = figure.add_axes((0, 0, 1, 1))
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(0, _BETWEEN_ROWS))
     axes.set_axis_off()
-    axes.set_xlim(0, width)
-    axes.set_ylim(0, _BETWEEN_ROWS)
     _draw_words(axes, view.queries, _BETWEEN_ROWS, upwards=1)
     _draw_words(axes, view.keys, 0.0, upwards=-1)
     for number, head in enumerate(heads):

@@ -1,7 +1,7 @@
 """BLEU and chrF by sacrebleu, each with the signature that makes it comparable."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sacrebleu.metrics import BLEU, CHRF
 
@@ -22,7 +22,7 @@ class TranslationScore:
       chrf: corpus chrF2.
       chrf_signature: what it was computed with, in sacrebleu's words.
       report: a line each, with signature, n-gram precisions and brevity penalty; also `str()`.
-      conventions: BLEU under the other conventions that were requested; in the report too.
+      conventions: BLEU under the other conventions that were requested, by name; in the report too.
     """
 
     bleu: float
@@ -30,7 +30,7 @@ class TranslationScore:
     chrf: float
     chrf_signature: str
     report: str
-    conventions: tuple[ConventionScore, ...] = ()
+    conventions: Mapping[str, ConventionScore] = dataclasses.field(default_factory=dict)
 
     def __str__(self) -> str:
         return self.report
@@ -85,9 +85,10 @@ def bleu(
         signatures.append(str(metric.get_signature()))
         scores.append(score.score)
         lines.append(score.format(width=2, signature=signatures[-1]))
-    others = tuple(
-        convention_bleu(hypotheses, references, convention, language, lowercase)
-        for convention in conventions
-    )
-    report = "\n".join([*lines, *map(str, others)])
+    others = {}
+    for name in conventions:
+        score = convention_bleu(hypotheses, references, name, language, lowercase)
+        others[name] = score
+        lines.append(f"BLEU ({name})|{score.signature} = {score.bleu:.2f}")
+    report = "\n".join(lines)
     return TranslationScore(scores[0], signatures[0], scores[1], signatures[1], report, others)
