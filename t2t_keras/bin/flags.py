@@ -1,7 +1,7 @@
 """Flags that several commands have, as tensor2tensor names them, and errors without tracebacks.
 
-A command module has `define_flags(flags)`, which adds its own, `main(flags)`, which calls the
-library, and its console script, `run = command(define_flags, main)`.
+A command module has `define_flags(flags)`, which adds its own, and `run(flags)`, which calls the
+library; `@command(define_flags)` makes the latter the console script.
 """
 
 import dataclasses
@@ -95,11 +95,9 @@ def run_command(
         raise SystemExit(status)
 
 
-def command(
-    define_flags: Callable[[Flags], None], main: Callable[[Flags], int | None]
-) -> Callable[..., None]:
-    """Returns `run_command` of a command, whose only argument is `argv`."""
-    return functools.partial(run_command, define_flags, main)
+def command(define_flags: Callable[[Flags], None]) -> Callable[..., Callable[..., None]]:
+    """Makes `run_command` of the function below it: what is called has only the argument `argv`."""
+    return lambda main: functools.partial(run_command, define_flags, main)
 
 
 def required(flags: Flags, *names: str) -> None:

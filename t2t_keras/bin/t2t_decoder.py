@@ -51,7 +51,8 @@ def define_flags(flags: Flags) -> None:
     define_run(flags)
 
 
-def main(flags: Flags) -> None:
+@command(define_flags)
+def run(flags: Flags) -> None:
     """Translates or scores as the flags say."""
     from t2t_keras.decoding.batching import share_cores
     from t2t_keras.decoding.config import decode_config
@@ -180,8 +181,6 @@ def _text(flags: Flags, record) -> tuple[str, str, str, str]:
 def _output(flags: Flags, source: str, name: str) -> str:
     return flags.decode_to_file or ("-" if is_stream(source) else name)
 
-
-run = command(define_flags, main)
 
 if __name__ == "__main__":
     run()

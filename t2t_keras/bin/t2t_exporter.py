@@ -29,7 +29,8 @@ def define_flags(flags: Flags) -> None:
     define_run(flags)
 
 
-def main(flags: Flags) -> None:
+@command(define_flags)
+def run(flags: Flags) -> None:
     """Exports as the flags say."""
     from t2t_keras.decoding.trained_model import checkpoint_at
     from t2t_keras.decoding.translator import Translator
@@ -71,8 +72,6 @@ def main(flags: Flags) -> None:
     )
     print(f"{version}: SavedModel, signature serving_default: text -> translation, score, cut")
 
-
-run = command(define_flags, main)
 
 if __name__ == "__main__":
     run()

@@ -37,7 +37,8 @@ def define_flags(flags: Flags) -> None:
     define_run(flags)
 
 
-def main(flags: Flags) -> None:
+@command(define_flags)
+def run(flags: Flags) -> None:
     """Translates and shows as the flags say."""
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.insights.page import attention_page, sentence_insights
@@ -113,8 +114,6 @@ def _figure(flags: Flags, hparams, sentences: Sequence[str]) -> tuple[int, list[
     check_figure(flags.figure, shape, layer, heads)
     return layer, heads
 
-
-run = command(define_flags, main)
 
 if __name__ == "__main__":
     run()

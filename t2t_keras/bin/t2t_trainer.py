@@ -44,7 +44,8 @@ def define_flags(flags: Flags) -> None:
     flags.number("worker_timeout_secs", "Seconds without a worker's heartbeat", 60, 1)
 
 
-def main(flags: Flags) -> int:
+@command(define_flags)
+def run(flags: Flags) -> int:
     """Trains as the flags say."""
     required(flags, "output_dir")
     from t2t_keras.experiment import train_run
@@ -82,8 +83,6 @@ def _generate_missing(config, tmp_dir: str) -> None:
         )
     generate(config.problem, config.data_dir, tmp_dir, usable_cores())
 
-
-run = command(define_flags, main)
 
 if __name__ == "__main__":
     run()
