@@ -110,10 +110,7 @@ def required(flags: Flags, *names: str) -> None:
 def define_common(flags: Flags, *names: str) -> None:
     """Adds flags of `_COMMON`, which mean the same in every command."""
     for name in names:
-        if name == "random_seed":
-            flags.integer(name, "Seed of weights, dropout and order", 1, 0, 2**32 - 1)
-        else:
-            flags.string(name, _COMMON[name], "transformer" if name == "model" else "")
+        flags.string(name, _COMMON[name], "transformer" if name == "model" else "")
 
 
 _COMMON = {
@@ -125,7 +122,6 @@ _COMMON = {
     "model": "Name of the model",
     "hparams_set": "Name of the hyperparameter set",
     "hparams": 'Hyperparameters to change in the set, "name=value,..."',
-    "random_seed": "",
     "t2t_usr_dir": "Directory of your own problems, sets and models",
 }
 

@@ -21,7 +21,8 @@ def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.group("Run")
     define_common(flags, "output_dir", "problem", "problem_config", "data_dir")
-    define_common(flags, "hparams_set", "hparams", "model", "random_seed")
+    define_common(flags, "hparams_set", "hparams", "model")
+    flags.integer("random_seed", "Seed of weights, dropout and order", 1, 0, 2**32 - 1)
     flags.switch("generate_data", "Run t2t-datagen first if --data_dir lacks the data")
     define_common(flags, "tmp_dir", "t2t_usr_dir")
     flags.string("warm_start_from", "Run or checkpoint to take the first weights from")
