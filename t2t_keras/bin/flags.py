@@ -115,6 +115,7 @@ def define_common(flags: Flags, *names: str) -> None:
 
 _COMMON = {
     "output_dir": "Directory of the run",
+    "checkpoint_path": "Checkpoint; default: the newest of --output_dir",
     "data_dir": "Directory of the generated data",
     "tmp_dir": "Directory of the source text",
     "problem": "Name of the problem",
