@@ -178,11 +178,7 @@ def one_line(markup: str) -> str:
 
 def is_text(line: str) -> bool:
     """Returns whether a line has no lone surrogates, which stand for bytes that are no UTF-8."""
-    try:
-        line.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
+    return re.search(r"[\ud800-\udfff]", line) is None
 
 
 def line_name(path: Path, line: int) -> str:
