@@ -25,7 +25,7 @@ from t2t_keras.data.workers import Call, workers
 from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import TEMPORARY_SUFFIX, damaged_files, sha256_of, write_atomically
 from t2t_keras.io.outputs import check_folder
-from t2t_keras.io.progress import progress_bar
+from t2t_keras.io.progress import ProgressBar
 from t2t_keras.io.state import as_json, locked_directory, read_json, write_json
 from t2t_keras.text.tokenizer import SPACE, Tokenizer
 
@@ -197,11 +197,8 @@ def _remove(directory: Path, names: str, kept: Collection[str] = ()) -> None:
 
 def _duplicates(call: Call, chunks: Sequence[Chunk]) -> list[bytes]:
     """Returns for each chunk which of its pairs came before in any of them, a bit a pair."""
-    hashes = []
-    with progress_bar(total=len(chunks), desc="duplicates", unit=" chunks") as progress:
-        for some in call(pair_hashes, ((chunk,) for chunk in chunks)):
-            hashes.append(some)
-            progress.update(1)
+    found = call(pair_hashes, ((chunk,) for chunk in chunks))
+    hashes = list(ProgressBar(found, total=len(chunks), desc="duplicates", unit=" chunks"))
     ends = np.cumsum([len(some) for some in hashes])[:-1]
     together = np.concatenate([np.zeros(0, np.uint64), *hashes])
     hashes.clear()  # Half of the memory.
@@ -222,7 +219,7 @@ def _encode(
     tasks = itertools.zip_longest(stems, chunks, duplicates, fillvalue=b"")
     made = call(encode, ((split, *task) for task in tasks if task[0] not in finished))
     total = sum(chunk.count for chunk in chunks)
-    with progress_bar(total=total, desc=split, unit=" pairs") as progress:
+    with ProgressBar(total=total, desc=split, unit=" pairs") as progress:
         for stem, chunk in zip(stems, chunks, strict=True):
             yield (finished[stem], ([], [])) if stem in finished else next(made)
             progress.update(chunk.count)

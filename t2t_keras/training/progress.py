@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 
-from t2t_keras.io.progress import print_beside_bar, progress_bar
+from t2t_keras.io.progress import ProgressBar, print_beside_bar
 
 # Steps between two points of the curves, or two lines where there is no progress line.
 LOG_STEPS = 100
@@ -32,7 +32,7 @@ class Progress:
     def __init__(self, curves, first: int, last: int):
         self._curves = curves
         self._done, self._last = first, last
-        self._bar = progress_bar(
+        self._bar = ProgressBar(
             total=last, initial=first, unit="step", dynamic_ncols=True, smoothing=0.05
         )
         self.restart()
