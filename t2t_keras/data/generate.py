@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from t2t_keras.data.chunks import Chunk, evenly_spread, split_chunks
-from t2t_keras.data.dataset import MANIFEST_FILE, VOCABULARY_FILE, describe
+from t2t_keras.data.dataset import MANIFEST_FILE, describe
 from t2t_keras.data.encode import Encoded, add_left_out, encode_chunk
 from t2t_keras.data.filters import check_filters, duplicate_mask, pair_hashes, versions_with
 from t2t_keras.data.problem import Problem
@@ -27,7 +27,7 @@ from t2t_keras.io.atomic import TEMPORARY_SUFFIX, damaged_files, sha256_of, writ
 from t2t_keras.io.outputs import check_folder
 from t2t_keras.io.progress import ProgressBar
 from t2t_keras.io.state import as_json, locked_directory, read_json, write_json
-from t2t_keras.text.tokenizer import SPACE, Tokenizer
+from t2t_keras.text.tokenizer import SPACE, VOCABULARY_FILE, Tokenizer
 
 # Pairs of a shard: tens of megabytes of memory a worker.
 CHUNK_PAIRS = 50_000
@@ -94,11 +94,7 @@ def generate(
             "problem": problem.name,
             "config": problem.config(),
             "versions": versions_with(problem.filters),
-            "vocabulary": {
-                "file": VOCABULARY_FILE,
-                "size": tokenizer.vocab_size,
-                "sha256": tokenizer.checksum,
-            },
+            "vocabulary": {"file": VOCABULARY_FILE, **tokenizer.record()},
             "splits": splits,
             "files": files,
         }

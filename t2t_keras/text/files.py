@@ -128,8 +128,7 @@ def line_offsets(path: Path, every: int) -> tuple[int, list[int]]:
 
 def count_lines(path: Path) -> int:
     """Returns the number of lines; raises as `read_lines`."""
-    with reading(path) as file:
-        return sum(1 for _ in raw_lines(file, path))
+    return sum(1 for _ in read_lines(path))
 
 
 def check_readable(path: Path) -> None:
