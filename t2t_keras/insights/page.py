@@ -18,17 +18,13 @@ from t2t_keras.insights.views import DASHES, KINDS, ON_DARK, ON_LIGHT, Attention
 
 @dataclasses.dataclass(frozen=True)
 class SentenceInsights:
-    """A sentence, what the search made of it, and where the model looked.
-
-    Attributes:
-      source: the sentence.
-      hypotheses: what the search found, best first, or the samples; the first is the translation.
-      attention: the weights with which the first one's text is predicted, in the pieces that the
-        vocabulary divides it into. A search may have spelled the same text in other pieces.
-    """
+    """A sentence, what the search made of it, and where the model looked."""
 
     source: str
+    # What the search found, best first, or the samples; the first is the translation.
     hypotheses: tuple[Hypothesis, ...]
+    # The weights with which the first one's text is predicted, in the pieces that the vocabulary
+    # divides it into. A search may have spelled the same text in other pieces.
     attention: AttentionWeights
 
 

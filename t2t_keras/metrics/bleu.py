@@ -14,23 +14,14 @@ TOKENIZATIONS = ("13a", "char", "intl", "none", "zh")
 
 @dataclasses.dataclass(frozen=True)
 class TranslationScore:
-    """How well hypotheses match references; all scores are 0 .. 100.
+    """How well hypotheses match references; all scores are 0 .. 100, `str()` gives the report."""
 
-    Attributes:
-      bleu: corpus BLEU.
-      bleu_signature: what it was computed with, in sacrebleu's words.
-      chrf: corpus chrF2.
-      chrf_signature: what it was computed with, in sacrebleu's words.
-      report: a line each, with signature, n-gram precisions and brevity penalty; also `str()`.
-      conventions: BLEU under the other conventions that were requested, by name; in the report too.
-    """
-
-    bleu: float
-    bleu_signature: str
-    chrf: float
-    chrf_signature: str
-    report: str
-    conventions: Mapping[str, ConventionScore] = dataclasses.field(default_factory=dict)
+    bleu: float  # Of the corpus.
+    bleu_signature: str  # What it was computed with, in sacrebleu's words.
+    chrf: float  # Of the corpus, chrF2.
+    chrf_signature: str  # What it was computed with, in sacrebleu's words.
+    report: str  # A line each, with signature, n-gram precisions and brevity penalty.
+    conventions: Mapping[str, ConventionScore]  # By name, those that were requested.
 
     def __str__(self) -> str:
         return self.report
