@@ -68,8 +68,7 @@ def bleu(
         raise UserError("There are no lines to score.")
     scores, signatures, lines = [], [], []
     # Text that looks tokenised makes sacreBLEU warn; "none" says that it is.
-    force = tokenize == "none"
-    bleu_metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=force)
+    bleu_metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
     for metric in (bleu_metric, CHRF(lowercase=lowercase)):
         score = metric.corpus_score(list(hypotheses), [list(references)])
         # sacrebleu completes a signature while it scores.
