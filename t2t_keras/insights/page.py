@@ -60,12 +60,8 @@ def sentence_insights(translator: Translator, lines: Sequence[str]) -> Iterator[
         yield from map(SentenceInsights, lines[some], hypotheses, attentions)
 
 
-# What stands in the template for the content of which file.
-_PARTS = {
-    "style": "attention_page.css",
-    "drawing": "attention_drawing.js",
-    "controls": "attention_controls.js",
-}
+# Files whose names, in double braces, stand in the template for their content.
+_PARTS = ("attention_page.css", "attention_drawing.js", "attention_controls.js")
 # Weights are whole numbers of ten-thousandths in the page: what is shown has fewer decimals.
 _WEIGHT_STEPS = 10_000
 
@@ -83,8 +79,8 @@ def attention_page(sentences: Iterable[SentenceInsights]) -> str:
         "weightSteps": _WEIGHT_STEPS,
     }
     page = _read("attention_page.html")
-    for mark, file in _PARTS.items():
-        page = page.replace(f"{{{{{mark}}}}}", _read(file))
+    for file in _PARTS:
+        page = page.replace(f"{{{{{file}}}}}", _read(file))
     # The last: a sentence may hold the other marks.
     return page.replace("{{insights}}", _inside_script(data))
 
