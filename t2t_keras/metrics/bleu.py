@@ -21,7 +21,7 @@ class TranslationScore:
     chrf: float  # Of the corpus, chrF2.
     chrf_signature: str  # What it was computed with, in sacrebleu's words.
     report: str  # A line each, with signature, n-gram precisions and brevity penalty.
-    conventions: Mapping[str, ConventionScore]  # By name, those that were requested.
+    conventions: Mapping[str, ConventionScore]  # By name, those requested; also in the report.
 
     def __str__(self) -> str:
         return self.report
@@ -77,8 +77,7 @@ def bleu(
         lines.append(score.format(width=2, signature=signatures[-1]))
     others = {}
     for name in conventions:
-        score = convention_bleu(hypotheses, references, name, language, lowercase)
-        others[name] = score
+        score = others[name] = convention_bleu(hypotheses, references, name, language, lowercase)
         lines.append(f"BLEU ({name})|{score.signature} = {score.bleu:.2f}")
     report = "\n".join(lines)
     return TranslationScore(scores[0], signatures[0], scores[1], signatures[1], report, others)
