@@ -32,8 +32,7 @@ _ADVICE = "Copy the export again, or make it again with t2t-exporter."
 
 def write_manifest(directory: Path, contents: dict[str, Any]) -> None:
     """Writes the manifest of a complete version; `contents` is all of it but "files"."""
-    files = _records(directory)
-    write_json(directory / MANIFEST_FILE, {**contents, "files": files}, indent=1)
+    write_json(directory / MANIFEST_FILE, {**contents, "files": _records(directory)}, indent=1)
 
 
 def _records(directory: Path) -> dict[str, dict[str, Any]]:
