@@ -18,8 +18,6 @@ TENSOR2TENSOR_NAMES = {
     "hidden_size": "d_model",
     "filter_size": "d_ff",
     "num_hidden_layers": "num_layers",
-    "num_encoder_layers": "num_layers",
-    "num_decoder_layers": "num_layers",
     "attention_key_channels": "d_k, theirs divided by num_heads",
     "attention_value_channels": "d_v, theirs divided by num_heads",
     "batch_size": "batch_tokens",

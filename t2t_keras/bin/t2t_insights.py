@@ -100,7 +100,8 @@ def _figure(flags: Flags, hparams, sentences: Sequence[str]) -> tuple[int, list[
         )
     from t2t_keras.insights.figures import check_figure
 
-    shape = hparams.num_layers, hparams.num_heads
+    encoder, decoder = hparams.depths()
+    shape = encoder if flags.figure_kind == "encoder" else decoder, hparams.num_heads
     layer = shape[0] - 1 if flags.figure_layer is None else flags.figure_layer
     try:
         heads = [int(head) for head in flags.figure_heads.split(",") if flags.figure_heads]

@@ -33,7 +33,7 @@ LINES = [
 @pytest.fixture(scope="module")
 def deeper(tokenizer, random_model):
     """A model of another size, with three layers."""
-    return random_model(0, tokenizer.vocab_size, num_layers=3, learned_positions=5)
+    return random_model(0, tokenizer.vocab_size, num_layers=3, positions="learned", max_positions=5)
 
 
 @pytest.fixture(scope="module")
@@ -93,10 +93,10 @@ def test_one_graph_for_all_shapes_and_new_weights(tokenizer, random_model):
     model = random_model(0, tokenizer.vocab_size)
     translator = Translator(model, tokenizer, DecodeConfig(beam_size=2, extra_length=1))
     before = translator.translate(LINES[:2])
-    model.embedding.matrix.assign(-model.embedding.matrix.numpy())
+    model.embedding.table.embeddings.assign(-model.embedding.table.embeddings.numpy())
     assert translator.translate(LINES)[0] != before[0]
     assert translator.search.graph.experimental_get_tracing_count() == 1
-    model.embedding.matrix.assign(np.full(model.embedding.matrix.shape, np.nan))
+    model.embedding.table.embeddings.assign(np.full(model.embedding.table.embeddings.shape, np.nan))
     for ask in (translator.translate, lambda lines: translator.score(lines, lines)):
         with pytest.raises(UserError, match="NaN"):
             ask(["a man"])

@@ -13,14 +13,14 @@ BATCH, QUERIES, KEYS, D_MODEL, WIDTH, HEADS, D_K, D_V = 2, 3, 4, 6, 8, 3, 5, 7
 def expected_attention(layer, query, value, visible):
     """The formula of section 3.2.2 with the layer's weights, in float64; visible [B, Q, K]."""
     w_q, w_k, w_v = (
-        np.split(getattr(layer, f"{name}_projection").numpy().astype(float), HEADS, axis=1)
+        np.split(getattr(layer, f"{name}_projection").kernel.numpy().astype(float), HEADS, axis=1)
         for name in ("query", "key", "value")
     )
     heads = [
         [attention(q @ w_q[h], v @ w_k[h], v @ w_v[h], seen)[0] for h in range(HEADS)]
         for q, v, seen in zip(query, value, visible, strict=True)
     ]
-    return np.array([np.hstack(each) for each in heads]) @ layer.output_projection.numpy()
+    return np.array([np.hstack(each) for each in heads]) @ layer.output_projection.kernel.numpy()
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_dropout_acts_on_the_weights_in_training_only():
     x = np.ones((1, 64, 2), np.float32)
     layer(x)
     for name in ("value", "output"):
-        getattr(layer, f"{name}_projection").assign(np.eye(2))
+        getattr(layer, f"{name}_projection").kernel.assign(np.eye(2))
     np.testing.assert_allclose(layer(x).numpy(), x, atol=1e-6)
     # Each output is the sum of about half of 64 weights of 1/64, doubled.
     dropped = layer(x, training=True).numpy()[0, :, 0] * 32

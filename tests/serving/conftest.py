@@ -40,7 +40,12 @@ def small_translator(lines):
     toy = [source for source, _ in registry.problem("translate_ende_toy").examples("dev")]
     tokenizer = Tokenizer.train([*filter(str.strip, lines)] * 20 + toy, vocab_size=500)
     sizes = dict(num_layers=1, d_model=16, d_ff=16, num_heads=2, d_k=4, d_v=6)
-    learned = dict(learned_positions=64, parameter_attention_heads=2)
+    learned = dict(
+        positions="learned",
+        max_positions=64,
+        feed_forward="parameter_attention",
+        parameter_attention_heads=2,
+    )
 
     def small_translator(**options):
         keras.utils.set_random_seed(3)
