@@ -20,6 +20,16 @@ __version__ = "0.1.0"
 _HOMES = {
     "problem": ("t2t_keras.registry", "problem"),
     "hparams": ("t2t_keras.registry", "hparams"),
+    "HParams": ("t2t_keras.hyperparameters", "HParams"),
+    "Problem": ("t2t_keras.data.problem", "Problem"),
+    "setting": ("t2t_keras.settings", "setting"),
+    **{
+        f"register_{kind}": ("t2t_keras.registry", f"register_{kind}")
+        for kind in (
+            *("problem", "hparams", "model", "activation", "feed_forward", "position_encoding"),
+            *("optimizer", "schedule", "loss", "filter", "metric"),
+        )
+    },
     "generate_data": ("t2t_keras.data.generate", "generate"),
     "train": ("t2t_keras.experiment", "train"),
     "average_checkpoints": ("t2t_keras.training.checkpoints.derived", "average_run"),

@@ -9,6 +9,12 @@
 | `register_feed_forward` | a layer, made as `layer(config, d_model, **kwargs)` |
 | `register_position_encoding` | a layer, made as `layer(config, **kwargs)` |
 
+| `register_optimizer` | a Keras optimizer, made as `optimizer(hparams, schedule)` |
+| `register_schedule` | a Keras `LearningRateSchedule`, made as `schedule(hparams)` |
+| `register_loss` | a function of logits, targets and hparams: a loss for each token |
+| `register_filter` | a function of a source and a target: whether to leave the pair out |
+| `register_metric` | a function of hypotheses, references and sources: a number |
+
 A function is registered under its name, a class under its name in snake case. Layers are made from
 the model's `ModelConfig`, or from a user's own subclass of `HParams`.
 """
@@ -22,19 +28,32 @@ from typing import Any
 
 from t2t_keras import settings
 from t2t_keras.errors import UserError
-from t2t_keras.hyperparameters import HParams, override_hparams
+from t2t_keras.hyperparameters import (
+    LOSSES,
+    OPTIMIZERS,
+    SCHEDULES,
+    HParams,
+    override_hparams,
+)
 from t2t_keras.model_config import ACTIVATIONS, FEED_FORWARDS, POSITION_ENCODINGS
 from t2t_keras.settings import Registry
 
 PROBLEMS = Registry("problem", "t2t_keras.problems")
 HPARAMS_SETS = Registry("hyperparameter set", "t2t_keras.hparams")
 MODELS = Registry("model", "t2t_keras.models")
+FILTERS = Registry("filter", "t2t_keras.data.filters")
+METRICS = Registry("metric", "t2t_keras.metrics.bleu")
 
 register_hparams = HPARAMS_SETS.add
 register_model = MODELS.add
 register_activation = ACTIVATIONS.add
 register_feed_forward = FEED_FORWARDS.add
 register_position_encoding = POSITION_ENCODINGS.add
+register_optimizer = OPTIMIZERS.add
+register_schedule = SCHEDULES.add
+register_loss = LOSSES.add
+register_filter = FILTERS.add
+register_metric = METRICS.add
 
 
 def register_problem(problem_class: type) -> type:
@@ -96,6 +115,11 @@ def registry_help() -> str:
         (ACTIVATIONS, "Activations"),
         (FEED_FORWARDS, "Feed-forward layers"),
         (POSITION_ENCODINGS, "Position encodings"),
+        (OPTIMIZERS, "Optimizers"),
+        (SCHEDULES, "Learning rate schedules"),
+        (LOSSES, "Losses"),
+        (FILTERS, "Filters of training pairs"),
+        (METRICS, "Metrics"),
     ):
         lines.append(f"{title}:")
         for name, entry in sorted(registry.load().items()):

@@ -69,7 +69,7 @@ def generate(
         raise UserError(f"--num_workers must be >= 1, got {num_workers}.")
     problem = problem.resolved(Path(tmp_dir))
     # What can fail early does so while the old data is still there.
-    check_filters(problem.filters, problem.languages())
+    check_filters(problem.filter_names(), problem.languages())
     plan = split_chunks(problem, tmp_dir, chunk_pairs)
     given = _given_vocabulary(problem, plan["train"])
     directory = Path(data_dir) / problem.name
@@ -81,7 +81,9 @@ def generate(
         splits = {}
         with workers(min(num_workers, len(plan["train"]) or 1)) as call:
             encode = functools.partial(encode_chunk, problem, tokenizer, directory)
-            duplicates = _duplicates(call, plan["train"]) if "duplicates" in problem.filters else []
+            duplicates = (
+                _duplicates(call, plan["train"]) if "duplicates" in problem.filter_names() else []
+            )
             for split, chunks in plan.items():
                 bits = duplicates if split == "train" else []
                 shards = _encode(call, encode, split, chunks, bits, finished)
@@ -89,7 +91,7 @@ def generate(
         manifest = {
             "problem": problem.name,
             "config": problem.config(),
-            "versions": versions_with(problem.filters),
+            "versions": versions_with(problem.filter_names()),
             "vocabulary": {
                 "file": VOCABULARY_FILE,
                 "size": tokenizer.vocab_size,
@@ -141,7 +143,7 @@ def _prepare(
     # All that decides about the shards but the vocabulary; nothing is known of text in no files.
     made_from = all(chunk.paths for chunk in chunks) and {
         "encoder": _ENCODER_VERSION,
-        "versions": versions_with(problem.filters),
+        "versions": versions_with(problem.filter_names()),
         "problem": problem.name,
         "config": problem.config(),
         "chunk_pairs": chunk_pairs,

@@ -72,6 +72,7 @@ class Result:
     chrf: float | None = None
     f1: float | None = None
     conventions: dict = dataclasses.field(default_factory=dict)
+    metrics: dict = dataclasses.field(default_factory=dict)
     text: str = ""
     date: str = ""
 

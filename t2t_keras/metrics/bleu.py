@@ -1,12 +1,13 @@
 """BLEU and chrF by sacrebleu, each with the signature that makes it comparable."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sacrebleu.metrics import BLEU, CHRF
 
 from t2t_keras.errors import UserError, nearest
 from t2t_keras.metrics.conventions import ConventionScore, convention_bleu
+from t2t_keras.registry import METRICS
 
 # Those that need neither a further package nor a download.
 TOKENIZATIONS = ("13a", "char", "intl", "none", "zh")
@@ -23,6 +24,7 @@ class TranslationScore:
       chrf_signature: what it was computed with, in sacrebleu's words.
       report: a line each, with signature, n-gram precisions and brevity penalty; also `str()`.
       conventions: BLEU under the other conventions that were requested; in the report too.
+      metrics: the value of each registered metric that was requested; in the report too.
     """
 
     bleu: float
@@ -31,6 +33,7 @@ class TranslationScore:
     chrf_signature: str
     report: str
     conventions: tuple[ConventionScore, ...] = ()
+    metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def __str__(self) -> str:
         return self.report
@@ -91,3 +94,20 @@ def bleu(
     )
     report = "\n".join([*lines, *map(str, others)])
     return TranslationScore(scores[0], signatures[0], scores[1], signatures[1], report, others)
+
+
+def with_metrics(
+    score: TranslationScore,
+    names: Sequence[str],
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    sources: Sequence[str],
+) -> TranslationScore:
+    """Returns a score with the values of registered metrics added, by their names.
+
+    Raises:
+      UserError: there is no such metric.
+    """
+    values = {name: float(METRICS[name](hypotheses, references, sources)) for name in names}
+    report = "\n".join([score.report, *(f"{name} = {value:.4g}" for name, value in values.items())])
+    return dataclasses.replace(score, metrics=values, report=report)

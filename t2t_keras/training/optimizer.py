@@ -1,8 +1,12 @@
 """What a training step computes beside the model (sections 5.3 and 5.4), on any Keras backend."""
 
+import functools
+
 import keras
 import numpy as np
 from keras import ops
+
+from t2t_keras.hyperparameters import LOSSES, OPTIMIZERS, SCHEDULES
 
 _PADDING_ID = 0
 
@@ -53,22 +57,37 @@ def smoothed_cross_entropy(logits, targets, label_smoothing=0.0):
     return tuple(ops.reshape(each, shape) for each in per_token)
 
 
-def token_sums(logits, targets, label_smoothing=0.0):
+@LOSSES.add
+def cross_entropy(logits, targets, hparams):
+    """Cross-entropy with label smoothing (section 5.4)."""
+    return smoothed_cross_entropy(logits, targets, hparams.label_smoothing)[0]
+
+
+def make_loss(hparams):
+    """Returns the loss of `token_sums` that `HParams` describe: None = its own."""
+    if hparams.loss == "cross_entropy":
+        return None
+    return functools.partial(LOSSES[hparams.loss], hparams=hparams)
+
+
+def token_sums(logits, targets, label_smoothing=0.0, loss=None):
     """Sums over the target tokens that are not padding.
 
     Args:
-      logits: float32 [batch, length, V].
-      targets: integers [batch, length]; 0 is padding.
+      logits: float32 [..., V].
+      targets: integers [...]; 0 is padding.
       label_smoothing: epsilon.
+      loss: a function of logits and targets that returns another loss for each token; None = the
+        smoothed cross-entropy.
 
     Returns:
-      {"loss": smoothed cross-entropy, "negative_log_likelihood": unsmoothed, "correct": correctly
+      {"loss": the loss, "negative_log_likelihood": unsmoothed cross-entropy, "correct": correctly
       predicted tokens, "tokens": all tokens}, float32 scalars.
     """
     real = ops.cast(ops.not_equal(targets, _PADDING_ID), "float32")
     smoothed, unsmoothed, correct = smoothed_cross_entropy(logits, targets, label_smoothing)
     return {
-        "loss": ops.sum(smoothed * real),
+        "loss": ops.sum((loss(logits, targets) if loss else smoothed) * real),
         "negative_log_likelihood": ops.sum(unsmoothed * real),
         "correct": ops.sum(correct * real),
         "tokens": ops.sum(real),
@@ -131,15 +150,26 @@ class Adam(keras.optimizers.Adam):
         }
 
 
-def make_schedule(hparams) -> TransformerSchedule:
-    """Returns the learning rate that `HParams` describe."""
+@SCHEDULES.add
+def transformer(hparams):
+    """Linear warm-up, then the inverse square root of the step (section 5.3, equation 3)."""
     return TransformerSchedule(hparams.d_model, hparams.warmup_steps, hparams.learning_rate)
 
 
-def make_optimizer(hparams, weights, adam: type[Adam] = Adam) -> Adam:
+@OPTIMIZERS.add
+def adam(hparams, schedule):
+    """Adam (section 5.3)."""
+    return Adam(schedule, hparams.adam_beta1, hparams.adam_beta2, hparams.adam_epsilon)
+
+
+def make_schedule(hparams) -> keras.optimizers.schedules.LearningRateSchedule:
+    """Returns the learning rate that `HParams` describe, a function of the steps done so far."""
+    return SCHEDULES[hparams.schedule](hparams)
+
+
+def make_optimizer(hparams, weights) -> keras.optimizers.Optimizer:
     """Returns the optimizer that `HParams` describe, with moments for these weights."""
-    betas = hparams.adam_beta1, hparams.adam_beta2
-    optimizer = adam(make_schedule(hparams), *betas, hparams.adam_epsilon)
+    optimizer = OPTIMIZERS[hparams.optimizer](hparams, make_schedule(hparams))
     optimizer.build(weights)
     return optimizer
 

@@ -112,11 +112,11 @@ def test_duplicates_are_those_of_a_set():
 )
 def test_filters_that_there_are_not(filters, message):
     with pytest.raises(UserError, match=message):
-        check_filters(filters, ("en", "xx"))
+        check_filters([filters], ("en", "xx"))
 
 
 def test_without_the_package_that_judges(monkeypatch):
     monkeypatch.setitem(sys.modules, "py3langid.langid", None)
     filters._identifier.cache_clear()
     with pytest.raises(UserError, match=r"py3langid .*pip install 't2t-keras\[language\]'"):
-        check_filters("language", ("en", "de"))
+        check_filters(["language"], ("en", "de"))

@@ -17,8 +17,8 @@ from t2t_keras.training.distributed.cluster import Cluster
 from t2t_keras.training.memory.estimate import free_memory, step_memory
 from t2t_keras.training.optimizer import (
     INITIAL_LOSS_SCALE,
-    Adam,
     dropout_seeds,
+    make_loss,
     make_optimizer,
     make_schedule,
 )
@@ -39,7 +39,7 @@ class Step(abc.ABC):
       seed: of initial weights and dropout.
 
     Attributes:
-      model, optimizer: what is trained, and the Adam that updates it.
+      model, optimizer: what is trained, and what updates it.
       schedule: the learning rate as a function of the step.
       loss_scale: factor on the loss under float16.
       good_steps: steps since it changed.
@@ -53,7 +53,6 @@ class Step(abc.ABC):
     local_replicas = range(1)
     fixed_shapes = True
     gpus: Sequence[str] = ()
-    _adam = Adam
 
     def __init__(self, make_model: Callable[[], keras.Model], hparams: HParams, seed: int):
         keras.utils.set_random_seed(seed)
@@ -61,7 +60,8 @@ class Step(abc.ABC):
         self._scales_loss = hparams.compute_dtype == "float16"
         self.schedule = make_schedule(hparams)
         self.model = make_model()
-        self.optimizer = make_optimizer(hparams, self.model.trainable_variables, self._adam)
+        self.optimizer = make_optimizer(hparams, self.model.trainable_variables)
+        self._loss = make_loss(hparams)
         self.loss_scale = keras.Variable(INITIAL_LOSS_SCALE, trainable=False, dtype="float32")
         self.good_steps = keras.Variable(0, trainable=False, dtype="int32")
 
