@@ -97,7 +97,8 @@ def changed_hparams(hparams: HParams, hparams_set: str = "transformer_base") -> 
     # A user's own set need not be there: its directory may not have been imported.
     known = hparams_set in HPARAMS_SETS
     reference = (HPARAMS_SETS[hparams_set]() if known else HParams()).config()
-    return {name: value for name, value in hparams.config().items() if value != reference[name]}
+    # A set that is not registered may have hyperparameters of its own.
+    return {n: value for n, value in hparams.config().items() if value != reference.get(n)}
 
 
 def model(name: str) -> type:

@@ -81,9 +81,8 @@ def generate(
         splits = {}
         with workers(min(num_workers, len(plan["train"]) or 1)) as call:
             encode = functools.partial(encode_chunk, problem, tokenizer, directory)
-            duplicates = (
-                _duplicates(call, plan["train"]) if "duplicates" in problem.filter_names() else []
-            )
+            wanted = "duplicates" in problem.filter_names()
+            duplicates = _duplicates(call, plan["train"]) if wanted else []
             for split, chunks in plan.items():
                 bits = duplicates if split == "train" else []
                 shards = _encode(call, encode, split, chunks, bits, finished)

@@ -31,8 +31,8 @@ def run_result(
     """Returns what `append_result` adds to a file; `split`, `decode` and `text` are as of `Result`.
 
     Beside the checkpoint stands what it cost, and of how many it is the mean. The score is as a
-    problem's `score` returns it, with what it has of bleu, bleu_signature, chrf, f1,
-    conventions and metrics; None = not scored. `scalars` are loss, perplexity and accuracy, if measured.
+    problem's `score` returns it, with what it has of bleu, bleu_signature, chrf, f1, conventions
+    and metrics; None = not scored. `scalars` are loss, perplexity and accuracy, if measured.
     """
     steps, averaged, folder = step_of(checkpoint), None, Path(checkpoint).parent
     cost = read_costs(folder).get(steps)

@@ -104,15 +104,15 @@ def test_duplicates_are_those_of_a_set():
 
 
 @pytest.mark.parametrize(
-    ("filters", "message"),
+    ("names", "message"),
     [
-        ("duplicate", "'duplicate'. Did you mean 'duplicates'"),
-        ("identical+language", "'xx'. .* de, .*en"),
+        (["duplicate"], "'duplicate'. Did you mean 'duplicates'"),
+        (["identical", "language"], "'xx'. .* de, .*en"),
     ],
 )
-def test_filters_that_there_are_not(filters, message):
+def test_filters_that_there_are_not(names, message):
     with pytest.raises(UserError, match=message):
-        check_filters([filters], ("en", "xx"))
+        check_filters(names, ("en", "xx"))
 
 
 def test_without_the_package_that_judges(monkeypatch):
