@@ -70,6 +70,8 @@ def build(layer, x_shape):
       layer: called with one tensor.
       x_shape: of that tensor.
     """
+    # Padding is of no concern to a layer that treats each position alone.
+    layer.supports_masking = True
     if type(layer).build is keras.layers.Layer.build:
         layer(keras.KerasTensor(x_shape))
     else:
