@@ -82,6 +82,7 @@ setup(
             "keras-nlp>=0.32,<0.33",
             "matplotlib>=3.11,<4",
             "py3langid>=0.4,<0.5",
+            "pydot>=4,<5",
             "pytest>=9,<10",
             # Reads the job for Kubernetes in docs/.
             "PyYAML>=6,<7",

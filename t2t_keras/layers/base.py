@@ -27,7 +27,7 @@ class ShapePreservingLayer(keras.layers.Layer):
 
     def __new__(cls, *args, **kwargs):
         """Lets Keras derive `get_config` where the type is given as a policy object."""
-        _refuse_other_names(cls, kwargs)
+        refuse_other_names(cls, kwargs)
         if isinstance(kwargs.get("dtype"), keras.DTypePolicy):
             kwargs["dtype"] = kwargs["dtype"].name
         return super().__new__(cls, *args, **kwargs)
@@ -38,7 +38,7 @@ class ShapePreservingLayer(keras.layers.Layer):
 
     def __call__(self, *args, **kwargs):
         """Calls the layer; an argument that has another name here is a `TypeError`."""
-        _refuse_other_names(type(self), kwargs)
+        refuse_other_names(type(self), kwargs)
         return super().__call__(*args, **kwargs)
 
     def build(self, x_shape):
@@ -53,7 +53,8 @@ class ShapePreservingLayer(keras.layers.Layer):
         return keras.layers.Dropout(rate, dtype=self.dtype_policy)
 
 
-def _refuse_other_names(layer_class, arguments):
+def refuse_other_names(layer_class, arguments):
+    """Raises `TypeError` for an argument that has another name here than in Keras's layers."""
     for name in arguments.keys() & _NAMES_ELSEWHERE.keys():
         raise TypeError(f"{layer_class.__name__} calls '{name}' '{_NAMES_ELSEWHERE[name]}'.")
 

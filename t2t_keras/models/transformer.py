@@ -11,7 +11,7 @@ from t2t_keras.layers import (
     SharedEmbedding,
     SymbolDropout,
 )
-from t2t_keras.layers.base import build
+from t2t_keras.layers.base import build, refuse_other_names
 from t2t_keras.layers.recomputation import recomputed
 from t2t_keras.layers.scaled_dot_product import recorded_attention, visible_keys
 from t2t_keras.model_config import POSITION_ENCODINGS, ModelConfig, config_arguments, take_config
@@ -43,6 +43,7 @@ class Transformer(keras.Model):
     """
 
     def __init__(self, vocab_size, config=None, **kwargs):
+        refuse_other_names(type(self), kwargs)
         config = take_config(ModelConfig, config, kwargs)
         super().__init__(**kwargs)
         self.vocab_size = vocab_size

@@ -47,6 +47,35 @@ def test_mask(layer, inputs, random, shape):
     assert (output[0] == 0).all() == bool(shape)
 
 
+@pytest.mark.parametrize("radius", [0, 1])
+def test_attention_mask_and_scores_are_as_in_keras(random, randomised, radius):
+    """`attention_mask` hides beside `mask`, and the scores are those of Keras's own layer."""
+    layer = MultiHeadAttention(HEADS, D_K, D_V, radius=radius)
+    layer.build((None, None, D_MODEL))
+    x = random.normal(size=(BATCH, KEYS, D_MODEL)).astype(np.float32)
+    mask, attention_mask = (
+        np.array([[1, 1, 1, 0]] * 2, bool),
+        random.random((BATCH, KEYS, KEYS)) < 0.7,
+    )
+    attention_mask |= np.eye(KEYS, dtype=bool)
+    near = np.abs(np.subtract.outer(np.arange(KEYS), np.arange(KEYS))) <= (radius or KEYS)
+    output, scores = randomised(layer)(
+        x, mask=mask, attention_mask=attention_mask, return_attention_scores=True
+    )
+    theirs = keras.layers.MultiHeadAttention(HEADS, D_K, D_V, use_bias=False)
+    theirs.build(x.shape, x.shape)
+    for name in ("query", "key", "value", "output"):
+        kernel = getattr(layer, f"{name}_projection").kernel.numpy()
+        own = getattr(theirs, f"_{name}_dense").kernel
+        own.assign(kernel.reshape(own.shape))
+    visible = attention_mask & mask[:, None] & near
+    expected = theirs(x, x, attention_mask=visible, return_attention_scores=True)
+    seen = visible.any(-1)  # A query that sees nothing gets zeros here, means there.
+    for ours, other in zip((output, scores), expected, strict=True):
+        rows = seen[:, None, :, None] if ours.ndim == 4 else seen[..., None]
+        np.testing.assert_allclose(ours * rows, other * rows, atol=1e-5)
+
+
 def test_a_query_without_a_visible_key_has_no_gradient_that_is_nan(random):
     query, key = (tf.constant(random.normal(size=(1, 1, 2, 3)), tf.float32) for _ in range(2))
     with tf.GradientTape() as tape:
