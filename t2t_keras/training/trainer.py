@@ -211,10 +211,16 @@ class _Trainer:
         if not np.isfinite(sums["loss"]):
             raise self._diverged(f"The loss is {sums['loss']} at step {number + 1}.")
         self._workers.hear(number, sums)
-        norm, learning_rate = sums.pop("gradient_norm"), sums.pop("learning_rate")
+        scalars = {name: sums.pop(name) for name in ("learning_rate", "gradient_norm")}
+        scalars |= self._trained_scalars()
         self._cost.add_tokens(sums["tokens"])
         self._done = number + 1
-        self._progress.step(sums, learning_rate, norm)
+        self._progress.step(sums, scalars)
+
+    def _trained_scalars(self) -> dict[str, float]:
+        """Returns the seconds of training at a point of the curves, if they are known."""
+        seconds = self._cost.seconds(self._clock.training_seconds())
+        return {} if seconds is None else {"training_seconds": seconds}
 
     def _save_is_due(self) -> bool:
         # By the clock of training_cost.json, by which t2t-avg-all --seconds_apart selects.
@@ -248,7 +254,7 @@ class _Trainer:
             if self._workers.is_chief and self._evaluator.best_step() == self._done:
                 self._cost.write(self._done, trained, BEST)
         self._evaluated = self._done
-        self._progress.evaluated(self._evaluation, report)
+        self._progress.evaluated(self._evaluation | self._trained_scalars(), report)
 
     def _save(self) -> None:
         if self._saved == self._done:

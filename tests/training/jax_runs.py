@@ -74,7 +74,7 @@ def check_runs(folder, flags):
     JaxStep.update = recorded
     train("plain", 0, PLAIN, "--schedule=train")
     out = train("plain", 20, "", "--schedule=train", "--profile_steps=2,3")
-    assert "Step 10 of 20: loss " in out
+    assert "step 10/20  loss " in out
     assert list((plain / "train" / "plugins" / "profile").glob("*/*.xplane.pb"))
     train("plain", 25)
     (folder / "numbers.json").write_text(json.dumps(numbers))

@@ -242,7 +242,7 @@ def test_tensorboard_files_hold_the_curves(run, tmp_path):
             for value in event.summary.value:
                 assert event.step == 100
                 values[value.tag] = float(tf.make_ndarray(value.tensor))
-    assert set(found["eval"]) == {"loss", "perplexity", "accuracy"}
+    assert set(found["eval"]) == {"loss", "perplexity", "accuracy", "training_seconds"}
     more = {"learning_rate", "gradient_norm", "tokens_per_second"}
     assert set(found["train"]) == set(found["eval"]) | more
     assert found["train"]["gradient_norm"] > 0
