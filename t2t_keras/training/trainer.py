@@ -147,16 +147,24 @@ class _Trainer:
 
     def _describe(self, sampler: TokenBatchSampler) -> None:
         source, target = sampler.fill()
+        hparams = self._config.hparams
         print(
             f"{self._step.model.count_params():,} weights on {self._step.num_replicas} "
             f"replica(s), steps {self._first:,} to {self._last:,}, {len(self._store):,} training "
             f"pairs; a step holds on average {source:.1%} (source) and {target:.1%} (target) of "
-            f"batch_tokens={self._config.hparams.batch_tokens:,}.",
+            f"batch_tokens={hparams.batch_tokens:,}.",
             flush=True,
         )
+        if hparams.warmup_steps >= self._last:
+            print(
+                f"The learning rate would still be rising at the last step: warmup_steps="
+                f"{hparams.warmup_steps:,}. Train for longer, or start a new run with "
+                f"--hparams=warmup_steps={max(self._last // 10, 1)} or so.",
+                flush=True,
+            )
         left_out = {"training": sampler.left_out}
         left_out["dev"] = self._evaluator.left_out if self._evaluator else 0
-        limit = f"max_length={self._config.hparams.max_length}"
+        limit = f"max_length={hparams.max_length}"
         for split, count in left_out.items():
             if count:
                 print(f"{count:,} {split} pairs are left out: longer than {limit}.", flush=True)

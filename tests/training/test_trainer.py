@@ -197,6 +197,13 @@ def test_what_is_not_finite_stops_the_run_and_is_never_saved(run, tmp_path, numb
 
 
 @pytest.mark.usefixtures("eagerly")
+@pytest.mark.parametrize(("steps", "told"), [(4, True), (5, False)])
+def test_a_warm_up_beyond_the_last_step_is_said(run, capsys, steps, told):
+    run(train_steps=steps, warmup_steps=4)
+    assert ("--hparams=warmup_steps=" in capsys.readouterr().out) == told
+
+
+@pytest.mark.usefixtures("eagerly")
 def test_over_long_pairs_are_counted(run, capsys, generated):
     run(options=TrainOptions(), train_steps=1, max_length=8)
     out = capsys.readouterr().out
