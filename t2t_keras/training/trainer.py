@@ -18,7 +18,7 @@ from t2t_keras.training.backends.curves import make_curves
 from t2t_keras.training.checkpoints.names import NAME
 from t2t_keras.training.cost import CostMeter, hardware_name
 from t2t_keras.training.distributed.sync import Agreed, Workers
-from t2t_keras.training.evaluation import BEST, Evaluator, SplitLoss
+from t2t_keras.training.evaluation import BEST, Evaluator, Sample, SplitLoss
 from t2t_keras.training.memory.microbatch import microbatch_of_run
 from t2t_keras.training.options import TrainOptions, TrainResult
 from t2t_keras.training.prefetch import Prefetcher
@@ -42,14 +42,14 @@ def train(
     step: backend.Step,
     options: TrainOptions | None = None,
     workers: Workers | None = None,
-    score: Callable[[], object] | None = None,
+    score: Callable[[], tuple[Any, Sample]] | None = None,
     clock: RunClock | None = None,
 ) -> TrainResult:
     """Trains a model, or continues a run as if it had never stopped.
 
     `step` computes the steps, with fresh weights; `score` scores its model on the dev set at each
-    evaluation (None = only the loss is measured); `clock` has run since the beginning (None = it
-    begins now). Without `workers` this process trains alone.
+    evaluation, see `Evaluator` (None = only the loss is measured); `clock` has run since the
+    beginning (None = it begins now). Without `workers` this process trains alone.
 
     Raises:
       UserError: the loss is NaN, or a checkpoint cannot be read or written.
@@ -109,7 +109,7 @@ class _Trainer:
         """Measures the newest checkpoint."""
         with self._clock.spent_on(EVALUATION):
             scalars, report = self._evaluator.evaluate(self._done)
-        print(report)
+        print_beside_bar(report)
         self._clock.show()
         return TrainResult(self._done, self._saved_path, scalars)
 

@@ -99,15 +99,17 @@ def test_evaluation_and_the_best_weights(run, tmp_path, capsys):
         tokens.append(float(sums["tokens"]))
 
     tokens, options = [], TrainOptions(local_eval_frequency=4, save_checkpoints_secs=0)
-    result = run(options=options, score=Score, learning_rate=0.5, after=count)
+    sample = [("ein\x1b", "one", "eins")]
+    result = run(options=options, score=lambda: (Score(), sample), learning_rate=0.5, after=count)
     lines = (tmp_path / "run" / "evaluations.json").read_text().splitlines()
     history = [json.loads(line) for line in lines]
     assert [entry["step"] for entry in history] == [4, 8]
     printed = capsys.readouterr().out
     for entry in history:
         assert entry.pop("score") == str(Score()).splitlines()
+        assert entry.pop("sample") == [["ein\x1b", "one", "eins"]]
         assert f"Dev set at step {entry['step']}: loss {entry['loss']:.4g}" in printed
-    assert str(Score()) in printed
+    assert f"{Score()}\n  source       ein\\x1b\n  translation  one\n" in printed
     assert history[0]["perplexity"] == pytest.approx(np.exp(history[0]["loss"]))
     assert {"step": 8, **result.evaluation} == history[1]
     assert set(result.evaluation) == {"loss", "perplexity", "accuracy", "bleu"}
@@ -219,7 +221,7 @@ def test_checkpoints_hold_their_steps_and_evaluations_bring_none_nearer(run, tmp
 
     def score():
         scores.append(types.SimpleNamespace(main=("bleu", 0.0)))
-        return scores[-1]
+        return scores[-1], []
 
     options = TrainOptions(save_checkpoints_secs=40, local_eval_frequency=2, keep_checkpoint_max=99)
     run(options=options, score=score, train_steps=30)
