@@ -17,7 +17,7 @@ from t2t_keras.training.backends import base as backend
 from t2t_keras.training.backends.curves import make_curves
 from t2t_keras.training.checkpoints.names import NAME
 from t2t_keras.training.cost import CostMeter, hardware_name
-from t2t_keras.training.distributed.sync import Agreed, Workers
+from t2t_keras.training.distributed.sync import Actions, Workers
 from t2t_keras.training.evaluation import BEST, Evaluator, Sample, SplitLoss
 from t2t_keras.training.memory.microbatch import microbatch_of_run
 from t2t_keras.training.options import TrainOptions, TrainResult
@@ -33,6 +33,9 @@ from t2t_keras.training.progress import (
     RunClock,
 )
 from t2t_keras.training.run_config import RunConfig
+
+# By when a new run shows whether it learns anything.
+_FIRST_EVALUATION_SECONDS = 120.0
 
 
 def train(
@@ -104,6 +107,9 @@ class _Trainer:
         self._last = max(hparams.train_steps, self._first)
         self._saved, self._saved_at = self._first or -1, 0.0
         self._evaluated, self._evaluation = -1, {}
+        self._eval_secs = self._evaluate_at = options.eval_secs or np.inf
+        if options.eval_secs and self._evaluator and self._evaluator.best_step() < 0:
+            self._evaluate_at = min(options.eval_secs, _FIRST_EVALUATION_SECONDS)
 
     def evaluate_only(self) -> TrainResult:
         """Measures the newest checkpoint."""
@@ -171,7 +177,7 @@ class _Trainer:
 
     def _do_steps(self, caught: list[int]) -> int:
         """Does all steps until the last one or an end before it; returns the signal, or 0."""
-        pending, agreed = None, Agreed()
+        pending, agreed = None, Actions()
         numbers = range(self._first, self._last)
         for number, parts in self._arrays.ahead(numbers, lambda: self._clock.spent_on(INPUT)):
             measure = (number + 1) % LOG_STEPS == 0
@@ -180,15 +186,17 @@ class _Trainer:
             self._finish(pending)
             pending = number, {**sums, "learning_rate": self._step.schedule(number)}
             # Asked once: the clock must not make a pause due before the step is finished.
-            agreed = self._workers.agree(self._step, number, caught[-1], self._save_is_due())
-            due = agreed.save or self._evaluation_is_due(number + 1)
+            agreed = self._workers.agree(self._step, number, self._due_by_time(caught[-1]))
+            evaluate = agreed.evaluate or self._evaluation_is_due(number + 1)
             traced = self._profiler.ends_at(number + 1)
-            if measure or due or traced or agreed.stop:
+            if measure or agreed.save or evaluate or traced or agreed.stop:
                 self._finish(pending)
                 pending = None
             if traced:
                 self._profiler.close()
-            if agreed.stop or (due and not self._pause(agreed.save)):
+            if agreed.save:
+                self._save()
+            if agreed.stop or (evaluate and not self._evaluate_and_go_on()):
                 break
         self._finish(pending)
         return agreed.stop
@@ -230,21 +238,19 @@ class _Trainer:
         seconds = self._cost.seconds(self._clock.training_seconds())
         return {} if seconds is None else {"training_seconds": seconds}
 
-    def _save_is_due(self) -> bool:
+    def _due_by_time(self, stop: int) -> Actions:
+        """Returns what is due by this worker's clock, with the signal that came."""
         # By the clock of training_cost.json, by which t2t-avg-all --seconds_apart selects.
-        since = self._clock.training_seconds() - self._saved_at
-        return since >= self._options.save_checkpoints_secs
+        now = self._clock.training_seconds()
+        save = now - self._saved_at >= self._options.save_checkpoints_secs
+        return Actions(stop, save, self._evaluator is not None and now >= self._evaluate_at)
 
     def _evaluation_is_due(self, done: int) -> bool:
         every = self._options.local_eval_frequency
         return self._evaluator is not None and every > 0 and done % every == 0
 
-    def _pause(self, save: bool) -> bool:
-        """Saves and evaluates what is due; returns whether training goes on."""
-        if save:
-            self._save()
-        if not self._evaluation_is_due(self._done):
-            return True
+    def _evaluate_and_go_on(self) -> bool:
+        """Evaluates; returns whether training goes on."""
         self._evaluate()
         best, patience = self._evaluator.best_step(), self._options.eval_early_stopping_steps
         if not patience or self._done - best < patience:
@@ -261,7 +267,7 @@ class _Trainer:
             self._evaluation, report = self._evaluator.evaluate(self._done)
             if self._workers.is_chief and self._evaluator.best_step() == self._done:
                 self._cost.write(self._done, trained, BEST)
-        self._evaluated = self._done
+        self._evaluated, self._evaluate_at = self._done, trained + self._eval_secs
         self._progress.evaluated(self._evaluation | self._trained_scalars(), report)
 
     def _save(self) -> None:

@@ -233,6 +233,33 @@ def test_checkpoints_hold_their_steps_and_evaluations_bring_none_nearer(run, tmp
     assert 40 <= between.min() <= between.max() < 60, "the last alone was not saved as due"
 
 
+@pytest.mark.usefixtures("eagerly")
+def test_evaluations_by_time(run, tmp_path, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+
+    def spend(seconds):
+        now[0] += seconds
+
+    def score():
+        spend(1000)
+        return types.SimpleNamespace(main=("bleu", 0.0)), []
+
+    def evaluated(name, steps, **options):
+        """The steps of all evaluations of a run where each step takes 70 seconds."""
+        options = TrainOptions(local_eval_frequency=7, **options)
+        run(name, options, score=score, after=lambda *_: spend(70), train_steps=steps)
+        lines = (tmp_path / name / "evaluations.json").read_text().splitlines()
+        return [json.loads(line)["step"] for line in lines]
+
+    # The first one is due after two minutes, others 200 seconds after the one before; a run also
+    # evaluates where it ends.
+    assert evaluated("both", 3, eval_secs=200) == [2, 3]
+    assert evaluated("both", 12, eval_secs=200) == [2, 3, 6, 7, 10, 12]
+    assert evaluated("often", 3, eval_secs=70) == [1, 2, 3]
+    assert evaluated("by steps", 8, eval_secs=0) == [7, 8]
+
+
 def test_a_system_clock_that_jumps_changes_nothing(run, tmp_path, monkeypatch):
     now, jumps = time.time, random.Random(1)
     monkeypatch.setattr(time, "time", lambda: now() + jumps.uniform(-1e6, 1e6))
