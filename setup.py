@@ -17,6 +17,7 @@ COMMANDS = (
     "t2t-exporter",
     "t2t-insights",
     "t2t-npz-to-checkpoint",
+    "t2t-plot",
     "t2t-query-server",
     "t2t-tables",
     "t2t-translate-all",
