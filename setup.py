@@ -17,6 +17,7 @@ COMMANDS = (
     "t2t-exporter",
     "t2t-insights",
     "t2t-npz-to-checkpoint",
+    "t2t-plot",
     "t2t-query-server",
     "t2t-tables",
     "t2t-translate-all",
@@ -71,9 +72,9 @@ setup(
         "urllib3>=2.8,<3",
     ],
     extras_require={
-        "figures": ["matplotlib>=3.11,<4"],
         "jax": ["jax>=0.10,<0.11"],
         "language": ["py3langid>=0.4,<0.5"],
+        "plot": ["matplotlib>=3.11,<4"],
         # tensorflow-datasets uses importlib_resources without asking for it.
         "tfds": ["importlib_resources>=6", "tensorflow-datasets>=4.9.9,<5"],
         "test": [

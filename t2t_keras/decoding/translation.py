@@ -101,7 +101,7 @@ def one_line(text: str) -> str:
 
 
 def translated_score(translator, sources: Sequence[str], references: Sequence[str]):
-    """Translates sources, and returns what the translator's problem scores for them."""
+    """Translates sources; returns what the translator's problem scores, and the translations."""
     found = translator.translate(sources)
     lines, alignments = [one_line(each.text) for each in found], [each.alignment for each in found]
-    return translator.problem.score(lines, references, sources, alignments)
+    return translator.problem.score(lines, references, sources, alignments), lines

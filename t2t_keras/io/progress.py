@@ -11,7 +11,7 @@ _SECONDS_BETWEEN = 60.0
 
 def progress_bar(**arguments) -> tqdm:
     """Returns a tqdm bar with these arguments, quiet where standard error is not a terminal."""
-    bar = tqdm(disable=None, **arguments)
+    bar = tqdm(disable=None, dynamic_ncols=True, **arguments)
     # By its own clock it stands still for as long as the system's time is set back.
     bar._time = time.monotonic
     bar.start_t = bar.last_print_t = time.monotonic()
@@ -24,7 +24,9 @@ def show_reading(stream, total: int | None, desc: str):
 
 
 def print_beside_bar(text: str) -> None:
-    """Prints a line without breaking the bars that are shown."""
+    """Prints a line without breaking the bars; what standard output cannot encode, as escapes."""
+    encoding = sys.stdout.encoding or "utf-8"
+    text = text.encode(encoding, errors="backslashreplace").decode(encoding)
     with tqdm.external_write_mode():
         print(text, flush=True)
 

@@ -53,6 +53,13 @@ class CostMeter:
         """Counts the target tokens of a step."""
         self._tokens += int(target_tokens)
 
+    def seconds(self, seconds: float) -> float | None:
+        """Returns those of the whole run, given those of training in this process; None = unknown.
+
+        See `TrainingCost`.
+        """
+        return self._before and round(self._before.seconds + seconds, 3)
+
     def write(self, step: int, seconds: float, folder: str = "") -> None:
         """Writes the entry of a checkpoint, where the run's cost is known, before the checkpoint.
 
@@ -63,7 +70,7 @@ class CostMeter:
             parts = [*filter(None, before.hardware.split(_THEN)), self._hardware]
             cost = TrainingCost(
                 target_tokens=before.target_tokens + self._tokens,
-                seconds=round(before.seconds + seconds, 3),
+                seconds=self.seconds(seconds),
                 hardware=_THEN.join(dict.fromkeys(parts)),
             )
             _write(self._directory / folder, step, cost)

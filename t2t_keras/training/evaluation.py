@@ -3,7 +3,7 @@
 import collections
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,20 @@ from t2t_keras.data.dataset import Generated
 from t2t_keras.errors import OutOfMemoryError, UserError
 from t2t_keras.io.atomic import write_atomically
 from t2t_keras.io.progress import print_beside_bar
+from t2t_keras.io.terminal import printable
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.progress import averages
 from t2t_keras.training.run_config import RunConfig
+
+# Some sources, each with its translation and its reference.
+Sample = Sequence[tuple[str, str, str]]
 
 BEST = "best"
 _HISTORY = "evaluations.json"
 # Tokens that are measured at once where the run does not say how many fit.
 _USUAL_TOKENS = 4096
+# A model that has learned little may repeat itself up to the longest translation.
+_SHOWN_CHARACTERS = 300
 
 
 class Evaluator:
@@ -30,7 +36,8 @@ class Evaluator:
     Args:
       loss: of the dev set.
       output_dir: the run's.
-      score: scores the model on the dev set, as a problem's `score` does; None = not scored.
+      score: returns the score of the model on the dev set, as a problem's `score` does, and some
+        of its translations; None = not scored.
       writes: whether this worker, of several, writes what all compute together.
     """
 
@@ -52,13 +59,13 @@ class Evaluator:
         """
         started = time.monotonic()
         scalars = self._loss.measure()
-        score = self._score() if self._score else None
+        score, sample = self._score() if self._score else (None, [])
         scalars |= dict([score.main]) if score else {}
         lines = str(score).splitlines() if score else []
         values = ", ".join(f"{name} {value:.4g}" for name, value in scalars.items())
         seconds = time.monotonic() - started
         heading = f"Dev set at step {step:,}: {values} ({seconds:.0f} s)"
-        entry = {"step": step, **scalars} | ({"score": lines} if score else {})
+        entry = {"step": step, **scalars} | ({"score": lines, "sample": sample} if score else {})
         # A run that continues from an earlier checkpoint evaluates the later steps again.
         self._history = [*(each for each in self._history if each["step"] < step), entry]
         if self._writes:
@@ -69,11 +76,21 @@ class Evaluator:
                 backend.checkpoints().Checkpoints(directory, weights, keep=1).save(step)
             text = "".join(json.dumps(each) + "\n" for each in self._history)
             write_atomically(self._output_dir / _HISTORY, text.encode("utf-8"))
-        return scalars, "\n".join([heading, *lines])
+        return scalars, "\n".join([heading, *lines, *_shown(sample)])
 
     def best_step(self) -> int:
         """Returns the step of the lowest dev loss so far, or -1."""
         return min(self._history, key=lambda each: each["loss"], default={"step": -1})["step"]
+
+
+def _shown(sample: Sample) -> list[str]:
+    """Returns lines for a terminal."""
+    names = "source", "translation", "reference"
+    return [
+        f"  {name:<11}  {printable(text, _SHOWN_CHARACTERS)}"
+        for texts in sample
+        for name, text in zip(names, texts, strict=True)
+    ]
 
 
 class SplitLoss:

@@ -16,7 +16,11 @@ class TrainOptions:
       save_checkpoints_secs: seconds of training between two checkpoints (section 6.1: 10
         minutes); evaluations do not count.
       keep_checkpoint_max: number of checkpoints kept.
-      local_eval_frequency: steps between two evaluations on the dev set.
+      local_eval_frequency: steps between two evaluations on the dev set; 0 = by time alone.
+      eval_secs: seconds of training between two evaluations, where `local_eval_frequency` brings
+        none earlier; 0 = by steps alone. By default as often as a checkpoint is saved, so that
+        a slow run is measured as often as it can be taken up again. The first one of a run comes
+        after two minutes at the latest, to show soon whether anything is learned.
       eval_steps: most batches of an evaluation; 0 = the whole dev set.
       eval_bleu: whether the dev set is translated and scored as well.
       eval_early_stopping_steps: the run ends when the dev loss has not fallen for so many steps;
@@ -38,6 +42,7 @@ class TrainOptions:
     save_checkpoints_secs: float = 600
     keep_checkpoint_max: int = 20
     local_eval_frequency: int = 1000
+    eval_secs: float = 600
     eval_steps: int = 0
     eval_bleu: bool = False
     eval_early_stopping_steps: int = 0

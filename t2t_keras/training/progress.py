@@ -6,10 +6,16 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 
+import numpy as np
+
 from t2t_keras.io.progress import print_beside_bar, progress_bar
 
 # Steps between two points of the curves, or two lines where there is no progress line.
 LOG_STEPS = 100
+# So many steps, and seconds, show how long a run will take: what is compiled for a batch of a new
+# length, in its first minutes, is then less than half of them.
+_JUDGED_STEPS, _JUDGED_SECONDS = 10, 300.0
+_DAY = 86_400.0
 
 
 def averages(sums: Mapping[str, float]) -> dict[str, float]:
@@ -26,44 +32,54 @@ class Progress:
     """A progress line on standard error, and the curves (None = none), of steps `first` to `last`.
 
     Where standard error is no terminal, as in a job's log, a plain line is printed
-    every 100 steps instead.
+    every 100 steps instead. Either way it is said once if the run will take over a day.
     """
 
     def __init__(self, curves, first: int, last: int):
         self._curves = curves
         self._done, self._last = first, last
-        self._bar = progress_bar(
-            total=last, initial=first, unit="step", dynamic_ncols=True, smoothing=0.05
-        )
+        # The bar gets the columns that the text leaves.
+        text = "step {n_fmt}/{total_fmt}  {desc}eta {remaining}  |{bar}|"
+        self._bar = progress_bar(total=last, initial=first, smoothing=0.05, bar_format=text)
+        # When each step ended, until they have shown how long the run will take.
+        self._ends: list[float] | None = []
         self.restart()
 
     def restart(self) -> None:
         """Starts new averages, as after an evaluation, whose time is not that of the steps."""
         self._sums: collections.Counter[str] = collections.Counter()
-        self._since = time.monotonic()
+        self._since, self._before = time.monotonic(), self._done
 
-    def step(self, sums: Mapping[str, float], learning_rate: float, gradient_norm: float) -> None:
-        """Shows a finished step, given its sums of `token_sums`."""
+    def step(self, sums: Mapping[str, float], scalars: Mapping[str, float]) -> None:
+        """Shows a finished step, given its sums of `token_sums`.
+
+        `scalars` has its "learning_rate", and what else is to be in the curves of the training.
+        """
         self._done += 1
         self._sums.update(sums)
-        speed = self._sums["tokens"] / max(time.monotonic() - self._since, 1e-9)
-        loss = averages(sums)["loss"]
-        text = f"loss {loss:.3f}, learning rate {learning_rate:.2e}, {speed:,.0f} target tokens/s"
+        now = time.monotonic()
+        seconds = max(now - self._since, 1e-9)
+        speed = self._sums["tokens"] / seconds
+        loss, rate = averages(sums)["loss"], scalars["learning_rate"]
+        text = f"loss {loss:.2f}  lr {rate:.1e}  {self._bar.format_sizeof(speed)} tok/s  "
+        self._bar.set_description_str(text, refresh=False)
         self._bar.update(1)
-        self._bar.set_postfix_str(text, refresh=False)
+        self._judge(now)
         if self._done % LOG_STEPS:
             return
         if self._bar.disable:
-            print_beside_bar(f"Step {self._done:,} of {self._last:,}: {text}")
-        scalars = {"learning_rate": learning_rate, "gradient_norm": gradient_norm}
-        scalars |= {**averages(self._sums), "tokens_per_second": speed}
-        self._write("train", scalars)
+            left = (self._last - self._done) * seconds / (self._done - self._before)
+            eta = self._bar.format_interval(left)
+            print_beside_bar(f"step {self._done}/{self._last}  {text}eta {eta}")
+        self._write("train", {**scalars, **averages(self._sums), "tokens_per_second": speed})
         self.restart()
 
     def evaluated(self, scalars: Mapping[str, float], report: str) -> None:
         """Shows what an evaluation after the newest step has found."""
         self._write("eval", dict(scalars))
         print_beside_bar(report)
+        # Its time is not that of the steps left.
+        self._bar.unpause()
         self.restart()
 
     def close(self) -> None:
@@ -71,6 +87,23 @@ class Progress:
         self._bar.close()
         if self._curves:
             self._curves.close()
+
+    def _judge(self, now: float) -> None:
+        """Says once how long the steps left will take, if that is over a day."""
+        if self._ends is None:
+            return
+        self._ends.append(now)
+        if len(self._ends) <= _JUDGED_STEPS or now - self._ends[0] < _JUDGED_SECONDS:
+            return
+        left = self._last - self._done
+        days = float(np.median(np.diff(self._ends))) * left / _DAY
+        self._ends = None
+        if days > 1:
+            print_beside_bar(
+                f"At this speed the {left:,} steps left take {days:.1f} days. Continue with fewer "
+                f"--train_steps, or start a new run with a smaller --hparams_set; --registry_help "
+                f"lists all."
+            )
 
     def _write(self, kind: str, scalars: dict[str, float]) -> None:
         if self._curves:

@@ -17,8 +17,8 @@ from t2t_keras.training.backends import base as backend
 from t2t_keras.training.backends.curves import make_curves
 from t2t_keras.training.checkpoints.names import NAME
 from t2t_keras.training.cost import CostMeter, hardware_name
-from t2t_keras.training.distributed.sync import Agreed, Workers
-from t2t_keras.training.evaluation import BEST, Evaluator, SplitLoss
+from t2t_keras.training.distributed.sync import Actions, Workers
+from t2t_keras.training.evaluation import BEST, Evaluator, Sample, SplitLoss
 from t2t_keras.training.memory.microbatch import microbatch_of_run
 from t2t_keras.training.options import TrainOptions, TrainResult
 from t2t_keras.training.prefetch import Prefetcher
@@ -34,6 +34,9 @@ from t2t_keras.training.progress import (
 )
 from t2t_keras.training.run_config import RunConfig
 
+# By when a new run shows whether it learns anything.
+_FIRST_EVALUATION_SECONDS = 120.0
+
 
 def train(
     config: RunConfig,
@@ -42,14 +45,14 @@ def train(
     step: backend.Step,
     options: TrainOptions | None = None,
     workers: Workers | None = None,
-    score: Callable[[], object] | None = None,
+    score: Callable[[], tuple[Any, Sample]] | None = None,
     clock: RunClock | None = None,
 ) -> TrainResult:
     """Trains a model, or continues a run as if it had never stopped.
 
     `step` computes the steps, with fresh weights; `score` scores its model on the dev set at each
-    evaluation (None = only the loss is measured); `clock` has run since the beginning (None = it
-    begins now). Without `workers` this process trains alone.
+    evaluation, see `Evaluator` (None = only the loss is measured); `clock` has run since the
+    beginning (None = it begins now). Without `workers` this process trains alone.
 
     Raises:
       UserError: the loss is NaN, or a checkpoint cannot be read or written.
@@ -104,12 +107,15 @@ class _Trainer:
         self._last = max(hparams.train_steps, self._first)
         self._saved, self._saved_at = self._first or -1, 0.0
         self._evaluated, self._evaluation = -1, {}
+        self._eval_secs = self._evaluate_at = options.eval_secs or np.inf
+        if options.eval_secs and self._evaluator and self._evaluator.best_step() < 0:
+            self._evaluate_at = min(options.eval_secs, _FIRST_EVALUATION_SECONDS)
 
     def evaluate_only(self) -> TrainResult:
         """Measures the newest checkpoint."""
         with self._clock.spent_on(EVALUATION):
             scalars, report = self._evaluator.evaluate(self._done)
-        print(report)
+        print_beside_bar(report)
         self._clock.show()
         return TrainResult(self._done, self._saved_path, scalars)
 
@@ -147,23 +153,31 @@ class _Trainer:
 
     def _describe(self, sampler: TokenBatchSampler) -> None:
         source, target = sampler.fill()
+        hparams = self._config.hparams
         print(
             f"{self._step.model.count_params():,} weights on {self._step.num_replicas} "
             f"replica(s), steps {self._first:,} to {self._last:,}, {len(self._store):,} training "
             f"pairs; a step holds on average {source:.1%} (source) and {target:.1%} (target) of "
-            f"batch_tokens={self._config.hparams.batch_tokens:,}.",
+            f"batch_tokens={hparams.batch_tokens:,}.",
             flush=True,
         )
+        if hparams.warmup_steps >= self._last:
+            print(
+                f"The learning rate would still be rising at the last step: warmup_steps="
+                f"{hparams.warmup_steps:,}. Train for longer, or start a new run with "
+                f"--hparams=warmup_steps={max(self._last // 10, 1)} or so.",
+                flush=True,
+            )
         left_out = {"training": sampler.left_out}
         left_out["dev"] = self._evaluator.left_out if self._evaluator else 0
-        limit = f"max_length={self._config.hparams.max_length}"
+        limit = f"max_length={hparams.max_length}"
         for split, count in left_out.items():
             if count:
                 print(f"{count:,} {split} pairs are left out: longer than {limit}.", flush=True)
 
     def _do_steps(self, caught: list[int]) -> int:
         """Does all steps until the last one or an end before it; returns the signal, or 0."""
-        pending, agreed = None, Agreed()
+        pending, agreed = None, Actions()
         numbers = range(self._first, self._last)
         for number, parts in self._arrays.ahead(numbers, lambda: self._clock.spent_on(INPUT)):
             measure = (number + 1) % LOG_STEPS == 0
@@ -172,15 +186,17 @@ class _Trainer:
             self._finish(pending)
             pending = number, {**sums, "learning_rate": self._step.schedule(number)}
             # Asked once: the clock must not make a pause due before the step is finished.
-            agreed = self._workers.agree(self._step, number, caught[-1], self._save_is_due())
-            due = agreed.save or self._evaluation_is_due(number + 1)
+            agreed = self._workers.agree(self._step, number, self._due_by_time(caught[-1]))
+            evaluate = agreed.evaluate or self._evaluation_is_due(number + 1)
             traced = self._profiler.ends_at(number + 1)
-            if measure or due or traced or agreed.stop:
+            if measure or agreed.save or evaluate or traced or agreed.stop:
                 self._finish(pending)
                 pending = None
             if traced:
                 self._profiler.close()
-            if agreed.stop or (due and not self._pause(agreed.save)):
+            if agreed.save:
+                self._save()
+            if agreed.stop or (evaluate and not self._evaluate_and_go_on()):
                 break
         self._finish(pending)
         return agreed.stop
@@ -211,26 +227,30 @@ class _Trainer:
         if not np.isfinite(sums["loss"]):
             raise self._diverged(f"The loss is {sums['loss']} at step {number + 1}.")
         self._workers.hear(number, sums)
-        norm, learning_rate = sums.pop("gradient_norm"), sums.pop("learning_rate")
+        scalars = {name: sums.pop(name) for name in ("learning_rate", "gradient_norm")}
+        scalars |= self._trained_scalars()
         self._cost.add_tokens(sums["tokens"])
         self._done = number + 1
-        self._progress.step(sums, learning_rate, norm)
+        self._progress.step(sums, scalars)
 
-    def _save_is_due(self) -> bool:
+    def _trained_scalars(self) -> dict[str, float]:
+        """Returns the seconds of training at a point of the curves, if they are known."""
+        seconds = self._cost.seconds(self._clock.training_seconds())
+        return {} if seconds is None else {"training_seconds": seconds}
+
+    def _due_by_time(self, stop: int) -> Actions:
+        """Returns what is due by this worker's clock, with the signal that came."""
         # By the clock of training_cost.json, by which t2t-avg-all --seconds_apart selects.
-        since = self._clock.training_seconds() - self._saved_at
-        return since >= self._options.save_checkpoints_secs
+        now = self._clock.training_seconds()
+        save = now - self._saved_at >= self._options.save_checkpoints_secs
+        return Actions(stop, save, self._evaluator is not None and now >= self._evaluate_at)
 
     def _evaluation_is_due(self, done: int) -> bool:
         every = self._options.local_eval_frequency
         return self._evaluator is not None and every > 0 and done % every == 0
 
-    def _pause(self, save: bool) -> bool:
-        """Saves and evaluates what is due; returns whether training goes on."""
-        if save:
-            self._save()
-        if not self._evaluation_is_due(self._done):
-            return True
+    def _evaluate_and_go_on(self) -> bool:
+        """Evaluates; returns whether training goes on."""
         self._evaluate()
         best, patience = self._evaluator.best_step(), self._options.eval_early_stopping_steps
         if not patience or self._done - best < patience:
@@ -247,8 +267,8 @@ class _Trainer:
             self._evaluation, report = self._evaluator.evaluate(self._done)
             if self._workers.is_chief and self._evaluator.best_step() == self._done:
                 self._cost.write(self._done, trained, BEST)
-        self._evaluated = self._done
-        self._progress.evaluated(self._evaluation, report)
+        self._evaluated, self._evaluate_at = self._done, trained + self._eval_secs
+        self._progress.evaluated(self._evaluation | self._trained_scalars(), report)
 
     def _save(self) -> None:
         if self._saved == self._done:

@@ -25,6 +25,8 @@ from t2t_keras.training.optimizer import (
 from t2t_keras.training.run_config import RunConfig
 
 _SUPPORTED = ("tensorflow", "jax")
+# What a worker can request of all; see `training.distributed.sync.Actions`.
+REQUESTS = ("stop", "save", "evaluate")
 
 
 class Step(abc.ABC):
@@ -77,7 +79,7 @@ class Step(abc.ABC):
         Returns:
           Scalars that may not be ready yet: the sums of `token_sums` over the step and
           "gradient_norm" (0 where it was not computed, unless `measure_gradient`); with several
-          workers also "stop_requests" and "save_requests".
+          workers also "<name>_requests" for each of `REQUESTS`.
 
         Raises:
           OutOfMemoryError: the gradient does not fit into memory; nothing is changed.

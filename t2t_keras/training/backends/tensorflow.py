@@ -10,7 +10,7 @@ from t2t_keras.data.batches import Batch
 from t2t_keras.errors import OutOfMemoryError, translated_memory_errors
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.layers import Packing
-from t2t_keras.training.backends.base import Devices, Step
+from t2t_keras.training.backends.base import REQUESTS, Devices, Step
 from t2t_keras.training.backends.devices import multi_worker_strategy, plan_devices
 from t2t_keras.training.distributed.cluster import Cluster
 from t2t_keras.training.optimizer import Adam, adapt_loss_scale, clip_gradients, token_sums
@@ -56,7 +56,7 @@ class TensorFlowStep(Step):
         self._seed_states = self.model.non_trainable_variables
         self._accumulators = self._requests = None
         if len(self.local_replicas) < self.num_replicas:
-            self._requests = tf.Variable([0.0, 0.0], trainable=False)
+            self._requests = tf.Variable([0.0] * len(REQUESTS), trainable=False)
         # XLA needs shapes that do not depend on how much of a batch is padding.
         self._packed = not xla
         seeds = tf.TensorSpec([len(self._seed_states), 2], tf.int64)
@@ -112,9 +112,9 @@ class TensorFlowStep(Step):
             sums = self._evaluate(self._inputs(0, 0, microbatch))
             return {name: float(value) for name, value in sums.items()}
 
-    def request(self, stop: bool, save: bool) -> None:
+    def request(self, **requests: bool) -> None:
         """Adds a worker's requests to the sums of its next steps, which all workers receive."""
-        self._requests.assign([float(stop), float(save)])
+        self._requests.assign([float(bool(requests[name])) for name in REQUESTS])
 
     def _inputs(self, step: int, number: int, microbatch: Sequence[Batch]) -> list[tuple]:
         """Returns (source, target, seeds) of each local replica."""
@@ -207,8 +207,8 @@ class TensorFlowStep(Step):
         if self.num_replicas == 1:
             return sums
         if self._requests is not None:
-            stop, save = tf.unstack(self._requests)
-            sums = {**sums, "stop_requests": stop, "save_requests": save}
+            names = [f"{name}_requests" for name in REQUESTS]
+            sums = {**sums, **dict(zip(names, tf.unstack(self._requests), strict=True))}
         return self._replica_sum(sums)
 
     def _replica_sum(self, values):
