@@ -109,7 +109,7 @@ def changed_hparams(hparams: HParams, hparams_set: str = "transformer_base") -> 
     # A user's own set need not be there: its directory may not have been imported.
     known = hparams_set in HPARAMS_SETS.load()
     reference = (HPARAMS_SETS.get(hparams_set)() if known else HParams()).config()
-    return {name: value for name, value in hparams.config().items() if value != reference[name]}
+    return {name: value for name, value in hparams.config().items() if value != reference.get(name)}
 
 
 def model(name: str) -> type:
