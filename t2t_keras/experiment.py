@@ -48,9 +48,8 @@ def train(
     `self.model.stop_training = True` ends the run: it is evaluated and saved, and the same call
     continues it. One with a method `on_save(step, logs)` is called after each checkpoint, with its
     path as logs["checkpoint"]. Hooks of batches are called for each step, which is then waited for.
-    No callback can change the learning rate, since the model has no optimizer of its own. Of
-    several workers only the chief calls them, and a stop takes effect at the next evaluation or
-    checkpoint.
+    None can change the learning rate: the optimizer is not the model's. Of several workers only the
+    chief calls them, and a stop takes effect at the next evaluation or checkpoint.
 
     Args:
       problem: from `t2t_keras.problem`, or its name.
@@ -68,9 +67,9 @@ def train(
       How the run ended, with its history and its model.
 
     Raises:
-      UserError: there is no such problem, set, model, option or data, `output_dir` contains a run
-        with different settings or one that another process trains, the loss is NaN, or a file
-        cannot be read or written.
+      UserError: there is no such problem, set, model, option or data, a callback changes the
+        optimizer, `output_dir` contains a run with different settings or one that another process
+        trains, the loss is NaN, or a file cannot be read or written.
 
     Example:
       >>> stop = keras.callbacks.EarlyStopping(patience=3)

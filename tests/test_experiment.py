@@ -51,6 +51,7 @@ def test_a_run_keeps_the_names_of_its_model_and_its_set(trained):
     assert (record["model"], record["hparams_set"]) == ("own_transformer", "transformer_tiny")
     assert "set_name" not in record["hparams"]
     assert (result.step, set(result.evaluation)) == (1, {"loss", "perplexity", "accuracy", "bleu"})
+    assert result.history["val_bleu"] == [result.evaluation["bleu"]]
 
 
 def test_a_contradicting_restart_names_each_difference(trained, data):

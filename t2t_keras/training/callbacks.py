@@ -6,12 +6,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
-from keras.callbacks import Callback, CallbackList
+from keras.callbacks import (
+    Callback,
+    CallbackList,
+    LearningRateScheduler,
+    ReduceLROnPlateau,
+    SwapEMAWeights,
+)
 
+from t2t_keras.errors import UserError
 from t2t_keras.training.progress import averages
 
 # What Keras calls around each step, if a callback has its own.
 _STEP_HOOKS = ("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end")
+
+# These need the optimizer that `compile` gives a model; one fails only after the first epoch.
+_OF_OPTIMIZERS = (LearningRateScheduler, ReduceLROnPlateau, SwapEMAWeights)
 
 
 class RunCallbacks:
@@ -24,6 +34,9 @@ class RunCallbacks:
 
     Attributes:
       each_step: whether a callback is called around each step, which is then waited for.
+
+    Raises:
+      UserError: one is no callback, or it changes the optimizer.
     """
 
     def __init__(
@@ -33,6 +46,12 @@ class RunCallbacks:
         evaluations: Iterable[Mapping[str, Any]],
     ):
         self._callbacks = keras.tree.flatten(callbacks)
+        for each in self._callbacks:
+            if not isinstance(each, Callback) or isinstance(each, _OF_OPTIMIZERS):
+                raise UserError(
+                    f"callbacks: expected Keras's callbacks that leave the optimizer as it is, got "
+                    f"{each!r}. Set learning_rate and warmup_steps in the hyperparameters."
+                )
         # How long an epoch is, and how many there are, shows only when they end.
         unknown = dict(epochs=None, steps=None)
         self._list = CallbackList(self._callbacks, model=model, verbose=0, **unknown)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from training_runs import numbers_in
 
+from t2t_keras.errors import UserError
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
 from t2t_keras.training.callbacks import RunCallbacks
 from t2t_keras.training.distributed.cluster import Cluster
@@ -86,6 +87,12 @@ def test_steps_are_waited_for_only_if_a_callback_has_hooks_of_batches():
     assert not waits(keras.callbacks.EarlyStopping(), recorder([]))
     assert waits(keras.callbacks.LambdaCallback(on_train_batch_end=print))
     assert waits(keras.callbacks.EarlyStopping(), keras.callbacks.TerminateOnNaN())
+
+
+@pytest.mark.parametrize("wrong", [keras.callbacks.ReduceLROnPlateau(), print])
+def test_what_is_no_callback_of_a_run_is_refused(wrong):
+    with pytest.raises(UserError, match=r"ReduceLROnPlateau|print"):
+        RunCallbacks([keras.callbacks.History(), wrong], types.SimpleNamespace(), [])
 
 
 def test_without_evaluations_all_steps_are_an_epoch(run):
