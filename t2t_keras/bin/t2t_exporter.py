@@ -29,11 +29,11 @@ def define_flags(flags: Flags) -> None:
 
 def main(flags: Flags) -> None:
     """Exports as the flags say."""
-    from t2t_keras.decoding.trained_model import checkpoint_at
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.serving.export import origin
     from t2t_keras.serving.export.export import export
     from t2t_keras.serving.export.signatures import check_settings
+    from t2t_keras.training.trained_model import checkpoint_at
 
     export_dir = Path(flags.export_dir or Path(flags.output_dir) / "export")
     # Nothing can be added to another export: its manifest names all its files.

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from t2t_keras import registry
 from t2t_keras.data.chunks import Chunk, evenly_spread, split_chunks
 from t2t_keras.data.dataset import MANIFEST_FILE, VOCABULARY_FILE, describe
 from t2t_keras.data.encode import Encoded, add_left_out, encode_chunk
@@ -43,7 +44,7 @@ _OWN_FILES = (
 
 
 def generate(
-    problem: Problem,
+    problem: Problem | str,
     data_dir: str | Path,
     tmp_dir: str | Path = "",
     num_workers: int = 1,
@@ -55,7 +56,7 @@ def generate(
     written last, so that an interrupted set is never taken for a complete one.
 
     Args:
-      problem: from `registry.problem`.
+      problem: from `registry.problem`, or its name.
       data_dir: parent of the directory to write.
       tmp_dir: directory of the source files.
       num_workers: processes that encode; the data is the same for any number.
@@ -67,6 +68,7 @@ def generate(
     """
     if num_workers < 1:
         raise UserError(f"--num_workers must be >= 1, got {num_workers}.")
+    problem = registry.problem(problem) if isinstance(problem, str) else problem
     problem = problem.resolved(Path(tmp_dir))
     # What can fail early does so while the old data is still there.
     check_filters(problem.filter_names(), problem.languages())

@@ -26,9 +26,9 @@ class Hypothesis:
     score: float
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Translation:
-    """A translated line.
+    """A translated line; `repr` shows text, score and the number of hypotheses.
 
     Attributes:
       text: the best translation, or the first sample.
@@ -51,6 +51,10 @@ class Translation:
     prefix_cut: int = 0
     postprocessed: str = ""
     alignment: Alignment | None = None
+
+    def __repr__(self) -> str:
+        count = len(self.hypotheses)
+        return f"Translation({self.text!r}, score={self.score:.4g}, hypotheses={count})"
 
 
 @dataclasses.dataclass(frozen=True)

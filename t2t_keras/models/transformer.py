@@ -279,6 +279,12 @@ class Transformer(keras.Model):
         """Returns [batch, target length, vocab_size]."""
         return (*input_shape["target"], self.vocab_size)
 
+    def export(self, filepath, *args, input_signature=None, **kwargs):
+        """`keras.Model.export` of the logits; Keras alone would take ids to be floats."""
+        ids = keras.InputSpec(shape=(None, None), dtype="int32")
+        signature = input_signature or [{"source": ids, "target": ids}]
+        return super().export(filepath, *args, input_signature=signature, **kwargs)
+
     def get_config(self):
         """Returns the constructor's arguments."""
         settings = config_arguments(self.config)

@@ -3,7 +3,7 @@
 import collections
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,18 @@ _USUAL_TOKENS = 4096
 _SHOWN_CHARACTERS = 300
 
 
+def read_evaluations(output_dir: str | Path) -> list[dict[str, Any]]:
+    """Returns the evaluations of a run so far, by step.
+
+    Each has "step", what `SplitLoss.measure` returns, "train_loss" (the mean training loss per
+    token since the evaluation before) and, where the model is scored, the name and value of the
+    score and "score", the lines of its report.
+    """
+    path = Path(output_dir) / _HISTORY
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return list(map(json.loads, lines))
+
+
 class Evaluator:
     """Measures the dev set, and keeps the weights with the lowest dev loss in the run's `best/`.
 
@@ -39,6 +51,10 @@ class Evaluator:
       score: returns the score of the model on the dev set, as a problem's `score` does, and some
         of its translations; None = not scored.
       writes: whether this worker, of several, writes what all compute together.
+
+    Attributes:
+      left_out: number of pairs that are too long to be measured.
+      history: the evaluations so far, see `read_evaluations`.
     """
 
     def __init__(self, loss: "SplitLoss", output_dir: Path, score: Callable | None, writes: bool):
@@ -46,12 +62,12 @@ class Evaluator:
         self._score, self._writes = score, writes
         self.left_out = loss.left_out
         # Read once: of several workers one writes, and the others may see it late.
-        path = self._output_dir / _HISTORY
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        self._history: list[dict[str, Any]] = [json.loads(line) for line in lines]
+        self.history = read_evaluations(output_dir)
 
-    def evaluate(self, step: int) -> tuple[dict[str, float], str]:
-        """Measures the model after a step, and records it.
+    def evaluate(
+        self, step: int, training: Mapping[str, float] | None = None
+    ) -> tuple[dict[str, float], str]:
+        """Measures the model after a step, and records it with numbers of its training.
 
         Returns:
           What `SplitLoss.measure` does, with the main value where the model is scored, as "bleu";
@@ -65,22 +81,25 @@ class Evaluator:
         values = ", ".join(f"{name} {value:.4g}" for name, value in scalars.items())
         seconds = time.monotonic() - started
         heading = f"Dev set at step {step:,}: {values} ({seconds:.0f} s)"
-        entry = {"step": step, **scalars} | ({"score": lines, "sample": sample} if score else {})
+        entry = {"step": step, **scalars, **(training or {})}
+        entry |= {"score": lines, "sample": sample} if score else {}
+        # A completed run may be evaluated again, without training.
+        entry = next((each for each in self.history if each["step"] == step), {}) | entry
         # A run that continues from an earlier checkpoint evaluates the later steps again.
-        self._history = [*(each for each in self._history if each["step"] < step), entry]
+        self.history = [*(each for each in self.history if each["step"] < step), entry]
         if self._writes:
             if self.best_step() == step:
                 directory = self._output_dir / BEST
                 self._loss.config.save(directory)
                 weights = {"model": self._loss.step.model}
                 backend.checkpoints().Checkpoints(directory, weights, keep=1).save(step)
-            text = "".join(json.dumps(each) + "\n" for each in self._history)
+            text = "".join(json.dumps(each) + "\n" for each in self.history)
             write_atomically(self._output_dir / _HISTORY, text.encode("utf-8"))
         return scalars, "\n".join([heading, *lines, *_shown(sample)])
 
     def best_step(self) -> int:
         """Returns the step of the lowest dev loss so far, or -1."""
-        return min(self._history, key=lambda each: each["loss"], default={"step": -1})["step"]
+        return min(self.history, key=lambda each: each["loss"], default={"step": -1})["step"]
 
 
 def _shown(sample: Sample) -> list[str]:

@@ -95,6 +95,47 @@ def token_sums(logits, targets, label_smoothing=0.0, loss=None):
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
+class SmoothedCrossEntropy(keras.losses.Loss):
+    """The loss of a training step for `compile`: `smoothed_cross_entropy`, padding left out.
+
+    Args:
+      label_smoothing: epsilon.
+      reduction: as in every Keras loss; by default the mean over the tokens that are not padding.
+      **kwargs: what every Keras loss takes.
+
+    Call arguments:
+      y_true: integers [batch, length]; 0 is padding.
+      y_pred: float32 logits [batch, length, V].
+      sample_weight: a weight for each token, [batch, length], or for each sentence, [batch].
+
+    Example:
+      >>> model.compile(optimizer="adam", loss=SmoothedCrossEntropy(0.1))
+      >>> model.fit({"source": source, "target": target}, target)
+    """
+
+    def __init__(self, label_smoothing=0.1, reduction="mean_with_sample_weight", **kwargs):
+        super().__init__(reduction=reduction, **kwargs)
+        self.label_smoothing = label_smoothing
+
+    def __call__(self, y_true, y_pred, sample_weight=None):
+        """Returns the loss, a float32 scalar; per token, [batch, length], without a reduction."""
+        weight = ops.cast(ops.not_equal(y_true, _PADDING_ID), "float32")
+        if sample_weight is not None:
+            by_sentence = len(sample_weight.shape) == 1
+            weight *= sample_weight[:, None] if by_sentence else sample_weight
+        return super().__call__(y_true, y_pred, weight)
+
+    def call(self, y_true, y_pred):
+        """Returns the smoothed cross-entropy of each token, padding too."""
+        # Keras has made floats of them.
+        return smoothed_cross_entropy(y_pred, ops.cast(y_true, "int32"), self.label_smoothing)[0]
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        return {**super().get_config(), "label_smoothing": self.label_smoothing}
+
+
+@keras.saving.register_keras_serializable(package="t2t_keras")
 class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
     """lrate = d_model^-0.5 · min(step^-0.5, step · warmup_steps^-1.5) (section 5.3, equation 3).
 

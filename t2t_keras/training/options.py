@@ -3,6 +3,8 @@
 import dataclasses
 import re
 
+import keras
+
 from t2t_keras.errors import UserError
 
 SCHEDULES = ("train", "evaluate", "train_and_evaluate")
@@ -79,9 +81,14 @@ class TrainResult:
       checkpoint: the newest checkpoint's path prefix.
       evaluation: the last scalars of the dev set, {} where there was no evaluation.
       signal: number of the signal that ended the run early, or 0.
+      history: lists with an entry for each epoch of the run, those before it was continued too;
+        see `t2t_keras.train`.
+      model: the trained model.
     """
 
     step: int
     checkpoint: str
     evaluation: dict[str, float]
-    signal: int = 0
+    signal: int
+    history: dict[str, list[float]] = dataclasses.field(repr=False)
+    model: keras.Model = dataclasses.field(repr=False)

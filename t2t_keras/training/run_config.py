@@ -1,9 +1,10 @@
 """What a run is, kept in its output directory, so that no flag need be repeated."""
 
+import contextlib
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,8 @@ class RunConfig:
       tokenizer: the vocabulary; None until `with_data`.
       averaged: number of checkpoints whose mean those of the run are; 1 = as training left them,
         None = unknown, as of a run older than this field.
+      user_directories: those of --t2t_usr_dir when it was saved, which may define its problem, set
+        or model.
     """
 
     problem: Problem
@@ -48,6 +51,7 @@ class RunConfig:
     data: str = ""
     tokenizer: Tokenizer | None = None
     averaged: int | None = 1
+    user_directories: tuple[str, ...] = ()
 
     def __post_init__(self):
         # Here the vocabulary meets the problem, whoever scores or postprocesses with it later.
@@ -73,9 +77,9 @@ class RunConfig:
 
     def make_model(self, weights_dtype: str = "float32"):
         """Returns the model that the run trains, with fresh weights in `weights_dtype`."""
-        return registry.model(self.model).from_hparams(
-            self.hparams, self.tokenizer.vocab_size, weights_dtype
-        )
+        with _named_directories(self.user_directories):
+            model = registry.model(self.model)
+        return model.from_hparams(self.hparams, self.tokenizer.vocab_size, weights_dtype)
 
     def save(self, output_dir: str | Path) -> None:
         """Writes run.json and the vocabulary, each atomically."""
@@ -90,6 +94,7 @@ class RunConfig:
             "data_dir": self.data_dir,
             "data": self.data,
             "averaged": self.averaged,
+            "t2t_usr_dir": registry.user_directories or self.user_directories,
             "vocabulary": {
                 "file": _VOCABULARY,
                 "size": self.tokenizer.vocab_size,
@@ -109,7 +114,8 @@ class RunConfig:
         """Reads the run in a directory.
 
         Raises:
-          UserError: there is none, it cannot be read, or the vocabulary beside it is another one.
+          UserError: there is none, it cannot be read, the vocabulary beside it is another one, or
+            what it needs is registered in a directory that was not imported.
         """
         path = Path(output_dir) / _FILE
         if not path.exists():
@@ -125,11 +131,16 @@ class RunConfig:
                 raise UserError(
                     f"{path.parent / _VOCABULARY} is not the vocabulary of the run. Restore that."
                 )
+            user_directories = tuple(content.get("t2t_usr_dir", ()))
+            with _named_directories(user_directories):
+                problem = registry.problem(content["problem"], content["problem_config"])
+                kind = _hparams_class(content["hparams_set"], content["hparams"])
             return cls(
-                problem=registry.problem(content["problem"], content["problem_config"]),
-                hparams=HParams(**content["hparams"], set_name=content["hparams_set"]),
+                problem=problem,
+                hparams=kind(**content["hparams"], set_name=content["hparams_set"]),
                 tokenizer=tokenizer,
                 averaged=content.get("averaged"),
+                user_directories=user_directories,
                 **{name: content[name] for name in ("model", "random_seed", "data_dir", "data")},
             )
         except (ValueError, KeyError, TypeError) as error:
@@ -161,6 +172,30 @@ class RunConfig:
                 f"Leave these flags out to use that run, or start another one from its weights in "
                 f"a new --output_dir with --warm_start_from={output_dir}."
             )
+
+
+def _hparams_class(hparams_set: str, values: Mapping[str, Any]) -> type[HParams]:
+    """Returns the class of a registered set, which a set with fields of its own has to be."""
+    sets, own = registry.HPARAMS_SETS, set(values) - set(HParams().config())
+    return type(sets.get(hparams_set)()) if own or hparams_set in sets.load() else HParams
+
+
+@contextlib.contextmanager
+def _named_directories(directories: Sequence[str]) -> Iterator[None]:
+    """Adds to the error of a missing name which of these directories were not imported."""
+    try:
+        yield
+    except UserError as error:
+        missing = [each for each in directories if each not in registry.user_directories]
+        if not missing:
+            raise
+        flags, calls = (
+            " ".join(form.format(each) for each in missing)
+            for form in ("--t2t_usr_dir={}", "t2t_keras.import_user_directory({!r})")
+        )
+        raise UserError(
+            f"{error} The run was made with {flags}: please give it, or call {calls} from Python."
+        ) from error
 
 
 def merge_flags(

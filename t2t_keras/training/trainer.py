@@ -3,10 +3,11 @@
 import contextlib
 import dataclasses
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 
 from t2t_keras.data.batches import Batch, TokenBatchSampler
@@ -15,10 +16,11 @@ from t2t_keras.errors import OutOfMemoryError, UserError
 from t2t_keras.io.progress import print_beside_bar
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.backends.curves import make_curves
+from t2t_keras.training.callbacks import RunCallbacks
 from t2t_keras.training.checkpoints.names import NAME
 from t2t_keras.training.cost import CostMeter, hardware_name
 from t2t_keras.training.distributed.sync import Actions, Workers
-from t2t_keras.training.evaluation import BEST, Evaluator, Sample, SplitLoss
+from t2t_keras.training.evaluation import BEST, Evaluator, Sample, SplitLoss, read_evaluations
 from t2t_keras.training.memory.microbatch import microbatch_of_run
 from t2t_keras.training.options import TrainOptions, TrainResult
 from t2t_keras.training.prefetch import Prefetcher
@@ -47,18 +49,22 @@ def train(
     workers: Workers | None = None,
     score: Callable[[], tuple[Any, Sample]] | None = None,
     clock: RunClock | None = None,
+    callbacks: keras.callbacks.Callback | Sequence[keras.callbacks.Callback] = (),
 ) -> TrainResult:
     """Trains a model, or continues a run as if it had never stopped.
 
     `step` computes the steps, with fresh weights; `score` scores its model on the dev set at each
     evaluation, see `Evaluator` (None = only the loss is measured); `clock` has run since the
-    beginning (None = it begins now). Without `workers` this process trains alone.
+    beginning (None = it begins now). Without `workers` this process trains alone. For `callbacks`
+    see `t2t_keras.train`.
 
     Raises:
       UserError: the loss is NaN, or a checkpoint cannot be read or written.
     """
     options, workers, clock = options or TrainOptions(), workers or Workers(), clock or RunClock()
-    trainer = _Trainer(config, generated, Path(output_dir), step, options, workers, score, clock)
+    trainer = _Trainer(
+        config, generated, Path(output_dir), step, options, workers, score, clock, callbacks
+    )
     return trainer.evaluate_only() if options.schedule == "evaluate" else trainer.run()
 
 
@@ -82,7 +88,9 @@ def _warm_start(model, config: RunConfig, source: str) -> None:
 class _Trainer:
     """One process of a run; see `train` for the arguments."""
 
-    def __init__(self, config, generated, output_dir, step, options, workers, score, clock):
+    def __init__(
+        self, config, generated, output_dir, step, options, workers, score, clock, callbacks
+    ):
         self._config, self._output_dir, self._step = config, output_dir, step
         self._options, self._workers, self._clock = options, workers, clock
         files, hparams = backend.checkpoints(), config.hparams
@@ -110,14 +118,19 @@ class _Trainer:
         self._eval_secs = self._evaluate_at = options.eval_secs or np.inf
         if options.eval_secs and self._evaluator and self._evaluator.best_step() < 0:
             self._evaluate_at = min(options.eval_secs, _FIRST_EVALUATION_SECONDS)
+        evaluations = [each for each in read_evaluations(output_dir) if each["step"] <= self._done]
+        callbacks = callbacks if workers.is_chief else ()
+        self._callbacks = RunCallbacks(callbacks, step.model, evaluations)
 
     def evaluate_only(self) -> TrainResult:
         """Measures the newest checkpoint."""
+        self._callbacks.test_begin()
         with self._clock.spent_on(EVALUATION):
-            scalars, report = self._evaluator.evaluate(self._done)
+            self._evaluation, report = self._evaluator.evaluate(self._done)
+        self._callbacks.test_end(self._evaluation, self._evaluator.history[-1])
         print_beside_bar(report)
         self._clock.show()
-        return TrainResult(self._done, self._saved_path, scalars)
+        return self._result()
 
     def run(self) -> TrainResult:
         """Trains until the last step, an early stop or a signal."""
@@ -133,6 +146,7 @@ class _Trainer:
         self._describe(sampler)
         curves = make_curves(self._output_dir) if is_chief else None
         self._progress = Progress(curves, self._first, self._last)
+        self._callbacks.train_begin()
         self._clock.begin_training()
         with caught_signals() as caught:
             try:
@@ -149,7 +163,14 @@ class _Trainer:
                 f"Stopped by {signal.Signals(stopped).name} after step {self._done}; saved "
                 f"{self._saved_path}. The same command continues from there."
             )
-        return TrainResult(self._done, self._saved_path, self._evaluation, stopped)
+        elif self._step.model.stop_training:
+            print(f"Stopped by a callback after step {self._done}; saved {self._saved_path}.")
+        self._callbacks.train_end(self._done, stopped)
+        return self._result(stopped)
+
+    def _result(self, stopped: int = 0) -> TrainResult:
+        path, history, model = self._saved_path, self._callbacks.history(), self._step.model
+        return TrainResult(self._done, path, self._evaluation, stopped, history, model)
 
     def _describe(self, sampler: TokenBatchSampler) -> None:
         source, target = sampler.fill()
@@ -181,6 +202,7 @@ class _Trainer:
         numbers = range(self._first, self._last)
         for number, parts in self._arrays.ahead(numbers, lambda: self._clock.spent_on(INPUT)):
             measure = (number + 1) % LOG_STEPS == 0
+            self._callbacks.step_begin(number)
             sums = self._update(number, parts, measure)
             # Looked at while the next step runs, so that a device never waits for it.
             self._finish(pending)
@@ -189,14 +211,16 @@ class _Trainer:
             agreed = self._workers.agree(self._step, number, self._due_by_time(caught[-1]))
             evaluate = agreed.evaluate or self._evaluation_is_due(number + 1)
             traced = self._profiler.ends_at(number + 1)
-            if measure or agreed.save or evaluate or traced or agreed.stop:
+            pause = agreed.save or evaluate
+            if measure or pause or traced or agreed.stop or self._callbacks.each_step:
                 self._finish(pending)
                 pending = None
             if traced:
                 self._profiler.close()
             if agreed.save:
                 self._save()
-            if agreed.stop or (evaluate and not self._evaluate_and_go_on()):
+            ends = agreed.stop or (evaluate and not self._evaluate_and_go_on())
+            if ends or self._stop_requested(pause):
                 break
         self._finish(pending)
         return agreed.stop
@@ -232,6 +256,13 @@ class _Trainer:
         self._cost.add_tokens(sums["tokens"])
         self._done = number + 1
         self._progress.step(sums, scalars)
+        self._callbacks.step_end(number, sums)
+
+    def _stop_requested(self, due: bool) -> bool:
+        """Returns whether a callback ends the run; several workers hear it where all pause."""
+        if self._workers.count > 1 and not due:
+            return False
+        return self._workers.stop_together(self._step.model.stop_training)
 
     def _trained_scalars(self) -> dict[str, float]:
         """Returns the seconds of training at a point of the curves, if they are known."""
@@ -263,12 +294,14 @@ class _Trainer:
 
     def _evaluate(self) -> None:
         trained = self._clock.training_seconds()
+        training = self._callbacks.test_begin()
         with self._clock.spent_on(EVALUATION):
-            self._evaluation, report = self._evaluator.evaluate(self._done)
+            self._evaluation, report = self._evaluator.evaluate(self._done, training)
             if self._workers.is_chief and self._evaluator.best_step() == self._done:
                 self._cost.write(self._done, trained, BEST)
         self._evaluated, self._evaluate_at = self._done, trained + self._eval_secs
         self._progress.evaluated(self._evaluation | self._trained_scalars(), report)
+        self._callbacks.test_end(self._evaluation, self._evaluator.history[-1])
 
     def _save(self) -> None:
         if self._saved == self._done:
@@ -282,6 +315,7 @@ class _Trainer:
                 self._cost.write(self._done, trained)
                 self._saved_path = self._checkpoints.save(self._done)
         self._saved, self._saved_at = self._done, trained
+        self._callbacks.saved(self._done, self._saved_path)
 
     def _diverged(self, what: str) -> UserError:
         return UserError(

@@ -105,3 +105,5 @@ def test_a_users_own_problem_and_set(tmp_path, capsys):
     folders = f"--data_dir={tmp_path / 'data'}", f"--output_dir={tmp_path / 'run'}"
     train(user, *mine, *folders, "--generate_data", "--train_steps=1", "--schedule=train")
     assert (tmp_path / "run" / "checkpoint").exists()
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert str(tmp_path / "mine") in record["t2t_usr_dir"]

@@ -12,7 +12,7 @@ from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.jobs.files import attention_records
 from t2t_keras.decoding.search.loop import Hypotheses
-from t2t_keras.decoding.translation import Translation
+from t2t_keras.decoding.translation import Hypothesis, Translation
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.models.transformer import Transformer
@@ -87,6 +87,12 @@ def test_order_blank_lines_and_all_hypotheses(make, translator):
         assert [each.score for each in found] == sorted(each.score for each in found)[::-1]
     [score] = translator.score(["a man"], ["man a"])
     assert score.perplexity == pytest.approx(np.exp(-score.token_log_probs.mean()))
+
+
+def test_a_translation_is_shown_in_one_line():
+    hypotheses = tuple(Hypothesis(text, -0.25) for text in ("Ein\nHund.", "Hund"))
+    translation = Translation(hypotheses[0].text, -1 / 3, hypotheses, parts=("Ein\nHund.",))
+    assert repr(translation) == r"Translation('Ein\nHund.', score=-0.3333, hypotheses=2)"
 
 
 def test_one_graph_for_all_shapes_and_new_weights(tokenizer, random_model):

@@ -120,11 +120,11 @@ def check_steps(folder):
     """Microbatches, half precision, missing memory, on folder/batch.npz."""
     import jax
 
+    import t2t_keras as t2t
     from t2t_keras.data.batches import Batch
     from t2t_keras.errors import OutOfMemoryError
     from t2t_keras.models.transformer import Transformer
     from t2t_keras.training.backends.jax import JaxStep
-    from t2t_keras.training.checkpoints.npz import load_weights, newest_checkpoint
     from t2t_keras.training.run_config import RunConfig
 
     config = RunConfig.load(folder / "plain")
@@ -193,9 +193,11 @@ def check_steps(folder):
     np.testing.assert_allclose(step.loss_scale.value, 5e29, rtol=1e-6)
     assert (step.steps_done(), step.weights_are_finite()) == (4, True)
 
-    model = RunConfig.load(folder / "mean").make_model()
-    load_weights(model, newest_checkpoint(folder / "mean"))
+    model, _ = t2t.load_model(folder / "mean")
     np.save(folder / "logits.npy", model.predict_on_batch(batch))
+    model.compile(t2t.Adam(0.001), t2t.SmoothedCrossEntropy(0.1))
+    losses = model.fit(batch, batch["target"], epochs=5, verbose=0).history["loss"]
+    assert losses[-1] < losses[0]
 
 
 if __name__ == "__main__":

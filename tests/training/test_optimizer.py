@@ -11,6 +11,7 @@ from t2t_keras import registry
 from t2t_keras.training.backends.tensorflow import update_by_adam
 from t2t_keras.training.optimizer import (
     Adam,
+    SmoothedCrossEntropy,
     TransformerSchedule,
     adapt_loss_scale,
     clip_gradients,
@@ -60,6 +61,19 @@ def test_the_loss_and_its_gradient(logits, epsilon, extreme):
     np.testing.assert_array_equal(correct, logits.argmax(axis=-1) == TARGETS)
     expected = np.exp(log_softmax(logits)) - smoothed_target(TARGETS, 5, epsilon)
     np.testing.assert_allclose(tape.gradient(loss, given), expected * real[..., None], atol=1e-6)
+
+
+@EPSILONS
+@pytest.mark.parametrize("weight", [None, [1.0, 3.0], [[1.0, 2.0, 5.0], [3.0, 5.0, 5.0]]])
+def test_the_loss_for_compile(logits, epsilon, weight):
+    loss = SmoothedCrossEntropy(epsilon)
+    real = np.float32(TARGETS != 0)
+    weights = real if weight is None else real * np.reshape(weight, (2, -1))
+    expected = (cross_entropy(logits, TARGETS, epsilon) * weights).sum() / weights.sum()
+    again = keras.losses.deserialize(keras.losses.serialize(loss))
+    for each in (loss, again):
+        given = None if weight is None else np.float32(weight)
+        np.testing.assert_allclose(each(TARGETS, logits, given), expected, rtol=1e-5)
 
 
 @EPSILONS

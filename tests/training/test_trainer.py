@@ -111,7 +111,7 @@ def test_evaluation_and_the_best_weights(run, tmp_path, capsys):
         assert f"Dev set at step {entry['step']}: loss {entry['loss']:.4g}" in printed
     assert f"{Score()}\n  source       ein\\x1b\n  translation  one\n" in printed
     assert history[0]["perplexity"] == pytest.approx(np.exp(history[0]["loss"]))
-    assert {"step": 8, **result.evaluation} == history[1]
+    assert {"step": 8, **result.evaluation, "train_loss": result.history["loss"][1]} == history[1]
     assert set(result.evaluation) == {"loss", "perplexity", "accuracy", "bleu"}
     best = min(history, key=lambda entry: entry["loss"])["step"]
     kept, expected = (

@@ -7,6 +7,7 @@ error aborts the collective operations of all others, where it is raised as an e
 import contextlib
 import ctypes
 import dataclasses
+import functools
 import hashlib
 import json
 import re
@@ -86,6 +87,21 @@ class Workers:
     def least(self, number: int) -> int:
         """Returns the smallest of the numbers that the workers give."""
         return min(map(int, self.gather(str(number))))
+
+    def stop_together(self, requested: bool) -> bool:
+        """Returns whether any worker requests to stop; all call it after the same step."""
+        return requested if self.count == 1 else float(self._total(float(requested))) > 0
+
+    @functools.cached_property
+    def _total(self):
+        """The sum over all replicas, as a graph that is made once; `gather` makes one each time."""
+        import tensorflow as tf
+
+        def total(number):
+            found = self._strategy.run(lambda: number)
+            return self._strategy.reduce(tf.distribute.ReduceOp.SUM, found, axis=None)
+
+        return tf.function(total, input_signature=[tf.TensorSpec([])], autograph=False)
 
     def compare(self, config: RunConfig, generated: Generated, options: TrainOptions) -> None:
         """Raises `UserError` with what differs between the workers' settings, data and versions."""
