@@ -57,13 +57,14 @@ format: $(INSTALLED_LINT) ## rewrite Python and BUILD files as `make lint` wants
 	$(BUILDIFIER) -mode=fix -lint=fix BUILD MODULE.bazel
 
 lock: $(INSTALLED) ## pin for Bazel, in requirements_lock.txt, what pip chooses today
-	$(PIP_INSTALL) --dry-run --ignore-installed --report - '.[test]' | $(VENV)/bin/python -c \
-	    'import json, sys; \
+	$(PIP_INSTALL) --dry-run --ignore-installed --report $(VENV)/lock.json '.[test]'
+	$(VENV)/bin/python -c 'import json, sys; \
 	    found = [entry["metadata"] for entry in json.load(sys.stdin)["install"]]; \
 	    names = {entry["name"]: entry["version"] for entry in found}; \
 	    del names["t2t-keras"]; \
 	    print(*(f"{name}=={names[name]}" for name in sorted(names, key=str.lower)), sep="\n")' \
-	    > requirements_lock.txt
+	    <$(VENV)/lock.json >$(VENV)/lock.txt
+	mv $(VENV)/lock.txt requirements_lock.txt
 
 clean: ## remove the environment, caches and builds
 	rm -rf $(VENV) build dist site *.egg-info .pytest_cache .ruff_cache

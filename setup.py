@@ -51,6 +51,7 @@ setup(
     packages=find_packages(include=["t2t_keras", "t2t_keras.*"]),
     package_data={
         "t2t_keras.insights": ["*.html", "*.css", "*.js"],
+        "t2t_keras.problems": ["*.tsv"],
         "t2t_keras.problems.toy": ["*.tsv"],
         "t2t_keras.serving.export": ["*.md"],
     },
@@ -76,9 +77,9 @@ setup(
         "language": ["py3langid>=0.4,<0.5"],
         "plot": ["matplotlib>=3.11,<4"],
         # tensorflow-datasets uses importlib_resources without asking for it.
-        "tfds": ["importlib_resources>=6", "tensorflow-datasets>=4.9.9,<5"],
+        "tfds": ["importlib_resources>=6,<8", "tensorflow-datasets>=4.9.9,<5"],
         "test": [
-            "importlib_resources>=6",
+            "importlib_resources>=6,<8",
             "jax>=0.10,<0.11",
             "keras-nlp>=0.32,<0.33",
             "matplotlib>=3.11,<4",

@@ -35,7 +35,18 @@ _RUN = flags.DEFINE_string("output_dir", "", "Run to serve; default: random weig
 _CLIENTS = flags.DEFINE_integer("clients", 64, "Clients at once.", 1)
 _REQUESTS = flags.DEFINE_integer("requests", 5000, "Requests in all.", 1)
 
-_STAND_IN = Path(__file__).resolve().parents[1] / "tests" / "support" / "stand_in_server.py"
+_SUPPORT = Path(__file__).resolve().parents[1] / "tests" / "support"
+# Serves an export to so many clients until its standard input ends; prints the ports.
+_SERVE = """
+import http.server, json, pathlib, stand_in_server, sys
+http.server.HTTPServer.request_queue_size = 256
+export = pathlib.Path(sys.argv[1])
+served = stand_in_server.Model(export, "translate")
+served.warm_up(export)
+with stand_in_server.serve(served, int(sys.argv[2])) as ports:
+    print(json.dumps(ports), flush=True)
+    sys.stdin.read()
+"""
 
 
 class _Request(NamedTuple):
@@ -133,8 +144,8 @@ def main(_) -> None:
     requests = _make_requests(lines, translations, _REQUESTS.value)
     with tempfile.TemporaryDirectory() as folder:
         exported = export(translator, folder)
-        command = [sys.executable, _STAND_IN, exported, "translate", str(_CLIENTS.value)]
-        pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        command = [sys.executable, "-c", _SERVE, exported, str(_CLIENTS.value)]
+        pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=_SUPPORT)
         with subprocess.Popen(command, **pipes) as process:  # ends with its standard input
             server = {**json.loads(process.stdout.readline()), "pid": process.pid}
             one = _Request(lines[:1], "grpc", translations[:1])

@@ -10,10 +10,10 @@ continued by the same command, and must end with exactly the weights and moments
 nothing happened.
 """
 
+import multiprocessing
+import os
 import random
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -32,6 +32,15 @@ _FLAGS = (
     "--hparams=num_layers=1,d_model=16,d_ff=32,num_heads=2,warmup_steps=10,batch_tokens=1000 "
     "--train_steps=60 --worker_start_secs=30 --worker_timeout_secs=10"
 ).split()
+# Workers are forked from a process that has imported TensorFlow, which takes longer than training.
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(
+    [
+        "t2t_keras.bin.t2t_trainer",
+        "t2t_keras.training.backends.tensorflow",
+        "t2t_keras.training.distributed.sync",
+    ]
+)
 # By name: which worker, the signal that it gets while it trains, and how it starts otherwise.
 _NEVER = ["--never"]
 _ALL = {
@@ -76,45 +85,56 @@ def _try(data: Path, run: Path, victim: int, number: int, more: list[str], statu
     started = _start(data, run, {victim: more})
     if number:
         while not list(run.glob("model.ckpt-*.index")):
-            if any(process.poll() is not None for process in started.values()):
+            if any(process.exitcode is not None for process in started.values()):
                 raise SystemExit(f"{run.name}: ended before anything happened")
             time.sleep(0.05)
         time.sleep(random.random())
-        started[victim].send_signal(number)
+        os.kill(started[victim].pid, number)
     since = time.monotonic()
     for index, process in started.items():
         if index != victim or not number:
-            statuses.add(process.wait())
+            process.join()
+            statuses.add(process.exitcode)
             text = (run / f"{index}.log").read_text().strip().splitlines()
             texts.add(next((line for line in reversed(text) if "Worker " in line), text[-1])[:200])
     spent = time.monotonic() - since
     if victim in started:
         started[victim].kill()
-        started[victim].wait()
+        started[victim].join()
     return spent
 
 
 def _finish(data: Path, run: Path) -> dict[str, bytes]:
     """Trains to the end; returns all weights and moments."""
     for index, process in _start(data, run, {}).items():
-        if process.wait():
+        process.join()
+        if process.exitcode:
             raise SystemExit((run / f"{index}.log").read_text())
     return training_state(run)
 
 
-def _start(data: Path, run: Path, more: dict[int, list[str]]) -> dict[int, subprocess.Popen]:
+def _start(data: Path, run: Path, more: dict[int, list[str]]) -> dict[int, multiprocessing.Process]:
     run.mkdir(exist_ok=True)
-    command = [sys.executable, "-m", "t2t_keras.bin.t2t_trainer", *_FLAGS]
-    command += [f"--data_dir={data}", f"--output_dir={run}"]
+    command = ["t2t-trainer", *_FLAGS, f"--data_dir={data}", f"--output_dir={run}"]
     processes = {}
     for index, environment in enumerate(worker_environments(_WORKERS.value)):
         added = more.get(index, [])
         if added is not _NEVER:
-            with (run / f"{index}.log").open("w") as log:
-                processes[index] = subprocess.Popen(
-                    [*command, *added], env=environment, stdout=log, stderr=subprocess.STDOUT
-                )
+            arguments = [*command, *added], environment, run / f"{index}.log"
+            processes[index] = _CONTEXT.Process(target=_train, args=arguments)
+            processes[index].start()
     return processes
+
+
+def _train(command: list[str], environment: dict[str, str], log: Path) -> None:
+    """Is the main function of a worker's process."""
+    with log.open("w") as stream:
+        os.dup2(stream.fileno(), 1)
+        os.dup2(stream.fileno(), 2)
+    os.environ.update(environment)
+    from t2t_keras.bin import t2t_trainer
+
+    t2t_trainer.run(command)
 
 
 if __name__ == "__main__":

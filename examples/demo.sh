@@ -6,7 +6,15 @@ cd "$(dirname "$0")/.."
 
 runs=${1:-runs/demo}
 problem=translate_ende_toy
+
+# What an earlier demo has made is made again; anything else stays.
+if [ ! -e "$runs/.demo" ] && [ -n "$(ls -A "$runs" 2>/dev/null)" ]; then
+    echo "Expected an empty folder or that of a demo, got $runs. Remove it, or name another." >&2
+    exit 2
+fi
 rm -rf "$runs"
+mkdir -p "$runs"
+touch "$runs/.demo"
 
 say() { printf '\n== %s\n' "$*"; }
 

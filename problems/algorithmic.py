@@ -20,10 +20,10 @@ class _Algorithmic(Problem):
     vocab_size: int = 16
     vocab_kind: str = "char"
     vocab_file: str = ""
-    train_length: int = setting(40, "longest training input, in digits", minimum=3)
-    dev_length: int = setting(400, "longest dev input, in digits", minimum=3)
-    train_size: int = setting(100_000, "training pairs", minimum=1)
-    dev_size: int = setting(10_000, "dev pairs", minimum=1)
+    train_length: int = setting(40, "longest training input, in digits", minimum=3, maximum=10**5)
+    dev_length: int = setting(400, "longest dev input, in digits", minimum=3, maximum=10**5)
+    train_size: int = setting(100_000, "training pairs", minimum=1, maximum=10**8)
+    dev_size: int = setting(10_000, "dev pairs", minimum=1, maximum=10**8)
     seed: int = setting(0, "seed of the pairs", minimum=0)
 
     splits: ClassVar[tuple[str, ...]] = ("train", "dev")

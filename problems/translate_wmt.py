@@ -8,52 +8,18 @@ from typing import ClassVar
 from t2t_keras.data.problem import Problem, names_in
 from t2t_keras.registry import register_problem
 from t2t_keras.settings import setting
-from t2t_keras.text.sources import ParallelFiles, SourceFile
+from t2t_keras.text.sources import ParallelFiles, SourceFile, downloads
 from t2t_keras.text.tfds import PreparedText, default_data_dir, manual_directory
 
-
-def _archive(url: str, size: int | None = None, sha256: str = "", md5: str = "") -> SourceFile:
-    return SourceFile(url.rpartition("/")[2], url, size, sha256, md5)
-
-
-# As tensorflow-datasets has them.
-_EUROPARL = _archive(
-    "http://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz",
-    657_632_379,
-    "0224c7c710c8a063dfd893b0cc0830202d61f4c75c17eb8e31836103d27d96e7",
-)
-_COMMON_CRAWL = _archive(
-    "http://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz",
-    918_311_367,
-    "c7a74e2ea01ac6c920123108627e35278d4ccb5701e15428ffa34de86fa3a9e5",
-)
-_NEWS_COMMENTARY = _archive(
-    "http://www.statmt.org/wmt14/training-parallel-nc-v9.tgz",
-    80_418_416,
-    "cb8953f292298e6877ae433c98912b927cb0766b303f4540512ddd286c748485",
-)
-_UNITED_NATIONS = _archive(
-    "http://www.statmt.org/wmt13/training-parallel-un.tgz",
-    2_365_634_246,
-    "29141b5c1eba149a94f7a59d3b1a834b2e47fe0f8758d68dcd77a3d3f497ee47",
-)
-_GIGA = _archive(
-    "http://www.statmt.org/wmt10/training-giga-fren.tar",
-    2_595_102_720,
-    "3ff8319f6919393520559bfbc7ad6a747ec81b3abc7be9993b338d4b017b4d9a",
-)
-_DEV = _archive(
-    "http://data.statmt.org/wmt19/translation-task/dev.tgz",
-    38_654_961,
-    "7a7deccf82ebb05ba508dba5eb21356492224e8f630ec4f992132b029b4b25e7",
-)
-# As sacreBLEU has them.
-_TEST_FULL = _archive(
-    "https://statmt.org/wmt14/test-full.tgz", md5="a8cd784e006feb32ac6f3d9ec7eb389a"
-)
-_TEST_FILTERED = _archive(
-    "https://statmt.org/wmt14/test-filtered.tgz", md5="84c597844c1542e29c2aff23aaee4310"
-)
+# Those of training and of dev as tensorflow-datasets has them, those of the test set as sacreBLEU.
+_FILES = downloads(Path(__file__).with_name("downloads.tsv"))
+_EUROPARL = _FILES["training-parallel-europarl-v7.tgz"]
+_COMMON_CRAWL = _FILES["training-parallel-commoncrawl.tgz"]
+_NEWS_COMMENTARY = _FILES["training-parallel-nc-v9.tgz"]
+_UNITED_NATIONS = _FILES["training-parallel-un.tgz"]
+_GIGA = _FILES["training-giga-fren.tar"]
+_DEV, _TEST_FULL = _FILES["dev.tgz"], _FILES["test-full.tgz"]
+_TEST_FILTERED = _FILES["test-filtered.tgz"]
 
 # An archive, and the name of its two members with "{}" for the language.
 _Corpora = ClassVar[tuple[tuple[SourceFile, str], ...]]

@@ -1,4 +1,4 @@
-"""Settings that TensorFlow reads once, when it is first imported."""
+"""What a process runs in: TensorFlow's settings, versions, commit, cores, compiled code."""
 
 import contextlib
 import hashlib

@@ -13,6 +13,7 @@ from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.problem import Problem
 from t2t_keras.errors import UserError, nearest
 from t2t_keras.hyperparameters import HParams, override_hparams
+from t2t_keras.io.outputs import check_folder
 from t2t_keras.io.state import locked_directory
 from t2t_keras.training import trainer
 from t2t_keras.training.backends import base as backend
@@ -69,7 +70,7 @@ def train(
     Raises:
       UserError: there is no such problem, set, model, option or data, a callback changes the
         optimizer, `output_dir` contains a run with different settings or one that another process
-        trains, the loss is NaN, or a file cannot be read or written.
+        trains, a number is out of range, the loss is NaN, or a file cannot be read or written.
 
     Example:
       >>> stop = keras.callbacks.EarlyStopping(patience=3)
@@ -90,6 +91,11 @@ def train(
     hparams = registry.hparams(hparams) if isinstance(hparams, str) else hparams
     if train_steps is not None:
         hparams = override_hparams(hparams, {"train_steps": train_steps})
+    if not 0 <= random_seed < 2**32 or (worker_gpu is not None and worker_gpu < 0):
+        raise UserError(
+            f"Expected a random_seed of 0 to {2**32 - 1} and a worker_gpu >= 0, got {random_seed} "
+            f"and {worker_gpu}."
+        )
     config = RunConfig(problem, hparams, model, random_seed, str(data_dir))
     result = train_run(config, output_dir, worker_gpu, TrainOptions(**options), callbacks)
     # The weights that were trained belong to the replicas: Keras would not compile their model.
@@ -114,6 +120,7 @@ def train_run(
         generated = open_generated(requested.problem, requested.data_dir)
         config, cluster = requested.with_data(generated), workers.cluster
         if workers.is_chief:
+            check_folder(output_dir, "a run")
             stack.enter_context(locked_directory(output_dir, "t2t-trainer"))
         # Read only now: before, another process may have begun a run there.
         if RunConfig.exists(output_dir):

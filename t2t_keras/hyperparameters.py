@@ -88,6 +88,7 @@ class HParams(ModelConfig):
         256,
         "longest training sentence, in tokens per side; longer pairs are left out and counted",
         minimum=2,
+        maximum=65_535,
     )
     compute_dtype: str = setting(
         "float32",

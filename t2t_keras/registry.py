@@ -8,7 +8,6 @@
 | `register_activation` | a function of a tensor |
 | `register_feed_forward` | a layer, made as `layer(config, d_model, **kwargs)` |
 | `register_position_encoding` | a layer, made as `layer(config, **kwargs)` |
-
 | `register_optimizer` | a Keras optimizer, made as `optimizer(hparams, schedule)` |
 | `register_schedule` | a Keras `LearningRateSchedule`, made as `schedule(hparams)` |
 | `register_loss` | a function of logits, targets and hparams: a loss for each token |
@@ -21,6 +20,7 @@ the model's `ModelConfig`, or from a user's own subclass of `HParams`.
 
 import dataclasses
 import importlib.util
+import inspect
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -59,9 +59,17 @@ register_metric = METRICS.add
 def register_problem(problem_class: type) -> type:
     """Registers a `Problem` class, TranslateEndeToy as `translate_ende_toy`.
 
-    A class that is no dataclass becomes a frozen one.
+    A class that is no dataclass becomes a frozen one. A field of its base that it gives another
+    value without a type, which a dataclass would ignore, is a `UserError`.
     """
+    fields = dataclasses.fields(problem_class) if dataclasses.is_dataclass(problem_class) else ()
+    untyped = vars(problem_class).keys() - inspect.get_annotations(problem_class)
+    if ignored := untyped.intersection(field.name for field in fields):
+        names = ", ".join(sorted(ignored))
+        raise UserError(f"{problem_class.__name__}: give {names} a type, as in `name: str = ...`.")
     if "__dataclass_fields__" not in vars(problem_class):
+        # Without a docstring it would get its signature for one.
+        problem_class.__doc__ = problem_class.__doc__ or " "
         problem_class = dataclasses.dataclass(frozen=True)(problem_class)
     return PROBLEMS.add(problem_class)
 

@@ -172,7 +172,7 @@ def _convert(value: Any, expected: type, subject: str) -> Any:
 
 
 def _read(text: str, expected: type) -> Any:
-    """Returns the value that a text stands for, or None."""
+    """Returns the value that a string stands for, or None."""
     if expected is bool:
         return _BOOLEANS.get(text.lower())
     with contextlib.suppress(ValueError):

@@ -1,4 +1,4 @@
-"""The files in docs/: scripts run, examples do what is said of them, figures are those computed."""
+"""docs/ and the demo: scripts run, examples do what is said of them, figures are those computed."""
 
 import os
 import re
@@ -17,12 +17,19 @@ from t2t_keras import registry
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.problems.translate_toy import TranslateEndeToy
 from t2t_keras.serving.export.signatures import TranslationModule
-from t2t_keras.tables.weights import count_weights
 from t2t_keras.training.distributed.cluster import Cluster, cluster_from_environment
+from t2t_keras.training.memory.estimate import count_weights
 
 
 def test_the_slurm_script_is_bash(root):
     subprocess.run(["bash", "-n", root / "docs" / "slurm.sh"], check=True)
+
+
+def test_the_demo_deletes_no_folder_but_its_own(root, tmp_path):
+    (tmp_path / "thesis.tex").touch()
+    demo = subprocess.run([root / "examples" / "demo.sh", tmp_path], capture_output=True, text=True)
+    assert (demo.returncode, demo.stderr.count(str(tmp_path))) == (2, 1)
+    assert (tmp_path / "thesis.tex").exists()
 
 
 def test_the_kubernetes_job_names_each_worker(root):

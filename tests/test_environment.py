@@ -1,5 +1,3 @@
-"""Which code runs, on how many cores, and where it keeps what XLA compiles."""
-
 import os
 import subprocess
 import sys

@@ -108,6 +108,19 @@ def test_every_public_name_can_be_called_again_in_any_order(order, trained, tmp_
     assert t2t.hparams("transformer_base") == HParams()
 
 
+@pytest.mark.parametrize("name", ["random_seed", "worker_gpu", "keep_checkpoint_max", "eval_steps"])
+def test_numbers_out_of_range_are_refused(data, tmp_path, name):
+    number = 0 if name == "keep_checkpoint_max" else -1
+    with pytest.raises(UserError, match=rf"{name}.*, got .*{number}\b"):
+        t2t.train(data[0], t2t.hparams("transformer_tiny"), data[1], tmp_path, **{name: number})
+
+
+def test_a_run_does_not_begin_among_data(data):
+    problem, folder = data
+    with pytest.raises(UserError, match=f"{problem.name} contains generated data"):
+        t2t.train(problem, t2t.hparams("transformer_tiny", TINY), folder, folder / problem.name)
+
+
 def test_an_unknown_name_or_option_names_the_nearest(data):
     with pytest.raises(AttributeError, match=r"'trian'.*'train'"):
         t2t.trian  # noqa: B018

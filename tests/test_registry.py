@@ -4,6 +4,7 @@ import sys
 import pytest
 
 from t2t_keras import registry
+from t2t_keras.data.problem import Problem
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.settings import Registry, setting
@@ -70,6 +71,13 @@ def test_a_problem_is_found_by_its_class_name_in_snake_case(tea_problem):
             registry.problem(name, {"suger": 3})
 
 
+def test_a_field_without_a_type_is_refused(tea_problem):
+    with pytest.raises(UserError, match="MilkTea: give sugar a type"):
+        registry.register_problem(type("MilkTea", (tea_problem,), {"sugar": 2}))
+    # What is no field needs none.
+    registry.register_problem(type("Own", (Problem,), {"splits": ("train", "dev")}))
+
+
 @pytest.mark.parametrize(
     ("look_up", "name", "hint"),
     [
@@ -97,10 +105,12 @@ def test_a_set_takes_changes_as_text_and_as_keywords():
 
 def test_registry_help_lists_every_name_once_with_its_first_line(tea_problem):
     registry.register_hparams(type("without_docstring", (HParams,), {"__doc__": None}))
+    registry.register_problem(type("NoDocstring", (tea_problem,), {}))
     lines = registry.registry_help().splitlines()
     listed = [line.split(maxsplit=1) for line in lines if line.startswith("  ")]
     assert ["translate_tea_to_coffee2_go", "Tea to coffee."] in listed
     assert ["without_docstring"] in listed
+    assert ["no_docstring"] in listed
     registries = [each for each in vars(registry).values() if isinstance(each, Registry)]
     assert sorted(each[0] for each in listed) == sorted(n for r in registries for n in r.entries)
 

@@ -30,18 +30,23 @@ def run_command(
     """Parses the flags, by default those of `sys.argv`, and calls `main(flags)`.
 
     Raises:
-      SystemExit: status 2 (or the error's own) after a `UserError`, a wrong flag or a package that
-        is not installed, with a message on standard error; 130 after Ctrl-C; else the status that
-        `main` returned, unless it is 0 or None.
+      SystemExit: status 2 (or the error's own) after a `UserError`, a wrong flag, a file that
+        cannot be used or a package that is not installed, with a message on standard error; 130
+        after Ctrl-C; 141 after standard output was closed; else the status that `main` returned,
+        unless it is 0 or None.
     """
     argv = list(sys.argv if argv is None else argv)
     program = Path(argv[0]).stem.replace("_", "-")
+    if hasattr(sys.stdout, "reconfigure"):
+        # Not every locale has every character; standard error does so by itself.
+        sys.stdout.reconfigure(errors="backslashreplace")
     prepare_tensorflow()
     quieten_tensorflow()
     flags = Flags()
     define_flags(flags)
     flags.group(HIDDEN)
-    define_common(flags, *(name for name in _COMMON if name not in flags))
+    if "t2t_usr_dir" not in flags:
+        define_common(flags, "t2t_usr_dir")
     flags.switch("registry_help", "List all problems, hyperparameter sets and models, and exit")
     flags.switch("help", "Show the flags of this command and exit")
     flags.switch("helpfull", "Show all flags and exit")
@@ -49,15 +54,25 @@ def run_command(
     try:
         flags.parse(argv)
         if flags.help or flags.helpfull:
-            print(flags.help_text(sys.modules[main.__module__].__doc__ or "", flags.helpfull))
+            description = sys.modules[main.__module__].__doc__ or ""
+            print(flags.help_text(description, flags.helpfull), flush=True)
             return
         keep_compiled()
         if flags.t2t_usr_dir:
             registry.import_user_directory(flags.t2t_usr_dir)
         if flags.registry_help:
-            print(registry.registry_help())
+            print(registry.registry_help(), flush=True)
             return
         status = main(flags)
+        print(end="", flush=True)
+    except BrokenPipeError:
+        # The reader has gone, as `head` goes: Python's own flush at the end shall not fail.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        status = 141  # As a shell reports SIGPIPE.
+    except OSError as error:
+        if not error.filename:
+            raise  # It would not tell what failed.
+        status, message = 2, f"{error.filename}: {error.strerror}."
     except UserError as error:
         status, message = error.exit_status, str(error)
     except KeyboardInterrupt:
@@ -150,7 +165,7 @@ def define_following(flags: Flags, what: str) -> None:
 
 
 def poll_policy(flags: Flags):
-    """Returns the `PollPolicy` that --wait_minutes asks for."""
+    """Returns the `PollPolicy` that --wait_minutes requests."""
     from t2t_keras.training.checkpoints.watch import PollPolicy
 
     return PollPolicy(wait_minutes=flags.wait_minutes)
@@ -162,6 +177,12 @@ ABOUT_THE_RUN = ("problem", "problem_config", "model", "hparams_set", "hparams")
 def given_flags(flags: Flags, *names: str) -> dict[str, object]:
     """Returns the values of those of the flags that were given."""
     return {name: getattr(flags, name) for name in names if flags[name].present}
+
+
+def define_run(flags: Flags) -> None:
+    """Adds those flags of `ABOUT_THE_RUN` that are missing, last and shown by --helpfull only."""
+    flags.group(HIDDEN)
+    define_common(flags, *(name for name in ABOUT_THE_RUN if name not in flags))
 
 
 def recorded_run(flags: Flags, policy=None):

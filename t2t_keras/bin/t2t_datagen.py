@@ -27,8 +27,9 @@ def main(flags: Flags) -> None:
         generate(problem, flags.data_dir, flags.tmp_dir, flags.num_workers)
     except KeyboardInterrupt:
         raise UserError(
-            f"Interrupted: the data of {problem.name} in {flags.data_dir} is incomplete. Run the "
-            f"same command again to continue."
+            f"Interrupted: the new data of {problem.name} in {flags.data_dir} is incomplete. Run "
+            f"the same command again; finished shards of text in files are kept.",
+            exit_status=130,
         ) from None
 
 

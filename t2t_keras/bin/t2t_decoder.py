@@ -18,6 +18,7 @@ from t2t_keras.bin.flags import (
     command,
     define_common,
     define_decoding,
+    define_run,
     forbidden,
     recorded_run,
     split_text,
@@ -25,7 +26,7 @@ from t2t_keras.bin.flags import (
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
 from t2t_keras.io.outputs import check_outputs, is_stream
-from t2t_keras.io.terminal import typed_lines
+from t2t_keras.io.terminal import interactive_lines
 from t2t_keras.text.files import read_text
 
 
@@ -47,6 +48,7 @@ def define_flags(flags: Flags) -> None:
     define_common(flags, "data_dir", "problem_config")
     flags.group("Decoding")
     define_decoding(flags)
+    define_run(flags)
 
 
 def main(flags: Flags) -> None:
@@ -80,7 +82,7 @@ def main(flags: Flags) -> None:
         score_file(translator, flags.score_file, output, provenance, reads)
     else:
         write = functools.partial(print, flush=True)
-        translate_interactively(translator, typed_lines("> "), write)
+        translate_interactively(translator, interactive_lines("> "), write)
 
 
 def _translate(

@@ -13,6 +13,7 @@ from t2t_keras.bin.flags import (
     define_common,
     define_decode_hparams,
     define_following,
+    define_run,
     poll_policy,
     recorded_run,
 )
@@ -29,6 +30,7 @@ def define_flags(flags: Flags) -> None:
     flags.integer("worker_gpu", "GPUs to use; default: all; 0 = the CPU")
     define_following(flags, "checkpoints")
     define_decode_hparams(flags)
+    define_run(flags)
 
 
 def main(flags: Flags) -> None:

@@ -3,11 +3,11 @@
 t2t-evalb --gold=gold.trees --test=system.trees --param=COLLINS
 """
 
-import functools
 import sys
 
 from t2t_keras.bin.flags import command, required
 from t2t_keras.io.flags import Flags
+from t2t_keras.io.terminal import printable
 from t2t_keras.parsing.evalb import MAX_ERRORS, PARAMETERS, evalb
 from t2t_keras.text.files import read_text
 
@@ -18,14 +18,19 @@ def define_flags(flags: Flags) -> None:
     flags.string("gold", "File of gold trees, one a line")
     flags.string("test", "File of parses, one a line")
     flags.choice("param", "Parameter file of evalb", list(PARAMETERS), "COLLINS")
-    flags.integer("max_errors", "Sentences that cannot be scored before it gives up", MAX_ERRORS)
+    flags.integer(
+        "max_errors", "Give up at the second error beyond so many, as evalb does", MAX_ERRORS
+    )
 
 
 def main(flags: Flags) -> None:
     """Prints the table; errors of sentences go to standard error."""
     required(flags, "gold", "test")
     gold, test = read_text(flags.gold), read_text(flags.test)
-    on_error = functools.partial(print, file=sys.stderr)
+
+    def on_error(text: str) -> None:
+        print(printable(text), file=sys.stderr)
+
     for line in evalb(gold, test, PARAMETERS[flags.param], on_error, flags.max_errors):
         print(line)
 

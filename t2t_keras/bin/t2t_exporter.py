@@ -4,12 +4,13 @@ t2t-exporter --output_dir=runs/averaged --export_dir=exports/ende --measure
 t2t-exporter --output_dir=runs/averaged --dtype=int8
 """
 
+import re
 from pathlib import Path
 
-from t2t_keras.bin.flags import command, define_common, recorded_run
+from t2t_keras.bin.flags import command, define_common, define_run, recorded_run
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
-from t2t_keras.io.outputs import check_outputs
+from t2t_keras.io.outputs import check_folder, check_outputs
 
 
 def define_flags(flags: Flags) -> None:
@@ -25,6 +26,7 @@ def define_flags(flags: Flags) -> None:
     flags.switch("measure", "Score the dev set; default: unless --dtype is float32", None)
     flags.string("results_file", "File of recorded scores", "results.jsonl")
     define_common(flags, "data_dir")
+    define_run(flags)
 
 
 def main(flags: Flags) -> None:
@@ -35,13 +37,15 @@ def main(flags: Flags) -> None:
     from t2t_keras.serving.export.signatures import check_settings
     from t2t_keras.training.trained_model import checkpoint_at
 
+    if not re.fullmatch(r"[\w.-]+", flags.servable_name):
+        raise UserError(
+            f"--servable_name: expected letters, digits, '_', '.' and '-', got "
+            f"{flags.servable_name!a}."
+        )
     export_dir = Path(flags.export_dir or Path(flags.output_dir) / "export")
     # Nothing can be added to another export: its manifest names all its files.
     check_outputs([], [export_dir / "<version>"])
-    if any((export_dir / name).exists() for name in ("run.json", "manifest.json")):
-        raise UserError(
-            f"--export_dir: expected a folder of its own, got run or data {export_dir}."
-        )
+    check_folder(export_dir, "an export")
     record = recorded_run(flags)
     # Looked up once: a running training may write another one meanwhile.
     checkpoint = checkpoint_at(flags.checkpoint_path or flags.output_dir)

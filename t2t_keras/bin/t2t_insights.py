@@ -11,7 +11,7 @@ Layers and heads are counted from 0. Figures need matplotlib: pip install 't2t-k
 from collections.abc import Sequence
 from pathlib import Path
 
-from t2t_keras.bin.flags import command, define_common, given_flags, recorded_run
+from t2t_keras.bin.flags import command, define_common, define_run, given_flags, recorded_run
 from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import check_parent, write_atomically
 from t2t_keras.io.flags import Flags
@@ -34,6 +34,7 @@ def define_flags(flags: Flags) -> None:
     flags.choice("figure_kind", "Attention to draw", ("encoder", "decoder", "cross"), "cross")
     flags.integer("figure_layer", "Layer, from 0; default: the last")
     flags.string("figure_heads", 'Heads, from 0, as "0,1"; default: all')
+    define_run(flags)
 
 
 def main(flags: Flags) -> None:
@@ -56,10 +57,12 @@ def main(flags: Flags) -> None:
     settings = {"return_beams": True, **parse_assignments(flags.decode_hparams)}
     translator = Translator.from_run(flags.output_dir, flags.checkpoint_path, settings)
     found = sentence_insights(translator, sentences)
+    if figure:
+        found = list(found)
     content = attention_page(found).encode("utf-8")
     write_atomically(page, content)
-    plural = "s" if len(found) > 1 else ""
-    print(f"{page}: {len(found):,} sentence{plural}, {len(content) / 1e6:.2f} MB")
+    plural = "s" if len(sentences) > 1 else ""
+    print(f"{page}: {len(sentences):,} sentence{plural}, {len(content) / 1e6:.2f} MB")
     if figure:
         from t2t_keras.insights.figures import write_figure
         from t2t_keras.insights.views import attention_view

@@ -1,4 +1,4 @@
-r"""Translate a sentence, a file, standard input or typed lines with TensorFlow Serving.
+r"""Translate a sentence, a file, standard input or interactive lines with TensorFlow Serving.
 
 t2t-query-server --server=localhost:8500 --servable_name=translate --inputs_once="A man sleeps."
 t2t-query-server --server=localhost:8501 --protocol=rest --servable_name=translate \
@@ -13,8 +13,8 @@ from pathlib import Path
 from t2t_keras.bin.flags import command, required
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
-from t2t_keras.io.outputs import check_outputs
-from t2t_keras.io.terminal import printable, typed_lines
+from t2t_keras.io.outputs import STANDARD_STREAM, check_outputs
+from t2t_keras.io.terminal import interactive_lines, printable
 from t2t_keras.text.files import check_readable
 
 
@@ -22,8 +22,8 @@ def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.group("Text")
     flags.string("inputs_once", "Translate this sentence and exit")
-    flags.string("input_file", "Source, one sentence a line; default: standard input")
-    flags.string("output_file", "File for the translations; default: standard output")
+    flags.string("input_file", "Source, one sentence a line; default, or -: standard input")
+    flags.string("output_file", "File for the translations; default, or -: standard output")
     flags.group("Server")
     flags.string("server", "host:port; TensorFlow Serving uses 8500 for gRPC, 8501 for REST")
     flags.string("servable_name", "Name of the model in the server (its --model_name)")
@@ -91,9 +91,9 @@ def _print_translation(source: str, client) -> None:
 
 
 def _interactive(client) -> None:
-    """Translates typed lines."""
+    """Translates interactive lines."""
     with contextlib.suppress(KeyboardInterrupt):
-        for line in filter(str.strip, typed_lines(">> ")):
+        for line in filter(str.strip, interactive_lines(">> ")):
             try:
                 _print_translation(line, client)
             except UserError as error:
@@ -104,7 +104,8 @@ def _stream(flags: Flags, client) -> None:
     """Translates --input_file or standard input."""
     from t2t_keras.serving.client.lines import translate_stream
 
-    source, target = flags.input_file, flags.output_file
+    files = flags.input_file, flags.output_file
+    source, target = ("" if file == STANDARD_STREAM else file for file in files)
     check_outputs([source] if source else [], [target] if target else [])
     if source:
         check_readable(Path(source))

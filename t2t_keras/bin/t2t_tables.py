@@ -8,6 +8,8 @@ t2t-tables --table=2 --hparams_set=transformer_base --gpus=8 --hardware=P100 --s
 from t2t_keras.bin.flags import command, define_common, given_flags, required
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
+from t2t_keras.io.terminal import printable
+from t2t_keras.text.files import check_readable
 
 # A group of flags is for the tables in its title.
 _COST = "Table 2: the cost of a training"
@@ -44,7 +46,7 @@ def main(flags: Flags) -> None:
             raise UserError(f"--table={flags.table} takes no {given[0]}, which is for {title}.")
     from t2t_keras.tables.rendering import render
 
-    print(render(_table(flags), flags.format))
+    print(printable(render(_table(flags), flags.format)))
 
 
 def _table(flags: Flags):
@@ -55,6 +57,8 @@ def _table(flags: Flags):
         from t2t_keras.tables.complexity import complexity_table
 
         return complexity_table(flags.n, flags.d, flags.k, flags.r)
+    if flags["results_file"].present:
+        check_readable(flags.results_file)
     results = read_results(flags.results_file)
     if flags.table == "2":
         from t2t_keras.tables.cost import cost_row, cost_table

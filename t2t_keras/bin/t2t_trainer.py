@@ -14,6 +14,7 @@ from pathlib import Path
 from t2t_keras.bin.flags import ABOUT_THE_RUN, command, define_common, given_flags, required
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
+from t2t_keras.training.options import SCHEDULES, TrainOptions
 
 
 def define_flags(flags: Flags) -> None:
@@ -25,12 +26,11 @@ def define_flags(flags: Flags) -> None:
     define_common(flags, "tmp_dir", "t2t_usr_dir")
     flags.string("warm_start_from", "Run or checkpoint to take the first weights from")
     flags.group("Schedule")
-    schedules = ("train", "evaluate", "train_and_evaluate")
-    flags.choice("schedule", "What to do", schedules, "train_and_evaluate")
+    flags.choice("schedule", "What to do", SCHEDULES, "train_and_evaluate")
     flags.integer("train_steps", "Steps, from the beginning; default: the set's")
     flags.number("save_checkpoints_secs", "Seconds of training between checkpoints", 600)
     flags.integer("keep_checkpoint_max", "Checkpoints to keep", 20, 1)
-    flags.integer("local_eval_frequency", "Steps between evaluations", 1000)
+    flags.integer("local_eval_frequency", "Steps between evaluations; 0 = by time alone", 1000)
     flags.number("eval_secs", "Or seconds of training, 120 for the first; 0 = by steps alone", 600)
     flags.integer("eval_steps", "Most batches of an evaluation; 0 = the whole dev set", 0)
     flags.switch("eval_bleu", "Compute BLEU, or F1 of parses, at each evaluation")
@@ -50,7 +50,6 @@ def main(flags: Flags) -> int:
     required(flags, "output_dir")
     from t2t_keras.experiment import train_run
     from t2t_keras.training.memory.microbatch import dry_run
-    from t2t_keras.training.options import TrainOptions
     from t2t_keras.training.run_config import RunConfig, merge_flags
 
     recorded = RunConfig.load(flags.output_dir) if RunConfig.exists(flags.output_dir) else None
@@ -72,6 +71,7 @@ def main(flags: Flags) -> int:
 def _generate_missing(config, tmp_dir: str) -> None:
     from t2t_keras.data.dataset import MANIFEST_FILE
     from t2t_keras.data.generate import generate
+    from t2t_keras.environment import usable_cores
     from t2t_keras.training.distributed.cluster import cluster_from_environment
 
     if (Path(config.data_dir) / config.problem.name / MANIFEST_FILE).exists():
@@ -81,7 +81,7 @@ def _generate_missing(config, tmp_dir: str) -> None:
             "--generate_data is for one machine: workers would overwrite each other's files. Run "
             "t2t-datagen first, into a --data_dir that all of them see."
         )
-    generate(config.problem, config.data_dir, tmp_dir)
+    generate(config.problem, config.data_dir, tmp_dir, usable_cores())
 
 
 run = command(define_flags, main)

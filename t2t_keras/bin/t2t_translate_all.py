@@ -14,6 +14,7 @@ from t2t_keras.bin.flags import (
     define_common,
     define_decoding,
     define_following,
+    define_run,
     forbidden,
     poll_policy,
     recorded_run,
@@ -37,6 +38,7 @@ def define_flags(flags: Flags) -> None:
     define_following(flags, "checkpoints")
     flags.group("Decoding")
     define_decoding(flags)
+    define_run(flags)
 
 
 def main(flags: Flags) -> None:
@@ -76,6 +78,7 @@ def main(flags: Flags) -> None:
         text=text,
         prefixes=flags.prefix_file,
         ensemble=tuple(others),
+        reads=[flags.forbidden_file] * bool(flags.forbidden_file),
     )
 
 

@@ -55,6 +55,7 @@ class TokenBatchSampler:
         if self._planned[0] != epoch:
             random = np.random.default_rng([self._seed, epoch])
             order = random.permutation(self._kept)
+            # NumPy sorts 16 bits in linear time.
             longest = self._lengths[order].max(axis=1).astype(np.uint16)
             batches = self._cut(order[np.argsort(longest, kind="stable")])
             self._planned = epoch, [batches[i] for i in random.permutation(len(batches))]

@@ -17,15 +17,23 @@ from t2t_keras.text.plain_text import plain_text
 class FileChunk:
     """Some lines of two parallel files."""
 
-    paths: tuple[Path, Path]  # None for text held in memory.
+    paths: tuple[Path, Path]
     offsets: tuple[int, int]  # Byte positions of the first line.
     first_line: int  # Its number, from 1.
-    count: int  # Of pairs; an estimate will do.
+    count: int  # Of pairs; of other classes an estimate will do.
 
     def pairs(self, skip: int = 0, every: int = 1) -> Iterator[tuple[bytes, bytes]]:
-        """Yields the source and target lines of every `every`-th pair, from pair `skip` on."""
+        """Yields the source and target lines of every `every`-th pair, from pair `skip` on.
+
+        Raises `UserError` where there are fewer lines than when they were counted.
+        """
         sides = map(read_span, self.paths, self.offsets, itertools.repeat(self.count))
-        return itertools.islice(zip(*sides, strict=True), skip, None, every)
+        rows = zip(*sides, range(self.count), strict=True)
+        try:
+            for source, target, _ in itertools.islice(rows, skip, None, every):
+                yield source, target
+        except ValueError as error:
+            raise UserError("{} or {} changed while it was read.".format(*self.paths)) from error
 
     def location(self, index: int, side: int) -> str:
         """Returns "folder/file:line" of a side (0 source, 1 target) of the pair at an index."""
@@ -81,8 +89,6 @@ def split_chunks(problem: Problem, tmp_dir: str | Path, chunk_pairs: int) -> dic
             ]
             for split, pairs in texts.items()
         }
-    if not str(tmp_dir):
-        raise UserError(f"Please give --tmp_dir, the directory of {problem.name}'s source files.")
     plain = iter(plain_text([*itertools.chain(*splits.values())], Path(tmp_dir)))
     return {
         split: [chunk for _ in some for chunk in _file_chunks(next(plain)[::order], chunk_pairs)]

@@ -100,9 +100,10 @@ def open_generated(problem: Problem, data_dir: str | Path) -> Generated:
     defaults = {field.name: field.default for field in dataclasses.fields(problem)}
     recorded = dataclasses.replace(problem, **defaults).config() | manifest["config"]
     requested = problem.config()
-    # Another path may lead to the vocabulary in use.
+    # Another path may lead to the vocabulary in use; the recorded one need not lead there any more.
     vocabulary = requested.get("vocab_file")
-    if vocabulary and Tokenizer.load(vocabulary).checksum == manifest["vocabulary"]["sha256"]:
+    other = vocabulary and vocabulary != recorded["vocab_file"]
+    if other and Tokenizer.load(vocabulary).checksum == manifest["vocabulary"]["sha256"]:
         requested["vocab_file"] = recorded["vocab_file"]
     # What `Problem.resolved` decided.
     decided = {name: recorded[name] for name, value in requested.items() if value == "auto"}
@@ -123,7 +124,8 @@ def read_manifest(directory: Path) -> dict[str, Any]:
         f"--tmp_dir=<directory with the text>"
     )
     if path.exists():
-        return read_json(path, f"Generate the data again: {command}", ("splits", "files"))
+        keys = ("problem", "config", "vocabulary", "splits", "files")
+        return read_json(path, f"Generate the data again: {command}", keys)
     if directory.is_dir() and any(directory.iterdir()):
         raise UserError(
             f"The data in {directory} is incomplete: t2t-datagen was interrupted or is still "

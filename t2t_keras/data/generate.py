@@ -25,6 +25,7 @@ from t2t_keras.data.shards import SIDES
 from t2t_keras.data.workers import Call, workers
 from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import TEMPORARY_SUFFIX, damaged_files, sha256_of, write_atomically
+from t2t_keras.io.outputs import check_folder
 from t2t_keras.io.progress import progress_bar
 from t2t_keras.io.state import as_json, locked_directory, read_json, write_json
 from t2t_keras.text.tokenizer import SPACE, Tokenizer
@@ -64,19 +65,22 @@ def generate(
 
     Raises:
       UserError: files that are missing or do not pair, a split without a usable pair, a vocabulary
-        that cannot be made, a directory that another t2t-datagen writes, a disk that is full.
+        that cannot be made, a directory that another t2t-datagen writes or that holds a run, a disk
+        that is full.
     """
     if num_workers < 1:
         raise UserError(f"--num_workers must be >= 1, got {num_workers}.")
     problem = registry.problem(problem) if isinstance(problem, str) else problem
+    if not str(tmp_dir) and type(problem).examples is Problem.examples:
+        raise UserError(f"Please give --tmp_dir, the directory of {problem.name}'s source files.")
     problem = problem.resolved(Path(tmp_dir))
     # What can fail early does so while the old data is still there.
     check_filters(problem.filter_names(), problem.languages())
     plan = split_chunks(problem, tmp_dir, chunk_pairs)
     given = _given_vocabulary(problem, plan["train"])
     directory = Path(data_dir) / problem.name
+    check_folder(directory, "generated data")
     with locked_directory(directory, "t2t-datagen"):
-        _remove(directory, MANIFEST_FILE)
         tokenizer, finished = _prepare(problem, plan["train"], given, directory, chunk_pairs)
         path = directory / VOCABULARY_FILE
         files = {path.name: write_atomically(path, tokenizer.model_bytes)}
@@ -168,6 +172,7 @@ def _prepare(
                 finished[stem] = record
         print(f"Continuing: {len(finished)} of {len(chunks)} training shards exist.", flush=True)
     kept = {name for stem, shard in finished.items() for name in (f"{stem}.json", *shard["files"])}
+    _remove(directory, MANIFEST_FILE)
     _remove(directory, _OWN_FILES, kept)
     unfinished = {"made_from": made_from, "vocabulary": tokenizer.checksum}
     write_json(directory / _UNFINISHED_FILE, unfinished)
@@ -200,8 +205,10 @@ def _duplicates(call: Call, chunks: Sequence[Chunk]) -> list[bytes]:
         for some in call(pair_hashes, ((chunk,) for chunk in chunks)):
             hashes.append(some)
             progress.update(1)
-    mask = duplicate_mask(np.concatenate([np.zeros(0, np.uint64), *hashes]))
     ends = np.cumsum([len(some) for some in hashes])[:-1]
+    together = np.concatenate([np.zeros(0, np.uint64), *hashes])
+    hashes.clear()  # Half of the memory.
+    mask = duplicate_mask(together)
     return [np.packbits(some).tobytes() for some in np.split(mask, ends)]
 
 

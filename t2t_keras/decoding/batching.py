@@ -75,20 +75,22 @@ def share_cores(config: DecodeConfig) -> None:
 
 
 def shared_batches(lengths: Mapping[Any, int], config: DecodeConfig) -> list[list]:
-    """Returns keys in batches of similar length, the longest first: memory is tested at once.
+    """Returns keys in batches of similar length.
 
-    A batch has at most `batch_tokens` with padding, but for a longer sequence, which is alone. Each
-    share of the cores gets a batch if possible.
+    The longest come first, so that a lack of memory shows at the start. A batch has at most
+    `batch_tokens` with padding, but for a longer sequence, which is alone. Each share of the cores
+    gets a batch if possible.
     """
-    at_once, most = batches_at_once(config), config.batch_tokens
+    at_once, max_tokens = batches_at_once(config), config.batch_tokens
     longest_first = sorted(lengths, key=lambda key: -lengths[key])
     if at_once > 1 and lengths:
         share = -(-len(lengths) // at_once) * lengths[longest_first[0]]
-        most = min(most, max(share, _FEWEST_TOKENS))
+        max_tokens = min(max_tokens, max(share, _FEWEST_TOKENS))
     found = []
     while longest_first:
         longest = lengths[longest_first[0]]
-        rows = _most_rows(_rounded_up(longest, _MULTIPLE) if config.xla else longest, most)
+        length = _rounded_up(longest, _MULTIPLE) if config.xla else longest
+        rows = _most_rows(length, max_tokens)
         found.append(longest_first[:rows])
         longest_first = longest_first[rows:]
     return found

@@ -8,69 +8,77 @@ from t2t_keras import settings
 from t2t_keras.errors import UserError
 from t2t_keras.settings import setting
 
+# Above, no memory holds what a search would need, or a number is no int32 or float32.
+_MOST_OUTPUTS, _MOST_TOKENS = 1000, 100_000
+
+
+def _number(default: float, minimum: float, maximum: float, meaning: str) -> Any:
+    return setting(default, meaning, minimum=minimum, maximum=maximum)
+
 
 @dataclasses.dataclass(frozen=True)
 class DecodeConfig:
     """How to translate; the defaults are the paper's (section 6.1)."""
 
-    beam_size: int = setting(4, "number of hypotheses kept at each step; 1 = greedy", minimum=1)
-    alpha: float = setting(
-        0.6, "length penalty ((5 + length) / 6)^alpha; larger gives longer output", minimum=0.0
+    beam_size: int = _number(
+        4, 1, _MOST_OUTPUTS, "number of hypotheses kept at each step; 1 = greedy"
     )
-    coverage_penalty: float = setting(
-        0.0,
-        "beta of Wu et al. (2016): penalty for parts of the source that got no attention",
-        minimum=0.0,
+    alpha: float = _number(
+        0.6, 0, 8, "length penalty ((5 + length) / 6)^alpha; larger gives longer output"
     )
-    extra_length: int = setting(
-        50, "most tokens of an output beyond the length of its input", minimum=0
+    coverage_penalty: float = _number(
+        0.0, 0, 1e6, "beta of Wu et al. (2016): penalty for parts of the source without attention"
     )
-    max_length: int = setting(
-        0, "most tokens of an output with its end; 0 = limited by extra_length only", minimum=0
+    extra_length: int = _number(
+        50, 0, _MOST_TOKENS, "most tokens of an output beyond the length of its input"
     )
-    min_length: int = setting(
-        1, "fewest tokens of an output with its end, within these limits", minimum=1
+    max_length: int = _number(
+        0, 0, _MOST_TOKENS, "most tokens of an output with its end; 0 = only extra_length limits it"
     )
-    samples: int = setting(
-        0, "number of outputs to draw from the model's distribution; 0 = beam search", minimum=0
+    min_length: int = _number(
+        1, 1, _MOST_TOKENS, "fewest tokens of an output with its end, within these limits"
     )
-    temperature: float = setting(
-        1.0, "temperature of sampling; below 1, likely symbols become likelier", minimum=1e-3
+    samples: int = _number(
+        0, 0, _MOST_OUTPUTS, "number of outputs to draw from the distribution; 0 = beam search"
     )
-    top_k: int = setting(0, "number of the likeliest symbols to sample from; 0 = all", minimum=0)
-    top_p: float = setting(
-        1.0,
-        "sample from the fewest likeliest symbols with this probability together; 1 = all",
-        minimum=1e-6,
-        maximum=1.0,
+    temperature: float = _number(
+        1.0, 1e-3, 1e3, "temperature of sampling; below 1, likely symbols become likelier"
     )
-    seed: int = setting(0, "seed of sampling; draws depend on it and on the line's number")
+    top_k: int = _number(0, 0, 10**6, "number of the likeliest symbols to sample from; 0 = all")
+    top_p: float = _number(
+        1.0, 1e-6, 1.0, "sample from the fewest symbols with this probability together; 1 = all"
+    )
+    seed: int = _number(
+        0, -(2**63), 2**63 - 1, "seed of sampling; draws depend on it and on the line's number"
+    )
     return_beams: bool = setting(
         False, "return all hypotheses of the beam, or all samples, not only the first"
     )
     write_beam_scores: bool = setting(
         False, "write the score after each translation of a file, behind a tab"
     )
-    max_input_length: int = setting(
-        512, "most tokens of a line with its end; longer lines are cut and counted", minimum=2
+    max_input_length: int = _number(
+        512, 2, _MOST_TOKENS, "most tokens of a line with its end; longer lines are cut and counted"
     )
     split_long: bool = setting(
         False, "split lines that are too long into sentences, translate each, and join them"
     )
-    lines_at_once: int = setting(
+    lines_at_once: int = _number(
         1024,
+        1,
+        10**9,
         "number of lines that are read, sorted by length, translated and written together; 1 "
         "answers each line of a pipe at once",
-        minimum=1,
     )
-    batch_tokens: int = setting(
-        4096, "most source tokens of a batch with padding; a longer sentence is alone", minimum=1
+    batch_tokens: int = _number(
+        4096, 1, 10**9, "most source tokens of a batch with padding; a longer sentence is alone"
     )
-    batches_at_once: int = setting(
+    batches_at_once: int = _number(
         0,
+        0,
+        256,
         "number of batches to translate, score or align in parallel, each on its share of a CPU's "
         "cores; 0 = one for each core, up to 8, but one on a GPU or with xla",
-        minimum=0,
     )
     weights_dtype: str = setting(
         "float32",
@@ -90,7 +98,7 @@ class DecodeConfig:
 
 # tensor2tensor's names.
 _RENAMED = {
-    "batch_size": "batch_tokens",
+    "batch_size": "batch_tokens, and counts tokens, not sentences",
     "sampling_temp": "temperature",
     "sampling_keep_top_k": "top_k",
 }

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from t2t_keras.errors import UserError
+from t2t_keras.text.alignment import count_words
 from t2t_keras.text.files import is_text
 from t2t_keras.text.tokenizer import EOS_ID, Tokenizer
 
@@ -91,9 +92,7 @@ def _first_words(line: str, parts: Sequence[str]) -> list[int]:
     numbers, position = [], 0
     for part in parts:
         position = line.index(part, position)
-        before = line[:position]
         # A part that begins within a word begins with that word.
-        within = bool(before) and not before[-1].isspace()
-        numbers.append(len(before.split()) - within)
+        numbers.append(count_words(line[: position + 1]) - 1)
         position += len(part)
     return numbers

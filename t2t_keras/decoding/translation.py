@@ -73,7 +73,12 @@ class PairScore:
     @property
     def perplexity(self) -> float:
         """Per token; 1 is certain."""
-        return math.exp(-self.log_prob / len(self.token_log_probs))
+        return perplexity(self.log_prob / len(self.token_log_probs))
+
+
+def perplexity(log_prob: float) -> float:
+    """Returns the perplexity for a log-probability per token; infinite where no float holds it."""
+    return math.exp(-log_prob) if log_prob > -709 else math.inf
 
 
 @dataclasses.dataclass(frozen=True)

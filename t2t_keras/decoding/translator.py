@@ -27,7 +27,7 @@ from t2t_keras.decoding.source_text import (
 )
 from t2t_keras.decoding.translation import AttentionWeights, Hypothesis, PairScore, Translation
 from t2t_keras.errors import UserError
-from t2t_keras.text.alignment import word_alignment
+from t2t_keras.text.alignment import count_words, word_alignment
 from t2t_keras.text.tokenizer import Tokenizer
 from t2t_keras.training.checkpoints.tensorflow import load_weights
 from t2t_keras.training.run_config import RunConfig
@@ -144,7 +144,7 @@ class Translator:
 
         Args:
           lines: the source text.
-          prefixes: how each translation must begin; "" = no prefix.
+          prefixes: how each translation must begin; "" = no prefix. A blank line's is not used.
 
         Raises:
           UserError: a line is not valid text, the numbers of prefixes and lines differ, no
@@ -165,7 +165,7 @@ class Translator:
 
         Args:
           lines: the source text.
-          prefixes: how each translation must begin.
+          prefixes: as of `translate`.
           first_number: number of the first line, which the draws of samples depend on.
           progress: takes the number of further lines, or sentences of split lines, that are done.
 
@@ -209,7 +209,7 @@ class Translator:
             shape = few_shapes(ids, self.config.batch_tokens) if self.config.xla else ()
             source, begins = padded(ids, *shape), padded(begins, *shape)
             numbers = np.zeros(len(source), np.int32)
-            # A line's parts are told apart from other lines.
+            # No two of the first 2^24 lines' parts, up to 128 of a line, share a number.
             numbers[: len(batch)] = [
                 (first_number + number + (part << 24)) & 0x7FFFFFFF for number, part in batch
             ]
@@ -332,18 +332,18 @@ class Translator:
         self, sources: Sequence[Source], translations: Sequence[Translation]
     ) -> list[list[tuple[int, int]]]:
         # Of each part: the number of its line, and of the words before it on both sides.
-        places = []
+        offsets = []
         for number, (source, translation) in enumerate(zip(sources, translations, strict=True)):
             words = 0
             for first, text in zip(source.first_words, translation.parts, strict=True):
-                places.append((number, first, words))
-                words += len(text.split())
+                offsets.append((number, first, words))
+                words += count_words(text)
         ids = [part for source in sources for part in source.parts]
         texts = [part for translation in translations for part in translation.parts]
         targets = encode_text(texts, self.tokenizer)
         alignments: list[list[tuple[int, int]]] = [[] for _ in sources]
         for part, weights in self.scorer.cross_attention(ids, targets):
-            number, first, words = places[part]
+            number, first, words = offsets[part]
             pieces = (self.tokenizer.pieces(side[part]) for side in (ids, targets))
             pairs = word_alignment(*pieces, weights, self.problem.align)
             alignments[number] += [(first + source, words + target) for source, target in pairs]

@@ -18,6 +18,7 @@ from t2t_keras.evaluation.results import Result, append_result, read_results
 from t2t_keras.evaluation.run_result import run_result, score_fields
 from t2t_keras.io.outputs import check_outputs
 from t2t_keras.io.state import locked_directory, read_json
+from t2t_keras.io.terminal import printable
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.backends.curves import make_curves
 from t2t_keras.training.checkpoints.watch import (
@@ -90,7 +91,7 @@ def evaluate_all(
     backend.check_backend(eval_bleu)
     directory = Path(output_dir) / f"eval_{split}"
     files = _results_files(directory, results_file)
-    check_outputs([output_dir, generated.directory], [], appends=files[-1:])
+    check_outputs([output_dir, generated.directory], [], appends=files)
     text = config.problem.text_name(split, len(generated.text(split)[1]))
     step = backend.make_step(config, backend.plan_devices(worker_gpu))
     loss = SplitLoss(step, config, generated, split)
@@ -155,7 +156,7 @@ def score_all(
     path = Path(translations_dir) / f"{name}.json"
     provenance = read_json(path, "Translate again, or remove it.") if path.exists() else {}
     _refuse_raw_outputs(translations, str(provenance.get("problem", "")))
-    text = str(provenance.get("text", ""))
+    text = printable(str(provenance.get("text", "")))
     made_with = {
         "references": "\n".join(references),
         "provenance": json.dumps(provenance, sort_keys=True),
@@ -164,7 +165,7 @@ def score_all(
         each: hashlib.sha256(content.encode("utf-8")).hexdigest()
         for each, content in made_with.items()
     }
-    like = Result("", "", name, text=text, decode={**scored_by, **digests})
+    like = Result("", "", printable(name), text=text, decode={**scored_by, **digests})
 
     def score_file(step: int, path: str) -> _Scored:
         found = score(first_hypotheses(path, provenance), references)
@@ -255,7 +256,7 @@ def _add_scores(
             curves.write(directory.name, result.steps, dict(points))
             for file in files:
                 append_result(file, result)
-            print(report, flush=True)
+            print(printable(report), flush=True)
             steps.append(result.steps)
     finally:
         if curves:

@@ -12,9 +12,11 @@ from typing import Any
 
 from t2t_keras.errors import UserError
 from t2t_keras.io.terminal import printable
+from t2t_keras.text.files import is_text
 
 # Decoding settings of a score that is not this model's alone.
 _MORE_THAN_THE_MODEL = ("ensemble", "forbidden", "prefixes")
+_MOST_LEVELS = 4  # of lists and objects in a field
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,9 +30,9 @@ class Result:
       split: "dev", "test", or the name of the file that was translated.
       hparams: the hyperparameters that differ from the set's, by name.
       random_seed: the run's.
-      steps: optimizer steps of the checkpoint; None = unknown, as below.
-      checkpoint: SHA-256 that tells its weights from all others, also from an average, which has
-        the step of its newest source; "" = unknown. See `checkpoint_checksum`.
+      steps: optimizer steps of the checkpoint; None = unknown, here and below.
+      checkpoint: SHA-256 of its weights. An average has the step of its newest source; this tells
+        the two apart. "" = unknown. See `checkpoint_checksum`.
       averaged: number of checkpoints whose mean its weights are; 1 = as training left them.
       target_tokens: real target tokens that it was trained on.
       seconds: what training took; see `TrainingCost`.
@@ -44,6 +46,7 @@ class Result:
       bleu_signature: what it was computed with, in sacreBLEU's words.
       chrf: corpus chrF2, 0 .. 100.
       f1: of parses, 0 .. 100.
+      main: the first number of the problem's score, {name: value}.
       conventions: BLEU under other conventions, by name: {"bleu": ..., "signature": ...}.
       text: name of what was translated, with its edition, as "newstest2014, full edition (3,003
         lines)"; "" where the problem gives it none.
@@ -71,6 +74,7 @@ class Result:
     bleu_signature: str = ""
     chrf: float | None = None
     f1: float | None = None
+    main: dict = dataclasses.field(default_factory=dict)
     conventions: dict = dataclasses.field(default_factory=dict)
     metrics: dict = dataclasses.field(default_factory=dict)
     text: str = ""
@@ -148,6 +152,8 @@ def _result(values: Any) -> Result:
     for name, kind in typing.get_type_hints(Result).items():
         if not _fits(value := getattr(result, name), kind):
             raise ValueError(f"'{name}' cannot be {value!r}")
+    if not all(_fits(value, float) for value in result.main.values()):
+        raise ValueError(f"'main' cannot be {result.main!r}")
     for name, score in result.conventions.items():
         if not (
             isinstance(score, dict)
@@ -160,8 +166,19 @@ def _result(values: Any) -> Result:
 
 
 def _fits(value: Any, kind: Any) -> bool:
-    # NaN and Infinity, which Python reads and writes, are no JSON and no scores.
-    if isinstance(value, int | float) and not math.isfinite(value):
+    if not _is_valid(value, _MOST_LEVELS):
         return False
     # JSON writes a whole number of seconds without a decimal point.
     return isinstance(value, kind) or (isinstance(value, int) and isinstance(float(value), kind))
+
+
+def _is_valid(value: Any, levels: int) -> bool:
+    """Returns whether a value of JSON can be written again, with so many levels at most."""
+    if isinstance(value, str):
+        return is_text(value)
+    if isinstance(value, dict):
+        value = [*value, *value.values()]
+    if isinstance(value, list):
+        return levels > 0 and all(_is_valid(each, levels - 1) for each in value)
+    # NaN and Infinity, which Python reads and writes, are no JSON and no scores.
+    return value is None or math.isfinite(value)

@@ -15,7 +15,7 @@ from t2t_keras.training.checkpoints.names import TENSORFLOW_SUFFIX, step_of
 from t2t_keras.training.cost import read_costs
 from t2t_keras.training.run_config import RunConfig
 
-# Each with so many decimals as anybody compares.
+# The scores that a result records.
 _SCORES = ("bleu", "chrf", "f1")
 
 
@@ -76,6 +76,7 @@ def score_fields(score) -> dict[str, Any]:
     return {
         "bleu_signature": getattr(score, "bleu_signature", ""),
         **{name: round(getattr(score, name), 3) for name in _SCORES if hasattr(score, name)},
+        "main": {name: round(value, 3) for name, value in ([score.main] if score else ())},
         "conventions": {
             each.convention: {"bleu": round(each.bleu, 3), "signature": each.signature}
             for each in getattr(score, "conventions", ())

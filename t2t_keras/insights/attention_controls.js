@@ -10,9 +10,9 @@ function drawSentence() {
   at("hypotheses").replaceChildren(
     ...sentence.hypotheses.map(({ score, parts }, number) => {
       const text = element("span", { className: "sentence", dir: "auto" });
-      parts.forEach(([part, differs], place) => {
+      parts.forEach(([part, differs], index) => {
         text.append(
-          place ? " " : "",
+          index ? " " : "",
           differs ? element("u", { textContent: part || "\u2003\u2003" }) : part,
         );
       });
@@ -47,7 +47,7 @@ function drawHeads() {
       const alone = () => switchHeads(state.heads.map((_, other) => other === head));
       button.addEventListener("click", (event) => {
         if (event.shiftKey) alone();
-        else switchHeads(state.heads.map((other, place) => (place === head ? !other : other)));
+        else switchHeads(state.heads.map((other, index) => (index === head ? !other : other)));
       });
       button.addEventListener("dblclick", alone);
       return button;
@@ -103,24 +103,24 @@ function chooseSentence(sentence) {
   drawSentence();
 }
 
-const placeOf = (target) => {
+const locationOf = (target) => {
   const word = target.closest?.(".words li");
   return (
     word && { side: word.parentElement.id, index: [...word.parentElement.children].indexOf(word) }
   );
 };
 
-function look(how, place) {
-  if (state[how]?.side === place?.side && state[how]?.index === place?.index) return;
-  state[how] = place ?? null;
+function look(how, location) {
+  if (state[how]?.side === location?.side && state[how]?.index === location?.index) return;
+  state[how] = location ?? null;
   drawAttention();
 }
 
 function goToWord(side, index) {
   const words = [...at(side).children];
   const next = Math.max(0, Math.min(words.length - 1, index));
-  words.forEach((word, place) => {
-    word.tabIndex = place === next ? 0 : -1;
+  words.forEach((word, number) => {
+    word.tabIndex = number === next ? 0 : -1;
   });
   words[next].focus();
 }
@@ -129,10 +129,10 @@ function listen() {
   const columns = document.querySelector(".columns");
   columns.addEventListener(
     "pointerover",
-    (event) => event.pointerType === "mouse" && look("hovered", placeOf(event.target)),
+    (event) => event.pointerType === "mouse" && look("hovered", locationOf(event.target)),
   );
   columns.addEventListener("pointerleave", () => look("hovered", null));
-  columns.addEventListener("focusin", (event) => look("chosen", placeOf(event.target)));
+  columns.addEventListener("focusin", (event) => look("chosen", locationOf(event.target)));
   // A word stays chosen while heads or layers are switched.
   columns.addEventListener(
     "focusout",
@@ -140,19 +140,18 @@ function listen() {
   );
   let wasChosen = false;
   columns.addEventListener("pointerdown", (event) => {
-    const place = placeOf(event.target);
-    wasChosen =
-      Boolean(place) && state.chosen?.side === place.side && state.chosen.index === place.index;
+    const { side, index } = locationOf(event.target) ?? {};
+    wasChosen = Boolean(side) && state.chosen?.side === side && state.chosen.index === index;
   });
   columns.addEventListener("click", (event) => {
-    const place = placeOf(event.target);
+    const location = locationOf(event.target);
     if (wasChosen) {
       document.activeElement.blur();
       look("chosen", null);
-    } else if (place) goToWord(place.side, place.index);
+    } else if (location) goToWord(location.side, location.index);
   });
   columns.addEventListener("keydown", (event) => {
-    const { side, index } = placeOf(event.target) ?? {};
+    const { side, index } = locationOf(event.target) ?? {};
     const last = side && at(side).children.length - 1;
     const moves = {
       ArrowDown: [side, index + 1],

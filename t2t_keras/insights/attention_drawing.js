@@ -1,4 +1,4 @@
-// What is drawn: the words, their lines, and what is told of a word.
+// What is drawn: the words, their lines, and what is reported of a word.
 "use strict";
 
 const at = (id) => document.getElementById(id);
@@ -47,8 +47,8 @@ function view() {
 /** A weight of the layer that is chosen; they are whole steps, two bytes each. */
 function weight(shown, head, query, key) {
   const { heads, queries, keys, steps } = shown;
-  const place = ((state.layer * heads + head) * queries.length + query) * keys.length + key;
-  return steps.getUint16(2 * place, true) / DATA.weightSteps;
+  const index = ((state.layer * heads + head) * queries.length + query) * keys.length + key;
+  return steps.getUint16(2 * index, true) / DATA.weightSteps;
 }
 
 function element(name, properties = {}, ...children) {
@@ -165,7 +165,7 @@ function markWords(shown, chosen) {
       number.textContent = average >= 0.005 ? average.toFixed(2) : "";
     });
   });
-  tell(shown, chosen, weights);
+  report(shown, chosen, weights);
 }
 
 /** A word's background: a stripe for each head, as strong as its weight. */
@@ -181,13 +181,13 @@ function stripes(weights) {
   return `linear-gradient(to right, ${stops.join(", ")})`;
 }
 
-function tell(shown, chosen, weights) {
+function report(shown, chosen, weights) {
   if (!activeHeads().length) {
-    at("told").textContent = "No head is switched on.";
+    at("report").textContent = "No head is switched on.";
     return;
   }
   if (!chosen) {
-    at("told").textContent =
+    at("report").textContent =
       "Point at a word, tap it or go to it with Tab: only its lines are shown, with their weights.";
     return;
   }
@@ -198,8 +198,8 @@ function tell(shown, chosen, weights) {
     .filter(([average]) => average >= 0.005)
     .sort(([one], [other]) => other - one)
     .slice(0, 5);
-  const told = strongest.flatMap(([average, text], place) => [
-    place ? ", " : " ",
+  const parts = strongest.flatMap(([average, text], index) => [
+    index ? ", " : " ",
     element("bdi", { textContent: text }),
     " ",
     element("span", { className: "weight", textContent: average.toFixed(2) }),
@@ -209,10 +209,10 @@ function tell(shown, chosen, weights) {
       ? " reads"
       : ", when predicted, reads"
     : " is read by";
-  at("told").replaceChildren(
+  at("report").replaceChildren(
     element("bdi", { textContent: mine[chosen.index].text }),
     verb,
-    ...(told.length ? told : [" nothing"]),
+    ...(parts.length ? parts : [" nothing"]),
     element("span", {
       className: "weight",
       textContent: activeHeads().length > 1 ? " (mean of the heads shown)" : "",

@@ -4,7 +4,7 @@ import base64
 import dataclasses
 import difflib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import resources
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from t2t_keras.decoding.translation import AttentionWeights, Hypothesis
 from t2t_keras.decoding.translator import Translator
+from t2t_keras.errors import UserError
 from t2t_keras.insights.views import DASHES, KINDS, ON_DARK, ON_LIGHT, AttentionView, attention_view
 
 
@@ -31,21 +32,36 @@ class SentenceInsights:
     attention: AttentionWeights
 
 
-def sentence_insights(translator: Translator, lines: Sequence[str]) -> list[SentenceInsights]:
-    """Translates lines, none of them blank, and computes the attention of each translation.
+# Weights take memory: those of a few lines are computed at once.
+_LINES_AT_ONCE = 8
+_MAX_PAGE_BYTES = 2**28  # Browsers hold no much longer string.
+
+
+def sentence_insights(translator: Translator, lines: Sequence[str]) -> Iterator[SentenceInsights]:
+    """Translates lines, none of them blank, and yields each with its translation's attention.
 
     All hypotheses are there if the translator's settings say `return_beams`.
 
     Raises:
-      UserError: a sentence or its translation is too long, several models translate together, or
-        the model computes NaN.
+      UserError: a sentence or its translation is too long, or their page would be; several models
+        translate together, or the model computes NaN.
     """
+    config = translator.models[0].config
+    lengths = [len(part) for source in translator.read(lines) for part in source.parts]
+    # As `attention_page` says, if translations are as long.
+    size = 8 * config.num_layers * config.num_heads * sum(length**2 for length in lengths)
+    if size > _MAX_PAGE_BYTES:
+        raise UserError(
+            f"Expected sentences for a page of at most {_MAX_PAGE_BYTES / 1e6:.0f} MB, got "
+            f"{len(lines):,} for about {size / 1e6:,.0f} MB. Give fewer or shorter ones."
+        )
     translations = translator.translate(lines)
-    attentions = translator.attention(lines, [translation.text for translation in translations])
-    return [
-        SentenceInsights(line, translation.hypotheses, attention)
-        for line, translation, attention in zip(lines, translations, attentions, strict=True)
-    ]
+    for start in range(0, len(lines), _LINES_AT_ONCE):
+        some = slice(start, start + _LINES_AT_ONCE)
+        texts = [translation.text for translation in translations[some]]
+        hypotheses = [translation.hypotheses for translation in translations[some]]
+        attentions = translator.attention(lines[some], texts)
+        yield from map(SentenceInsights, lines[some], hypotheses, attentions)
 
 
 # What stands in the template for the content of which file.
@@ -58,7 +74,7 @@ _PARTS = {
 _WEIGHT_STEPS = 10_000
 
 
-def attention_page(sentences: Sequence[SentenceInsights]) -> str:
+def attention_page(sentences: Iterable[SentenceInsights]) -> str:
     """Returns the page, one string of HTML with its style, script and data.
 
     Weights are rounded to four decimals and take 2 2/3 bytes each: a sentence of 30 pieces with 30

@@ -1,5 +1,6 @@
 """The flags of a command, in groups, and the help that shows them."""
 
+import math
 import shutil
 import textwrap
 from collections.abc import Sequence
@@ -33,7 +34,7 @@ class Flags(absl_flags.FlagValues):
         self.__dict__["groups"].setdefault(title, [])
 
     def string(self, name: str, meaning: str, default: str | None = "", note: str = "") -> None:
-        """Defines a flag that takes text; `note` is shown by --helpfull."""
+        """Defines a flag that takes a string; `note` is shown by --helpfull."""
         absl_flags.DEFINE_string(name, default, meaning, flag_values=self)
         self.__dict__["notes"][name] = note
 
@@ -52,16 +53,17 @@ class Flags(absl_flags.FlagValues):
         """Defines a flag that takes an integer; default None = not given."""
         absl_flags.DEFINE_integer(name, default, meaning, minimum, maximum, flag_values=self)
 
-    def number(self, name: str, meaning: str, default: float | None, minimum: float = 0.0) -> None:
+    def number(self, name: str, meaning: str, default: float, minimum: float = 0.0) -> None:
         """Defines a flag that takes a number."""
         absl_flags.DEFINE_float(name, default, meaning, minimum, flag_values=self)
+        absl_flags.register_validator(name, math.isfinite, "must be finite", flag_values=self)
 
     def choice(self, name: str, meaning: str, choices: Sequence[str], default: str | None) -> None:
         """Defines a flag that takes one of some words, which absl puts before its meaning."""
         absl_flags.DEFINE_enum(name, default, choices, meaning, flag_values=self)
 
     def strings(self, name: str, meaning: str) -> None:
-        """Defines a flag that takes texts separated by commas."""
+        """Defines a flag that takes strings separated by commas."""
         absl_flags.DEFINE_list(name, None, meaning, flag_values=self)
 
     def arguments(self, name: str, meaning: str) -> None:

@@ -43,6 +43,12 @@ def is_stream(path: str | Path) -> bool:
     return str(path) == STANDARD_STREAM or (path.exists() and not path.is_file())
 
 
+def check_folder(folder: str | Path, kind: str) -> None:
+    """Raises `UserError` if the folder for one of the `_MARKERS` holds another of them."""
+    if (found := _kind(Path(folder))) not in ("", kind):
+        raise UserError(f"{folder} contains {found}: expected a folder of its own for {kind}.")
+
+
 def check_outputs(
     reads: Iterable[str | Path],
     writes: Iterable[str | Path],
@@ -78,11 +84,20 @@ def _is_reserved(name: str, more: tuple[str, ...] = ()) -> bool:
     return any(fnmatch.fnmatchcase(name.lower(), pattern) for pattern in (*_RESERVED, *more))
 
 
+def _kind(folder: Path) -> str:
+    """Returns what a folder holds, "" if it is nothing of ours; others have manifests too."""
+    for name, kind in _MARKERS.items():
+        file = folder / name
+        if file.is_file() and (name != "manifest.json" or b'"splits"' in file.read_bytes()):
+            return kind
+    return ""
+
+
 def _owner(path: Path, more: tuple[str, ...]) -> str:
     """Returns why a run, data or an export needs the file, "" if none does."""
     path = Path(os.path.realpath(path))
     for folder in path.parents:
-        kind = next((kind for name, kind in _MARKERS.items() if (folder / name).is_file()), None)
+        kind = _kind(folder)
         hard_linked = kind and _identity(path) in map(_identity, _own_files(folder))
         if kind and (kind == "an export" or _is_reserved(path.name, more) or hard_linked):
             return f"{path.name} belongs to {kind} in {folder}"

@@ -61,7 +61,7 @@ def locked_directory(directory: str | Path, what: str) -> Iterator[None]:
     path = Path(directory) / _LOCK_FILE
     make_parent(path)
     try:
-        file = path.open("a+b")
+        file = path.open("a+b", buffering=0)
     except OSError as error:
         raise UserError(
             f"Cannot write in {directory}: {error.strerror}. Give another directory."
@@ -73,7 +73,7 @@ def locked_directory(directory: str | Path, what: str) -> Iterator[None]:
             raise UserError(
                 f"{directory} is in use by {owner}. Wait until it ends, or give another directory."
             )
-        file.truncate(0)
-        file.write(f"{what}, process {os.getpid()} on {socket.gethostname()}\n".encode())
-        file.flush()
+        with contextlib.suppress(OSError):  # As on a full disk; it only informs.
+            file.truncate(0)
+            file.write(f"{what}, process {os.getpid()} on {socket.gethostname()}\n".encode())
         yield

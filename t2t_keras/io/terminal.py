@@ -24,7 +24,7 @@ def printable(text: str, most: int | None = None) -> str:
     return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
-def typed_lines(prompt: str) -> Iterator[str]:
+def interactive_lines(prompt: str) -> Iterator[str]:
     """Yields lines from standard input until it ends (Ctrl-D) or is interrupted (Ctrl-C).
 
     A terminal gets a prompt, and editing and history where Python has readline. Lines that are not
@@ -32,7 +32,7 @@ def typed_lines(prompt: str) -> Iterator[str]:
     """
     with contextlib.suppress(ImportError):
         importlib.import_module("readline")
-    sys.stdin.reconfigure(errors="surrogateescape")
+    sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
     if sys.stdin.isatty():
         print("Type a sentence and press Enter; Ctrl-D ends.")
     else:

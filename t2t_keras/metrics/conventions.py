@@ -19,6 +19,7 @@ from collections.abc import Sequence
 
 import sacremoses
 from sacrebleu.metrics import BLEU
+from sacremoses.corpus import NonbreakingPrefixes
 
 from t2t_keras.errors import UserError, nearest
 
@@ -63,17 +64,18 @@ def convention_bleu(
       lowercase: whether to ignore case.
 
     Raises:
-      UserError: another convention, or no language.
+      UserError: another convention, or a language that sacremoses does not know.
     """
     if convention not in CONVENTIONS:
         raise UserError(
             f"There is no convention '{convention}'.{nearest(convention, CONVENTIONS)} There are: "
             f"{', '.join(CONVENTIONS)}."
         )
-    if not language:
+    languages = NonbreakingPrefixes().available_langs
+    if language not in languages:  # as which sacremoses would take English
         raise UserError(
-            f"The convention {convention} tokenises by language: give that of the translations, "
-            f"e.g. de."
+            f"The convention {convention} tokenises by language: expected that of the "
+            f"translations, as de, got {language!a}.{nearest(language, languages)}"
         )
     tokenizer = sacremoses.MosesTokenizer(lang=language)
     tokenisation = f"moses-{language}-sacremoses-{sacremoses.__version__}"

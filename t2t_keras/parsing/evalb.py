@@ -181,7 +181,7 @@ def evalb(
         if error:
             errors += 1
             on_error(f"{number} : {error}")
-        # The C program looks before it counts.
+        # The C program compares the number of the errors before this one.
         if errors > max_errors + 1:
             raise UserError(
                 f"{errors} sentences cannot be scored; --max_errors={max_errors} allows "

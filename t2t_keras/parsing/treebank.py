@@ -43,14 +43,15 @@ def tree_texts(path: Path, offset: int = 0, line: int = 1) -> Iterator[TreeText]
     held, depth, first, begin = b"", 0, line, offset
     with reading(path) as file:
         file.seek(offset)
-        for number, text in enumerate(file, line):
+        read = functools.partial(file.readline, MAX_TREE_BYTES + 1)
+        for number, text in enumerate(iter(read, b""), line):
             begin, first = (begin, first) if held else (offset, number)
             offset += len(text)
             held += text.removeprefix(_BYTE_ORDER_MARK) if begin == 0 and number == first else text
             depth += text.count(b"(") - text.count(b")")
             if depth < 0:
                 raise UserError(f"{path}:{number}: a bracket is closed that was never opened.")
-            if not depth:
+            if not depth and len(text) <= MAX_TREE_BYTES:
                 if held.strip():
                     yield TreeText(first, begin, held)
                 held = b""
@@ -58,8 +59,8 @@ def tree_texts(path: Path, offset: int = 0, line: int = 1) -> Iterator[TreeText]
                 break
     if held:
         raise UserError(
-            f"{path}:{first}: expected the end of the tree that begins here, got {depth} open "
-            f"brackets in line {number}."
+            f"{path}:{first}: expected the end of the tree that begins here within "
+            f"{MAX_TREE_BYTES:,} bytes, got {depth} open brackets in line {number}."
         )
 
 
@@ -69,14 +70,14 @@ def trees_of(text: TreeText, path: Path | str) -> list[Tree]:
     The outermost bracket may have no label, and any may be empty.
     """
     try:
-        decoded = text.text.decode("utf-8")
+        content = text.text.decode("utf-8")
     except UnicodeDecodeError as error:
         line = text.line + text.text.count(b"\n", 0, error.start)
         raise UserError(f"{path}:{line} is not UTF-8. Convert the file to UTF-8.") from error
     try:
-        return parsed(decoded, labelled=True)
+        return parsed(content, labelled=True)
     except TreeError as error:
-        line = text.line + decoded.count("\n", 0, error.position)
+        line = text.line + content.count("\n", 0, error.position)
         raise UserError(f"{path}:{line}: {error}.") from error
 
 
@@ -185,7 +186,7 @@ def split_files(directory: Path, besides: Path | None = None) -> dict[str, list[
         outside = besides is None or not path.is_relative_to(besides)
         if named and outside and path.suffix.lower() == ".mrg":
             first = seen.setdefault((int(named[1]), path.name.lower()), path)
-            if not first.samefile(path):
+            if os.path.realpath(first) != os.path.realpath(path):
                 raise UserError(
                     f"{first} and {path} are copies of one file of section {named[1]}. Give a "
                     f"--tmp_dir with one copy of the treebank."

@@ -35,6 +35,7 @@ _OURS = {
 }
 # Section 5.2: hours of training on 8 P100, and seconds a step.
 _TRAININGS = {"transformer_base": (12.0, 0.4), "transformer_big": (3.5 * 24, 1.0)}
+_MOST_SECONDS = 1e12  # No training took 30,000 years.
 # Section 6.2, footnote: what a GPU sustains in single precision, TFLOP/s.
 _SUSTAINED_TFLOPS = {"K80": 2.8, "K40": 3.7, "M40": 6.0, "P100": 9.5}
 
@@ -70,7 +71,7 @@ def cost_row(
 ) -> dict[str, Any]:
     """Returns a row of Table 2 with the cost of a training of so many hours or seconds a step.
 
-    The number of steps is the set's `train_steps`; with `hours` the set only names the row. The
+    The number of steps is the set's `train_steps`; with `hours` any set names the row. The
     hardware is a GPU that the paper names, or the TFLOP/s that one sustains.
     """
     if bool(hours) == bool(step_seconds) or not 0 < hours + step_seconds < math.inf:
@@ -78,13 +79,12 @@ def cost_row(
             f"Expected a positive number as either --hours or --step_seconds of a training, got "
             f"{hours:g} and {step_seconds:g}."
         )
-    hparams = registry.hparams(hparams_set) if hparams_set else None
-    if step_seconds and not hparams:
-        raise UserError("--step_seconds needs --hparams_set, which has the number of steps.")
     seconds, time = hours * 3600, f"{hours / 24:g} days" if hours >= 48 else f"{hours:g} hours"
     if step_seconds:
-        seconds = step_seconds * hparams.train_steps
-        time = f"{hparams.train_steps:,} steps of {step_seconds:g} s"
+        if not hparams_set:
+            raise UserError("--step_seconds needs --hparams_set, which has the number of steps.")
+        steps = registry.hparams(hparams_set).train_steps
+        seconds, time = step_seconds * steps, f"{steps:,} steps of {step_seconds:g} s"
     gpu, tflops = _gpu(hardware)
     return {
         "model": hparams_set,
@@ -138,8 +138,8 @@ def _measured(result: Result) -> dict[str, Any] | None:
     """Returns the cost of a result that was trained on GPUs that the paper names, else None."""
     # One kind of GPU alone, by its marketing name, such as "8 x Tesla P100-SXM2-16GB".
     names = "|".join(_SUSTAINED_TFLOPS)
-    match = re.fullmatch(rf"(\d+) x [^+,]*?\b({names})\b[^+,]*", result.hardware)
-    if not match or not result.seconds:
+    match = re.fullmatch(rf"(\d{{1,6}}) x [^+,]*?\b({names})\b[^+,]*", result.hardware)
+    if not match or not 0 < (result.seconds or 0) < _MOST_SECONDS:
         return None
     row = cost_row(result.set, int(match[1]), match[2], hours=result.seconds / 3600)
     return {**row, "model": f"{result.set} ({result.problem})"}

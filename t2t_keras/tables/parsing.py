@@ -6,7 +6,7 @@ from t2t_keras import registry
 from t2t_keras.evaluation.results import Result
 from t2t_keras.tables.comparable import newest_result
 from t2t_keras.tables.rendering import Table
-from t2t_keras.tables.weights import count_weights
+from t2t_keras.training.memory.estimate import count_weights
 
 _TRANSFORMER = "Transformer (4 layers)"
 _PAPER = (

@@ -47,11 +47,11 @@ class Table:
 def render(table: Table, style: str) -> str:
     """Returns a table as "text", as "markdown", or as "json", a list of rows."""
     if style == "json":
-        return json.dumps(_rows_with_results(table), indent=2, ensure_ascii=False)
+        return json.dumps(_rows_with_results(table), indent=2)  # ASCII, also on a terminal
     markdown = style == "markdown"
     title = f"### {table.title}" if markdown else table.title
     notes = table.notes.strip().split("\n\n")
-    notes = [textwrap.fill(note, len(note) if markdown else 100) for note in notes]
+    notes = [textwrap.fill(note, len(note) if markdown else 100) for note in notes if note]
     parts = [title, _grid(table.rows, table.columns, markdown), *notes]
     if table.results:
         rows = [dataclasses.asdict(result) for result in table.results]

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from t2t_keras import registry
 from t2t_keras.evaluation.results import Result
 from t2t_keras.hparams.table_3 import PARAMETER_ATTENTION, TABLE_3
-from t2t_keras.hyperparameters import HParams
 from t2t_keras.tables.comparable import newest_result
 from t2t_keras.tables.rendering import Table
+from t2t_keras.training.memory.estimate import count_weights
 
 _COLUMNS = {
     "row": "row",
@@ -24,21 +24,12 @@ _COLUMNS = {
     "weights": "our weights",
 }
 _NOTES = """
-Weights are counted in each model with a vocabulary of {vocab_size:,} ids.
+Weights are those of each model with a vocabulary of {vocab_size:,} ids.
 
 Steps, PPL (a word piece), BLEU and params·10⁶ are the paper's; blank = as base. Ours are the newest
 of an unchanged set on newstest2013 by one checkpoint as training left it, with beam 4 and alpha
 0.6. AOP1 and AOP2 are the attention over parameters of the paper's source.
 """
-
-
-def count_weights(hparams: HParams, vocab_size: int) -> int:
-    """Returns the number of trainable weights, counted in the Transformer itself."""
-    import tensorflow as tf
-
-    # Keras knows the shapes of its weights; specifications spare their memory and most of the time.
-    with tf.variable_creator_scope(lambda _, **arguments: tf.TensorSpec(shape=None)):
-        return registry.model("transformer").from_hparams(hparams, vocab_size).count_params()
 
 
 def weights_table(results: Sequence[Result] = (), vocab_size: int = 37_000) -> Table:

@@ -89,6 +89,11 @@ def word_numbers(pieces: Sequence[str]) -> list[int | None]:
     return [number if number < len(ends) else None for number in numbers]
 
 
+def count_words(text: str) -> int:
+    """Returns the number of words of a text, which are those of `word_numbers`."""
+    return len(text.encode("utf-8").split())
+
+
 def pharaoh(alignment: Sequence[tuple[int, int]]) -> str:
     """Writes an alignment as "0-0 1-2", source before target (Koehn's Pharaoh format)."""
     return " ".join(f"{source}-{target}" for source, target in alignment)

@@ -83,7 +83,8 @@ def _columns(lines: Iterable[bytes], name: str) -> Iterator[tuple[bytes, bytes]]
 
 # WMT's test sets have about a megabyte.
 MAX_SGML_BYTES = 1 << 28
-_TAG = re.compile(rb"<\s*(?P<end>/?)\s*seg\b[^>]*?(?P<empty>/?)\s*>", re.IGNORECASE)
+# No part can match what another one does, nor go on into another tag: the time stays linear.
+_TAG = re.compile(rb"<\s*(?:(?P<end>/)\s*)?seg\b(?P<rest>[^<>]*)>", re.IGNORECASE)
 # Only with a semicolon: HTML would take "&lt" and "&copy" without one, inside "AT&T" and URLs.
 _ENTITY = re.compile(r"&(?:#\d+|#[xX][0-9a-fA-F]+|\w+);")
 
@@ -115,7 +116,7 @@ def _segments(lines: Iterable[bytes], name: str) -> Iterator[bytes]:
         if tag["end"]:
             yield segment_text(content[start.end() : tag.start()])
             start = None
-        elif tag["empty"]:
+        elif tag["rest"].rstrip().endswith(b"/"):
             yield b""
         else:
             start = tag

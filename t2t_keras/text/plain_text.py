@@ -62,7 +62,8 @@ def _plain_pair(corpus: ParallelFiles | PreparedText, tmp_dir: Path) -> tuple[Pa
     else:
         return _plain(corpus.source, tmp_dir), _plain(corpus.target, tmp_dir)
     folder = _folder(name, path, tmp_dir)
-    source, target = (folder / f"{stem}.{code}" for code in corpus.languages)
+    columns = "-".join(corpus.languages[::order])
+    source, target = (folder / f"{stem}.{columns}.{code}" for code in corpus.languages)
     _convert(path, [source, target][::order], lines)
     return source, target
 

@@ -1,5 +1,6 @@
 """Where text comes from: files in --tmp_dir, downloaded there if need be and checked."""
 
+import csv
 import dataclasses
 import errno
 import gzip
@@ -46,6 +47,15 @@ class SourceFile:
         size = "" if self.size is None else f"{self.size:,}"
         facts = {"bytes": size, "sha256": self.sha256, "md5": self.md5}
         return {name: value for name, value in facts.items() if value}
+
+
+def downloads(table: Path) -> dict[str, SourceFile]:
+    """Returns the files in a table, tab-separated with the names of fields as heading, by name."""
+    with table.open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines, delimiter="\t"))
+    return {
+        row["name"]: SourceFile(**row | {"size": int(row["size"] or 0) or None}) for row in rows
+    }
 
 
 @dataclasses.dataclass(frozen=True)

@@ -59,7 +59,7 @@ def translation_units(
 ) -> Iterator[tuple[bytes, bytes]]:
     """Yields source and target of every unit; a side that the unit lacks is empty.
 
-    The code "en" also finds "en-GB", where there is no "en". A file that is not well-formed, or has
+    The code "en" also finds "en-GB", where there is no "en". A file that cannot be parsed, or has
     no unit in both languages, is a `UserError`.
     """
     from defusedxml import DefusedXmlException
@@ -91,6 +91,10 @@ def translation_units(
         raise UserError(f"{name} declares entities, which could attack the reader: {error}") from (
             error
         )
+    except (ValueError, LookupError) as error:  # Of the parser: an encoding it does not know.
+        raise UserError(
+            f"{name} cannot be read: {error}. Convert it to UTF-8 and change its first line."
+        ) from error
     if not complete:
         raise UserError(
             f"{name}: expected translation units in {' and '.join(languages)}, got "

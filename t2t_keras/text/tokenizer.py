@@ -89,17 +89,19 @@ class Tokenizer:
         model = io.BytesIO()
         failure = None
 
-        def remember_failure() -> Iterator[str]:
+        def training_lines() -> Iterator[str]:
             nonlocal failure
             try:
-                yield from lines
+                for line in lines:
+                    # SentencePiece leaves out lines with its own sign for an unknown character.
+                    yield line.replace("\u2585", " ")
             except BaseException as error:
                 failure = error  # SentencePiece would turn it into text.
                 raise
 
         try:
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=remember_failure(),
+                sentence_iterator=training_lines(),
                 model_writer=model,
                 model_type=kind,
                 vocab_size=vocab_size,
@@ -121,7 +123,7 @@ class Tokenizer:
                 num_threads=_TRAINING_THREADS,
                 minloglevel=2,
             )
-        except RuntimeError as error:
+        except (RuntimeError, ValueError) as error:
             if failure:
                 raise failure from None
             raise _training_error(str(error), vocab_size, kind) from error

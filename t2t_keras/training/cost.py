@@ -82,9 +82,11 @@ def read_costs(directory: str | Path) -> dict[int, TrainingCost]:
     try:
         content = read_json(path, "It is not used.") if path.exists() else {}
         return {int(step): TrainingCost(**entry) for step, entry in content.items()}
-    except (UserError, ValueError, TypeError) as error:
-        print(f"{path} is not used: {error}", flush=True)
-        return {}
+    except UserError as error:
+        print(error, flush=True)
+    except (ValueError, TypeError) as error:
+        print(f"{path} is not used: {error}.", flush=True)
+    return {}
 
 
 def copy_cost(checkpoint: str | Path, output_dir: str | Path) -> None:

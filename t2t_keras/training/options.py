@@ -8,6 +8,8 @@ import keras
 from t2t_keras.errors import UserError
 
 SCHEDULES = ("train", "evaluate", "train_and_evaluate")
+# The least values of options other than 0.
+_LEAST = dict(keep_checkpoint_max=1, cpu_replicas=1, worker_start_secs=1, worker_timeout_secs=1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +40,7 @@ class TrainOptions:
       worker_timeout_secs: seconds without a heartbeat after which a worker counts as lost.
 
     Raises:
-      UserError: `schedule` or `profile_steps` has no such value.
+      UserError: `schedule` or `profile_steps` has no such value, or a number is too small.
     """
 
     save_checkpoints_secs: float = 600
@@ -64,6 +66,10 @@ class TrainOptions:
                 f"--profile_steps: expected the first and the last step to trace, as 100,110; got "
                 f"'{self.profile_steps}'."
             )
+        for name, value in vars(self).items():
+            least = _LEAST.get(name, 0)
+            if not isinstance(value, str) and not value >= least:
+                raise UserError(f"--{name}: expected a number >= {least}, got {value}.")
 
     def profiled_steps(self) -> range:
         """Returns the steps to trace, counted from 1."""

@@ -69,17 +69,25 @@ def train(
 
 
 def _warm_start(model, config: RunConfig, source: str) -> None:
-    """Loads the weights of another run, whose ids must mean the same."""
+    """Loads the weights of another run, whose ids and heads must mean the same."""
     files = backend.checkpoints()
     path = files.newest_checkpoint(source) if Path(source).is_dir() else source
     directory = Path(path).parent
     if RunConfig.exists(directory):
-        ours, theirs = config.tokenizer.checksum, RunConfig.load(directory).tokenizer.checksum
+        other = RunConfig.load(directory)
+        ours, theirs = config.tokenizer.checksum, other.tokenizer.checksum
         if theirs != ours:
             raise UserError(
                 f"--warm_start_from={source}: expected vocabulary {ours[:12]}, that of this data, "
                 f"got {theirs[:12]}. Make the data with "
                 f"--problem_config=vocab_file={directory}/vocab.model."
+            )
+        # The shapes of the weights show only the width of all heads together.
+        if other.hparams.num_heads != config.hparams.num_heads:
+            raise UserError(
+                f"--warm_start_from={source}: expected num_heads={config.hparams.num_heads}, as "
+                f"this run has, got {other.hparams.num_heads}. Give "
+                f"--hparams=num_heads={other.hparams.num_heads}."
             )
     files.load_weights(model, path)
     print(f"Starting from the weights of {path}.")

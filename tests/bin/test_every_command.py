@@ -11,7 +11,7 @@ COMMANDS = (
     "avg_all bleu datagen decoder eval evalb exporter insights npz_to_checkpoint plot query_server "
     "tables trainer translate_all"
 ).split()
-COMMON = ("--t2t_usr_dir", "--registry_help", "--random_seed", "--problem", "--output_dir")
+COMMON = ("--t2t_usr_dir", "--registry_help")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -29,6 +29,11 @@ def test_help_fits_a_screen_and_helpfull_has_every_flag(name, capsys, monkeypatc
     assert "beam_size" in shown or "--decode_hparams" not in shown
 
 
+def test_characters_that_cannot_be_shown_are_escaped(capsys):
+    run_command(lambda flags: None, lambda flags: print("\udcff"), ["t2t-x"])
+    assert capsys.readouterr().out == "\\udcff\n"
+
+
 @pytest.mark.parametrize(
     ("error", "status", "said"),
     [
@@ -36,13 +41,15 @@ def test_help_fits_a_screen_and_helpfull_has_every_flag(name, capsys, monkeypatc
         (UserError("lost", 75), 75, "t2t-x: lost"),
         (KeyboardInterrupt(), 130, "t2t-x: interrupted."),
         (ModuleNotFoundError(name="jax"), 2, "t2t-x: needs jax, which is not installed"),
+        (PermissionError(13, "No entry", "/x"), 2, "t2t-x: /x: No entry."),
+        (BrokenPipeError(), 141, ""),
     ],
 )
-def test_an_error_is_one_message(capsys, error, status, said):
+def test_an_error_is_one_message(capfd, error, status, said):
     def main(flags):
         raise error
 
     with pytest.raises(SystemExit) as stop:
         run_command(lambda flags: None, main, ["t2t-x"])
     assert stop.value.code == status
-    assert capsys.readouterr().err.strip().startswith(said)
+    assert capfd.readouterr().err.strip().startswith(said)

@@ -12,6 +12,7 @@ DECODER, INSIGHTS = "t2t-decoder --output_dir=run ", "t2t-insights --output_dir=
 BLEU, TABLES = "t2t-bleu --translation=one --reference=", "t2t-tables --table="
 NEW = "t2t-trainer --hparams_set=transformer_tiny --output_dir=new "
 IDENTITY = NEW + "--data_dir=. --problem=algorithmic_identity_binary40 "
+REVERSE = "t2t-datagen --problem=algorithmic_reverse_binary40 "
 EVALB = "t2t-evalb --test=one --gold="
 REFUSED = [
     ("t2t-avg-all --model_dir=run", "Please give --output_dir"),
@@ -22,15 +23,18 @@ REFUSED = [
     (BLEU + "nowhere", "nowhere"),
     (BLEU + "two", "1 translations and 2 references"),
     (BLEU + "one --convention=tokenised", "language"),
+    (BLEU + "one --convention=tokenised --language=germn", "'german'"),
     (BLEU + "one --convention=tokenized", "'tokenised'"),
     (BLEU + "one --convention=tokenised --language=de --tokenize=none", "--tokenize"),
     (BLEU + "one --translations_dir=x", "--translation or --translations_dir"),
     (BLEU + "one --min_steps=1", "--min_steps"),
+    (BLEU + "one --problem=translate_ende", "no flag --problem"),
     ("t2t-bleu --translations_dir=nowhere --reference=one", "nowhere"),
     ("t2t-datagen --data_dir=x", "--problem"),
-    ("t2t-datagen --problem=algorithmic_reverse_binary40", "--data_dir"),
+    (REVERSE, "--data_dir"),
     ("t2t-datagen --data_dir=x --problem=algoritmic_reverse", "algorithmic_reverse_binary40"),
-    ("t2t-datagen --data_dir=x --problem=parallel_text", "source_language"),
+    ("t2t-datagen --data_dir=x --tmp_dir=. --problem=parallel_text", "source_language"),
+    (REVERSE + "--data_dir=x --problem_config=dev_length=1e12", "'dev_length' must be <= 100000"),
     ("t2t-datagen --num_worker=2", "num_workers"),
     ("t2t-datagen --num_workers=0", "num_workers"),
     ("t2t-datagen --num_workers=some", "num_workers"),
@@ -56,6 +60,7 @@ REFUSED = [
     ("t2t-exporter --output_dir=run --measure --decode_hparams=xla=true", "xla"),
     ("t2t-exporter --output_dir=run --decode_hparams=alpha=x", "alpha"),
     ("t2t-exporter --output_dir=run --dtype=int4", "--dtype"),
+    ("t2t-exporter --output_dir=run --servable_name=\udcff", "--servable_name"),
     ("t2t-exporter --output_dir=run --data_dir=none/at/all", "no generated data"),
     (INSIGHTS, "--sentence and --sentences_from_file"),
     (INSIGHTS + "--sentences_from_file=nowhere", "nowhere"),
@@ -83,6 +88,8 @@ REFUSED = [
     (TABLES + "1 --results_file=x", "--results_file, which is for Tables 2, 3 and 4"),
     (TABLES + "2 --gpus=2", "--hours or --step_seconds"),
     (TABLES + "2 --results_file=.", "Is a directory"),
+    (TABLES + "2 --results_file=nowhere", "nowhere cannot be read"),
+    (TABLES + "2 --hours=nan", "--hours=nan: must be finite"),
     (NEW + "--problem=algorithmic_identity_binary40", "--data_dir"),
     (NEW + "--data_dir=. --problem=translate_ende_toi", "'translate_ende_toy'"),
     (IDENTITY, "t2t-datagen --problem=algorithmic_identity_binary40"),
@@ -109,6 +116,7 @@ REFUSED += [
     )
 ] + [
     ("t2t-eval --output_dir=run --worker_gpu=0 --results_file=run/run.json", "Cannot write to "),
+    ("t2t-eval --output_dir=run --worker_gpu=0 --eval_use_test_set", "eval_test/results.jsonl: "),
     # A text that is called as a checkpoint.
     ("t2t-translate-all --output_dir=run --source=model.ckpt --translations_dir=run", "Cannot"),
     ("t2t-exporter --output_dir=run --export_dir=run", "folder of its own"),
@@ -127,6 +135,8 @@ def folder(random_run, tmp_path, monkeypatch):
     (tmp_path / "link").symlink_to(record)
     (tmp_path / "link.svg").symlink_to("one")
     (tmp_path / "run.svg").symlink_to(record)
+    (tmp_path / "run" / "eval_test").mkdir()
+    (tmp_path / "run" / "eval_test" / "results.jsonl").hardlink_to(record)
     os.mkfifo(tmp_path / "pipe")
     for name, text in {"one": "A man\n", "two": "A\nB\n", "model.ckpt": "A\n"}.items():
         (tmp_path / name).write_text(text)

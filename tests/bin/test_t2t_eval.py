@@ -1,6 +1,5 @@
 """Scores of each checkpoint, against those of the commands that do one."""
 
-import contextlib
 import json
 import shutil
 
@@ -102,12 +101,12 @@ def test_splits_and_runs_with_one_file_of_results(run, tmp_path):
 
 def test_started_before_the_training(random_run, tmp_path, monkeypatch):
     def start_training(_):
-        shutil.copytree(random_run, tmp_path / "run")
+        # It waits once more, at the end.
+        shutil.copytree(random_run, tmp_path / "run", dirs_exist_ok=True)
 
     policy = PollPolicy(wait_minutes=1e-3, poll_seconds=0.01, sleep=start_training)
     monkeypatch.setattr(t2t_eval, "poll_policy", lambda flags: policy)
-    with contextlib.suppress(FileExistsError):  # It waits once more, at the end.
-        evaluate(tmp_path / "run", "--min_steps=30", "--noeval_bleu")
+    evaluate(tmp_path / "run", "--min_steps=30", "--noeval_bleu")
     assert read_results(tmp_path / "run" / "eval_dev" / "results.jsonl")[0].steps == 30
 
 

@@ -43,7 +43,8 @@ def test_exports_the_newest_checkpoint_with_its_scores(
 ):
     record = RunConfig.load(random_run)
     for steps, bleu in ((20, 11.0), (30, 12.34)):
-        score = types.SimpleNamespace(bleu=bleu, bleu_signature="nrefs:1")
+        main = "bleu", bleu
+        score = types.SimpleNamespace(bleu=bleu, bleu_signature="nrefs:1", main=main)
         search = {"beam_size": 4, "alpha": 0.6, "ensemble": []}
         result = run_result(record, random_run / f"model.ckpt-{steps}", "test", score, search)
         append_result(tmp_path / "results.jsonl", result)

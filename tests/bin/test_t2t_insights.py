@@ -64,10 +64,14 @@ def test_a_page_and_a_figure_of_a_sentence(insights, translator, tmp_path, capsy
 
 def test_a_file_of_sentences(insights, tmp_path, capsys):
     source, page = tmp_path / "in.txt", tmp_path / "page.html"
-    source.write_text("The dog eats.\n\nA man\n")
+    source.write_text("The dog eats.\n\n" + "A man\n" * 9)
     insights(f"--sentences_from_file={source}", f"--page={page}")
     printed = capsys.readouterr().out
     assert "1 blank lines" in printed
-    assert "2 sentences" in printed
+    assert "10 sentences" in printed
     found = [sentence["source"] for sentence in data_of(page)["sentences"]]
-    assert found == ["The dog eats.", "A man"]
+    assert found == ["The dog eats.", *["A man"] * 9]
+    source.write_text(("a " * 512 + "\n") * 65)
+    with pytest.raises(SystemExit):
+        insights(f"--sentences_from_file={source}", f"--page={page}")
+    assert "got 65 for about 273 MB" in capsys.readouterr().err

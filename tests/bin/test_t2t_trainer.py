@@ -7,6 +7,8 @@ import pytest
 import tensorflow as tf
 
 from t2t_keras.bin import t2t_trainer
+from t2t_keras.io.flags import Flags
+from t2t_keras.training.options import TrainOptions
 
 PROBLEM = [
     "--problem=algorithmic_identity_binary40",
@@ -59,6 +61,12 @@ def test_a_dry_run_counts_memory_and_trains_nothing(run_dir, capsys):
     for name in ("weights", "optimizer", "activations", "logits", "at most"):
         assert re.search(rf"^{name} +[\d,]+ MB$", out, re.MULTILINE), name
     assert sorted(run_dir.iterdir()) == files
+
+
+def test_without_flags_the_options_are_those_of_the_library():
+    t2t_trainer.define_flags(flags := Flags())
+    flags.parse(["t2t-trainer"])
+    assert {name: flags[name].value for name in vars(TrainOptions())} == vars(TrainOptions())
 
 
 def test_several_workers_do_not_make_data(refused, tmp_path, monkeypatch):

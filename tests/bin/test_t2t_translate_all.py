@@ -77,18 +77,35 @@ def test_every_checkpoint_and_after_a_restart_the_rest(
     put(30)
     for file in run.glob("model.ckpt-20.*"):
         file.unlink()
+    for name in ("news.en-40.partial", "news.en-tok-40.partial"):
+        (tmp_path / "out" / name).touch()
     capsys.readouterr()
     assert translate_all() == {
         "news.en-10": expected(10),
         "news.en-20": "complete\n",
         "news.en-30": expected(30),
+        "news.en-40.partial": "",
+        "news.en-tok-40.partial": "",
     }
     printed = capsys.readouterr().out
     assert "1 already translated" in printed
     assert "3 translations" in printed
+    assert printed.count("is incomplete") == 1
     with pytest.raises(SystemExit):
         translate_all("--decode_hparams=beam_size=1")
     assert "beam_size: recorded 2, requested 1" in capsys.readouterr().err
+
+
+def test_a_checkpoint_is_not_written_over(run, put, translate_all, tmp_path, capsys):
+    put(10)
+    index = run / "model.ckpt-10.index"
+    before = index.read_bytes()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "news.en-10.partial").hardlink_to(index)
+    with pytest.raises(SystemExit):
+        translate_all()
+    assert "news.en-10.partial: it is also an input" in capsys.readouterr().err
+    assert index.read_bytes() == before
 
 
 def test_a_training_that_goes_on(run, put, translate_all, capsys, monkeypatch, expected):

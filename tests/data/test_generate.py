@@ -4,6 +4,7 @@ import runpy
 
 import pytest
 
+from t2t_keras.data.chunks import split_chunks
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
 from t2t_keras.data.problem import Problem
@@ -132,6 +133,9 @@ def test_a_vocabulary_is_reused(problem, tmp_dir, tmp_path):
     path.write_bytes(first.model_bytes.replace(b"house", b"HOUSE"))
     with pytest.raises(UserError, match=r"vocab\.model is not the vocabulary that the data was"):
         _ = open_generated(again, tmp_path).tokenizer
+    # The one that is recorded need not be there any more.
+    path.unlink()
+    open_generated(again, tmp_path)
 
 
 def test_exactly_the_longest_pair_is_kept(problem, tmp_dir, tmp_path):
@@ -152,11 +156,12 @@ def test_other_settings_are_named(problem, tmp_dir, tmp_path):
 @pytest.mark.parametrize(
     ("change", "options", "message"),
     [
-        ({}, {"tmp_dir": ""}, "--tmp_dir"),
+        ({"target_language": ""}, {"tmp_dir": ""}, "--tmp_dir"),
         ({}, {"num_workers": 0}, "--num_workers must be >= 1, got 0"),
         ({"dev": "long"}, {}, r"long\.en has 1 lines and .*long\.de has 2"),
         ({"vocab_file": "none.model"}, {}, r"none\.model cannot be read: No such file"),
         ({"filters": "duplicate"}, {}, "Did you mean 'duplicates'"),
+        ({"vocab_size": 9999}, {}, "vocab_size=9999 is more"),
     ],
 )
 def test_what_cannot_be_made_leaves_the_old_data(
@@ -170,12 +175,29 @@ def test_what_cannot_be_made_leaves_the_old_data(
     open_generated(problem, tmp_path)
 
 
+def test_files_that_shrink(problem, tmp_dir):
+    chunk = split_chunks(problem, tmp_dir, 50)["train"][0]
+    for name in ("train.en", "train.de"):
+        (tmp_dir / name).write_text("one line\n")
+    with pytest.raises(UserError, match="changed while it was read"):
+        list(chunk.pairs())
+
+
 def test_writers_are_locked_out_and_readers_are_not(problem, tmp_dir, tmp_path):
     generate(problem, tmp_path, tmp_dir)
     with locked_directory(tmp_path / "parallel_text", "another t2t-datagen"):
         with pytest.raises(UserError, match="parallel_text is in use by another t2t-datagen, proc"):
             generate(problem, tmp_path, tmp_dir)
         assert len(open_generated(problem, tmp_path).store("train")) == 230
+
+
+def test_a_run_is_not_overwritten(problem, tmp_dir, tmp_path, contents):
+    directory = tmp_path / "parallel_text"
+    directory.mkdir()
+    (directory / "run.json").touch()
+    with pytest.raises(UserError, match="parallel_text contains a run"):
+        generate(problem, tmp_path, tmp_dir)
+    assert contents(directory) == {"run.json": b""}
 
 
 @dataclasses.dataclass(frozen=True)

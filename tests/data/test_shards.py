@@ -18,7 +18,8 @@ def write_set(directory, shards, vocab_size=500):
     for stem, sides in zip(stems, shards, strict=True):
         arrays = [[np.array(ids, np.int32) for ids in side] for side in sides]
         files |= write_shard(directory, stem, *arrays, vocab_size)
-    manifest = {"files": files, "splits": {"train": {"shards": stems}}}
+    manifest = dict.fromkeys(("problem", "config", "vocabulary"))
+    manifest |= {"files": files, "splits": {"train": {"shards": stems}}}
     write_json(directory / "manifest.json", manifest)
 
 
@@ -78,6 +79,7 @@ def test_tokens_are_mapped_not_read(tmp_path, store):
     ("name", "damage", "message"),
     [
         ("manifest.json", lambda path: path.write_text("{"), r"manifest\.json"),
+        ("manifest.json", lambda path: path.write_text('{"splits": 0, "files": 0}'), "'config'"),
         ("manifest.json", lambda path: path.unlink(), "incomplete"),
         ("", shutil.rmtree, "no generated data in .*t2t-datagen --problem="),
         ("train-00004.tokens.npy", lambda path: path.unlink(), "tokens.npy: expected .*no such"),

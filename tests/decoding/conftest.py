@@ -1,5 +1,3 @@
-"""Models with random weights, and files."""
-
 import numpy as np
 import pytest
 

@@ -1,5 +1,3 @@
-"""Batches of similar length, and several of them in parallel."""
-
 import itertools
 import threading
 

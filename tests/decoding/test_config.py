@@ -1,3 +1,5 @@
+import dataclasses
+
 import pytest
 
 from t2t_keras.decoding.config import DecodeConfig, decode_config
@@ -13,7 +15,7 @@ def test_changes():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("batch_size=32", "batch_tokens"),
+        ("batch_size=32", "'batch_tokens' here, and counts tokens"),
         ("weights_dtype=int8", "bfloat16"),
         ("seed=3,top_k=5", "top_k and seed would have no effect"),
         ("samples=2,beam_size=8", "beam_size would have no effect with samples=2"),
@@ -22,6 +24,15 @@ def test_changes():
 def test_what_is_refused(text, message):
     with pytest.raises(UserError, match=message):
         decode_config(text)
+
+
+NUMBERS = [each.name for each in dataclasses.fields(DecodeConfig) if each.type in (int, float)]
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_every_number_has_an_upper_bound(name):
+    with pytest.raises(UserError, match=f"'{name}' must be <= "):
+        decode_config(f"{name}=1e20")
 
 
 def test_a_problem_s_beam_does_not_hinder_sampling():

@@ -1,5 +1,3 @@
-"""Decoding with weights in fewer bytes than those of the training."""
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -55,10 +53,10 @@ def test_no_weight_is_cast_at_a_step(model, tokenizer):
     translator = Translator(rounded, tokenizer, DecodeConfig(extra_length=4))
     translator.translate(LINES)
     shapes = {tuple(each.shape) for each in rounded.trainable_variables if len(each.shape) > 1}
-    functions = translator.search.graph.get_concrete_function().graph._functions.values()
-    operators = [each for one in functions for each in one.graph.get_operations()]
-    products = [each for each in operators if each.type in ("MatMul", "BatchMatMulV2")]
-    assert {each.inputs[0].dtype for each in products} == {tf.bfloat16}
-    for operator in operators:
-        if operator.type == "Cast" and operator.inputs[0].shape.rank == 2:
-            assert tuple(operator.inputs[0].shape) not in shapes, operator.name
+    graph = translator.search.graph.get_concrete_function().graph.as_graph_def(add_shapes=True)
+    nodes = [node for function in graph.library.function for node in function.node_def]
+    products = [node for node in nodes if node.op in ("MatMul", "BatchMatMulV2")]
+    assert {node.attr["T"].type for node in products} == {tf.bfloat16.as_datatype_enum}
+    for node in (node for node in nodes if node.op == "Cast"):
+        shape = tf.TensorShape(node.attr["_output_shapes"].list.shape[0])
+        assert shape.rank != 2 or tuple(shape) not in shapes, node.name

@@ -68,6 +68,15 @@ def test_what_changes_a_score_counts(tmp_path):
     assert [result.bleu for result in results] == [BLEU, BLEU, 100, BLEU, BLEU]
 
 
+def test_names_of_any_bytes(tmp_path, capsys):
+    """They are shown and recorded so that they stay the same and control no terminal."""
+    (tmp_path / "n\udcff-5").write_text("\n".join(REFERENCES))
+    (tmp_path / "n\udcff.json").write_text(json.dumps({"text": "\x1b[2J"}))
+    found = [score_all(tmp_path, REFERENCES, bleu, {}) for _ in range(2)]
+    assert found == [[5], []]
+    assert r"n\udcff-5, \x1b[2J:" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("end", "settings"),
     [("\tanother\tone", {"return_beams": True}), ("\t-1.5", {"write_beam_scores": True})],

@@ -24,7 +24,7 @@ RESULT = Result(
 
 
 def test_what_is_appended_is_read(tmp_path):
-    path = tmp_path / "new" / "results.jsonl"
+    path = tmp_path / "new" / "folder" / "results.jsonl"
     # As Python names a file whose name has a byte 0xff.
     other = dataclasses.replace(RESULT, set="von Hand: ü", seconds=61, split="news\udcff.en")
     append_result(path, RESULT)
@@ -51,6 +51,10 @@ SCORE = '"bleu": 27.5, "signature": "s"'
         (f'{{{NAMES}, "bleu": NaN}}', "'bleu' cannot be nan"),
         (f'{{{NAMES}, "bleu": 1e999}}', "'bleu'"),
         (f'{{{NAMES}, "bleu": 1{"0" * 400}}}', ""),
+        (f'{{{NAMES}, "decode": {{"alpha": 1e400}}}}', "'decode'"),
+        (f'{{{NAMES}, "decode": {{"a": {"[" * 9}{"]" * 9}}}}}', "'decode'"),
+        (f'{{{NAMES}, "hardware": "\\ud800"}}', "'hardware'"),
+        (f'{{{NAMES}, "main": {{"rouge": "high"}}}}', "'main'"),
         (f'{{{NAMES}, "conventions": {{"tokenised": 27.5}}}}', "'tokenised'"),
         (f'{{{NAMES}, "conventions": {{"tokenised": {{"bleu": 27.5}}}}}}', "'tokenised'"),
         (f'{{{NAMES}, "conventions": {{"tokenised": {{{SCORE}, "blue": 1}}}}}}', "'tokenised'"),
@@ -71,6 +75,14 @@ def test_a_line_that_is_no_result_is_named_and_left_out(tmp_path, capsys, line, 
     assert first.startswith(f"{path}:3 ")
     assert named in first
     assert torn.startswith(f"{path}:4 ")
+
+
+@pytest.mark.parametrize(
+    ("problem", "f1", "expected"),
+    [("translate_ende", None, False), ("my_trees", 90.5, True), ("parsing_wsj", None, True)],
+)
+def test_what_is_parsing(problem, f1, expected):
+    assert dataclasses.replace(RESULT, problem=problem, f1=f1).is_parsing == expected
 
 
 @pytest.mark.parametrize("name", ["ensemble", "forbidden", "prefixes", "beam_size"])

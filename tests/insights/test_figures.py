@@ -18,7 +18,6 @@ def view(attention):
 
 
 def drawn_lines(path, head):
-    """Attributes of the lines of a head."""
     groups = ElementTree.parse(path).iterfind(f".//{SVG}g[@id='head-{head}']")
     return [line.attrib for group in groups for line in group.iter(f"{SVG}path")]
 

@@ -1,5 +1,3 @@
-"""The page in a real browser: what is drawn, switched, hovered, and reached by the keyboard."""
-
 import numpy as np
 import pytest
 
@@ -91,7 +89,7 @@ def test_heads_are_switched(open_page, weights):
 
 def test_a_word_shows_its_own_lines_while_it_is_pointed_at_or_chosen(open_page, weights):
     driver = open_page()
-    places = """return [...document.querySelectorAll("li, #told, .piece")].map(
+    places = """return [...document.querySelectorAll("li, #report, .piece")].map(
         (each) => each.getBoundingClientRect().toJSON());"""
     spielen, two = word(driver, "reads", 1), word(driver, "read", 0)
     before = driver.execute_script(places)

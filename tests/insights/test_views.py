@@ -1,5 +1,3 @@
-"""Which words stand at the ends of the weights, and how their pieces are shown."""
-
 import numpy as np
 import pytest
 

@@ -42,10 +42,15 @@ def test_files_of_a_run_and_its_exports(run, name):
 @pytest.mark.parametrize("name", ["manifest.json", "vocab.model", "dev.source.txt", "train-0.npy"])
 @pytest.mark.parametrize("marker", ["manifest.json", "unfinished.json"])
 def test_files_of_generated_data(tmp_path, marker, name):
-    (tmp_path / marker).touch()
+    (tmp_path / marker).write_text('{"splits": {}}')
     with pytest.raises(UserError, match="belongs to generated data"):
         check_outputs([], [tmp_path / name])
     check_outputs([], [tmp_path / f"{name}.decodes"])
+
+
+def test_a_manifest_that_is_not_ours(tmp_path):
+    (tmp_path / "manifest.json").write_text('{"name": "a web page"}')
+    check_outputs([], [tmp_path / "checkpoint"])
 
 
 @pytest.mark.parametrize("link", [os.symlink, os.link])

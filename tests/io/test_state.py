@@ -54,6 +54,12 @@ def test_one_process_at_a_time_has_the_lock(tmp_path):
         pass
 
 
+def test_a_full_disk_keeps_nobody_out(tmp_path):
+    (tmp_path / ".lock").symlink_to("/dev/full")
+    with locked_directory(tmp_path, "t2t-trainer"):
+        pass
+
+
 @pytest.mark.parametrize("directory", ["file", "file/run", "/proc/run", "/proc/sys"])
 def test_a_directory_that_cannot_be_written(tmp_path, directory):
     (tmp_path / "file").write_text("")

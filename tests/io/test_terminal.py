@@ -10,8 +10,8 @@ pytest.importorskip("readline", reason="needs Python with readline")
 pty = pytest.importorskip("pty", reason="needs pseudo-terminals")
 
 ECHOES = """
-from t2t_keras.io.terminal import typed_lines
-for line in typed_lines("> "):
+from t2t_keras.io.terminal import interactive_lines
+for line in interactive_lines("> "):
     print(f"<{line}>".replace("\\t", "TAB"), flush=True)
 """
 UP, LEFT = b"\x1b[A", b"\x1b[D"

@@ -19,10 +19,6 @@ def test_embedding_and_logits_use_one_matrix(randomised, random):
         np.testing.assert_allclose(found, x @ matrix.T, atol=1e-5)
 
 
-def test_padding_is_masked():
-    np.testing.assert_array_equal(SharedEmbedding(5, 2)(IDS)._keras_mask, IDS != 0)
-
-
 def test_half_precision_keeps_logits_and_ids_that_arrive_as_floats_exact():
     # A Sequential model passes floats on; bfloat16 holds no 257.
     layer = SharedEmbedding(300, 4, dtype="mixed_bfloat16")

@@ -125,11 +125,3 @@ def test_in_a_sequential_model(tmp_path):
     model.save(tmp_path / "model.keras")
     copy = keras.models.load_model(tmp_path / "model.keras")
     np.testing.assert_array_equal(copy(ids).numpy(), output)
-
-
-def test_parameter_attention_has_the_weights_that_the_paper_s_source_counts():
-    # AOP1 and AOP2: as many as a feed-forward network without its biases.
-    for num_heads, num_pairs in ((8, 1536), (16, 512)):
-        layer = ParameterAttention(num_heads, num_pairs, d_k=64)
-        layer.build((None, None, 512))
-        assert layer.count_params() == 2_097_152 == 2 * 512 * 2048

@@ -11,34 +11,20 @@ SOURCE = np.array([[3, 2, 4, 1], [4, 1, 0, 0]], np.int32)
 TARGET = np.array([[2, 1, 0], [3, 3, 1]], np.int32)
 
 
-@pytest.fixture
-def parts(randomised):
-    """Layers that have random weights, by name."""
-    made = dict(
-        embedding=SharedEmbedding(6, 8),
-        encoder=EncoderLayer(**SIZES),
-        decoder=DecoderLayer(**SIZES),
-    )
-    states = (None, None, 8)
-    made["embedding"].build()
-    made["encoder"].build(states)
-    made["decoder"].build(states, states)
-    return {name: randomised(layer) for name, layer in made.items()}
-
-
-def test_padding_masks_propagate_by_themselves(parts):
-    embed = keras.Sequential([parts["embedding"], SinusoidalPositions()])
+def test_padding_masks_propagate_by_themselves(randomised):
+    encoder, decoder = EncoderLayer(**SIZES), DecoderLayer(**SIZES)
+    embed = keras.Sequential([SharedEmbedding(6, 8), SinusoidalPositions()])
     ids = [keras.Input((None,), dtype="int32", name=name) for name in ("source", "target")]
-    encoded = parts["encoder"](embed(ids[0]))
-    model = keras.Model(ids, [encoded, parts["decoder"](embed(ids[1]), encoded)])
+    encoded = encoder(embed(ids[0]))
+    model = randomised(keras.Model(ids, [encoded, decoder(embed(ids[1]), encoded)]))
     memory, states = model([SOURCE, TARGET])
     # Without Keras masks: plain arrays and explicit masks.
     x, y = (embed(ids).numpy() for ids in (SOURCE, TARGET))
-    expected_memory = parts["encoder"](x, mask=SOURCE != 0).numpy()
-    expected = parts["decoder"](y, expected_memory, memory_mask=SOURCE != 0).numpy()
+    expected_memory = encoder(x, mask=SOURCE != 0).numpy()
+    expected = decoder(y, expected_memory, memory_mask=SOURCE != 0).numpy()
     np.testing.assert_allclose(memory.numpy(), expected_memory, atol=1e-6)
     np.testing.assert_allclose(states.numpy()[TARGET != 0], expected[TARGET != 0], atol=1e-6)
-    unmasked = parts["decoder"](y, parts["encoder"](x).numpy()).numpy()
+    unmasked = decoder(y, encoder(x).numpy()).numpy()
     assert np.abs(unmasked - expected)[1].max() > 1e-2
     np.testing.assert_array_equal(memory._keras_mask, SOURCE != 0)
     np.testing.assert_array_equal(states._keras_mask, TARGET != 0)

@@ -44,23 +44,3 @@ def test_hypotheses_side_by_side(variant_model, batch):
         previous = targets[None, :, max(index - 1, 0)]
         logits, cache = variant_model.decode_step(previous, index, cache)
         np.testing.assert_allclose(logits.numpy()[0], alone[:, index], rtol=0, atol=1e-5)
-
-
-def test_a_hypothesis_takes_over_the_past_of_another(model, batch):
-    """As in beam search, where only the table of valid slots tells who continues whom."""
-    source, targets = batch["source"][:1], batch["target"][:, :4]
-    own = np.arange(8) % 2 == np.arange(2)[:, None]  # [hypotheses, slots]
-    results = []
-    for order in ([0, 1], [1, 1]):
-        cache = model.start_cache(*model.encode(source), block_size=4, hypotheses=2)
-        valid_slots = own & (np.arange(8) // 2 < 3)
-        for index in range(3):
-            previous = targets[None, :2, max(index - 1, 0)]
-            _, cache = model.decode_step(previous, index, cache)
-        valid_slots = valid_slots[order] | (own & (np.arange(8) // 2 == 3))
-        previous = targets[None, order, 2]
-        logits, _ = model.decode_step(previous, 3, cache, valid_slots=valid_slots[None])
-        results.append(logits.numpy()[0])
-    straight, taken = results
-    np.testing.assert_allclose(taken, straight[[1, 1]], atol=1e-5)
-    assert np.abs(straight[0] - straight[1]).max() > 1e-3

@@ -69,11 +69,12 @@ def test_links_are_followed_once(tmp_path):
     shared, mine = tmp_path / "shared", tmp_path / "mine"
     touch(shared, "02/wsj_0201.mrg", "22/wsj_2201.mrg")
     (shared / "up").symlink_to(shared)
+    (shared / "02" / "wsj_0202.mrg").symlink_to("nowhere")  # which reading it says
     mine.mkdir()
     (mine / "treebank").symlink_to(shared)
     (mine / "wsj_2201.mrg").symlink_to(shared / "22" / "wsj_2201.mrg")
     assert split_files(mine) == {
-        "train": [mine / "treebank" / "02" / "wsj_0201.mrg"],
+        "train": [mine / "treebank" / "02" / f"wsj_020{number}.mrg" for number in (1, 2)],
         "dev": [mine / "treebank" / "22" / "wsj_2201.mrg"],
     }
 

@@ -101,10 +101,10 @@ def test_different_numbers_of_lines(gold, test, longer):
 def test_the_command_prints_table_and_errors(tmp_path, capsys):
     gold, test = tmp_path / "gold", tmp_path / "test"
     gold.write_text("(TOP (S (NP (NN a)) (VP (VB b))))\n(TOP (S (NN c)))\n")
-    test.write_text("(TOP (S (NP (NN a)) (VB b)))\n(TOP (S (NN d)))\n")
+    test.write_text("(TOP (S (NP (NN a)) (VB b)))\n(TOP (S (NN \x1bd)))\n")
     t2t_evalb.run(["t2t-evalb", f"--gold={gold}", f"--test={test}", "--param=new"])
     said = capsys.readouterr()
-    assert said.err == "2 : Words unmatch (c|d)\n"
+    assert said.err == "2 : Words unmatch (c|\\x1bd)\n"
     lines = said.out.split("\n")
     assert lines[1].split() == ["1", "2", "0", "66.67", "100.00", "2", "3", "2", "80.00"]
     assert lines.count("Bracketing FMeasure       =  80.00") == 2

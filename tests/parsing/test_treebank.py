@@ -70,6 +70,7 @@ def test_words_may_hold_any_space_but_ascii_s():
         (b"(S\n (NN \xff))", "bad.mrg:2 is not UTF-8"),
         # A tree without an end must not take the rest of the file into memory.
         ("(S (NN a))\n(S (NN b)\n" + "(S (NN c))\n" * 1000, r"bad.mrg:2: .* in line 911"),
+        (" " * 10_001 + "(S (NN a))", "bad.mrg:1: .* within 10,000 bytes"),
         (None, "bad.mrg cannot be read"),
     ],
 )

@@ -1,5 +1,3 @@
-"""Parsing problems: from treebank files through training to F1."""
-
 import itertools
 import json
 import random
@@ -132,7 +130,6 @@ def test_a_vocabulary_without_the_symbols_is_refused(run_dir, tmp_path):
 
 @pytest.fixture(scope="module")
 def run_dir(treebank, tmp_path_factory):
-    """A run of three steps of a tiny model."""
     folder = tmp_path_factory.mktemp("run")
     problem = ["--problem=parsing_wsj", "--problem_config=vocab_size=370", f"--data_dir={folder}"]
     t2t_datagen.run(["t2t-datagen", *problem, f"--tmp_dir={treebank}"])

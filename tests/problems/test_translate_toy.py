@@ -1,5 +1,3 @@
-"""The toy problem: correct German, no leakage, and nothing that a dictionary could translate."""
-
 import collections
 import hashlib
 import itertools
@@ -18,7 +16,6 @@ PINNED_SHA256 = "c0aa3dda0544cbdf6cbc46f2d1dbc42f5245ae0a0148f0d9de3bdf536c13b67
 
 @pytest.fixture(scope="module")
 def splits():
-    """The splits, the training set cut short."""
     problem = registry.problem("translate_ende_toy")
     assert problem.sizes == {"train": 80_000, "dev": 500, "test": 500}
     return {s: list(itertools.islice(problem.examples(s), 16_000)) for s in problem.splits}

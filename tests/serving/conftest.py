@@ -1,5 +1,3 @@
-"""A small translator, its export, a server of it and the clients."""
-
 import fcntl
 import os
 

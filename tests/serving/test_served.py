@@ -1,5 +1,3 @@
-"""A served export answers both clients, as the same process translates."""
-
 import pytest
 
 from t2t_keras.errors import UserError

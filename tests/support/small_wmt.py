@@ -63,7 +63,6 @@ def newstest2014(edition, folder, other):
 
 
 def write_archives(tmp_dir, dev_in_sgml=False):
-    """Writes the archives of both tasks."""
     tmp_dir.mkdir(parents=True, exist_ok=True)
     dev = {"dev/newstest2012.en": b"another year\n"}
     for code in WORDS:

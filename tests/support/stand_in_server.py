@@ -3,10 +3,6 @@
 They use TensorFlow, TensorFlow Text and the official messages, nothing of the package under test,
 and refuse with the codes and texts of TensorFlow Serving (servables/tensorflow/predict_util.cc,
 model_servers/http_rest_api_handler.cc, util/json_tensor.cc).
-
-    python stand_in_server.py MODEL_DIR NAME WORKERS
-
-prints {"grpc": port, "rest": port} when it serves, and ends when its standard input does.
 """
 
 import concurrent.futures
@@ -15,7 +11,6 @@ import functools
 import http.server
 import json
 import ssl
-import sys
 import threading
 from pathlib import Path
 
@@ -79,7 +74,6 @@ class Model:
 
 
 def response(spec, outputs):
-    """Returns a PredictResponse."""
     tensors = {name: tf.make_tensor_proto(values) for name, values in outputs.items()}
     return predict_pb2.PredictResponse(model_spec=spec, outputs=tensors)
 
@@ -134,15 +128,8 @@ def json_request(path: str, body: bytes):
 
 
 def json_response(found) -> bytes:
-    """Returns the JSON of a PredictResponse."""
     outputs = {name: tf.make_ndarray(tensor).tolist() for name, tensor in found.outputs.items()}
     return json.dumps({"outputs": outputs}, default=bytes.decode).encode()
-
-
-class HttpServer(http.server.ThreadingHTTPServer):
-    """An HTTP server for many clients."""
-
-    request_queue_size = 256
 
 
 @contextlib.contextmanager
@@ -168,7 +155,7 @@ def start_rest(predict, folder=None, mutual=False):
         def log_message(self, *_):
             pass
 
-    server = HttpServer(("127.0.0.1", 0), Handler)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     if folder:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=folder / "server.pem")
         context.load_cert_chain(folder / "server.pem", folder / "server.key")
@@ -188,11 +175,3 @@ def serve(model: Model, workers: int = 8):
     rest = start_rest(functools.partial(model, for_rest=True))
     with start_grpc(model, workers=workers) as grpc_port, rest as rest_port:
         yield {"grpc": grpc_port, "rest": rest_port}
-
-
-if __name__ == "__main__":
-    served = Model(Path(sys.argv[1]), sys.argv[2])
-    served.warm_up(Path(sys.argv[1]))
-    with serve(served, int(sys.argv[3])) as ports:
-        print(json.dumps(ports), flush=True)
-        sys.stdin.read()

@@ -1,5 +1,3 @@
-"""Random trees, and files of them."""
-
 from t2t_keras.parsing.tree import ROOT, Tree, bracketed
 from t2t_keras.parsing.treebank import tree_texts, trees_of
 
@@ -31,5 +29,4 @@ def as_mrg(tree):
 
 
 def read_trees(path):
-    """Returns all trees of a file."""
     return [tree for text in tree_texts(path) for tree in trees_of(text, path)]

@@ -42,7 +42,6 @@ class TrainerProcess(CONTEXT.Process):
             time.sleep(0.001)
 
     def kill(self):
-        """Kills the process and waits until it is gone."""
         super().kill()
         self.join()
 

@@ -1,5 +1,3 @@
-"""A result as t2t-decoder and t2t-eval add it to a file."""
-
 import pytest
 
 from t2t_keras.evaluation.results import Result
@@ -17,17 +15,9 @@ OF_BASE_MODEL = dict(
     bleu=27.0,
     bleu_signature="nrefs:1|tok:13a",
 )
-# Without averaging, as in Table 3.
-OF_DEV_SET = OF_BASE_MODEL | dict(split="dev", text="newstest2013 (3,000 lines)", averaged=1)
 
 
 @pytest.fixture
 def make_result():
     """make_result(**fields): a result of the base model."""
     return lambda **fields: Result(**OF_BASE_MODEL | fields)
-
-
-@pytest.fixture
-def make_dev_result():
-    """make_dev_result(**fields): one of newstest2013."""
-    return lambda **fields: Result(**OF_DEV_SET | fields)

@@ -54,6 +54,9 @@ def test_results_stand_beside_the_paper_s(make_result):
         # The paper averages more checkpoints of the big model, and some of the base model.
         make_result(set="transformer_big", averaged=5, hardware=""),
         make_result(averaged=1, bleu=26.0, hardware=""),
+        make_result(averaged=1, seconds=-5.0),
+        make_result(averaged=1, hardware="9" * 400 + " x P100"),
+        make_result(averaged=1, set="my_set"),
     ]
     parsing = make_result(problem="parsing_wsj", bleu=None, f1=91.0)
     table = cost_table([*shown, make_result(split="dev"), parsing])
@@ -65,6 +68,7 @@ def test_results_stand_beside_the_paper_s(make_result):
     }
     assert ours == {"Transformer base": (27.0, None), "Transformer big": (None, 27.0)}
     # 12 hours on 8 P100, known by the name that the driver gives them; no other is guessed.
-    (measured,) = [row for row in table.rows if "(translate" in row["model"]]
+    measured, own = [row for row in table.rows if "(translate" in row["model"]]
     assert measured["model"] == "transformer_base (translate_ende)"
-    assert measured["flops"] == pytest.approx(3.283e18, rel=1e-3)
+    assert measured["flops"] == own["flops"] == pytest.approx(3.283e18, rel=1e-3)
+    assert own["model"] == "my_set (translate_ende)"

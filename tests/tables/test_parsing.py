@@ -2,7 +2,7 @@
 
 from t2t_keras import registry
 from t2t_keras.tables.parsing import parsing_table
-from t2t_keras.tables.weights import count_weights
+from t2t_keras.training.memory.estimate import count_weights
 
 
 def test_rows_with_weights_and_results(make_result):

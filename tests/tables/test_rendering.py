@@ -1,5 +1,3 @@
-"""One table as text, Markdown and JSON."""
-
 import json
 import re
 
@@ -52,3 +50,7 @@ def test_text_shows_results_below(make_result):
     for shown in ("2,500,000,000", "nrefs:1|tok:13a", "newstest2014, filtered", "split=27.31"):
         assert shown in results
     assert "F1" not in results
+
+
+def test_a_table_without_notes():
+    assert render(Table("a", {"x": "x"}, [{"x": 1}]), "markdown").endswith("1 |")

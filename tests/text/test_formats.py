@@ -49,10 +49,11 @@ def read(content, name):
         ("a.sgm", SGML.encode(), EXPECTED),
         ("a.sgm", SGML.encode("utf-16"), EXPECTED),
         ("a.sgm", b"<seg>na\xefve &amp;</seg>", ["na\udcefve &"]),
+        ("a.sgm", b"<seg>a <seg b</seg>" + b" <seg" * 50_000 + b"<" + b" " * 50_000, ["a <seg b"]),
         ("a.en", b"\xef\xbb\xbfone\r\ntwo", ["\ufeffone\r", "two"]),
         ("a.en", "one\ntwo\n".encode("utf-16"), ["one", "two"]),
     ],
-    ids=["sgm", "sgm in utf-16", "invalid", "plain", "plain in utf-16"],
+    ids=["sgm", "sgm in utf-16", "invalid", "bare", "plain", "plain in utf-16"],
 )
 @pytest.mark.parametrize("packing", ["", ".gz"])
 def test_text_of_one_language(name, content, expected, packing):

@@ -50,6 +50,13 @@ def test_every_format_gives_the_same_text(tmp_path, files):
     assert [path.read_bytes() for path in paths] == [ENGLISH, GERMAN]
 
 
+def test_the_columns_are_those_of_the_languages_given_last(tmp_path):
+    (tmp_path / "dev.tsv").write_bytes(TSV)
+    for languages in ({}, {"source_language": "de", "target_language": "en"}):
+        [paths] = plain_text(problem_of(**languages).files(tmp_path)["dev"], tmp_path)
+        assert [path.read_bytes() for path in paths] == [ENGLISH, GERMAN]
+
+
 def test_files_of_one_name_in_two_folders(tmp_path):
     for folder in ("europarl", "news"):
         (tmp_path / folder).mkdir()

@@ -37,15 +37,12 @@ class Pages(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def server(monkeypatch):
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Pages)
-    server.requested = []
-    server.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Pages) as server:
+        server.requested = []
+        server.url = f"http://127.0.0.1:{server.server_port}"
+        threading.Thread(target=server.serve_forever, args=(0.01,)).start()
+        yield server
+        server.shutdown()
 
 
 def known(name, url):

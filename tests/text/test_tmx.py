@@ -58,9 +58,11 @@ CUT = TMX.format(encoding="utf-8").partition('<tu><tuv xml:lang="fr')[0].encode(
         (CUT, ("en", "de"), r"some\.tmx:11: .*column 1 \(no ele"),
         (TMX.format(encoding="utf-8").encode(), ("es", "de"), "es and de.* de, de-at, en"),
         (BOMB, ("en", "de"), r"some\.tmx declares entities"),
+        (b'<?xml version="1.0" encoding="GB2312"?><tmx/>', ("en", "de"), "Convert it to UTF-8"),
+        (b'<?xml version="1.0" encoding="foo"?><tmx/>', ("en", "de"), "Convert it to UTF-8"),
         (b"<tmx><body><tu>" + b"<!-- a -->" * 1_700_000, ("en", "de"), "some.tmx: .*16,777,216"),
     ],
-    ids=["cut", "languages", "bomb", "large"],
+    ids=["cut", "languages", "bomb", "multi-byte", "unknown encoding", "large"],
 )
 def test_faults(content, languages, message):
     with pytest.raises(UserError, match=message):

@@ -87,8 +87,9 @@ def test_real_text(shared_data, kind):
     assert decoded == lines
 
 
-def test_no_training_line_is_too_long():
-    tokenizer = Tokenizer.train(["ab " * 10_000 + "\u0416" * 50, "ab"], 263, "bpe")
+@pytest.mark.parametrize("beginning", ["ab " * 10_000, "\u2585"], ids=["long", "reserved"])
+def test_no_training_line_is_left_out(beginning):
+    tokenizer = Tokenizer.train([beginning + "\u0416" * 50, "ab"], 263, "bpe")
     assert "\u0416" in tokenizer.vocabulary()
 
 
@@ -120,6 +121,7 @@ def test_too_large_a_vocabulary_names_the_largest():
     ("lines", "size", "kind", "message"),
     [
         (LINES, 100, "bpe", r"vocab_size=100 is too small"),
+        (LINES, 10**30, "bpe", "of 1000000000"),
         (["", ""], 285, "bpe", "no text to learn"),
         (LINES, 285, "word", "bpe, unigram, char, got 'word'"),
     ],

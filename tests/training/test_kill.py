@@ -25,6 +25,7 @@ def test_what_is_killed_continues_bit_for_bit(start_trainer, make_record, tmp_pa
         process.kill()
 
     at = random.randrange(1, STEPS // 3)
+    print(f"The first kill comes at step {at}.")
     start_and_kill(lambda _: newest_step(run) >= at)
     for _ in range(5):
         start_and_kill(lambda first: newest_step(run) > first and is_writing())

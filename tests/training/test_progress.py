@@ -11,6 +11,8 @@ from unittest import mock
 
 import pytest
 
+from t2t_keras.errors import UserError
+from t2t_keras.training.backends.curves import JsonCurves, TensorBoardCurves
 from t2t_keras.training.progress import (
     CHECKPOINT,
     EVALUATION,
@@ -111,6 +113,15 @@ def test_a_run_of_over_a_day_is_told_of_once(clock, capsys, seconds, told):
     assert len(found) == told
     for left, days in found:
         assert float(days) == pytest.approx(int(left.replace(",", "")) * seconds / 86_400, abs=0.06)
+
+
+@pytest.mark.parametrize("kind", [TensorBoardCurves, JsonCurves])
+def test_where_curves_cannot_be_written_the_reason_is_said(tmp_path, kind):
+    (tmp_path / "train").touch()
+    curves = kind(tmp_path)
+    with pytest.raises(UserError, match=rf"Cannot write {tmp_path}/train.*the same command"):
+        curves.write("train", 1, {"loss": 2.0})
+    curves.close()
 
 
 def spend(run_clock, clock, *parts_and_seconds):

@@ -63,7 +63,8 @@ def observe(make_record, generated, tmp_path, monkeypatch, eagerly):
         config = dataclasses.replace(make_record(), hparams=hparams, random_seed=seed)
         strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
         step, seen = TensorFlowStep(config.make_model, hparams, strategy, seed), {}
-        weights, optimizer = step.model.trainable_variables, step.optimizer
+        weights = step.model.trainable_variables
+        kept = step.optimizer.named_variables([weight.path for weight in weights])
 
         def update(number, parts, *arguments):
             rows = [
@@ -75,7 +76,7 @@ def observe(make_record, generated, tmp_path, monkeypatch, eagerly):
             seen["shapes"] = [(weight.path, tuple(weight.shape)) for weight in weights]
             seen["first_weights"] = numbers(weights)
             sums = TensorFlowStep.update(step, number, parts, *arguments)
-            moments = numbers([*optimizer._momentums, *optimizer._velocities])
+            moments = numbers([*kept["momentum"].values(), *kept["velocity"].values()])
             seen.update(loss=float(sums["loss"]), moments=moments, weights=numbers(weights))
             return sums
 

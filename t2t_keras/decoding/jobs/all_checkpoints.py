@@ -1,5 +1,6 @@
 """Translation of one text by every checkpoint of a run, each into a file of its own."""
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ def translate_all(
     text: str = "",
     prefixes: str | Path = "",
     ensemble: Sequence[str] = (),
+    reads: Sequence[str | Path] = (),
 ) -> None:
     """Translates a file with every checkpoint of a run, in the order of their steps.
 
@@ -43,18 +45,20 @@ def translate_all(
     the file). Prints each step, and at last what was skipped.
 
     The translator and the `ensemble` of path prefixes are as of `Translator.from_record`; its first
-    model gets each checkpoint's weights. `source` and `prefixes` are as of `translate_file`.
+    model gets each checkpoint's weights. `source`, `prefixes` and `reads` are as of
+    `translate_file`; the runs themselves are among what is read.
 
     Raises:
       UserError: there is no checkpoint, a file cannot be read or must not be written, or the
         translations there were made from another source, by another run or with other settings.
     """
     output = Path(output)
-    reads = [Path(each) for each in (source, prefixes) if each]
-    for file in reads:
+    texts = [Path(each) for each in (source, prefixes) if each]
+    for file in texts:
         check_readable(file)
+    reads = [output_dir, *(Path(checkpoint).parent for checkpoint in ensemble), *reads]
     settings_file = output.with_name(f"{output.name}.json")
-    check_outputs([*reads, output_dir], [settings_file, f"{output}-<step>"])
+    check_outputs([*texts, *reads], [settings_file, f"{output}-<step>"])
     provenance = {
         "problem": record.problem.name,
         "hparams_set": record.hparams_set,
@@ -79,7 +83,8 @@ def translate_all(
 
     for step, path in watcher.loaded(load):
         print(f"{Path(path).name}: translating {source}", flush=True)
-        translate_file(translator, source, f"{output}-{step}", provenance | loaded, prefixes)
+        made_with = provenance | loaded
+        translate_file(translator, source, f"{output}-{step}", made_with, prefixes, reads=reads)
     _report(output, watcher.skipped, f"of at least {min_steps:,} steps in {output_dir}")
 
 
@@ -105,5 +110,7 @@ def _report(output: Path, skipped: Iterable[int], which: str) -> None:
         )
     steps = ", ".join(f"step {step:,}" for step in sorted(skipped))
     print(f"{output}-*: {len(complete):,} translations" + f"; skipped: {steps}" * bool(steps))
-    for partial in sorted(output.parent.glob(f"{output.name}-*{TEMPORARY_SUFFIX}")):
-        print(f"{partial} was interrupted, and its checkpoint is gone.", flush=True)
+    partial = re.compile(rf"{re.escape(output.name)}-\d+{re.escape(TEMPORARY_SUFFIX)}")
+    for path in sorted(output.parent.iterdir()):
+        if partial.fullmatch(path.name):
+            print(f"{path} is incomplete.", flush=True)

@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import functools
 import io
-import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +15,7 @@ import numpy as np
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.jobs.line_job import JobSummary, resolve_outputs, run_line_job
 from t2t_keras.decoding.source_text import encode_text
-from t2t_keras.decoding.translation import Hypothesis, PairScore, Translation, one_line
+from t2t_keras.decoding.translation import Hypothesis, PairScore, Translation, one_line, perplexity
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import sha256_of, write_atomically
@@ -195,7 +194,7 @@ def score_file(
     done = run_line_job(pairs, outputs, everything, score, translator.config.lines_at_once)
     tokens = done.counts["tokens"]
     per_token = done.counts["log_prob_e6"] / 1e6 / max(tokens, 1)
-    found = f"log-probability per token {per_token:.4f}, perplexity {math.exp(-per_token):.3f}"
+    found = f"log-probability per token {per_token:.4f}, perplexity {perplexity(per_token):.3f}"
     summary = f"{done.lines:,} pairs, {tokens:,} tokens, {found}, in {done.seconds:.1f} s"
     _say(output, f"{output}: {summary}")
 

@@ -52,7 +52,8 @@ def run_line_job(
 
     Raises:
       UserError: a file cannot be read or written, a line is not UTF-8, another process writes the
-        same outputs, or a job with other settings was interrupted there. What is done is kept.
+        same outputs, a job with other settings was interrupted there, or a file that is called
+        as a partial one is of no job. What is done is kept.
     """
     start = time.perf_counter()
     standard = str(source) == STANDARD_STREAM
@@ -141,28 +142,37 @@ class _Outputs:
             raise self._write_error(error) from error
 
     def _restore(self) -> None:
-        """Returns to the state of the record; without it, or without a file, begins anew."""
+        """Returns to the state of the record; where a file was lost, begins anew."""
         path, sizes = _record(self._main), {}
-        if path.exists() and _size(next(iter(self._files.values()))):
-            keys = ("lines", "read", "bytes", "counts", "files")
-            record = read_json(path, "Delete it to begin anew.", keys)
-            # Earlier versions called the provenance made_by.
-            before = {"provenance": record.get("made_by", {}), **record}
-            different = differences(before["files"], self._settings["files"])
-            different += differences(before["provenance"], self._settings["provenance"])
+        filled = [self._paths[name] for name, file in self._files.items() if _size(file)]
+        if filled and not path.exists():
+            raise UserError(
+                f"{_partial(filled[0])} is there, but not {path}, which would say what it is. "
+                f"Delete or rename it, or give another name for the output."
+            )
+        if self._main in filled:
+            record = _read_record(path, f"Delete {_partial(self._main)} to begin anew.")
+            different = differences(record["files"], self._settings["files"])
+            different += differences(record["provenance"], self._settings["provenance"])
             if different:
                 raise UserError(
                     f"{_partial(self._main)} was begun with different settings "
                     f"({'; '.join(different)}) and has {record['lines']:,} lines. Give these "
-                    f"again, delete {path} to begin anew, or give another name for the output."
+                    f"again, delete the file to begin anew, or give another name for the output."
                 )
             if all(_size(file) >= record["bytes"][name] for name, file in self._files.items()):
                 sizes, self.counts = record["bytes"], Counter(record["counts"])
                 self.lines_done, self._hash_before = record["lines"], record["read"]
+            else:
+                lost = f"{_partial(self._main)}, or what belongs to it, has lost lines"
+                print(f"{lost}: all are done again.", file=sys.stderr, flush=True)
         for name, file in self._files.items():
             # What was written after the record is written again.
             file.truncate(sizes.get(name, 0))
             file.seek(0, os.SEEK_END)
+        if not sizes:
+            # Before the first line: a file without it is not of a job.
+            self._write_record()
 
     def check_source(self, lines: Iterable[bytes]) -> None:
         """Raises `UserError` unless these are the `lines_done` lines that were read before."""
@@ -190,14 +200,17 @@ class _Outputs:
         self.lines_done += len(source)
         self.counts.update(counts)
         if not self._is_stream:
-            record = {
-                "lines": self.lines_done,
-                "read": self._source_hash.hexdigest(),
-                "bytes": {name: file.tell() for name, file in self._files.items()},
-                "counts": self.counts,
-                **self._settings,
-            }
-            write_json(_record(self._main), record, indent=None)
+            self._write_record()
+
+    def _write_record(self) -> None:
+        record = {
+            "lines": self.lines_done,
+            "read": self._source_hash.hexdigest(),
+            "bytes": {name: file.tell() for name, file in self._files.items()},
+            "counts": self.counts,
+            **self._settings,
+        }
+        write_json(_record(self._main), record, indent=None)
 
     def _hash(self, lines: Iterable[bytes]) -> None:
         for line in lines:
@@ -222,19 +235,34 @@ class _Outputs:
     def complete(self) -> None:
         """Gives the files their names while they are locked."""
         if not self._is_stream:
-            _record(self._main).unlink(missing_ok=True)
             for path in self._paths.values():
                 _partial(path).replace(path)
+            _record(self._main).unlink(missing_ok=True)
 
     def close(self) -> None:
         """Closes the files, and removes those without content; the job can continue later."""
         for name, file in self._files.items():
             if not self._is_stream and not _size(file):
                 _partial(self._paths[name]).unlink(missing_ok=True)
+                if self._paths[name] == self._main:
+                    _record(self._main).unlink(missing_ok=True)
             if file is not sys.stdout.buffer:
                 # What could not be written was reported.
                 with contextlib.suppress(OSError):
                     file.close()
+
+
+def _read_record(path: Path, advice: str) -> dict[str, Any]:
+    """Reads the record of a job; a `UserError` for a damaged one ends with `advice`."""
+    objects = ("bytes", "counts", "files", "provenance")
+    record = read_json(path, advice, ("lines", "read", *objects))
+    valid = all(isinstance(record[name], dict) for name in objects)
+    if valid and record["bytes"].keys() == record["files"].keys():
+        sizes = record["lines"], *record["bytes"].values()
+        valid = all(type(each) is int for each in (*sizes, *record["counts"].values()))
+        if valid and all(0 <= each <= sys.maxsize for each in sizes):
+            return record
+    raise UserError(f"{path} is damaged. {advice}")
 
 
 def _as_bytes(line: str | bytes) -> bytes:

@@ -91,6 +91,8 @@ class Constraints:
 
 # A long word can be spelled in very many ways; those of many pieces are never chosen.
 _MOST_SPELLINGS = 1000
+_MOST_CHARACTERS = 100  # of a phrase
+_MOST_SEQUENCES = 100_000  # Each is compared with every hypothesis at every position.
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
 
 
@@ -106,7 +108,8 @@ def forbidden_sequences(
     Case matters.
 
     Raises:
-      UserError: a phrase is blank, or has a character that the vocabulary cannot spell.
+      UserError: a phrase is blank, too long, or has a character that the vocabulary cannot spell;
+        or all of them can be spelled in too many ways.
     """
     pieces = tokenizer.vocabulary() if phrases else {}
     sequences = []
@@ -114,6 +117,11 @@ def forbidden_sequences(
         words = SPACE.join(phrase.split())
         if not words:
             raise UserError("A forbidden phrase is blank: leave the line out.")
+        if len(words) > _MOST_CHARACTERS:
+            raise UserError(
+                f"A forbidden phrase must have at most {_MOST_CHARACTERS} characters, got "
+                f"{len(words):,}: '{words[:_MOST_CHARACTERS]}...'. Forbid a part of it."
+            )
         inside = _spellings(words, pieces)
         if not inside:
             raise UserError(
@@ -122,6 +130,11 @@ def forbidden_sequences(
             )
         sequences += _spellings(SPACE + words, pieces)
         sequences += [(BOUNDARY, *spelling) for spelling in inside]
+        if len(sequences) > _MOST_SEQUENCES:
+            raise UserError(
+                f"The {len(phrases):,} forbidden phrases can be spelled in more than "
+                f"{_MOST_SEQUENCES:,} ways. Forbid fewer, or shorter ones."
+            )
     return tuple(dict.fromkeys(sequences))
 
 
@@ -158,4 +171,5 @@ def _spellings(text: str, pieces: dict[str, int]) -> list[tuple[int, ...]]:
             for rest in spellings[end]
         )
         spellings[start] = heapq.nsmallest(_MOST_SPELLINGS, spelled, key=len)
+        spellings.pop(start + longest, None)  # No piece reaches it any more.
     return spellings[0]

@@ -51,7 +51,7 @@ class Hypotheses(NamedTuple):
     """
 
     ids: tf.Tensor  # int32 [B, N, L], with the end of sentence, then padding; L is the steps needed
-    scores: tf.Tensor  # float32 [B, N], log-probability / length penalty
+    scores: tf.Tensor  # float32 [B, N], log-probability / length penalty - coverage penalty
 
 
 class State(NamedTuple):
@@ -59,11 +59,11 @@ class State(NamedTuple):
 
     live_ids: tf.Tensor  # int32 [B, K, L], padding from the next position on
     previous_ids: tf.Tensor  # int32 [B, K], the last of live_ids
-    live_log_probs: tf.Tensor  # float32 [B, K], best first; -inf: no such hypothesis
+    live_log_probs: tf.Tensor  # float32 [B, K], ordered as `Hypotheses`; -inf: no such hypothesis
     valid_slots: tf.Tensor  # bool [B, K, slots], those of each live hypothesis's positions
     coverage: tf.Tensor  # float32 [B, K, S], each live hypothesis's sum of `Scored.attention`
     finished_ids: tf.Tensor  # int32 [B, N, L]
-    finished_scores: tf.Tensor  # float32 [B, N], best first; -inf: no such hypothesis
+    finished_scores: tf.Tensor  # float32 [B, N], likewise
 
 
 # A `BeamSearch` or a `Sampling`: how the continuations of hypotheses are chosen.

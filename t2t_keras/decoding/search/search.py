@@ -69,7 +69,7 @@ class Search:
         return max(prefix_length - (int(self._max_length(source_length)) - 1), 0)
 
     def _max_length(self, source_length: int | tf.Tensor) -> tf.Tensor:
-        """Returns the number of tokens an output may have, both ends included, int32."""
+        """Returns the number of tokens an output may have with its end of sentence, int32."""
         most = self._config.max_length or tf.int32.max
         return tf.minimum(source_length + self._config.extra_length, most)
 

@@ -13,6 +13,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.io.terminal import printable
 from t2t_keras.text.files import is_text
 
+# Of any reply. What most need is far less, and read, one can take thirty times its bytes.
 MAX_REPLY_BYTES = 2**25
 
 _MAX_DETAILS = 500  # characters of a server's own words
@@ -27,6 +28,11 @@ _ADVICE = {
     "--protocol=grpc, 8501 for --protocol=rest) and --tls.",
     "UNIMPLEMENTED": "Check that TensorFlow Serving, not another server, has this port.",
 }
+
+
+def max_reply_bytes(texts: Sequence[str]) -> int:
+    """Returns how long the reply to a request may be: a translation has a few kB at most."""
+    return min(2**20 + 2**16 * len(texts), MAX_REPLY_BYTES)
 
 
 def _is_number(value: Any) -> bool:
@@ -116,7 +122,7 @@ class Client(abc.ABC):
 
     @abc.abstractmethod
     def _connect(self, files: list[bytes | None]) -> None:
-        """Prepares connections with the contents of `ca_file`, `key_file` and `cert_file`."""
+        """Prepares connections; `files` are what `ca_file`, `key_file` and `cert_file` contain."""
 
     @abc.abstractmethod
     def _predict(self, texts: Sequence[str]) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from t2t_keras.serving import messages
-from t2t_keras.serving.client.base import MAX_REPLY_BYTES, OUTPUTS, Client
+from t2t_keras.serving.client.base import MAX_REPLY_BYTES, OUTPUTS, Client, max_reply_bytes
 
 _MAX_ATTEMPTS = 5  # gRPC's own limit
 
@@ -38,6 +38,8 @@ class GrpcClient(Client):
             reply = self._call(request, timeout=self.timeout, metadata=self.metadata)
         except grpc.RpcError as error:
             raise self._error(error.code().name, error.details() or "") from error
+        if len(reply) > (most := max_reply_bytes(texts)):
+            raise ValueError(f"more than {most:,} bytes")
         outputs = messages.PredictResponse.FromString(reply).outputs
         known = {each.key: each.value for each in outputs if each.key in OUTPUTS}
         return dict.fromkeys(each.key for each in outputs) | {

@@ -1,18 +1,21 @@
 """Translations over REST (HTTP and JSON)."""
 
-import http.client
 import json
 import ssl
 import threading
+import time
 import urllib.parse
 from collections.abc import Sequence
 from concurrent.futures import Future
+from http.client import HTTPException
 from typing import Any
 
 import urllib3
+from urllib3.exceptions import HTTPError, MaxRetryError
 
-from t2t_keras.serving.client.base import MAX_REPLY_BYTES, Client
+from t2t_keras.serving.client.base import Client, max_reply_bytes
 
+_MAX_ERROR_BYTES = 2**14
 _STATUS_NAMES = {
     400: "INVALID_ARGUMENT",
     404: "NOT_FOUND",
@@ -29,7 +32,8 @@ _STATUS_NAMES = {
 class RestClient(Client):
     """A client of TensorFlow Serving over REST; see `Client`."""
 
-    _malformed = (urllib3.exceptions.HTTPError, http.client.HTTPException, OSError, ValueError)
+    # OverflowError: the year of a reply's `Retry-After`.
+    _malformed = (HTTPError, HTTPException, OSError, OverflowError, ValueError)
 
     def _connect(self, files: list[bytes | None]) -> None:
         version = "" if self.version is None else f"/versions/{self.version}"
@@ -44,7 +48,7 @@ class RestClient(Client):
             maxsize=128,  # connections that are kept open
             headers={**dict(self.metadata), "Content-Type": "application/json"},
             ssl_context=ssl_context,
-            # `_post_in_time` keeps the time of all attempts; this only ends what it has given up.
+            # `_post_in_time` keeps the time of all attempts; this ends those of a silent server.
             timeout=self.timeout + 1,
             retries=urllib3.Retry(
                 total=self.max_attempts - 1,
@@ -62,10 +66,11 @@ class RestClient(Client):
     def _predict(self, texts: Sequence[str]) -> dict[str, Any]:
         request = {"signature_name": self.signature, "inputs": {"text": list(texts)}}
         try:
-            status, reply = self._post_in_time(json.dumps(request).encode("ascii"))
+            body = json.dumps(request).encode("ascii")
+            status, reply = self._post_in_time(body, max_reply_bytes(texts))
         except TimeoutError:
             raise self._error("DEADLINE_EXCEEDED", "") from None
-        except urllib3.exceptions.MaxRetryError as error:
+        except MaxRetryError as error:
             raise self._error("UNAVAILABLE", str(error.reason)) from error
         try:
             content = json.loads(reply)
@@ -84,30 +89,35 @@ class RestClient(Client):
         """Closes the connections."""
         self._pool.clear()
 
-    def _post_in_time(self, body: bytes) -> tuple[int, bytes]:
+    def _post_in_time(self, body: bytes, most: int) -> tuple[int, bytes]:
         """Returns the HTTP status and the body of the reply, or raises TimeoutError.
 
         The timeouts of sockets begin anew with each byte, and urllib3 has none for several
-        attempts. The thread goes on, but does not keep the process from ending.
+        attempts. Only a server that sends headers byte by byte, or so a reply that is retried,
+        keeps the thread, which does not keep the process from ending.
         """
-        future = Future()
+        future, deadline = Future(), time.monotonic() + self.timeout
 
         def run():
             try:
-                future.set_result(self._post(body))
+                future.set_result(self._post(body, most, deadline))
             except BaseException as error:
                 future.set_exception(error)
 
         threading.Thread(target=run, daemon=True).start()
         return future.result(self.timeout)
 
-    def _post(self, body: bytes) -> tuple[int, bytes]:
+    def _post(self, body: bytes, most: int, deadline: float) -> tuple[int, bytes]:
         with self._pool.request(
             "POST", self._url, body=body, redirect=False, preload_content=False
         ) as response:
             reply = bytearray()
-            while chunk := response.read1(2**16, decode_content=False):
+            while chunk := response.read1(2**14, decode_content=False):
                 reply += chunk
-                if len(reply) > MAX_REPLY_BYTES:
-                    raise ValueError(f"more than {MAX_REPLY_BYTES:,} bytes")
+                if time.monotonic() > deadline:
+                    raise TimeoutError
+                if response.status != 200 and len(reply) >= _MAX_ERROR_BYTES:
+                    break
+                if len(reply) > most:
+                    raise ValueError(f"more than {most:,} bytes")
             return response.status, bytes(reply)

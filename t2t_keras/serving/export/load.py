@@ -32,19 +32,26 @@ _ADVICE = "Copy the export again, or make it again with t2t-exporter."
 
 def write_manifest(directory: Path, contents: dict[str, Any]) -> None:
     """Writes the manifest of a complete version; `contents` is all of it but "files"."""
-    write_json(directory / MANIFEST_FILE, {**contents, "files": _records(directory)}, indent=1)
+    files = {
+        name: {"size": path.stat().st_size, "sha256": sha256_of(path)}
+        for name, path in _files(directory).items()
+    }
+    write_json(directory / MANIFEST_FILE, {**contents, "files": files}, indent=1)
 
 
-def _records(directory: Path) -> dict[str, dict[str, int | str]]:
-    """Returns the size and the SHA-256 of each file of an export but its manifest."""
+def _files(directory: Path) -> dict[str, Path]:
+    """Returns the files of an export but its manifest, by their names in it."""
     return {
-        path.relative_to(directory).as_posix(): {
-            "size": path.stat().st_size,
-            "sha256": sha256_of(path),
-        }
+        path.relative_to(directory).as_posix(): path
         for path in sorted(directory.rglob("*"))
         if not path.is_dir() and path != directory / MANIFEST_FILE
     }
+
+
+def _is_as_recorded(path: Path | None, record: Any) -> bool:
+    if not (path and path.is_file() and isinstance(record, dict)):  # A pipe would have no end.
+        return False
+    return record.get("size") == path.stat().st_size and record.get("sha256") == sha256_of(path)
 
 
 def _checked_manifest(directory: Path) -> dict[str, Any]:
@@ -52,9 +59,13 @@ def _checked_manifest(directory: Path) -> dict[str, Any]:
     manifest = read_json(
         directory / MANIFEST_FILE, f"{directory} is not a complete export. {_ADVICE}", ["files"]
     )
-    found = _records(directory)
+    found = _files(directory)
     recorded = manifest["files"] if isinstance(manifest["files"], dict) else {}
-    damaged = [name for name in {**recorded, **found} if recorded.get(name) != found.get(name)]
+    damaged = [
+        name
+        for name in {**recorded, **found}
+        if not _is_as_recorded(found.get(name), recorded.get(name))
+    ]
     if damaged:
         raise UserError(
             f"The export {directory} is damaged: not as {MANIFEST_FILE} records, or not recorded: "
@@ -122,7 +133,7 @@ def load_export(path: str | Path, warm_up: bool = False) -> LoadedExport:
       UserError: there is no export, or a file of it is missing, damaged or unknown.
     """
     directory = Path(path)
-    versions = [child for child in directory.glob("*") if child.name.isdecimal()]
+    versions = [child for child in directory.glob("*") if child.name.isdecimal() and child.is_dir()]
     if versions and not (directory / "saved_model.pb").exists():
         directory = max(versions, key=lambda version: int(version.name))
     try:
@@ -130,5 +141,5 @@ def load_export(path: str | Path, warm_up: bool = False) -> LoadedExport:
         if warm_up:
             loaded.warm_up()
         return loaded
-    except (OSError, tf.errors.OpError) as error:
+    except (OSError, ValueError, tf.errors.OpError) as error:
         raise UserError(f"Cannot load the export {directory}: {error}") from error

@@ -1,14 +1,15 @@
-"""Where an export comes from, in lines for its README: the run, its scores, that of the dev set."""
+"""Lines for an export's README: its run, its recorded scores, and its score on the dev set."""
 
 import dataclasses
 from pathlib import Path
 
 from t2t_keras.data.dataset import open_generated
-from t2t_keras.decoding.translation import translated_score
+from t2t_keras.decoding.translation import one_line, translated_score
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.evaluation.results import Result, read_results
 from t2t_keras.evaluation.run_result import checkpoint_checksum, run_result
+from t2t_keras.io.terminal import printable
 from t2t_keras.serving.export.weights import rounded_weights
 from t2t_keras.training.checkpoints.names import step_of
 from t2t_keras.training.run_config import RunConfig
@@ -34,8 +35,7 @@ def recorded_scores(run: RunConfig, checkpoint: str | Path, path: str | Path) ->
     alike = [
         each
         for each in read_results(path)
-        if (each.problem, each.set, each.steps) == requested
-        and (each.bleu, each.f1) != (None, None)
+        if (each.problem, each.set, each.steps) == requested and _main_score(each)
     ]
     checksum = checkpoint_checksum(checkpoint)
     found = [each for each in alike if each.checkpoint == checksum and each.is_of_the_model_alone]
@@ -63,11 +63,13 @@ def _score_line(result: Result) -> str:
         line += f" ({'; '.join(conditions)})"
     for convention, each in result.conventions.items():
         line += f", {each['bleu']:.2f} BLEU ({convention} {each['signature']})"
-    return line
+    # Whoever wrote the file of results may have put anything there.
+    return printable(one_line(line))
 
 
-def _main_score(result: Result) -> tuple[str, float]:
-    return ("F1", result.f1) if result.bleu is None else ("BLEU", result.bleu)
+def _main_score(result: Result) -> tuple[str, float] | None:
+    scores = {**result.main, "bleu": result.bleu, "f1": result.f1}
+    return next(((name.upper(), each) for name, each in scores.items() if each is not None), None)
 
 
 def dev_text(run: RunConfig, data_dir: str) -> tuple[list[str], list[str]] | None:

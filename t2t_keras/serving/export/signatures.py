@@ -169,11 +169,11 @@ class TranslationModule(tf.Module):
         text = _checked_utf8(text, "text")
         rows = tf.cast(tf.where(~tf.strings.regex_full_match(text, BLANK))[:, 0], tf.int32)
         ids = self._tokenizer.tokenize(tf.gather(text, rows))
-        most = self._translator.config.max_input_length
-        cut = tf.maximum(tf.cast(ids.row_lengths(), tf.int32) - most, 0)
-        source = ids[:, :most].to_tensor()
+        max_tokens = self._translator.config.max_input_length
+        cut = tf.maximum(tf.cast(ids.row_lengths(), tf.int32) - max_tokens, 0)
+        source = ids[:, :max_tokens].to_tensor()
         # A text that is cut still ends with EOS.
-        last = (tf.range(tf.shape(source)[1]) == most - 1) & (cut > 0)[:, None]
+        last = (tf.range(tf.shape(source)[1]) == max_tokens - 1) & (cut > 0)[:, None]
         found = search(tf.where(last, EOS_ID, source), rows, alpha)
         beams = found.ids.shape[1]
         # Not [-1, ...], which is ambiguous if the longest output has no token.
@@ -193,9 +193,9 @@ class TranslationModule(tf.Module):
         ]
 
     def _checked_lengths(self, ids: tf.Tensor, name: str) -> tf.Tensor:
-        length, most = tf.shape(ids)[1], self._translator.config.max_input_length
-        what = f"{name} must have at most {most} tokens with its end, got"
-        return _checked(ids, length <= most, what, length)
+        length, max_tokens = tf.shape(ids)[1], self._translator.config.max_input_length
+        what = f"{name} must have at most {max_tokens} tokens with its end, got"
+        return _checked(ids, length <= max_tokens, what, length)
 
     def _pieces(self, ids: tf.Tensor) -> tf.Tensor:
         return tf.where(ids == PADDING_ID, "", self._tokenizer.id_to_string(ids))

@@ -175,8 +175,10 @@ def make_step(config: RunConfig, devices: Devices, cluster: Cluster | None = Non
     needed = (memory["weights"] + memory["optimizer"]) * max(len(devices.names), 1)
     try:
         # Other models than ours are not known before they are made. A GPU refuses at once.
-        if config.model == "transformer" and not devices.gpus and 0 < free_memory() < needed:
-            raise MemoryError
+        if config.model == "transformer" and not devices.gpus:
+            free = free_memory()
+            if free is not None and free < needed:
+                raise MemoryError
         step = _backend().make_step(config, devices, cluster)
     except (OutOfMemoryError, MemoryError) as error:
         raise UserError(

@@ -1,6 +1,7 @@
 """The curves of a run: for TensorBoard, or as JSON lines without TensorFlow."""
 
 import collections
+import contextlib
 import json
 import math
 import struct
@@ -11,6 +12,7 @@ import keras
 import numpy as np
 
 from t2t_keras.errors import UserError
+from t2t_keras.training.checkpoints.base import first_line
 
 _FILE = "scalars.jsonl"
 
@@ -82,17 +84,18 @@ class TensorBoardCurves:
             plugin_data=tf.compat.v1.SummaryMetadata.PluginData(plugin_name="scalars"),
             data_class=1,  # DATA_CLASS_SCALAR
         )
-        self._summary, self._output_dir, self._writers = tf.summary, Path(output_dir), {}
+        self._tensorflow, self._output_dir, self._writers = tf, Path(output_dir), {}
 
     def write(self, kind: str, step: int, scalars: dict[str, float]) -> None:
         """Adds a point to each curve of a kind, as "train" and "eval"."""
-        if kind not in self._writers:
-            folder = str(self._output_dir / kind)
-            self._writers[kind] = self._summary.create_file_writer(folder)
-        with self._writers[kind].as_default(step=step):
-            for name, value in scalars.items():
-                self._summary.write(name, np.float32(value), metadata=self._metadata)
-        self._writers[kind].flush()
+        folder, summary = str(self._output_dir / kind), self._tensorflow.summary
+        with _reported(folder, self._tensorflow.errors.OpError):
+            if kind not in self._writers:
+                self._writers[kind] = summary.create_file_writer(folder)
+            with self._writers[kind].as_default(step=step):
+                for name, value in scalars.items():
+                    summary.write(name, np.float32(value), metadata=self._metadata)
+            self._writers[kind].flush()
 
     def close(self) -> None:
         """Closes the files."""
@@ -112,14 +115,20 @@ class JsonCurves:
     def write(self, kind: str, step: int, scalars: dict[str, float]) -> None:
         """Adds a point to each curve of a kind; see `TensorBoardCurves`."""
         path = self._output_dir / kind / _FILE
-        try:
+        with _reported(path, OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"step": step, **scalars}) + "\n")
-        except OSError as error:
-            raise UserError(
-                f"Cannot write {path}: {error.strerror}. Make room; the same command continues."
-            ) from error
 
     def close(self) -> None:
         """Does nothing: no file stays open."""
+
+
+@contextlib.contextmanager
+def _reported(path: str | Path, kind: type[Exception]) -> Iterator[None]:
+    try:
+        yield
+    except kind as error:
+        raise UserError(
+            f"Cannot write {path}: {first_line(error)}. Make room; the same command continues."
+        ) from error

@@ -56,8 +56,9 @@ def load_weights(model: keras.Model, path: str | Path) -> None:
     path = names.existing_checkpoint(path, SUFFIX)
     held = sum(int(np.prod(shape)) for shape in _read(path, _names_in_model).values())
     try:
-        if held < model.count_params():
-            raise ValueError(f"it holds {held:,} of {model.count_params():,} weights")
+        # Of a larger one TensorFlow would restore a part: nothing that the model needs is missing.
+        if held != model.count_params():
+            raise ValueError(f"it has {held:,} weights, the model {model.count_params():,}")
         exact = model
         if model.variable_dtype != "float32":
             # Checkpoints hold float32.

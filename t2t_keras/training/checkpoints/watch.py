@@ -91,7 +91,7 @@ class CheckpointWatcher:
                     if step >= self._min_steps and step not in given
                 }
                 for step in sorted(before.keys() - new.keys() - given):
-                    self._skip(step, before[step], "it was deleted before it could be read")
+                    self._skip(step, f"{before[step]} was deleted before it could be read.")
                 if new:
                     break
                 last = self._last_step() if self._policy.wait_minutes else None
@@ -113,7 +113,7 @@ class CheckpointWatcher:
         """
         for step, path in self:
             if reason := self._load_error(load, step, path):
-                self._skip(step, path, reason)
+                self._skip(step, reason)
             else:
                 yield step, path
 
@@ -125,14 +125,14 @@ class CheckpointWatcher:
             except UserError as error:
                 reason = str(error)
             if step not in self._files():
-                return "it was deleted while it was read"
+                return f"{path} was deleted while it was read."
             if again:
                 self._policy.sleep(self._policy.poll_seconds)
         return reason
 
-    def _skip(self, step: int, path: str, reason: str) -> None:
+    def _skip(self, step: int, reason: str) -> None:
         self.skipped[step] = reason
-        print(f"{path} is skipped: {reason}.", flush=True)
+        print(f"{reason} It is skipped.", flush=True)
 
 
 def files_by_name_and_step(directory: str | Path) -> dict[str, dict[int, str]]:

@@ -39,13 +39,13 @@ class Cluster:
 def cluster_from_environment(environment: Mapping[str, str] = os.environ) -> Cluster | None:
     """Returns the cluster that this process is a worker of; None = it trains alone.
 
-    `TF_CONFIG` takes precedence over the variables of a Slurm step with several tasks. Invalid ones
-    raise `UserError`.
+    `TF_CONFIG` takes precedence over the variables of a Slurm step with several tasks, of which
+    TensorFlow reads its part from `os.environ`. Invalid ones raise `UserError`.
     """
     if environment.get("TF_CONFIG", "").strip():
         cluster = _from_tf_config(environment["TF_CONFIG"])
-    elif int(environment.get("SLURM_STEP_NUM_TASKS", 1)) > 1 and "SLURM_PROCID" in environment:
-        cluster = _from_slurm()
+    elif environment.get("SLURM_STEP_NUM_TASKS", "1") != "1" and "SLURM_PROCID" in environment:
+        cluster = _from_slurm(environment)
     else:
         return None
     return cluster if len(cluster.addresses) > 1 else None
@@ -74,11 +74,11 @@ def _from_tf_config(text: str) -> Cluster:
     return Cluster(addresses, index + (len(chiefs) if kind == "worker" else 0))
 
 
-def _from_slurm() -> Cluster:
+def _from_slurm(environment: Mapping[str, str]) -> Cluster:
     import tensorflow as tf
 
-    tasks = int(os.environ["SLURM_STEP_NUM_TASKS"])
     try:
+        tasks = int(environment["SLURM_STEP_NUM_TASKS"])
         # Slurm has already assigned the GPUs; the resolver must not assign them again.
         resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(
             gpus_per_node=tasks, gpus_per_task=1, auto_set_gpu=False
@@ -86,8 +86,8 @@ def _from_slurm() -> Cluster:
         addresses = resolver.cluster_spec().as_dict()["worker"]
         # The resolver sorts hosts as strings, so an address's index need not be the task's number.
         first_port = min(_host_and_port(address)[1] for address in addresses)
-        port = first_port + int(os.environ["SLURM_LOCALID"])
-        index = addresses.index(f"{os.environ['SLURMD_NODENAME']}:{port}")
+        port = first_port + int(environment["SLURM_LOCALID"])
+        index = addresses.index(f"{environment['SLURMD_NODENAME']}:{port}")
     except (RuntimeError, ValueError, KeyError) as error:
         raise UserError(
             f"Cannot read Slurm's variables of this step: {error}. Start the command with srun, "

@@ -84,7 +84,7 @@ class Workers:
         texts = dict(map(json.loads, gathered.splitlines()))
         return [texts[index] for index in range(self.count)]
 
-    def least(self, number: int) -> int:
+    def all_reduce_min(self, number: int) -> int:
         """Returns the smallest of the numbers that the workers give."""
         return min(map(int, self.gather(str(number))))
 

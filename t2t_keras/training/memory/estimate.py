@@ -108,13 +108,14 @@ _VERSION_2 = ("memory.max", "memory.current", "inactive_file")
 _VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 
 
-def free_memory(root: str | Path = "/") -> int:
-    """Returns the bytes that this process may still take; 0 where the system does not tell.
+def free_memory(root: str | Path = "/") -> int | None:
+    """Returns the bytes that this process may still take; None where the system does not tell.
 
     The machine and every control group set a limit. `root` is the directory of `proc` and `sys`.
     """
     root = Path(root)
-    left = [1024 * (_number(r"^MemAvailable:\s*(\d+) kB", root / "proc/meminfo") or 0)]
+    available = _number(r"^MemAvailable:\s*(\d+) kB", root / "proc/meminfo")
+    left = [] if available is None else [1024 * available]
     # Lines such as 0::/user.slice/session.scope; in a container the path may be one outside.
     groups = {line.split(":", 2)[2] for line in _text(root / "proc/self/cgroup").splitlines()}
     for top, (limit, use, files) in (
@@ -127,7 +128,7 @@ def free_memory(root: str | Path = "/") -> int:
             if directory.is_relative_to(top) and most is not None and used is not None:
                 cached = _number(rf"^{files} (\d+)$", directory / "memory.stat") or 0
                 left.append(most - used + cached)
-    return max(min(left), 0)
+    return max(min(left), 0) if left else None
 
 
 def _number(pattern: str, path: Path) -> int | None:

@@ -87,8 +87,11 @@ class Microbatch:
             if content["of"] != self._circumstances:
                 return 0
             tokens = max(int(content["tokens"]), self._hparams.max_length)
-        except (UserError, ValueError, TypeError) as error:
+        except UserError as error:
             print(error, flush=True)
+            return 0
+        except (ValueError, TypeError) as error:
+            print(f"{self._path} is not used: {error}.", flush=True)
             return 0
         print(f"microbatch_tokens={tokens:,}, from {self._path}.", flush=True)
         return tokens
@@ -108,9 +111,9 @@ def most_that_fit(fits: Callable[[int], bool], fewest: int, most: int) -> int:
     except OutOfMemoryError:
         return 0
     fitting, too_many = fewest, most
-    while too_many > fitting * _CLOSE:
-        # The geometric mean: sizes are a matter of factors.
-        middle = int((fitting * too_many) ** 0.5)
+    while too_many > max(fitting * _CLOSE, fitting + 1):
+        # The geometric mean: sizes are a matter of factors. Rounded up, so that it lies between.
+        middle = int((fitting * too_many) ** 0.5) + 1
         fitting, too_many = (middle, too_many) if fits(middle) else (fitting, middle)
     return fitting
 
@@ -135,12 +138,14 @@ def microbatch_of_run(
     """
     hparams, gpus, fixed, cluster = config.hparams, step.gpus, step.fixed_shapes, workers.cluster
     microbatch = Microbatch(output_dir, hparams, gpus, step.num_replicas, cluster)
-    microbatch.tokens = workers.least(microbatch.tokens)
+    microbatch.tokens = workers.all_reduce_min(microbatch.tokens)
     if not find or hparams.microbatch_tokens or (gpus and microbatch.tokens):
         return microbatch
     batches = _batches(generated, hparams)
     # Workers of one machine look at the same time, before any of them takes much.
-    free = free_memory() // (cluster.local_workers if cluster else 1)
+    free = free_memory()
+    if free is not None and cluster:
+        free //= cluster.local_workers
 
     def tried(tokens: int) -> bool:
         return step.fits([largest_microbatch(tokens, batches.longest, fixed)] * step.num_replicas)
@@ -155,7 +160,7 @@ def microbatch_of_run(
 
     if not gpus:
         if microbatch.tokens:
-            still_fits = not free or estimated(microbatch.tokens, _LEAST_MARGIN)
+            still_fits = free is None or estimated(microbatch.tokens, _LEAST_MARGIN)
             if not still_fits:
                 print(
                     f"microbatch_tokens={microbatch.tokens:,} exceeds the memory that is free now: "
@@ -163,9 +168,9 @@ def microbatch_of_run(
                     f"dropout masks.",
                     flush=True,
                 )
-            if workers.least(int(still_fits)):
+            if workers.all_reduce_min(int(still_fits)):
                 return microbatch
-        if not free:
+        if free is None:
             raise UserError(
                 "microbatch_tokens=auto: the system does not tell how much memory is free. Give a "
                 "number."
@@ -173,7 +178,7 @@ def microbatch_of_run(
     # One sentence must fit, in training and in evaluation.
     fewest, most = hparams.max_length, batches.most_padded(step.num_replicas, fixed)
     found = most_that_fit(tried if gpus else estimated, fewest, max(most, fewest))
-    microbatch.remember(workers.least(found))
+    microbatch.remember(workers.all_reduce_min(found))
     how = f"tried on {hardware_name(gpus)}" if gpus else f"for {free / 1e9:,.1f} GB of free memory"
     least_of_all = ", the least of all workers" if cluster else ""
     print(

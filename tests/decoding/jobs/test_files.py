@@ -22,6 +22,8 @@ from t2t_keras.decoding.translation import Hypothesis, PairScore, Translation
 from t2t_keras.errors import UserError
 
 MADE_BY = {"checkpoint": "model.ckpt-1"}
+RECORD = """{"read": "", "counts": {}, "files": {"translations": "out.txt"}, "provenance": {},
+"bytes": %s, "lines": %s}"""
 
 
 class Repeats:
@@ -172,6 +174,8 @@ def test_an_interrupted_job_is_continued(write, tmp_path, capsys):
         (dict(alignments="b.txt"), "alignments: .* requested b.txt"),
         (dict(prefixes="x\n"), "prefixes: .*, requested [0-9a-f]{64}"),
         (dict(record="{}"), "out.txt.progress.json"),
+        (dict(record=RECORD % ("[1]", "0")), "progress.json is damaged"),
+        (dict(record=RECORD % ('{"translations": 4}', '"many"')), "progress.json is damaged"),
     ],
 )
 def test_a_job_with_other_settings_is_refused(interrupted, write, tmp_path, change, message):
@@ -190,14 +194,15 @@ def test_a_job_with_other_settings_is_refused(interrupted, write, tmp_path, chan
     assert names(tmp_path) == before
 
 
-@pytest.mark.parametrize("lost", ["out.txt.partial", "out.txt.progress.json", "a line"])
-def test_a_job_begins_anew_where_its_files_are_gone(interrupted, run, tmp_path, lost):
+@pytest.mark.parametrize("lost", ["out.txt.partial", "a line"])
+def test_a_job_begins_anew_where_its_files_are_gone(interrupted, run, tmp_path, capsys, lost):
     if lost == "a line":
         (tmp_path / "out.txt.partial").write_text("a\n")
     else:
         (tmp_path / lost).unlink()
     assert run("b\na\nc\n") == "b\na\nc\n"
     assert names(tmp_path) == ["in.txt", "out.txt"]
+    assert ("has lost lines" in capsys.readouterr().err) == (lost == "a line")
 
 
 def test_two_jobs_do_not_write_to_one_output(run, tmp_path):
@@ -223,6 +228,8 @@ def test_two_jobs_do_not_write_to_one_output(run, tmp_path):
         (dict(source="/dev/null", references="r.txt"), "/dev/null"),
         (dict(source="out.partial"), "out.partial"),
         (dict(alignments="/dev/null"), "/dev/null"),
+        # Not of an interrupted job, which has a record.
+        ({}, "out.partial is there"),
         (dict(source="nowhere"), "nowhere"),
     ],
 )
@@ -241,7 +248,7 @@ def test_a_full_disk_keeps_what_is_done(run, monkeypatch):
 
     def full(descriptor):
         calls.append(descriptor)
-        if len(calls) > 2:
+        if len(calls) > 3:
             raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
@@ -334,6 +341,10 @@ def test_scores(write, tmp_path, capsys):
     printed = capsys.readouterr()
     assert "2 lines were done before" in printed.err
     assert "3 pairs, 7 tokens, log-probability per token -1.0000, perplexity 2.718" in printed.out
+
+
+def test_a_translation_without_any_chance():
+    assert PairScore(-1500.0, np.zeros(2)).perplexity == np.inf
 
 
 def answers(*lines, **options):

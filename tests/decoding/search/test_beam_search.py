@@ -1,9 +1,8 @@
-"""The search against exhaustive search and against a plain Python beam search.
+"""The search against a plain Python beam search, which is exhaustive where the beam is wide.
 
 The "model" is a table of logits, see `table_search`.
 """
 
-import itertools
 import math
 
 import numpy as np
@@ -58,11 +57,12 @@ def uncovered(beta):
 
 @pytest.mark.parametrize(
     ("beam_size", "num_hypotheses", "beta"),
-    [(1, 1, 0.0), (2, 1, 0.0), (5, 5, 0.0), (1, 1, 2.0), (3, 1, 0.2), (3, 3, 2.0)],
+    [(1, 1, 0.0), (2, 1, 0.0), (5, 5, 0.0), (108, 20, 0.0), (1, 1, 2.0), (3, 1, 0.2), (3, 3, 2.0)],
 )
 def test_agrees_with_plain_python(beam_size, num_hypotheses, beta):
     """The reference goes on until nothing is live: a stop that came too early would show."""
-    vocab_size, longest, sentences = 5, 6, 40
+    # The 108 beams of 4 symbols are all that there are.
+    vocab_size, longest, sentences = (5, 4, 6) if beam_size == 108 else (5, 6, 40)
     tables = table_search.random_logits(beam_size, sentences, vocab_size, longest)
     tables[sentences // 2 :, :, EOS] += 3.0  # short outputs in one half of the batch
     max_lengths = np.random.default_rng(1).integers(1, longest + 1, sentences)
@@ -74,20 +74,6 @@ def test_agrees_with_plain_python(beam_size, num_hypotheses, beta):
         for sentence, table, max_length in zip(found, tables, max_lengths, strict=True):
             best = expected(table, max_length, beam_size, alpha, uncovered(beta))
             assert_same(sentence, best[:num_hypotheses])
-
-
-def test_a_wide_beam_finds_the_best_of_all():
-    tables = table_search.random_logits(7, 6, 5, 4)
-    found = make_search(5, 108, num_hypotheses=20)(tables, [4] * 6)
-    for sentence, table in zip(found, tables, strict=True):
-        every = []
-        for length in range(4):
-            for symbols in itertools.product(range(2, 5), repeat=length):
-                sequence = (*symbols, EOS)
-                log_probs = [table_search.following(table, sequence[:i]) for i in range(length + 1)]
-                log_prob = sum(each[i] for each, i in zip(log_probs, sequence, strict=True))
-                every.append((sequence, log_prob / ((6 + length) / 6) ** 0.6))
-        assert_same(sentence, sorted(every, key=lambda each: -each[1])[:20])
 
 
 def test_compiled_by_xla_it_finds_the_same():
@@ -146,15 +132,6 @@ def test_forbidden_sequences(xla):
     found = make_search(5, 3, xla, constraints=constraints)(tables, [6] * 30)
     for sentence, table in zip(found, tables, strict=True):
         assert_same(sentence, expected(table, 6, 3, rule=rule)[:1])
-
-
-def test_padding_is_never_chosen():
-    tables = table_search.random_logits(5, 4, 4, 5)
-    tables[..., PADDING] += 20.0
-    ids, scores = make_search(4, 3, num_hypotheses=3).ids_and_scores(tables, [5, 5, 4, 3])
-    ends = np.argmax(ids == EOS, axis=-1) + 1
-    np.testing.assert_array_equal(np.count_nonzero(ids, axis=-1), ends)
-    assert np.isfinite(scores).all()
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])

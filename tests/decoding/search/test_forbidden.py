@@ -78,6 +78,12 @@ def test_long_words_have_a_limited_number_of_spellings(tokenizer):
 
 def test_what_cannot_be_forbidden(tokenizer):
     characters = Tokenizer.train(["abc"] * 9, vocab_size=50, kind="char")
-    for vocabulary, word in ((tokenizer, " "), (characters, "xyz")):
-        with pytest.raises(UserError, match=r"blank|xyz"):
-            forbidden_sequences([word], vocabulary)
+    many = [f"{'abc' * 12} {number}" for number in range(60)]
+    for vocabulary, words, named in (
+        (tokenizer, [" "], "blank"),
+        (characters, ["xyz"], "xyz"),
+        (tokenizer, ["ab" * 51], "at most 100 characters, got 102"),
+        (tokenizer, many, "60 forbidden phrases .* 100,000"),
+    ):
+        with pytest.raises(UserError, match=named):
+            forbidden_sequences(words, vocabulary)

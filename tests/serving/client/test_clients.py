@@ -1,5 +1,3 @@
-"""Both clients: replies, retries, time, limits, encryption."""
-
 import contextlib
 import json
 import resource
@@ -107,6 +105,8 @@ GRPC_REPLIES = {
     "not UTF-8": _grpc_reply(translation=_tensor(7, string_val=[b"\xff"])),
     "cut below 0": _grpc_reply(cut=_tensor(3, int_val=[-1])),
     "too long": b" " * (MAX_REPLY_BYTES + 1),
+    # Good but for their size, of which a message would take many times as much.
+    "a million empty outputs": _grpc_reply() + b"\n\x00" * 10**6,
 }
 REST_REPLIES = {
     "HTML": b"<html>hello</html>",
@@ -123,7 +123,7 @@ REST_REPLIES = {
     "two texts": _rest_reply(translation=["A", "B"]),
     "cut below 0": _rest_reply(cut=[-1]),
     "cut in parts": _rest_reply(cut=[0.5]),
-    "too long": b" " * (MAX_REPLY_BYTES + 1),
+    "half a million lists": _rest_reply(more=[[]] * 500_000),
 }
 
 
@@ -141,14 +141,17 @@ def test_malformed_replies_are_refused(protocol, reply, server, connect):
 
 
 OK = b"HTTP/1.1 200 OK\r\n"
+LATE = b"HTTP/1.1 503 X\r\nContent-Length: 0\r\nRetry-After: "
 RAW_REPLIES = {
     "no HTTP": ([b"hello\r\n\r\n"], "UNAVAILABLE"),
     "huge length": ([OK + b"Content-Length: %d\r\n\r\n{}" % 10**40], "Malformed"),
     "negative length": ([OK + b"Content-Length: -5\r\n\r\n{}"], "Malformed"),
     "chunk": ([OK + b"Transfer-Encoding: chunked\r\n\r\n" + b"f" * 40 + b"\r\n{}"], "Malformed"),
+    "late retry": ([LATE + b"Mon, 01 Jan 99999999999 00:00:00 GMT\r\n\r\n"], "Malformed"),
+    "long error": ([b"HTTP/1.1 500 X\r\n\r\n", *[b"[" * 5000] * 60], "HTTP 500"),
     "many headers": ([OK + b"X: a\r\n" * 1000 + b"\r\n"], "UNAVAILABLE"),
     "slow headers": ([OK, *[b"X"] * 60], "DEADLINE_EXCEEDED"),
-    "slow body": ([OK + b"Content-Length: 99\r\n\r\n", *[b"X"] * 60], "DEADLINE_EXCEEDED"),
+    "slow body": ([OK + b"Content-Length: 9999\r\n\r\n", *[b"X"] * 6000], "DEADLINE_EXCEEDED"),
 }
 
 
@@ -166,10 +169,14 @@ def test_malformed_or_slow_http_is_refused(reply, connect):
                     connection.sendall(piece)
                     time.sleep(0.01)
 
-        threading.Thread(target=answer, daemon=True).start()
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
         address = f"127.0.0.1:{listener.getsockname()[1]}"
         with pytest.raises(UserError, match=words):
-            connect(address, max_attempts=1, timeout=0.3).translate(["a"])
+            connect(address, max_attempts=1 + (b"503" in pieces[0]), timeout=0.3).translate(["a"])
+    # The client hangs up.
+    thread.join(10)
+    assert not thread.is_alive()
 
 
 def test_tls(start_server, connect, certificates):

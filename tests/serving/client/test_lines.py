@@ -1,5 +1,3 @@
-"""Lines in, lines out: in order, none lost."""
-
 import io
 import socket
 import threading

@@ -1,5 +1,3 @@
-"""t2t-query-server: its flags, files and output, over both protocols."""
-
 import io
 
 import pytest
@@ -37,24 +35,25 @@ def test_files(query, server, tmp_path, capsys):
 
 
 class Input(io.TextIOWrapper):
-    """Standard input of some bytes; a terminal or not."""
+    """Standard input of some bytes, in a locale without UTF-8; a terminal or not."""
 
     def __init__(self, content, is_terminal):
-        super().__init__(io.BytesIO(content), "utf-8")
+        super().__init__(io.BytesIO(content), "latin-1")
         self.isatty = lambda: is_terminal
 
 
-def test_standard_input(query, monkeypatch, capsysbinary):
+@pytest.mark.parametrize("files", [[], ["--input_file=-", "--output_file=-"]])
+def test_standard_input(query, files, monkeypatch, capsysbinary):
     monkeypatch.setattr("sys.stdin", Input("ä\nb\n".encode(), is_terminal=False))
-    query()
+    query(*files)
     assert capsysbinary.readouterr().out.decode() == "Ä\nB\n"
 
 
-def test_typed_lines(query, monkeypatch, capsys):
-    monkeypatch.setattr("sys.stdin", Input(b"one\n\nbad\n\xff\n\x1b[2J\n", is_terminal=True))
+def test_interactive_lines(query, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", Input(b"\xc3\xb6ne\n\nbad\n\xff\n\x1b[2J\n", is_terminal=True))
     query()
     output = capsys.readouterr().out
-    assert output.index("\nONE\n") < output.index("INVALID_ARGUMENT") < output.index("\\x1b[2J\n")
+    assert output.index("\nÖNE\n") < output.index("INVALID_ARGUMENT") < output.index("\\x1b[2J\n")
     assert "\x1b]0;" not in output  # of the server's error
 
 

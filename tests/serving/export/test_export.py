@@ -1,7 +1,5 @@
 """The SavedModel does what `Translator` does, and needs neither this package nor Keras."""
 
-import ctypes
-import os
 import runpy
 import shutil
 import sys
@@ -44,46 +42,17 @@ def test_smaller_weights_translate_as_in_process(
     assert stored < 0.6 * sum(each.numpy().nbytes for each in translator.models[0].weights)
 
 
-class Output(ctypes.Structure):
-    """TF_Output of TensorFlow's C library."""
-
-    _fields_ = (("operation", ctypes.c_void_p), ("index", ctypes.c_int))
-
-
-def test_tensorflow_s_c_library_translates(exported, served, lines, expected, tmp_path):
+def test_a_session_translates_like_tensorflow_serving_s(
+    exported, served, lines, expected, tmp_path
+):
     """From wherever the export was copied to."""
-    library = ctypes.CDLL(next(Path(tf.sysconfig.get_lib()).glob("libtensorflow_cc.so*")))
-
-    def call(name, *arguments, returns=ctypes.c_void_p):
-        getattr(library, name).restype = returns
-        wide = (ctypes.c_void_p(each) if isinstance(each, int) else each for each in arguments)
-        return getattr(library, name)(*wide)
-
-    def output(info):
-        name, index = info.name.split(":")
-        return Output(call("TF_GraphOperationByName", model, name.encode()), int(index))
-
-    model, status, options = map(call, ("TF_NewGraph", "TF_NewStatus", "TF_NewSessionOptions"))
-    path = os.fsencode(shutil.copytree(exported, tmp_path / "1"))
-    tags = (ctypes.c_char_p * 1)(b"serve")
-    load = "TF_LoadSessionFromSavedModel"
-    session = call(load, options, None, path, tags, 1, model, None, status)
-    assert call("TF_Message", status, returns=ctypes.c_char_p) == b""
-    text, result = (ctypes.c_void_p * 1)(), (ctypes.c_void_p * 1)()
-    text[0] = call("TF_AllocateTensor", 7, (ctypes.c_int64 * 1)(1), 1, 24)  # one TF_TString
-    data = call("TF_TensorData", text[0])
-    call("TF_StringInit", data)
-    call("TF_StringCopy", data, lines[2].encode(), len(lines[2].encode()))
+    copy = shutil.copytree(exported, tmp_path / "1")
     signature = served.graph.signature_def["serving_default"]
-    feed = (Output * 1)(output(signature.inputs["text"]))
-    fetch = (Output * 1)(output(signature.outputs["translation"]))
-    sent = (None, feed, text, 1, fetch, result, 1, None, 0, None, status)
-    call("TF_SessionRun", session, *sent, returns=None)
-    assert call("TF_Message", status, returns=ctypes.c_char_p) == b""
-    data = call("TF_TensorData", result[0])
-    size = call("TF_StringGetSize", data, returns=ctypes.c_size_t)
-    found = ctypes.string_at(call("TF_StringGetDataPointer", data), size).decode()
-    assert found == expected[2].text
+    with tf.compat.v1.Session(graph=tf.Graph()) as session:
+        tf.compat.v1.saved_model.load(session, ["serve"], str(copy))
+        text = {signature.inputs["text"].name: [lines[2]]}
+        [found] = session.run(signature.outputs["translation"].name, text)
+    assert found.decode() == expected[2].text
 
 
 def test_the_example_script(root, exported, lines, expected, capsys, monkeypatch):

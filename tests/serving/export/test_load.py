@@ -1,6 +1,5 @@
-"""What is in an export, and that a damaged one is refused."""
-
 import hashlib
+import os
 import shutil
 
 import pytest
@@ -18,6 +17,7 @@ def test_the_newest_version_is_taken(exported, tmp_path, loaded):
     assert loaded.directory == exported
     for name in ("9", "10", ".unfinished-11", "notes"):
         (tmp_path / name).mkdir()
+    (tmp_path / "20990101").touch()
     with pytest.raises(UserError, match=r"10.manifest\.json"):
         load_export(tmp_path)
 
@@ -55,6 +55,7 @@ def flip(path):
         ("assets.extra/tf_serving_warmup_requests", flip),
         ("README.md", lambda path: path.unlink()),
         ("code.py", lambda path: path.touch()),
+        ("pipe", os.mkfifo),
     ],
 )
 def test_a_changed_file_is_named(exported, tmp_path, name, damage):
@@ -71,6 +72,13 @@ def test_a_damaged_manifest(tmp_path, manifest):
     (tmp_path / "saved_model.pb").touch()
     (tmp_path / "manifest.json").write_text(manifest)
     with pytest.raises(UserError, match=r"manifest\.json"):
+        load_export(tmp_path)
+
+
+def test_a_saved_model_without_content(tmp_path):
+    (tmp_path / "saved_model.pb").touch()
+    write_manifest(tmp_path, {})
+    with pytest.raises(UserError, match="Cannot load the export"):
         load_export(tmp_path)
 
 

@@ -16,7 +16,6 @@ TREE = "(S (NP (NNP) /NP) (VP (VBZ) /VP) /S)"
 
 
 def run_of(problem, config=""):
-    """What stands in a run's record."""
     fields = dict(hparams_set="transformer_base", random_seed=1, data="d")
     hparams = registry.hparams("transformer_base")
     return types.SimpleNamespace(
@@ -36,7 +35,6 @@ def translator_to(text, run, **config):
 
 @pytest.fixture(scope="module")
 def wmt14():
-    """newstest2014 in its filtered edition."""
     return run_of("translate_ende", "newstest2014=filtered")
 
 
@@ -64,13 +62,16 @@ def test_only_recorded_scores_of_these_very_weights_count(wmt14, checkpoint, tmp
     for changes in (
         {},
         dict(bleu=None, loss=2.0),
+        # A problem may have a score of its own, and a file of results anything in a name.
+        dict(bleu=None, main={"rouge": 45.5}, conventions={}, text="\x1b]0;", decode={}),
         dict(checkpoint="0" * 64),
         dict(checkpoint=""),
         dict(decode={**search, "ensemble": ["runs/other"]}),
         dict(decode={**search, "prefixes": "begins.txt"}),
     ):
         append_result(tmp_path / "results.jsonl", Result(**{**recorded, **changes}))
-    [line] = origin.recorded_scores(wmt14, checkpoint, tmp_path / "results.jsonl")
+    line, other = origin.recorded_scores(wmt14, checkpoint, tmp_path / "results.jsonl")
+    assert other == r"\x1b]0;: 45.50 ROUGE (sacrebleu nrefs:1|tok:13a)"
     assert line == (
         "newstest2014, filtered edition (2,737 lines): 27.30 BLEU (beam 21, alpha 0.3; "
         "sacrebleu nrefs:1|tok:13a), 28.10 BLEU (compound_split nrefs:1|tok:moses)"

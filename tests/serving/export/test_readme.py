@@ -1,5 +1,3 @@
-"""What an export's README says; its examples do what they say."""
-
 import json
 import re
 import shutil

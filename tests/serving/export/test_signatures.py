@@ -30,7 +30,6 @@ def signature(loaded):
 
 
 def changed(translator, **settings):
-    """The translator with other settings."""
     config = dataclasses.replace(translator.config, **settings)
     return Translator(translator.models, translator.tokenizer, config)
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from step_checks import assert_same, check_dropout, check_half_precision, trained, weights_of
 
 from t2t_keras.data.batches import make_batch, split_batch
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
@@ -25,18 +26,6 @@ def batches(generated, replicas, microbatch_tokens=512, fixed=0):
     for number, indices in enumerate([np.arange(40), np.arange(40, 43), np.arange(43, 80)]):
         split = split_batch(store.lengths, indices, microbatch_tokens, replicas, bool(fixed))
         yield number, [[make_batch(store, part, fixed) for part in each] for each in split]
-
-
-def weights_of(step):
-    return np.concatenate([np.ravel(w.numpy()) for w in step.model.trainable_variables])
-
-
-def trained(step, steps):
-    """Returns the weights after the steps, and what each step said."""
-    said = []
-    for number, parts in steps:
-        said.append({name: float(value) for name, value in step.update(number, parts).items()})
-    return weights_of(step), said
 
 
 @pytest.fixture(scope="module")
@@ -64,10 +53,8 @@ def test_an_update_does_not_depend_on_how_a_step_is_split(
         shapes = {part.source.shape for _, parts in steps for each in parts for part in each}
         assert shapes <= {(160 // length, length) for length in (8, 12, 16)}
     # What XLA compiles also computes the layers again for their gradients.
-    weights, said = trained(make_step(replicas, xla, dropout=0.0, recompute=xla), steps)
-    np.testing.assert_allclose(weights, one_replica[0], atol=1e-5)
-    for ours, one in zip(said, one_replica[1], strict=True):
-        assert ours == pytest.approx(one, rel=1e-5)
+    found = trained(make_step(replicas, xla, dropout=0.0, recompute=xla), steps)
+    assert_same(found, one_replica[:2])
 
 
 def test_one_graph_serves_all_shapes(one_replica):
@@ -77,18 +64,9 @@ def test_one_graph_serves_all_shapes(one_replica):
 @pytest.mark.usefixtures("eagerly")
 def test_dropout_differs_by_replica_step_and_microbatch(make_step, generated):
     half = next(batches(generated, 1))[1][0][0]
-    # Steps that change nothing, so that each sees the same weights.
-    one, two = (make_step(replicas, dropout=0.5, learning_rate=0.0) for replicas in (1, 2))
-
-    def loss(step, number, parts):
-        return float(step.update(number, parts)["loss"])
-
-    alone = loss(one, 0, [[half]])
-    assert loss(one, 0, [[half]]) == alone
-    assert loss(one, 1, [[half]]) != alone
-    # Equal masks would give exactly twice the loss.
-    for twice in (loss(one, 0, [[half], [half]]), loss(two, 0, [[half, half]])):
-        assert twice != pytest.approx(2 * alone, rel=1e-6)
+    alone = check_dropout(make_step, half)
+    two = make_step(2, dropout=0.5)
+    assert float(two.update(0, [[half, half]])["loss"]) != pytest.approx(2 * alone, rel=1e-6)
 
 
 @pytest.mark.usefixtures("eagerly")
@@ -108,21 +86,8 @@ def test_clipping_is_by_the_norm_of_the_summed_gradient(make_step, generated):
 
 
 @pytest.mark.usefixtures("eagerly")
-@pytest.mark.parametrize("compute_dtype", ["bfloat16", "float16"])
-def test_half_precision_keeps_float32_weights(make_step, generated, one_replica, compute_dtype):
-    step = make_step(dropout=0.0, compute_dtype=compute_dtype)
-    before, said = trained(step, batches(generated, 1))
-    assert {w.dtype for w in step.model.trainable_variables} == {"float32"}
-    for ours, one in zip(said, one_replica[1], strict=True):
-        assert ours["loss"] == pytest.approx(one["loss"], rel=2e-2)
-        assert ours["loss"] != one["loss"]
-    if compute_dtype == "float16":
-        # A step whose gradient overflows is skipped, and halves the scale.
-        step.loss_scale.assign(1e30)
-        after, (said,) = trained(step, [next(batches(generated, 1))])
-        np.testing.assert_array_equal(after, before)
-        assert (step.steps_done(), np.isfinite(said["loss"])) == (4, True)
-        assert step.loss_scale.numpy() == pytest.approx(5e29)
+def test_half_precision_keeps_float32_weights(make_step, generated, one_replica):
+    check_half_precision(make_step, list(batches(generated, 1)), one_replica[1])
 
 
 @pytest.mark.usefixtures("eagerly")

@@ -153,9 +153,11 @@ def test_where_there_is_no_such_checkpoint(files, model, tmp_path):
 @pytest.mark.parametrize(
     ("files", "theirs", "ours", "reason"),
     [
-        (checkpoints, {}, {"width": 4}, ""),
+        # As many weights in other shapes.
+        (checkpoints, {"width": 4, "more": ["more"]}, {"width": 8}, ""),
         # What TensorFlow's checkpoints lack they name only where they find it in the model.
-        (checkpoints, {}, {"more": ["more"]}, "holds 15 of 27 weights"),
+        (checkpoints, {}, {"more": ["more"]}, "has 15 weights, the model 27"),
+        (checkpoints, {"more": ["more"]}, {}, "has 27 weights, the model 15"),
         (npz, {}, {"width": 4}, r"\[3\] there, \[4\] in the model"),
         (npz, {}, {"more": ["more"]}, "model/more/bias is not there"),
         (npz, {"more": ["more"]}, {}, r"model/more/bias is not in the model \(and 1 more\)"),

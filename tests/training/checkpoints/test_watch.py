@@ -72,7 +72,7 @@ def test_what_is_deleted_before_its_turn(capsys):
         folder.pop(20, None)
     assert steps == [10, 30]
     assert set(watcher.skipped) == {20}
-    assert capsys.readouterr().out == f"file-20 is skipped: {watcher.skipped[20]}.\n"
+    assert capsys.readouterr().out == f"{watcher.skipped[20]} It is skipped.\n"
 
 
 def test_an_incomplete_file_is_read_after_a_pause_and_a_deleted_one_is_not():
@@ -86,7 +86,7 @@ def test_an_incomplete_file_is_read_after_a_pause_and_a_deleted_one_is_not():
 
     watcher = folder.watch()
     assert [step for step, _ in watcher.loaded(load)] == [10, 20]
-    assert watcher.skipped == {5: "it was deleted while it was read", 30: "file-30 is damaged"}
+    assert watcher.skipped == {5: "file-5 was deleted while it was read.", 30: "file-30 is damaged"}
     assert folder.seconds == 10, "one pause each for 20 and 30"
 
 

@@ -1,5 +1,3 @@
-"""Who the workers are, by the environment."""
-
 import json
 import os
 import re
@@ -72,7 +70,12 @@ def test_a_step_of_slurm(slurm):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("SLURMD_NODENAME", "another"), ("SLURM_STEP_NODELIST", "gpu[07")]
+    ("name", "value"),
+    [
+        ("SLURMD_NODENAME", "another"),
+        ("SLURM_STEP_NODELIST", "gpu[07"),
+        ("SLURM_STEP_NUM_TASKS", "some"),
+    ],
 )
 def test_an_invalid_step_of_slurm(slurm, name, value):
     slurm[name] = value
