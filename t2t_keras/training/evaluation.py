@@ -2,6 +2,7 @@
 
 import collections
 import json
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -36,10 +37,19 @@ def read_evaluations(output_dir: str | Path) -> list[dict[str, Any]]:
     Each has "step", what `SplitLoss.measure` returns, "train_loss" (the mean training loss per
     token since the evaluation before) and, where the model is scored, the name and value of the
     score and "score", the lines of its report.
+
+    Raises:
+      UserError: the file of the evaluations is damaged.
     """
-    path = Path(output_dir) / _HISTORY
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return list(map(json.loads, lines))
+    path, found = Path(output_dir) / _HISTORY, []
+    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            found.append(json.loads(line))
+            found[-1]["step"], found[-1]["loss"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise UserError(f"{path}:{number} is no evaluation. Delete the line.") from error
+    return found
 
 
 class Evaluator:
@@ -72,9 +82,14 @@ class Evaluator:
         Returns:
           What `SplitLoss.measure` does, with the main value where the model is scored, as "bleu";
           and lines to print.
+
+        Raises:
+          FloatingPointError: the dev loss is NaN or infinite; nothing is recorded.
         """
         started = time.monotonic()
         scalars = self._loss.measure()
+        if not math.isfinite(scalars["loss"]):
+            raise FloatingPointError(f"The dev loss is {scalars['loss']} after step {step}.")
         score, sample = self._score() if self._score else (None, [])
         scalars |= dict([score.main]) if score else {}
         lines = str(score).splitlines() if score else []
@@ -137,10 +152,9 @@ class SplitLoss:
         # A run with microbatch_tokens=auto may have found its number on another machine.
         self._most = hparams.microbatch_tokens or max(hparams.max_length, _USUAL_TOKENS)
         self._fewest = min(hparams.max_length, self._most)
-        # Nothing is learned from these batches: their order does not matter, and they can be as
-        # large as fits.
-        batch_tokens = self._most * step.num_replicas
-        sampler = TokenBatchSampler(self._store.lengths, batch_tokens, self._fewest, seed=0)
+        # Batches as in training, so that eval_steps takes the same ones on every machine.
+        limits = hparams.batch_tokens, self._fewest
+        sampler = TokenBatchSampler(self._store.lengths, *limits, seed=0)
         self.left_out = sampler.left_out
         self._batches = sampler.epoch(0)[: eval_steps or None]
 

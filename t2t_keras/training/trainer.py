@@ -132,10 +132,7 @@ class _Trainer:
 
     def evaluate_only(self) -> TrainResult:
         """Measures the newest checkpoint."""
-        self._callbacks.test_begin()
-        with self._clock.spent_on(EVALUATION):
-            self._evaluation, report = self._evaluator.evaluate(self._done)
-        self._callbacks.test_end(self._evaluation, self._evaluator.history[-1])
+        report = self._measured()
         print_beside_bar(report)
         self._clock.show()
         return self._result()
@@ -158,7 +155,9 @@ class _Trainer:
         self._clock.begin_training()
         with caught_signals() as caught:
             try:
-                stopped = self._do_steps(caught)
+                self._make_up_for_evaluation()
+                # The same command again does not train on what has ended early.
+                stopped = 0 if self._has_converged() else self._do_steps(caught)
                 if not stopped and self._evaluator and self._evaluated != self._done:
                     self._evaluate()
                 self._save()
@@ -291,25 +290,46 @@ class _Trainer:
     def _evaluate_and_go_on(self) -> bool:
         """Evaluates; returns whether training goes on."""
         self._evaluate()
-        best, patience = self._evaluator.best_step(), self._options.eval_early_stopping_steps
-        if not patience or self._done - best < patience:
-            return True
+        return not self._has_converged()
+
+    def _make_up_for_evaluation(self) -> None:
+        """Evaluates where the run ended between a checkpoint and the evaluation due with it."""
+        if self._first and self._evaluation_is_due(self._first):
+            is_there = any(each["step"] == self._first for each in self._evaluator.history)
+            # Of several workers one may not see the file yet.
+            if not self._workers.all_reduce_min(int(is_there)):
+                self._evaluate()
+
+    def _has_converged(self) -> bool:
+        patience = self._options.eval_early_stopping_steps
+        best = self._evaluator.best_step() if self._evaluator and patience else -1
+        if best < 0 or self._done - best < patience:
+            return False
         print_beside_bar(
             f"The dev loss has not fallen since step {best}: ending early "
             f"(eval_early_stopping_steps={patience})."
         )
-        return False
+        self._evaluated = self._done
+        return True
 
     def _evaluate(self) -> None:
         trained = self._clock.training_seconds()
-        training = self._callbacks.test_begin()
-        with self._clock.spent_on(EVALUATION):
-            self._evaluation, report = self._evaluator.evaluate(self._done, training)
-            if self._workers.is_chief and self._evaluator.best_step() == self._done:
-                self._cost.write(self._done, trained, BEST)
+        report = self._measured()
+        if self._workers.is_chief and self._evaluator.best_step() == self._done:
+            self._cost.write(self._done, trained, BEST)
         self._evaluated, self._evaluate_at = self._done, trained + self._eval_secs
         self._progress.evaluated(self._evaluation | self._trained_scalars(), report)
+
+    def _measured(self) -> str:
+        """Measures and records the model; returns lines to print."""
+        training = self._callbacks.test_begin()
+        with self._clock.spent_on(EVALUATION):
+            try:
+                self._evaluation, report = self._evaluator.evaluate(self._done, training)
+            except FloatingPointError as error:
+                raise self._diverged(str(error)) from error
         self._callbacks.test_end(self._evaluation, self._evaluator.history[-1])
+        return report
 
     def _save(self) -> None:
         if self._saved == self._done:
