@@ -177,7 +177,7 @@ class RunConfig:
 def _hparams_class(hparams_set: str, values: Mapping[str, Any]) -> type[HParams]:
     """Returns the class of a registered set, which a set with fields of its own has to be."""
     sets, own = registry.HPARAMS_SETS, set(values) - set(HParams().config())
-    return type(sets.get(hparams_set)()) if own or hparams_set in sets.load() else HParams
+    return type(sets[hparams_set]()) if own or hparams_set in sets else HParams
 
 
 @contextlib.contextmanager

@@ -98,7 +98,7 @@ def test_evaluation_and_the_best_weights(run, tmp_path, capsys):
     def count(step, number, sums):
         tokens.append(float(sums["tokens"]))
 
-    tokens, options = [], TrainOptions(local_eval_frequency=4, save_checkpoints_secs=0)
+    tokens, options = [], TrainOptions(local_eval_frequency=4, save_checkpoints_secs=0, eval_secs=0)
     sample = [("ein\x1b", "one", "eins")]
     result = run(options=options, score=lambda: (Score(), sample), learning_rate=0.5, after=count)
     lines = (tmp_path / "run" / "evaluations.json").read_text().splitlines()
@@ -135,8 +135,52 @@ def test_evaluate_only(run):
 def test_early_stopping(run, capsys):
     options = TrainOptions(local_eval_frequency=1, eval_early_stopping_steps=2)
     # Without a learning rate the dev loss never falls below that of the first evaluation.
-    assert run(options=options, learning_rate=0.0).step == 3
-    assert "since step 1: ending early" in capsys.readouterr().out
+    for _ in range(2):  # The same command again trains no further.
+        assert run(options=options, learning_rate=0.0).step == 3
+        assert "since step 1: ending early" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_an_evaluation_that_a_stop_has_prevented_is_made_up_for(run, tmp_path):
+    def stop(step, number, sums):
+        if number == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    options = TrainOptions(local_eval_frequency=2, eval_secs=0)
+    run("whole", options=options, train_steps=6)
+    assert run("parts", options=options, train_steps=6, after=stop).step == 2
+    run("parts", options=options, train_steps=6)
+    whole, parts = (tmp_path / name / "evaluations.json" for name in ("whole", "parts"))
+    kept = ("step", "loss", "accuracy")
+    steps = [
+        [{name: json.loads(line)[name] for name in kept} for line in path.read_text().splitlines()]
+        for path in (whole, parts)
+    ]
+    assert [each["step"] for each in steps[0]] == [2, 4, 6]
+    assert steps[0] == steps[1]
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_what_is_evaluated_does_not_depend_on_the_microbatch(run):
+    options = TrainOptions(eval_steps=1)
+    found = [
+        run(str(tokens), options, train_steps=1, microbatch_tokens=tokens, dropout=0.0).evaluation
+        for tokens in (64, 512)
+    ]
+    assert found[0] == pytest.approx(found[1], rel=1e-5)
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_an_evaluation_that_is_not_finite_is_not_recorded(run, tmp_path):
+    def damage(step, number, sums):
+        step.model.trainable_variables[0].assign(step.model.trainable_variables[0] * np.nan)
+
+    with pytest.raises(UserError, match=r"dev loss is nan after step 1\. .*checkpoint is none"):
+        run(options=TrainOptions(local_eval_frequency=1), after=damage)
+    assert not (tmp_path / "run" / "best").exists()
+    (tmp_path / "run" / "evaluations.json").write_text('{"step": 1, "loss": 2}\n{"step"')
+    with pytest.raises(UserError, match="json:2 is no evaluation"):
+        run(options=TrainOptions())
 
 
 @pytest.mark.usefixtures("eagerly")
