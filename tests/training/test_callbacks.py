@@ -19,7 +19,7 @@ from t2t_keras.training.options import TrainOptions
 from t2t_keras.training.trainer import train
 
 pytestmark = pytest.mark.usefixtures("eagerly")
-EVERY_3 = TrainOptions(local_eval_frequency=3)
+EVERY_3 = TrainOptions(local_eval_frequency=3, eval_secs=0)
 
 
 @pytest.fixture
