@@ -1,7 +1,7 @@
 """Flags that several commands have, as tensor2tensor names them, and errors without tracebacks.
 
-A command module has `define_flags(flags)`, which adds its own, `main(flags)`, which calls the
-library, and its console script, `run = command(define_flags, main)`.
+A command module has `define_flags(flags)`, which adds its own, and `run(flags)`, which calls the
+library; `@command(define_flags)` makes the latter the console script.
 """
 
 import dataclasses
@@ -95,11 +95,9 @@ def run_command(
         raise SystemExit(status)
 
 
-def command(
-    define_flags: Callable[[Flags], None], main: Callable[[Flags], int | None]
-) -> Callable[..., None]:
-    """Returns `run_command` of a command, whose only argument is `argv`."""
-    return functools.partial(run_command, define_flags, main)
+def command(define_flags: Callable[[Flags], None]) -> Callable[..., Callable[..., None]]:
+    """Makes `run_command` of the function below it: what is called has only the argument `argv`."""
+    return lambda main: functools.partial(run_command, define_flags, main)
 
 
 def required(flags: Flags, *names: str) -> None:
@@ -112,14 +110,12 @@ def required(flags: Flags, *names: str) -> None:
 def define_common(flags: Flags, *names: str) -> None:
     """Adds flags of `_COMMON`, which mean the same in every command."""
     for name in names:
-        if name == "random_seed":
-            flags.integer(name, "Seed of weights, dropout and order", 1, 0, 2**32 - 1)
-        else:
-            flags.string(name, _COMMON[name], "transformer" if name == "model" else "")
+        flags.string(name, _COMMON[name], "transformer" if name == "model" else "")
 
 
 _COMMON = {
     "output_dir": "Directory of the run",
+    "checkpoint_path": "Checkpoint; default: the newest of --output_dir",
     "data_dir": "Directory of the generated data",
     "tmp_dir": "Directory of the source text",
     "problem": "Name of the problem",
@@ -127,7 +123,6 @@ _COMMON = {
     "model": "Name of the model",
     "hparams_set": "Name of the hyperparameter set",
     "hparams": 'Hyperparameters to change in the set, "name=value,..."',
-    "random_seed": "",
     "t2t_usr_dir": "Directory of your own problems, sets and models",
 }
 

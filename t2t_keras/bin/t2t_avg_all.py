@@ -16,15 +16,14 @@ def define_flags(flags: Flags) -> None:
     flags.number("seconds_apart", "Minimum seconds of training between two (the paper: 600)", 0)
 
 
-def main(flags: Flags) -> None:
+@command(define_flags)
+def run(flags: Flags) -> None:
     """Averages as the flags say."""
     required(flags, "model_dir", "output_dir")
     from t2t_keras.training.checkpoints.derived import average_run
 
     average_run(flags.model_dir, flags.output_dir, flags.n, flags.seconds_apart)
 
-
-run = command(define_flags, main)
 
 if __name__ == "__main__":
     run()

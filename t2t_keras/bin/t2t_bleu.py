@@ -43,7 +43,8 @@ def define_flags(flags: Flags) -> None:
     define_following(flags, "translations")
 
 
-def main(flags: Flags) -> None:
+@command(define_flags)
+def run(flags: Flags) -> None:
     """Scores and prints."""
     required(flags, *([] if flags.translations_dir else ["translation"]), "reference")
     if flags.translation and flags.translations_dir:
@@ -79,8 +80,6 @@ def main(flags: Flags) -> None:
         min_steps=flags.min_steps,
     )
 
-
-run = command(define_flags, main)
 
 if __name__ == "__main__":
     run()

@@ -19,7 +19,8 @@ def define_flags(flags: Flags) -> None:
     flags.integer("num_workers", "Processes that encode; any number gives the same data", cores, 1)
 
 
-def main(flags: Flags) -> None:
+@command(define_flags)
+def run(flags: Flags) -> None:
     """Generates the data."""
     required(flags, "problem", "data_dir")
     problem = registry.problem(flags.problem, flags.problem_config)
@@ -32,8 +33,6 @@ def main(flags: Flags) -> None:
             exit_status=130,
         ) from None
 
-
-run = command(define_flags, main)
 
 if __name__ == "__main__":
     run()

@@ -43,15 +43,14 @@ def define_flags(flags: Flags) -> None:
     flags.string("attention_file", "File for attention weights, five NumPy arrays a line")
     flags.string("results_file", "File of JSON lines to add the score to, for t2t-tables")
     flags.group("Model")
-    define_common(flags, "output_dir")
-    flags.string("checkpoint_path", "Checkpoint; default: the newest of --output_dir")
-    define_common(flags, "data_dir", "problem_config")
+    define_common(flags, "output_dir", "checkpoint_path", "data_dir", "problem_config")
     flags.group("Decoding")
     define_decoding(flags)
     define_run(flags)
 
 
-def main(flags: Flags) -> None:
+@command(define_flags)
+def run(flags: Flags) -> None:
     """Translates or scores as the flags say."""
     from t2t_keras.decoding.batching import share_cores
     from t2t_keras.decoding.config import decode_config
@@ -180,8 +179,6 @@ def _text(flags: Flags, record) -> tuple[str, str, str, str]:
 def _output(flags: Flags, source: str, name: str) -> str:
     return flags.decode_to_file or ("-" if is_stream(source) else name)
 
-
-run = command(define_flags, main)
 
 if __name__ == "__main__":
     run()

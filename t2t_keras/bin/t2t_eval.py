@@ -33,7 +33,8 @@ def define_flags(flags: Flags) -> None:
     define_run(flags)
 
 
-def main(flags: Flags) -> None:
+@command(define_flags)
+def run(flags: Flags) -> None:
     """Scores as the flags say."""
     from t2t_keras.data.dataset import open_generated
     from t2t_keras.evaluation.follow import evaluate_all
@@ -52,8 +53,6 @@ def main(flags: Flags) -> None:
         worker_gpu=flags.worker_gpu,
     )
 
-
-run = command(define_flags, main)
 
 if __name__ == "__main__":
     run()

@@ -23,7 +23,8 @@ def define_flags(flags: Flags) -> None:
     )
 
 
-def main(flags: Flags) -> None:
+@command(define_flags)
+def run(flags: Flags) -> None:
     """Prints the table; errors of sentences go to standard error."""
     required(flags, "gold", "test")
     gold, test = read_text(flags.gold), read_text(flags.test)
@@ -34,8 +35,6 @@ def main(flags: Flags) -> None:
     for line in evalb(gold, test, PARAMETERS[flags.param], on_error, flags.max_errors):
         print(line)
 
-
-run = command(define_flags, main)
 
 if __name__ == "__main__":
     run()

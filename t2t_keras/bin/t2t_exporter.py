@@ -16,8 +16,7 @@ from t2t_keras.io.outputs import check_folder, check_outputs
 def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.group("Export")
-    define_common(flags, "output_dir")
-    flags.string("checkpoint_path", "Checkpoint; default: the newest of --output_dir")
+    define_common(flags, "output_dir", "checkpoint_path")
     flags.string("export_dir", "Directory for <version>/; default: export/ in --output_dir")
     flags.string("decode_hparams", 'Decoding settings, "beam_size=4,alpha=0.6,..."')
     flags.choice("dtype", "Stored weights", ("float32", "bfloat16", "int8"), "float32")
@@ -29,7 +28,8 @@ def define_flags(flags: Flags) -> None:
     define_run(flags)
 
 
-def main(flags: Flags) -> None:
+@command(define_flags)
+def run(flags: Flags) -> None:
     """Exports as the flags say."""
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.serving.export import origin
@@ -71,8 +71,6 @@ def main(flags: Flags) -> None:
     )
     print(f"{version}: SavedModel, signature serving_default: text -> translation, score, cut")
 
-
-run = command(define_flags, main)
 
 if __name__ == "__main__":
     run()

@@ -25,8 +25,7 @@ def define_flags(flags: Flags) -> None:
     flags.string("sentence", "Sentence to translate")
     flags.string("sentences_from_file", "Or a file of sentences, one a line")
     flags.group("Model")
-    define_common(flags, "output_dir")
-    flags.string("checkpoint_path", "Checkpoint; default: the newest of --output_dir")
+    define_common(flags, "output_dir", "checkpoint_path")
     flags.string("decode_hparams", 'Decoding settings, "beam_size=4,samples=5,..."')
     flags.group("Page and figure")
     flags.string("page", "HTML file; default: insights.html in --output_dir")
@@ -37,7 +36,8 @@ def define_flags(flags: Flags) -> None:
     define_run(flags)
 
 
-def main(flags: Flags) -> None:
+@command(define_flags)
+def run(flags: Flags) -> None:
     """Translates and shows as the flags say."""
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.insights.page import attention_page, sentence_insights
@@ -114,8 +114,6 @@ def _figure(flags: Flags, hparams, sentences: Sequence[str]) -> tuple[int, list[
     check_figure(flags.figure, shape, layer, heads)
     return layer, heads
 
-
-run = command(define_flags, main)
 
 if __name__ == "__main__":
     run()

@@ -15,15 +15,14 @@ def define_flags(flags: Flags) -> None:
     define_common(flags, "output_dir")
 
 
-def main(flags: Flags) -> None:
+@command(define_flags)
+def run(flags: Flags) -> None:
     """Converts as the flags say."""
     required(flags, "model_dir", "output_dir")
     from t2t_keras.training.checkpoints.derived import convert_npz_run
 
     convert_npz_run(flags.model_dir, flags.output_dir, flags.checkpoint_path)
 
-
-run = command(define_flags, main)
 
 if __name__ == "__main__":
     run()

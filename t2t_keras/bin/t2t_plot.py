@@ -25,7 +25,8 @@ def define_flags(flags: Flags) -> None:
     flags.string("plot_file", "Picture to write, ending in .png or .svg")
 
 
-def main(flags: Flags) -> None:
+@command(define_flags)
+def run(flags: Flags) -> None:
     """Plots as the flags say."""
     from t2t_keras.evaluation.plot import check_plot, run_curves, text_plot, write_plot
 
@@ -42,8 +43,6 @@ def main(flags: Flags) -> None:
         if missing:
             print(f"The plot's font lacks {' '.join(missing)}, shown as boxes.")
 
-
-run = command(define_flags, main)
 
 if __name__ == "__main__":
     run()

@@ -43,7 +43,8 @@ def define_flags(flags: Flags) -> None:
     flags.strings("metadata", "key=value,... to send as gRPC metadata or HTTP headers")
 
 
-def main(flags: Flags) -> None:
+@command(define_flags)
+def run(flags: Flags) -> None:
     """Translates as the flags say."""
     required(flags, "server", "servable_name")
     once = flags["inputs_once"].present
@@ -122,8 +123,6 @@ def _stream(flags: Flags, client) -> None:
     if cut:
         print(f"{cut:,} lines were too long and were cut.", file=sys.stderr)
 
-
-run = command(define_flags, main)
 
 if __name__ == "__main__":
     run()

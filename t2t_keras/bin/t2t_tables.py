@@ -37,7 +37,8 @@ def define_flags(flags: Flags) -> None:
     flags.integer("vocab_size", "Ids of the vocabulary to count weights with", 37_000, 4)
 
 
-def main(flags: Flags) -> None:
+@command(define_flags)
+def run(flags: Flags) -> None:
     """Prints the table."""
     required(flags, "table")
     for title, names in flags.groups.items():
@@ -73,8 +74,6 @@ def _table(flags: Flags):
 
     return parsing_table(results)
 
-
-run = command(define_flags, main)
 
 if __name__ == "__main__":
     run()

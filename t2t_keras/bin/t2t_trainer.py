@@ -21,7 +21,8 @@ def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.group("Run")
     define_common(flags, "output_dir", "problem", "problem_config", "data_dir")
-    define_common(flags, "hparams_set", "hparams", "model", "random_seed")
+    define_common(flags, "hparams_set", "hparams", "model")
+    flags.integer("random_seed", "Seed of weights, dropout and order", 1, 0, 2**32 - 1)
     flags.switch("generate_data", "Run t2t-datagen first if --data_dir lacks the data")
     define_common(flags, "tmp_dir", "t2t_usr_dir")
     flags.string("warm_start_from", "Run or checkpoint to take the first weights from")
@@ -45,7 +46,8 @@ def define_flags(flags: Flags) -> None:
     flags.number("worker_timeout_secs", "Seconds without a worker's heartbeat", 60, 1)
 
 
-def main(flags: Flags) -> int:
+@command(define_flags)
+def run(flags: Flags) -> int:
     """Trains as the flags say."""
     required(flags, "output_dir")
     from t2t_keras.experiment import train_run
@@ -83,8 +85,6 @@ def _generate_missing(config, tmp_dir: str) -> None:
         )
     generate(config.problem, config.data_dir, tmp_dir, usable_cores())
 
-
-run = command(define_flags, main)
 
 if __name__ == "__main__":
     run()

@@ -41,7 +41,8 @@ def define_flags(flags: Flags) -> None:
     define_run(flags)
 
 
-def main(flags: Flags) -> None:
+@command(define_flags)
+def run(flags: Flags) -> None:
     """Translates as the flags say."""
     from t2t_keras.decoding.batching import share_cores
     from t2t_keras.decoding.config import decode_config
@@ -81,8 +82,6 @@ def main(flags: Flags) -> None:
         reads=[flags.forbidden_file] * bool(flags.forbidden_file),
     )
 
-
-run = command(define_flags, main)
 
 if __name__ == "__main__":
     run()

@@ -22,10 +22,9 @@ from t2t_keras.data.problem import Problem
 from t2t_keras.data.shards import SIDES, ExampleStore
 from t2t_keras.errors import UserError
 from t2t_keras.io.state import differences, read_json
-from t2t_keras.text.tokenizer import Tokenizer
+from t2t_keras.text.tokenizer import VOCABULARY_FILE, Tokenizer
 
 MANIFEST_FILE = "manifest.json"
-VOCABULARY_FILE = "vocab.model"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 
 from t2t_keras import registry
 from t2t_keras.data.chunks import Chunk, evenly_spread, split_chunks
-from t2t_keras.data.dataset import MANIFEST_FILE, VOCABULARY_FILE, describe
+from t2t_keras.data.dataset import MANIFEST_FILE, describe
 from t2t_keras.data.encode import Encoded, add_left_out, encode_chunk
 from t2t_keras.data.filters import check_filters, duplicate_mask, pair_hashes, versions_with
 from t2t_keras.data.problem import Problem
@@ -26,9 +26,9 @@ from t2t_keras.data.workers import Call, workers
 from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import TEMPORARY_SUFFIX, damaged_files, sha256_of, write_atomically
 from t2t_keras.io.outputs import check_folder
-from t2t_keras.io.progress import progress_bar
+from t2t_keras.io.progress import ProgressBar
 from t2t_keras.io.state import as_json, locked_directory, read_json, write_json
-from t2t_keras.text.tokenizer import SPACE, Tokenizer
+from t2t_keras.text.tokenizer import SPACE, VOCABULARY_FILE, Tokenizer
 
 # Pairs of a shard: tens of megabytes of memory a worker.
 CHUNK_PAIRS = 50_000
@@ -97,11 +97,7 @@ def generate(
             "problem": problem.name,
             "config": problem.config(),
             "versions": versions_with(problem.filter_names()),
-            "vocabulary": {
-                "file": VOCABULARY_FILE,
-                "size": tokenizer.vocab_size,
-                "sha256": tokenizer.checksum,
-            },
+            "vocabulary": {"file": VOCABULARY_FILE, **tokenizer.record()},
             "splits": splits,
             "files": files,
         }
@@ -200,11 +196,8 @@ def _remove(directory: Path, names: str, kept: Collection[str] = ()) -> None:
 
 def _duplicates(call: Call, chunks: Sequence[Chunk]) -> list[bytes]:
     """Returns for each chunk which of its pairs came before in any of them, a bit a pair."""
-    hashes = []
-    with progress_bar(total=len(chunks), desc="duplicates", unit=" chunks") as progress:
-        for some in call(pair_hashes, ((chunk,) for chunk in chunks)):
-            hashes.append(some)
-            progress.update(1)
+    found = call(pair_hashes, ((chunk,) for chunk in chunks))
+    hashes = list(ProgressBar(found, total=len(chunks), desc="duplicates", unit=" chunks"))
     ends = np.cumsum([len(some) for some in hashes])[:-1]
     together = np.concatenate([np.zeros(0, np.uint64), *hashes])
     hashes.clear()  # Half of the memory.
@@ -225,7 +218,7 @@ def _encode(
     tasks = itertools.zip_longest(stems, chunks, duplicates, fillvalue=b"")
     made = call(encode, ((split, *task) for task in tasks if task[0] not in finished))
     total = sum(chunk.count for chunk in chunks)
-    with progress_bar(total=total, desc=split, unit=" pairs") as progress:
+    with ProgressBar(total=total, desc=split, unit=" pairs") as progress:
         for stem, chunk in zip(stems, chunks, strict=True):
             yield (finished[stem], ([], [])) if stem in finished else next(made)
             progress.update(chunk.count)

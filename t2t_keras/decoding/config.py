@@ -104,7 +104,7 @@ _RENAMED = {
 }
 
 _OF_BEAM_SEARCH = ("beam_size", "coverage_penalty")
-_OF_SAMPLING = ("temperature", "top_k", "top_p", "seed")
+OF_SAMPLING = ("temperature", "top_k", "top_p", "seed")
 
 
 def decode_config(
@@ -120,7 +120,7 @@ def decode_config(
     config = settings.override(usual, changes, what="decoding setting", renamed=_RENAMED)
     ignored = [
         name
-        for name in (_OF_BEAM_SEARCH if config.samples else _OF_SAMPLING)
+        for name in (_OF_BEAM_SEARCH if config.samples else OF_SAMPLING)
         if getattr(config, name) != getattr(usual, name)
     ]
     if ignored:

@@ -50,9 +50,7 @@ def run_result(
         steps=steps,
         checkpoint=checkpoint_checksum(checkpoint),
         averaged=averaged,
-        target_tokens=cost.target_tokens if cost else None,
-        seconds=cost.seconds if cost else None,
-        hardware=cost.hardware if cost else "",
+        **(vars(cost) if cost else {}),
         commit=source_version(),
         decode=decode,
         **{name: round(value, 6) for name, value in (scalars or {}).items()},
@@ -78,8 +76,8 @@ def score_fields(score) -> dict[str, Any]:
         **{name: round(getattr(score, name), 3) for name in _SCORES if hasattr(score, name)},
         "main": {name: round(value, 3) for name, value in ([score.main] if score else ())},
         "conventions": {
-            each.convention: {"bleu": round(each.bleu, 3), "signature": each.signature}
-            for each in getattr(score, "conventions", ())
+            name: {"bleu": round(each.bleu, 3), "signature": each.signature}
+            for name, each in getattr(score, "conventions", {}).items()
         },
         "metrics": dict(getattr(score, "metrics", {})),
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),

@@ -61,10 +61,8 @@ def _drawing(view: AttentionView, layer: int, heads: Sequence[int]):
 
     width = _WORD_WIDTH * max(len(view.queries), len(view.keys))
     figure = Figure(figsize=(width / 72, _BETWEEN_ROWS / 72))
-    axes = figure.add_axes((0, 0, 1, 1))
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(0, _BETWEEN_ROWS))
     axes.set_axis_off()
-    axes.set_xlim(0, width)
-    axes.set_ylim(0, _BETWEEN_ROWS)
     _draw_words(axes, view.queries, _BETWEEN_ROWS, upwards=1)
     _draw_words(axes, view.keys, 0.0, upwards=-1)
     for number, head in enumerate(heads):

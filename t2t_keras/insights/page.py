@@ -18,17 +18,13 @@ from t2t_keras.insights.views import DASHES, KINDS, ON_DARK, ON_LIGHT, Attention
 
 @dataclasses.dataclass(frozen=True)
 class SentenceInsights:
-    """A sentence, what the search made of it, and where the model looked.
-
-    Attributes:
-      source: the sentence.
-      hypotheses: what the search found, best first, or the samples; the first is the translation.
-      attention: the weights with which the first one's text is predicted, in the pieces that the
-        vocabulary divides it into. A search may have spelled the same text in other pieces.
-    """
+    """A sentence, what the search made of it, and where the model looked."""
 
     source: str
+    # What the search found, best first, or the samples; the first is the translation.
     hypotheses: tuple[Hypothesis, ...]
+    # The weights with which the first one's text is predicted, in the pieces that the vocabulary
+    # divides it into. A search may have spelled the same text in other pieces.
     attention: AttentionWeights
 
 
@@ -64,12 +60,8 @@ def sentence_insights(translator: Translator, lines: Sequence[str]) -> Iterator[
         yield from map(SentenceInsights, lines[some], hypotheses, attentions)
 
 
-# What stands in the template for the content of which file.
-_PARTS = {
-    "style": "attention_page.css",
-    "drawing": "attention_drawing.js",
-    "controls": "attention_controls.js",
-}
+# Files whose names, in double braces, stand in the template for their content.
+_PARTS = ("attention_page.css", "attention_drawing.js", "attention_controls.js")
 # Weights are whole numbers of ten-thousandths in the page: what is shown has fewer decimals.
 _WEIGHT_STEPS = 10_000
 
@@ -87,8 +79,8 @@ def attention_page(sentences: Iterable[SentenceInsights]) -> str:
         "weightSteps": _WEIGHT_STEPS,
     }
     page = _read("attention_page.html")
-    for mark, file in _PARTS.items():
-        page = page.replace(f"{{{{{mark}}}}}", _read(file))
+    for file in _PARTS:
+        page = page.replace(f"{{{{{file}}}}}", _read(file))
     # The last: a sentence may hold the other marks.
     return page.replace("{{insights}}", _inside_script(data))
 

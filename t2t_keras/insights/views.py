@@ -16,17 +16,11 @@ END = "</s>"
 
 @dataclasses.dataclass(frozen=True)
 class ShownPiece:
-    """A piece as it is shown.
+    """A piece as it is shown."""
 
-    Attributes:
-      text: without the sign of the space before it.
-      joined: whether it continues the word of the piece before it.
-      special: whether it stands for no text: the start, or the end of sentence.
-    """
-
-    text: str
-    joined: bool
-    special: bool
+    text: str  # Without the sign of the space before it.
+    joined: bool  # Whether it continues the word of the piece before it.
+    special: bool  # Whether it stands for no text: the start, or the end of sentence.
 
 
 def shown_pieces(pieces: Sequence[str]) -> list[ShownPiece]:
@@ -67,18 +61,13 @@ KINDS = ("encoder", "decoder", "cross")
 
 @dataclasses.dataclass(frozen=True)
 class AttentionView:
-    """One kind of attention, with the words at both ends of its weights.
+    """One kind of attention, with the words at both ends of its weights."""
 
-    Attributes:
-      queries: the words that read. In the decoder, a word stands where it is predicted.
-      keys: the words that are read. In the decoder's self-attention these are its inputs: the start
-        and then the words before the one that is predicted.
-      weights: float32 [layers, heads, queries, keys].
-    """
-
-    queries: list[ShownPiece]
+    queries: list[ShownPiece]  # The words that read; in the decoder, each where it is predicted.
+    # The words that are read. In the decoder's self-attention these are its inputs: the start and
+    # then the words before the one that is predicted.
     keys: list[ShownPiece]
-    weights: np.ndarray
+    weights: np.ndarray  # float32 [layers, heads, queries, keys]
 
 
 def attention_view(attention: AttentionWeights, kind: str) -> AttentionView:

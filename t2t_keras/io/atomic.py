@@ -34,10 +34,9 @@ def replaced_atomically(path: Path) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    except BaseException:
+    finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-        raise
 
 
 def _remove_abandoned(path: Path) -> None:

@@ -1,5 +1,6 @@
 """Files that matplotlib, which need not be installed, draws."""
 
+import importlib.util
 import io
 import re
 import warnings
@@ -14,14 +15,10 @@ _MISSING_GLYPH = re.compile(r"Glyph (\d+) .* missing from font")
 
 def need_matplotlib() -> None:
     """Raises `UserError` where matplotlib is not installed."""
-    try:
-        import matplotlib  # noqa: F401
-    except ModuleNotFoundError as error:
-        if error.name != "matplotlib":
-            raise
+    if importlib.util.find_spec("matplotlib") is None:
         raise UserError(
             "Figures need matplotlib, which is not installed: pip install 't2t-keras[plot]'"
-        ) from error
+        )
 
 
 def check_format(path: str | Path, formats: Sequence[str]) -> None:

@@ -9,13 +9,14 @@ from tqdm import tqdm
 _SECONDS_BETWEEN = 60.0
 
 
-def progress_bar(**arguments) -> tqdm:
-    """Returns a tqdm bar with these arguments, quiet where standard error is not a terminal."""
-    bar = tqdm(disable=None, dynamic_ncols=True, **arguments)
-    # By its own clock it stands still for as long as the system's time is set back.
-    bar._time = time.monotonic
-    bar.start_t = bar.last_print_t = time.monotonic()
-    return bar
+class ProgressBar(tqdm):
+    """A tqdm bar, quiet where standard error is not a terminal."""
+
+    def __init__(self, *iterable, **arguments):
+        super().__init__(*iterable, disable=None, dynamic_ncols=True, **arguments)
+        # By its own clock it stands still for as long as the system's time is set back.
+        self._time = time.monotonic
+        self.start_t = self.last_print_t = time.monotonic()
 
 
 def show_reading(stream, total: int | None, desc: str):
@@ -31,41 +32,32 @@ def print_beside_bar(text: str) -> None:
         print(text, flush=True)
 
 
-class LineProgress:
+class LineProgress(ProgressBar):
     """A bar on a terminal; elsewhere, as in a log, a line every minute. Both show the time left.
 
     `total` is the number of lines, None if unknown; so many were `done` before.
     """
 
     def __init__(self, total: int | None, done: int, clock: Callable[[], float] = time.monotonic):
-        self._bar = progress_bar(total=total, initial=done, unit=" lines", leave=False)
-        self._total, self._before, self._done = total, done, done
-        self._clock = clock
+        super().__init__(total=total, initial=done, unit=" lines", leave=False)
+        self._before, self._clock = done, clock
         self._start = self._printed = clock()
 
-    def __enter__(self) -> "LineProgress":
-        return self
-
-    def __exit__(self, *_) -> None:
-        self._bar.close()
-
-    def add(self, lines: int) -> None:
-        """Counts lines, or sentences of split ones, as done."""
-        self.set(self._done + lines)
-
-    def set(self, done: int) -> None:
-        """Sets the number of lines done."""
-        self._bar.update(done - self._done)
-        self._done = done
+    def update(self, n: float = 1) -> None:
+        """Counts lines, or sentences of split ones, as done; fewer than 0 takes some back."""
+        super().update(n)
+        if not self.disable:
+            return
+        self.n += n
         now = self._clock()
-        if not self._bar.disable or now - self._printed < _SECONDS_BETWEEN:
+        if now - self._printed < _SECONDS_BETWEEN:
             return
         self._printed = now
-        speed = (done - self._before) / (now - self._start)
+        speed = (self.n - self._before) / (now - self._start)
         of_total = left = ""
-        if self._total is not None:
-            of_total = f" of {self._total:,}"
-            rest = max(self._total - done, 0)
-            left = f", {tqdm.format_interval(rest / speed)} left" if speed else ""
-        line = f"{done:,}{of_total} lines are done, {speed:.1f} a second{left}."
+        if self.total is not None:
+            of_total = f" of {self.total:,}"
+            rest = max(self.total - self.n, 0)
+            left = f", {self.format_interval(rest / speed)} left" if speed else ""
+        line = f"{self.n:,}{of_total} lines are done, {speed:.1f} a second{left}."
         print(line, file=sys.stderr, flush=True)

@@ -15,24 +15,15 @@ TOKENIZATIONS = ("13a", "char", "intl", "none", "zh")
 
 @dataclasses.dataclass(frozen=True)
 class TranslationScore:
-    """How well hypotheses match references; all scores are 0 .. 100.
+    """How well hypotheses match references; all scores are 0 .. 100, `str()` gives the report."""
 
-    Attributes:
-      bleu: corpus BLEU.
-      bleu_signature: what it was computed with, in sacrebleu's words.
-      chrf: corpus chrF2.
-      chrf_signature: what it was computed with, in sacrebleu's words.
-      report: a line each, with signature, n-gram precisions and brevity penalty; also `str()`.
-      conventions: BLEU under the other conventions that were requested; in the report too.
-      metrics: the value of each registered metric that was requested; in the report too.
-    """
-
-    bleu: float
-    bleu_signature: str
-    chrf: float
-    chrf_signature: str
-    report: str
-    conventions: tuple[ConventionScore, ...] = ()
+    bleu: float  # Of the corpus.
+    bleu_signature: str  # What it was computed with, in sacrebleu's words.
+    chrf: float  # Of the corpus, chrF2.
+    chrf_signature: str  # What it was computed with, in sacrebleu's words.
+    report: str  # A line each, with signature, n-gram precisions and brevity penalty.
+    conventions: Mapping[str, ConventionScore]  # By name, those requested; also in the report.
+    # The value of each registered metric that was requested, by name; also in the report.
     metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -80,19 +71,18 @@ def bleu(
         raise UserError("There are no lines to score.")
     scores, signatures, lines = [], [], []
     # Text that looks tokenised makes sacreBLEU warn; "none" says that it is.
-    force = tokenize == "none"
-    bleu_metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=force)
+    bleu_metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
     for metric in (bleu_metric, CHRF(lowercase=lowercase)):
         score = metric.corpus_score(list(hypotheses), [list(references)])
         # sacrebleu completes a signature while it scores.
         signatures.append(str(metric.get_signature()))
         scores.append(score.score)
         lines.append(score.format(width=2, signature=signatures[-1]))
-    others = tuple(
-        convention_bleu(hypotheses, references, convention, language, lowercase)
-        for convention in conventions
-    )
-    report = "\n".join([*lines, *map(str, others)])
+    others = {}
+    for name in conventions:
+        score = others[name] = convention_bleu(hypotheses, references, name, language, lowercase)
+        lines.append(f"BLEU ({name})|{score.signature} = {score.bleu:.2f}")
+    report = "\n".join(lines)
     return TranslationScore(scores[0], signatures[0], scores[1], signatures[1], report, others)
 
 

@@ -13,9 +13,9 @@ no tool of Moses makes of them (https://github.com/tensorflow/tensor2tensor/issu
 quote of a translation stays, so a phrase in German quotes matches the reference at its end only.
 """
 
-import dataclasses
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import sacremoses
 from sacrebleu.metrics import BLEU
@@ -29,22 +29,11 @@ _DOUBLE_QUOTES = str.maketrans(dict.fromkeys("„“”‟", '"'))
 _HYPHEN_IN_WORD = re.compile(r"(\S)-(\S)")
 
 
-@dataclasses.dataclass(frozen=True)
-class ConventionScore:
-    """BLEU under one convention, 0 .. 100; `str()` is a line that names it.
+class ConventionScore(NamedTuple):
+    """BLEU under one convention."""
 
-    Attributes:
-      convention: its name.
-      bleu: corpus BLEU.
-      signature: what it was computed with, in sacrebleu's words.
-    """
-
-    convention: str
-    bleu: float
-    signature: str
-
-    def __str__(self) -> str:
-        return f"BLEU ({self.convention})|{self.signature} = {self.bleu:.2f}"
+    bleu: float  # Of the corpus, 0 .. 100.
+    signature: str  # What it was computed with, in sacrebleu's words.
 
 
 def convention_bleu(
@@ -94,7 +83,7 @@ def convention_bleu(
     metric = BLEU(tokenize="none", smooth_method="none", lowercase=lowercase, force=True)
     score = metric.corpus_score(hypotheses, [references]).score
     signature = str(metric.get_signature()).replace("tok:none", f"tok:{tokenisation}")
-    return ConventionScore(convention, score, signature)
+    return ConventionScore(score, signature)
 
 
 def split_compounds(line: str) -> str:

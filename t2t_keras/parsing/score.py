@@ -1,5 +1,6 @@
 """F1 of the trees that a model writes as symbols, by evalb's COLLINS parameters."""
 
+import contextlib
 import dataclasses
 import math
 from collections import Counter
@@ -118,7 +119,10 @@ def reference_trees(
     for number, (line, sentence) in enumerate(zip(references, sentences, strict=True), 1):
         tree, repairs = rebuilt(line.split(), sentence)
         if repairs:
-            tree = _from_brackets(line)
+            tree = None
+            with contextlib.suppress(TreeError, ValueError):
+                [only] = parsed(line, labelled=True)
+                tree = cleaned(only)
         if tree is None or words(tree) != list(sentence):
             raise UserError(
                 f"The reference in line {number} is no tree over the words of its sentence: "
@@ -126,12 +130,3 @@ def reference_trees(
                 f"t2t-datagen writes them."
             )
         yield tree
-
-
-def _from_brackets(line: str) -> Tree | None:
-    """Returns the only tree of a line, or None."""
-    try:
-        [tree] = parsed(line, labelled=True)
-    except (TreeError, ValueError):
-        return None
-    return cleaned(tree)

@@ -30,7 +30,7 @@ def symbols(tree: Tree) -> list[str]:
 
 def is_tag(symbol: str, known: Collection[str] = ()) -> bool:
     """Returns whether a symbol is a word's tag; `known` as for `rebuilt`."""
-    return _kind(symbol, known)[0] is Step.WORD
+    return (not known or symbol in known) and _kind(symbol)[0] is Step.WORD
 
 
 def symbols_in(text: bytes) -> frozenset[str]:
@@ -84,14 +84,14 @@ def rebuilt(
     """
     builder, repairs = TreeBuilder(), Counter()
     builder.open(ROOT)
+    kinds = [_kind(each) if not known or each in known else (None, "") for each in output]
     if alignment is None:
-        tags = (number for number, symbol in enumerate(output) if is_tag(symbol, known))
+        tags = (number for number, (kind, _) in enumerate(kinds) if kind is Step.WORD)
         alignment = list(enumerate(tags))
     spans = _word_spans(alignment, len(words))
     if not output and words:
         repairs["empty output"] += 1
-    for number, symbol in enumerate(output):
-        kind, label = _kind(symbol, known)
+    for number, (kind, label) in enumerate(kinds):
         if kind is Step.OPEN:
             builder.open(label)
         elif kind is Step.CLOSE:
@@ -125,13 +125,9 @@ def _word_spans(alignment: Iterable[tuple[int, int]], words: int) -> dict[int, t
     }
 
 
-def _kind(symbol: str, known: Collection[str]) -> tuple[Step | None, str]:
-    """Returns the step and the label that a symbol stands for; None for no known symbol."""
-    return (None, "") if known and symbol not in known else _read(symbol)
-
-
 @functools.lru_cache(maxsize=4096)
-def _read(symbol: str) -> tuple[Step | None, str]:
+def _kind(symbol: str) -> tuple[Step | None, str]:
+    """Returns the step and the label that a symbol stands for; None for no symbol."""
     match = _SYMBOL.fullmatch(symbol)
     if match is None:
         return None, ""

@@ -54,14 +54,8 @@ def words(tree: Tree) -> list[str]:
 
 def bracketed(tree: Tree) -> str:
     """Returns the tree on one line, as treebanks have it: (TOP (NP (NN Results)))."""
-    parts = []
-    for step, node in walk(tree):
-        if step is Step.OPEN:
-            parts.append(f" ({node.label}")
-        elif step is Step.WORD:
-            parts.append(f" ({node.label} {node.word})")
-        else:
-            parts.append(")")
+    spelling = {Step.OPEN: " ({0}", Step.WORD: " ({0} {1})", Step.CLOSE: ")"}
+    parts = (spelling[step].format(node.label, node.word) for step, node in walk(tree))
     return "".join(parts)[1:]
 
 

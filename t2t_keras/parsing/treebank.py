@@ -3,6 +3,7 @@
 NLTK takes `(NN two words)` for a tree, and its errors name no file and no line.
 """
 
+import codecs
 import functools
 import os
 import re
@@ -17,7 +18,6 @@ from t2t_keras.text.files import reading
 # Longer than any sentence: a tree that is not closed must not take the rest of a file into memory.
 MAX_TREE_BYTES = 1_000_000
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # A tagged word in one piece, since most of a tree is that; an opening; a closing; anything else.
 # ASCII: a word may hold a non-breaking space.
 _TOKEN = re.compile(r"\(([^\s()]+)\s+([^\s()]+)\s*\)|\(([^\s()]*)|(\))|([^\s()]+)", re.ASCII)
@@ -47,7 +47,7 @@ def tree_texts(path: Path, offset: int = 0, line: int = 1) -> Iterator[TreeText]
         for number, text in enumerate(iter(read, b""), line):
             begin, first = (begin, first) if held else (offset, number)
             offset += len(text)
-            held += text.removeprefix(_BYTE_ORDER_MARK) if begin == 0 and number == first else text
+            held += text.removeprefix(codecs.BOM_UTF8) if begin == 0 and number == first else text
             depth += text.count(b"(") - text.count(b")")
             if depth < 0:
                 raise UserError(f"{path}:{number}: a bracket is closed that was never opened.")

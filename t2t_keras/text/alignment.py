@@ -15,9 +15,6 @@ _BYTE = re.compile("<0x([0-9A-F]{2})>")
 # Pairs (source word, target word), counted from 0.
 Alignment = Sequence[tuple[int, int]]
 
-# Chooses the pairs of words, see `Problem.align`.
-Aligner = Callable[[Sequence[str], np.ndarray], Alignment]
-
 
 def most_attended(target: Sequence[str], weights: np.ndarray) -> list[tuple[int, int]]:
     """Aligns each word of a translation with the source word that it attends to most."""
@@ -52,7 +49,7 @@ def word_alignment(
     source: Sequence[str],
     target: Sequence[str],
     attention: np.ndarray,
-    align: Aligner = most_attended,
+    align: Callable[[Sequence[str], np.ndarray], Alignment] = most_attended,
 ) -> list[tuple[int, int]]:
     """Returns pairs (source word, target word) of `word_numbers`, by target word.
 
@@ -62,7 +59,7 @@ def word_alignment(
       source: pieces of the source with the end of sentence, which is no word.
       target: pieces of the translation with the end.
       attention: float32 [target, source], the mean over the heads of the layer that aligns.
-      align: chooses the pairs.
+      align: chooses the pairs, as `Problem.align`.
     """
     sources, targets = (_pieces_of_words(pieces[:-1]) for pieces in (source, target))
     if not sources or not targets:

@@ -14,14 +14,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-import numpy as np
-
 from t2t_keras.errors import UserError
 
 # A longer line is an error, so that a file without line feeds does not fill the memory.
 MAX_LINE_BYTES = 1 << 24
 _PEEKED_BYTES = 1000
-_BLOCK_BYTES = 1 << 20
 _MARKUP_SPACE = re.compile(r"[ \t\r\n]+")
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -116,28 +113,22 @@ def line_offsets(path: Path, every: int) -> tuple[int, list[int]]:
     offsets: list[int] = []
     count = 0
     with reading(path) as file:
-        start = position = len(codecs.BOM_UTF8) if file.peek(3).startswith(codecs.BOM_UTF8) else 0
+        position = len(codecs.BOM_UTF8) if file.peek(3).startswith(codecs.BOM_UTF8) else 0
         file.seek(position)
-        while block := file.read(_BLOCK_BYTES):
-            ends = position + 1 + np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
-            position += len(block)
-            starts = np.append(start, ends)
-            lengths = np.diff(starts, append=position)
-            if lengths.max() >= MAX_LINE_BYTES:
-                raise _too_long(path, count + 1 + int(lengths.argmax()))
-            offsets += starts[:-1][-count % every :: every].tolist()
-            count += len(ends)
-            start = int(starts[-1])
-    if start < position:  # The last line has no line feed.
-        offsets += [start] if count % every == 0 else []
-        count += 1
+        lines = iter(functools.partial(file.readline, MAX_LINE_BYTES), b"")
+        # Without a statement for each line, which would take twice as long.
+        while lengths := list(map(len, itertools.islice(lines, every))):
+            if max(lengths) >= MAX_LINE_BYTES:
+                raise _too_long(path, count + 1 + lengths.index(max(lengths)))
+            offsets.append(position)
+            position += sum(lengths)
+            count += len(lengths)
     return count, offsets
 
 
 def count_lines(path: Path) -> int:
     """Returns the number of lines; raises as `read_lines`."""
-    with reading(path) as file:
-        return sum(1 for _ in raw_lines(file, path))
+    return sum(1 for _ in read_lines(path))
 
 
 def check_readable(path: Path) -> None:
@@ -186,11 +177,7 @@ def one_line(markup: str) -> str:
 
 def is_text(line: str) -> bool:
     """Returns whether a line has no lone surrogates, which stand for bytes that are no UTF-8."""
-    try:
-        line.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
+    return re.search(r"[\ud800-\udfff]", line) is None
 
 
 def line_name(path: Path, line: int) -> str:

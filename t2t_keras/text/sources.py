@@ -52,10 +52,10 @@ class SourceFile:
 def downloads(table: Path) -> dict[str, SourceFile]:
     """Returns the files in a table, tab-separated with the names of fields as heading, by name."""
     with table.open(encoding="utf-8", newline="") as lines:
-        rows = list(csv.DictReader(lines, delimiter="\t"))
-    return {
-        row["name"]: SourceFile(**row | {"size": int(row["size"] or 0) or None}) for row in rows
-    }
+        return {
+            row["name"]: SourceFile(**row | {"size": int(row["size"] or 0) or None})
+            for row in csv.DictReader(lines, delimiter="\t")
+        }
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,6 +20,8 @@ EOS_ID = 1
 UNKNOWN_ID = 2
 # SentencePiece's sign for a space.
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
+# What a vocabulary is called beside data or a run.
+VOCABULARY_FILE = "vocab.model"
 VOCABULARY_KINDS = ("bpe", "unigram", "char")
 
 # Characters beyond this share of the text are spelled in UTF-8 bytes: a stray line in another
@@ -150,6 +152,10 @@ class Tokenizer:
     def checksum(self) -> str:
         """SHA-256 of the model, in hex."""
         return hashlib.sha256(self.model_bytes).hexdigest()
+
+    def record(self) -> dict[str, int | str]:
+        """Returns what JSON files say of their vocabulary: number of ids, and SHA-256."""
+        return {"size": self.vocab_size, "sha256": self.checksum}
 
     def encode(self, lines: Sequence[str]) -> list[np.ndarray]:
         """Returns one int32 [length] array of ids a line, read-only, each with EOS at its end."""

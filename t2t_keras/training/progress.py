@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from t2t_keras.io.progress import print_beside_bar, progress_bar
+from t2t_keras.io.progress import ProgressBar, print_beside_bar
 
 # Steps between two points of the curves, or two lines where there is no progress line.
 LOG_STEPS = 100
@@ -40,7 +40,7 @@ class Progress:
         self._done, self._last = first, last
         # The bar gets the columns that the text leaves.
         text = "step {n_fmt}/{total_fmt}  {desc}eta {remaining}  |{bar}|"
-        self._bar = progress_bar(total=last, initial=first, smoothing=0.05, bar_format=text)
+        self._bar = ProgressBar(total=last, initial=first, smoothing=0.05, bar_format=text)
         # When each step ended, until they have shown how long the run will take.
         self._ends: list[float] | None = []
         self.restart()

@@ -17,10 +17,9 @@ from t2t_keras.hyperparameters import HParams, override_hparams
 from t2t_keras.io.atomic import write_atomically
 from t2t_keras.io.state import differences, read_json, write_json
 from t2t_keras.settings import parse_assignments
-from t2t_keras.text.tokenizer import Tokenizer
+from t2t_keras.text.tokenizer import VOCABULARY_FILE, Tokenizer
 
 _FILE = "run.json"
-_VOCABULARY = "vocab.model"
 # How long to train and how a step is split over memory do not change what a step computes.
 MAY_CHANGE = ("train_steps", "microbatch_tokens", "recompute")
 
@@ -83,7 +82,7 @@ class RunConfig:
 
     def save(self, output_dir: str | Path) -> None:
         """Writes run.json and the vocabulary, each atomically."""
-        write_atomically(Path(output_dir) / _VOCABULARY, self.tokenizer.model_bytes)
+        write_atomically(Path(output_dir) / VOCABULARY_FILE, self.tokenizer.model_bytes)
         content = {
             "problem": self.problem.name,
             "problem_config": self.problem.config(),
@@ -95,11 +94,7 @@ class RunConfig:
             "data": self.data,
             "averaged": self.averaged,
             "t2t_usr_dir": registry.user_directories or self.user_directories,
-            "vocabulary": {
-                "file": _VOCABULARY,
-                "size": self.tokenizer.vocab_size,
-                "sha256": self.tokenizer.checksum,
-            },
+            "vocabulary": {"file": VOCABULARY_FILE, **self.tokenizer.record()},
             "versions": installed_versions(),
         }
         write_json(Path(output_dir) / _FILE, content)
@@ -126,11 +121,10 @@ class RunConfig:
         advice = "Restore it, or give a new --output_dir."
         content = read_json(path, advice)
         try:
-            tokenizer = Tokenizer.load(path.parent / content["vocabulary"]["file"])
+            file = path.parent / content["vocabulary"]["file"]
+            tokenizer = Tokenizer.load(file)
             if tokenizer.checksum != content["vocabulary"]["sha256"]:
-                raise UserError(
-                    f"{path.parent / _VOCABULARY} is not the vocabulary of the run. Restore that."
-                )
+                raise UserError(f"{file} is not the vocabulary of the run. Restore that.")
             user_directories = tuple(content.get("t2t_usr_dir", ()))
             with _named_directories(user_directories):
                 problem = registry.problem(content["problem"], content["problem_config"])

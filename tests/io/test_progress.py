@@ -9,7 +9,7 @@ def test_a_line_a_minute_with_the_time_left(capsys):
     times = iter([0.0, 59.0, 60.0, 61.0, 130.0])
     with LineProgress(1_130, done=10, clock=lambda: next(times)) as progress:
         for _ in range(4):
-            progress.add(10)
+            progress.update(10)
     assert capsys.readouterr().err.splitlines() == [
         "30 of 1,130 lines are done, 0.3 a second, 55:00 left.",
         "50 of 1,130 lines are done, 0.3 a second, 58:30 left.",

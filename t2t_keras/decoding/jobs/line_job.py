@@ -68,10 +68,10 @@ def run_line_job(
             while chunk := list(itertools.islice(lines, lines_at_once)):
                 numbered = enumerate(chunk, job.lines_done + 1)
                 texts = [decoded(line, source, number) for number, line in numbered]
-                made, counts = work(texts, job.lines_done, progress.add)
+                made, counts = work(texts, job.lines_done, progress.update)
                 job.append(chunk, made, counts)
                 # Blank lines do not report progress, and sentences of split lines report too much.
-                progress.set(job.lines_done)
+                progress.update(job.lines_done - progress.n)
         job.complete()
     seconds = time.perf_counter() - start
     return JobSummary(job.counts, job.lines_done, job.lines_done - before, seconds)

@@ -31,18 +31,14 @@ class Limits(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Constraints:
-    """Constraints of all sentences.
+    """Constraints of all sentences."""
 
-    Attributes:
-      min_length: the fewest symbols of an output with its end, where its `Limits` allow them.
-      forbidden: sequences of symbols that no output may contain; one that begins with `BOUNDARY`
-        is forbidden only behind one of `boundaries`.
-      boundaries: symbols; padding stands for the start of the output.
-    """
-
+    # The fewest symbols of an output with its end, where its `Limits` allow them.
     min_length: int = 1
+    # Sequences of symbols that no output may contain; one that begins with `BOUNDARY` is forbidden
+    # only behind one of `boundaries`.
     forbidden: tuple[tuple[int, ...], ...] = ()
-    boundaries: tuple[int, ...] = ()
+    boundaries: tuple[int, ...] = ()  # Symbols; padding stands for the start of the output.
 
     def forced_ids(self, index: tf.Tensor, limits: Limits) -> tf.Tensor:
         """Returns the only symbol that is allowed at `index`, int32 [B]; -1 = any."""

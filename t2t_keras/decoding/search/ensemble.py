@@ -18,9 +18,6 @@ class Ensemble:
     ensemble are log-probabilities as well. With coverage, a step also returns its attention over
     the source.
 
-    Attributes:
-      attention_window: number of positions back that a step attends to; 0 = all.
-
     Raises:
       UserError: there is no model, or they have different vocabularies or radii of self-attention.
     """
@@ -39,7 +36,6 @@ class Ensemble:
                     f"The models of an ensemble must have the same {name}, got "
                     f"{', '.join(map(str, sorted(values)))}."
                 )
-        self.attention_window = self.models[0].config.self_attention_radius
 
     def check_ids(self, ids: np.ndarray) -> None:
         """Raises `UserError` where ids, of any shape, are not in the vocabulary."""

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.config import OF_SAMPLING, DecodeConfig
 from t2t_keras.decoding.search.beam import BeamSearch
 from t2t_keras.decoding.search.constraints import Constraints, Limits
 from t2t_keras.decoding.search.ensemble import Ensemble
@@ -88,12 +88,10 @@ class Search:
             num_hypotheses=config.num_hypotheses, alpha=alpha, constraints=self._constraints
         )
         if config.samples:
-            names = ("temperature", "top_k", "top_p", "seed")
-            rule = Sampling(**scoring, **{name: getattr(config, name) for name in names})
+            rule = Sampling(**scoring, **{name: getattr(config, name) for name in OF_SAMPLING})
         else:
             rule = BeamSearch(config.beam_size, beta=config.coverage_penalty, **scoring)
-        loop = SearchLoop(
-            self._ensemble.step, rule, _BLOCK_SIZE, self._ensemble.attention_window, config.xla
-        )
+        window = self._ensemble.models[0].config.self_attention_radius  # All have the same.
+        loop = SearchLoop(self._ensemble.step, rule, _BLOCK_SIZE, window, config.xla)
         cache = self._ensemble.start(source, _BLOCK_SIZE, rule.beam_size)
         return loop.run(cache, Limits(max_lengths, prefixes, numbers, covered))

@@ -18,9 +18,9 @@ from t2t_keras.environment import installed_versions
 from t2t_keras.errors import UserError
 from t2t_keras.serving import messages
 from t2t_keras.serving.export.load import WARMUP_FILE, write_manifest
-from t2t_keras.serving.export.readme import VOCABULARY_FILE, write_readme
+from t2t_keras.serving.export.readme import write_readme
 from t2t_keras.serving.export.signatures import TranslationModule
-from t2t_keras.text.tokenizer import Tokenizer
+from t2t_keras.text.tokenizer import VOCABULARY_FILE, Tokenizer
 
 # (texts, words of each) of the warm-up requests: one text uses other kernels than several.
 _WARMUP_SHAPES = ((1, 6), (1, 40), (8, 20))
@@ -63,7 +63,7 @@ def export(
     tokenizer = translator.tokenizer
     contents = {
         "provenance": installed_versions(),
-        "vocabulary": {"size": tokenizer.vocab_size, "sha256": tokenizer.checksum},
+        "vocabulary": tokenizer.record(),
         "dtype": dtype,
         "outputs": translator.problem.raw_output or "text",
     }

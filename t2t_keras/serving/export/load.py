@@ -32,26 +32,21 @@ _ADVICE = "Copy the export again, or make it again with t2t-exporter."
 
 def write_manifest(directory: Path, contents: dict[str, Any]) -> None:
     """Writes the manifest of a complete version; `contents` is all of it but "files"."""
-    files = {
-        name: {"size": path.stat().st_size, "sha256": sha256_of(path)}
-        for name, path in _files(directory).items()
-    }
-    write_json(directory / MANIFEST_FILE, {**contents, "files": files}, indent=1)
+    write_json(directory / MANIFEST_FILE, {**contents, "files": _records(directory)}, indent=1)
 
 
-def _files(directory: Path) -> dict[str, Path]:
-    """Returns the files of an export but its manifest, by their names in it."""
+def _records(directory: Path) -> dict[str, dict[str, Any]]:
+    """Returns size and checksum of the files of an export but its manifest, by name."""
     return {
-        path.relative_to(directory).as_posix(): path
+        path.relative_to(directory).as_posix(): {
+            "size": path.stat().st_size,
+            "sha256": sha256_of(path),
+        }
+        if path.is_file()
+        else {}  # A pipe would have no end.
         for path in sorted(directory.rglob("*"))
         if not path.is_dir() and path != directory / MANIFEST_FILE
     }
-
-
-def _is_as_recorded(path: Path | None, record: Any) -> bool:
-    if not (path and path.is_file() and isinstance(record, dict)):  # A pipe would have no end.
-        return False
-    return record.get("size") == path.stat().st_size and record.get("sha256") == sha256_of(path)
 
 
 def _checked_manifest(directory: Path) -> dict[str, Any]:
@@ -59,13 +54,10 @@ def _checked_manifest(directory: Path) -> dict[str, Any]:
     manifest = read_json(
         directory / MANIFEST_FILE, f"{directory} is not a complete export. {_ADVICE}", ["files"]
     )
-    found = _files(directory)
+    found = _records(directory)
     recorded = manifest["files"] if isinstance(manifest["files"], dict) else {}
-    damaged = [
-        name
-        for name in {**recorded, **found}
-        if not _is_as_recorded(found.get(name), recorded.get(name))
-    ]
+    names = {**recorded, **found}
+    damaged = [name for name in names if not found.get(name) or found[name] != recorded.get(name)]
     if damaged:
         raise UserError(
             f"The export {directory} is damaged: not as {MANIFEST_FILE} records, or not recorded: "

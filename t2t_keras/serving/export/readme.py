@@ -12,8 +12,7 @@ from typing import Any
 
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.serving.export.signatures import SIGNATURES, TranslationModule
-
-VOCABULARY_FILE = "vocab.model"
+from t2t_keras.text.tokenizer import VOCABULARY_FILE
 
 
 def write_readme(
