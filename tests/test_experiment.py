@@ -85,7 +85,9 @@ def test_one_process_writes_into_a_run(trained, data):
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_every_public_name_can_be_called_again_in_any_order(order, trained, tmp_path, monkeypatch):
+def test_every_public_name_can_be_called_again_in_any_order(
+    order, trained, tmp_path, monkeypatch, own_registry
+):
     loaded = t2t.load_model(trained[0])
     arguments = {"problem": ["translate_ende_toy"], "hparams": ["transformer_base"]}
     arguments |= {"generate_data": ["nothing", tmp_path], "train": ["nothing"] * 4}
@@ -95,6 +97,8 @@ def test_every_public_name_can_be_called_again_in_any_order(order, trained, tmp_
         arguments[name] = [tmp_path]
     for name in ("average_checkpoints", "convert_npz_run"):
         arguments[name] = [tmp_path, tmp_path]
+    arguments |= {"HParams": [], "Problem": [], "setting": [1, "one"]}
+    arguments |= {name: [t2t.Problem] for name in t2t.__all__ if name.startswith("register_")}
     assert set(t2t.__all__) == {*arguments, "__version__"}
     for name in arguments:  # as before any import
         monkeypatch.delitem(sys.modules, f"t2t_keras.{name}", raising=False)

@@ -14,7 +14,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
 from t2t_keras.training.callbacks import RunCallbacks
 from t2t_keras.training.distributed.cluster import Cluster
-from t2t_keras.training.distributed.sync import Agreed, Workers
+from t2t_keras.training.distributed.sync import Actions, Workers
 from t2t_keras.training.options import TrainOptions
 from t2t_keras.training.trainer import train
 
@@ -137,10 +137,10 @@ def test_a_stop_after_any_step_can_be_continued(run):
 
 def test_other_workers_hear_at_an_evaluation_that_the_chief_s_callback_stops(run):
     class Second(Workers):
-        least = lambda _, number: number  # noqa: E731
+        all_reduce_min = lambda _, number: number  # noqa: E731
         stop_together = lambda *_: True  # noqa: E731
         restore_newest = lambda *_: None  # noqa: E731
-        agree = lambda *_: Agreed()  # noqa: E731
+        agree = lambda *_: Actions()  # noqa: E731
 
     calls = []
     result = run(recorder(calls), workers=Second(Cluster(("a:1", "b:2"), 1)))
