@@ -86,7 +86,7 @@ def _named_variables(state: Mapping[str, Any]) -> dict[str, Any]:
     nested = {**state, _MODEL: dict(zip(names_in_model, weights, strict=True))}
     if isinstance(optimizer, Adam):
         nested["optimizer"] = optimizer.named_variables(names_in_model)
-    elif optimizer is not None:
+    elif isinstance(optimizer, keras.optimizers.Optimizer):
         # Their paths begin with the name of the optimizer.
         variables = {each.path.partition("/")[2]: each for each in optimizer.variables}
         nested["optimizer"] = variables
