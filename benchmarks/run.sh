@@ -22,7 +22,7 @@ python benchmarks/fuzz_text.py
 python benchmarks/decode_memory.py
 python benchmarks/serving_load.py ${RUN:+--output_dir="$RUN"}
 python benchmarks/worker_faults.py
-python benchmarks/worker_faults.py --workers=1 --trials=200 --faults="chief killed"
+python benchmarks/worker_faults.py --workers=1 --trials=40 --times=5 --faults="chief killed"
 python benchmarks/worker_communication.py
 
 [ -f "$kit/run.py" ] || exit 0

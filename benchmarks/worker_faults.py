@@ -1,13 +1,13 @@
 """Faults of workers that train together on this machine: how soon and with what words they end.
 
     python benchmarks/worker_faults.py [--trials=3] [--faults=killed,stopped]
-    python benchmarks/worker_faults.py --workers=1 --trials=200 "--faults=chief killed"
+    python benchmarks/worker_faults.py --workers=1 --trials=40 --times=5 "--faults=chief killed"
 
 Three workers, or one alone, train a small model, and something happens to one of them. Printed for
 each fault: the seconds from it (from the start, for a worker that does not start as it should)
 until the last of the others has ended, their exit status and what they say. Each run is then
-continued by the same command, and must end with exactly the weights and moments of a run to which
-nothing happened.
+continued by the same command, after --times such faults to its end, and must have exactly the
+weights and moments of a run to which nothing happened.
 """
 
 import multiprocessing
@@ -22,6 +22,7 @@ from absl import app, flags
 from measuring import training_state, worker_environments
 
 _TRIALS = flags.DEFINE_integer("trials", 3, "Number of times that each fault is tried.", 1)
+_TIMES = flags.DEFINE_integer("times", 1, "Number of faults before a run is let end.", 1)
 _FAULTS = flags.DEFINE_list("faults", [], "Faults to try; none = all.")
 _WORKERS = flags.DEFINE_integer("workers", 3, "Number of workers.", 1)
 
@@ -30,7 +31,7 @@ _FLAGS = (
     f"--problem={_PROBLEM[0]} --problem_config={_PROBLEM[1]} "
     "--hparams_set=transformer_tiny --local_eval_frequency=20 --save_checkpoints_secs=0 "
     "--hparams=num_layers=1,d_model=16,d_ff=32,num_heads=2,warmup_steps=10,batch_tokens=1000 "
-    "--train_steps=60 --worker_start_secs=30 --worker_timeout_secs=10"
+    "--train_steps=200 --worker_start_secs=30 --worker_timeout_secs=10"
 ).split()
 # Workers are forked from a process that has imported TensorFlow, which takes longer than training.
 _CONTEXT = multiprocessing.get_context("forkserver")
@@ -68,12 +69,13 @@ def main(_) -> None:
             seconds, statuses, texts = [], set(), set()
             for trial in range(_TRIALS.value):
                 run = Path(folder) / f"{name} {trial}"
-                seconds.append(_try(data, run, *_ALL[name], statuses, texts))
+                for _ in range(_TIMES.value):
+                    seconds.append(_try(data, run, *_ALL[name], statuses, texts))
                 if _finish(data, run) != expected:
                     raise SystemExit(f"{name}: trial {trial} does not continue exactly")
             print(
                 f"{name}: {min(seconds):.1f} to {max(seconds):.1f} s, exit status "
-                f"{sorted(statuses)}; all {len(seconds)} continued exactly",
+                f"{sorted(statuses)}; after all {len(seconds)} continued exactly",
                 *sorted(texts),
                 sep="\n  ",
                 flush=True,
@@ -82,13 +84,14 @@ def main(_) -> None:
 
 def _try(data: Path, run: Path, victim: int, number: int, more: list[str], statuses, texts):
     """Returns the seconds until all but the victim have ended; adds how they ended."""
+    before = set(run.glob("model.ckpt-*.index"))
     started = _start(data, run, {victim: more})
     if number:
-        while not list(run.glob("model.ckpt-*.index")):
+        while set(run.glob("model.ckpt-*.index")) <= before:
             if any(process.exitcode is not None for process in started.values()):
                 raise SystemExit(f"{run.name}: ended before anything happened")
             time.sleep(0.05)
-        time.sleep(random.random())
+        time.sleep(random.random() / 3)
         os.kill(started[victim].pid, number)
     since = time.monotonic()
     for index, process in started.items():
