@@ -11,6 +11,7 @@ from t2t_keras.decoding.translator import Translator
 
 VOCAB_SIZE = 6
 ALPHA = 2.0  # Long outputs win.
+EXTRA_LENGTH = 7  # More than one block of the search.
 SOURCES = [[3, 5, 4, 2, 1], [5, 1], [4, 4, 1]]
 # Outputs are longer than the radius, and have more symbols than there are learned positions.
 KINDS = {
@@ -53,7 +54,7 @@ def test_search_and_score(random_model, kind, beam_size):
     if kind == "ensemble":
         models.append(random_model(1, VOCAB_SIZE, positions="learned", max_positions=4))
     log_probs = whole(*models)
-    config = DecodeConfig(beam_size=beam_size, alpha=ALPHA, extra_length=4)
+    config = DecodeConfig(beam_size=beam_size, alpha=ALPHA, extra_length=EXTRA_LENGTH)
     translator = Translator(models, None, config)
     ids, scores = (found.numpy()[:, 0] for found in translator.search(padded(SOURCES)))
     outputs = [row[row != 0] for row in ids]
@@ -61,18 +62,31 @@ def test_search_and_score(random_model, kind, beam_size):
         # What the last target is does not matter: its logits have not seen it.
         expected, expected_score = plain_beam_search(
             lambda prefix, source=source: log_probs(source, [*prefix, 1])[-1],
-            len(source) + 4,
+            len(source) + EXTRA_LENGTH,
             ALPHA,
             beam_size,
         )[0]
         assert tuple(found.tolist()) == expected
         assert score == pytest.approx(expected_score, abs=1e-4)
-    assert max(map(len, outputs)) > 4
+    assert max(map(len, outputs)) > 8
     arrays = [np.array(source, np.int32) for source in SOURCES]
     for number, found in translator.scorer.log_probs(arrays, outputs):
         expected = log_probs(SOURCES[number], outputs[number])
         each = expected[np.arange(len(found)), outputs[number]]
         np.testing.assert_allclose(found, each, atol=1e-4)
+
+
+@pytest.mark.parametrize("settings", [dict(beam_size=2), dict(samples=3, seed=2)], ids=str)
+def test_what_is_not_given_and_rows_of_padding(random_model, settings):
+    config = DecodeConfig(extra_length=4, alpha=ALPHA, **settings)
+    search = Translator(random_model(0, VOCAB_SIZE), None, config).search
+    source = np.pad(padded(SOURCES), [[0, 1], [0, 0]])
+    numbers = np.arange(len(source), dtype=np.int32)
+    expected = search(source, np.zeros([len(source), 0], np.int32), numbers, ALPHA)
+    for found, each in zip(search(source), expected, strict=True):
+        np.testing.assert_array_equal(found, each)
+    [last] = np.trim_zeros(expected.ids.numpy()[-1, 0])
+    assert last == 1, "where there is nothing to translate, the output is its end alone"
 
 
 def test_coverage_is_the_attention_to_the_source(random_model):

@@ -10,8 +10,8 @@ from t2t_keras.decoding.search.loop import Cache, Scored, SearchLoop
 BLOCK_SIZE, VOCAB_SIZE = 4, 7
 
 
-def run(window, max_lengths, beam_size=2):
-    """Decodes, not as a graph, and returns what each step saw: [(sentences, slots), ...]."""
+def run(window, max_lengths, beam_size=2, xla=False):
+    """Decodes, and returns what each step saw: [(sentences, slots), ...]; under XLA, once each."""
     random = np.random.default_rng(0)
     seen, sentences = [], len(max_lengths)
 
@@ -25,7 +25,7 @@ def run(window, max_lengths, beam_size=2):
     recent = tf.zeros([sentences, 1, BLOCK_SIZE * beam_size, 1])
     cache = Cache(sentence=none, past=recent[:, :, :0], recent=recent)
     rule = BeamSearch(beam_size, 0.6, constraints=Constraints(min_length=max(max_lengths)))
-    SearchLoop(step, rule, BLOCK_SIZE, window).run(cache, limits)
+    SearchLoop(step, rule, BLOCK_SIZE, window, xla).run(cache, limits)
     return seen
 
 
@@ -46,3 +46,10 @@ def test_slots_that_no_hypothesis_goes_back_to_are_left_behind():
 def test_sentences_that_are_done_are_left_behind():
     sentences = [sentences for sentences, _ in run(0, [3, 30, 9])]
     assert sentences == [3] * 4 + [2] * 8 + [1] * 18
+
+
+def test_under_xla_shapes_are_few():
+    """Sentences leave when a quarter goes on; the 128 slots of the past are doubled when full."""
+    past, recent = 128, BLOCK_SIZE * 2
+    expected = [(8, past + recent), (2, past + recent), (2, 2 * past + recent)]
+    assert run(0, [3] * 6 + [30, 160], xla=True) == expected
