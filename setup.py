@@ -99,7 +99,13 @@ setup(
         ],
         "lint": ["import-linter>=2.16,<3", "pre-commit>=4,<5", "ruff==0.17.5", "vulture>=2.16,<3"],
         "mutate": ["cosmic-ray>=8.7,<9"],
-        "docs": ["mkdocs-material>=9.6,<10", "mkdocstrings[python]>=0.30,<2"],
+        "docs": [
+            "ipykernel>=6,<8",
+            "matplotlib>=3.11,<4",
+            "mkdocs-jupyter>=0.26,<0.27",
+            "mkdocs-material>=9.6,<10",
+            "mkdocstrings[python]>=0.30,<2",
+        ],
     },
     entry_points={
         "console_scripts": [

@@ -20,7 +20,8 @@ from t2t_keras.training.backends import base as backend
 from t2t_keras.training.distributed.sync import workers_of_run
 from t2t_keras.training.options import TrainOptions, TrainResult
 from t2t_keras.training.progress import RunClock
-from t2t_keras.training.run_config import RunConfig
+from t2t_keras.training.recommendation import recommended_hparams
+from t2t_keras.training.run_config import AUTO, RunConfig
 
 
 def train(
@@ -54,7 +55,8 @@ def train(
 
     Args:
       problem: from `t2t_keras.problem`, or its name.
-      hparams: from `t2t_keras.hparams`, or the name of a set.
+      hparams: from `t2t_keras.hparams`, or the name of a set; "auto" = those of the run that is
+        there, or of a new run those that suit the data.
       data_dir: where `t2t_keras.generate_data` has put the problem's data.
       output_dir: the run's directory: checkpoints, logs, what the run is.
       model: registered name of the model.
@@ -87,15 +89,21 @@ def train(
                 f"There is no option '{name}' of train.{nearest(name, known)} Choose from "
                 f"{', '.join(known)}."
             )
-    problem = registry.problem(problem) if isinstance(problem, str) else problem
-    hparams = registry.hparams(hparams) if isinstance(hparams, str) else hparams
-    if train_steps is not None:
-        hparams = override_hparams(hparams, {"train_steps": train_steps})
     if not 0 <= random_seed < 2**32 or (worker_gpu is not None and worker_gpu < 0):
         raise UserError(
             f"Expected a random_seed of 0 to {2**32 - 1} and a worker_gpu >= 0, got {random_seed} "
             f"and {worker_gpu}."
         )
+    problem = registry.problem(problem) if isinstance(problem, str) else problem
+    if hparams == AUTO and RunConfig.exists(output_dir):
+        hparams = RunConfig.load(output_dir).hparams
+    elif hparams == AUTO:
+        generated, source = open_generated(problem, data_dir), options.get("warm_start_from", "")
+        hparams = recommended_hparams(generated, worker_gpu, source)
+    elif isinstance(hparams, str):
+        hparams = registry.hparams(hparams)
+    if train_steps is not None:
+        hparams = override_hparams(hparams, {"train_steps": train_steps})
     config = RunConfig(problem, hparams, model, random_seed, str(data_dir))
     result = train_run(config, output_dir, worker_gpu, TrainOptions(**options), callbacks)
     # The weights that were trained belong to the replicas: Keras would not compile their model.

@@ -61,6 +61,8 @@ class Problem:
     splits: ClassVar[tuple[str, ...]] = ("train", "dev", "test")
     # Whether the problem also exists the other way round, as `<name>_rev`.
     reversible: ClassVar[bool] = True
+    # The hyperparameter set that suits it; "" = the size of its data decides.
+    hparams_set: ClassVar[str] = ""
     # Decoding settings that this problem has other defaults for, by name.
     decoding: ClassVar[Mapping[str, Any]] = {}
     # Suffix of the file of postprocessed outputs; "" = outputs stay as they are.

@@ -43,7 +43,7 @@ class CostMeter:
     """Adds up what the steps of a run cost, going on from the entry of `step`, where it begins."""
 
     def __init__(self, output_dir: str | Path, step: int, hardware: str):
-        self._directory, self._hardware, self._tokens = Path(output_dir), hardware, 0
+        self._directory, self._tokens, self.hardware = Path(output_dir), 0, hardware
         self._before = read_costs(output_dir).get(step) if step else TrainingCost()
         if self._before is None:
             path = self._directory / _FILE
@@ -67,7 +67,7 @@ class CostMeter:
         `seconds` are of training in this process; `folder` is the checkpoint's within the run's.
         """
         if before := self._before:
-            parts = [*filter(None, before.hardware.split(_THEN)), self._hardware]
+            parts = [*filter(None, before.hardware.split(_THEN)), self.hardware]
             cost = TrainingCost(
                 target_tokens=before.target_tokens + self._tokens,
                 seconds=self.seconds(seconds),

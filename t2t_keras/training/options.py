@@ -2,8 +2,7 @@
 
 import dataclasses
 import re
-
-import keras
+from typing import Any
 
 from t2t_keras.errors import UserError
 
@@ -89,7 +88,7 @@ class TrainResult:
       signal: number of the signal that ended the run early, or 0.
       history: lists with an entry for each epoch of the run, those before it was continued too;
         see `t2t_keras.train`.
-      model: the trained model.
+      model: the trained model, a `keras.Model`.
     """
 
     step: int
@@ -97,4 +96,4 @@ class TrainResult:
     evaluation: dict[str, float]
     signal: int
     history: dict[str, list[float]] = dataclasses.field(repr=False)
-    model: keras.Model = dataclasses.field(repr=False)
+    model: Any = dataclasses.field(repr=False)

@@ -6,16 +6,10 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 
-import numpy as np
-
 from t2t_keras.io.progress import ProgressBar, print_beside_bar
 
 # Steps between two points of the curves, or two lines where there is no progress line.
 LOG_STEPS = 100
-# So many steps, and seconds, show how long a run will take: what is compiled for a batch of a new
-# length, in its first minutes, is then less than half of them.
-_JUDGED_STEPS, _JUDGED_SECONDS = 10, 300.0
-_DAY = 86_400.0
 
 
 def averages(sums: Mapping[str, float]) -> dict[str, float]:
@@ -32,7 +26,7 @@ class Progress:
     """A progress line on standard error, and the curves (None = none), of steps `first` to `last`.
 
     Where standard error is no terminal, as in a job's log, a plain line is printed
-    every 100 steps instead. Either way it is said once if the run will take over a day.
+    every 100 steps instead.
     """
 
     def __init__(self, curves, first: int, last: int):
@@ -41,8 +35,6 @@ class Progress:
         # The bar gets the columns that the text leaves.
         text = "step {n_fmt}/{total_fmt}  {desc}eta {remaining}  |{bar}|"
         self._bar = ProgressBar(total=last, initial=first, smoothing=0.05, bar_format=text)
-        # When each step ended, until they have shown how long the run will take.
-        self._ends: list[float] | None = []
         self.restart()
 
     def restart(self) -> None:
@@ -57,14 +49,12 @@ class Progress:
         """
         self._done += 1
         self._sums.update(sums)
-        now = time.monotonic()
-        seconds = max(now - self._since, 1e-9)
+        seconds = max(time.monotonic() - self._since, 1e-9)
         speed = self._sums["tokens"] / seconds
         loss, rate = averages(sums)["loss"], scalars["learning_rate"]
         text = f"loss {loss:.2f}  lr {rate:.1e}  {self._bar.format_sizeof(speed)} tok/s  "
         self._bar.set_description_str(text, refresh=False)
         self._bar.update(1)
-        self._judge(now)
         if self._done % LOG_STEPS:
             return
         if self._bar.disable:
@@ -87,23 +77,6 @@ class Progress:
         self._bar.close()
         if self._curves:
             self._curves.close()
-
-    def _judge(self, now: float) -> None:
-        """Says once how long the steps left will take, if that is over a day."""
-        if self._ends is None:
-            return
-        self._ends.append(now)
-        if len(self._ends) <= _JUDGED_STEPS or now - self._ends[0] < _JUDGED_SECONDS:
-            return
-        left = self._last - self._done
-        days = float(np.median(np.diff(self._ends))) * left / _DAY
-        self._ends = None
-        if days > 1:
-            print_beside_bar(
-                f"At this speed the {left:,} steps left take {days:.1f} days. Continue with fewer "
-                f"--train_steps, or start a new run with a smaller --hparams_set; --registry_help "
-                f"lists all."
-            )
 
     def _write(self, kind: str, scalars: dict[str, float]) -> None:
         if self._curves:

@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from t2t_keras.settings import parse_assignments
 from t2t_keras.text.tokenizer import VOCABULARY_FILE, Tokenizer
 
 _FILE = "run.json"
+# Stands for the set that suits the data, or that of the run that is there.
+AUTO = "auto"
 # How long to train and how a step is split over memory do not change what a step computes.
 MAY_CHANGE = ("train_steps", "microbatch_tokens", "recompute")
 
@@ -193,12 +195,17 @@ def _named_directories(directories: Sequence[str]) -> Iterator[None]:
 
 
 def merge_flags(
-    recorded: RunConfig | None, given: Mapping[str, Any], output_dir: str | Path
+    recorded: RunConfig | None,
+    given: Mapping[str, Any],
+    output_dir: str | Path,
+    recommend: Callable[[Problem, str], HParams] | None = None,
 ) -> RunConfig:
     """Returns the requested run: the flags that were given, over what is recorded.
 
     `recorded` is the run in `output_dir`, if there is one; `given` has, of the flags problem,
     problem_config, model, hparams_set, hparams, random_seed, data_dir and train_steps, those given.
+    `recommend` returns what --hparams_set=auto is for a problem and a data_dir, if nothing is
+    recorded.
     """
     given = {name: value for name, value in given.items() if value not in (None, "")}
     missing = [f"--{name}" for name in ("problem", "hparams_set", "data_dir") if name not in given]
@@ -211,13 +218,16 @@ def merge_flags(
     if recorded and name in (None, recorded.problem.name):
         name = recorded.problem.name
         config = {**recorded.problem.config(), **parse_assignments(config)}
+    problem = registry.problem(name, config)
     hparams_set, changes = given.get("hparams_set"), given.get("hparams", "")
-    if recorded and hparams_set in (None, recorded.hparams_set):
+    if recorded and hparams_set in (None, AUTO, recorded.hparams_set):
         hparams = override_hparams(recorded.hparams, changes)
+    elif hparams_set == AUTO:
+        hparams = override_hparams(recommend(problem, given["data_dir"]), changes)
     else:
         hparams = registry.hparams(hparams_set, changes)
     if "train_steps" in given:
         hparams = override_hparams(hparams, {"train_steps": given["train_steps"]})
     fields = {key: given[key] for key in ("model", "random_seed", "data_dir") if key in given}
-    fields |= {"problem": registry.problem(name, config), "hparams": hparams}
+    fields |= {"problem": problem, "hparams": hparams}
     return dataclasses.replace(recorded, **fields) if recorded else RunConfig(**fields)

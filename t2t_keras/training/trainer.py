@@ -34,7 +34,8 @@ from t2t_keras.training.progress import (
     Progress,
     RunClock,
 )
-from t2t_keras.training.run_config import RunConfig
+from t2t_keras.training.recommendation import DAY, duration, least_seconds
+from t2t_keras.training.run_config import AUTO, RunConfig
 
 # By when a new run shows whether it learns anything.
 _FIRST_EVALUATION_SECONDS = 120.0
@@ -189,6 +190,15 @@ class _Trainer:
             f"batch_tokens={hparams.batch_tokens:,}.",
             flush=True,
         )
+        left = self._last - self._first
+        seconds = least_seconds(self._step, hparams, left)
+        if seconds > DAY:
+            print(
+                f"The {left:,} steps left take at least {duration(seconds)} on "
+                f"{self._cost.hardware}. Continue with fewer --train_steps, or start a new run "
+                f"with a smaller --hparams_set; {AUTO} chooses one.",
+                flush=True,
+            )
         if hparams.warmup_steps >= self._last:
             print(
                 f"The learning rate would still be rising at the last step: warmup_steps="

@@ -102,19 +102,6 @@ def test_the_progress_line_fits_a_terminal(monkeypatch, clock, columns, before, 
     assert re.fullmatch(text, lines[-1])
 
 
-@pytest.mark.parametrize(("seconds", "told"), [(0.2, 0), (0.9, 1), (50, 1)])
-def test_a_run_of_over_a_day_is_told_of_once(clock, capsys, seconds, told):
-    progress = Progress(None, 0, 100_000)
-    for number in range(600):
-        # The first one, and each tenth, compiles.
-        clock[0] += 100 if number % 10 == 0 else seconds
-        progress.step(SUMS, SCALARS)
-    found = re.findall(r"([\d,]+) steps left take ([\d.]+) days", capsys.readouterr().out)
-    assert len(found) == told
-    for left, days in found:
-        assert float(days) == pytest.approx(int(left.replace(",", "")) * seconds / 86_400, abs=0.06)
-
-
 @pytest.mark.parametrize("kind", [TensorBoardCurves, JsonCurves])
 def test_where_curves_cannot_be_written_the_reason_is_said(tmp_path, kind):
     (tmp_path / "train").touch()
