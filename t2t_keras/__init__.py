@@ -2,9 +2,8 @@
 
     import t2t_keras as t2t
 
-    hparams = t2t.hparams("transformer_tiny", dropout=0.0)
     t2t.generate_data("translate_ende_toy", "data")
-    result = t2t.train("translate_ende_toy", hparams, "data", "runs/toy", train_steps=1200)
+    result = t2t.train("translate_ende_toy", "auto", "data", "runs/toy")
     t2t.Translator.from_run("runs/toy").translate(["The dog sleeps."])
     model, tokenizer = t2t.load_model("runs/toy")
 

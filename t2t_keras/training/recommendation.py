@@ -21,8 +21,8 @@ from t2t_keras.training.run_config import AUTO, RunConfig
 # Of at most so many training pairs: the set for a CPU, that for a GPU, and how often a run sees
 # each pair, if that is less than the steps of the set.
 _SETS = (
-    (100_000, "transformer_cpu", "transformer_cpu", 30),
-    (1_000_000, "transformer_small", "transformer_small", 20),
+    (100_000, "transformer_cpu", "transformer_cpu", 20),
+    (1_000_000, "transformer_small", "transformer_small", 10),
     (math.inf, "transformer_small", "transformer_base", 10),
 )
 _FEWEST_STEPS = 1000
