@@ -61,7 +61,7 @@ def test_a_contradicting_restart_names_each_difference(trained, data):
     with pytest.raises(UserError) as refused:
         t2t.train(data[0], hparams, data[1], run, model="own_transformer", random_seed=5)
     for expected in (
-        "dropout: recorded 0.1, requested 0.2",
+        "dropout: recorded 0.0, requested 0.2",
         "d_ff: recorded 8, requested 64",
         "random_seed: recorded 1, requested 5",
         f"--warm_start_from={run}",

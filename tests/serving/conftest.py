@@ -66,7 +66,7 @@ def translator(small_translator):
 def expected(translator, lines):
     """The translation of each line in this process, as an export and a client give it."""
     return [
-        Translation(each.text, pytest.approx(each.score, abs=1e-5), cut=each.cut)
+        Translation(each.text, pytest.approx(each.score, rel=1e-5), cut=each.cut)
         for each in translator.translate(lines)
     ]
 

@@ -76,7 +76,7 @@ def unlike(make_record, generated):
 
 def test_settings_that_differ_are_named(unlike, make_record):
     both = "{} on Worker 0 (the chief, a:1), {} on Worker 1 (b:2)".format
-    assert unlike(make_record(dropout=0.3)) == ["  dropout: " + both(0.1, 0.3)]
+    assert unlike(make_record(dropout=0.3)) == ["  dropout: " + both(0.0, 0.3)]
     assert unlike(make_record(microbatch_tokens=100)) == ["  microbatch_tokens: " + both(512, 100)]
     assert unlike(eval_steps=7) == ["  --eval_steps: " + both(0, 7)]
 
