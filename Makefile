@@ -23,11 +23,11 @@ PYTHON ?= python3 python3.13 python3.12 python3.11
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test docs bench mutate lint format lock clean
+.PHONY: help demo test docs notebooks bench mutate lint format lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1|/p' $(MAKEFILE_LIST) | \
-	    while IFS='|' read -r target what; do printf 'make %-7s %s\n' "$$target" "$$what"; done
+	    while IFS='|' read -r target what; do printf 'make %-9s %s\n' "$$target" "$$what"; done
 
 demo: $(INSTALLED) ## train, score, average, export and serve a toy translation model (CPU, < 8 min)
 	@$(IN_VENV) examples/demo.sh
@@ -35,8 +35,11 @@ demo: $(INSTALLED) ## train, score, average, export and serve a toy translation 
 test: $(INSTALLED_TEST) ## run the tests
 	@$(VENV)/bin/python -m pytest -q --numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
 
-docs: $(INSTALLED_DOCS) ## build the documentation into site/
+docs: $(INSTALLED_DOCS) ## run the notebooks and build the documentation into site/ (some minutes)
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --quiet --strict
+
+notebooks: $(INSTALLED_DOCS) ## run the notebooks and keep what they print and draw
+	@$(VENV)/bin/python -m nbconvert --to notebook --execute --inplace examples/notebooks/*.ipynb
 
 bench: $(INSTALLED_TEST) ## run the long measurements behind the figures in docs/
 	@$(IN_VENV) benchmarks/run.sh

@@ -17,6 +17,7 @@ COMMANDS = (
     "t2t-exporter",
     "t2t-insights",
     "t2t-npz-to-checkpoint",
+    "t2t-plot",
     "t2t-query-server",
     "t2t-tables",
     "t2t-translate-all",
@@ -72,9 +73,9 @@ setup(
         "urllib3>=2.8,<3",
     ],
     extras_require={
-        "figures": ["matplotlib>=3.11,<4"],
         "jax": ["jax>=0.10,<0.11"],
         "language": ["py3langid>=0.4,<0.5"],
+        "plot": ["matplotlib>=3.11,<4"],
         # tensorflow-datasets uses importlib_resources without asking for it.
         "tfds": ["importlib_resources>=6,<8", "tensorflow-datasets>=4.9.9,<5"],
         "test": [
@@ -83,6 +84,7 @@ setup(
             "keras-nlp>=0.32,<0.33",
             "matplotlib>=3.11,<4",
             "py3langid>=0.4,<0.5",
+            "pydot>=4,<5",
             "pytest>=9,<10",
             # Reads the job for Kubernetes in docs/.
             "PyYAML>=6,<7",
@@ -97,7 +99,13 @@ setup(
         ],
         "lint": ["import-linter>=2.16,<3", "pre-commit>=4,<5", "ruff==0.17.5", "vulture>=2.16,<3"],
         "mutate": ["cosmic-ray>=8.7,<9"],
-        "docs": ["mkdocs-material>=9.6,<10", "mkdocstrings[python]>=0.30,<2"],
+        "docs": [
+            "ipykernel>=6,<8",
+            "matplotlib>=3.11,<4",
+            "mkdocs-jupyter>=0.26,<0.27",
+            "mkdocs-material>=9.6,<10",
+            "mkdocstrings[python]>=0.30,<2",
+        ],
     },
     entry_points={
         "console_scripts": [

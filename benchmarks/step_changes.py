@@ -66,9 +66,9 @@ def _differences() -> dict[str, tuple]:
 
     from t2t_keras.layers import LayerNormalization
     from t2t_keras.training import optimizer
-    from t2t_keras.training.backends.tensorflow import FusedAdam, TensorFlowStep
+    from t2t_keras.training.backends import tensorflow as backend
 
-    token_sums = TensorFlowStep._token_sums
+    token_sums = backend.TensorFlowStep._token_sums
 
     def of_all_positions(step, *arguments, **options):
         step._packed = False
@@ -82,9 +82,10 @@ def _differences() -> dict[str, tuple]:
         correct = ops.cast(ops.equal(ops.argmax(logits, axis=-1), targets), "float32")
         return loss, ops.stop_gradient(unsmoothed), correct
 
-    def adam_of_many_operators(adam, gradients, variables, learning_rate):
-        for gradient, variable in zip(gradients, variables, strict=True):
-            keras.optimizers.Adam.update_step(adam, gradient, variable, learning_rate)
+    def adam_of_many_operators(adam, schedule, gradients, weights):
+        learning_rate = schedule(adam.iterations.value)
+        for gradient, weight in zip(gradients, weights, strict=True):
+            keras.optimizers.Adam.update_step(adam, gradient, weight, learning_rate)
 
     def softmax_of_many_operators(logits, axis):
         exponentials = ops.exp(logits - ops.max(logits, axis=axis, keepdims=True))
@@ -93,9 +94,9 @@ def _differences() -> dict[str, tuple]:
     other_ops = types.SimpleNamespace(**{**vars(ops), "softmax": softmax_of_many_operators})
     keras_call = keras.layers.LayerNormalization.call
     return {
-        "leaving padding out": (TensorFlowStep, "_token_sums", of_all_positions),
+        "leaving padding out": (backend.TensorFlowStep, "_token_sums", of_all_positions),
         "smoothing that needs no one-hot": (optimizer, "smoothed_cross_entropy", one_hot_loss),
-        "Adam as one operator a weight": (FusedAdam, "update_weights", adam_of_many_operators),
+        "Adam as one operator a weight": (backend, "update_by_adam", adam_of_many_operators),
         "layer normalisation with its own gradient": (LayerNormalization, "call", keras_call),
         "the loss's softmax as one operator": (optimizer, "ops", other_ops),
     }

@@ -61,9 +61,9 @@ TABLE_3 = (
     _variation("D", "dr2", 4.95, 25.5, None, "P_drop 0.2", dropout=0.2),
     _variation("D", "ls0", 4.67, 25.3, None, "No label smoothing", label_smoothing=0.0),
     _variation("D", "ls2", 5.47, 25.7, None, "Label smoothing 0.2", label_smoothing=0.2),
-    # max_length rows: no sentence that is trained on has more tokens.
+    # max_positions is max_length: no sentence that is trained on has more tokens.
     _variation(
-        "E", "learned_positions", 4.92, 25.7, None, "Learned positions", learned_positions=256
+        "E", "learned_positions", 4.92, 25.7, None, "Learned positions", positions="learned"
     ),
     Variation("big", "transformer_big", 4.33, 26.4, 213, steps=300_000),
 )
@@ -79,6 +79,7 @@ PARAMETER_ATTENTION = tuple(
         bleu,
         65,
         f"Attention over parameters, h_p {heads}, n_p {pairs}",
+        feed_forward="parameter_attention",
         parameter_attention_heads=heads,
         d_ff=pairs,
     )

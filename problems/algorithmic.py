@@ -28,6 +28,7 @@ class _Algorithmic(Problem):
 
     splits: ClassVar[tuple[str, ...]] = ("train", "dev")
     tokenize: ClassVar[str] = "char"
+    hparams_set: ClassVar[str] = "transformer_tiny"
 
     def examples(self, split: str) -> Iterator[tuple[str, str]]:
         """Yields the pairs of a split, the same for the same settings."""

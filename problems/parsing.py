@@ -44,6 +44,7 @@ class _Parsing(Problem):
     known: frozenset[str] = frozenset()
 
     reversible: ClassVar[bool] = False
+    hparams_set: ClassVar[str] = "transformer_parsing_small"
     # Section 6.3.
     decoding: ClassVar[Mapping[str, Any]] = {"beam_size": 21, "alpha": 0.3, "extra_length": 300}
     postprocessed_suffix: ClassVar[str] = "trees"
@@ -133,6 +134,8 @@ class ParsingCraft(ParsingTrees):
 class ParsingWsj(_Parsing):
     """The Penn Treebank's Wall Street Journal: sections 02-21, dev 22, test 23 (Table 4)."""
 
+    hparams_set: ClassVar[str] = "transformer_parsing_base"
+
     def tree_files(self, tmp_dir: Path) -> dict[str, list[Path]]:
         """Returns the `.mrg` files of the sections, without those for `parsing_wsj_semi`."""
         return split_files(tmp_dir, besides=tmp_dir / _SILVER)
@@ -143,6 +146,8 @@ class ParsingWsjSemi(_Parsing):
     """As parsing_wsj, and trees of a parser: silver.trees, or a folder silver, in --tmp_dir."""
 
     vocab_size: int = setting(32_000, "ids that words and symbols share (section 6.3)", minimum=4)
+
+    hparams_set: ClassVar[str] = "transformer_parsing_big"
 
     def tree_files(self, tmp_dir: Path) -> dict[str, list[Path]]:
         """Returns the files of the sections, and for train those of the parser after them."""

@@ -2,6 +2,7 @@
 
 import dataclasses
 from pathlib import Path
+from typing import ClassVar
 
 from t2t_keras.data.problem import Problem
 from t2t_keras.errors import UserError
@@ -33,6 +34,8 @@ class _Multi30k(Problem):
         "whose files are in --tmp_dir",
         choices=("auto", "raw", "tok"),
     )
+
+    hparams_set: ClassVar[str] = "transformer_multi30k"
 
     def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles]]:
         """Returns the files of the text form."""

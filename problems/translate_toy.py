@@ -23,6 +23,7 @@ class TranslateEndeToy(Problem):
     target_language: str = setting("de", "language code of the target")
     vocab_size: int = setting(1200, "size of the shared vocabulary (section 5.1)", minimum=400)
 
+    hparams_set: ClassVar[str] = "transformer_tiny"
     # Pairs of each split, and the seed of the grammar that makes them.
     sizes: ClassVar[dict[str, int]] = {"train": 80_000, "dev": 500, "test": 500}
     seeds: ClassVar[dict[str, int]] = {"train": 1, "dev": 2, "test": 3}

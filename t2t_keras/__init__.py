@@ -2,11 +2,10 @@
 
     import t2t_keras as t2t
 
-    problem = t2t.problem("translate_ende_toy")
-    hparams = t2t.hparams("transformer_tiny", dropout=0.0)
-    t2t.generate_data(problem, "data")
-    t2t.train(problem, hparams, "data", "runs/toy")
+    t2t.generate_data("translate_ende_toy", "data")
+    result = t2t.train("translate_ende_toy", "auto", "data", "runs/toy")
     t2t.Translator.from_run("runs/toy").translate(["The dog sleeps."])
+    model, tokenizer = t2t.load_model("runs/toy")
 
 Importing the package is cheap: each name loads what it needs when it is first used.
 """
@@ -20,8 +19,23 @@ __version__ = "0.1.0"
 _HOMES = {
     "problem": ("t2t_keras.registry", "problem"),
     "hparams": ("t2t_keras.registry", "hparams"),
+    "HParams": ("t2t_keras.hyperparameters", "HParams"),
+    "Problem": ("t2t_keras.data.problem", "Problem"),
+    "setting": ("t2t_keras.settings", "setting"),
+    **{
+        f"register_{kind}": ("t2t_keras.registry", f"register_{kind}")
+        for kind in (
+            *("problem", "hparams", "model", "activation", "feed_forward", "position_encoding"),
+            *("optimizer", "schedule", "loss", "filter", "metric"),
+        )
+    },
+    "import_user_directory": ("t2t_keras.registry", "import_user_directory"),
     "generate_data": ("t2t_keras.data.generate", "generate"),
     "train": ("t2t_keras.experiment", "train"),
+    "load_model": ("t2t_keras.training.trained_model", "load_model"),
+    "SmoothedCrossEntropy": ("t2t_keras.training.optimizer", "SmoothedCrossEntropy"),
+    "TransformerSchedule": ("t2t_keras.training.optimizer", "TransformerSchedule"),
+    "Adam": ("t2t_keras.training.optimizer", "Adam"),
     "average_checkpoints": ("t2t_keras.training.checkpoints.derived", "average_run"),
     "convert_npz_run": ("t2t_keras.training.checkpoints.derived", "convert_npz_run"),
     "Translator": ("t2t_keras.decoding.translator", "Translator"),
@@ -34,7 +48,11 @@ __all__ = [*_HOMES, "__version__"]
 
 def __getattr__(name: str):
     if name not in _HOMES:
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+        from t2t_keras.errors import nearest
+
+        text = f"module '{__name__}' has no attribute '{name}'.{nearest(name, __all__)}"
+        # Without an object Python adds no suggestion of its own in a traceback.
+        raise AttributeError(text, name=name, obj=None)
     prepare_tensorflow()
     module, attribute = _HOMES[name]
     return getattr(importlib.import_module(module), attribute)

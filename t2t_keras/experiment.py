@@ -1,12 +1,18 @@
 """A whole training: data, step, workers and scoring put together, and given to the trainer."""
 
 import contextlib
+import dataclasses
+import inspect
+from collections.abc import Sequence
 from pathlib import Path
 
+from keras.callbacks import Callback
+
+from t2t_keras import registry
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.problem import Problem
-from t2t_keras.errors import UserError
-from t2t_keras.hyperparameters import HParams
+from t2t_keras.errors import UserError, nearest
+from t2t_keras.hyperparameters import HParams, override_hparams
 from t2t_keras.io.outputs import check_folder
 from t2t_keras.io.state import locked_directory
 from t2t_keras.training import trainer
@@ -14,51 +20,105 @@ from t2t_keras.training.backends import base as backend
 from t2t_keras.training.distributed.sync import workers_of_run
 from t2t_keras.training.options import TrainOptions, TrainResult
 from t2t_keras.training.progress import RunClock
-from t2t_keras.training.run_config import RunConfig
+from t2t_keras.training.recommendation import recommended_hparams
+from t2t_keras.training.run_config import AUTO, RunConfig
 
 
 def train(
-    problem: Problem,
-    hparams: HParams,
+    problem: Problem | str,
+    hparams: HParams | str,
     data_dir: str | Path,
     output_dir: str | Path,
     *,
     model: str = "transformer",
+    train_steps: int | None = None,
+    callbacks: Callback | Sequence[Callback] = (),
     random_seed: int = 1,
     worker_gpu: int | None = None,
     **options,
 ) -> TrainResult:
     """Trains a model on a problem, or continues a run as if it had never stopped.
 
+    An epoch is what lies between two evaluations. Its logs, which callbacks get and the history
+    lists, are "step" (the steps done), "loss" (the mean training loss per token, with label
+    smoothing and dropout), and of the dev set "val_loss" (per token, without either),
+    "val_perplexity", "val_accuracy" and, with `eval_bleu`, "val_bleu" or what the problem's score
+    is called. With `schedule="train"` all steps are one epoch with "step" and "loss". The history
+    of a continued run has the epochs before; its next epoch begins where it continues.
+
+    Callbacks are called as Keras's `fit` calls them; `self.model` is the model, and
+    `self.model.stop_training = True` ends the run: it is evaluated and saved, and the same call
+    continues it. One with a method `on_save(step, logs)` is called after each checkpoint, with its
+    path as logs["checkpoint"]. Hooks of batches are called for each step, which is then waited for.
+    None can change the learning rate: the optimizer is not the model's. Of several workers only the
+    chief calls them, and a stop takes effect at the next evaluation or checkpoint.
+
     Args:
-      problem: from `t2t_keras.problem`.
-      hparams: from `t2t_keras.hparams`.
+      problem: from `t2t_keras.problem`, or its name.
+      hparams: from `t2t_keras.hparams`, or the name of a set; "auto" = those of the run that is
+        there, or of a new run those that suit the data.
       data_dir: where `t2t_keras.generate_data` has put the problem's data.
       output_dir: the run's directory: checkpoints, logs, what the run is.
       model: registered name of the model.
+      train_steps: steps from the beginning of the run; None = those of `hparams`.
+      callbacks: Keras's callbacks.
       random_seed: of weights, dropout and order.
       worker_gpu: number of GPUs; None = all visible ones, 0 = the CPU.
       **options: fields of `TrainOptions`.
 
     Returns:
-      How the run ended.
+      How the run ended, with its history and its model.
 
     Raises:
-      UserError: there is no data, `output_dir` contains a run with different settings or one that
-        another process trains, a number is out of range, the loss is NaN, or a file cannot be read
-        or written.
+      UserError: there is no such problem, set, model, option or data, a callback changes the
+        optimizer, `output_dir` contains a run with different settings or one that another process
+        trains, a number is out of range, the loss is NaN, or a file cannot be read or written.
+
+    Example:
+      >>> stop = keras.callbacks.EarlyStopping(patience=3)
+      >>> result = train("translate_ende_toy", "transformer_tiny", "data", "runs/toy",
+      ...                callbacks=[stop], local_eval_frequency=200)
+      >>> result.history["val_loss"]
+      [3.1, 2.2, 1.6]
     """
+    fields = {field.name for field in dataclasses.fields(TrainOptions)}
+    for name in options:
+        if name not in fields:
+            known = sorted(fields | inspect.signature(train).parameters.keys() - {"options"})
+            raise UserError(
+                f"There is no option '{name}' of train.{nearest(name, known)} Choose from "
+                f"{', '.join(known)}."
+            )
     if not 0 <= random_seed < 2**32 or (worker_gpu is not None and worker_gpu < 0):
         raise UserError(
             f"Expected a random_seed of 0 to {2**32 - 1} and a worker_gpu >= 0, got {random_seed} "
             f"and {worker_gpu}."
         )
+    problem = registry.problem(problem) if isinstance(problem, str) else problem
+    if hparams == AUTO and RunConfig.exists(output_dir):
+        hparams = RunConfig.load(output_dir).hparams
+    elif hparams == AUTO:
+        generated, source = open_generated(problem, data_dir), options.get("warm_start_from", "")
+        hparams = recommended_hparams(generated, worker_gpu, source)
+    elif isinstance(hparams, str):
+        hparams = registry.hparams(hparams)
+    if train_steps is not None:
+        hparams = override_hparams(hparams, {"train_steps": train_steps})
     config = RunConfig(problem, hparams, model, random_seed, str(data_dir))
-    return train_run(config, output_dir, worker_gpu, TrainOptions(**options))
+    result = train_run(config, output_dir, worker_gpu, TrainOptions(**options), callbacks)
+    # The weights that were trained belong to the replicas: Keras would not compile their model.
+    own = type(result.model).from_config(result.model.get_config())
+    own.build()
+    own.set_weights(result.model.get_weights())
+    return dataclasses.replace(result, model=own)
 
 
 def train_run(
-    requested: RunConfig, output_dir: str | Path, worker_gpu: int | None, options: TrainOptions
+    requested: RunConfig,
+    output_dir: str | Path,
+    worker_gpu: int | None,
+    options: TrainOptions,
+    callbacks: Callback | Sequence[Callback] = (),
 ) -> TrainResult:
     """Trains the requested run, on the data in its data_dir; see `train`."""
     clock = RunClock()
@@ -82,4 +142,6 @@ def train_run(
             from t2t_keras.evaluation.follow import model_scorer
 
             score = model_scorer(step.model, config, generated, "dev")
-        return trainer.train(config, generated, output_dir, step, options, workers, score, clock)
+        return trainer.train(
+            config, generated, output_dir, step, options, workers, score, clock, callbacks
+        )

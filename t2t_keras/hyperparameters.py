@@ -11,15 +11,17 @@ from typing import Any
 from t2t_keras import settings
 from t2t_keras.errors import UserError
 from t2t_keras.model_config import ModelConfig
-from t2t_keras.settings import setting
+from t2t_keras.settings import Registry, setting
+
+OPTIMIZERS = Registry("optimizer", "t2t_keras.training.optimizer")
+SCHEDULES = Registry("learning rate schedule", "t2t_keras.training.optimizer")
+LOSSES = Registry("loss", "t2t_keras.training.optimizer")
 
 # tensor2tensor's names, for users who come from there.
 TENSOR2TENSOR_NAMES = {
     "hidden_size": "d_model",
     "filter_size": "d_ff",
     "num_hidden_layers": "num_layers",
-    "num_encoder_layers": "num_layers",
-    "num_decoder_layers": "num_layers",
     "attention_key_channels": "d_k, theirs divided by num_heads",
     "attention_value_channels": "d_v, theirs divided by num_heads",
     "batch_size": "batch_tokens",
@@ -44,8 +46,12 @@ class HParams(ModelConfig):
     `set_name` is no hyperparameter: it remembers which registered set the values started from.
     """
 
+    loss: str = setting("cross_entropy", "what is minimised (section 5.4)", choices=LOSSES)
     label_smoothing: float = setting(
         0.1, "epsilon_ls, spread over the whole vocabulary (section 5.4)", minimum=0.0, maximum=0.99
+    )
+    schedule: str = setting(
+        "transformer", "learning rate over the steps (section 5.3)", choices=SCHEDULES
     )
     learning_rate: float = setting(
         1.0, "multiplier of the paper's schedule (section 5.3)", minimum=0.0
@@ -53,6 +59,7 @@ class HParams(ModelConfig):
     warmup_steps: int = setting(
         4000, "steps of linear increase of the learning rate (section 5.3)", minimum=1
     )
+    optimizer: str = setting("adam", "rule of the updates (section 5.3)", choices=OPTIMIZERS)
     adam_beta1: float = setting(
         0.9, "decay of the gradient's mean (section 5.3)", minimum=0.0, maximum=0.999999
     )
@@ -118,6 +125,11 @@ def override_hparams(hparams: HParams, changes: str | Mapping[str, Any]) -> HPar
         raise UserError(
             f"d_model={changed.d_model} is not divisible by num_heads={changed.num_heads}. Set d_k "
             f"and d_v, or change one of the two."
+        )
+    if changed.compute_dtype == "float16" and changed.optimizer != "adam":
+        raise UserError(
+            f"compute_dtype=float16 needs optimizer=adam, got optimizer={changed.optimizer}. Take "
+            f"compute_dtype=bfloat16."
         )
     at_once = changed.microbatch_tokens or changed.batch_tokens
     if changed.max_length > min(at_once, changed.batch_tokens):

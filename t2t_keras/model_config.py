@@ -1,14 +1,25 @@
 """What shapes a Transformer: `HParams` extends `ModelConfig`, which extends `LayerConfig`.
 
-Models and layers take the same fields as keyword arguments.
+Models and layers take the same fields as keyword arguments, or one such object.
 """
 
 import dataclasses
 from typing import Any, TypeVar
 
-from t2t_keras.settings import setting
+from t2t_keras.errors import UserError
+from t2t_keras.settings import Registry, setting
 
 Config = TypeVar("Config", bound="LayerConfig")
+
+ACTIVATIONS = Registry("activation", "t2t_keras.layers")
+FEED_FORWARDS = Registry("feed-forward layer", "t2t_keras.layers")
+POSITION_ENCODINGS = Registry("position encoding", "t2t_keras.layers")
+# All classes of configs by their full names, for models that are loaded from files.
+_CLASSES: dict[str, type["LayerConfig"]] = {}
+
+
+def _name(config_class: type) -> str:
+    return f"{config_class.__module__}.{config_class.__qualname__}"
 
 
 def _dropout(default: float, meaning: str) -> Any:
@@ -18,6 +29,9 @@ def _dropout(default: float, meaning: str) -> Any:
 @dataclasses.dataclass(frozen=True)
 class LayerConfig:
     """The settings of an encoder or decoder layer; the defaults are the paper's base model."""
+
+    def __init_subclass__(cls):
+        _CLASSES[_name(cls)] = cls
 
     num_heads: int = setting(8, "h, parallel attention heads (section 3.2.2)", minimum=1)
     d_k: int = setting(
@@ -40,8 +54,18 @@ class LayerConfig:
     attention_dropout: float = _dropout(0.0, "share of attention weights dropped after the softmax")
     relu_dropout: float = _dropout(
         0.0,
-        "share of the feed-forward sub-layer's inner units dropped after the ReLU; for attention "
-        "over parameters, of its weights after the softmax",
+        "share of the feed-forward sub-layer's inner units dropped after the activation; for "
+        "attention over parameters, of its weights after the softmax",
+    )
+    activation: str = setting(
+        "relu",
+        "function of the feed-forward sub-layer's inner units (section 3.3: relu)",
+        choices=ACTIVATIONS,
+    )
+    feed_forward: str = setting(
+        "feed_forward",
+        "layer that is the second sub-layer; parameter_attention = attention over parameters",
+        choices=FEED_FORWARDS,
     )
     self_attention_radius: int = setting(
         0,
@@ -50,10 +74,9 @@ class LayerConfig:
         minimum=0,
     )
     parameter_attention_heads: int = setting(
-        0,
-        "h_p, heads of an attention over parameters that replaces the feed-forward sub-layer; "
-        "0 = feed-forward",
-        minimum=0,
+        8,
+        "h_p, heads of an attention over parameters (feed_forward=parameter_attention)",
+        minimum=1,
     )
     pre_norm: bool = setting(
         False,
@@ -73,16 +96,21 @@ class ModelConfig(LayerConfig):
     num_layers: int = setting(
         6, "N, layers of the encoder and of the decoder (section 3.1)", minimum=1
     )
+    num_encoder_layers: int = setting(0, "layers of the encoder; 0 = num_layers", minimum=0)
+    num_decoder_layers: int = setting(0, "layers of the decoder; 0 = num_layers", minimum=0)
     d_model: int = setting(512, "width of embeddings and sub-layers (section 3.1)", minimum=2)
     symbol_dropout: float = _dropout(
         0.0,
         "share of the ids read by the embeddings that become the unknown id; never in the loss",
     )
-    learned_positions: int = setting(
-        0,
-        "rows of the learned position tables, of source and of target (Table 3, row E); later "
-        "positions share the last row; 0 = sinusoids (section 3.5)",
-        minimum=0,
+    positions: str = setting(
+        "sinusoidal",
+        "how embeddings get their positions (section 3.5); learned = from a table for the source "
+        "and one for the target (Table 3, row E)",
+        choices=POSITION_ENCODINGS,
+    )
+    max_positions: int = setting(
+        256, "rows of learned position tables; later positions share the last row", minimum=1
     )
     recompute: bool = setting(
         False,
@@ -94,13 +122,46 @@ class ModelConfig(LayerConfig):
         """Returns (d_k, d_v) with 0 replaced by d_model / num_heads."""
         return self.resolve_head_widths(self.d_model)
 
+    def depths(self) -> tuple[int, int]:
+        """Returns how many layers the encoder and the decoder have."""
+        return (
+            self.num_encoder_layers or self.num_layers,
+            self.num_decoder_layers or self.num_layers,
+        )
 
-def settings_of(config_class: type, source: Any) -> dict[str, Any]:
-    """Returns the values that an object has for the fields of a config class, by name."""
-    return {field.name: getattr(source, field.name) for field in dataclasses.fields(config_class)}
+
+def take_config(
+    config_class: type[Config], config: LayerConfig | None, arguments: dict[str, Any]
+) -> Config:
+    """Returns the config of a layer or model from its constructor's arguments.
+
+    Args:
+      config_class: the class of the config.
+      config: has the values, None = the defaults. Of a class of this library only the fields of
+        `config_class` are kept; one of a user's own class stays whole.
+      arguments: keyword arguments; those that are fields replace values, and are removed. One more,
+        `config_class`, is the name that `config_arguments` has given to a user's class.
+
+    Raises:
+      UserError: the class of that name has not been imported.
+    """
+    if name := arguments.pop("config_class", None):
+        if name not in _CLASSES:
+            raise UserError(f"The model needs the class {name}. Import its module first.")
+        config = _CLASSES[name]()
+    config = config or config_class()
+    if _is_ours(config):
+        names = [field.name for field in dataclasses.fields(config_class)]
+        config = config_class(**{name: getattr(config, name) for name in names})
+    names = [field.name for field in dataclasses.fields(config) if field.name in arguments]
+    return dataclasses.replace(config, **{name: arguments.pop(name) for name in names})
 
 
-def take_settings(config_class: type[Config], arguments: dict[str, Any]) -> Config:
-    """Makes a config of those keyword arguments that are its fields, and removes them."""
-    names = [field.name for field in dataclasses.fields(config_class)]
-    return config_class(**{name: arguments.pop(name) for name in names if name in arguments})
+def config_arguments(config: LayerConfig) -> dict[str, Any]:
+    """Returns the keyword arguments from which `take_config` makes the same config, as JSON."""
+    own = {} if _is_ours(config) else {"config_class": _name(type(config))}
+    return dataclasses.asdict(config) | own
+
+
+def _is_ours(config: LayerConfig) -> bool:
+    return type(config).__module__.split(".")[0] == __name__.split(".")[0]

@@ -1,62 +1,59 @@
-"""Names of problems, hyperparameter sets and models, which modules register by decorating them."""
+"""What has a name: modules register it by a decorator, commands and hyperparameters choose it.
+
+| decorator | of |
+|---|---|
+| `register_problem` | a `Problem` |
+| `register_hparams` | a function without arguments that returns `HParams`: a set |
+| `register_model` | a model class, which has `from_hparams` as `Transformer` |
+| `register_activation` | a function of a tensor |
+| `register_feed_forward` | a layer, made as `layer(config, d_model, **kwargs)` |
+| `register_position_encoding` | a layer, made as `layer(config, **kwargs)` |
+| `register_optimizer` | a Keras optimizer, made as `optimizer(hparams, schedule)` |
+| `register_schedule` | a Keras `LearningRateSchedule`, made as `schedule(hparams)` |
+| `register_loss` | a function of logits, targets and hparams: a loss for each token |
+| `register_filter` | a function of a source and a target: whether to leave the pair out |
+| `register_metric` | a function of hypotheses, references and sources: a number |
+
+A function is registered under its name, a class under its name in snake case. Layers are made from
+the model's `ModelConfig`, or from a user's own subclass of `HParams`.
+"""
 
 import dataclasses
-import importlib
 import importlib.util
 import inspect
-import pkgutil
-import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from t2t_keras import settings
-from t2t_keras.errors import UserError, nearest
-from t2t_keras.hyperparameters import HParams, override_hparams
-
-
-class Registry:
-    """The registered things of one kind, by name; `load` adds those of a package of ours."""
-
-    def __init__(self, kind: str, package: str):
-        self.kind, self._package = kind, package
-        self.entries: dict[str, Any] = {}
-
-    def register(self, name: str, entry: Any) -> Any:
-        """Adds an entry and returns it; raises `UserError` if the name is taken."""
-        if name in self.entries:
-            raise UserError(
-                f"The {self.kind} '{name}' is registered twice: in "
-                f"{self.entries[name].__module__} and in {entry.__module__}. Rename one of them."
-            )
-        self.entries[name] = entry
-        return entry
-
-    def load(self) -> dict[str, Any]:
-        """Returns all entries by name, the package's own included."""
-        package = importlib.import_module(self._package)
-        for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"{self._package}.{module.name}")
-        return self.entries
-
-    def get(self, name: str) -> Any:
-        """Returns the entry called `name`; raises `UserError` if there is none."""
-        if name not in self.load():
-            raise UserError(
-                f"There is no {self.kind} '{name}'.{nearest(name, self.entries)} "
-                f"--registry_help lists all of them."
-            )
-        return self.entries[name]
-
+from t2t_keras.errors import UserError
+from t2t_keras.hyperparameters import (
+    LOSSES,
+    OPTIMIZERS,
+    SCHEDULES,
+    HParams,
+    override_hparams,
+)
+from t2t_keras.model_config import ACTIVATIONS, FEED_FORWARDS, POSITION_ENCODINGS
+from t2t_keras.settings import Registry
 
 PROBLEMS = Registry("problem", "t2t_keras.problems")
 HPARAMS_SETS = Registry("hyperparameter set", "t2t_keras.hparams")
 MODELS = Registry("model", "t2t_keras.models")
+FILTERS = Registry("filter", "t2t_keras.data.filters")
+METRICS = Registry("metric", "t2t_keras.metrics.bleu")
 
-
-def _snake_case(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+register_hparams = HPARAMS_SETS.add
+register_model = MODELS.add
+register_activation = ACTIVATIONS.add
+register_feed_forward = FEED_FORWARDS.add
+register_position_encoding = POSITION_ENCODINGS.add
+register_optimizer = OPTIMIZERS.add
+register_schedule = SCHEDULES.add
+register_loss = LOSSES.add
+register_filter = FILTERS.add
+register_metric = METRICS.add
 
 
 def register_problem(problem_class: type) -> type:
@@ -74,17 +71,7 @@ def register_problem(problem_class: type) -> type:
         # Without a docstring it would get its signature for one.
         problem_class.__doc__ = problem_class.__doc__ or " "
         problem_class = dataclasses.dataclass(frozen=True)(problem_class)
-    return PROBLEMS.register(_snake_case(problem_class.__name__), problem_class)
-
-
-def register_hparams(hparams_set: Callable) -> Callable:
-    """Registers a function without arguments that returns `HParams`, under the function's name."""
-    return HPARAMS_SETS.register(hparams_set.__name__, hparams_set)
-
-
-def register_model(model_class: type) -> type:
-    """Registers a model class, which has `from_hparams` as `Transformer`, in snake case."""
-    return MODELS.register(_snake_case(model_class.__name__), model_class)
+    return PROBLEMS.add(problem_class)
 
 
 def problem(name: str, config: str | Mapping[str, Any] = ""):
@@ -97,8 +84,8 @@ def problem(name: str, config: str | Mapping[str, Any] = ""):
     Raises:
       UserError: no such problem, one without a reverse, or a setting that it does not have.
     """
-    reverse = name.endswith("_rev") and name not in PROBLEMS.load()
-    problem_class = PROBLEMS.get(name.removesuffix("_rev") if reverse else name)
+    reverse = name.endswith("_rev") and name not in PROBLEMS
+    problem_class = PROBLEMS[name.removesuffix("_rev") if reverse else name]
     configured = settings.override(problem_class(), config, what=f"setting of problem {name}")
     return dataclasses.replace(configured, name=name, reverse=reverse)
 
@@ -109,21 +96,22 @@ def hparams(name: str, overrides: str | Mapping[str, Any] = "", **changes) -> HP
     Raises:
       UserError: no such set, no such hyperparameter, a wrong type or a value out of range.
     """
-    chosen = override_hparams(override_hparams(HPARAMS_SETS.get(name)(), overrides), changes)
+    chosen = override_hparams(override_hparams(HPARAMS_SETS[name](), overrides), changes)
     return dataclasses.replace(chosen, set_name=name)
 
 
 def changed_hparams(hparams: HParams, hparams_set: str = "transformer_base") -> dict[str, Any]:
     """Returns the values that differ from a set's, or from base if it is not registered."""
     # A user's own set need not be there: its directory may not have been imported.
-    known = hparams_set in HPARAMS_SETS.load()
-    reference = (HPARAMS_SETS.get(hparams_set)() if known else HParams()).config()
-    return {name: value for name, value in hparams.config().items() if value != reference[name]}
+    known = hparams_set in HPARAMS_SETS
+    reference = (HPARAMS_SETS[hparams_set]() if known else HParams()).config()
+    # A set that is not registered may have hyperparameters of its own.
+    return {n: value for n, value in hparams.config().items() if value != reference.get(n)}
 
 
 def model(name: str) -> type:
     """Returns the model class called `name`."""
-    return MODELS.get(name)
+    return MODELS[name]
 
 
 def registry_help() -> str:
@@ -133,6 +121,14 @@ def registry_help() -> str:
         (PROBLEMS, "Problems (translation also as <name>_rev, with the languages swapped)"),
         (HPARAMS_SETS, "Hyperparameter sets"),
         (MODELS, "Models"),
+        (ACTIVATIONS, "Activations"),
+        (FEED_FORWARDS, "Feed-forward layers"),
+        (POSITION_ENCODINGS, "Position encodings"),
+        (OPTIMIZERS, "Optimizers"),
+        (SCHEDULES, "Learning rate schedules"),
+        (LOSSES, "Losses"),
+        (FILTERS, "Filters of training pairs"),
+        (METRICS, "Metrics"),
     ):
         lines.append(f"{title}:")
         for name, entry in sorted(registry.load().items()):

@@ -1,13 +1,17 @@
 """Frozen dataclasses whose fields are typed, bounded, documented, and set by "name=value,...".
 
-Hyperparameter sets, problems and decoding options are all such dataclasses.
+Hyperparameter sets, problems and decoding options are all such dataclasses. The value of a field
+can be the name of something registered, as `activation=relu`.
 """
 
 import contextlib
 import dataclasses
+import importlib
 import math
+import pkgutil
+import re
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from t2t_keras.errors import UserError, nearest
@@ -18,13 +22,60 @@ _BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "
 _TYPE_NAMES = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}
 
 
+class Registry:
+    """The registered things of one kind, by name; it is iterable, over the names.
+
+    Args:
+      kind: what they are, in the singular, for errors.
+      home: the module, or the package of modules, in which those of this library are registered.
+    """
+
+    def __init__(self, kind: str, home: str):
+        self.kind, self._home = kind, home
+        self.entries: dict[str, Any] = {}
+
+    def add(self, entry: Any) -> Any:
+        """Registers a function under its name, a class under its name in snake case; a decorator.
+
+        Raises:
+          UserError: the name is taken.
+        """
+        name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", entry.__name__).lower()
+        if name in self.entries:
+            raise UserError(
+                f"The {self.kind} '{name}' is registered twice: in "
+                f"{self.entries[name].__module__} and in {entry.__module__}. Rename one of them."
+            )
+        self.entries[name] = entry
+        return entry
+
+    def load(self) -> dict[str, Any]:
+        """Returns all entries by name, those of this library included."""
+        home = importlib.import_module(self._home)
+        for module in pkgutil.iter_modules(getattr(home, "__path__", ())):
+            importlib.import_module(f"{self._home}.{module.name}")
+        return self.entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.load())
+
+    def __getitem__(self, name: str) -> Any:
+        """Returns the entry called `name`; raises `UserError` if there is none."""
+        if name not in self.load():
+            raise UserError(
+                f"There is no {self.kind} '{name}'.{nearest(name, self.entries)} "
+                f"--registry_help lists all of them."
+            )
+        return self.entries[name]
+
+
 def setting(
     default: Any,
     meaning: str,
     *,
     minimum: float | None = None,
     maximum: float | None = None,
-    choices: tuple[str, ...] = (),
+    choices: Iterable[str] = (),
     words: Mapping[str, Any] | None = None,
     of_test_set: bool = False,
 ) -> Any:
@@ -35,7 +86,7 @@ def setting(
       meaning: one line for users, with the unit and the paper's section or table.
       minimum: smallest allowed value, inclusive.
       maximum: largest allowed value, inclusive.
-      choices: the allowed values of a string.
+      choices: the allowed values of a string; a `Registry` for the names in it.
       words: words that may be written for a value, such as {"auto": 0}.
       of_test_set: whether the field describes nothing but the test set of a problem, so that a
         model may be scored with another value than it was trained with.
@@ -94,7 +145,9 @@ def override(
         values[name] = _convert(value, types[name], f"The {what} '{name}'")
     changed = dataclasses.replace(settings, **values)
     for name, field in fields.items():
-        _check_range(getattr(changed, name), field.metadata, f"The {what} '{name}'")
+        # A default is right, and whether it is registered takes imports to know.
+        if (value := getattr(changed, name)) != field.default:
+            _check_range(value, field.metadata, f"The {what} '{name}'")
     return changed
 
 

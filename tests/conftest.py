@@ -61,8 +61,9 @@ def own_registry(monkeypatch):
     """Whatever a test registers is forgotten after it."""
     from t2t_keras import registry
 
-    for names in (registry.PROBLEMS, registry.HPARAMS_SETS, registry.MODELS):
-        monkeypatch.setattr(names, "entries", dict(names.load()))
+    for names in vars(registry).values():
+        if isinstance(names, registry.Registry):
+            monkeypatch.setattr(names, "entries", dict(names.load()))
 
 
 @pytest.fixture(scope="session")

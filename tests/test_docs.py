@@ -10,10 +10,13 @@ import types
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 import yaml
 
 from t2t_keras import registry
 from t2t_keras.hyperparameters import HParams
+from t2t_keras.problems.translate_toy import TranslateEndeToy
+from t2t_keras.serving.export.signatures import TranslationModule
 from t2t_keras.training.distributed.cluster import Cluster, cluster_from_environment
 from t2t_keras.training.memory.estimate import count_weights
 
@@ -98,3 +101,44 @@ def test_the_examples_in_extending(examples, tmp_path):
     again = type(layer).from_config(layer.get_config())
     x = np.arange(6.0, dtype="float32").reshape(2, 3)
     np.testing.assert_array_equal(keras.ops.convert_to_numpy(again(x)), x * 3)
+
+
+@pytest.fixture
+def small(own_registry, monkeypatch):
+    """What the examples name is small, and an export has one signature."""
+    sizes = dict(num_layers=1, d_model=8, d_ff=8, num_heads=2)
+    tiny = registry.hparams("transformer_tiny", sizes)
+    registry.HPARAMS_SETS.entries["transformer_tiny"] = lambda: tiny
+    monkeypatch.setattr(TranslateEndeToy, "sizes", {"train": 400, "dev": 5, "test": 5})
+    signatures = TranslationModule.signatures
+    only = lambda module: {"serving_default": signatures(module)["serving_default"]}  # noqa: E731
+    monkeypatch.setattr(TranslationModule, "signatures", only)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.filterwarnings("ignore:Even though the `tf.config.experimental_run_functions_eagerly`")
+def test_the_examples_in_python(root, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib", reason="needs matplotlib")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    text = (root / "docs" / "python.md").read_text(encoding="utf-8")
+    for number, less in (("train_steps=1200", "train_steps=4"), ("frequency=100", "frequency=2")):
+        assert number in text
+        text = text.replace(number, less)
+    defined = {}
+    for source in re.findall(r"^```python\n(.*?)```", text, re.M | re.S):
+        # Building a graph takes longer than the few steps.
+        tf.config.run_functions_eagerly("export(" not in source)
+        exec(source, defined)
+    assert defined["result"].history["step"] == [2, 4]
+    for key in re.findall(r"^\| (`.*`) \|", text, re.M):
+        assert set(re.findall(r"`(\w+)`", key)) <= {*defined["result"].history, "val_bleu"}
+    assert len((tmp_path / "toy.csv").read_text().splitlines()) == 3
+    assert (tmp_path / "history.png").stat().st_size
+    assert repr(defined["translation"]).startswith("Translation('")
+    assert list((tmp_path / "exports" / "toy").glob("*/manifest.json"))
+    logits = tf.saved_model.load(tmp_path / "exports" / "logits")
+    inputs = {side: tf.constant(defined[side], tf.int32) for side in ("source", "target")}
+    np.testing.assert_allclose(logits.serve(inputs), defined["model"](inputs), atol=1e-5)

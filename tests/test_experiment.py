@@ -1,14 +1,20 @@
 """A whole training from Python: the run's record, restarts that contradict, and one writer."""
 
+import contextlib
 import json
+import sys
+import types
 
+import numpy as np
 import pytest
 
 import t2t_keras as t2t
 from t2t_keras import registry
 from t2t_keras.errors import UserError
+from t2t_keras.hyperparameters import HParams
 from t2t_keras.io.state import locked_directory
 from t2t_keras.models.transformer import Transformer
+from t2t_keras.serving.export.signatures import TranslationModule
 
 TINY = "num_layers=1,d_model=8,d_ff=8,num_heads=2,batch_tokens=300,max_length=32,train_steps=1"
 
@@ -45,6 +51,7 @@ def test_a_run_keeps_the_names_of_its_model_and_its_set(trained):
     assert (record["model"], record["hparams_set"]) == ("own_transformer", "transformer_tiny")
     assert "set_name" not in record["hparams"]
     assert (result.step, set(result.evaluation)) == (1, {"loss", "perplexity", "accuracy", "bleu"})
+    assert result.history["val_bleu"] == [result.evaluation["bleu"]]
 
 
 def test_a_contradicting_restart_names_each_difference(trained, data):
@@ -54,7 +61,7 @@ def test_a_contradicting_restart_names_each_difference(trained, data):
     with pytest.raises(UserError) as refused:
         t2t.train(data[0], hparams, data[1], run, model="own_transformer", random_seed=5)
     for expected in (
-        "dropout: recorded 0.1, requested 0.2",
+        "dropout: recorded 0.0, requested 0.2",
         "d_ff: recorded 8, requested 64",
         "random_seed: recorded 1, requested 5",
         f"--warm_start_from={run}",
@@ -77,6 +84,34 @@ def test_one_process_writes_into_a_run(trained, data):
     assert {file: file.read_bytes() for file in run.glob("*.json")} == before
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_every_public_name_can_be_called_again_in_any_order(
+    order, trained, tmp_path, monkeypatch, own_registry
+):
+    loaded = t2t.load_model(trained[0])
+    arguments = {"problem": ["translate_ende_toy"], "hparams": ["transformer_base"]}
+    arguments |= {"generate_data": ["nothing", tmp_path], "train": ["nothing"] * 4}
+    arguments |= {"Adam": [], "SmoothedCrossEntropy": [], "TransformerSchedule": [8]}
+    arguments |= {"Translator": [*loaded], "export": [*loaded, __file__], "bleu": [["a"], ["a"]]}
+    for name in ("import_user_directory", "load_model", "load_export"):
+        arguments[name] = [tmp_path]
+    for name in ("average_checkpoints", "convert_npz_run"):
+        arguments[name] = [tmp_path, tmp_path]
+    arguments |= {"HParams": [], "Problem": [], "setting": [1, "one"]}
+    arguments |= {name: [t2t.Problem] for name in t2t.__all__ if name.startswith("register_")}
+    assert set(t2t.__all__) == {*arguments, "__version__"}
+    for name in arguments:  # as before any import
+        monkeypatch.delitem(sys.modules, f"t2t_keras.{name}", raising=False)
+        monkeypatch.delitem(vars(t2t), name, raising=False)
+    monkeypatch.setattr(TranslationModule, "signatures", lambda module: {})
+    for name in [*arguments][::order] * 2:
+        # Where there is nothing, it says so.
+        with contextlib.suppress(UserError):
+            getattr(t2t, name)(*arguments[name])
+    assert isinstance(sys.modules["t2t_keras.hparams"], types.ModuleType)
+    assert t2t.hparams("transformer_base") == HParams()
+
+
 @pytest.mark.parametrize("name", ["random_seed", "worker_gpu", "keep_checkpoint_max", "eval_steps"])
 def test_numbers_out_of_range_are_refused(data, tmp_path, name):
     number = 0 if name == "keep_checkpoint_max" else -1
@@ -90,11 +125,18 @@ def test_a_run_does_not_begin_among_data(data):
         t2t.train(problem, t2t.hparams("transformer_tiny", TINY), folder, folder / problem.name)
 
 
-def test_a_set_can_be_named_again_after_the_package_of_that_name_was_imported():
-    from t2t_keras.hparams.transformer import transformer_base
+def test_an_unknown_name_or_option_names_the_nearest(data):
+    with pytest.raises(AttributeError, match=r"'trian'.*'train'"):
+        t2t.trian  # noqa: B018
+    with pytest.raises(UserError, match=r"'eval_blue'.*'eval_bleu'.*local_eval_frequency"):
+        t2t.train(data[0], "transformer_tiny", data[1], "nowhere", eval_blue=True)
 
-    assert t2t.hparams("transformer_base") == transformer_base()
 
-
-def test_every_public_name_is_there():
-    assert all(getattr(t2t, name) for name in t2t.__all__)
+def test_the_model_of_a_result_can_be_compiled(trained):
+    run, result = trained
+    expected, _ = t2t.load_model(run)
+    ids = np.ones([2, 3], np.int32)
+    inputs = {"source": ids, "target": ids}
+    np.testing.assert_array_equal(result.model(inputs), expected(inputs))
+    result.model.compile("sgd", t2t.SmoothedCrossEntropy())
+    assert result.model.train_on_batch(inputs, ids) > 0

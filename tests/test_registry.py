@@ -7,7 +7,7 @@ from t2t_keras import registry
 from t2t_keras.data.problem import Problem
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
-from t2t_keras.settings import setting
+from t2t_keras.settings import Registry, setting
 
 
 @pytest.fixture(autouse=True)
@@ -111,7 +111,7 @@ def test_registry_help_lists_every_name_once_with_its_first_line(tea_problem):
     assert ["translate_tea_to_coffee2_go", "Tea to coffee."] in listed
     assert ["without_docstring"] in listed
     assert ["no_docstring"] in listed
-    registries = (registry.PROBLEMS, registry.HPARAMS_SETS, registry.MODELS)
+    registries = [each for each in vars(registry).values() if isinstance(each, Registry)]
     assert sorted(each[0] for each in listed) == sorted(n for r in registries for n in r.entries)
 
 

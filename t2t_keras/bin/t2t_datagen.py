@@ -5,6 +5,7 @@ t2t-datagen --problem=translate_ende_multi30k --data_dir=data --tmp_dir=download
 
 from t2t_keras import registry
 from t2t_keras.bin.flags import command, define_common, required
+from t2t_keras.data.dataset import Generated, open_generated
 from t2t_keras.data.generate import generate
 from t2t_keras.environment import usable_cores
 from t2t_keras.errors import UserError
@@ -17,6 +18,7 @@ def define_flags(flags: Flags) -> None:
     define_common(flags, "problem", "problem_config", "tmp_dir", "data_dir", "t2t_usr_dir")
     cores = usable_cores()
     flags.integer("num_workers", "Processes that encode; any number gives the same data", cores, 1)
+    flags.switch("recommend", "Time a few training steps and recommend hyperparameters", True)
 
 
 @command(define_flags)
@@ -32,6 +34,20 @@ def run(flags: Flags) -> None:
             f"the same command again; finished shards of text in files are kept.",
             exit_status=130,
         ) from None
+    if flags.recommend:
+        print(_recommendation(flags, open_generated(problem, flags.data_dir)))
+
+
+def _recommendation(flags: Flags, generated: Generated) -> str:
+    names = ("t2t_usr_dir", "problem", "problem_config", "data_dir")
+    given = [f"--{name}={getattr(flags, name)}" for name in names if getattr(flags, name)]
+    try:
+        from t2t_keras.training.recommendation import recommendation
+
+        return recommendation(generated, given)
+    except (UserError, ModuleNotFoundError) as error:
+        # The data is complete all the same.
+        return f"No hyperparameters are recommended: {error}"
 
 
 if __name__ == "__main__":

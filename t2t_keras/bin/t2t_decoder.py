@@ -55,8 +55,8 @@ def run(flags: Flags) -> None:
     from t2t_keras.decoding.batching import share_cores
     from t2t_keras.decoding.config import decode_config
     from t2t_keras.decoding.jobs.files import score_file, translate_interactively
-    from t2t_keras.decoding.trained_model import checkpoint_at, identity
     from t2t_keras.decoding.translator import Translator
+    from t2t_keras.training.trained_model import checkpoint_at, identity
 
     _check_combination(flags)
     record = recorded_run(flags)

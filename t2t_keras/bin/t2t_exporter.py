@@ -31,11 +31,11 @@ def define_flags(flags: Flags) -> None:
 @command(define_flags)
 def run(flags: Flags) -> None:
     """Exports as the flags say."""
-    from t2t_keras.decoding.trained_model import checkpoint_at
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.serving.export import origin
     from t2t_keras.serving.export.export import export
     from t2t_keras.serving.export.signatures import check_settings
+    from t2t_keras.training.trained_model import checkpoint_at
 
     if not re.fullmatch(r"[\w.-]+", flags.servable_name):
         raise UserError(

@@ -5,7 +5,7 @@ t2t-insights --output_dir=runs/averaged --sentences_from_file=news.en --page=new
 t2t-insights --output_dir=runs/averaged --sentence="A man sleeps." \
     --figure=attention.svg --figure_kind=encoder --figure_layer=4 --figure_heads=0,1
 
-Layers and heads are counted from 0. Figures need matplotlib: pip install 't2t-keras[figures]'.
+Layers and heads are counted from 0. Figures need matplotlib: pip install 't2t-keras[plot]'.
 """
 
 from collections.abc import Sequence
@@ -103,7 +103,8 @@ def _figure(flags: Flags, hparams, sentences: Sequence[str]) -> tuple[int, list[
         )
     from t2t_keras.insights.figures import check_figure
 
-    shape = hparams.num_layers, hparams.num_heads
+    encoder, decoder = hparams.depths()
+    shape = encoder if flags.figure_kind == "encoder" else decoder, hparams.num_heads
     layer = shape[0] - 1 if flags.figure_layer is None else flags.figure_layer
     try:
         heads = [int(head) for head in flags.figure_heads.split(",") if flags.figure_heads]

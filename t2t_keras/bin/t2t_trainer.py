@@ -31,7 +31,8 @@ def define_flags(flags: Flags) -> None:
     flags.integer("train_steps", "Steps, from the beginning; default: the set's")
     flags.number("save_checkpoints_secs", "Seconds of training between checkpoints", 600)
     flags.integer("keep_checkpoint_max", "Checkpoints to keep", 20, 1)
-    flags.integer("local_eval_frequency", "Steps between evaluations; 0 = only at the end", 1000)
+    flags.integer("local_eval_frequency", "Steps between evaluations; 0 = by time alone", 1000)
+    flags.number("eval_secs", "Or seconds of training, 120 for the first; 0 = by steps alone", 600)
     flags.integer("eval_steps", "Most batches of an evaluation; 0 = the whole dev set", 0)
     flags.switch("eval_bleu", "Compute BLEU, or F1 of parses, at each evaluation")
     flags.integer("eval_early_stopping_steps", "Stop if the dev loss has not fallen for so many", 0)
@@ -49,15 +50,26 @@ def define_flags(flags: Flags) -> None:
 def run(flags: Flags) -> int:
     """Trains as the flags say."""
     required(flags, "output_dir")
+    from t2t_keras.data.dataset import open_generated
     from t2t_keras.experiment import train_run
     from t2t_keras.training.memory.microbatch import dry_run
+    from t2t_keras.training.recommendation import recommended_hparams
     from t2t_keras.training.run_config import RunConfig, merge_flags
 
     recorded = RunConfig.load(flags.output_dir) if RunConfig.exists(flags.output_dir) else None
     given = given_flags(flags, *ABOUT_THE_RUN, "data_dir", "random_seed", "train_steps")
-    config = merge_flags(recorded, given, flags.output_dir)
+
+    def recommend(problem, data_dir):
+        if flags.generate_data:
+            _generate_missing(problem, data_dir, flags.tmp_dir)
+        generated = open_generated(problem, data_dir)
+        hparams = recommended_hparams(generated, flags.worker_gpu, flags.warm_start_from)
+        print(f"--hparams_set=auto: {hparams.set_name}, {hparams.train_steps:,} steps.")
+        return hparams
+
+    config = merge_flags(recorded, given, flags.output_dir, recommend)
     if flags.generate_data:
-        _generate_missing(config, flags.tmp_dir)
+        _generate_missing(config.problem, config.data_dir, flags.tmp_dir)
     options = TrainOptions(
         **{field.name: getattr(flags, field.name) for field in dataclasses.fields(TrainOptions)}
     )
@@ -69,20 +81,20 @@ def run(flags: Flags) -> int:
     return 128 + result.signal if result.signal else 0
 
 
-def _generate_missing(config, tmp_dir: str) -> None:
+def _generate_missing(problem, data_dir: str, tmp_dir: str) -> None:
     from t2t_keras.data.dataset import MANIFEST_FILE
     from t2t_keras.data.generate import generate
     from t2t_keras.environment import usable_cores
     from t2t_keras.training.distributed.cluster import cluster_from_environment
 
-    if (Path(config.data_dir) / config.problem.name / MANIFEST_FILE).exists():
+    if (Path(data_dir) / problem.name / MANIFEST_FILE).exists():
         return
     if cluster_from_environment():
         raise UserError(
             "--generate_data is for one machine: workers would overwrite each other's files. Run "
             "t2t-datagen first, into a --data_dir that all of them see."
         )
-    generate(config.problem, config.data_dir, tmp_dir, usable_cores())
+    generate(problem, data_dir, tmp_dir, usable_cores())
 
 
 if __name__ == "__main__":

@@ -47,8 +47,8 @@ def run(flags: Flags) -> None:
     from t2t_keras.decoding.batching import share_cores
     from t2t_keras.decoding.config import decode_config
     from t2t_keras.decoding.jobs.all_checkpoints import translate_all
-    from t2t_keras.decoding.trained_model import checkpoint_at
     from t2t_keras.decoding.translator import Translator
+    from t2t_keras.training.trained_model import checkpoint_at
 
     for name in ("source", "prefix_file"):
         path = getattr(flags, name)

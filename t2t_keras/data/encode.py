@@ -12,6 +12,7 @@ from t2t_keras.data.filters import in_other_language
 from t2t_keras.data.problem import Problem
 from t2t_keras.data.shards import write_shard
 from t2t_keras.io.state import write_json
+from t2t_keras.registry import FILTERS
 from t2t_keras.text.tokenizer import Tokenizer
 
 # Number of locations (file:line) that are shown for each reason to leave out pairs.
@@ -119,15 +120,19 @@ def _fault(pair: tuple[str, str]) -> tuple[str, int] | None:
 
 
 def _filter_text(pairs: _Pairs, problem: Problem, duplicates: bytes) -> None:
-    if "duplicates" in problem.filters:
+    names = problem.filter_names()
+    if "duplicates" in names:
         repeated = np.unpackbits(np.frombuffer(duplicates, np.uint8))
         pairs.leave_out("that came before", repeated[pairs.indices])
-    if "identical" in problem.filters:
+    if "identical" in names:
         stripped = ([text.strip() for text in side] for side in pairs.columns)
         pairs.leave_out("with identical sides", list(map(str.__eq__, *stripped)))
-    if "language" in problem.filters:
+    if "language" in names:
         sides = map(in_other_language, pairs.columns, problem.languages())
         pairs.leave_out("in another language", np.logical_or(*sides))
+    for name in names:
+        if name in FILTERS.entries:
+            pairs.leave_out(f"by {name}", list(map(FILTERS.entries[name], *pairs.columns)))
 
 
 def _filter_lengths(pairs: _Pairs, problem: Problem) -> None:
@@ -135,7 +140,7 @@ def _filter_lengths(pairs: _Pairs, problem: Problem) -> None:
     lengths = pairs.lengths()
     reason = f"longer than max_pair_length={most} tokens"
     pairs.leave_out(reason, lengths.max(axis=0) > most, lengths[0] <= most)
-    if "length_ratio" in problem.filters:
+    if "length_ratio" in problem.filter_names():
         lengths = pairs.lengths() - 1  # Without EOS.
         shortest, longest = np.sort(lengths, axis=0)
         reason = f"with a side over {problem.max_length_ratio:g} times as long as the other"

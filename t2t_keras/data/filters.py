@@ -6,19 +6,22 @@
 | `identical` | a pair whose sides are the same |
 | `language` | a pair of which a side is in another language; see `in_other_language` |
 | `length_ratio` | a pair of which one side has over `max_length_ratio` times the other's tokens |
+
+and those that are registered (`registry.register_filter`).
 """
 
 import functools
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from t2t_keras.data.chunks import Chunk
 from t2t_keras.environment import installed_versions
 from t2t_keras.errors import UserError, nearest
+from t2t_keras.registry import FILTERS
 
-FILTERS = ("duplicates", "identical", "language", "length_ratio")
+_BUILT_IN = ("duplicates", "identical", "language", "length_ratio")
 
 # py3langid reads a character at a time: more would take longer and tell little.
 _CHARACTERS_JUDGED = 100
@@ -27,14 +30,14 @@ _CHARACTERS_JUDGED = 100
 _MIN_CONFIDENCE = 0.5
 
 
-def check_filters(filters: str, languages: tuple[str, str]) -> None:
-    """Raises `UserError` for an unknown name in "identical+language", or an unknown language."""
-    names = [name.strip() for name in filters.split("+")]
-    for name in filter(None, names):
-        if name not in FILTERS:
+def check_filters(names: Sequence[str], languages: tuple[str, str]) -> None:
+    """Raises `UserError` for a filter or a language that is not known."""
+    known = [*_BUILT_IN, *FILTERS.entries]
+    for name in names:
+        if name not in known:
             raise UserError(
-                f"There is no filter '{name}'.{nearest(name, FILTERS)} Filters are "
-                f"{', '.join(FILTERS)}; give several as filters=identical+duplicates."
+                f"There is no filter '{name}'.{nearest(name, known)} Filters are "
+                f"{', '.join(known)}; give several as filters=identical+duplicates."
             )
     if "language" in names:
         known = _identifier().labels
@@ -46,9 +49,9 @@ def check_filters(filters: str, languages: tuple[str, str]) -> None:
                 )
 
 
-def versions_with(filters: str) -> dict[str, str]:
+def versions_with(names: Sequence[str]) -> dict[str, str]:
     """Returns the versions that data is made with, also of what these filters judge by."""
-    return installed_versions(*(["py3langid"] if "language" in filters else []))
+    return installed_versions(*(["py3langid"] if "language" in names else []))
 
 
 def in_other_language(lines: Iterable[str], language: str) -> list[bool]:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from t2t_keras import registry
 from t2t_keras.data.chunks import Chunk, evenly_spread, split_chunks
 from t2t_keras.data.dataset import MANIFEST_FILE, describe
 from t2t_keras.data.encode import Encoded, add_left_out, encode_chunk
@@ -44,7 +45,7 @@ _OWN_FILES = (
 
 
 def generate(
-    problem: Problem,
+    problem: Problem | str,
     data_dir: str | Path,
     tmp_dir: str | Path = "",
     num_workers: int = 1,
@@ -56,7 +57,7 @@ def generate(
     written last, so that an interrupted set is never taken for a complete one.
 
     Args:
-      problem: from `registry.problem`.
+      problem: from `registry.problem`, or its name.
       data_dir: parent of the directory to write.
       tmp_dir: directory of the source files.
       num_workers: processes that encode; the data is the same for any number.
@@ -69,11 +70,12 @@ def generate(
     """
     if num_workers < 1:
         raise UserError(f"--num_workers must be >= 1, got {num_workers}.")
+    problem = registry.problem(problem) if isinstance(problem, str) else problem
     if not str(tmp_dir) and type(problem).examples is Problem.examples:
         raise UserError(f"Please give --tmp_dir, the directory of {problem.name}'s source files.")
     problem = problem.resolved(Path(tmp_dir))
     # What can fail early does so while the old data is still there.
-    check_filters(problem.filters, problem.languages())
+    check_filters(problem.filter_names(), problem.languages())
     plan = split_chunks(problem, tmp_dir, chunk_pairs)
     given = _given_vocabulary(problem, plan["train"])
     directory = Path(data_dir) / problem.name
@@ -85,7 +87,8 @@ def generate(
         splits = {}
         with workers(min(num_workers, len(plan["train"]) or 1)) as call:
             encode = functools.partial(encode_chunk, problem, tokenizer, directory)
-            duplicates = _duplicates(call, plan["train"]) if "duplicates" in problem.filters else []
+            wanted = "duplicates" in problem.filter_names()
+            duplicates = _duplicates(call, plan["train"]) if wanted else []
             for split, chunks in plan.items():
                 bits = duplicates if split == "train" else []
                 shards = _encode(call, encode, split, chunks, bits, finished)
@@ -93,7 +96,7 @@ def generate(
         manifest = {
             "problem": problem.name,
             "config": problem.config(),
-            "versions": versions_with(problem.filters),
+            "versions": versions_with(problem.filter_names()),
             "vocabulary": {"file": VOCABULARY_FILE, **tokenizer.record()},
             "splits": splits,
             "files": files,
@@ -141,7 +144,7 @@ def _prepare(
     # All that decides about the shards but the vocabulary; nothing is known of text in no files.
     made_from = all(chunk.paths for chunk in chunks) and {
         "encoder": _ENCODER_VERSION,
-        "versions": versions_with(problem.filters),
+        "versions": versions_with(problem.filter_names()),
         "problem": problem.name,
         "config": problem.config(),
         "chunk_pairs": chunk_pairs,

@@ -46,10 +46,13 @@ class Problem:
     filters: str = setting(
         "",
         "training pairs to leave out and count, + between several: duplicates, identical (sides), "
-        "language (another one), length_ratio",
+        "language (another one), length_ratio, or what is registered",
     )
     max_length_ratio: float = setting(
         3.0, "most tokens of a side for each of the other's, for filters=length_ratio", minimum=1
+    )
+    metrics: str = setting(
+        "", "registered metrics to compute beside BLEU, + between several", of_test_set=True
     )
     name: str = ""
     reverse: bool = False
@@ -58,6 +61,8 @@ class Problem:
     splits: ClassVar[tuple[str, ...]] = ("train", "dev", "test")
     # Whether the problem also exists the other way round, as `<name>_rev`.
     reversible: ClassVar[bool] = True
+    # The hyperparameter set that suits it; "" = the size of its data decides.
+    hparams_set: ClassVar[str] = ""
     # Decoding settings that this problem has other defaults for, by name.
     decoding: ClassVar[Mapping[str, Any]] = {}
     # Suffix of the file of postprocessed outputs; "" = outputs stay as they are.
@@ -126,6 +131,10 @@ class Problem:
         """Returns the name of a dev or test set of so many lines, "" for that of its split."""
         return ""
 
+    def filter_names(self) -> list[str]:
+        """Returns the names in `filters`."""
+        return names_in(self.filters)
+
     def languages(self) -> tuple[str, str]:
         """Returns (source, target) language, swapped by `_rev`."""
         pair = (self.source_language, self.target_language)
@@ -157,6 +166,12 @@ class Problem:
         Returns:
           An object whose `str()` is a report, and `main` the name and value of its first number.
         """
-        from t2t_keras.metrics.bleu import bleu
+        from t2t_keras.metrics.bleu import bleu, with_metrics
 
-        return bleu(hypotheses, references, tokenize=self.tokenize)
+        found = bleu(hypotheses, references, tokenize=self.tokenize)
+        return with_metrics(found, names_in(self.metrics), hypotheses, references, sources)
+
+
+def names_in(text: str) -> list[str]:
+    """Returns the names in "one+other", without spaces around them."""
+    return [name.strip() for name in text.split("+") if name.strip()]

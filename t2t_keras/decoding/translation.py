@@ -26,9 +26,9 @@ class Hypothesis:
     score: float
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Translation:
-    """A translated line.
+    """A translated line; `repr` shows text, score and the number of hypotheses.
 
     Attributes:
       text: the best translation, or the first sample.
@@ -51,6 +51,10 @@ class Translation:
     prefix_cut: int = 0
     postprocessed: str = ""
     alignment: Alignment | None = None
+
+    def __repr__(self) -> str:
+        count = len(self.hypotheses)
+        return f"Translation({self.text!r}, score={self.score:.4g}, hypotheses={count})"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +110,7 @@ def one_line(text: str) -> str:
 
 
 def translated_score(translator, sources: Sequence[str], references: Sequence[str]):
-    """Translates sources, and returns what the translator's problem scores for them."""
+    """Translates sources; returns what the translator's problem scores, and the translations."""
     found = translator.translate(sources)
     lines, alignments = [one_line(each.text) for each in found], [each.alignment for each in found]
-    return translator.problem.score(lines, references, sources, alignments)
+    return translator.problem.score(lines, references, sources, alignments), lines

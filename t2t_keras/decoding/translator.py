@@ -25,13 +25,13 @@ from t2t_keras.decoding.source_text import (
     encode_text,
     read_sources,
 )
-from t2t_keras.decoding.trained_model import checkpoint_at, load_model
 from t2t_keras.decoding.translation import AttentionWeights, Hypothesis, PairScore, Translation
 from t2t_keras.errors import UserError
 from t2t_keras.text.alignment import count_words, word_alignment
 from t2t_keras.text.tokenizer import Tokenizer
 from t2t_keras.training.checkpoints.tensorflow import load_weights
 from t2t_keras.training.run_config import RunConfig
+from t2t_keras.training.trained_model import checkpoint_at, load_ensemble_model
 
 
 class Translator:
@@ -58,7 +58,7 @@ class Translator:
 
     Example:
       >>> Translator.from_run("runs/base").translate(["A man sleeps."])
-      [Translation(text='Ein Mann schläft.', score=-0.31, ...)]
+      [Translation('Ein Mann schläft.', score=-0.31, hypotheses=4)]
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class Translator:
             config = decode_config(config, record.problem.decoding)
         dtype = config.weights_dtype
         models = [record.make_model(dtype)]
-        models += [load_model(path, record.tokenizer, dtype) for path in ensemble]
+        models += [load_ensemble_model(path, record.tokenizer, dtype) for path in ensemble]
         return cls(models, record.tokenizer, config, forbidden, record.problem)
 
     def translate(

@@ -1,7 +1,6 @@
 """Scores of every checkpoint of a run, or of its translations, as they come."""
 
 import dataclasses
-import functools
 import hashlib
 import itertools
 import json
@@ -33,19 +32,32 @@ from t2t_keras.training.checkpoints.watch import (
 from t2t_keras.training.evaluation import SplitLoss
 from t2t_keras.training.run_config import MAY_CHANGE, RunConfig
 
+_SAMPLE_WORDS = 20
+
 
 def model_scorer(
     model, config: RunConfig, generated: Generated, split: str, decode_hparams: str = ""
 ) -> Callable[[], Any]:
     """Returns a function that translates a split and scores it, as the problem's `score` does.
 
-    The model has whatever weights it has at each call. `decode_hparams` are as of `evaluate_all`.
+    It returns the score, and a few sources, each with its translation and its reference: the same
+    at each call. The model has whatever weights it has then. `decode_hparams` are as of
+    `evaluate_all`.
     """
     from t2t_keras.decoding.translator import Translator
 
     decoding = decode_config(decode_hparams, config.problem.decoding)
     translator = Translator(model, config.tokenizer, decoding, problem=config.problem)
-    return functools.partial(translated_score, translator, *generated.text(split))
+    sources, references = generated.text(split)
+    short = [at for at, text in enumerate(sources) if 0 < len(text.split()) <= _SAMPLE_WORDS]
+    # Spread evenly: neighbours may be of one text.
+    shown = sorted({short[len(short) * odd // 6] for odd in (1, 3, 5)} if short else ())
+
+    def score():
+        found, lines = translated_score(translator, sources, references)
+        return found, [(sources[at], lines[at], references[at]) for at in shown]
+
+    return score
 
 
 def evaluate_all(
@@ -96,7 +108,7 @@ def evaluate_all(
     def score_checkpoint(number: int, path: str) -> _Scored:
         start = time.monotonic()
         scalars = loss.measure()
-        score = score_model() if score_model else None
+        score, _ = score_model() if score_model else (None, None)
         result = run_result(config, path, split, score, settings, text, scalars)
         points = scalars | (dict([score.main]) if score else {})
         values = ", ".join(f"{name} {value:.4g}" for name, value in points.items())

@@ -76,6 +76,7 @@ class Result:
     f1: float | None = None
     main: dict = dataclasses.field(default_factory=dict)
     conventions: dict = dataclasses.field(default_factory=dict)
+    metrics: dict = dataclasses.field(default_factory=dict)
     text: str = ""
     date: str = ""
 

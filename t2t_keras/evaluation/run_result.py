@@ -31,8 +31,8 @@ def run_result(
     """Returns what `append_result` adds to a file; `split`, `decode` and `text` are as of `Result`.
 
     Beside the checkpoint stands what it cost, and of how many it is the mean. The score is as a
-    problem's `score` returns it, with what it has of bleu, bleu_signature, chrf, f1 and
-    conventions; None = not scored. `scalars` are loss, perplexity and accuracy, if measured.
+    problem's `score` returns it, with what it has of bleu, bleu_signature, chrf, f1, conventions
+    and metrics; None = not scored. `scalars` are loss, perplexity and accuracy, if measured.
     """
     steps, averaged, folder = step_of(checkpoint), None, Path(checkpoint).parent
     cost = read_costs(folder).get(steps)
@@ -79,5 +79,6 @@ def score_fields(score) -> dict[str, Any]:
             name: {"bleu": round(each.bleu, 3), "signature": each.signature}
             for name, each in getattr(score, "conventions", {}).items()
         },
+        "metrics": dict(getattr(score, "metrics", {})),
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }

@@ -1,9 +1,5 @@
 """Attention as the paper's Figures 3 to 5 draw it, for papers: PNG, SVG or PDF."""
 
-import importlib.util
-import io
-import re
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +7,7 @@ import numpy as np
 
 from t2t_keras.errors import UserError
 from t2t_keras.insights.views import AttentionView, ShownPiece, head_color, head_dashes
-from t2t_keras.io.atomic import write_atomically
+from t2t_keras.io.figures import check_format, need_matplotlib, save_figure
 
 FORMATS = (".png", ".svg", ".pdf")
 
@@ -25,8 +21,6 @@ _GRAY = "#62605a"
 _LEAST_WEIGHT = 0.02
 _DOTS_PER_INCH = 300
 
-_MISSING_GLYPH = re.compile(r"Glyph (\d+) .* missing from font")
-
 
 def check_figure(path: str | Path, shape: Sequence[int], layer: int, heads: Sequence[int]) -> None:
     """Checks, before the work, that a figure of a model with `shape` layers and heads can be drawn.
@@ -35,12 +29,8 @@ def check_figure(path: str | Path, shape: Sequence[int], layer: int, heads: Sequ
       UserError: matplotlib is not installed, the name ends in no format of FORMATS, there is no
         such layer or head, or a head is given twice.
     """
-    if importlib.util.find_spec("matplotlib") is None:
-        raise UserError(
-            "Figures need matplotlib, which is not installed: pip install 't2t-keras[figures]'"
-        )
-    if Path(path).suffix.lower() not in FORMATS:
-        raise UserError(f"A figure's name must end in {', '.join(FORMATS)}; got '{path}'.")
+    need_matplotlib()
+    check_format(path, FORMATS)
     layers, all_heads = shape[:2]
     if not 0 <= layer < layers:
         raise UserError(f"The layer must be 0 to {layers - 1}, got {layer}.")
@@ -61,22 +51,8 @@ def write_figure(path: str | Path, view: AttentionView, layer: int, heads: Seque
     Raises:
       UserError: the file cannot be written.
     """
-    import matplotlib
-
-    content = io.BytesIO()
-    kind = Path(path).suffix.lower().removeprefix(".")
-    # Without a date and random names, the same weights give the same bytes.
-    date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
-    with (
-        matplotlib.rc_context({"svg.hashsalt": "t2t_keras"}),
-        warnings.catch_warnings(record=True) as caught,
-    ):
-        warnings.simplefilter("always")
-        figure = _drawing(view, layer, heads)
-        page = {"dpi": _DOTS_PER_INCH, "bbox_inches": "tight", "pad_inches": 0.03}
-        figure.savefig(content, format=kind, metadata=date, **page)
-    write_atomically(Path(path), content.getvalue())
-    return _missing_characters(caught)
+    page = {"dpi": _DOTS_PER_INCH, "bbox_inches": "tight", "pad_inches": 0.03}
+    return save_figure(path, lambda: _drawing(view, layer, heads), **page)
 
 
 def _drawing(view: AttentionView, layer: int, heads: Sequence[int]):
@@ -135,14 +111,3 @@ def _draw_head(axes, weights: np.ndarray, head: int, shift: float) -> None:
         ),
         autolim=False,
     )
-
-
-def _missing_characters(caught: Sequence[warnings.WarningMessage]) -> str:
-    """Returns the characters that warnings of matplotlib's name; shows all other warnings."""
-    missing = {}
-    for each in caught:
-        if found := _MISSING_GLYPH.match(str(each.message)):
-            missing[chr(int(found[1]))] = True
-        else:
-            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
-    return "".join(missing)

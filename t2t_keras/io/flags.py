@@ -25,6 +25,9 @@ class Flags(absl_flags.FlagValues):
         # absl takes every other attribute for a flag.
         self.__dict__["groups"] = {}
         self.__dict__["notes"] = {}
+        self.__dict__["arguments_meaning"] = {}
+        # Flags may stand after arguments.
+        self.set_gnu_getopt(True)
 
     def group(self, title: str) -> None:
         """Begins a group of flags."""
@@ -63,6 +66,11 @@ class Flags(absl_flags.FlagValues):
         """Defines a flag that takes strings separated by commas."""
         absl_flags.DEFINE_list(name, None, meaning, flag_values=self)
 
+    def arguments(self, name: str, meaning: str) -> None:
+        """Defines what the command takes besides flags, as a list that is an attribute."""
+        self.__dict__["arguments_meaning"][name] = meaning
+        self.__dict__[name] = []
+
     def __setitem__(self, name: str, flag: absl_flags.Flag) -> None:
         super().__setitem__(name, flag)
         groups = self.__dict__["groups"]
@@ -78,12 +86,16 @@ class Flags(absl_flags.FlagValues):
             ) from None
         except absl_flags.Error as error:
             raise UserError(str(error)) from None
+        for name in self.__dict__["arguments_meaning"]:
+            self.__dict__[name], rest = rest[1:], []
         if rest[1:]:
             raise UserError(f"Expected flags of the form --name=value, got '{rest[1]}'.")
 
     def help_text(self, description: str, full: bool) -> str:
         """Returns the help: a description, then each group; `full` with hidden ones and notes."""
         text = description.strip()
+        for name, meaning in self.__dict__["arguments_meaning"].items():
+            text += f"\n\nArguments:{_entry(name, meaning)}"
         for title, names in self.__dict__["groups"].items():
             if names and (full or title != HIDDEN):
                 text += f"\n\n{title}:" + "".join(self._described(name, full) for name in names)
@@ -95,12 +107,17 @@ class Flags(absl_flags.FlagValues):
         if flag.default not in (None, "", False):
             default = flag.default
             meaning += f" [{default:g}]" if isinstance(default, float) else f" [{default}]"
-        indent = " " * _COLUMN
-        head = f"  --{name}  ".ljust(_COLUMN)
-        if len(head) > _COLUMN:
-            head = f"{head.rstrip()}\n{indent}"
-        width = max(60, min(shutil.get_terminal_size((100, 24)).columns, 100))
-        lines = textwrap.fill(meaning, width, initial_indent=indent, subsequent_indent=indent)
         note = self.__dict__["notes"].get(name) if full else ""
         notes = "\n" + textwrap.indent(note, " " * 6) if note else ""
-        return f"\n{head}{lines.lstrip()}{notes}"
+        return _entry(f"--{name}", meaning) + notes
+
+
+def _entry(name: str, meaning: str) -> str:
+    """Returns a line feed and a name with its meaning beside it."""
+    indent = " " * _COLUMN
+    head = f"  {name}  ".ljust(_COLUMN)
+    if len(head) > _COLUMN:
+        head = f"{head.rstrip()}\n{indent}"
+    width = max(60, min(shutil.get_terminal_size((100, 24)).columns, 100))
+    lines = textwrap.fill(meaning, width, initial_indent=indent, subsequent_indent=indent)
+    return f"\n{head}{lines.lstrip()}"

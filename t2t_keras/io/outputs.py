@@ -29,6 +29,7 @@ _RESERVED = (
     "training_cost.json",
     "microbatch.json",
     "events.out.tfevents.*",
+    "scalars.jsonl",
     ".lock",
     *(f"{split}-*.{kind}" for split in ("train", "dev", "test") for kind in ("npy", "json")),
     *(f"{split}.{side}.txt" for split in ("dev", "test") for side in ("source", "target")),

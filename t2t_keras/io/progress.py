@@ -13,7 +13,7 @@ class ProgressBar(tqdm):
     """A tqdm bar, quiet where standard error is not a terminal."""
 
     def __init__(self, *iterable, **arguments):
-        super().__init__(*iterable, disable=None, **arguments)
+        super().__init__(*iterable, disable=None, dynamic_ncols=True, **arguments)
         # By its own clock it stands still for as long as the system's time is set back.
         self._time = time.monotonic
         self.start_t = self.last_print_t = time.monotonic()
@@ -25,7 +25,9 @@ def show_reading(stream, total: int | None, desc: str):
 
 
 def print_beside_bar(text: str) -> None:
-    """Prints a line without breaking the bars that are shown."""
+    """Prints a line without breaking the bars; what standard output cannot encode, as escapes."""
+    encoding = sys.stdout.encoding or "utf-8"
+    text = text.encode(encoding, errors="backslashreplace").decode(encoding)
     with tqdm.external_write_mode():
         print(text, flush=True)
 

@@ -3,14 +3,14 @@
 import keras
 from keras import ops
 
-from t2t_keras.layers.base import ShapePreservingLayer, project
+from t2t_keras.layers.base import ShapePreservingLayer
 from t2t_keras.layers.restricted_attention import restricted_self_attention
 from t2t_keras.layers.scaled_dot_product import (
-    attention_mask,
     attention_over_parts,
     is_recorded,
     record_attention,
     scaled_dot_product_attention,
+    visible_keys,
 )
 
 
@@ -35,15 +35,18 @@ class MultiHeadAttention(ShapePreservingLayer):
         (self-attention).
       mask: boolean, True = visible; [batch, key length], or [batch, query length, key length].
         Default: the Keras mask of `value`. With a radius, [batch, length].
+      attention_mask: the same as Keras's layers call it; what either hides is hidden.
       causal: whether position i may attend to positions up to i only (section 3.2.3). Needs a
         query and a value of the same length.
       packing: the `Packing` of `query`, if it is packed; then `mask` must be given, unless `causal`
         already hides all padding.
       value_packing: that of `value`; in self-attention, `packing`.
+      return_attention_scores: whether the attention weights are returned as well.
       training: whether dropout acts.
 
     Returns:
-      [batch, query length, d_model], or packed as `query` is.
+      [batch, query length, d_model], or packed as `query` is; and the weights after softmax and
+      dropout, [batch, heads, query length, key length], if they are asked for.
 
     Example:
       >>> x = keras.random.normal((2, 5, 512))
@@ -64,10 +67,13 @@ class MultiHeadAttention(ShapePreservingLayer):
         d_model, width = query_shape[-1], (value_shape or query_shape)[-1]
         keys, values = self.num_heads * self.d_k, self.num_heads * self.d_v
 
-        def projection(name, *shape, fans):
+        def projection(name, width, new_width, fans):
             limit = (6 / fans) ** 0.5
             uniform = keras.initializers.RandomUniform(-limit, limit)
-            return self.add_weight(name=name, shape=shape, initializer=uniform)
+            options = dict(use_bias=False, kernel_initializer=uniform, dtype=self.dtype_policy)
+            dense = keras.layers.Dense(new_width, **options, name=name)
+            dense.build((None, width))
+            return dense
 
         # With three separate Glorot matrices, what is averaged over a sentence is larger, and its
         # positions become more alike from layer to layer: attention is learned late, or never.
@@ -83,9 +89,11 @@ class MultiHeadAttention(ShapePreservingLayer):
         value=None,
         mask=None,
         value_mask=None,
+        attention_mask=None,
         causal=False,
         packing=None,
         value_packing=None,
+        return_attention_scores=False,
         training=None,
     ):
         """See the class."""
@@ -96,14 +104,18 @@ class MultiHeadAttention(ShapePreservingLayer):
         queries = self._split_heads(query, self.query_projection, self.d_k, packing)
         inputs = self.keys_and_values(value, value_packing)
         inputs |= dict(dropout=self.attention_dropout, training=training)
-        if radius and not is_recorded():
+        whole = attention_mask is not None or return_attention_scores or is_recorded()
+        if radius and not whole:
             inputs |= dict(radius=radius, mask=mask, causal=causal)
-            heads = restricted_self_attention(queries, **inputs)
-        else:
-            mask = attention_mask(mask, ops.shape(queries)[2], causal, radius)
-            heads, weights = scaled_dot_product_attention(queries, mask=mask, **inputs)
-            record_attention(self, weights)
-        return self._join_heads(heads, packing)
+            return self._join_heads(restricted_self_attention(queries, **inputs), packing)
+        mask = visible_keys(mask, ops.shape(queries)[2], causal, radius)
+        if attention_mask is not None:
+            also = visible_keys(attention_mask)
+            mask = also if mask is None else ops.logical_and(mask, also)
+        heads, weights = scaled_dot_product_attention(queries, mask=mask, **inputs)
+        record_attention(self, weights)
+        joined = self._join_heads(heads, packing)
+        return (joined, weights) if return_attention_scores else joined
 
     def keys_and_values(self, x, packing=None):
         """Projects x [batch, key length, width], packed or not; decoding caches what this returns.
@@ -133,9 +145,9 @@ class MultiHeadAttention(ShapePreservingLayer):
         record_attention(self, weights)
         return self._join_heads(heads)
 
-    def _split_heads(self, x, weights, width, packing=None):
+    def _split_heads(self, x, projection, width, packing=None):
         lead = ops.shape(x)[:2] if packing is None else (-1,)
-        heads = ops.reshape(project(x, weights), (*lead, self.num_heads, width))
+        heads = ops.reshape(projection(x), (*lead, self.num_heads, width))
         heads = heads if packing is None else packing.unpack(heads)
         return ops.transpose(heads, (0, 2, 1, 3))
 
@@ -144,7 +156,7 @@ class MultiHeadAttention(ShapePreservingLayer):
         lead = ops.shape(heads)[:2] if packing is None else (-1,)
         heads = heads if packing is None else packing.pack(heads)
         concatenated = ops.reshape(heads, (*lead, self.num_heads * self.d_v))
-        return project(concatenated, self.output_projection)
+        return self.output_projection(concatenated)
 
     def compute_mask(self, query, previous_mask=None):
         """Returns the mask of the query (`previous_mask` can be that of the keys)."""

@@ -29,23 +29,31 @@ class SharedEmbedding(keras.layers.Layer):
         super().__init__(autocast=False, **kwargs)
         self.vocab_size = vocab_size
         self.d_model = d_model
-
-    def build(self, input_shape=None):
-        """Makes the matrix [vocab_size, d_model]."""
-        self.matrix = self.add_weight(
-            name="matrix",
-            shape=(self.vocab_size, self.d_model),
-            initializer=normal_initializer(self.d_model),
+        self.table = keras.layers.ReversibleEmbedding(
+            vocab_size,
+            d_model,
+            embeddings_initializer=normal_initializer(d_model),
+            mask_zero=True,
+            dtype=self.dtype_policy,
+            name="table",
         )
+
+    def build(self, ids_shape=None):
+        """Makes the matrix [vocab_size, d_model]."""
+        self.table.build()
 
     def call(self, ids):
         """See the class."""
-        embedded = ops.take(self.matrix, ops.cast(ids, "int32"), axis=0)
-        return ops.cast(embedded * self.d_model**0.5, self.compute_dtype)
+        return self.table(ops.cast(ids, "int32")) * self.d_model**0.5
 
     def projection(self):
-        """Returns the transposed matrix that logits are computed with, [d_model, vocab_size]."""
-        return ops.transpose(ops.cast(self.matrix, self.compute_dtype))
+        """Returns the transposed matrix that logits are computed with, [d_model, vocab_size].
+
+        None where it is quantized.
+        """
+        if self.table.quantization_mode:
+            return None
+        return ops.transpose(ops.cast(self.table.embeddings, self.compute_dtype))
 
     def logits(self, x, projection=None):
         """Projects [..., d_model] to float32 logits [..., vocab_size].
@@ -54,7 +62,8 @@ class SharedEmbedding(keras.layers.Layer):
           x: states of the decoder.
           projection: a result of `projection()` to reuse.
         """
-        projection = self.projection() if projection is None else projection
+        if projection is None:
+            return ops.cast(self.table(x, reverse=True), "float32")
         return ops.cast(ops.matmul(x, projection), "float32")
 
     def compute_mask(self, ids, previous_mask=None):

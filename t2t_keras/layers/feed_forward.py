@@ -1,12 +1,22 @@
 """The feed-forward sub-layer (section 3.3), and attention over parameters in its place."""
 
 import functools
+import inspect
 
 import keras
 from keras import ops
 
-from t2t_keras.layers.base import ShapePreservingLayer, normal_initializer, project
+from t2t_keras.layers.base import ShapePreservingLayer, normal_initializer
 from t2t_keras.layers.scaled_dot_product import scaled_dot_product_attention
+from t2t_keras.model_config import ACTIVATIONS, FEED_FORWARDS
+
+# All of Keras's that keep the width.
+_OTHERS = {"deserialize", "get", "glu", "serialize"}
+ACTIVATIONS.entries |= {
+    name: function
+    for name, function in vars(keras.activations).items()
+    if inspect.isfunction(function) and name not in _OTHERS
+}
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
@@ -15,7 +25,8 @@ class FeedForward(ShapePreservingLayer):
 
     Args:
       d_ff: inner width.
-      dropout: share of the inner units dropped after the ReLU (0 in the paper).
+      dropout: share of the inner units dropped after the activation (0 in the paper).
+      activation: name of another function than max(0, x): one of Keras's, or registered.
 
     Call arguments:
       x: [..., d_model].
@@ -25,15 +36,16 @@ class FeedForward(ShapePreservingLayer):
       [..., d_model].
     """
 
-    def __init__(self, d_ff, dropout=0.0, **kwargs):
+    def __init__(self, d_ff, dropout=0.0, activation="relu", **kwargs):
         super().__init__(**kwargs)
         self.d_ff = d_ff
+        self.activation = ACTIVATIONS[activation]
         self.relu_dropout = self.dropout_layer(dropout)
 
     def build(self, x_shape):
         """Makes W_1, b_1, W_2 and b_2."""
         dense = functools.partial(keras.layers.Dense, dtype=self.dtype_policy)
-        self.inner = dense(self.d_ff, activation="relu", name="inner")
+        self.inner = dense(self.d_ff, activation=self.activation, name="inner")
         self.outer = dense(x_shape[-1], name="outer")
         self.inner.build(x_shape)
         self.outer.build((*x_shape[:-1], self.d_ff))
@@ -41,6 +53,12 @@ class FeedForward(ShapePreservingLayer):
     def call(self, x, training=None):
         """See the class."""
         return self.outer(self.relu_dropout(self.inner(x), training=training))
+
+
+@FEED_FORWARDS.add
+def feed_forward(config, d_model, **kwargs):
+    """max(0, x W_1 + b_1) W_2 + b_2, or with another activation (section 3.3)."""
+    return FeedForward(config.d_ff, config.relu_dropout, config.activation, **kwargs)
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
@@ -81,18 +99,21 @@ class ParameterAttention(ShapePreservingLayer):
         def weights(name, *shape, initializer):
             return self.add_weight(name=name, shape=shape, initializer=initializer)
 
-        glorot, normal = "glorot_uniform", normal_initializer(d_model)
-        self.query_projection = weights("query", d_model, heads * self.d_k, initializer=glorot)
+        dense = functools.partial(keras.layers.Dense, use_bias=False, dtype=self.dtype_policy)
+        normal = normal_initializer(d_model)
+        self.query_projection = dense(heads * self.d_k, name="query")
+        self.query_projection.build(x_shape)
         self.keys = weights("keys", self.num_pairs, heads, self.d_k, initializer=normal)
         self.values = weights("values", self.num_pairs, heads, self.d_v, initializer=normal)
-        self.output_projection = weights("output", heads * self.d_v, d_model, initializer=glorot)
+        self.output_projection = dense(d_model, name="output")
+        self.output_projection.build((*x_shape[:-1], heads * self.d_v))
 
     def call(self, x, training=None):
         """See the class."""
         lead = ops.shape(x)[:-1]
         scale = x.shape[-1] ** 0.5
         # All positions of all sentences are queries of one attention.
-        query = ops.reshape(project(x, self.query_projection), (-1, self.num_heads, self.d_k))
+        query = ops.reshape(self.query_projection(x), (-1, self.num_heads, self.d_k))
         query, key, value = (
             ops.transpose(ops.cast(each, x.dtype), (1, 0, 2))
             for each in (query, self.keys * scale, self.values * scale)
@@ -102,4 +123,12 @@ class ParameterAttention(ShapePreservingLayer):
         )
         heads = ops.transpose(heads, (1, 0, 2))
         concatenated = ops.reshape(heads, (*lead, self.num_heads * self.d_v))
-        return project(concatenated, self.output_projection)
+        return self.output_projection(concatenated)
+
+
+@FEED_FORWARDS.add
+def parameter_attention(config, d_model, **kwargs):
+    """Attention over parameters in place of the feed-forward network."""
+    widths = config.resolve_head_widths(d_model)
+    heads, dropout = config.parameter_attention_heads, config.relu_dropout
+    return ParameterAttention(heads, config.d_ff, *widths, dropout, **kwargs)

@@ -5,6 +5,7 @@ import numpy as np
 from keras import ops
 
 from t2t_keras.layers.base import ShapePreservingLayer, normal_initializer
+from t2t_keras.model_config import POSITION_ENCODINGS
 
 
 def sinusoids(positions, d_model):
@@ -49,6 +50,12 @@ class SinusoidalPositions(ShapePreservingLayer):
         return x + ops.cast(sinusoids(positions, x.shape[-1]), x.dtype)
 
 
+@POSITION_ENCODINGS.add
+def sinusoidal(config, **kwargs):
+    """Sines and cosines (section 3.5)."""
+    return SinusoidalPositions(**kwargs)
+
+
 @keras.saving.register_keras_serializable(package="t2t_keras")
 class LearnedPositions(ShapePreservingLayer):
     """Adds a learned vector for each position to embeddings (section 3.5; Table 3, row E).
@@ -72,6 +79,12 @@ class LearnedPositions(ShapePreservingLayer):
         """See the class."""
         rows = ops.minimum(_positions(x, start), self.max_positions - 1)
         return x + ops.cast(ops.take(self.table, rows, axis=0), x.dtype)
+
+
+@POSITION_ENCODINGS.add
+def learned(config, **kwargs):
+    """A table of vectors (Table 3, row E)."""
+    return LearnedPositions(config.max_positions, **kwargs)
 
 
 def _positions(x, start):

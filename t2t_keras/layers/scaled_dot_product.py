@@ -69,7 +69,7 @@ def _attention_weights(scores, mask, dtype):
     return ops.cast(weights if mask is None else ops.where(mask, weights, 0.0), dtype)
 
 
-def attention_mask(mask=None, length=None, causal=False, radius=0):
+def visible_keys(mask=None, length=None, causal=False, radius=0):
     """Returns which keys each query may attend to, broadcastable over heads; None = all.
 
     Args:

@@ -1,25 +1,28 @@
 """One layer of the encoder and one of the decoder (section 3.1)."""
 
-import dataclasses
 import functools
 
 import keras
 from keras import ops
 
 from t2t_keras.layers.attention import MultiHeadAttention
-from t2t_keras.layers.base import ShapePreservingLayer
-from t2t_keras.layers.feed_forward import FeedForward, ParameterAttention
+from t2t_keras.layers.base import ShapePreservingLayer, build
 from t2t_keras.layers.residual import Residual
-from t2t_keras.model_config import LayerConfig, take_settings
+from t2t_keras.model_config import FEED_FORWARDS, LayerConfig, config_arguments, take_config
 
 
 class _TransformerLayer(ShapePreservingLayer):
     """What layers of the encoder and of the decoder share: a `LayerConfig` and its sub-layers."""
 
-    def __init__(self, **kwargs):
-        config = take_settings(LayerConfig, kwargs)
+    def __init__(self, config=None, **kwargs):
+        config = take_config(LayerConfig, config, kwargs)
         super().__init__(**kwargs)
         self.config = config
+
+    @property
+    def layers(self):
+        """The sub-layers and residuals, which `summary(expand_nested=True)` shows."""
+        return self._flatten_layers(include_self=False, recursive=False)
 
     def _make_sublayers(self, x_shape, memory_shape=None):
         """Makes the sub-layers: of a decoder layer, if the shape of a memory is given."""
@@ -31,11 +34,8 @@ class _TransformerLayer(ShapePreservingLayer):
         self.self_attention = attention(radius=config.self_attention_radius, name="self_attention")
         if cross:
             self.memory_attention = attention(name="memory_attention")
-        inner = dict(dropout=config.relu_dropout, dtype=dtype, name="feed_forward")
-        if heads := config.parameter_attention_heads:
-            self.feed_forward = ParameterAttention(heads, config.d_ff, *widths, **inner)
-        else:
-            self.feed_forward = FeedForward(config.d_ff, **inner)
+        make_feed_forward = FEED_FORWARDS[config.feed_forward]
+        self.feed_forward = make_feed_forward(config, x_shape[-1], dtype=dtype, name="feed_forward")
         for number in range(1, 4 if cross else 3):
             name = f"residual_{number}"
             setattr(self, name, Residual(config.dropout, config.pre_norm, dtype=dtype, name=name))
@@ -44,12 +44,13 @@ class _TransformerLayer(ShapePreservingLayer):
         if cross:
             self.memory_attention.build(x_shape, memory_shape)
             self.residual_3.build(x_shape)
-        for part in (self.feed_forward, self.residual_1, self.residual_2):
-            part.build(x_shape)
+        build(self.feed_forward, x_shape)
+        self.residual_1.build(x_shape)
+        self.residual_2.build(x_shape)
 
     def get_config(self):
         """Returns the constructor's arguments."""
-        return {**super().get_config(), **dataclasses.asdict(self.config)}
+        return {**super().get_config(), **config_arguments(self.config)}
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
@@ -59,7 +60,8 @@ class EncoderLayer(_TransformerLayer):
     Section 3.1.
 
     Args:
-      **kwargs: the fields of `LayerConfig`, and what every Keras layer takes.
+      config: a `LayerConfig`, or what extends it; None = the paper's base model.
+      **kwargs: fields of it that differ, and what every Keras layer takes.
 
     Call arguments:
       x: [batch, length, d_model].
@@ -94,7 +96,8 @@ class DecoderLayer(_TransformerLayer):
     Section 3.1; each sub-layer in a residual with layer normalisation.
 
     Args:
-      **kwargs: the fields of `LayerConfig`, and what every Keras layer takes.
+      config: a `LayerConfig`, or what extends it; None = the paper's base model.
+      **kwargs: fields of it that differ, and what every Keras layer takes.
 
     Call arguments:
       x: [batch, target length, d_model].

@@ -7,6 +7,7 @@ from sacrebleu.metrics import BLEU, CHRF
 
 from t2t_keras.errors import UserError, nearest
 from t2t_keras.metrics.conventions import ConventionScore, convention_bleu
+from t2t_keras.registry import METRICS
 
 # Those that need neither a further package nor a download.
 TOKENIZATIONS = ("13a", "char", "intl", "none", "zh")
@@ -22,6 +23,8 @@ class TranslationScore:
     chrf_signature: str  # What it was computed with, in sacrebleu's words.
     report: str  # A line each, with signature, n-gram precisions and brevity penalty.
     conventions: Mapping[str, ConventionScore]  # By name, those requested; also in the report.
+    # The value of each registered metric that was requested, by name; also in the report.
+    metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def __str__(self) -> str:
         return self.report
@@ -81,3 +84,20 @@ def bleu(
         lines.append(f"BLEU ({name})|{score.signature} = {score.bleu:.2f}")
     report = "\n".join(lines)
     return TranslationScore(scores[0], signatures[0], scores[1], signatures[1], report, others)
+
+
+def with_metrics(
+    score: TranslationScore,
+    names: Sequence[str],
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    sources: Sequence[str],
+) -> TranslationScore:
+    """Returns a score with the values of registered metrics added, by their names.
+
+    Raises:
+      UserError: there is no such metric.
+    """
+    values = {name: float(METRICS[name](hypotheses, references, sources)) for name in names}
+    report = "\n".join([score.report, *(f"{name} = {value:.4g}" for name, value in values.items())])
+    return dataclasses.replace(score, metrics=values, report=report)

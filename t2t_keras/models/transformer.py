@@ -1,7 +1,5 @@
 """The Transformer (section 3)."""
 
-import dataclasses
-
 import keras
 from keras import ops
 
@@ -9,15 +7,14 @@ from t2t_keras.layers import (
     DecoderLayer,
     EncoderLayer,
     LayerNormalization,
-    LearnedPositions,
     Packing,
     SharedEmbedding,
-    SinusoidalPositions,
     SymbolDropout,
 )
+from t2t_keras.layers.base import build, refuse_other_names
 from t2t_keras.layers.recomputation import recomputed
-from t2t_keras.layers.scaled_dot_product import attention_mask, recorded_attention
-from t2t_keras.model_config import LayerConfig, ModelConfig, settings_of, take_settings
+from t2t_keras.layers.scaled_dot_product import recorded_attention, visible_keys
+from t2t_keras.model_config import POSITION_ENCODINGS, ModelConfig, config_arguments, take_config
 from t2t_keras.registry import register_model
 
 _UNKNOWN_ID = 2
@@ -31,7 +28,8 @@ class Transformer(keras.Model):
 
     Args:
       vocab_size: number of ids, shared by source and target; 0 is padding.
-      **kwargs: the fields of `ModelConfig`, and what every Keras model takes.
+      config: a `ModelConfig`, or what extends it, such as `HParams`; None = the base model.
+      **kwargs: fields of it that differ, and what every Keras model takes.
 
     Call arguments:
       inputs: {"source": integers [batch, source length], "target": integers [batch, target
@@ -44,26 +42,25 @@ class Transformer(keras.Model):
       With `packed`, [target tokens, vocab_size], those of the real tokens.
     """
 
-    def __init__(self, vocab_size, **kwargs):
-        config = take_settings(ModelConfig, kwargs)
+    def __init__(self, vocab_size, config=None, **kwargs):
+        refuse_other_names(type(self), kwargs)
+        config = take_config(ModelConfig, config, kwargs)
         super().__init__(**kwargs)
         self.vocab_size = vocab_size
         self.config = config
         dtype = dict(dtype=self.dtype_policy)
         self.symbol_dropout = SymbolDropout(config.symbol_dropout, _UNKNOWN_ID)
         self.embedding = SharedEmbedding(vocab_size, config.d_model, **dtype, name="embedding")
-        if config.learned_positions:
-            self.source_positions, self.target_positions = (
-                LearnedPositions(config.learned_positions, **dtype, name=f"{side}_positions")
-                for side in ("source", "target")
-            )
-        else:
-            self.source_positions = self.target_positions = SinusoidalPositions(**dtype)
+        make_positions = POSITION_ENCODINGS[config.positions]
+        self.source_positions, self.target_positions = (
+            make_positions(config, **dtype, name=f"{side}_positions")
+            for side in ("source", "target")
+        )
         self.embedding_dropout = keras.layers.Dropout(config.dropout, **dtype)
-        options = settings_of(LayerConfig, config) | dtype
+        kinds = ("encoder", EncoderLayer), ("decoder", DecoderLayer)
         self.encoder, self.decoder = (
-            [kind(**options, name=f"{side}_{i}") for i in range(config.num_layers)]
-            for side, kind in (("encoder", EncoderLayer), ("decoder", DecoderLayer))
+            [kind(config, **dtype, name=f"{side}_{i}") for i in range(depth)]
+            for (side, kind), depth in zip(kinds, config.depths(), strict=True)
         )
         # TensorFlow's checkpoints do not look into Keras's lists, only at attributes.
         for layer in (*self.encoder, *self.decoder):
@@ -86,7 +83,7 @@ class Transformer(keras.Model):
         """
         model = cls(
             vocab_size,
-            **settings_of(ModelConfig, hparams),
+            hparams,
             dtype=weights_dtype if weights_dtype != "float32" else _POLICIES[hparams.compute_dtype],
             name="transformer",
         )
@@ -96,9 +93,9 @@ class Transformer(keras.Model):
     def build(self, input_shape=None):
         """Makes all weights; their shapes do not depend on the input."""
         states = (None, None, self.config.d_model)
-        self.embedding.build()
-        self.source_positions.build(states)
-        self.target_positions.build(states)
+        self.embedding.build((None, None))
+        build(self.source_positions, states)
+        build(self.target_positions, states)
         for layer in self.encoder:
             layer.build(states)
         for layer in self.decoder:
@@ -225,7 +222,7 @@ class Transformer(keras.Model):
 
         return {
             "memory": [layer.memory_attention.keys_and_values(memory) for layer in self.decoder],
-            "memory_mask": attention_mask(memory_mask),
+            "memory_mask": visible_keys(memory_mask),
             "projection": self.embedding.projection(),
             "past": slots(0),
             "recent": slots(block_size),
@@ -282,7 +279,13 @@ class Transformer(keras.Model):
         """Returns [batch, target length, vocab_size]."""
         return (*input_shape["target"], self.vocab_size)
 
+    def export(self, filepath, *args, input_signature=None, **kwargs):
+        """`keras.Model.export` of the logits; Keras alone would take ids to be floats."""
+        ids = keras.InputSpec(shape=(None, None), dtype="int32")
+        signature = input_signature or [{"source": ids, "target": ids}]
+        return super().export(filepath, *args, input_signature=signature, **kwargs)
+
     def get_config(self):
         """Returns the constructor's arguments."""
-        settings = dataclasses.asdict(self.config)
+        settings = config_arguments(self.config)
         return {**super().get_config(), "vocab_size": self.vocab_size, **settings}

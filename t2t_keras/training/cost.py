@@ -43,7 +43,7 @@ class CostMeter:
     """Adds up what the steps of a run cost, going on from the entry of `step`, where it begins."""
 
     def __init__(self, output_dir: str | Path, step: int, hardware: str):
-        self._directory, self._hardware, self._tokens = Path(output_dir), hardware, 0
+        self._directory, self._tokens, self.hardware = Path(output_dir), 0, hardware
         self._before = read_costs(output_dir).get(step) if step else TrainingCost()
         if self._before is None:
             path = self._directory / _FILE
@@ -53,6 +53,13 @@ class CostMeter:
         """Counts the target tokens of a step."""
         self._tokens += int(target_tokens)
 
+    def seconds(self, seconds: float) -> float | None:
+        """Returns those of the whole run, given those of training in this process; None = unknown.
+
+        See `TrainingCost`.
+        """
+        return self._before and round(self._before.seconds + seconds, 3)
+
     def write(self, step: int, seconds: float, folder: str = "") -> None:
         """Writes the entry of a checkpoint, where the run's cost is known, before the checkpoint.
 
@@ -60,10 +67,10 @@ class CostMeter:
         `seconds` are of training in this process; `folder` is the checkpoint's within the run's.
         """
         if before := self._before:
-            parts = [*filter(None, before.hardware.split(_THEN)), self._hardware]
+            parts = [*filter(None, before.hardware.split(_THEN)), self.hardware]
             cost = TrainingCost(
                 target_tokens=before.target_tokens + self._tokens,
-                seconds=round(before.seconds + seconds, 3),
+                seconds=self.seconds(seconds),
                 hardware=_THEN.join(dict.fromkeys(parts)),
             )
             _write(self._directory / folder, step, cost)

@@ -2,8 +2,9 @@
 
 import collections
 import json
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,41 @@ from t2t_keras.data.dataset import Generated
 from t2t_keras.errors import OutOfMemoryError, UserError
 from t2t_keras.io.atomic import write_atomically
 from t2t_keras.io.progress import print_beside_bar
+from t2t_keras.io.terminal import printable
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.progress import averages
 from t2t_keras.training.run_config import RunConfig
+
+# Some sources, each with its translation and its reference.
+Sample = Sequence[tuple[str, str, str]]
 
 BEST = "best"
 _HISTORY = "evaluations.json"
 # Tokens that are measured at once where the run does not say how many fit.
 _USUAL_TOKENS = 4096
+# A model that has learned little may repeat itself up to the longest translation.
+_SHOWN_CHARACTERS = 300
+
+
+def read_evaluations(output_dir: str | Path) -> list[dict[str, Any]]:
+    """Returns the evaluations of a run so far, by step.
+
+    Each has "step", what `SplitLoss.measure` returns, "train_loss" (the mean training loss per
+    token since the evaluation before) and, where the model is scored, the name and value of the
+    score and "score", the lines of its report.
+
+    Raises:
+      UserError: the file of the evaluations is damaged.
+    """
+    path, found = Path(output_dir) / _HISTORY, []
+    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            found.append(json.loads(line))
+            found[-1]["step"], found[-1]["loss"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise UserError(f"{path}:{number} is no evaluation. Delete the line.") from error
+    return found
 
 
 class Evaluator:
@@ -30,8 +58,13 @@ class Evaluator:
     Args:
       loss: of the dev set.
       output_dir: the run's.
-      score: scores the model on the dev set, as a problem's `score` does; None = not scored.
+      score: returns the score of the model on the dev set, as a problem's `score` does, and some
+        of its translations; None = not scored.
       writes: whether this worker, of several, writes what all compute together.
+
+    Attributes:
+      left_out: number of pairs that are too long to be measured.
+      history: the evaluations so far, see `read_evaluations`.
     """
 
     def __init__(self, loss: "SplitLoss", output_dir: Path, score: Callable | None, writes: bool):
@@ -39,41 +72,59 @@ class Evaluator:
         self._score, self._writes = score, writes
         self.left_out = loss.left_out
         # Read once: of several workers one writes, and the others may see it late.
-        path = self._output_dir / _HISTORY
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        self._history: list[dict[str, Any]] = [json.loads(line) for line in lines]
+        self.history = read_evaluations(output_dir)
 
-    def evaluate(self, step: int) -> tuple[dict[str, float], str]:
-        """Measures the model after a step, and records it.
+    def evaluate(
+        self, step: int, training: Mapping[str, float] | None = None
+    ) -> tuple[dict[str, float], str]:
+        """Measures the model after a step, and records it with numbers of its training.
 
         Returns:
           What `SplitLoss.measure` does, with the main value where the model is scored, as "bleu";
           and lines to print.
+
+        Raises:
+          FloatingPointError: the dev loss is NaN or infinite; nothing is recorded.
         """
         started = time.monotonic()
         scalars = self._loss.measure()
-        score = self._score() if self._score else None
+        if not math.isfinite(scalars["loss"]):
+            raise FloatingPointError(f"The dev loss is {scalars['loss']} after step {step}.")
+        score, sample = self._score() if self._score else (None, [])
         scalars |= dict([score.main]) if score else {}
         lines = str(score).splitlines() if score else []
         values = ", ".join(f"{name} {value:.4g}" for name, value in scalars.items())
         seconds = time.monotonic() - started
         heading = f"Dev set at step {step:,}: {values} ({seconds:.0f} s)"
-        entry = {"step": step, **scalars} | ({"score": lines} if score else {})
+        entry = {"step": step, **scalars, **(training or {})}
+        entry |= {"score": lines, "sample": sample} if score else {}
+        # A completed run may be evaluated again, without training.
+        entry = next((each for each in self.history if each["step"] == step), {}) | entry
         # A run that continues from an earlier checkpoint evaluates the later steps again.
-        self._history = [*(each for each in self._history if each["step"] < step), entry]
+        self.history = [*(each for each in self.history if each["step"] < step), entry]
         if self._writes:
             if self.best_step() == step:
                 directory = self._output_dir / BEST
                 self._loss.config.save(directory)
                 weights = {"model": self._loss.step.model}
                 backend.checkpoints().Checkpoints(directory, weights, keep=1).save(step)
-            text = "".join(json.dumps(each) + "\n" for each in self._history)
+            text = "".join(json.dumps(each) + "\n" for each in self.history)
             write_atomically(self._output_dir / _HISTORY, text.encode("utf-8"))
-        return scalars, "\n".join([heading, *lines])
+        return scalars, "\n".join([heading, *lines, *_shown(sample)])
 
     def best_step(self) -> int:
         """Returns the step of the lowest dev loss so far, or -1."""
-        return min(self._history, key=lambda each: each["loss"], default={"step": -1})["step"]
+        return min(self.history, key=lambda each: each["loss"], default={"step": -1})["step"]
+
+
+def _shown(sample: Sample) -> list[str]:
+    """Returns lines for a terminal."""
+    names = "source", "translation", "reference"
+    return [
+        f"  {name:<11}  {printable(text, _SHOWN_CHARACTERS)}"
+        for texts in sample
+        for name, text in zip(names, texts, strict=True)
+    ]
 
 
 class SplitLoss:
@@ -101,10 +152,9 @@ class SplitLoss:
         # A run with microbatch_tokens=auto may have found its number on another machine.
         self._most = hparams.microbatch_tokens or max(hparams.max_length, _USUAL_TOKENS)
         self._fewest = min(hparams.max_length, self._most)
-        # Nothing is learned from these batches: their order does not matter, and they can be as
-        # large as fits.
-        batch_tokens = self._most * step.num_replicas
-        sampler = TokenBatchSampler(self._store.lengths, batch_tokens, self._fewest, seed=0)
+        # Batches as in training, so that eval_steps takes the same ones on every machine.
+        limits = hparams.batch_tokens, self._fewest
+        sampler = TokenBatchSampler(self._store.lengths, *limits, seed=0)
         self.left_out = sampler.left_out
         self._batches = sampler.epoch(0)[: eval_steps or None]
 

@@ -1,8 +1,12 @@
 """What a training step computes beside the model (sections 5.3 and 5.4), on any Keras backend."""
 
+import functools
+
 import keras
 import numpy as np
 from keras import ops
+
+from t2t_keras.hyperparameters import LOSSES, OPTIMIZERS, SCHEDULES
 
 _PADDING_ID = 0
 
@@ -53,26 +57,82 @@ def smoothed_cross_entropy(logits, targets, label_smoothing=0.0):
     return tuple(ops.reshape(each, shape) for each in per_token)
 
 
-def token_sums(logits, targets, label_smoothing=0.0):
+@LOSSES.add
+def cross_entropy(logits, targets, hparams):
+    """Cross-entropy with label smoothing (section 5.4)."""
+    return smoothed_cross_entropy(logits, targets, hparams.label_smoothing)[0]
+
+
+def make_loss(hparams):
+    """Returns the loss of `token_sums` that `HParams` describe: None = its own."""
+    if hparams.loss == "cross_entropy":
+        return None
+    return functools.partial(LOSSES[hparams.loss], hparams=hparams)
+
+
+def token_sums(logits, targets, label_smoothing=0.0, loss=None):
     """Sums over the target tokens that are not padding.
 
     Args:
-      logits: float32 [batch, length, V].
-      targets: integers [batch, length]; 0 is padding.
+      logits: float32 [..., V].
+      targets: integers [...]; 0 is padding.
       label_smoothing: epsilon.
+      loss: a function of logits and targets that returns another loss for each token; None = the
+        smoothed cross-entropy.
 
     Returns:
-      {"loss": smoothed cross-entropy, "negative_log_likelihood": unsmoothed, "correct": correctly
+      {"loss": the loss, "negative_log_likelihood": unsmoothed cross-entropy, "correct": correctly
       predicted tokens, "tokens": all tokens}, float32 scalars.
     """
     real = ops.cast(ops.not_equal(targets, _PADDING_ID), "float32")
     smoothed, unsmoothed, correct = smoothed_cross_entropy(logits, targets, label_smoothing)
     return {
-        "loss": ops.sum(smoothed * real),
+        "loss": ops.sum((loss(logits, targets) if loss else smoothed) * real),
         "negative_log_likelihood": ops.sum(unsmoothed * real),
         "correct": ops.sum(correct * real),
         "tokens": ops.sum(real),
     }
+
+
+@keras.saving.register_keras_serializable(package="t2t_keras")
+class SmoothedCrossEntropy(keras.losses.Loss):
+    """The loss of a training step for `compile`: `smoothed_cross_entropy`, padding left out.
+
+    Args:
+      label_smoothing: epsilon.
+      reduction: as in every Keras loss; by default the mean over the tokens that are not padding.
+      **kwargs: what every Keras loss takes.
+
+    Call arguments:
+      y_true: integers [batch, length]; 0 is padding.
+      y_pred: float32 logits [batch, length, V].
+      sample_weight: a weight for each token, [batch, length], or for each sentence, [batch].
+
+    Example:
+      >>> model.compile(optimizer="adam", loss=SmoothedCrossEntropy(0.1))
+      >>> model.fit({"source": source, "target": target}, target)
+    """
+
+    def __init__(self, label_smoothing=0.1, reduction="mean_with_sample_weight", **kwargs):
+        super().__init__(reduction=reduction, **kwargs)
+        self.label_smoothing = label_smoothing
+
+    def __call__(self, y_true, y_pred, sample_weight=None):
+        """Returns the loss, a float32 scalar; per token, [batch, length], without a reduction."""
+        weight = ops.cast(ops.not_equal(y_true, _PADDING_ID), "float32")
+        if sample_weight is not None:
+            by_sentence = len(sample_weight.shape) == 1
+            weight *= sample_weight[:, None] if by_sentence else sample_weight
+        return super().__call__(y_true, y_pred, weight)
+
+    def call(self, y_true, y_pred):
+        """Returns the smoothed cross-entropy of each token, padding too."""
+        # Keras has made floats of them.
+        return smoothed_cross_entropy(y_pred, ops.cast(y_true, "int32"), self.label_smoothing)[0]
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        return {**super().get_config(), "label_smoothing": self.label_smoothing}
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
@@ -131,15 +191,26 @@ class Adam(keras.optimizers.Adam):
         }
 
 
-def make_schedule(hparams) -> TransformerSchedule:
-    """Returns the learning rate that `HParams` describe."""
+@SCHEDULES.add
+def transformer(hparams):
+    """Linear warm-up, then the inverse square root of the step (section 5.3, equation 3)."""
     return TransformerSchedule(hparams.d_model, hparams.warmup_steps, hparams.learning_rate)
 
 
-def make_optimizer(hparams, weights, adam: type[Adam] = Adam) -> Adam:
+@OPTIMIZERS.add
+def adam(hparams, schedule):
+    """Adam (section 5.3)."""
+    return Adam(schedule, hparams.adam_beta1, hparams.adam_beta2, hparams.adam_epsilon)
+
+
+def make_schedule(hparams) -> keras.optimizers.schedules.LearningRateSchedule:
+    """Returns the learning rate that `HParams` describe, a function of the steps done so far."""
+    return SCHEDULES[hparams.schedule](hparams)
+
+
+def make_optimizer(hparams, weights) -> keras.optimizers.Optimizer:
     """Returns the optimizer that `HParams` describe, with moments for these weights."""
-    betas = hparams.adam_beta1, hparams.adam_beta2
-    optimizer = adam(make_schedule(hparams), *betas, hparams.adam_epsilon)
+    optimizer = OPTIMIZERS[hparams.optimizer](hparams, make_schedule(hparams))
     optimizer.build(weights)
     return optimizer
 

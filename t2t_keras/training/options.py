@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from typing import Any
 
 from t2t_keras.errors import UserError
 
@@ -18,7 +19,11 @@ class TrainOptions:
       save_checkpoints_secs: seconds of training between two checkpoints (section 6.1: 10
         minutes); evaluations do not count.
       keep_checkpoint_max: number of checkpoints kept.
-      local_eval_frequency: steps between two evaluations on the dev set; 0 = only at the end.
+      local_eval_frequency: steps between two evaluations on the dev set; 0 = by time alone.
+      eval_secs: seconds of training between two evaluations, where `local_eval_frequency` brings
+        none earlier; 0 = by steps alone. By default as often as a checkpoint is saved, so that
+        a slow run is measured as often as it can be taken up again. The first one of a run comes
+        after two minutes at the latest, to show soon whether anything is learned.
       eval_steps: most batches of an evaluation; 0 = the whole dev set.
       eval_bleu: whether the dev set is translated and scored as well.
       eval_early_stopping_steps: the run ends when the dev loss has not fallen for so many steps;
@@ -40,6 +45,7 @@ class TrainOptions:
     save_checkpoints_secs: float = 600
     keep_checkpoint_max: int = 20
     local_eval_frequency: int = 1000
+    eval_secs: float = 600
     eval_steps: int = 0
     eval_bleu: bool = False
     eval_early_stopping_steps: int = 0
@@ -80,9 +86,14 @@ class TrainResult:
       checkpoint: the newest checkpoint's path prefix.
       evaluation: the last scalars of the dev set, {} where there was no evaluation.
       signal: number of the signal that ended the run early, or 0.
+      history: lists with an entry for each epoch of the run, those before it was continued too;
+        see `t2t_keras.train`.
+      model: the trained model, a `keras.Model`.
     """
 
     step: int
     checkpoint: str
     evaluation: dict[str, float]
-    signal: int = 0
+    signal: int
+    history: dict[str, list[float]] = dataclasses.field(repr=False)
+    model: Any = dataclasses.field(repr=False)

@@ -32,38 +32,44 @@ class Progress:
     def __init__(self, curves, first: int, last: int):
         self._curves = curves
         self._done, self._last = first, last
-        self._bar = ProgressBar(
-            total=last, initial=first, unit="step", dynamic_ncols=True, smoothing=0.05
-        )
+        # The bar gets the columns that the text leaves.
+        text = "step {n_fmt}/{total_fmt}  {desc}eta {remaining}  |{bar}|"
+        self._bar = ProgressBar(total=last, initial=first, smoothing=0.05, bar_format=text)
         self.restart()
 
     def restart(self) -> None:
         """Starts new averages, as after an evaluation, whose time is not that of the steps."""
         self._sums: collections.Counter[str] = collections.Counter()
-        self._since = time.monotonic()
+        self._since, self._before = time.monotonic(), self._done
 
-    def step(self, sums: Mapping[str, float], learning_rate: float, gradient_norm: float) -> None:
-        """Shows a finished step, given its sums of `token_sums`."""
+    def step(self, sums: Mapping[str, float], scalars: Mapping[str, float]) -> None:
+        """Shows a finished step, given its sums of `token_sums`.
+
+        `scalars` has its "learning_rate", and what else is to be in the curves of the training.
+        """
         self._done += 1
         self._sums.update(sums)
-        speed = self._sums["tokens"] / max(time.monotonic() - self._since, 1e-9)
-        loss = averages(sums)["loss"]
-        text = f"loss {loss:.3f}, learning rate {learning_rate:.2e}, {speed:,.0f} target tokens/s"
+        seconds = max(time.monotonic() - self._since, 1e-9)
+        speed = self._sums["tokens"] / seconds
+        loss, rate = averages(sums)["loss"], scalars["learning_rate"]
+        text = f"loss {loss:.2f}  lr {rate:.1e}  {self._bar.format_sizeof(speed)} tok/s  "
+        self._bar.set_description_str(text, refresh=False)
         self._bar.update(1)
-        self._bar.set_postfix_str(text, refresh=False)
         if self._done % LOG_STEPS:
             return
         if self._bar.disable:
-            print_beside_bar(f"Step {self._done:,} of {self._last:,}: {text}")
-        scalars = {"learning_rate": learning_rate, "gradient_norm": gradient_norm}
-        scalars |= {**averages(self._sums), "tokens_per_second": speed}
-        self._write("train", scalars)
+            left = (self._last - self._done) * seconds / (self._done - self._before)
+            eta = self._bar.format_interval(left)
+            print_beside_bar(f"step {self._done}/{self._last}  {text}eta {eta}")
+        self._write("train", {**scalars, **averages(self._sums), "tokens_per_second": speed})
         self.restart()
 
     def evaluated(self, scalars: Mapping[str, float], report: str) -> None:
         """Shows what an evaluation after the newest step has found."""
         self._write("eval", dict(scalars))
         print_beside_bar(report)
+        # Its time is not that of the steps left.
+        self._bar.unpause()
         self.restart()
 
     def close(self) -> None:

@@ -1,9 +1,10 @@
 """What a run is, kept in its output directory, so that no flag need be repeated."""
 
+import contextlib
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from t2t_keras.settings import parse_assignments
 from t2t_keras.text.tokenizer import VOCABULARY_FILE, Tokenizer
 
 _FILE = "run.json"
+# Stands for the set that suits the data, or that of the run that is there.
+AUTO = "auto"
 # How long to train and how a step is split over memory do not change what a step computes.
 MAY_CHANGE = ("train_steps", "microbatch_tokens", "recompute")
 
@@ -37,6 +40,8 @@ class RunConfig:
       tokenizer: the vocabulary; None until `with_data`.
       averaged: number of checkpoints whose mean those of the run are; 1 = as training left them,
         None = unknown, as of a run older than this field.
+      user_directories: those of --t2t_usr_dir when it was saved, which may define its problem, set
+        or model.
     """
 
     problem: Problem
@@ -47,6 +52,7 @@ class RunConfig:
     data: str = ""
     tokenizer: Tokenizer | None = None
     averaged: int | None = 1
+    user_directories: tuple[str, ...] = ()
 
     def __post_init__(self):
         # Here the vocabulary meets the problem, whoever scores or postprocesses with it later.
@@ -72,9 +78,9 @@ class RunConfig:
 
     def make_model(self, weights_dtype: str = "float32"):
         """Returns the model that the run trains, with fresh weights in `weights_dtype`."""
-        return registry.model(self.model).from_hparams(
-            self.hparams, self.tokenizer.vocab_size, weights_dtype
-        )
+        with _named_directories(self.user_directories):
+            model = registry.model(self.model)
+        return model.from_hparams(self.hparams, self.tokenizer.vocab_size, weights_dtype)
 
     def save(self, output_dir: str | Path) -> None:
         """Writes run.json and the vocabulary, each atomically."""
@@ -89,6 +95,7 @@ class RunConfig:
             "data_dir": self.data_dir,
             "data": self.data,
             "averaged": self.averaged,
+            "t2t_usr_dir": registry.user_directories or self.user_directories,
             "vocabulary": {"file": VOCABULARY_FILE, **self.tokenizer.record()},
             "versions": installed_versions(),
         }
@@ -104,7 +111,8 @@ class RunConfig:
         """Reads the run in a directory.
 
         Raises:
-          UserError: there is none, it cannot be read, or the vocabulary beside it is another one.
+          UserError: there is none, it cannot be read, the vocabulary beside it is another one, or
+            what it needs is registered in a directory that was not imported.
         """
         path = Path(output_dir) / _FILE
         if not path.exists():
@@ -119,11 +127,16 @@ class RunConfig:
             tokenizer = Tokenizer.load(file)
             if tokenizer.checksum != content["vocabulary"]["sha256"]:
                 raise UserError(f"{file} is not the vocabulary of the run. Restore that.")
+            user_directories = tuple(content.get("t2t_usr_dir", ()))
+            with _named_directories(user_directories):
+                problem = registry.problem(content["problem"], content["problem_config"])
+                kind = _hparams_class(content["hparams_set"], content["hparams"])
             return cls(
-                problem=registry.problem(content["problem"], content["problem_config"]),
-                hparams=HParams(**content["hparams"], set_name=content["hparams_set"]),
+                problem=problem,
+                hparams=kind(**content["hparams"], set_name=content["hparams_set"]),
                 tokenizer=tokenizer,
                 averaged=content.get("averaged"),
+                user_directories=user_directories,
                 **{name: content[name] for name in ("model", "random_seed", "data_dir", "data")},
             )
         except (ValueError, KeyError, TypeError) as error:
@@ -157,13 +170,42 @@ class RunConfig:
             )
 
 
+def _hparams_class(hparams_set: str, values: Mapping[str, Any]) -> type[HParams]:
+    """Returns the class of a registered set, which a set with fields of its own has to be."""
+    sets, own = registry.HPARAMS_SETS, set(values) - set(HParams().config())
+    return type(sets[hparams_set]()) if own or hparams_set in sets else HParams
+
+
+@contextlib.contextmanager
+def _named_directories(directories: Sequence[str]) -> Iterator[None]:
+    """Adds to the error of a missing name which of these directories were not imported."""
+    try:
+        yield
+    except UserError as error:
+        missing = [each for each in directories if each not in registry.user_directories]
+        if not missing:
+            raise
+        flags, calls = (
+            " ".join(form.format(each) for each in missing)
+            for form in ("--t2t_usr_dir={}", "t2t_keras.import_user_directory({!r})")
+        )
+        raise UserError(
+            f"{error} The run was made with {flags}: please give it, or call {calls} from Python."
+        ) from error
+
+
 def merge_flags(
-    recorded: RunConfig | None, given: Mapping[str, Any], output_dir: str | Path
+    recorded: RunConfig | None,
+    given: Mapping[str, Any],
+    output_dir: str | Path,
+    recommend: Callable[[Problem, str], HParams] | None = None,
 ) -> RunConfig:
     """Returns the requested run: the flags that were given, over what is recorded.
 
     `recorded` is the run in `output_dir`, if there is one; `given` has, of the flags problem,
     problem_config, model, hparams_set, hparams, random_seed, data_dir and train_steps, those given.
+    `recommend` returns what --hparams_set=auto is for a problem and a data_dir, if nothing is
+    recorded.
     """
     given = {name: value for name, value in given.items() if value not in (None, "")}
     missing = [f"--{name}" for name in ("problem", "hparams_set", "data_dir") if name not in given]
@@ -176,13 +218,16 @@ def merge_flags(
     if recorded and name in (None, recorded.problem.name):
         name = recorded.problem.name
         config = {**recorded.problem.config(), **parse_assignments(config)}
+    problem = registry.problem(name, config)
     hparams_set, changes = given.get("hparams_set"), given.get("hparams", "")
-    if recorded and hparams_set in (None, recorded.hparams_set):
+    if recorded and hparams_set in (None, AUTO, recorded.hparams_set):
         hparams = override_hparams(recorded.hparams, changes)
+    elif hparams_set == AUTO:
+        hparams = override_hparams(recommend(problem, given["data_dir"]), changes)
     else:
         hparams = registry.hparams(hparams_set, changes)
     if "train_steps" in given:
         hparams = override_hparams(hparams, {"train_steps": given["train_steps"]})
     fields = {key: given[key] for key in ("model", "random_seed", "data_dir") if key in given}
-    fields |= {"problem": registry.problem(name, config), "hparams": hparams}
+    fields |= {"problem": problem, "hparams": hparams}
     return dataclasses.replace(recorded, **fields) if recorded else RunConfig(**fields)

@@ -3,10 +3,11 @@
 import contextlib
 import dataclasses
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 
 from t2t_keras.data.batches import Batch, TokenBatchSampler
@@ -15,10 +16,11 @@ from t2t_keras.errors import OutOfMemoryError, UserError
 from t2t_keras.io.progress import print_beside_bar
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.backends.curves import make_curves
+from t2t_keras.training.callbacks import RunCallbacks
 from t2t_keras.training.checkpoints.names import NAME
 from t2t_keras.training.cost import CostMeter, hardware_name
-from t2t_keras.training.distributed.sync import Agreed, Workers
-from t2t_keras.training.evaluation import BEST, Evaluator, SplitLoss
+from t2t_keras.training.distributed.sync import Actions, Workers
+from t2t_keras.training.evaluation import BEST, Evaluator, Sample, SplitLoss, read_evaluations
 from t2t_keras.training.memory.microbatch import microbatch_of_run
 from t2t_keras.training.options import TrainOptions, TrainResult
 from t2t_keras.training.prefetch import Prefetcher
@@ -32,7 +34,11 @@ from t2t_keras.training.progress import (
     Progress,
     RunClock,
 )
-from t2t_keras.training.run_config import RunConfig
+from t2t_keras.training.recommendation import DAY, duration, least_seconds
+from t2t_keras.training.run_config import AUTO, RunConfig
+
+# By when a new run shows whether it learns anything.
+_FIRST_EVALUATION_SECONDS = 120.0
 
 
 def train(
@@ -42,20 +48,24 @@ def train(
     step: backend.Step,
     options: TrainOptions | None = None,
     workers: Workers | None = None,
-    score: Callable[[], object] | None = None,
+    score: Callable[[], tuple[Any, Sample]] | None = None,
     clock: RunClock | None = None,
+    callbacks: keras.callbacks.Callback | Sequence[keras.callbacks.Callback] = (),
 ) -> TrainResult:
     """Trains a model, or continues a run as if it had never stopped.
 
     `step` computes the steps, with fresh weights; `score` scores its model on the dev set at each
-    evaluation (None = only the loss is measured); `clock` has run since the beginning (None = it
-    begins now). Without `workers` this process trains alone.
+    evaluation, see `Evaluator` (None = only the loss is measured); `clock` has run since the
+    beginning (None = it begins now). Without `workers` this process trains alone. For `callbacks`
+    see `t2t_keras.train`.
 
     Raises:
       UserError: the loss is NaN, or a checkpoint cannot be read or written.
     """
     options, workers, clock = options or TrainOptions(), workers or Workers(), clock or RunClock()
-    trainer = _Trainer(config, generated, Path(output_dir), step, options, workers, score, clock)
+    trainer = _Trainer(
+        config, generated, Path(output_dir), step, options, workers, score, clock, callbacks
+    )
     return trainer.evaluate_only() if options.schedule == "evaluate" else trainer.run()
 
 
@@ -87,7 +97,9 @@ def _warm_start(model, config: RunConfig, source: str) -> None:
 class _Trainer:
     """One process of a run; see `train` for the arguments."""
 
-    def __init__(self, config, generated, output_dir, step, options, workers, score, clock):
+    def __init__(
+        self, config, generated, output_dir, step, options, workers, score, clock, callbacks
+    ):
         self._config, self._output_dir, self._step = config, output_dir, step
         self._options, self._workers, self._clock = options, workers, clock
         files, hparams = backend.checkpoints(), config.hparams
@@ -112,14 +124,19 @@ class _Trainer:
         self._last = max(hparams.train_steps, self._first)
         self._saved, self._saved_at = self._first or -1, 0.0
         self._evaluated, self._evaluation = -1, {}
+        self._eval_secs = self._evaluate_at = options.eval_secs or np.inf
+        if options.eval_secs and self._evaluator and self._evaluator.best_step() < 0:
+            self._evaluate_at = min(options.eval_secs, _FIRST_EVALUATION_SECONDS)
+        evaluations = [each for each in read_evaluations(output_dir) if each["step"] <= self._done]
+        callbacks = callbacks if workers.is_chief else ()
+        self._callbacks = RunCallbacks(callbacks, step.model, evaluations)
 
     def evaluate_only(self) -> TrainResult:
         """Measures the newest checkpoint."""
-        with self._clock.spent_on(EVALUATION):
-            scalars, report = self._evaluator.evaluate(self._done)
-        print(report)
+        report = self._measured()
+        print_beside_bar(report)
         self._clock.show()
-        return TrainResult(self._done, self._saved_path, scalars)
+        return self._result()
 
     def run(self) -> TrainResult:
         """Trains until the last step, an early stop or a signal."""
@@ -135,10 +152,13 @@ class _Trainer:
         self._describe(sampler)
         curves = make_curves(self._output_dir) if is_chief else None
         self._progress = Progress(curves, self._first, self._last)
+        self._callbacks.train_begin()
         self._clock.begin_training()
         with caught_signals() as caught:
             try:
-                stopped = self._do_steps(caught)
+                self._make_up_for_evaluation()
+                # The same command again does not train on what has ended early.
+                stopped = 0 if self._has_converged() else self._do_steps(caught)
                 if not stopped and self._evaluator and self._evaluated != self._done:
                     self._evaluate()
                 self._save()
@@ -151,44 +171,73 @@ class _Trainer:
                 f"Stopped by {signal.Signals(stopped).name} after step {self._done}; saved "
                 f"{self._saved_path}. The same command continues from there."
             )
-        return TrainResult(self._done, self._saved_path, self._evaluation, stopped)
+        elif self._step.model.stop_training:
+            print(f"Stopped by a callback after step {self._done}; saved {self._saved_path}.")
+        self._callbacks.train_end(self._done, stopped)
+        return self._result(stopped)
+
+    def _result(self, stopped: int = 0) -> TrainResult:
+        path, history, model = self._saved_path, self._callbacks.history(), self._step.model
+        return TrainResult(self._done, path, self._evaluation, stopped, history, model)
 
     def _describe(self, sampler: TokenBatchSampler) -> None:
         source, target = sampler.fill()
+        hparams = self._config.hparams
         print(
             f"{self._step.model.count_params():,} weights on {self._step.num_replicas} "
             f"replica(s), steps {self._first:,} to {self._last:,}, {len(self._store):,} training "
             f"pairs; a step holds on average {source:.1%} (source) and {target:.1%} (target) of "
-            f"batch_tokens={self._config.hparams.batch_tokens:,}.",
+            f"batch_tokens={hparams.batch_tokens:,}.",
             flush=True,
         )
+        left = self._last - self._first
+        seconds = least_seconds(self._step, hparams, left)
+        if seconds > DAY:
+            print(
+                f"The {left:,} steps left take at least {duration(seconds)} on "
+                f"{self._cost.hardware}. Continue with fewer --train_steps, or start a new run "
+                f"with a smaller --hparams_set; {AUTO} chooses one.",
+                flush=True,
+            )
+        if hparams.warmup_steps >= self._last:
+            print(
+                f"The learning rate would still be rising at the last step: warmup_steps="
+                f"{hparams.warmup_steps:,}. Train for longer, or start a new run with "
+                f"--hparams=warmup_steps={max(self._last // 10, 1)} or so.",
+                flush=True,
+            )
         left_out = {"training": sampler.left_out}
         left_out["dev"] = self._evaluator.left_out if self._evaluator else 0
-        limit = f"max_length={self._config.hparams.max_length}"
+        limit = f"max_length={hparams.max_length}"
         for split, count in left_out.items():
             if count:
                 print(f"{count:,} {split} pairs are left out: longer than {limit}.", flush=True)
 
     def _do_steps(self, caught: list[int]) -> int:
         """Does all steps until the last one or an end before it; returns the signal, or 0."""
-        pending, agreed = None, Agreed()
+        pending, agreed = None, Actions()
         numbers = range(self._first, self._last)
         for number, parts in self._arrays.ahead(numbers, lambda: self._clock.spent_on(INPUT)):
             measure = (number + 1) % LOG_STEPS == 0
+            self._callbacks.step_begin(number)
             sums = self._update(number, parts, measure)
             # Looked at while the next step runs, so that a device never waits for it.
             self._finish(pending)
             pending = number, {**sums, "learning_rate": self._step.schedule(number)}
             # Asked once: the clock must not make a pause due before the step is finished.
-            agreed = self._workers.agree(self._step, number, caught[-1], self._save_is_due())
-            due = agreed.save or self._evaluation_is_due(number + 1)
+            agreed = self._workers.agree(self._step, number, self._due_by_time(caught[-1]))
+            evaluate = agreed.evaluate or self._evaluation_is_due(number + 1)
             traced = self._profiler.ends_at(number + 1)
-            if measure or due or traced or agreed.stop:
+            pause = agreed.save or evaluate
+            if measure or pause or traced or agreed.stop or self._callbacks.each_step:
                 self._finish(pending)
                 pending = None
             if traced:
                 self._profiler.close()
-            if agreed.stop or (due and not self._pause(agreed.save)):
+            if agreed.save:
+                self._save()
+            ends = agreed.stop or (evaluate and not self._evaluate_and_go_on())
+            if ends or self._stop_requested(pause):
                 break
         self._finish(pending)
         return agreed.stop
@@ -219,44 +268,78 @@ class _Trainer:
         if not np.isfinite(sums["loss"]):
             raise self._diverged(f"The loss is {sums['loss']} at step {number + 1}.")
         self._workers.hear(number, sums)
-        norm, learning_rate = sums.pop("gradient_norm"), sums.pop("learning_rate")
+        scalars = {name: sums.pop(name) for name in ("learning_rate", "gradient_norm")}
+        scalars |= self._trained_scalars()
         self._cost.add_tokens(sums["tokens"])
         self._done = number + 1
-        self._progress.step(sums, learning_rate, norm)
+        self._progress.step(sums, scalars)
+        self._callbacks.step_end(number, sums)
 
-    def _save_is_due(self) -> bool:
+    def _stop_requested(self, due: bool) -> bool:
+        """Returns whether a callback ends the run; several workers hear it where all pause."""
+        if self._workers.count > 1 and not due:
+            return False
+        return self._workers.stop_together(self._step.model.stop_training)
+
+    def _trained_scalars(self) -> dict[str, float]:
+        """Returns the seconds of training at a point of the curves, if they are known."""
+        seconds = self._cost.seconds(self._clock.training_seconds())
+        return {} if seconds is None else {"training_seconds": seconds}
+
+    def _due_by_time(self, stop: int) -> Actions:
+        """Returns what is due by this worker's clock, with the signal that came."""
         # By the clock of training_cost.json, by which t2t-avg-all --seconds_apart selects.
-        since = self._clock.training_seconds() - self._saved_at
-        return since >= self._options.save_checkpoints_secs
+        now = self._clock.training_seconds()
+        save = now - self._saved_at >= self._options.save_checkpoints_secs
+        return Actions(stop, save, self._evaluator is not None and now >= self._evaluate_at)
 
     def _evaluation_is_due(self, done: int) -> bool:
         every = self._options.local_eval_frequency
         return self._evaluator is not None and every > 0 and done % every == 0
 
-    def _pause(self, save: bool) -> bool:
-        """Saves and evaluates what is due; returns whether training goes on."""
-        if save:
-            self._save()
-        if not self._evaluation_is_due(self._done):
-            return True
+    def _evaluate_and_go_on(self) -> bool:
+        """Evaluates; returns whether training goes on."""
         self._evaluate()
-        best, patience = self._evaluator.best_step(), self._options.eval_early_stopping_steps
-        if not patience or self._done - best < patience:
-            return True
+        return not self._has_converged()
+
+    def _make_up_for_evaluation(self) -> None:
+        """Evaluates where the run ended between a checkpoint and the evaluation due with it."""
+        if self._first and self._evaluation_is_due(self._first):
+            is_there = any(each["step"] == self._first for each in self._evaluator.history)
+            # Of several workers one may not see the file yet.
+            if not self._workers.all_reduce_min(int(is_there)):
+                self._evaluate()
+
+    def _has_converged(self) -> bool:
+        patience = self._options.eval_early_stopping_steps
+        best = self._evaluator.best_step() if self._evaluator and patience else -1
+        if best < 0 or self._done - best < patience:
+            return False
         print_beside_bar(
             f"The dev loss has not fallen since step {best}: ending early "
             f"(eval_early_stopping_steps={patience})."
         )
-        return False
+        self._evaluated = self._done
+        return True
 
     def _evaluate(self) -> None:
         trained = self._clock.training_seconds()
+        report = self._measured()
+        if self._workers.is_chief and self._evaluator.best_step() == self._done:
+            self._cost.write(self._done, trained, BEST)
+        self._evaluated, self._evaluate_at = self._done, trained + self._eval_secs
+        self._progress.evaluated(self._evaluation | self._trained_scalars(), report)
+
+    def _measured(self) -> str:
+        """Measures and records the model; returns lines to print."""
+        training = self._callbacks.test_begin()
         with self._clock.spent_on(EVALUATION):
-            self._evaluation, report = self._evaluator.evaluate(self._done)
-            if self._workers.is_chief and self._evaluator.best_step() == self._done:
-                self._cost.write(self._done, trained, BEST)
-        self._evaluated = self._done
-        self._progress.evaluated(self._evaluation, report)
+            try:
+                self._evaluation, report = self._evaluator.evaluate(self._done, training)
+            except FloatingPointError as error:
+                raise self._diverged(str(error)) from error
+        self._callbacks.test_end(self._evaluation, self._evaluator.history[-1])
+        return report
 
     def _save(self) -> None:
         if self._saved == self._done:
@@ -270,6 +353,7 @@ class _Trainer:
                 self._cost.write(self._done, trained)
                 self._saved_path = self._checkpoints.save(self._done)
         self._saved, self._saved_at = self._done, trained
+        self._callbacks.saved(self._done, self._saved_path)
 
     def _diverged(self, what: str) -> UserError:
         return UserError(

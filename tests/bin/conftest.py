@@ -51,7 +51,7 @@ def save_random_run():
         for step in steps:
             keras.utils.set_random_seed(step)
             model = record.make_model()
-            model.embedding.matrix.assign(2.0 * model.embedding.matrix.numpy())
+            model.embedding.table.embeddings.assign(2.0 * model.embedding.table.embeddings.numpy())
             Checkpoints(folder / "run", {"model": model}, keep=3).save(step)
         return folder / "run"
 

@@ -75,6 +75,12 @@ REFUSED = [
     (INSIGHTS + "--sentences_from_file=two --page=two", "two"),
     (INSIGHTS + "--sentences_from_file=one --figure=link.svg", "one"),
     (INSIGHTS + "--sentence=x --page=run", "is a folder"),
+    ("t2t-plot", "Please give the directories of runs"),
+    ("t2t-plot nowhere run", "no run in nowhere"),
+    ("t2t-plot run", "run has no curves"),
+    ("t2t-plot run --over=days", "over"),
+    ("t2t-plot run --plot_file=plot.pdf", r"\.png, \.svg; got 'plot.pdf'"),
+    ("t2t-plot run --plot_file=run.svg", "Cannot write to run.svg"),
     ("t2t-tables", "--table"),
     (TABLES + "5", "table"),
     (TABLES + "1 --r=8", "--r must be odd"),
@@ -128,6 +134,7 @@ def folder(random_run, tmp_path, monkeypatch):
     record.write_text(record.read_text().replace(str(random_run.parent), str(tmp_path)))
     (tmp_path / "link").symlink_to(record)
     (tmp_path / "link.svg").symlink_to("one")
+    (tmp_path / "run.svg").symlink_to(record)
     (tmp_path / "run" / "eval_test").mkdir()
     (tmp_path / "run" / "eval_test" / "results.jsonl").hardlink_to(record)
     os.mkfifo(tmp_path / "pipe")

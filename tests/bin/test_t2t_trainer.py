@@ -39,7 +39,7 @@ def test_one_command_makes_data_and_trains(run_dir):
     recorded = [record[name] for name in ("problem", "hparams_set", "random_seed")]
     assert recorded == ["algorithmic_identity_binary40", "transformer_tiny", 7]
     assert record["problem_config"]["train_size"] == 200
-    assert (record["hparams"]["d_model"], record["hparams"]["warmup_steps"]) == (16, 4000)
+    assert (record["hparams"]["d_model"], record["hparams"]["warmup_steps"]) == (16, 400)
     assert (record["vocabulary"]["size"], len(record["vocabulary"]["sha256"])) == (5, 64)
     assert {"t2t_keras", "tensorflow", "keras", "python"} <= set(record["versions"])
 
@@ -113,3 +113,5 @@ def test_a_users_own_problem_and_set(tmp_path, capsys):
     folders = f"--data_dir={tmp_path / 'data'}", f"--output_dir={tmp_path / 'run'}"
     train(user, *mine, *folders, "--generate_data", "--train_steps=1", "--schedule=train")
     assert (tmp_path / "run" / "checkpoint").exists()
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert str(tmp_path / "mine") in record["t2t_usr_dir"]

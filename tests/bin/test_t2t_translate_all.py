@@ -1,6 +1,7 @@
 """Checkpoints that come and go while they are translated with."""
 
 import functools
+import json
 import shutil
 
 import pytest
@@ -35,8 +36,9 @@ def run(random_run, tmp_path):
     run = tmp_path / "run"
     run.mkdir()
     shutil.copy(random_run / "vocab.model", run)
-    record = (random_run / "run.json").read_text()
-    (run / "run.json").write_text(record.replace('"train_steps": 100000', '"train_steps": 30'))
+    record = json.loads((random_run / "run.json").read_text())
+    record["hparams"]["train_steps"] = 30
+    (run / "run.json").write_text(json.dumps(record))
     return run
 
 

@@ -105,15 +105,15 @@ def test_duplicates_are_those_of_a_set():
 
 
 @pytest.mark.parametrize(
-    ("filters", "message"),
+    ("names", "message"),
     [
-        ("duplicate", "'duplicate'. Did you mean 'duplicates'"),
-        ("identical+language", "'xx'. .* de, .*en"),
+        (["duplicate"], "'duplicate'. Did you mean 'duplicates'"),
+        (["identical", "language"], "'xx'. .* de, .*en"),
     ],
 )
-def test_filters_that_there_are_not(filters, message):
+def test_filters_that_there_are_not(names, message):
     with pytest.raises(UserError, match=message):
-        check_filters(filters, ("en", "xx"))
+        check_filters(names, ("en", "xx"))
 
 
 def test_without_the_package_that_judges(monkeypatch):
@@ -121,4 +121,4 @@ def test_without_the_package_that_judges(monkeypatch):
     # A fresh copy of the module, which does not know the package yet.
     check_filters = runpy.run_path(filters.__file__)["check_filters"]
     with pytest.raises(UserError, match=r"py3langid .*pip install 't2t-keras\[language\]'"):
-        check_filters("language", ("en", "de"))
+        check_filters(["language"], ("en", "de"))

@@ -34,10 +34,10 @@ def random_model():
 def model(tokenizer, random_model):
     """A model of one layer that makes words of the vocabulary's pieces, and no bytes."""
     model = random_model(1, tokenizer.vocab_size, num_layers=1, d_model=16, d_ff=32)
-    matrix = model.embedding.matrix.numpy()
+    matrix = model.embedding.table.embeddings.numpy()
     for piece, number in tokenizer.vocabulary().items():
         matrix[number] *= 0.0 if piece.startswith("<0x") else 1.5 if piece[0] == "▁" else 1.0
-    model.embedding.matrix.assign(matrix)
+    model.embedding.table.embeddings.assign(matrix)
     return model
 
 

@@ -18,7 +18,12 @@ KINDS = {
     "the paper's": dict(),
     "restricted": dict(self_attention_radius=1),
     "every option": dict(
-        self_attention_radius=2, learned_positions=3, parameter_attention_heads=2, pre_norm=True
+        self_attention_radius=2,
+        positions="learned",
+        max_positions=3,
+        feed_forward="parameter_attention",
+        parameter_attention_heads=2,
+        pre_norm=True,
     ),
 }
 
@@ -47,7 +52,7 @@ def whole(*models):
 def test_search_and_score(random_model, kind, beam_size):
     models = [random_model(0, VOCAB_SIZE, **KINDS.get(kind, {}))]
     if kind == "ensemble":
-        models.append(random_model(1, VOCAB_SIZE, learned_positions=4))
+        models.append(random_model(1, VOCAB_SIZE, positions="learned", max_positions=4))
     log_probs = whole(*models)
     config = DecodeConfig(beam_size=beam_size, alpha=ALPHA, extra_length=EXTRA_LENGTH)
     translator = Translator(models, None, config)

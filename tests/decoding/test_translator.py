@@ -10,7 +10,7 @@ from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.jobs.files import attention_records
 from t2t_keras.decoding.search.loop import Hypotheses
-from t2t_keras.decoding.translation import Translation
+from t2t_keras.decoding.translation import Hypothesis, Translation
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.models.transformer import Transformer
@@ -30,7 +30,7 @@ LINES = [
 
 @pytest.fixture(scope="module")
 def deeper(tokenizer, random_model):
-    return random_model(0, tokenizer.vocab_size, num_layers=3, learned_positions=5)
+    return random_model(0, tokenizer.vocab_size, num_layers=3, positions="learned", max_positions=5)
 
 
 @pytest.fixture(scope="module")
@@ -85,14 +85,20 @@ def test_order_blank_lines_and_all_hypotheses(make, translator):
     assert score.perplexity == pytest.approx(np.exp(-score.token_log_probs.mean()))
 
 
+def test_a_translation_is_shown_in_one_line():
+    hypotheses = tuple(Hypothesis(text, -0.25) for text in ("Ein\nHund.", "Hund"))
+    translation = Translation(hypotheses[0].text, -1 / 3, hypotheses, parts=("Ein\nHund.",))
+    assert repr(translation) == r"Translation('Ein\nHund.', score=-0.3333, hypotheses=2)"
+
+
 def test_one_graph_for_all_shapes_and_new_weights(tokenizer, random_model):
     model = random_model(0, tokenizer.vocab_size)
     translator = Translator(model, tokenizer, DecodeConfig(beam_size=2, extra_length=1))
     before = translator.translate(LINES[:2])
-    model.embedding.matrix.assign(-model.embedding.matrix.numpy())
+    model.embedding.table.embeddings.assign(-model.embedding.table.embeddings.numpy())
     assert translator.translate(LINES)[0] != before[0]
     assert translator.search.graph.experimental_get_tracing_count() == 1
-    model.embedding.matrix.assign(np.full(model.embedding.matrix.shape, np.nan))
+    model.embedding.table.embeddings.assign(np.full(model.embedding.table.embeddings.shape, np.nan))
     for ask in (translator.translate, lambda lines: translator.score(lines, lines)):
         with pytest.raises(UserError, match="NaN"):
             ask(["a man"])

@@ -1,12 +1,15 @@
 """Scores of translations as they appear: each once, and again where what they depend on changed."""
 
 import json
+import types
 
 import pytest
 import sacrebleu
 
+from t2t_keras import registry
+from t2t_keras.decoding.translation import Translation
 from t2t_keras.errors import UserError
-from t2t_keras.evaluation.follow import score_all
+from t2t_keras.evaluation.follow import model_scorer, score_all
 from t2t_keras.evaluation.results import read_results
 from t2t_keras.metrics.bleu import bleu
 from t2t_keras.training.checkpoints.watch import PollPolicy
@@ -88,6 +91,38 @@ def test_the_first_translation_is_waited_for(tmp_path, capsys, end, settings):
     # The first hypothesis of each line is scored.
     assert (result.bleu, result.text) == (100, "news, in full")
     assert f"{tmp_path / 'news-5'}, news, in full:\nBLEU" in capsys.readouterr().out
+
+
+def test_the_sample_is_short_and_spread_evenly(monkeypatch):
+    class Translator:
+        def __init__(self, *_, problem):
+            self.problem = problem
+
+        def translate(self, sources):
+            return [Translation(f"{text}!\n", 0.0) for text in sources]
+
+    monkeypatch.setattr("t2t_keras.decoding.translator.Translator", Translator)
+    config = types.SimpleNamespace(problem=registry.problem("translate_ende"), tokenizer=None)
+
+    def sample(*sources):
+        text = sources, [f"reference of {each}" for each in sources]
+        scorer = model_scorer(None, config, types.SimpleNamespace(text=lambda split: text), "dev")
+        score, found = scorer()
+        assert score.bleu == pytest.approx(sacrebleu.corpus_bleu(*expected(text)).score)
+        assert (score.main[1], found) == (scorer()[0].main[1], scorer()[1])
+        return [tuple(each) for each in found]
+
+    def expected(text):
+        return [f"{each}! " for each in text[0]], [text[1]]
+
+    long, blank = "long " * 21, " "
+    short = [f"line {number}" for number in range(12)]
+    every = [each for text in short for each in (text, long, blank)]
+    assert sample(*every) == [
+        (text, f"{text}! ", f"reference of {text}") for text in (short[2], short[6], short[10])
+    ]
+    assert [source for source, *_ in sample(long, "one", "two")] == ["one", "two"]
+    assert sample(long) == []
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,9 @@ def test_the_base_model_is_the_paper_s():
     stated = dict(batch_tokens=25_000, warmup_steps=4000, learning_rate=1.0)
     stated |= dict(adam_beta1=0.9, adam_beta2=0.98, adam_epsilon=1e-9)
     stated |= dict(attention_dropout=0.0, relu_dropout=0.0, symbol_dropout=0.0, clip_norm=0.0)
-    stated |= dict(pre_norm=False, learned_positions=0, self_attention_radius=0)
+    stated |= dict(
+        pre_norm=False, positions="sinusoidal", activation="relu", self_attention_radius=0
+    )
     assert {name: getattr(hparams, name) for name in stated} == stated
 
 
@@ -66,7 +68,7 @@ def test_the_docstring_has_a_command_that_runs_as_it_stands(name, monkeypatch, t
 
     monkeypatch.setattr(experiment, "train_run", train_run)
     monkeypatch.chdir(tmp_path)
-    docstring = registry.HPARAMS_SETS.get(name).__doc__
+    docstring = registry.HPARAMS_SETS[name].__doc__
     (command,) = re.findall(r"^ *(t2t-trainer (?:.*\\\n)*.*)$", docstring, re.MULTILINE)
     t2t_trainer.run(command.replace("\\\n", " ").split())
     [(config, output_dir)] = runs

@@ -80,5 +80,5 @@ def test_what_cannot_be_drawn(path, layer, heads, named):
 
 def test_without_matplotlib(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(UserError, match=r"pip install 't2t-keras\[figures\]'"):
+    with pytest.raises(UserError, match=r"pip install 't2t-keras\[plot\]'"):
         check_figure("a.SVG", (1, 1), 0, [0])

@@ -31,6 +31,7 @@ def run(tmp_path):
         "eval_dev/results.jsonl",
         "export/7/new",
         "events.out.tfevents.2",
+        "train/scalars.jsonl",
     ],
 )
 def test_files_of_a_run_and_its_exports(run, name):

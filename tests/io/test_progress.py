@@ -1,6 +1,8 @@
-"""Progress where standard error is no terminal."""
+"""Progress where standard error is no terminal, and output that is no UTF-8."""
 
-from t2t_keras.io.progress import LineProgress
+import io
+
+from t2t_keras.io.progress import LineProgress, print_beside_bar
 
 
 def test_a_line_a_minute_with_the_time_left(capsys):
@@ -12,3 +14,9 @@ def test_a_line_a_minute_with_the_time_left(capsys):
         "30 of 1,130 lines are done, 0.3 a second, 55:00 left.",
         "50 of 1,130 lines are done, 0.3 a second, 58:30 left.",
     ]
+
+
+def test_what_cannot_be_encoded_is_escaped(monkeypatch):
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(found := io.BytesIO(), encoding="latin-1"))
+    print_beside_bar("ä漢")
+    assert found.getvalue() == b"\xe4\\u6f22\n"

@@ -11,9 +11,9 @@ HEADS, D_K, D_MODEL, D_FF = 2, 4, 8, 16
 def copy_attention(ours, theirs):
     """Gives KerasHub's attention, which splits heads into an axis, the weights of ours."""
     for name in ("query", "key", "value"):
-        weight = getattr(ours, f"{name}_projection").numpy()
+        weight = getattr(ours, f"{name}_projection").kernel.numpy()
         getattr(theirs, f"_{name}_dense").kernel.assign(weight.reshape(D_MODEL, HEADS, D_K))
-    output = ours.output_projection.numpy()
+    output = ours.output_projection.kernel.numpy()
     theirs._output_dense.kernel.assign(output.reshape(HEADS, D_K, D_MODEL))
 
 

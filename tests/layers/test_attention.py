@@ -13,14 +13,14 @@ BATCH, QUERIES, KEYS, D_MODEL, WIDTH, HEADS, D_K, D_V = 2, 3, 4, 6, 8, 3, 5, 7
 def expected_attention(layer, query, value, visible):
     """The formula of section 3.2.2 with the layer's weights, in float64; visible [B, Q, K]."""
     w_q, w_k, w_v = (
-        np.split(getattr(layer, f"{name}_projection").numpy().astype(float), HEADS, axis=1)
+        np.split(getattr(layer, f"{name}_projection").kernel.numpy().astype(float), HEADS, axis=1)
         for name in ("query", "key", "value")
     )
     heads = [
         [attention(q @ w_q[h], v @ w_k[h], v @ w_v[h], seen)[0] for h in range(HEADS)]
         for q, v, seen in zip(query, value, visible, strict=True)
     ]
-    return np.array([np.hstack(each) for each in heads]) @ layer.output_projection.numpy()
+    return np.array([np.hstack(each) for each in heads]) @ layer.output_projection.kernel.numpy()
 
 
 @pytest.fixture
@@ -45,6 +45,35 @@ def test_mask(layer, inputs, random, shape):
     output = layer(*inputs, mask=mask).numpy()
     np.testing.assert_allclose(output, expected_attention(layer, *inputs, visible), atol=1e-5)
     assert (output[0] == 0).all() == bool(shape)
+
+
+@pytest.mark.parametrize("radius", [0, 1])
+def test_attention_mask_and_scores_are_as_in_keras(random, randomised, radius):
+    """`attention_mask` hides beside `mask`, and the scores are those of Keras's own layer."""
+    layer = MultiHeadAttention(HEADS, D_K, D_V, radius=radius)
+    layer.build((None, None, D_MODEL))
+    x = random.normal(size=(BATCH, KEYS, D_MODEL)).astype(np.float32)
+    mask, attention_mask = (
+        np.array([[1, 1, 1, 0]] * 2, bool),
+        random.random((BATCH, KEYS, KEYS)) < 0.7,
+    )
+    attention_mask |= np.eye(KEYS, dtype=bool)
+    near = np.abs(np.subtract.outer(np.arange(KEYS), np.arange(KEYS))) <= (radius or KEYS)
+    output, scores = randomised(layer)(
+        x, mask=mask, attention_mask=attention_mask, return_attention_scores=True
+    )
+    theirs = keras.layers.MultiHeadAttention(HEADS, D_K, D_V, use_bias=False)
+    theirs.build(x.shape, x.shape)
+    for name in ("query", "key", "value", "output"):
+        kernel = getattr(layer, f"{name}_projection").kernel.numpy()
+        own = getattr(theirs, f"_{name}_dense").kernel
+        own.assign(kernel.reshape(own.shape))
+    visible = attention_mask & mask[:, None] & near
+    expected = theirs(x, x, attention_mask=visible, return_attention_scores=True)
+    seen = visible.any(-1)  # A query that sees nothing gets zeros here, means there.
+    for ours, other in zip((output, scores), expected, strict=True):
+        rows = seen[:, None, :, None] if ours.ndim == 4 else seen[..., None]
+        np.testing.assert_allclose(ours * rows, other * rows, atol=1e-5)
 
 
 def test_a_query_without_a_visible_key_has_no_gradient_that_is_nan(random):
@@ -79,7 +108,7 @@ def test_dropout_acts_on_the_weights_in_training_only():
     x = np.ones((1, 64, 2), np.float32)
     layer(x)
     for name in ("value", "output"):
-        getattr(layer, f"{name}_projection").assign(np.eye(2))
+        getattr(layer, f"{name}_projection").kernel.assign(np.eye(2))
     np.testing.assert_allclose(layer(x).numpy(), x, atol=1e-6)
     # Each output is the sum of about half of 64 weights of 1/64, doubled.
     dropped = layer(x, training=True).numpy()[0, :, 0] * 32

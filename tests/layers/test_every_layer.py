@@ -22,7 +22,12 @@ from t2t_keras.layers import (
 
 ATTENTION = dict(num_heads=2, d_k=3, d_v=5)
 STACK = ATTENTION | dict(d_ff=10, dropout=0.25, attention_dropout=0.125, relu_dropout=0.0625)
-OPTIONS = dict(self_attention_radius=1, parameter_attention_heads=3, pre_norm=True)
+OPTIONS = dict(
+    self_attention_radius=1,
+    feed_forward="parameter_attention",
+    parameter_attention_heads=3,
+    pre_norm=True,
+)
 # The layer, its arguments (none a default), and the number of its inputs.
 LAYERS = [
     (DecoderLayer, STACK, 2),

@@ -13,9 +13,10 @@ TARGET_LENGTHS = (2, 6, 4)
 # the radius, and have more tokens than there are learned positions.
 OPTIONS = {
     "restricted": dict(self_attention_radius=1),
-    "learned positions": dict(learned_positions=4),
-    "parameter attention": dict(parameter_attention_heads=2),
+    "learned positions": dict(positions="learned", max_positions=4),
+    "parameter attention": dict(feed_forward="parameter_attention", parameter_attention_heads=2),
     "pre-norm": dict(pre_norm=True),
+    "activation and depths": dict(activation="silu", num_encoder_layers=3, num_decoder_layers=1),
 }
 EVERY_OPTION = {name: value for option in OPTIONS.values() for name, value in option.items()}
 VARIANTS = {"base": {}, **OPTIONS, "every option": EVERY_OPTION}

@@ -95,15 +95,26 @@ def test_dropout_is_where_the_paper_has_it(make_model):
     assert sorted(calls) == [0.0625] * 2 + [0.125] * 3 + [0.25] * 7
 
 
-@pytest.mark.parametrize("options", [{}, dict(learned_positions=500, parameter_attention_heads=4)])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        dict(
+            positions="learned",
+            max_positions=500,
+            feed_forward="parameter_attention",
+            parameter_attention_heads=4,
+        ),
+    ],
+)
 def test_initial_weights(options):
     sizes = dict(num_layers=1, d_model=32, d_ff=64, num_heads=2, d_k=12, d_v=20)
     model = Transformer(500, **sizes, **options)
     model.build()
     for variable in model.trainable_variables:
         values = variable.numpy()
-        name = variable.path.rpartition("/")[2]
-        if name in ("matrix", "table", "keys", "values"):
+        name = variable.path.removesuffix("/kernel").rpartition("/")[2]
+        if name in ("embeddings", "table", "keys", "values"):
             # N(0, d_model^-0.5), as in tensor2tensor; 3,000 draws or more.
             assert abs(values.mean()) < 0.015
             assert values.std() == pytest.approx(32**-0.5, rel=0.06)
@@ -147,7 +158,9 @@ def test_saved_and_loaded(model, batch, tmp_path):
     ours, theirs = ([(v.path, v.shape) for v in each.trainable_variables] for each in (copy, model))
     assert ours == theirs
     # Source, target and softmax share one matrix (section 3.4).
-    assert [path for path, shape in ours if 11 in shape] == ["transformer/embedding/matrix"]
+    assert [path for path, shape in ours if 11 in shape] == [
+        "transformer/embedding/table/embeddings"
+    ]
     np.testing.assert_array_equal(copy(batch).numpy(), model(batch).numpy())
 
 

@@ -132,7 +132,7 @@ def test_a_vocabulary_without_the_symbols_is_refused(run_dir, tmp_path):
 def run_dir(treebank, tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     problem = ["--problem=parsing_wsj", "--problem_config=vocab_size=370", f"--data_dir={folder}"]
-    t2t_datagen.run(["t2t-datagen", *problem, f"--tmp_dir={treebank}"])
+    t2t_datagen.run(["t2t-datagen", *problem, f"--tmp_dir={treebank}", "--norecommend"])
     hparams = "num_layers=1,d_model=16,d_ff=16,num_heads=2,batch_tokens=500"
     kind = type(registry.problem("parsing_wsj"))
     with pytest.MonkeyPatch.context() as patch:

@@ -38,7 +38,12 @@ def small_translator(lines):
     toy = [source for source, _ in registry.problem("translate_ende_toy").examples("dev")]
     tokenizer = Tokenizer.train([*filter(str.strip, lines)] * 20 + toy, vocab_size=500)
     sizes = dict(num_layers=1, d_model=16, d_ff=16, num_heads=2, d_k=4, d_v=6)
-    learned = dict(learned_positions=64, parameter_attention_heads=2)
+    learned = dict(
+        positions="learned",
+        max_positions=64,
+        feed_forward="parameter_attention",
+        parameter_attention_heads=2,
+    )
 
     def small_translator(**options):
         keras.utils.set_random_seed(3)
@@ -61,7 +66,7 @@ def translator(small_translator):
 def expected(translator, lines):
     """The translation of each line in this process, as an export and a client give it."""
     return [
-        Translation(each.text, pytest.approx(each.score, abs=1e-5), cut=each.cut)
+        Translation(each.text, pytest.approx(each.score, rel=1e-5), cut=each.cut)
         for each in translator.translate(lines)
     ]
 

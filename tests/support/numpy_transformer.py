@@ -6,12 +6,14 @@ Nothing is shared with the code under test but the names of its settings and of 
 
 import numpy as np
 
+ACTIVATIONS = {"relu": lambda x: np.maximum(0, x), "silu": lambda x: x / (1 + np.exp(-x))}
+
 
 class NumpyTransformer:
     """A Transformer with a `ModelConfig` and given weights.
 
     Attributes:
-      weights: arrays by path, such as "encoder_0/self_attention/query".
+      weights: arrays by path, such as "encoder_0/self_attention/query/kernel".
       attention_weights: by path, [heads, queries, keys] of the last pair.
     """
 
@@ -24,7 +26,10 @@ class NumpyTransformer:
         """Returns logits [target length, V] of one pair of unpadded id sequences."""
         start = np.zeros((1, self.config.d_model))
         x = np.vstack([start, self._embed(target[:-1])]) + self._positions("target", len(target))
-        return self._run("decoder", x, self.encode(source)) @ self.weights["embedding/matrix"].T
+        return (
+            self._run("decoder", x, self.encode(source))
+            @ self.weights["embedding/table/embeddings"].T
+        )
 
     def encode(self, source):
         """Returns the encoder's output [source length, d_model] for one id sequence."""
@@ -36,7 +41,7 @@ class NumpyTransformer:
         visible = np.abs(ahead) <= (self.config.self_attention_radius or len(x))
         if memory is not None:
             visible &= ahead <= 0
-        for i in range(self.config.num_layers):
+        for i in range(getattr(self.config, f"num_{side}_layers") or self.config.num_layers):
             x = self._layer(f"{side}_{i}", x, visible, memory)
         return self._norm(f"{side}_norm", x) if self.config.pre_norm else x
 
@@ -54,16 +59,17 @@ class NumpyTransformer:
         return x
 
     def _embed(self, ids):
-        return self.weights["embedding/matrix"][ids] * np.sqrt(self.config.d_model)
+        return self.weights["embedding/table/embeddings"][ids] * np.sqrt(self.config.d_model)
 
     def _positions(self, side, length):
-        if rows := self.config.learned_positions:
-            return self.weights[f"{side}_positions/table"][np.minimum(np.arange(length), rows - 1)]
+        if self.config.positions == "learned":
+            rows = np.minimum(np.arange(length), self.config.max_positions - 1)
+            return self.weights[f"{side}_positions/table"][rows]
         return sinusoids(np.arange(length), self.config.d_model)
 
     def _attend(self, path, query, memory, visible=True):
         w_q, w_k, w_v = (
-            np.split(self.weights[f"{path}/{name}"], self.config.num_heads, axis=1)
+            np.split(self.weights[f"{path}/{name}/kernel"], self.config.num_heads, axis=1)
             for name in ("query", "key", "value")
         )
         heads = [
@@ -71,20 +77,21 @@ class NumpyTransformer:
             for head in range(self.config.num_heads)
         ]
         self.attention_weights[path] = np.array([weights for _, weights in heads])
-        return np.hstack([values for values, _ in heads]) @ self.weights[f"{path}/output"]
+        return np.hstack([values for values, _ in heads]) @ self.weights[f"{path}/output/kernel"]
 
     def _feed_forward(self, path, x):
-        if self.config.parameter_attention_heads:
+        if self.config.feed_forward == "parameter_attention":
             return self._attend_to_parameters(path, x)
         w_1, b_1, w_2, b_2 = (
             self.weights[f"{path}/{part}"]
             for part in ("inner/kernel", "inner/bias", "outer/kernel", "outer/bias")
         )
-        return np.maximum(0, x @ w_1 + b_1) @ w_2 + b_2
+        return ACTIVATIONS[self.config.activation](x @ w_1 + b_1) @ w_2 + b_2
 
     def _attend_to_parameters(self, path, x):
         w_q, keys, values, w_o = (
-            self.weights[f"{path}/{part}"] for part in ("query", "keys", "values", "output")
+            self.weights[f"{path}/{part}"]
+            for part in ("query/kernel", "keys", "values", "output/kernel")
         )
         heads, scale = [], np.sqrt(self.config.d_model)
         for head, w in enumerate(np.split(w_q, self.config.parameter_attention_heads, axis=1)):

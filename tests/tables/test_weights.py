@@ -12,12 +12,13 @@ def sum_of_parts(hparams, vocab_size):
     d, d_ff, (d_k, d_v) = hparams.d_model, hparams.d_ff, hparams.head_widths()
     attention = 2 * d * hparams.num_heads * (d_k + d_v)
     feed_forward = d * d_ff + d_ff + d_ff * d + d
-    if heads := hparams.parameter_attention_heads:  # W^Q and W^O, keys and values, of width 64.
+    if hparams.feed_forward == "parameter_attention":  # W^Q and W^O, keys and values, width 64.
+        heads = hparams.parameter_attention_heads
         feed_forward = 2 * d * heads * 64 + 2 * d_ff * heads * 64
     normalisation = 2 * d
     encoder_layer = attention + feed_forward + 2 * normalisation
     decoder_layer = 2 * attention + feed_forward + 3 * normalisation
-    rows = vocab_size + 2 * hparams.learned_positions
+    rows = vocab_size + 2 * hparams.max_positions * (hparams.positions == "learned")
     return rows * d + hparams.num_layers * (encoder_layer + decoder_layer)
 
 

@@ -20,8 +20,8 @@ NOT_NEEDED = {"tensorflow", "tensorflow_text", "tensorflow_datasets", "google", 
 NOT_NEEDED |= {"sacrebleu", "sacremoses", "defusedxml", "tabulate", "urllib3", "matplotlib"}
 SIZE = "num_layers=1,d_model=16,d_ff=32,num_heads=2,warmup_steps=10"
 PLAIN = "dropout=0,clip_norm=1.0,max_length=12,batch_tokens=300,microbatch_tokens=128"
-EVERY_OPTION = "pre_norm=true,self_attention_radius=2,learned_positions=4"
-EVERY_OPTION += ",parameter_attention_heads=2"
+EVERY_OPTION = "pre_norm=true,self_attention_radius=2,positions=learned,max_positions=4"
+EVERY_OPTION += ",feed_forward=parameter_attention,parameter_attention_heads=2"
 NOISY = "dropout=0.3,attention_dropout=0.1,symbol_dropout=0.1,max_length=8"
 NOISY += ",batch_tokens=150,microbatch_tokens=100"
 
@@ -45,7 +45,7 @@ def arrays_in(path):
 
 def check_runs(folder, flags):
     """Trains, continues, evaluates, averages; writes the numbers of each step."""
-    from t2t_keras.bin import t2t_avg_all, t2t_eval, t2t_trainer
+    from t2t_keras.bin import t2t_avg_all, t2t_eval, t2t_plot, t2t_trainer
     from t2t_keras.evaluation.results import read_results
     from t2t_keras.training import progress, trainer
     from t2t_keras.training.backends.jax import JaxStep
@@ -68,7 +68,7 @@ def check_runs(folder, flags):
     JaxStep.update = recorded
     train("plain", 0, PLAIN, "--schedule=train")
     out = train("plain", 20, "", "--schedule=train", "--profile_steps=2,3")
-    assert "Step 10 of 20: loss " in out
+    assert "step 10/20  loss " in out
     assert list((plain / "train" / "plugins" / "profile").glob("*/*.xplane.pb"))
     train("plain", 25)
     assert read_costs(plain)[25].target_tokens == sum(each["tokens"] for each in numbers)
@@ -82,6 +82,7 @@ def check_runs(folder, flags):
     points = [json.loads(line) for line in lines]
     assert [point["step"] for point in points] == [10, 20]
     assert {"loss", "gradient_norm", "tokens_per_second"} < set(points[0])
+    assert "plain  eval" in run(t2t_plot, plain, "--over=hours")
     np.testing.assert_allclose(points[1]["learning_rate"], 16**-0.5 * 20**-0.5, rtol=1e-6)
 
     # t2t-eval measures what the training did.
@@ -123,11 +124,11 @@ def check_steps(folder):
         weights_of,
     )
 
+    import t2t_keras as t2t
     from t2t_keras.data.batches import Batch
     from t2t_keras.errors import OutOfMemoryError
     from t2t_keras.models.transformer import Transformer
     from t2t_keras.training.backends.jax import JaxStep
-    from t2t_keras.training.checkpoints.npz import load_weights, newest_checkpoint
     from t2t_keras.training.run_config import RunConfig
 
     config = RunConfig.load(folder / "plain")
@@ -182,9 +183,11 @@ def check_steps(folder):
     found = [trained(make(**noisy, recompute=each), steps(whole)[:1]) for each in (False, True)]
     assert_same(*found)
 
-    model = RunConfig.load(folder / "mean").make_model()
-    load_weights(model, newest_checkpoint(folder / "mean"))
+    model, _ = t2t.load_model(folder / "mean")
     np.save(folder / "logits.npy", model.predict_on_batch(batch))
+    model.compile(t2t.Adam(0.001), t2t.SmoothedCrossEntropy(0.1))
+    losses = model.fit(batch, batch["target"], epochs=5, verbose=0).history["loss"]
+    assert losses[-1] < losses[0]
 
 
 if __name__ == "__main__":

@@ -8,9 +8,10 @@ import pytest
 import tensorflow as tf
 
 from t2t_keras import registry
-from t2t_keras.training.backends.tensorflow import FusedAdam
+from t2t_keras.training.backends.tensorflow import update_by_adam
 from t2t_keras.training.optimizer import (
     Adam,
+    SmoothedCrossEntropy,
     TransformerSchedule,
     adapt_loss_scale,
     clip_gradients,
@@ -60,6 +61,19 @@ def test_the_loss_and_its_gradient(logits, epsilon, extreme):
     np.testing.assert_array_equal(correct, logits.argmax(axis=-1) == TARGETS)
     expected = np.exp(log_softmax(logits)) - smoothed_target(TARGETS, 5, epsilon)
     np.testing.assert_allclose(tape.gradient(loss, given), expected * real[..., None], atol=1e-6)
+
+
+@EPSILONS
+@pytest.mark.parametrize("weight", [None, [1.0, 3.0], [[1.0, 2.0, 5.0], [3.0, 5.0, 5.0]]])
+def test_the_loss_for_compile(logits, epsilon, weight):
+    loss = SmoothedCrossEntropy(epsilon)
+    real = np.float32(TARGETS != 0)
+    weights = real if weight is None else real * np.reshape(weight, (2, -1))
+    expected = (cross_entropy(logits, TARGETS, epsilon) * weights).sum() / weights.sum()
+    again = keras.losses.deserialize(keras.losses.serialize(loss))
+    for each in (loss, again):
+        given = None if weight is None else np.float32(weight)
+        np.testing.assert_allclose(each(TARGETS, logits, given), expected, rtol=1e-5)
 
 
 @EPSILONS
@@ -117,28 +131,31 @@ def algorithm_1(gradients):
     return weight
 
 
-def trained(optimizer, gradients):
+def by_keras(optimizer, schedule, gradients, weights):
+    optimizer.apply(gradients, weights)
+    optimizer.iterations.assign_add(-1)
+
+
+def trained(update, gradients):
     weight = keras.Variable(np.zeros(gradients.shape[1:], np.float32))
+    optimizer = Adam(**ADAM)
     optimizer.build([weight])
     for gradient in map(tf.constant, gradients):
-        if isinstance(optimizer, FusedAdam):
-            optimizer.update_weights([gradient], [weight.value], ADAM["learning_rate"])
-            optimizer.iterations.assign_add(1)
-        else:
-            optimizer.apply_gradients([(gradient, weight)])
+        update(optimizer, lambda step: ADAM["learning_rate"], [gradient], [weight.value])
+        optimizer.iterations.assign_add(1)
     return weight.numpy()
 
 
 # With the smallest gradients the position of epsilon changes the weights by a third.
-@pytest.mark.parametrize("adam", [Adam, FusedAdam])
+@pytest.mark.parametrize("update", [update_by_adam, by_keras])
 @pytest.mark.parametrize("scale", [1.0, 1e-4, 1e-9])
-def test_adam(adam, scale):
+def test_adam(update, scale):
     gradients = np.random.default_rng(0).normal(0.5, 1, (20, 3, 4)) * scale
     gradients = gradients.astype(np.float32)
     expected = algorithm_1(gradients)
     assert np.abs(expected).min() > 1e-3
-    np.testing.assert_allclose(trained(adam(**ADAM), gradients), expected, rtol=2e-5)
-    np.testing.assert_array_equal(trained(adam(**ADAM), np.zeros_like(gradients)), 0)
+    np.testing.assert_allclose(trained(update, gradients), expected, rtol=2e-5)
+    np.testing.assert_array_equal(trained(update, np.zeros_like(gradients)), 0)
 
 
 def test_schedule_and_adam_are_serialised():

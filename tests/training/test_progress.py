@@ -2,7 +2,10 @@
 
 import contextlib
 import io
+import os
+import pty
 import re
+import termios
 import time
 from unittest import mock
 
@@ -21,6 +24,7 @@ from t2t_keras.training.progress import (
 )
 
 SUMS = {"tokens": 4.0, "loss": 8.0, "negative_log_likelihood": 0.0, "correct": 3.0}
+SCALARS = {"learning_rate": 0.0005, "gradient_norm": 1.5}
 
 
 class Terminal(io.StringIO):
@@ -52,9 +56,11 @@ def test_a_plain_line_every_100_steps_where_no_progress_line_is_shown(
             clock[0] += 1000
             progress.evaluated({"loss": 7.0}, "the report")
         clock[0] += 0.5
-        progress.step(SUMS, 0.0005, 1.5)
+        progress.step(SUMS, SCALARS)
     progress.close()
-    shown = r"Step 200 of 1,250: loss 2.000, .* 5.00e-04, .*\nthe report\nStep 300 of .*\n"
+    shown = (
+        r"step 200/1250  loss 2.00  lr 5.0e-04  8.00 tok/s  eta 08:45\nthe report\nstep 300/.*\n"
+    )
     assert re.fullmatch("the report\n" if terminal else shown, capsys.readouterr().out)
     assert bool(stderr.getvalue()) == terminal
     (kind, step, train), evaluation, (_, later, after) = (
@@ -72,8 +78,28 @@ def test_the_progress_line_moves_while_the_system_s_time_is_set_back(monkeypatch
     monkeypatch.setattr("sys.stderr", stderr := Terminal())
     progress = Progress(None, 0, 1000)
     clock[0] += 10
-    progress.step(SUMS, 0.0005, 1.5)
-    assert "1/1000 [00:10<" in stderr.getvalue()
+    progress.step(SUMS, SCALARS)
+    assert f"step 1/1000  loss 2.00  lr 5.0e-04  0.40 tok/s  eta {999 * 10 // 3600}:" in (
+        stderr.getvalue()
+    )
+
+
+@pytest.mark.parametrize("columns", [80, 100])
+@pytest.mark.parametrize(("before", "last"), [(134, 4000), (134_999, 300_000)])
+def test_the_progress_line_fits_a_terminal(monkeypatch, clock, columns, before, last):
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, columns))
+    with os.fdopen(ours, "rb", buffering=0) as shown, os.fdopen(theirs, "w") as stderr:
+        monkeypatch.setattr("sys.stderr", stderr)
+        progress = Progress(None, before, last)
+        clock[0] += 1
+        sums = {**SUMS, "tokens": 7219.0, "loss": 7219 * 7.27}
+        progress.step(sums, {**SCALARS, "learning_rate": 4.7e-5})
+        progress.close()
+        lines = shown.read(100_000).decode().rstrip().split("\r")
+    assert {len(line) for line in lines[1:]} == {columns - 1}
+    text = rf"step {before + 1}/{last}  loss 7.27  lr 4.7e-05  7.22k tok/s  eta [\d:]+  \|.+\|"
+    assert re.fullmatch(text, lines[-1])
 
 
 @pytest.mark.parametrize("kind", [TensorBoardCurves, JsonCurves])

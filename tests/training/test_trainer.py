@@ -98,18 +98,20 @@ def test_evaluation_and_the_best_weights(run, tmp_path, capsys):
     def count(step, number, sums):
         tokens.append(float(sums["tokens"]))
 
-    tokens, options = [], TrainOptions(local_eval_frequency=4, save_checkpoints_secs=0)
-    result = run(options=options, score=Score, learning_rate=0.5, after=count)
+    tokens, options = [], TrainOptions(local_eval_frequency=4, save_checkpoints_secs=0, eval_secs=0)
+    sample = [("ein\x1b", "one", "eins")]
+    result = run(options=options, score=lambda: (Score(), sample), learning_rate=0.5, after=count)
     lines = (tmp_path / "run" / "evaluations.json").read_text().splitlines()
     history = [json.loads(line) for line in lines]
     assert [entry["step"] for entry in history] == [4, 8]
     printed = capsys.readouterr().out
     for entry in history:
         assert entry.pop("score") == str(Score()).splitlines()
+        assert entry.pop("sample") == [["ein\x1b", "one", "eins"]]
         assert f"Dev set at step {entry['step']}: loss {entry['loss']:.4g}" in printed
-    assert str(Score()) in printed
+    assert f"{Score()}\n  source       ein\\x1b\n  translation  one\n" in printed
     assert history[0]["perplexity"] == pytest.approx(np.exp(history[0]["loss"]))
-    assert {"step": 8, **result.evaluation} == history[1]
+    assert {"step": 8, **result.evaluation, "train_loss": result.history["loss"][1]} == history[1]
     assert set(result.evaluation) == {"loss", "perplexity", "accuracy", "bleu"}
     best = min(history, key=lambda entry: entry["loss"])["step"]
     kept, expected = (
@@ -133,8 +135,52 @@ def test_evaluate_only(run):
 def test_early_stopping(run, capsys):
     options = TrainOptions(local_eval_frequency=1, eval_early_stopping_steps=2)
     # Without a learning rate the dev loss never falls below that of the first evaluation.
-    assert run(options=options, learning_rate=0.0).step == 3
-    assert "since step 1: ending early" in capsys.readouterr().out
+    for _ in range(2):  # The same command again trains no further.
+        assert run(options=options, learning_rate=0.0).step == 3
+        assert "since step 1: ending early" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_an_evaluation_that_a_stop_has_prevented_is_made_up_for(run, tmp_path):
+    def stop(step, number, sums):
+        if number == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    options = TrainOptions(local_eval_frequency=2, eval_secs=0)
+    run("whole", options=options, train_steps=6)
+    assert run("parts", options=options, train_steps=6, after=stop).step == 2
+    run("parts", options=options, train_steps=6)
+    whole, parts = (tmp_path / name / "evaluations.json" for name in ("whole", "parts"))
+    kept = ("step", "loss", "accuracy")
+    steps = [
+        [{name: json.loads(line)[name] for name in kept} for line in path.read_text().splitlines()]
+        for path in (whole, parts)
+    ]
+    assert [each["step"] for each in steps[0]] == [2, 4, 6]
+    assert steps[0] == steps[1]
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_what_is_evaluated_does_not_depend_on_the_microbatch(run):
+    options = TrainOptions(eval_steps=1)
+    found = [
+        run(str(tokens), options, train_steps=1, microbatch_tokens=tokens, dropout=0.0).evaluation
+        for tokens in (64, 512)
+    ]
+    assert found[0] == pytest.approx(found[1], rel=1e-5)
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_an_evaluation_that_is_not_finite_is_not_recorded(run, tmp_path):
+    def damage(step, number, sums):
+        step.model.trainable_variables[0].assign(step.model.trainable_variables[0] * np.nan)
+
+    with pytest.raises(UserError, match=r"dev loss is nan after step 1\. .*checkpoint is none"):
+        run(options=TrainOptions(local_eval_frequency=1), after=damage)
+    assert not (tmp_path / "run" / "best").exists()
+    (tmp_path / "run" / "evaluations.json").write_text('{"step": 1, "loss": 2}\n{"step"')
+    with pytest.raises(UserError, match="json:2 is no evaluation"):
+        run(options=TrainOptions())
 
 
 @pytest.mark.usefixtures("eagerly")
@@ -199,6 +245,26 @@ def test_what_is_not_finite_stops_the_run_and_is_never_saved(run, tmp_path, numb
 
 
 @pytest.mark.usefixtures("eagerly")
+@pytest.mark.parametrize(("steps", "told"), [(4, True), (5, False)])
+def test_a_warm_up_beyond_the_last_step_is_said(run, capsys, steps, told):
+    run(train_steps=steps, warmup_steps=4)
+    assert ("--hparams=warmup_steps=" in capsys.readouterr().out) == told
+
+
+@pytest.mark.usefixtures("eagerly")
+@pytest.mark.parametrize(("steps", "told"), [(3, False), (10**12, True)])
+def test_a_run_of_over_a_day_is_said_before_its_first_step(run, capsys, steps, told):
+    said = []
+
+    def stop(step, number, sums):
+        said.append(capsys.readouterr().out)
+        step.model.stop_training = True
+
+    run(train_steps=steps, after=stop)
+    assert bool(re.search(r"steps left take at least [\d,]+ days on \d+ cores", said[0])) == told
+
+
+@pytest.mark.usefixtures("eagerly")
 def test_over_long_pairs_are_counted(run, capsys, generated):
     run(options=TrainOptions(), train_steps=1, max_length=8)
     out = capsys.readouterr().out
@@ -214,7 +280,7 @@ def test_checkpoints_hold_their_steps_and_evaluations_bring_none_nearer(run, tmp
 
     def score():
         scores.append(types.SimpleNamespace(main=("bleu", 0.0)))
-        return scores[-1]
+        return scores[-1], []
 
     options = TrainOptions(save_checkpoints_secs=40, local_eval_frequency=2, keep_checkpoint_max=99)
     run(options=options, score=score, train_steps=30)
@@ -224,6 +290,33 @@ def test_checkpoints_hold_their_steps_and_evaluations_bring_none_nearer(run, tmp
     between = np.diff([costs[step].seconds for step in sorted(costs)][:-1])
     assert len(between) > 2
     assert 40 <= between.min() <= between.max() < 60, "the last alone was not saved as due"
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_evaluations_by_time(run, tmp_path, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+
+    def spend(seconds):
+        now[0] += seconds
+
+    def score():
+        spend(1000)
+        return types.SimpleNamespace(main=("bleu", 0.0)), []
+
+    def evaluated(name, steps, **options):
+        """The steps of all evaluations of a run where each step takes 70 seconds."""
+        options = TrainOptions(local_eval_frequency=7, **options)
+        run(name, options, score=score, after=lambda *_: spend(70), train_steps=steps)
+        lines = (tmp_path / name / "evaluations.json").read_text().splitlines()
+        return [json.loads(line)["step"] for line in lines]
+
+    # The first one is due after two minutes, others 200 seconds after the one before; a run also
+    # evaluates where it ends.
+    assert evaluated("both", 3, eval_secs=200) == [2, 3]
+    assert evaluated("both", 12, eval_secs=200) == [2, 3, 6, 7, 10, 12]
+    assert evaluated("often", 3, eval_secs=70) == [1, 2, 3]
+    assert evaluated("by steps", 8, eval_secs=0) == [7, 8]
 
 
 def test_a_system_clock_that_jumps_changes_nothing(run, tmp_path, monkeypatch):
@@ -244,7 +337,7 @@ def test_tensorboard_files_hold_the_curves(run, tmp_path):
             for value in event.summary.value:
                 assert event.step == 100
                 values[value.tag] = float(tf.make_ndarray(value.tensor))
-    assert set(found["eval"]) == {"loss", "perplexity", "accuracy"}
+    assert set(found["eval"]) == {"loss", "perplexity", "accuracy", "training_seconds"}
     more = {"learning_rate", "gradient_norm", "tokens_per_second"}
     assert set(found["train"]) == set(found["eval"]) | more
     assert found["train"]["gradient_norm"] > 0

@@ -29,14 +29,25 @@ CHANGES = {
     "examples": dict(batch_tokens=40, max_length=8),
     "parts": dict(microbatch_tokens=30),
     "shapes": dict(num_layers=2, d_model=6, d_ff=5, num_heads=1, d_k=3, d_v=3, pre_norm=True)
-    | dict(learned_positions=5, parameter_attention_heads=3),
+    | dict(num_encoder_layers=2, num_decoder_layers=2)
+    | dict(positions="learned", feed_forward="parameter_attention"),
     "loss": dict(dropout=0.5, attention_dropout=0.5, relu_dropout=0.5, symbol_dropout=0.5)
-    | dict(label_smoothing=0.3, self_attention_radius=1, compute_dtype="bfloat16"),
+    | dict(label_smoothing=0.3, self_attention_radius=1, compute_dtype="bfloat16")
+    | dict(activation="gelu"),
     "moments": dict(adam_beta1=0.8, adam_beta2=0.9, clip_norm=1e-3),
     "weights": dict(learning_rate=3.0, warmup_steps=5, adam_epsilon=1e-2),
     # One replica has nobody to exchange gradients with.
     "nothing": dict(reduction_dtype="bfloat16"),
 }
+# The same for other sets: what base does not have, or what another layer must obey as well.
+OTHER_CHANGES = {
+    "transformer_learned_positions": {"shapes": dict(max_positions=5)},
+    "transformer_parameter_attention_a": {
+        "shapes": dict(parameter_attention_heads=3),
+        "loss": {name: value for name, value in CHANGES["loss"].items() if name != "activation"},
+    },
+}
+TRIED = {"transformer_base": CHANGES, **OTHER_CHANGES}
 
 
 def numbers(variables):
@@ -82,16 +93,12 @@ def first_difference(one, other):
     return next((name for name in ORDER if one[name] != other[name]), "nothing")
 
 
-# What the model has no part in need not be tried with another one.
-@pytest.mark.parametrize(
-    ("name", "kinds"),
-    [("transformer_base", CHANGES), ("transformer_parameter_attention_a", ["loss"])],
-)
-def test_each_hyperparameter_acts(observe, name, kinds):
+@pytest.mark.parametrize("name", TRIED)
+def test_each_hyperparameter_acts(observe, name):
     hparams = registry.hparams(name, TINY)
     before = observe(hparams)
-    for kind in kinds:
-        for field, value in CHANGES[kind].items():
+    for kind, changes in TRIED[name].items():
+        for field, value in changes.items():
             assert value != getattr(hparams, field)
             changed = observe(override_hparams(hparams, {field: value}))
             assert first_difference(before, changed) == kind, field
@@ -99,7 +106,9 @@ def test_each_hyperparameter_acts(observe, name, kinds):
 
 def test_recompute_alone_changes_nothing_but_the_last_bits(observe):
     hparams = registry.hparams("transformer_base", TINY)
-    assert set(hparams.config()) == {"recompute"}.union(*CHANGES.values()), "each is tried"
+    tried = [changes for kinds in TRIED.values() for changes in kinds.values()]
+    others = {"recompute", "optimizer", "schedule", "loss"}  # Those are tried in test_own_names.py.
+    assert set(hparams.config()) == others.union(*tried), "each is tried"
     before, same = observe(hparams), observe(override_hparams(hparams, {"recompute": True}))
     assert first_difference(before, same) in ("moments", "weights", "nothing")
     for part in ("moments", "weights"):

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from t2t_keras.decoding.jobs.files import translate_file, translation_settings
-from t2t_keras.decoding.trained_model import identity
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import TEMPORARY_SUFFIX, sha256_of
@@ -21,6 +20,7 @@ from t2t_keras.training.checkpoints.watch import (
     follow_run,
 )
 from t2t_keras.training.run_config import RunConfig
+from t2t_keras.training.trained_model import identity
 
 
 def translate_all(

@@ -3,11 +3,13 @@
 It has all that TensorFlow Serving, or a program with TensorFlow and TensorFlow Text, needs.
 """
 
+import functools
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -24,6 +26,7 @@ from t2t_keras.text.tokenizer import VOCABULARY_FILE, Tokenizer
 _WARMUP_SHAPES = ((1, 6), (1, 40), (8, 20))
 
 
+@functools.singledispatch
 def export(
     translator: Translator,
     export_dir: str | Path,
@@ -40,7 +43,8 @@ def export(
     requests for TensorFlow Serving and a manifest of all files.
 
     Args:
-      translator: the model, the vocabulary and the settings to export.
+      translator: the model, the vocabulary and the settings to export; or a model and, as the next
+        argument, its tokenizer: `export(model, tokenizer, export_dir)`.
       export_dir: directory of all versions; made if it is missing.
       dtype: dtype of the stored weights, one of `STORED_DTYPES`; the graph computes in the models'
         `compute_dtype`.
@@ -84,6 +88,13 @@ def export(
             f"Cannot write the export to {export_dir}: {error}. Make room or give another "
             f"--export_dir."
         ) from error
+
+
+@export.register
+def _export_model(
+    model: keras.Model, tokenizer: Tokenizer, export_dir: str | Path, **options
+) -> Path:
+    return export(Translator(model, tokenizer), export_dir, **options)
 
 
 def warmup_texts(tokenizer: Tokenizer, max_tokens: int) -> list[list[str]]:

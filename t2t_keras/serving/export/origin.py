@@ -102,7 +102,7 @@ def measured_score(
     decode = dataclasses.asdict(translator.config)
 
     def measure() -> Result:
-        score = translated_score(translator, *text)
+        score, _ = translated_score(translator, *text)
         return run_result(run, checkpoint, "dev", score, decode, text=name)
 
     exact = measure()

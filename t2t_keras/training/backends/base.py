@@ -17,14 +17,16 @@ from t2t_keras.training.distributed.cluster import Cluster
 from t2t_keras.training.memory.estimate import free_memory, step_memory
 from t2t_keras.training.optimizer import (
     INITIAL_LOSS_SCALE,
-    Adam,
     dropout_seeds,
+    make_loss,
     make_optimizer,
     make_schedule,
 )
 from t2t_keras.training.run_config import RunConfig
 
 _SUPPORTED = ("tensorflow", "jax")
+# What a worker can request of all; see `training.distributed.sync.Actions`.
+REQUESTS = ("stop", "save", "evaluate")
 
 
 class Step(abc.ABC):
@@ -39,7 +41,7 @@ class Step(abc.ABC):
       seed: of initial weights and dropout.
 
     Attributes:
-      model, optimizer: what is trained, and the Adam that updates it.
+      model, optimizer: what is trained, and what updates it.
       schedule: the learning rate as a function of the step.
       loss_scale: factor on the loss under float16.
       good_steps: steps since it changed.
@@ -53,7 +55,6 @@ class Step(abc.ABC):
     local_replicas = range(1)
     fixed_shapes = True
     gpus: Sequence[str] = ()
-    _adam = Adam
 
     def __init__(self, make_model: Callable[[], keras.Model], hparams: HParams, seed: int):
         keras.utils.set_random_seed(seed)
@@ -61,7 +62,8 @@ class Step(abc.ABC):
         self._scales_loss = hparams.compute_dtype == "float16"
         self.schedule = make_schedule(hparams)
         self.model = make_model()
-        self.optimizer = make_optimizer(hparams, self.model.trainable_variables, self._adam)
+        self.optimizer = make_optimizer(hparams, self.model.trainable_variables)
+        self._loss = make_loss(hparams)
         self.loss_scale = keras.Variable(INITIAL_LOSS_SCALE, trainable=False, dtype="float32")
         self.good_steps = keras.Variable(0, trainable=False, dtype="int32")
 
@@ -77,7 +79,7 @@ class Step(abc.ABC):
         Returns:
           Scalars that may not be ready yet: the sums of `token_sums` over the step and
           "gradient_norm" (0 where it was not computed, unless `measure_gradient`); with several
-          workers also "stop_requests" and "save_requests".
+          workers also "<name>_requests" for each of `REQUESTS`.
 
         Raises:
           OutOfMemoryError: the gradient does not fit into memory; nothing is changed.

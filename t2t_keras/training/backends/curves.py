@@ -1,7 +1,10 @@
 """The curves of a run: for TensorBoard, or as JSON lines without TensorFlow."""
 
+import collections
 import contextlib
 import json
+import math
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +21,56 @@ def make_curves(output_dir: str | Path) -> "TensorBoardCurves | JsonCurves":
     """Returns what writes the curves of a run on Keras's backend."""
     tensorflow = keras.backend.backend() == "tensorflow"
     return (TensorBoardCurves if tensorflow else JsonCurves)(output_dir)
+
+
+def read_curves(folder: str | Path) -> dict[str, dict[int, float]]:
+    """Returns the curves of a kind, whatever wrote them: by name, the value of each step.
+
+    `folder` is that of the kind in a run. A run that continues from an earlier step writes steps
+    again; the later value counts. What is not finite, and what is torn off at the end of a file, is
+    left out. {} where there are none.
+    """
+    curves = collections.defaultdict(dict)
+    for points in (_json_points(Path(folder)), _tensorboard_points(Path(folder))):
+        for step, name, value in points:
+            if math.isfinite(value):
+                curves[name][step] = value
+    return {name: dict(sorted(points.items())) for name, points in curves.items()}
+
+
+def _json_points(folder: Path) -> Iterator[tuple[int, str, float]]:
+    path = folder / _FILE
+    if not path.exists():
+        return
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            scalars = json.loads(line)
+            step = scalars.pop("step")
+        except (ValueError, KeyError, AttributeError):
+            continue  # Torn off.
+        yield from ((step, name, value) for name, value in scalars.items())
+
+
+def _tensorboard_points(folder: Path) -> Iterator[tuple[int, str, float]]:
+    # Their names begin with the time.
+    for path in sorted(folder.glob("events.out.tfevents.*")):
+        import tensorflow as tf
+
+        for record in _records(path.read_bytes()):
+            event = tf.compat.v1.Event.FromString(record)
+            for value in event.summary.value:
+                yield event.step, value.tag, float(tf.make_ndarray(value.tensor))
+
+
+def _records(content: bytes) -> Iterator[bytes]:
+    """Yields the records of a TFRecord file; TensorFlow's reader would take memory of all GPUs."""
+    start = 0
+    while start + 12 <= len(content):
+        # The length, 4 bytes of its checksum, the record, 4 bytes of its checksum.
+        (length,) = struct.unpack_from("<Q", content, start)
+        start += length + 16
+        if start <= len(content):
+            yield content[start - 4 - length : start - 4]
 
 
 class TensorBoardCurves:

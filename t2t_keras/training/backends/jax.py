@@ -126,7 +126,7 @@ class JaxStep(Step):
 
         def loss(weights):
             logits = self._logits(weights, source, target, seeds, training=True)
-            sums = token_sums(logits, target, self._hparams.label_smoothing)
+            sums = token_sums(logits, target, self._hparams.label_smoothing, self._loss)
             share = sums["loss"] / tokens
             return share * loss_scale if self._scales_loss else share, sums
 

@@ -10,13 +10,13 @@ from t2t_keras.data.batches import Batch
 from t2t_keras.errors import OutOfMemoryError, translated_memory_errors
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.layers import Packing
-from t2t_keras.training.backends.base import Devices, Step
+from t2t_keras.training.backends.base import REQUESTS, Devices, Step
 from t2t_keras.training.backends.devices import multi_worker_strategy, plan_devices
 from t2t_keras.training.distributed.cluster import Cluster
 from t2t_keras.training.optimizer import Adam, adapt_loss_scale, clip_gradients, token_sums
 from t2t_keras.training.run_config import RunConfig
 
-__all__ = ["FusedAdam", "TensorFlowStep", "make_step", "plan_devices"]
+__all__ = ["TensorFlowStep", "make_step", "plan_devices"]
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 _TOKENS = tf.TensorSpec([], tf.float32)
@@ -28,30 +28,6 @@ _compiled = functools.partial(tf.function, autograph=False)
 _memory_errors = functools.partial(translated_memory_errors, tf.errors.ResourceExhaustedError)
 
 
-class FusedAdam(Adam):
-    """Adam through TensorFlow's fused kernel, which reads and writes weight and moments once."""
-
-    def update_weights(self, gradients, variables, learning_rate):
-        """Updates `tf.Variable`s, or a replica's parts of mirrored ones, given dense gradients."""
-        step = tf.cast(self.iterations.value, tf.float32) + 1.0
-        beta1_power, beta2_power = self.beta_1**step, self.beta_2**step
-        epsilon = self.epsilon * tf.sqrt(1.0 - beta2_power)
-        for gradient, variable in zip(gradients, variables, strict=True):
-            index = self._get_variable_index(variable)
-            tf.raw_ops.ResourceApplyAdam(
-                var=variable.handle,
-                m=self._momentums[index].value.handle,
-                v=self._velocities[index].value.handle,
-                beta1_power=beta1_power,
-                beta2_power=beta2_power,
-                lr=learning_rate,
-                beta1=self.beta_1,
-                beta2=self.beta_2,
-                epsilon=epsilon,
-                grad=gradient,
-            )
-
-
 class TensorFlowStep(Step):
     """The step of a strategy's replicas.
 
@@ -60,8 +36,6 @@ class TensorFlowStep(Step):
       strategy: a synchronous strategy, such as `tf.distribute.MirroredStrategy`.
       xla: whether XLA compiles the forward and backward pass, once for each shape.
     """
-
-    _adam = FusedAdam
 
     def __init__(
         self,
@@ -74,6 +48,7 @@ class TensorFlowStep(Step):
         with strategy.scope():
             super().__init__(make_model, hparams, seed)
         self._strategy = strategy
+        self._fused = type(self.optimizer) is Adam
         self.num_replicas = strategy.num_replicas_in_sync
         self.local_replicas = _local_replicas(strategy)
         self.fixed_shapes = xla
@@ -81,7 +56,7 @@ class TensorFlowStep(Step):
         self._seed_states = self.model.non_trainable_variables
         self._accumulators = self._requests = None
         if len(self.local_replicas) < self.num_replicas:
-            self._requests = tf.Variable([0.0, 0.0], trainable=False)
+            self._requests = tf.Variable([0.0] * len(REQUESTS), trainable=False)
         # XLA needs shapes that do not depend on how much of a batch is padding.
         self._packed = not xla
         seeds = tf.TensorSpec([len(self._seed_states), 2], tf.int64)
@@ -137,9 +112,9 @@ class TensorFlowStep(Step):
             sums = self._evaluate(self._inputs(0, 0, microbatch))
             return {name: float(value) for name, value in sums.items()}
 
-    def request(self, stop: bool, save: bool) -> None:
+    def request(self, **requests: bool) -> None:
         """Adds a worker's requests to the sums of its next steps, which all workers receive."""
-        self._requests.assign([float(stop), float(save)])
+        self._requests.assign([float(bool(requests[name])) for name in REQUESTS])
 
     def _inputs(self, step: int, number: int, microbatch: Sequence[Batch]) -> list[tuple]:
         """Returns (source, target, seeds) of each local replica."""
@@ -212,9 +187,8 @@ class TensorFlowStep(Step):
         """Returns dense gradients of this part's share of the loss, and its sums."""
         states = zip(self._seed_states, tf.unstack(seeds), strict=True)
         with keras.StatelessScope(state_mapping=list(states)), tf.GradientTape() as tape:
-            sums = self._token_sums(
-                source, target, training=True, label_smoothing=self._hparams.label_smoothing
-            )
+            options = dict(label_smoothing=self._hparams.label_smoothing, loss=self._loss)
+            sums = self._token_sums(source, target, training=True, **options)
             loss = sums["loss"] / tokens
             if self._scales_loss:
                 loss = loss * self.loss_scale
@@ -233,8 +207,8 @@ class TensorFlowStep(Step):
         if self.num_replicas == 1:
             return sums
         if self._requests is not None:
-            stop, save = tf.unstack(self._requests)
-            sums = {**sums, "stop_requests": stop, "save_requests": save}
+            names = [f"{name}_requests" for name in REQUESTS]
+            sums = {**sums, **dict(zip(names, tf.unstack(self._requests), strict=True))}
         return self._replica_sum(sums)
 
     def _replica_sum(self, values):
@@ -256,8 +230,12 @@ class TensorFlowStep(Step):
 
         def update():
             # Every replica has the same sum and updates its own copy: no further exchange.
-            learning_rate = self.schedule(self.optimizer.iterations.value)
-            self.optimizer.update_weights(gradients, self._weights, learning_rate)
+            if self._fused:
+                update_by_adam(self.optimizer, self.schedule, gradients, self._weights)
+            else:
+                # Keras sums over the replicas once more, and counts the step.
+                shares = [gradient / self.num_replicas for gradient in gradients]
+                self.optimizer.apply(shares, self.model.trainable_variables)
 
         # Nothing is changed before all gradients are there: the memory for one may be missing.
         with tf.control_dependencies(gradients):
@@ -271,8 +249,9 @@ class TensorFlowStep(Step):
     def _finish(self, norm):
         """Counts the step and adapts the loss scale, once for all replicas."""
         norm = self._first(norm)
-        with tf.control_dependencies([norm]):
-            self.optimizer.iterations.assign_add(1)
+        if self._fused:
+            with tf.control_dependencies([norm]):
+                self.optimizer.iterations.assign_add(1)
         if self._scales_loss:
             finite = tf.math.is_finite(norm)
             scale, good = adapt_loss_scale(self.loss_scale.value, self.good_steps.value, finite)
@@ -284,6 +263,31 @@ class TensorFlowStep(Step):
         """Returns one replica's copy of what is the same on all."""
         return tf.nest.map_structure(
             lambda value: self._strategy.experimental_local_results(value)[0], values
+        )
+
+
+def update_by_adam(optimizer, schedule, gradients, weights):
+    """Updates a replica's own copies of the weights by our `Adam`; the step is counted elsewhere.
+
+    TensorFlow's kernel reads and writes each value once.
+    """
+    step = tf.cast(optimizer.iterations.value, tf.float32)
+    learning_rate, step = schedule(step), step + 1.0
+    beta1_power, beta2_power = optimizer.beta_1**step, optimizer.beta_2**step
+    epsilon = optimizer.epsilon * tf.sqrt(1.0 - beta2_power)
+    moments = optimizer._momentums, optimizer._velocities
+    for weight, gradient, m, v in zip(weights, gradients, *moments, strict=True):
+        tf.raw_ops.ResourceApplyAdam(
+            var=weight.handle,
+            m=m.value.handle,
+            v=v.value.handle,
+            beta1_power=beta1_power,
+            beta2_power=beta2_power,
+            lr=learning_rate,
+            beta1=optimizer.beta_1,
+            beta2=optimizer.beta_2,
+            epsilon=epsilon,
+            grad=gradient,
         )
 
 

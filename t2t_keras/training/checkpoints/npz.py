@@ -27,7 +27,7 @@ class Checkpoints(base.Checkpoints):
     """See `checkpoints.base`.
 
     The state has "model", by name what else is kept: a variable, or a mapping of such, and
-    "optimizer" may be `Adam`. The weight `encoder_0/self_attention/query` is the array
+    "optimizer" is Keras's. The weight `encoder_0/self_attention/query` is the array
     `model/encoder_0/self_attention/query`.
     """
 
@@ -86,6 +86,10 @@ def _named_variables(state: Mapping[str, Any]) -> dict[str, Any]:
     nested = {**state, _MODEL: dict(zip(names_in_model, weights, strict=True))}
     if isinstance(optimizer, Adam):
         nested["optimizer"] = optimizer.named_variables(names_in_model)
+    elif isinstance(optimizer, keras.optimizers.Optimizer):
+        # Their paths begin with the name of the optimizer.
+        variables = {each.path.partition("/")[2]: each for each in optimizer.variables}
+        nested["optimizer"] = variables
     return {"/".join(path): each for path, each in keras.tree.flatten_with_path(nested)}
 
 

@@ -7,6 +7,7 @@ error aborts the collective operations of all others, where it is raised as an e
 import contextlib
 import ctypes
 import dataclasses
+import functools
 import hashlib
 import json
 import re
@@ -47,18 +48,20 @@ _CAUSES = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Agreed:
-    """What all workers do after a step."""
+class Actions:
+    """What a worker requests, or all workers do, after a step."""
 
     stop: int = 0  # Number of the signal that ends the run, or 0.
     save: bool = False  # Whether a checkpoint is written.
+    evaluate: bool = False  # Whether the dev set is measured.
 
 
 class Workers:
     """This process and those that do every step together with it; none, where it trains alone.
 
-    A worker's requests, to save because time has passed or to stop because of a signal, travel
-    with the sums of its next step, so that all act after the same step without another exchange.
+    A worker's requests, to save or evaluate because time has passed or to stop because of a signal,
+    travel with the sums of its next step, so that all act after the same step without another
+    exchange.
     `strategy` is a `MultiWorkerMirroredStrategy` over all of them; the chief writes their files.
     """
 
@@ -66,7 +69,7 @@ class Workers:
         self.cluster, self._strategy = cluster, strategy
         self.count = len(cluster.addresses) if cluster else 1
         self.is_chief = cluster is None or cluster.index == 0
-        self._requested, self._acted_after = Agreed(), -1
+        self._requested, self._acted_after = Actions(), -1
 
     def gather(self, text: str) -> list[str]:
         """Waits until all workers call it, and returns the text of each."""
@@ -84,6 +87,21 @@ class Workers:
     def all_reduce_min(self, number: int) -> int:
         """Returns the smallest of the numbers that the workers give."""
         return min(map(int, self.gather(str(number))))
+
+    def stop_together(self, requested: bool) -> bool:
+        """Returns whether any worker requests to stop; all call it after the same step."""
+        return requested if self.count == 1 else float(self._total(float(requested))) > 0
+
+    @functools.cached_property
+    def _total(self):
+        """The sum over all replicas, as a graph that is made once; `gather` makes one each time."""
+        import tensorflow as tf
+
+        def total(number):
+            found = self._strategy.run(lambda: number)
+            return self._strategy.reduce(tf.distribute.ReduceOp.SUM, found, axis=None)
+
+        return tf.function(total, input_signature=[tf.TensorSpec([])], autograph=False)
 
     def compare(self, config: RunConfig, generated: Generated, options: TrainOptions) -> None:
         """Raises `UserError` with what differs between the workers' settings, data and versions."""
@@ -131,27 +149,28 @@ class Workers:
 
     def hear(self, number: int, sums: dict[str, float]) -> None:
         """Takes all workers' requests out of the sums of step `number`."""
-        stop, save = sums.pop("stop_requests", 0), sums.pop("save_requests", 0)
+        heard = {name: sums.pop(f"{name}_requests", 0) > 0 for name in backend.REQUESTS}
         # Requests from before all have acted are fulfilled.
         if number > self._acted_after:
-            self._requested = Agreed(int(stop > 0), save > 0)
+            self._requested = Actions(**heard)
 
-    def agree(self, step: backend.Step, number: int, stop: int, save: bool) -> Agreed:
+    def agree(self, step: backend.Step, number: int, due: Actions) -> Actions:
         """Returns what all workers do after step `number`, which was started last.
 
-        Here came the signal `stop` (0 = none), and by this worker's clock a checkpoint is due if
-        `save`; of the clocks only the chief's counts.
+        `due` is what is due here, by a signal and by this worker's clock; of the clocks only the
+        chief's counts.
         """
         if self.count == 1:
-            return Agreed(stop, save)
-        agreed, self._requested = self._requested, Agreed()
-        if agreed.stop or agreed.save:
+            return due
+        agreed, self._requested = self._requested, Actions()
+        requests = due if self.is_chief else Actions(stop=due.stop)
+        if agreed != Actions():
             self._acted_after = number
-            step.request(stop=False, save=False)
-        else:
-            step.request(stop=bool(stop), save=save and self.is_chief)
+            requests = Actions()
+        step.request(**dataclasses.asdict(requests))
         # A worker that got no signal itself ends as if it had got the usual one.
-        return Agreed(agreed.stop and (stop or signal.SIGTERM), agreed.save)
+        stop = (due.stop or signal.SIGTERM) if agreed.stop else 0
+        return dataclasses.replace(agreed, stop=stop)
 
 
 @contextlib.contextmanager

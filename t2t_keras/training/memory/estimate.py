@@ -28,13 +28,14 @@ def step_memory(
     size, weights = _BYTES[hparams.compute_dtype], count_weights(hparams, vocab_size)
     casts = size if size < _FLOAT32 else 0
     encoder, decoder = _layer_bytes(hparams, length)
-    layers = hparams.num_layers * (encoder + decoder)
+    encoders, decoders = hparams.depths()
+    layers = encoders * encoder + decoders * decoder
     # Gradients of attention weights, of scores with and without mask; or of the inner units.
-    inner = hparams.d_ff * max(hparams.parameter_attention_heads, 1)
+    inner = hparams.d_ff * (_parameter_heads(hparams) or 1)
     work = size * max(3 * hparams.num_heads * length, 2 * inner)
     if hparams.recompute:
         # The input of each layer, and then the inside of one.
-        layers = 2 * hparams.num_layers * hparams.d_model * size
+        layers = (encoders + decoders) * hparams.d_model * size
         work += decoder
     embedded = 2 * hparams.d_model * (size + bool(hparams.dropout))
     # In half precision also the logits before they became float32. The projection reads a
@@ -59,11 +60,19 @@ def count_weights(hparams: HParams, vocab_size: int) -> int:
     d_model, d_ff, (d_k, d_v) = hparams.d_model, hparams.d_ff, hparams.head_widths()
     attention, norm = 2 * hparams.num_heads * d_model * (d_k + d_v), 2 * d_model
     inner = 2 * d_model * d_ff + d_ff + d_model
-    if heads := hparams.parameter_attention_heads:
+    if heads := _parameter_heads(hparams):
         inner = heads * (d_model + d_ff) * (d_k + d_v)
-    tables = (vocab_size + 2 * hparams.learned_positions) * d_model
-    layers = hparams.num_layers * (3 * attention + 2 * inner + 5 * norm)
-    return tables + layers + 2 * norm * hparams.pre_norm
+    positions = 2 * hparams.max_positions * (hparams.positions == "learned")
+    encoders, decoders = hparams.depths()
+    layers = encoders * (attention + inner + 2 * norm)
+    layers += decoders * (2 * attention + inner + 3 * norm)
+    return (vocab_size + positions) * d_model + layers + 2 * norm * hparams.pre_norm
+
+
+def _parameter_heads(hparams: HParams) -> int:
+    """Returns h_p, or 0 where there is no attention over parameters."""
+    parameters = hparams.feed_forward == "parameter_attention"
+    return hparams.parameter_attention_heads if parameters else 0
 
 
 def _layer_bytes(hparams: HParams, length: int) -> tuple[int, int]:
@@ -84,7 +93,7 @@ def _layer_bytes(hparams: HParams, length: int) -> tuple[int, int]:
     cross = attention(length)
     after_dropout = (size + 1) * bool(hparams.relu_dropout)
     inner = hparams.d_ff * (size + after_dropout)
-    if heads := hparams.parameter_attention_heads:
+    if heads := _parameter_heads(hparams):
         softmax = _FLOAT32 + (size if size < _FLOAT32 else 0)
         inner = heads * (hparams.d_ff * (softmax + after_dropout) + size * (d_k + d_v))
     # The normalised float32 sum, the result, and which units were dropped.

@@ -86,7 +86,8 @@ def test_warmup_texts_are_never_refused(translator, max_tokens):
 def test_versions_are_complete_and_rise(translator, tmp_path, monkeypatch):
     monkeypatch.setattr(TranslationModule, "signatures", lambda module: {})
     monkeypatch.setattr(tf.saved_model, "save", lambda module, path, signatures: Path(path).mkdir())
-    versions = [export(translator, tmp_path).name for _ in range(2)]
+    model_and_tokenizer = translator.models[0], translator.tokenizer
+    versions = [export(*each, tmp_path).name for each in ((translator,), model_and_tokenizer)]
     assert int(versions[0]) < int(versions[1])
 
     def interrupted(module, path, signatures):

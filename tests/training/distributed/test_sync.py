@@ -11,7 +11,7 @@ import tensorflow as tf
 from t2t_keras.errors import OutOfMemoryError, UserError
 from t2t_keras.training.distributed import sync
 from t2t_keras.training.distributed.cluster import Cluster
-from t2t_keras.training.distributed.sync import Agreed, Workers, end_of_worker
+from t2t_keras.training.distributed.sync import Actions, Workers, end_of_worker
 from t2t_keras.training.options import TrainOptions
 
 ADDRESSES = ("a:1", "b:2", "c:3")
@@ -19,30 +19,32 @@ ADDRESSES = ("a:1", "b:2", "c:3")
 
 def test_all_act_on_requests_after_the_same_step():
     workers = [Workers(Cluster(ADDRESSES[:2], index)) for index in range(2)]
-    step, nothing = mock.Mock(), dict(stop=False, save=False)
+    step, nothing = mock.Mock(), dict(stop=0, save=False, evaluate=False)
 
-    def agree(number, stop=0, save=False):
+    def agree(number, stop=0, **due):
         """What both do, and what they request with the next step; the signal came to the second."""
         both = zip(workers, (0, stop), strict=True)
-        agreed = [worker.agree(step, number, signal, save) for worker, signal in both]
+        agreed = [worker.agree(step, number, Actions(signal, **due)) for worker, signal in both]
         return agreed, [call.kwargs for call in step.request.call_args_list[-2:]]
 
-    def hear(number):
+    def hear(number, **requests):
         for worker in workers:
-            worker.hear(number, sums := {"stop_requests": 1.0, "save_requests": 1.0, "loss": 2.0})
+            sums = {f"{name}_requests": float(value) for name, value in requests.items()}
+            worker.hear(number, sums := {**sums, "loss": 2.0})
             assert sums == {"loss": 2.0}
 
-    # A save is due on both, but only the chief's clock counts.
-    requests = [dict(stop=False, save=True), dict(stop=True, save=False)]
-    assert agree(3, signal.SIGINT, save=True) == ([Agreed()] * 2, requests)
-    hear(4)
-    acted = [Agreed(signal.SIGTERM, True), Agreed(signal.SIGINT, True)]
+    # A save and an evaluation are due on both, but only the chief's clock counts.
+    requests = [dict(stop=0, save=True, evaluate=True), {**nothing, "stop": signal.SIGINT}]
+    due = dict(save=True, evaluate=True)
+    assert agree(3, signal.SIGINT, **due) == ([Actions()] * 2, requests)
+    hear(4, stop=1, **due)
+    acted = [Actions(signal.SIGTERM, **due), Actions(signal.SIGINT, **due)]
     assert agree(5, signal.SIGINT) == (acted, [nothing] * 2)
     # What was requested before all acted is fulfilled; later requests are not.
-    hear(5)
-    assert agree(6) == ([Agreed()] * 2, [nothing] * 2)
-    hear(6)
-    assert agree(7) == ([Agreed(signal.SIGTERM, True)] * 2, [nothing] * 2)
+    hear(5, stop=1, **due)
+    assert agree(6) == ([Actions()] * 2, [nothing] * 2)
+    hear(6, stop=0, save=0, evaluate=1)
+    assert agree(7) == ([Actions(evaluate=True)] * 2, [nothing] * 2)
 
 
 class Gathering(Workers):
@@ -74,7 +76,7 @@ def unlike(make_record, generated):
 
 def test_settings_that_differ_are_named(unlike, make_record):
     both = "{} on Worker 0 (the chief, a:1), {} on Worker 1 (b:2)".format
-    assert unlike(make_record(dropout=0.3)) == ["  dropout: " + both(0.1, 0.3)]
+    assert unlike(make_record(dropout=0.3)) == ["  dropout: " + both(0.0, 0.3)]
     assert unlike(make_record(microbatch_tokens=100)) == ["  microbatch_tokens: " + both(512, 100)]
     assert unlike(eval_steps=7) == ["  --eval_steps: " + both(0, 7)]
 

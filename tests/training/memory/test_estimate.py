@@ -30,7 +30,7 @@ def allocated():
     [
         ({"attention_dropout": 0.1, "relu_dropout": 0.1, "pre_norm": True}, 2000, 100),
         ({"self_attention_radius": 20}, 3000, 300),
-        ({"parameter_attention_heads": 2}, 2000, 100),
+        ({"feed_forward": "parameter_attention", "parameter_attention_heads": 2}, 2000, 100),
         ({"compute_dtype": "bfloat16", "attention_dropout": 0.1}, 2000, 100),
         ({"recompute": True, "attention_dropout": 0.1, "num_layers": 2}, 2000, 100),
     ],
@@ -53,7 +53,7 @@ def test_a_step_allocates_what_was_estimated(changes, tokens, length):
 @pytest.mark.parametrize(
     ("name", "changes"),
     [
-        ("transformer_base", "num_layers=3,d_k=7,d_v=11,learned_positions=9"),
+        ("transformer_base", "num_layers=3,d_k=7,d_v=11,positions=learned,max_positions=9"),
         ("transformer_parameter_attention_a", "num_layers=1,d_ff=8"),
         ("transformer_base_v3", "num_layers=1"),
     ],

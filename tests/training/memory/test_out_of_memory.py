@@ -22,7 +22,7 @@ from t2t_keras.training.run_config import RunConfig
 from t2t_keras.training.trainer import train
 
 TRAIN_ONLY = TrainOptions(schedule="train")
-EVERY_STEP = TrainOptions(local_eval_frequency=1)
+EVERY_STEP = TrainOptions(local_eval_frequency=1, eval_secs=0)
 
 
 @pytest.fixture

@@ -1,0 +1,125 @@
+"""Which hyperparameters suit some data, `--hparams_set=auto`, and how long a training takes."""
+
+import dataclasses
+import math
+import shlex
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from keras import ops
+
+from t2t_keras import registry
+from t2t_keras.data.batches import TokenBatchSampler, replica_batches
+from t2t_keras.data.dataset import Generated
+from t2t_keras.hyperparameters import HParams
+from t2t_keras.training.backends import base as backend
+from t2t_keras.training.cost import hardware_name
+from t2t_keras.training.run_config import AUTO, RunConfig
+
+# Of at most so many training pairs: the set for a CPU, that for a GPU, and how often a run sees
+# each pair, if that is less than the steps of the set.
+_SETS = (
+    (100_000, "transformer_cpu", "transformer_cpu", 20),
+    (1_000_000, "transformer_small", "transformer_small", 10),
+    (math.inf, "transformer_small", "transformer_base", 10),
+)
+_FEWEST_STEPS = 1000
+# A step is measured for so long, and on a CPU with at most so many tokens a side.
+_MEASURED_SECONDS, _MEASURED_TOKENS = 2.0, 4096
+_HOUR, DAY = 3600.0, 86_400.0
+
+
+def recommended_hparams(
+    generated: Generated, worker_gpu: int | None = None, warm_start_from: str = ""
+) -> HParams:
+    """Returns the hyperparameters that suit a problem's data and this machine.
+
+    A problem may name its set. Otherwise the number of training pairs decides, and whether there
+    is a GPU. Training is as long as the set says, or shorter where the data is small.
+
+    Args:
+      generated: the data.
+      worker_gpu: number of GPUs; None = all visible ones, 0 = the CPU.
+      warm_start_from: run or checkpoint whose weights training starts from, and whose
+        hyperparameters it keeps; "" = none.
+    """
+    store, problem = generated.store("train"), generated.problem
+    _, on_cpu, on_gpu, epochs = next(row for row in _SETS if len(store) <= row[0])
+    if warm_start_from:
+        source = Path(warm_start_from)
+        hparams = RunConfig.load(source if source.is_dir() else source.parent).hparams
+    elif problem.hparams_set:
+        return registry.hparams(problem.hparams_set)
+    else:
+        hparams = registry.hparams(on_gpu if backend.plan_devices(worker_gpu).gpus else on_cpu)
+    limits = hparams.batch_tokens, hparams.max_length
+    batches = len(TokenBatchSampler(store.lengths, *limits, seed=0).epoch(0))
+    steps = max(round(epochs * batches, -2), _FEWEST_STEPS)
+    return dataclasses.replace(hparams, train_steps=min(steps, hparams.train_steps))
+
+
+def recommendation(generated: Generated, flags: Sequence[str]) -> str:
+    """Returns a text for people: the set, its time on this machine, and the command.
+
+    `flags` name the problem and the folder of its data.
+    """
+    hparams = recommended_hparams(generated)
+    seconds = hparams.train_steps * _seconds_of_a_step(generated, hparams)
+    command = ["t2t-trainer", *flags, f"--output_dir=runs/{generated.problem.name}"]
+    return (
+        f"To train with {hparams.set_name} for {hparams.train_steps:,} steps, which take about "
+        f"{duration(seconds)} on {hardware_name(backend.plan_devices().gpus)}:\n"
+        f"  {shlex.join([*command, f'--hparams_set={AUTO}'])}"
+    )
+
+
+def least_seconds(step: backend.Step, hparams: HParams, steps: int) -> float:
+    """Returns the seconds that so many full steps take for their matrix products alone.
+
+    A weight is multiplied three times for each token, once forward and twice backward.
+    """
+    side = 1024
+    matrix = ops.ones((side, side), dtype=hparams.compute_dtype)
+
+    def product():
+        float(ops.sum(ops.matmul(matrix, matrix)))
+
+    a_product = min(_seconds(product) for _ in range(5)) / side**3
+    products = 3 * step.model.count_params() * hparams.batch_tokens / step.num_replicas
+    return steps * products * a_product
+
+
+def duration(seconds: float) -> str:
+    """Returns minutes, hours or days, as people say them."""
+    if seconds < 2 * _HOUR:
+        return f"{max(seconds / 60, 1):.0f} min"
+    return f"{seconds / _HOUR:.0f} hours" if seconds < 2 * DAY else f"{seconds / DAY:.0f} days"
+
+
+def _seconds_of_a_step(generated: Generated, hparams: HParams) -> float:
+    """Returns the median seconds of a step on this machine, without compilation."""
+    devices = backend.plan_devices()
+    # On a CPU the time is in proportion to the tokens, and memory is short.
+    tokens = hparams.batch_tokens if devices.gpus else min(hparams.batch_tokens, _MEASURED_TOKENS)
+    microbatch = min(hparams.microbatch_tokens or tokens, tokens)
+    step = backend.make_step(RunConfig(generated.problem, hparams).with_data(generated), devices)
+    store = generated.store("train")
+    sampler = TokenBatchSampler(store.lengths, tokens, min(hparams.max_length, microbatch), seed=0)
+    parts = list(replica_batches(store, sampler.at(0), microbatch, step))
+
+    def update():
+        float(step.update(0, parts)["loss"])
+
+    update()  # Is compiled.
+    found = []
+    while len(found) < 3 or sum(found) < _MEASURED_SECONDS:
+        found.append(_seconds(update))
+    return statistics.median(found) * hparams.batch_tokens / tokens
+
+
+def _seconds(call: Callable[[], None]) -> float:
+    began = time.monotonic()
+    call()
+    return time.monotonic() - began

@@ -1,0 +1,93 @@
+"""Models with the weights of trained runs, and which checkpoint those come from."""
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from t2t_keras.data.problem import Problem
+from t2t_keras.errors import UserError
+from t2t_keras.hyperparameters import HParams
+from t2t_keras.text.tokenizer import Tokenizer
+from t2t_keras.training.backends import base as backend
+from t2t_keras.training.checkpoints.names import TENSORFLOW_SUFFIX, existing_checkpoint
+from t2t_keras.training.run_config import RunConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainedModel:
+    """A trained model with what is needed to use it; unpacks as `model, tokenizer`.
+
+    Attributes:
+      model: the Keras model, a `Transformer` unless the run has another one.
+      tokenizer: its vocabulary.
+      problem: what it was trained for, as `Translator` takes it.
+      hparams: what it was trained with.
+      checkpoint: the path of the checkpoint.
+    """
+
+    model: keras.Model
+    tokenizer: Tokenizer
+    problem: Problem
+    hparams: HParams
+    checkpoint: str
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.model, self.tokenizer))
+
+
+def load_model(path: str | Path, weights_dtype: str = "float32") -> TrainedModel:
+    """Loads the model of a run, to be called, compiled, trained, translated with or exported.
+
+    Under KERAS_BACKEND=jax it reads the checkpoints of JAX, else those of TensorFlow.
+
+    Args:
+      path: the directory of a run, whose newest checkpoint is taken, or of its `best/`; or a
+        checkpoint in one.
+      weights_dtype: type of the weights and of all computation, as for `from_hparams`; one other
+        than float32 is not for training.
+
+    Raises:
+      UserError: there is no such run or checkpoint, or it cannot be read.
+
+    Example:
+      >>> model, tokenizer = load_model("runs/base")
+    """
+    checkpoint = checkpoint_at(path)
+    record = RunConfig.load(Path(checkpoint).parent)
+    model = record.make_model(weights_dtype)
+    backend.checkpoints().load_weights(model, checkpoint)
+    return TrainedModel(model, record.tokenizer, record.problem, record.hparams, checkpoint)
+
+
+def load_ensemble_model(path: str | Path, tokenizer: Tokenizer, weights_dtype: str) -> keras.Model:
+    """Loads a model as `load_model`, to translate with others of this vocabulary.
+
+    Raises:
+      UserError: there is no such run or checkpoint, or it has another vocabulary.
+    """
+    model, own = load_model(path, weights_dtype)
+    if own.checksum != tokenizer.checksum:
+        raise UserError(
+            f"{path} has a different vocabulary: expected {tokenizer.vocab_size:,} pieces with "
+            f"SHA-256 {tokenizer.checksum[:12]}, got {own.vocab_size:,} with {own.checksum[:12]}. "
+            f"Train the runs of an ensemble on the same data."
+        )
+    return model
+
+
+def checkpoint_at(path: str | Path) -> str:
+    """Returns the path of a run's newest checkpoint, or of one given with or without its suffix."""
+    files = backend.checkpoints()
+    if Path(path).is_dir():
+        return files.newest_checkpoint(path)
+    return existing_checkpoint(path, files.SUFFIX)
+
+
+def identity(checkpoint: str | Path) -> dict[str, Any]:
+    """Returns what tells a checkpoint, which must exist, from one later written in its place."""
+    path = existing_checkpoint(checkpoint, TENSORFLOW_SUFFIX)
+    written = Path(f"{path}{TENSORFLOW_SUFFIX}").stat().st_mtime_ns
+    return {"checkpoint": str(checkpoint), "written": written}

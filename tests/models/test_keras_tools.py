@@ -1,0 +1,79 @@
+"""What Keras offers for any model works on this one: summaries, drawings, int8 and LoRA."""
+
+import keras
+import numpy as np
+import pytest
+
+from t2t_keras.models.transformer import Transformer
+
+
+@pytest.fixture
+def inputs():
+    ids = np.random.default_rng(0).integers(1, 11, size=(2, 2, 5)).astype(np.int32)
+    return {"source": ids[0], "target": ids[1]}
+
+
+def test_a_summary_shows_what_is_in_each_layer(model):
+    lines = []
+    model.summary(expand_nested=True, print_fn=lines.append, line_length=79)
+    text = "\n".join(lines)
+    decoder = model.decoder[1]
+    assert text.index("decoder_1 (DecoderLayer)") < text.rindex("memory_attention")
+    assert f"{decoder.memory_attention.count_params():,}" in text
+    assert "(None, None, 8)" in text
+
+
+def test_the_model_as_a_graph_of_layers_can_be_drawn(model, inputs):
+    pytest.importorskip("pydot")
+    ids = {side: keras.Input([None], dtype="int32", name=side) for side in inputs}
+    graph = keras.Model(ids, model.call(ids))
+    np.testing.assert_allclose(graph(inputs), model(inputs), atol=1e-6)
+    drawn = keras.utils.model_to_dot(graph, show_layer_names=True).to_string()
+    assert all(layer.name in drawn for layer in [*model.encoder, *model.decoder])
+
+
+@pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method:UserWarning")
+def test_int8(make_model, inputs):
+    """All matrices become int8, and what is decoded step by step is still the whole model's."""
+    model = make_model()
+    exact, matrices = model(inputs).numpy(), [w for w in model.weights if len(w.shape) == 2]
+    model.quantize("int8")
+    assert sum(w.dtype == "int8" for w in model.weights) == len(matrices)
+    whole = model(inputs).numpy()
+    assert 0 < np.abs(whole - exact).max() < 0.1 * np.abs(exact).max()
+    memory, mask = model.encode(inputs["source"])
+    cache = model.start_cache(memory, mask, block_size=1)
+    logits, _ = model.decode_step(inputs["target"][:, :1], 0, cache)
+    np.testing.assert_allclose(logits[:, 0], whole[:, 0], atol=1e-4)
+
+
+def test_lora_trains_two_thin_matrices_for_each(make_model, inputs):
+    model = make_model()
+    before = model(inputs).numpy()
+    kernels = []
+    for layer in model._flatten_layers():
+        if isinstance(layer, keras.layers.Dense):
+            kernels.append(layer.kernel.shape)
+            layer.enable_lora(rank=2)
+    attentions = 2 * 4 + 2 * 8
+    assert len(kernels) == attentions + 4 * 2
+    np.testing.assert_allclose(model(inputs), before, atol=1e-6)
+    thin = [w for w in model.trainable_weights if "lora" in w.path]
+    assert sum(np.prod(w.shape) for w in thin) == sum(
+        2 * (rows + columns) for rows, columns in kernels
+    )
+    assert not [w for w in model.trainable_weights if w.path.endswith("kernel")]
+    thin[1].assign(np.ones(thin[1].shape))
+    assert np.abs(model(inputs).numpy() - before).max() > 1e-3
+
+
+@pytest.mark.parametrize(("name", "ours"), [("intermediate_dim", "d_ff"), ("key_dim", "d_k")])
+def test_other_names_of_arguments_are_said_to_be_ours(name, ours):
+    from t2t_keras.layers import EncoderLayer
+
+    with pytest.raises(TypeError, match=f"'{name}' '{ours}'"):
+        EncoderLayer(**{name: 8})
+    with pytest.raises(TypeError, match=f"'{name}' '{ours}'"):
+        Transformer(11, **{name: 8})
+    with pytest.raises(TypeError, match="'padding_mask' 'mask'"):
+        EncoderLayer()(np.ones((1, 2, 8)), padding_mask=np.ones((1, 2)))

@@ -1,0 +1,147 @@
+"""Keras's own callbacks in a run, its history, and a stop that can be continued."""
+
+import csv
+import functools
+import json
+import types
+
+import keras
+import numpy as np
+import pytest
+from training_runs import numbers_in
+
+from t2t_keras.errors import UserError
+from t2t_keras.training.backends.tensorflow import TensorFlowStep
+from t2t_keras.training.callbacks import RunCallbacks
+from t2t_keras.training.distributed.cluster import Cluster
+from t2t_keras.training.distributed.sync import Actions, Workers
+from t2t_keras.training.options import TrainOptions
+from t2t_keras.training.trainer import train
+
+pytestmark = pytest.mark.usefixtures("eagerly")
+EVERY_3 = TrainOptions(local_eval_frequency=3, eval_secs=0)
+
+
+@pytest.fixture
+def run(make_record, make_strategy, generated, tmp_path):
+    """run(*callbacks, options, workers, name, sums, **hparams): trains in a directory `name`.
+
+    The sums of each step are added to the list `sums`.
+    """
+
+    def run(*callbacks, options=EVERY_3, workers=None, name="run", sums=None, **hparams):
+        config = make_record(**hparams)
+        step = TensorFlowStep(config.make_model, config.hparams, make_strategy(), 1)
+
+        def update(*arguments):
+            found = TensorFlowStep.update(step, *arguments)
+            if sums is not None:
+                sums.append({name: float(value) for name, value in found.items()})
+            return found
+
+        step.update = update
+        directory = tmp_path / name
+        return train(
+            config, generated, directory, step, options, workers, callbacks=list(callbacks)
+        )
+
+    return run
+
+
+def recorder(calls):
+    """Adds its calls of all hooks but those of batches."""
+    hooks = "train_begin train_end test_begin test_end epoch_begin epoch_end save".split()
+    record = lambda *call: calls.append(call)  # noqa: E731
+    return keras.callbacks.LambdaCallback(
+        **{f"on_{hook}": functools.partial(record, hook) for hook in hooks}
+    )
+
+
+def test_hooks_are_called_as_by_fit_and_history_survives_a_restart(run, tmp_path):
+    first, second, sums = [], [], []
+    begun = run(recorder(first), train_steps=4, sums=sums)
+    result = run(recorder(second), train_steps=6, sums=sums)
+    names = ["train_begin", *["epoch_begin", "test_begin", "test_end", "epoch_end"] * 2]
+    assert [call[0] for call in first] == [*names, "save", "train_end"]
+    assert first[-2] == ("save", 4, {"checkpoint": begun.checkpoint})
+    at = {call[0]: call[1] for call in second if len(call) == 3}
+    assert at == {"epoch_begin": 2, "epoch_end": 2, "save": 6}
+    lines = (tmp_path / "run" / "evaluations.json").read_text().splitlines()
+    expected = {"step": [3, 4, 6]}
+    # The mean over the tokens of the steps of each epoch.
+    epochs = (sums[:3], sums[3:4], sums[4:])
+    expected["loss"] = [
+        pytest.approx(sum(each["loss"] for each in epoch) / sum(each["tokens"] for each in epoch))
+        for epoch in epochs
+    ]
+    for name in ("loss", "perplexity", "accuracy"):
+        expected[f"val_{name}"] = [json.loads(line)[name] for line in lines]
+    assert result.history == expected
+    last = {name: values[-1] for name, values in result.history.items()}
+    assert second[-4:-2] == [("test_end", result.evaluation), ("epoch_end", 2, last)]
+    assert run(train_steps=6).history == expected, "nothing is left to train, only to evaluate"
+
+
+def test_steps_are_waited_for_only_if_a_callback_has_hooks_of_batches():
+    waits = lambda *callbacks: RunCallbacks(callbacks, types.SimpleNamespace(), []).each_step  # noqa: E731
+    assert not waits(keras.callbacks.EarlyStopping(), recorder([]))
+    assert waits(keras.callbacks.LambdaCallback(on_train_batch_end=print))
+    assert waits(keras.callbacks.EarlyStopping(), keras.callbacks.TerminateOnNaN())
+
+
+@pytest.mark.parametrize("wrong", [keras.callbacks.ReduceLROnPlateau(), print])
+def test_what_is_no_callback_of_a_run_is_refused(wrong):
+    with pytest.raises(UserError, match=r"ReduceLROnPlateau|print"):
+        RunCallbacks([keras.callbacks.History(), wrong], types.SimpleNamespace(), [])
+
+
+def test_without_evaluations_all_steps_are_an_epoch(run):
+    calls = []
+    result = run(recorder(calls), options=TrainOptions(schedule="train"), train_steps=4)
+    names = ["train_begin", "epoch_begin", "save", "epoch_end", "train_end"]
+    assert [call[0] for call in calls] == names
+    assert (list(result.history), result.history["step"]) == (["step", "loss"], [4])
+
+
+def test_keras_s_early_stopping_and_csv_logger(run, tmp_path):
+    stop = keras.callbacks.EarlyStopping(patience=1)
+    log = keras.callbacks.CSVLogger(tmp_path / "log.csv")
+    # Without a learning rate the dev loss never falls below that of the first evaluation.
+    result = run(stop, log, learning_rate=0.0)
+    assert (result.step, result.checkpoint[-2:], result.signal) == (6, "-6", 0)
+    with (tmp_path / "log.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row.pop("epoch") for row in rows] == ["0", "1"]
+    logged = {name: [float(row[name]) for row in rows] for name in rows[0]}
+    assert logged == result.history
+
+
+def test_a_stop_after_any_step_can_be_continued(run):
+    batches = []
+
+    def end(batch, logs):
+        batches.append((batch, logs["loss"]))
+        stop.model.stop_training = len(batches) == 5
+
+    stop = keras.callbacks.LambdaCallback(on_train_batch_end=end)
+    whole, sums = run(name="whole", dropout=0.3), []
+    stopped = run(stop, dropout=0.3, sums=sums)
+    assert [batch for batch, _ in batches] == [0, 1, 2, 0, 1]
+    expected = [each["loss"] / each["tokens"] for each in sums]
+    assert [loss for _, loss in batches] == pytest.approx(expected)
+    assert (stopped.step, stopped.history["step"]) == (5, [3, 5])
+    continued = run(dropout=0.3)
+    assert continued.history["step"] == [3, 5, 6, 8]
+    np.testing.assert_array_equal(numbers_in(continued.checkpoint), numbers_in(whole.checkpoint))
+
+
+def test_other_workers_hear_at_an_evaluation_that_the_chief_s_callback_stops(run):
+    class Second(Workers):
+        all_reduce_min = lambda _, number: number  # noqa: E731
+        stop_together = lambda *_: True  # noqa: E731
+        restore_newest = lambda *_: None  # noqa: E731
+        agree = lambda *_: Actions()  # noqa: E731
+
+    calls = []
+    result = run(recorder(calls), workers=Second(Cluster(("a:1", "b:2"), 1)))
+    assert (result.step, calls) == (3, [])

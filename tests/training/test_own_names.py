@@ -1,0 +1,144 @@
+"""The examples in docs/changing.md: they train, decode as the whole model, and can be continued."""
+
+import dataclasses
+import re
+import sys
+import types
+
+import keras
+import numpy as np
+import pytest
+
+from t2t_keras import registry
+from t2t_keras.data.batches import make_batch
+from t2t_keras.errors import UserError
+from t2t_keras.hyperparameters import override_hparams
+from t2t_keras.metrics.bleu import bleu
+from t2t_keras.training.backends.tensorflow import TensorFlowStep
+from t2t_keras.training.options import TrainOptions
+from t2t_keras.training.run_config import RunConfig
+from t2t_keras.training.trainer import train
+
+TRAINING = dict(optimizer="lion", schedule="cosine", loss="focal")
+
+
+@pytest.fixture(autouse=True)
+def examples(root, own_registry, monkeypatch):
+    """What the examples define, by the heading above each; what they register is known."""
+    text, defined = (root / "docs" / "changing.md").read_text(encoding="utf-8"), {}
+    for heading, source in re.findall(
+        r"^## ([^\n]*)\n[^#]*?```python\n(.*?)```", text, re.M | re.S
+    ):
+        module = types.ModuleType(f"example_{len(defined)}")
+        # dataclasses looks a class's module up there.
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        exec(source, module.__dict__)
+        defined[heading] = module
+        lines = [line for line in source.splitlines() if line and "import " not in line]
+        assert len(lines) < 15
+    return defined
+
+
+@pytest.fixture
+def make_step(make_record, make_strategy):
+    """make_step(replicas, **hparams): a step over so many replicas."""
+
+    def make(replicas=1, **hparams):
+        record = make_record(dropout=0.0, **hparams)
+        return TensorFlowStep(record.make_model, record.hparams, make_strategy(replicas), 1)
+
+    return make
+
+
+def weights_of(step):
+    return np.concatenate([np.ravel(w.numpy()) for w in step.model.trainable_variables])
+
+
+@pytest.mark.usefixtures("eagerly")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        dict(activation="squared_relu", num_encoder_layers=2),
+        dict(feed_forward="gated_feed_forward", positions="ramp"),
+    ],
+)
+def test_what_a_model_is_made_of(make_step, generated, changes):
+    """Each name acts, and position by position the model decodes what it does as a whole."""
+    step = make_step(**changes)
+    batch = make_batch(generated.store("train"), np.arange(4))
+    inputs = {"source": batch.source, "target": batch.target}
+    whole = step.model(inputs).numpy()
+    for name in changes:
+        other = make_step(**{key: value for key, value in changes.items() if key != name})
+        assert other.model.count_params() != step.model.count_params() or not np.allclose(
+            other.model(inputs).numpy(), whole
+        )
+    memory, mask = step.model.encode(batch.source)
+    cache = step.model.start_cache(memory, mask, batch.target.shape[1])
+    before = np.pad(batch.target, [[0, 0], [1, 0]])
+    for index in range(batch.target.shape[1]):
+        logits, cache = step.model.decode_step(before[:, index : index + 1], index, cache)
+        np.testing.assert_allclose(logits[:, 0], whole[:, index], atol=1e-4)
+    again = type(step.model).from_config(step.model.get_config())
+    again.build()
+    again.set_weights(step.model.get_weights())
+    np.testing.assert_allclose(again(inputs).numpy(), whole, atol=1e-6)
+
+
+def test_an_own_hyperparameter_is_checked_recorded_and_reaches_the_layer(make_record, tmp_path):
+    hparams = registry.hparams("transformer_multiple", "num_layers=1,d_model=16,num_heads=2")
+    with pytest.raises(UserError, match=r"inner_multipl.*inner_multiple"):
+        override_hparams(hparams, "inner_multipl=2")
+    with pytest.raises(UserError, match=r"inner_multiple.*<= 9"):
+        override_hparams(hparams, "inner_multiple=10")
+    record = dataclasses.replace(make_record(), hparams=hparams)
+    record.save(tmp_path)
+    loaded = RunConfig.load(tmp_path)
+    assert (loaded.hparams, loaded.hparams.inner_multiple) == (hparams, 3)
+    model = loaded.make_model()
+    assert model.encoder[0].feed_forward.weights[0].shape == (16, 48)
+    # The class of the hyperparameters is found again.
+    again = type(model).from_config(model.get_config())
+    assert again.config == model.config
+
+
+def test_own_training_is_the_same_on_two_replicas_and_resumed(
+    make_step, make_record, generated, tmp_path
+):
+    config = make_record(dropout=0.0, train_steps=4, **TRAINING)
+    options = TrainOptions(schedule="train")
+    never_stopped = make_step(**TRAINING)
+    train(config, generated, tmp_path / "whole", never_stopped, options)
+    half = dataclasses.replace(config, hparams=override_hparams(config.hparams, "train_steps=2"))
+    # The learning rate depends on the number of steps.
+    train(half, generated, tmp_path / "parts", make_step(**TRAINING), options)
+    resumed = make_step(2, **TRAINING)
+    assert train(config, generated, tmp_path / "parts", resumed, options).step == 4
+    np.testing.assert_allclose(weights_of(resumed), weights_of(never_stopped), atol=2e-5)
+
+
+def test_the_learning_rate_and_the_loss(examples):
+    hparams = registry.hparams("transformer_tiny", "train_steps=100,warmup_steps=10")
+    schedule = examples["A learning rate"].cosine(hparams)
+    rates = [float(schedule(step)) for step in (0, 5, 10, 60, 110)]
+    np.testing.assert_allclose(rates, [0, 5e-4, 1e-3, 5e-4, 0], atol=1e-8)
+    logits = np.random.default_rng(0).normal(size=(2, 3, 5)).astype(np.float32)
+    targets = np.array([[1, 4, 0], [2, 2, 3]])
+    p = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    p = np.take_along_axis(p, targets[..., None], -1)[..., 0]
+    found = examples["A loss"].focal(logits, targets, hparams)
+    np.testing.assert_allclose(keras.ops.convert_to_numpy(found), -((1 - p) ** 2) * np.log(p), 1e-5)
+
+
+def test_own_optimizers_need_no_loss_scale():
+    with pytest.raises(UserError, match="optimizer=lion"):
+        registry.hparams("transformer_tiny", "optimizer=lion,compute_dtype=float16")
+
+
+def test_a_metric_stands_beside_bleu():
+    problem = registry.problem("translate_ende_toy", "metrics=exact_match")
+    lines = ["Der Hund schläft.", "Die Katze isst."]
+    score = problem.score(lines, [lines[0], "Die Maus isst."])
+    assert score.metrics == {"exact_match": 50}
+    assert str(score).splitlines()[-1] == "exact_match = 50"
+    assert score.bleu == bleu(lines, [lines[0], "Die Maus isst."]).bleu

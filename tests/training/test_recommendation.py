@@ -1,0 +1,124 @@
+"""--hparams_set=auto, what t2t-datagen ends with, and how long a training takes."""
+
+import dataclasses
+import json
+import re
+import shlex
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from t2t_keras import registry
+from t2t_keras.bin import t2t_datagen, t2t_trainer
+from t2t_keras.data.shards import ExampleStore
+from t2t_keras.errors import UserError
+from t2t_keras.experiment import train
+from t2t_keras.hyperparameters import HParams
+from t2t_keras.training.backends import base as backend
+from t2t_keras.training.recommendation import duration, least_seconds, recommended_hparams
+
+PROBLEM = "algorithmic_reverse_binary40"
+SETTINGS = "train_size=200,dev_size=10,train_length=10,dev_length=10"
+
+
+@pytest.fixture
+def recommend(monkeypatch):
+    """recommend(problem, pairs, gpus): for pairs of 10 tokens a side, on a machine with GPUs."""
+
+    def recommend(name, pairs, gpus=()):
+        devices = backend.Devices([], list(gpus), 1, False)
+        monkeypatch.setattr(backend, "plan_devices", lambda worker_gpu: devices)
+        store = ExampleStore([], [np.full((pairs, 2), 10, np.int32)])
+        problem = registry.problem(name)
+        return recommended_hparams(SimpleNamespace(problem=problem, store=lambda split: store))
+
+    return recommend
+
+
+@pytest.mark.parametrize(
+    ("pairs", "gpus", "hparams_set"),
+    [
+        (20_000, (), "transformer_cpu"),
+        (100_000, ("a", "b"), "transformer_cpu"),
+        (100_001, (), "transformer_small"),
+        (1_000_000, ("a",), "transformer_small"),
+        (1_000_001, (), "transformer_small"),
+        (1_000_001, ("a",), "transformer_base"),
+    ],
+)
+def test_the_size_of_the_data_and_a_gpu_decide(recommend, pairs, gpus, hparams_set):
+    hparams, named = recommend("parallel_text", pairs, gpus), registry.hparams(hparams_set)
+    assert hparams.set_name == hparams_set
+    assert hparams == dataclasses.replace(named, train_steps=hparams.train_steps)
+    assert 1000 <= hparams.train_steps <= named.train_steps
+
+
+def test_small_data_is_not_seen_forever(recommend):
+    assert recommend("parallel_text", 500).train_steps == 1000
+    steps = [recommend("parallel_text", pairs).train_steps for pairs in (20_000, 40_000)]
+    assert steps[1] == pytest.approx(2 * steps[0], abs=100)
+
+
+@pytest.mark.parametrize(
+    ("problem", "hparams_set"),
+    [
+        ("translate_ende_multi30k", "transformer_multi30k"),
+        ("parsing_wsj_semi", "transformer_parsing_big"),
+        ("translate_ende_toy", "transformer_tiny"),
+    ],
+)
+def test_a_problem_may_name_its_set(recommend, problem, hparams_set):
+    assert recommend(problem, 5_000_000) == registry.hparams(hparams_set)
+
+
+def test_from_datagen_to_a_continued_run(tmp_path, capsys, monkeypatch, own_registry):
+    hparams = HParams(num_layers=1, d_model=16, d_ff=16, num_heads=2, batch_tokens=300)
+    small = dataclasses.replace(hparams, max_length=32, train_steps=2)
+    registry.HPARAMS_SETS.entries["transformer_tiny"] = lambda: small
+    monkeypatch.chdir(tmp_path)
+    given = [f"--problem={PROBLEM}", f"--problem_config={SETTINGS}", "--data_dir=my data"]
+    t2t_datagen.run(["t2t-datagen", *given])
+    said = capsys.readouterr().out
+    assert re.search(
+        r"with transformer_tiny for 2 steps, which take about 1 min on \d+ cores", said
+    )
+    command = shlex.split(said.splitlines()[-1])
+    assert command == ["t2t-trainer", *given, f"--output_dir=runs/{PROBLEM}", "--hparams_set=auto"]
+    t2t_trainer.run(command)
+    record = json.loads((tmp_path / "runs" / PROBLEM / "run.json").read_text())
+    assert (record["hparams_set"], record["hparams"]["train_steps"]) == ("transformer_tiny", 2)
+    assert "transformer_tiny" in capsys.readouterr().out
+    # What it has resolved to stays, whatever would be recommended now.
+    registry.HPARAMS_SETS.entries["transformer_tiny"] = lambda: hparams
+    t2t_trainer.run([*command, "--train_steps=3"])
+    assert "Continuing" in capsys.readouterr().out
+    problem = registry.problem(PROBLEM, SETTINGS)
+    result = train(problem, "auto", "my data", f"runs/{PROBLEM}", train_steps=4)
+    assert (result.step, result.model.config.d_model) == (4, 16)
+
+
+def test_what_cannot_be_recommended_leaves_the_data(tmp_path, capsys, own_registry):
+    def fails():
+        raise UserError("there is none")
+
+    registry.HPARAMS_SETS.entries["transformer_tiny"] = fails
+    given = [f"--problem={PROBLEM}", f"--problem_config={SETTINGS}", f"--data_dir={tmp_path}"]
+    t2t_datagen.run(["t2t-datagen", *given])
+    assert "recommended: there is none" in capsys.readouterr().out
+    t2t_datagen.run(["t2t-datagen", *given, "--norecommend"])
+    assert "recommended" not in capsys.readouterr().out
+
+
+def test_the_least_time_grows_with_the_work():
+    model = SimpleNamespace(count_params=lambda: 1_000_000)
+    one = least_seconds(SimpleNamespace(model=model, num_replicas=1), HParams(), 100)
+    # The speed of a machine differs from one call to the next.
+    assert 0 < one < 100 * 6e6 * 25_000 / 1e8
+    four = least_seconds(SimpleNamespace(model=model, num_replicas=4), HParams(), 400_000)
+    assert 100 < four / one < 10_000
+
+
+def test_durations_are_said_as_people_say_them():
+    said = [duration(seconds) for seconds in (1, 700, 7100, 7300, 170_000, 180_000)]
+    assert said == ["1 min", "12 min", "118 min", "2 hours", "47 hours", "2 days"]
