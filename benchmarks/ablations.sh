@@ -19,8 +19,8 @@ declare -A change=(
     [dr0]="dropout=0"
     [ls0]="dropout=0.1,label_smoothing=0"
     [l2]="dropout=0.1,num_layers=2"
-    [learned_positions]="dropout=0.1,learned_positions=256"
-    [parameter_attention]="dropout=0.1,parameter_attention_heads=4,d_ff=128"
+    [learned_positions]="dropout=0.1,positions=learned"
+    [parameter_attention]="dropout=0.1,d_ff=128,feed_forward=parameter_attention,parameter_attention_heads=4"
     [pre_norm]="dropout=0.1,pre_norm=true"
 )
 rows=(base h1 dr0 ls0 l2 learned_positions parameter_attention pre_norm)

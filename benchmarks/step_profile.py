@@ -67,7 +67,8 @@ def product_shapes(hparams, vocab_size: int, sentences: int, length: int) -> lis
     """Returns (how many, (batch, m, k, n)) of the forward pass's products [m, k] x [k, n]."""
     tokens, width, heads = sentences * length, hparams.d_model, hparams.num_heads
     d_k, d_v = hparams.head_widths()
-    attentions, layers = 3 * hparams.num_layers, 2 * hparams.num_layers
+    encoders, decoders = hparams.depths()
+    attentions, layers = encoders + 2 * decoders, encoders + decoders
     return [
         (2 * attentions, (1, tokens, width, heads * d_k)),
         (attentions, (1, tokens, width, heads * d_v)),

@@ -40,6 +40,8 @@ class _Parsing(Problem):
     )
     # The pieces of symbols begin with a space, which "char" vocabularies do not have in pieces.
     vocab_kind: str = setting("bpe", "how the vocabulary is learned", choices=("bpe", "unigram"))
+    # F1 is the one score of trees.
+    metrics: str = ""
     # The symbols of the vocabulary; none without a vocabulary.
     known: frozenset[str] = frozenset()
 

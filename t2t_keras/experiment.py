@@ -32,7 +32,7 @@ def train(
     *,
     model: str = "transformer",
     train_steps: int | None = None,
-    callbacks: Callback | Sequence[Callback] = (),
+    callbacks: Callback | Sequence[Callback] | None = None,
     random_seed: int = 1,
     worker_gpu: int | None = None,
     **options,
@@ -102,13 +102,18 @@ def train(
         hparams = recommended_hparams(generated, worker_gpu, source)
     elif isinstance(hparams, str):
         hparams = registry.hparams(hparams)
-    if train_steps is not None:
-        hparams = override_hparams(hparams, {"train_steps": train_steps})
+    if type(hparams) is not HParams and hparams.set_name not in registry.HPARAMS_SETS:
+        raise UserError(
+            f"{type(hparams).__name__} has hyperparameters of its own: register a set that returns "
+            f"it, and get it from t2t_keras.hparams, so that the run can be loaded."
+        )
+    # Also checks values that were set in another way.
+    changes = {} if train_steps is None else {"train_steps": train_steps}
+    hparams = override_hparams(hparams, changes)
     config = RunConfig(problem, hparams, model, random_seed, str(data_dir))
     result = train_run(config, output_dir, worker_gpu, TrainOptions(**options), callbacks)
     # The weights that were trained belong to the replicas: Keras would not compile their model.
-    own = type(result.model).from_config(result.model.get_config())
-    own.build()
+    own = RunConfig.load(output_dir).make_model()
     own.set_weights(result.model.get_weights())
     return dataclasses.replace(result, model=own)
 
@@ -118,7 +123,7 @@ def train_run(
     output_dir: str | Path,
     worker_gpu: int | None,
     options: TrainOptions,
-    callbacks: Callback | Sequence[Callback] = (),
+    callbacks: Callback | Sequence[Callback] | None = None,
 ) -> TrainResult:
     """Trains the requested run, on the data in its data_dir; see `train`."""
     clock = RunClock()

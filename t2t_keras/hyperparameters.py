@@ -107,6 +107,13 @@ class HParams(ModelConfig):
         return {name: value for name, value in vars(self).items() if name != "set_name"}
 
 
+# Which value of another hyperparameter ignores one, and which uses it.
+_USED_BY = {
+    "parameter_attention_heads": ("feed_forward", "feed_forward", "parameter_attention"),
+    "max_positions": ("positions", "sinusoidal", "learned"),
+}
+
+
 def override_hparams(hparams: HParams, changes: str | Mapping[str, Any]) -> HParams:
     """Returns `hparams` with some values changed ("name=value,..." or a mapping).
 
@@ -115,7 +122,11 @@ def override_hparams(hparams: HParams, changes: str | Mapping[str, Any]) -> HPar
         out of range, or values that do not fit together.
     """
     names = TENSOR2TENSOR_NAMES
+    changes = settings.parse_assignments(changes) if isinstance(changes, str) else changes
     changed = settings.override(hparams, changes, what="hyperparameter", renamed=names)
+    for name, (chooser, ignoring, using) in _USED_BY.items():
+        if name in changes and getattr(changed, chooser) == ignoring:
+            raise UserError(f"{name} has no effect with {chooser}={ignoring}: set {chooser}={using}.")
     if changed.d_model % 2:
         raise UserError(
             f"d_model must be even, got {changed.d_model}: sines and cosines come in pairs "

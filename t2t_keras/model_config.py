@@ -137,8 +137,8 @@ def take_config(
 
     Args:
       config_class: the class of the config.
-      config: has the values, None = the defaults. Of a class of this library only the fields of
-        `config_class` are kept; one of a user's own class stays whole.
+      config: the values; None = the defaults. From one of this library's classes only the fields
+        of `config_class` are kept; an instance of a user's class is kept whole.
       arguments: keyword arguments; those that are fields replace values, and are removed. One more,
         `config_class`, is the name that `config_arguments` has given to a user's class.
 
@@ -164,4 +164,4 @@ def config_arguments(config: LayerConfig) -> dict[str, Any]:
 
 
 def _is_ours(config: LayerConfig) -> bool:
-    return type(config).__module__.split(".")[0] == __name__.split(".")[0]
+    return type(config).__module__ in (__name__, f"{__package__}.hyperparameters")

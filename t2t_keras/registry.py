@@ -1,4 +1,4 @@
-"""What has a name: modules register it by a decorator, commands and hyperparameters choose it.
+"""Things with names: modules register them with a decorator, commands and settings choose them.
 
 | decorator | of |
 |---|---|

@@ -37,14 +37,17 @@ class Registry:
     def add(self, entry: Any) -> Any:
         """Registers a function under its name, a class under its name in snake case; a decorator.
 
+        In a notebook, running a cell again replaces what it has registered.
+
         Raises:
           UserError: the name is taken.
         """
         name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", entry.__name__).lower()
-        if name in self.entries:
+        earlier = self.entries.get(name)
+        if earlier and not earlier.__module__ == entry.__module__ == "__main__":
             raise UserError(
-                f"The {self.kind} '{name}' is registered twice: in "
-                f"{self.entries[name].__module__} and in {entry.__module__}. Rename one of them."
+                f"The {self.kind} '{name}' is registered twice: in {earlier.__module__} and in "
+                f"{entry.__module__}. Rename one of them."
             )
         self.entries[name] = entry
         return entry
@@ -142,10 +145,10 @@ def override(
             )
         if isinstance(value, str):
             value = fields[name].metadata["words"].get(value.strip().lower(), value)
-        values[name] = _convert(value, types[name], f"The {what} '{name}'")
+        values[name] = convert(value, types[name], f"The {what} '{name}'")
     changed = dataclasses.replace(settings, **values)
     for name, field in fields.items():
-        # A default is right, and whether it is registered takes imports to know.
+        # Defaults are valid; checking a registered name would import its module.
         if (value := getattr(changed, name)) != field.default:
             _check_range(value, field.metadata, f"The {what} '{name}'")
     return changed
@@ -160,7 +163,8 @@ def describe(settings: Any) -> list[str]:
     ]
 
 
-def _convert(value: Any, expected: type, subject: str) -> Any:
+def convert(value: Any, expected: type, subject: str) -> Any:
+    """Returns a value of a type, also from a string; `UserError` where it cannot be one."""
     converted = value
     if isinstance(value, str) and expected is not str:
         converted = _read(value, expected)

@@ -1,6 +1,7 @@
 """A whole training from Python: the run's record, restarts that contradict, and one writer."""
 
 import contextlib
+import dataclasses
 import json
 import sys
 import types
@@ -52,6 +53,8 @@ def test_a_run_keeps_the_names_of_its_model_and_its_set(trained):
     assert "set_name" not in record["hparams"]
     assert (result.step, set(result.evaluation)) == (1, {"loss", "perplexity", "accuracy", "bleu"})
     assert result.history["val_bleu"] == [result.evaluation["bleu"]]
+    measured = {f"val_{name}" for name in result.evaluation}
+    assert set(result.history) == {"step", "loss", *measured}
 
 
 def test_a_contradicting_restart_names_each_difference(trained, data):
@@ -117,6 +120,24 @@ def test_numbers_out_of_range_are_refused(data, tmp_path, name):
     number = 0 if name == "keep_checkpoint_max" else -1
     with pytest.raises(UserError, match=rf"{name}.*, got .*{number}\b"):
         t2t.train(data[0], t2t.hparams("transformer_tiny"), data[1], tmp_path, **{name: number})
+
+
+def test_options_have_types(data, tmp_path):
+    arguments = data[0], t2t.hparams("transformer_tiny", TINY), data[1], tmp_path
+    for name, value in (("eval_secs", None), ("eval_bleu", "perhaps"), ("eval_steps", 1.5)):
+        with pytest.raises(UserError, match=f"{name} must be .*, got {value!r}"):
+            t2t.train(*arguments, **{name: value})
+    with pytest.raises(UserError, match=f"{tmp_path}"):
+        t2t.train(*arguments, warm_start_from=tmp_path / "nothing", callbacks=None)
+
+
+def test_own_hyperparameters_need_a_registered_set(data, tmp_path):
+    @dataclasses.dataclass(frozen=True)
+    class Own(HParams):
+        sharpness: float = t2t.setting(1.0, "of the user's own model")
+
+    with pytest.raises(UserError, match=r"Own has hyperparameters of its own: register"):
+        t2t.train(data[0], Own(), data[1], tmp_path)
 
 
 def test_a_run_does_not_begin_among_data(data):

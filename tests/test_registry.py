@@ -71,6 +71,17 @@ def test_a_problem_is_found_by_its_class_name_in_snake_case(tea_problem):
             registry.problem(name, {"suger": 3})
 
 
+def test_a_cell_of_a_notebook_can_be_run_again(monkeypatch):
+    first, second = (lambda x: x for _ in range(2))
+    for each in (first, second):
+        each.__name__, each.__module__ = "doubled", "__main__"
+        registry.register_activation(each)
+    assert registry.ACTIVATIONS["doubled"] is second
+    monkeypatch.setattr(second, "__module__", "mine")
+    with pytest.raises(UserError, match="'doubled' is registered twice: in mine and in __main__"):
+        registry.register_activation(first)
+
+
 def test_a_field_without_a_type_is_refused(tea_problem):
     with pytest.raises(UserError, match="MilkTea: give sugar a type"):
         registry.register_problem(type("MilkTea", (tea_problem,), {"sugar": 2}))

@@ -121,9 +121,9 @@ _COMMON = {
     "problem": "Name of the problem",
     "problem_config": 'Settings of the problem, "name=value,..."',
     "model": "Name of the model",
-    "hparams_set": "Name of the hyperparameter set",
+    "hparams_set": "Name of the hyperparameter set; auto = one that suits the data",
     "hparams": 'Hyperparameters to change in the set, "name=value,..."',
-    "t2t_usr_dir": "Directory of your own problems, sets and models",
+    "t2t_usr_dir": "Directory of Python files that register what is your own",
 }
 
 

@@ -8,7 +8,7 @@ from t2t_keras.bin.flags import command, define_common, required
 from t2t_keras.data.dataset import Generated, open_generated
 from t2t_keras.data.generate import generate
 from t2t_keras.environment import usable_cores
-from t2t_keras.errors import UserError
+from t2t_keras.errors import OutOfMemoryError, UserError
 from t2t_keras.io.flags import Flags
 
 
@@ -35,6 +35,7 @@ def run(flags: Flags) -> None:
             exit_status=130,
         ) from None
     if flags.recommend:
+        print("Timing a few steps of training ...", flush=True)
         print(_recommendation(flags, open_generated(problem, flags.data_dir)))
 
 
@@ -45,7 +46,7 @@ def _recommendation(flags: Flags, generated: Generated) -> str:
         from t2t_keras.training.recommendation import recommendation
 
         return recommendation(generated, given)
-    except (UserError, ModuleNotFoundError) as error:
+    except (UserError, OutOfMemoryError, ImportError) as error:
         # The data is complete all the same.
         return f"No hyperparameters are recommended: {error}"
 

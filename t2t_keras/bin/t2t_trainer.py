@@ -32,7 +32,7 @@ def define_flags(flags: Flags) -> None:
     flags.number("save_checkpoints_secs", "Seconds of training between checkpoints", 600)
     flags.integer("keep_checkpoint_max", "Checkpoints to keep", 20, 1)
     flags.integer("local_eval_frequency", "Steps between evaluations; 0 = by time alone", 1000)
-    flags.number("eval_secs", "Or seconds of training, 120 for the first; 0 = by steps alone", 600)
+    flags.number("eval_secs", "And seconds of training, at most 60 for the first; 0 = off", 600)
     flags.integer("eval_steps", "Most batches of an evaluation; 0 = the whole dev set", 0)
     flags.switch("eval_bleu", "Compute BLEU, or F1 of parses, at each evaluation")
     flags.integer("eval_early_stopping_steps", "Stop if the dev loss has not fallen for so many", 0)

@@ -98,7 +98,8 @@ def open_generated(problem: Problem, data_dir: str | Path) -> Generated:
     # A setting that came after the data was made had its default then.
     defaults = {field.name: field.default for field in dataclasses.fields(problem)}
     recorded = dataclasses.replace(problem, **defaults).config() | manifest["config"]
-    requested = problem.config()
+    # What translations are scored by is not in the data.
+    requested = {name: value for name, value in problem.config().items() if name != "metrics"}
     # Another path may lead to the vocabulary in use; the recorded one need not lead there any more.
     vocabulary = requested.get("vocab_file")
     other = vocabulary and vocabulary != recorded["vocab_file"]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from t2t_keras.data.chunks import Chunk
-from t2t_keras.data.filters import in_other_language
+from t2t_keras.data.filters import BUILT_IN, in_other_language
 from t2t_keras.data.problem import Problem
 from t2t_keras.data.shards import write_shard
 from t2t_keras.io.state import write_json
@@ -131,8 +131,8 @@ def _filter_text(pairs: _Pairs, problem: Problem, duplicates: bytes) -> None:
         sides = map(in_other_language, pairs.columns, problem.languages())
         pairs.leave_out("in another language", np.logical_or(*sides))
     for name in names:
-        if name in FILTERS.entries:
-            pairs.leave_out(f"by {name}", list(map(FILTERS.entries[name], *pairs.columns)))
+        if name not in BUILT_IN:
+            pairs.leave_out(f"by {name}", list(map(FILTERS[name], *pairs.columns)))
 
 
 def _filter_lengths(pairs: _Pairs, problem: Problem) -> None:

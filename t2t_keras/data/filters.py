@@ -21,7 +21,7 @@ from t2t_keras.environment import installed_versions
 from t2t_keras.errors import UserError, nearest
 from t2t_keras.registry import FILTERS
 
-_BUILT_IN = ("duplicates", "identical", "language", "length_ratio")
+BUILT_IN = ("duplicates", "identical", "language", "length_ratio")
 
 # py3langid reads a character at a time: more would take longer and tell little.
 _CHARACTERS_JUDGED = 100
@@ -32,7 +32,7 @@ _MIN_CONFIDENCE = 0.5
 
 def check_filters(names: Sequence[str], languages: tuple[str, str]) -> None:
     """Raises `UserError` for a filter or a language that is not known."""
-    known = [*_BUILT_IN, *FILTERS.entries]
+    known = [*BUILT_IN, *FILTERS.entries]
     for name in names:
         if name not in known:
             raise UserError(

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from t2t_keras.errors import UserError
+from t2t_keras.registry import METRICS
 from t2t_keras.settings import setting
 from t2t_keras.text.alignment import Alignment, most_attended
 from t2t_keras.text.sources import ParallelFiles
@@ -78,6 +79,8 @@ class Problem:
         if self.reverse and not self.reversible:
             base = self.name.removesuffix("_rev")
             raise UserError(f"There is no problem '{self.name}': {base} has no other way round.")
+        for name in names_in(self.metrics):
+            METRICS[name]  # Raises `UserError` if there is none.
 
     def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles | PreparedText]]:
         """Returns the files of each split ("train", "dev" and, where there is one, "test").

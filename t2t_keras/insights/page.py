@@ -45,7 +45,8 @@ def sentence_insights(translator: Translator, lines: Sequence[str]) -> Iterator[
     config = translator.models[0].config
     lengths = [len(part) for source in translator.read(lines) for part in source.parts]
     # As `attention_page` says, if translations are as long.
-    size = 8 * config.num_layers * config.num_heads * sum(length**2 for length in lengths)
+    encoders, decoders = config.depths()
+    size = 8 / 3 * (encoders + 2 * decoders) * config.num_heads * sum(n**2 for n in lengths)
     if size > _MAX_PAGE_BYTES:
         raise UserError(
             f"Expected sentences for a page of at most {_MAX_PAGE_BYTES / 1e6:.0f} MB, got "

@@ -35,7 +35,9 @@ class MultiHeadAttention(ShapePreservingLayer):
         (self-attention).
       mask: boolean, True = visible; [batch, key length], or [batch, query length, key length].
         Default: the Keras mask of `value`. With a radius, [batch, length].
-      attention_mask: the same as Keras's layers call it; what either hides is hidden.
+      attention_mask: as in Keras's layer, boolean, broadcastable to [batch, heads, query length,
+        key length], where [query length, key length] and [batch, query length, key length] are
+        known by their rank. What either mask hides is hidden.
       causal: whether position i may attend to positions up to i only (section 3.2.3). Needs a
         query and a value of the same length.
       packing: the `Packing` of `query`, if it is packed; then `mask` must be given, unless `causal`
@@ -101,6 +103,9 @@ class MultiHeadAttention(ShapePreservingLayer):
         if value is None:
             value, value_packing = query, packing
         mask = value_mask if mask is None else mask
+        if mask is None and value is query:
+            # With an attention_mask beside it, Keras hands on that of no argument called `mask`.
+            mask = getattr(query, "_keras_mask", None)
         queries = self._split_heads(query, self.query_projection, self.d_k, packing)
         inputs = self.keys_and_values(value, value_packing)
         inputs |= dict(dropout=self.attention_dropout, training=training)
@@ -110,7 +115,9 @@ class MultiHeadAttention(ShapePreservingLayer):
             return self._join_heads(restricted_self_attention(queries, **inputs), packing)
         mask = visible_keys(mask, ops.shape(queries)[2], causal, radius)
         if attention_mask is not None:
-            also = visible_keys(attention_mask)
+            also = ops.cast(attention_mask, "bool")
+            also = also[None, None] if len(also.shape) == 2 else also
+            also = also[:, None] if len(also.shape) == 3 else also
             mask = also if mask is None else ops.logical_and(mask, also)
         heads, weights = scaled_dot_product_attention(queries, mask=mask, **inputs)
         record_attention(self, weights)
@@ -157,6 +164,15 @@ class MultiHeadAttention(ShapePreservingLayer):
         heads = heads if packing is None else packing.pack(heads)
         concatenated = ops.reshape(heads, (*lead, self.num_heads * self.d_v))
         return self.output_projection(concatenated)
+
+    def compute_output_spec(self, query, value=None, *_, return_attention_scores=False, **__):
+        """Returns the shapes of a call on symbols."""
+        output = keras.KerasTensor(query.shape, dtype=self.compute_dtype)
+        if not return_attention_scores:
+            return output
+        keys = (query if value is None else value).shape[1]
+        shape = (query.shape[0], self.num_heads, query.shape[1], keys)
+        return output, keras.KerasTensor(shape, dtype=self.compute_dtype)
 
     def compute_mask(self, query, previous_mask=None):
         """Returns the mask of the query (`previous_mask` can be that of the keys)."""

@@ -7,9 +7,11 @@ _NAMES_ELSEWHERE = {
     "embedding_dim": "d_model",
     "encoder_padding_mask": "memory_mask",
     "encoder_sequence": "memory",
+    "input_dim": "vocab_size",
     "intermediate_dim": "d_ff",
     "key_dim": "d_k",
     "normalize_first": "pre_norm",
+    "output_dim": "d_model",
     "padding_mask": "mask",
     "sequence_length": "max_positions",
     "use_causal_mask": "causal",
@@ -21,8 +23,8 @@ _NAMES_ELSEWHERE = {
 class ShapePreservingLayer(keras.layers.Layer):
     """A layer whose output has the shape and the Keras mask of its first input.
 
-    If a subclass is constructed from numbers and booleans only, Keras derives `get_config` from
-    them, and `.keras` files load again.
+    If a subclass is constructed from numbers, booleans and strings only, Keras derives `get_config`
+    from them, and `.keras` files load again.
     """
 
     def __new__(cls, *args, **kwargs):
@@ -42,10 +44,10 @@ class ShapePreservingLayer(keras.layers.Layer):
         return super().__call__(*args, **kwargs)
 
     def build(self, x_shape):
-        """Makes no weights; Keras's summaries call shapes as `build` does."""
+        """Makes no weights. Keras's summaries take the names of shapes from this signature."""
 
     def compute_output_shape(self, x_shape=None, *_, **shapes):
-        """Returns the shape of the first input; summaries name shapes as `build` does."""
+        """Returns the shape of the first input, which summaries give by name."""
         return x_shape or next(iter(shapes.values()))
 
     def dropout_layer(self, rate):
@@ -65,7 +67,7 @@ def normal_initializer(d_model):
 
 
 def build(layer, x_shape):
-    """Makes all weights of a layer, also of one that leaves that to its first call.
+    """Makes all weights of a layer, even if it would make them at its first call.
 
     Args:
       layer: called with one tensor.
@@ -77,3 +79,21 @@ def build(layer, x_shape):
         layer(keras.KerasTensor(x_shape))
     else:
         layer.build(x_shape)
+
+
+def seed_states(layer):
+    """Returns the states of a layer's seed generators, of all that it has beside its weights."""
+    weights = {id(weight) for weight in layer.non_trainable_weights}
+    return [each for each in layer.non_trainable_variables if id(each) not in weights]
+
+
+def make_attributes_of_listed_layers(layer):
+    """Makes what a layer, or any layer in it, keeps in lists and dictionaries attributes as well.
+
+    TensorFlow's checkpoints do not look into those of Keras.
+    """
+    for owner in layer._flatten_layers():
+        attributes = {id(each) for each in vars(owner).values()}
+        for number, part in enumerate(owner._flatten_layers(include_self=False, recursive=False)):
+            if id(part) not in attributes:
+                setattr(owner, f"layer_{number}", part)

@@ -3,7 +3,11 @@
 import keras
 from keras import ops
 
-from t2t_keras.layers.base import ShapePreservingLayer, normal_initializer
+from t2t_keras.layers.base import (
+    ShapePreservingLayer,
+    normal_initializer,
+    refuse_other_names,
+)
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
@@ -24,6 +28,11 @@ class SharedEmbedding(keras.layers.Layer):
       [batch, length, d_model].
     """
 
+    def __new__(cls, *args, **kwargs):
+        """Says ours where an argument has another library's name."""
+        refuse_other_names(cls, kwargs)
+        return super().__new__(cls, *args, **kwargs)
+
     def __init__(self, vocab_size, d_model, **kwargs):
         # In a Sequential model ids arrive as float32, which must not become bfloat16.
         super().__init__(autocast=False, **kwargs)
@@ -34,6 +43,8 @@ class SharedEmbedding(keras.layers.Layer):
             d_model,
             embeddings_initializer=normal_initializer(d_model),
             mask_zero=True,
+            # Inside a model its matrix stays float32, and so would the largest product.
+            reverse_dtype=self.compute_dtype,
             dtype=self.dtype_policy,
             name="table",
         )

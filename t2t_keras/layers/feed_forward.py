@@ -10,13 +10,11 @@ from t2t_keras.layers.base import ShapePreservingLayer, normal_initializer
 from t2t_keras.layers.scaled_dot_product import scaled_dot_product_attention
 from t2t_keras.model_config import ACTIVATIONS, FEED_FORWARDS
 
-# All of Keras's that keep the width.
-_OTHERS = {"deserialize", "get", "glu", "serialize"}
-ACTIVATIONS.entries |= {
-    name: function
-    for name, function in vars(keras.activations).items()
-    if inspect.isfunction(function) and name not in _OTHERS
-}
+# Keras's activations are all that keep the width and need no further argument.
+_NOT_ACTIVATIONS = {"deserialize", "get", "glu", "serialize", "threshold"}
+for _function in vars(keras.activations).values():
+    if inspect.isfunction(_function) and _function.__name__ not in _NOT_ACTIVATIONS:
+        ACTIVATIONS.add(_function)
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
@@ -38,6 +36,8 @@ class FeedForward(ShapePreservingLayer):
 
     def __init__(self, d_ff, dropout=0.0, activation="relu", **kwargs):
         super().__init__(**kwargs)
+        if not isinstance(activation, str):
+            raise TypeError(f"activation: expected the name of a function, got {activation!r}.")
         self.d_ff = d_ff
         self.activation = ACTIVATIONS[activation]
         self.relu_dropout = self.dropout_layer(dropout)

@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from t2t_keras.layers.base import seed_states
+
 
 def recomputed(layer, *inputs, **options):
     """Calls a layer so that the backward pass computes it again, with the same dropout masks.
@@ -11,24 +13,27 @@ def recomputed(layer, *inputs, **options):
     `layer(*inputs, **options)`.
 
     Args:
-      layer: a built layer. Its only state beside its weights is that of seed generators, each of
-        which it draws from once a call.
+      layer: a built layer. Beside its weights it has seed generators, and draws from each once a
+        call.
       *inputs: float tensors that gradients flow through.
       **options: its other arguments.
 
     Returns:
       The layer's output.
     """
-    states = layer.non_trainable_variables
+    states, others = seed_states(layer), layer.non_trainable_variables
     # Tensors, not variables: in the backward pass the generators have moved on, and to a variable
     # that is an argument no gradient flows outside of a graph.
     seeds = [ops.copy(state) for state in states]
     weights = [ops.copy(weight) for weight in layer.trainable_variables]
 
+    given = {id(state): seed for state, seed in zip(states, seeds, strict=True)}
+    others = [given.get(id(each), each.value) for each in others]
+
     @keras.remat
     def call(*tensors):
         outputs, _ = layer.stateless_call(
-            list(tensors[: len(weights)]), seeds, *tensors[len(weights) :], **options
+            list(tensors[: len(weights)]), others, *tensors[len(weights) :], **options
         )
         return outputs
 

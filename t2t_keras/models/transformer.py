@@ -11,7 +11,11 @@ from t2t_keras.layers import (
     SharedEmbedding,
     SymbolDropout,
 )
-from t2t_keras.layers.base import build, refuse_other_names
+from t2t_keras.layers.base import (
+    build,
+    make_attributes_of_listed_layers,
+    refuse_other_names,
+)
 from t2t_keras.layers.recomputation import recomputed
 from t2t_keras.layers.scaled_dot_product import recorded_attention, visible_keys
 from t2t_keras.model_config import POSITION_ENCODINGS, ModelConfig, config_arguments, take_config
@@ -103,6 +107,7 @@ class Transformer(keras.Model):
         if self.config.pre_norm:
             self.encoder_norm.build(states)
             self.decoder_norm.build(states)
+        make_attributes_of_listed_layers(self)
         self.built = True
 
     def call(self, inputs, packed=False, training=None):
@@ -266,6 +271,10 @@ class Transformer(keras.Model):
         if self.config.pre_norm:
             x = self.decoder_norm(x)
         return self.embedding.logits(x, cache["projection"]), {**cache, "recent": written}
+
+    def dense_layers(self):
+        """Returns all `keras.layers.Dense` in the model: projections and feed-forward layers."""
+        return [each for each in self._flatten_layers() if isinstance(each, keras.layers.Dense)]
 
     def _run(self, layer, *inputs, training, **options):
         if training and self.config.recompute:

@@ -7,6 +7,7 @@ from typing import Any
 
 import keras
 from keras.callbacks import (
+    BackupAndRestore,
     Callback,
     CallbackList,
     LearningRateScheduler,
@@ -20,8 +21,8 @@ from t2t_keras.training.progress import averages
 # What Keras calls around each step, if a callback has its own.
 _STEP_HOOKS = ("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end")
 
-# These need the optimizer that `compile` gives a model; one fails only after the first epoch.
-_OF_OPTIMIZERS = (LearningRateScheduler, ReduceLROnPlateau, SwapEMAWeights)
+# They would change the optimizer, which is not the model's here, or the weights of a step.
+_REFUSED = (BackupAndRestore, LearningRateScheduler, ReduceLROnPlateau, SwapEMAWeights)
 
 
 class RunCallbacks:
@@ -41,16 +42,17 @@ class RunCallbacks:
 
     def __init__(
         self,
-        callbacks: Callback | Sequence[Callback],
+        callbacks: Callback | Sequence[Callback] | None,
         model: keras.Model,
         evaluations: Iterable[Mapping[str, Any]],
     ):
-        self._callbacks = keras.tree.flatten(callbacks)
+        self._callbacks = keras.tree.flatten(callbacks or ())
         for each in self._callbacks:
-            if not isinstance(each, Callback) or isinstance(each, _OF_OPTIMIZERS):
+            if not isinstance(each, Callback) or isinstance(each, _REFUSED):
                 raise UserError(
-                    f"callbacks: expected Keras's callbacks that leave the optimizer as it is, got "
-                    f"{each!r}. Set learning_rate and warmup_steps in the hyperparameters."
+                    f"callbacks: expected Keras's callbacks that change neither optimizer nor "
+                    f"weights, got {each!r}. The learning rate is a hyperparameter, and a run "
+                    f"continues by itself."
                 )
         # How long an epoch is, and how many there are, shows only when they end.
         unknown = dict(epochs=None, steps=None)
@@ -65,7 +67,8 @@ class RunCallbacks:
         # The first step of the epoch; None = none has begun.
         self._first: int | None = None
         self._sums: collections.Counter[str] = collections.Counter()
-        model.stop_training = False
+        # Keras's callbacks look for them; the optimizer is not the model's.
+        model.stop_training, model.optimizer = False, None
 
     def train_begin(self) -> None:
         """Is called before the first step."""
@@ -126,7 +129,8 @@ class RunCallbacks:
 def _logs(evaluation: Mapping[str, Any]) -> dict[str, float]:
     """Returns a line of evaluations.json under Keras's names."""
     found = dict(evaluation)
-    found.pop("score", None)
+    for text in ("score", "sample"):
+        found.pop(text, None)
     first = {"step": found.pop("step")}
     if "train_loss" in found:
         first["loss"] = found.pop("train_loss")

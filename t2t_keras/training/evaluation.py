@@ -36,7 +36,7 @@ def read_evaluations(output_dir: str | Path) -> list[dict[str, Any]]:
 
     Each has "step", what `SplitLoss.measure` returns, "train_loss" (the mean training loss per
     token since the evaluation before) and, where the model is scored, the name and value of the
-    score and "score", the lines of its report.
+    score, "score", the lines of its report, and "sample", some translations.
 
     Raises:
       UserError: the file of the evaluations is damaged.
@@ -61,18 +61,24 @@ class Evaluator:
       score: returns the score of the model on the dev set, as a problem's `score` does, and some
         of its translations; None = not scored.
       writes: whether this worker, of several, writes what all compute together.
+      history: the evaluations so far, see `read_evaluations`.
 
     Attributes:
       left_out: number of pairs that are too long to be measured.
-      history: the evaluations so far, see `read_evaluations`.
+      history: the evaluations so far.
     """
 
-    def __init__(self, loss: "SplitLoss", output_dir: Path, score: Callable | None, writes: bool):
+    def __init__(
+        self,
+        loss: "SplitLoss",
+        output_dir: Path,
+        score: Callable | None,
+        writes: bool,
+        history: Sequence[Mapping[str, Any]],
+    ):
         self._loss, self._output_dir = loss, output_dir
         self._score, self._writes = score, writes
-        self.left_out = loss.left_out
-        # Read once: of several workers one writes, and the others may see it late.
-        self.history = read_evaluations(output_dir)
+        self.left_out, self.history = loss.left_out, history
 
     def evaluate(
         self, step: int, training: Mapping[str, float] | None = None

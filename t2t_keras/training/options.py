@@ -2,9 +2,12 @@
 
 import dataclasses
 import re
+import typing
+from pathlib import Path
 from typing import Any
 
 from t2t_keras.errors import UserError
+from t2t_keras.settings import convert
 
 SCHEDULES = ("train", "evaluate", "train_and_evaluate")
 # The least values of options other than 0.
@@ -23,7 +26,7 @@ class TrainOptions:
       eval_secs: seconds of training between two evaluations, where `local_eval_frequency` brings
         none earlier; 0 = by steps alone. By default as often as a checkpoint is saved, so that
         a slow run is measured as often as it can be taken up again. The first one of a run comes
-        after two minutes at the latest, to show soon whether anything is learned.
+        after a minute at the latest, to show soon whether anything is learned.
       eval_steps: most batches of an evaluation; 0 = the whole dev set.
       eval_bleu: whether the dev set is translated and scored as well.
       eval_early_stopping_steps: the run ends when the dev loss has not fallen for so many steps;
@@ -39,7 +42,8 @@ class TrainOptions:
       worker_timeout_secs: seconds without a heartbeat after which a worker counts as lost.
 
     Raises:
-      UserError: `schedule` or `profile_steps` has no such value, or a number is too small.
+      UserError: a value has the wrong type, `schedule` or `profile_steps` has no such value, or a
+        number is too small.
     """
 
     save_checkpoints_secs: float = 600
@@ -58,6 +62,10 @@ class TrainOptions:
     worker_timeout_secs: float = 60
 
     def __post_init__(self):
+        for name, kind in typing.get_type_hints(type(self)).items():
+            value = getattr(self, name)
+            value = str(value) if isinstance(value, Path) else value
+            object.__setattr__(self, name, convert(value, kind, f"--{name}"))
         if self.schedule not in SCHEDULES:
             raise UserError(f"--schedule: expected {' or '.join(SCHEDULES)}, got {self.schedule}.")
         if self.profile_steps and not self.profiled_steps():

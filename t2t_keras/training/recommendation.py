@@ -13,6 +13,7 @@ from keras import ops
 from t2t_keras import registry
 from t2t_keras.data.batches import TokenBatchSampler, replica_batches
 from t2t_keras.data.dataset import Generated
+from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.cost import hardware_name
@@ -28,11 +29,18 @@ _SETS = (
 _FEWEST_STEPS = 1000
 # A step is measured for so long, and on a CPU with at most so many tokens a side.
 _MEASURED_SECONDS, _MEASURED_TOKENS = 2.0, 4096
-_HOUR, DAY = 3600.0, 86_400.0
+_HOUR, _DAY = 3600.0, 86_400.0
+# The least time of a training that takes days; matrix products are about half of a step.
+LONG = _DAY / 2
+# The width of the matrices whose product is timed: a GPU is busy only with large ones.
+_SIDE, _SIDE_ON_GPU, _PRODUCTS = 1024, 4096, 8
 
 
 def recommended_hparams(
-    generated: Generated, worker_gpu: int | None = None, warm_start_from: str = ""
+    generated: Generated,
+    worker_gpu: int | None = None,
+    warm_start_from: str = "",
+    devices: backend.Devices | None = None,
 ) -> HParams:
     """Returns the hyperparameters that suit a problem's data and this machine.
 
@@ -44,16 +52,24 @@ def recommended_hparams(
       worker_gpu: number of GPUs; None = all visible ones, 0 = the CPU.
       warm_start_from: run or checkpoint whose weights training starts from, and whose
         hyperparameters it keeps; "" = none.
+      devices: those of `worker_gpu`, if they are known.
     """
     store, problem = generated.store("train"), generated.problem
     _, on_cpu, on_gpu, epochs = next(row for row in _SETS if len(store) <= row[0])
     if warm_start_from:
         source = Path(warm_start_from)
-        hparams = RunConfig.load(source if source.is_dir() else source.parent).hparams
+        source = source if source.is_dir() else source.parent
+        if not RunConfig.exists(source):
+            raise UserError(
+                f"--warm_start_from={warm_start_from}: expected a run or a checkpoint of one. "
+                f"--hparams_set={AUTO} takes its hyperparameters."
+            )
+        hparams = RunConfig.load(source).hparams
     elif problem.hparams_set:
         return registry.hparams(problem.hparams_set)
     else:
-        hparams = registry.hparams(on_gpu if backend.plan_devices(worker_gpu).gpus else on_cpu)
+        devices = devices or backend.plan_devices(worker_gpu)
+        hparams = registry.hparams(on_gpu if devices.gpus else on_cpu)
     limits = hparams.batch_tokens, hparams.max_length
     batches = len(TokenBatchSampler(store.lengths, *limits, seed=0).epoch(0))
     steps = max(round(epochs * batches, -2), _FEWEST_STEPS)
@@ -65,12 +81,13 @@ def recommendation(generated: Generated, flags: Sequence[str]) -> str:
 
     `flags` name the problem and the folder of its data.
     """
-    hparams = recommended_hparams(generated)
-    seconds = hparams.train_steps * _seconds_of_a_step(generated, hparams)
+    devices = backend.plan_devices()
+    hparams = recommended_hparams(generated, devices=devices)
+    seconds = hparams.train_steps * _seconds_of_a_step(generated, hparams, devices)
     command = ["t2t-trainer", *flags, f"--output_dir=runs/{generated.problem.name}"]
     return (
         f"To train with {hparams.set_name} for {hparams.train_steps:,} steps, which take about "
-        f"{duration(seconds)} on {hardware_name(backend.plan_devices().gpus)}:\n"
+        f"{duration(seconds)} on {hardware_name(devices.gpus)}:\n"
         f"  {shlex.join([*command, f'--hparams_set={AUTO}'])}"
     )
 
@@ -80,13 +97,15 @@ def least_seconds(step: backend.Step, hparams: HParams, steps: int) -> float:
 
     A weight is multiplied three times for each token, once forward and twice backward.
     """
-    side = 1024
+    side = _SIDE_ON_GPU if step.gpus else _SIDE
     matrix = ops.ones((side, side), dtype=hparams.compute_dtype)
 
-    def product():
-        float(ops.sum(ops.matmul(matrix, matrix)))
+    def multiply():
+        for _ in range(_PRODUCTS):
+            product = ops.matmul(matrix, matrix)
+        float(product[0, 0])  # Waits for all.
 
-    a_product = min(_seconds(product) for _ in range(5)) / side**3
+    a_product = min(_seconds(multiply) for _ in range(3)) / _PRODUCTS / side**3
     products = 3 * step.model.count_params() * hparams.batch_tokens / step.num_replicas
     return steps * products * a_product
 
@@ -95,12 +114,13 @@ def duration(seconds: float) -> str:
     """Returns minutes, hours or days, as people say them."""
     if seconds < 2 * _HOUR:
         return f"{max(seconds / 60, 1):.0f} min"
-    return f"{seconds / _HOUR:.0f} hours" if seconds < 2 * DAY else f"{seconds / DAY:.0f} days"
+    return f"{seconds / _HOUR:.0f} hours" if seconds < 2 * _DAY else f"{seconds / _DAY:.0f} days"
 
 
-def _seconds_of_a_step(generated: Generated, hparams: HParams) -> float:
+def _seconds_of_a_step(
+    generated: Generated, hparams: HParams, devices: backend.Devices
+) -> float:
     """Returns the median seconds of a step on this machine, without compilation."""
-    devices = backend.plan_devices()
     # On a CPU the time is in proportion to the tokens, and memory is short.
     tokens = hparams.batch_tokens if devices.gpus else min(hparams.batch_tokens, _MEASURED_TOKENS)
     microbatch = min(hparams.microbatch_tokens or tokens, tokens)
@@ -114,7 +134,7 @@ def _seconds_of_a_step(generated: Generated, hparams: HParams) -> float:
 
     update()  # Is compiled.
     found = []
-    while len(found) < 3 or sum(found) < _MEASURED_SECONDS:
+    while sum(found) < _MEASURED_SECONDS:
         found.append(_seconds(update))
     return statistics.median(found) * hparams.batch_tokens / tokens
 

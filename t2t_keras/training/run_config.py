@@ -40,8 +40,7 @@ class RunConfig:
       tokenizer: the vocabulary; None until `with_data`.
       averaged: number of checkpoints whose mean those of the run are; 1 = as training left them,
         None = unknown, as of a run older than this field.
-      user_directories: those of --t2t_usr_dir when it was saved, which may define its problem, set
-        or model.
+      user_directories: those of --t2t_usr_dir when it was saved, which may register what it needs.
     """
 
     problem: Problem
@@ -80,7 +79,7 @@ class RunConfig:
         """Returns the model that the run trains, with fresh weights in `weights_dtype`."""
         with _named_directories(self.user_directories):
             model = registry.model(self.model)
-        return model.from_hparams(self.hparams, self.tokenizer.vocab_size, weights_dtype)
+            return model.from_hparams(self.hparams, self.tokenizer.vocab_size, weights_dtype)
 
     def save(self, output_dir: str | Path) -> None:
         """Writes run.json and the vocabulary, each atomically."""
@@ -130,10 +129,10 @@ class RunConfig:
             user_directories = tuple(content.get("t2t_usr_dir", ()))
             with _named_directories(user_directories):
                 problem = registry.problem(content["problem"], content["problem_config"])
-                kind = _hparams_class(content["hparams_set"], content["hparams"])
+                hparams = _hparams(content["hparams_set"], content["hparams"])
             return cls(
                 problem=problem,
-                hparams=kind(**content["hparams"], set_name=content["hparams_set"]),
+                hparams=hparams,
                 tokenizer=tokenizer,
                 averaged=content.get("averaged"),
                 user_directories=user_directories,
@@ -170,10 +169,17 @@ class RunConfig:
             )
 
 
-def _hparams_class(hparams_set: str, values: Mapping[str, Any]) -> type[HParams]:
-    """Returns the class of a registered set, which a set with fields of its own has to be."""
+def _hparams(hparams_set: str, values: Mapping[str, Any]) -> HParams:
+    """Returns recorded hyperparameters, those with fields of their own in the class of their set."""
     sets, own = registry.HPARAMS_SETS, set(values) - set(HParams().config())
-    return type(sets[hparams_set]()) if own or hparams_set in sets else HParams
+    kind = type(sets[hparams_set]()) if own or hparams_set in sets else HParams
+    if unknown := set(values) - {field.name for field in dataclasses.fields(kind)}:
+        raise UserError(
+            f"The run has hyperparameters that are not known: {', '.join(sorted(unknown))}. Was it "
+            f"made by another version of t2t_keras? run.json names it."
+        )
+    # Names of what is registered are checked where the directories can still be said.
+    return override_hparams(kind(**values, set_name=hparams_set), {})
 
 
 @contextlib.contextmanager
@@ -212,7 +218,8 @@ def merge_flags(
     if missing and not recorded:
         raise UserError(
             f"There is no run in {output_dir}: please give {' and '.join(missing)}. "
-            f"--registry_help lists problems and hyperparameter sets."
+            f"--registry_help lists problems and hyperparameter sets; --hparams_set={AUTO} "
+            f"chooses one."
         )
     name, config = given.get("problem"), given.get("problem_config", "")
     if recorded and name in (None, recorded.problem.name):

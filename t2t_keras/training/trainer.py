@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import json
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 from t2t_keras.data.batches import Batch, TokenBatchSampler
 from t2t_keras.data.dataset import Generated
 from t2t_keras.errors import OutOfMemoryError, UserError
+from t2t_keras.hyperparameters import HParams
 from t2t_keras.io.progress import print_beside_bar
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.backends.curves import make_curves
@@ -34,11 +36,11 @@ from t2t_keras.training.progress import (
     Progress,
     RunClock,
 )
-from t2t_keras.training.recommendation import DAY, duration, least_seconds
+from t2t_keras.training.recommendation import LONG, duration, least_seconds
 from t2t_keras.training.run_config import AUTO, RunConfig
 
 # By when a new run shows whether it learns anything.
-_FIRST_EVALUATION_SECONDS = 120.0
+_FIRST_EVALUATION_SECONDS = 60.0
 
 
 def train(
@@ -50,7 +52,7 @@ def train(
     workers: Workers | None = None,
     score: Callable[[], tuple[Any, Sample]] | None = None,
     clock: RunClock | None = None,
-    callbacks: keras.callbacks.Callback | Sequence[keras.callbacks.Callback] = (),
+    callbacks: keras.callbacks.Callback | Sequence[keras.callbacks.Callback] | None = None,
 ) -> TrainResult:
     """Trains a model, or continues a run as if it had never stopped.
 
@@ -113,22 +115,26 @@ class _Trainer:
             _warm_start(step.model, config, options.warm_start_from)
         find = options.schedule != "evaluate"
         self._microbatch = microbatch_of_run(step, config, generated, output_dir, workers, find)
+        self._first = self._done = step.steps_done()
+        # Of several workers one writes them, and the others may see them late.
+        found = read_evaluations(output_dir) if workers.is_chief else []
+        found = json.loads(workers.gather(json.dumps(found))[0])
+        evaluations = [each for each in found if each["step"] <= self._done]
         self._evaluator = None
         if options.schedule != "train":
             found = dataclasses.replace(hparams, microbatch_tokens=self._microbatch.tokens)
             found = dataclasses.replace(config, hparams=found)
             loss = SplitLoss(step, found, generated, "dev", options.eval_steps)
-            self._evaluator = Evaluator(loss, output_dir, score, workers.is_chief)
+            writes = workers.is_chief
+            self._evaluator = Evaluator(loss, output_dir, score, writes, evaluations)
         self._store = generated.store("train")
-        self._first = self._done = step.steps_done()
         self._last = max(hparams.train_steps, self._first)
         self._saved, self._saved_at = self._first or -1, 0.0
         self._evaluated, self._evaluation = -1, {}
         self._eval_secs = self._evaluate_at = options.eval_secs or np.inf
-        if options.eval_secs and self._evaluator and self._evaluator.best_step() < 0:
+        if options.eval_secs and not evaluations:
             self._evaluate_at = min(options.eval_secs, _FIRST_EVALUATION_SECONDS)
-        evaluations = [each for each in read_evaluations(output_dir) if each["step"] <= self._done]
-        callbacks = callbacks if workers.is_chief else ()
+        callbacks = callbacks if workers.is_chief else None
         self._callbacks = RunCallbacks(callbacks, step.model, evaluations)
 
     def evaluate_only(self) -> TrainResult:
@@ -171,7 +177,7 @@ class _Trainer:
                 f"Stopped by {signal.Signals(stopped).name} after step {self._done}; saved "
                 f"{self._saved_path}. The same command continues from there."
             )
-        elif self._step.model.stop_training:
+        elif self._step.model.stop_training and self._done < self._last:
             print(f"Stopped by a callback after step {self._done}; saved {self._saved_path}.")
         self._callbacks.train_end(self._done, stopped)
         return self._result(stopped)
@@ -183,6 +189,7 @@ class _Trainer:
     def _describe(self, sampler: TokenBatchSampler) -> None:
         source, target = sampler.fill()
         hparams = self._config.hparams
+        self._warn(hparams)
         print(
             f"{self._step.model.count_params():,} weights on {self._step.num_replicas} "
             f"replica(s), steps {self._first:,} to {self._last:,}, {len(self._store):,} training "
@@ -190,28 +197,31 @@ class _Trainer:
             f"batch_tokens={hparams.batch_tokens:,}.",
             flush=True,
         )
-        left = self._last - self._first
-        seconds = least_seconds(self._step, hparams, left)
-        if seconds > DAY:
-            print(
-                f"The {left:,} steps left take at least {duration(seconds)} on "
-                f"{self._cost.hardware}. Continue with fewer --train_steps, or start a new run "
-                f"with a smaller --hparams_set; {AUTO} chooses one.",
-                flush=True,
-            )
-        if hparams.warmup_steps >= self._last:
-            print(
-                f"The learning rate would still be rising at the last step: warmup_steps="
-                f"{hparams.warmup_steps:,}. Train for longer, or start a new run with "
-                f"--hparams=warmup_steps={max(self._last // 10, 1)} or so.",
-                flush=True,
-            )
         left_out = {"training": sampler.left_out}
         left_out["dev"] = self._evaluator.left_out if self._evaluator else 0
         limit = f"max_length={hparams.max_length}"
         for split, count in left_out.items():
             if count:
                 print(f"{count:,} {split} pairs are left out: longer than {limit}.", flush=True)
+
+    def _warn(self, hparams: HParams) -> None:
+        """Says what makes it likely that a training will disappoint."""
+        left = self._last - self._first
+        seconds = least_seconds(self._step, hparams, left)
+        if seconds > LONG:
+            print(
+                f"The {left:,} steps left take at least {duration(seconds)} on "
+                f"{self._cost.hardware}. Continue with fewer --train_steps, or start a new run "
+                f"with a smaller --hparams_set; {AUTO} chooses one.",
+                flush=True,
+            )
+        if left and hparams.schedule == "transformer" and hparams.warmup_steps >= self._last:
+            print(
+                f"The learning rate would still be rising at the last step: warmup_steps="
+                f"{hparams.warmup_steps:,}. Train for longer, or start a new run with "
+                f"--hparams=warmup_steps={max(self._last // 10, 1)} or so.",
+                flush=True,
+            )
 
     def _do_steps(self, caught: list[int]) -> int:
         """Does all steps until the last one or an end before it; returns the signal, or 0."""
@@ -305,15 +315,15 @@ class _Trainer:
     def _make_up_for_evaluation(self) -> None:
         """Evaluates where the run ended between a checkpoint and the evaluation due with it."""
         if self._first and self._evaluation_is_due(self._first):
-            is_there = any(each["step"] == self._first for each in self._evaluator.history)
-            # Of several workers one may not see the file yet.
-            if not self._workers.all_reduce_min(int(is_there)):
+            if all(each["step"] != self._first for each in self._evaluator.history):
                 self._evaluate()
 
     def _has_converged(self) -> bool:
         patience = self._options.eval_early_stopping_steps
-        best = self._evaluator.best_step() if self._evaluator and patience else -1
-        if best < 0 or self._done - best < patience:
+        if not (patience and self._evaluator and self._evaluator.history):
+            return False
+        best, newest = self._evaluator.best_step(), self._evaluator.history[-1]["step"]
+        if newest - best < patience:
             return False
         print_beside_bar(
             f"The dev loss has not fallen since step {best}: ending early "
@@ -332,13 +342,13 @@ class _Trainer:
 
     def _measured(self) -> str:
         """Measures and records the model; returns lines to print."""
-        training = self._callbacks.test_begin()
         with self._clock.spent_on(EVALUATION):
+            training = self._callbacks.test_begin()
             try:
                 self._evaluation, report = self._evaluator.evaluate(self._done, training)
             except FloatingPointError as error:
                 raise self._diverged(str(error)) from error
-        self._callbacks.test_end(self._evaluation, self._evaluator.history[-1])
+            self._callbacks.test_end(self._evaluation, self._evaluator.history[-1])
         return report
 
     def _save(self) -> None:

@@ -76,6 +76,27 @@ def test_attention_mask_and_scores_are_as_in_keras(random, randomised, radius):
         np.testing.assert_allclose(ours * rows, other * rows, atol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(KEYS, KEYS), (BATCH, KEYS, KEYS), (BATCH, HEADS, KEYS, KEYS)])
+def test_attention_mask_is_read_by_its_rank_as_in_keras_and_padding_stays_hidden(random, shape):
+    layer = MultiHeadAttention(HEADS, D_K)
+    ids = np.array([[3, 2, 1, 0], [4, 1, 0, 0]])
+    x = SharedEmbedding(5, D_MODEL)(ids)
+    attention_mask = random.random(shape) < 0.7
+    _, scores = layer(x, attention_mask=attention_mask, return_attention_scores=True)
+    whole = attention_mask[:, None] if len(shape) == 3 else attention_mask
+    visible = np.broadcast_to(whole & (ids != 0)[:, None, None], scores.shape)
+    np.testing.assert_array_equal(scores > 0, visible)
+
+
+def test_scores_in_a_functional_model(random):
+    x = random.normal(size=(BATCH, KEYS, D_MODEL)).astype(np.float32)
+    symbol, layer = keras.Input((None, D_MODEL)), MultiHeadAttention(HEADS, D_K)
+    model = keras.Model(symbol, layer(symbol, return_attention_scores=True))
+    assert [each.shape for each in model.outputs] == [(None, None, D_MODEL), (None, 3, None, None)]
+    for found, expected in zip(model(x), layer(x, return_attention_scores=True), strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
 def test_a_query_without_a_visible_key_has_no_gradient_that_is_nan(random):
     query, key = (tf.constant(random.normal(size=(1, 1, 2, 3)), tf.float32) for _ in range(2))
     with tf.GradientTape() as tape:

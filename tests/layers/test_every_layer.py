@@ -34,7 +34,7 @@ LAYERS = [
     (DecoderLayer, STACK | OPTIONS, 2),
     (EncoderLayer, dict(num_heads=2, d_ff=10), 1),
     (EncoderLayer, STACK | OPTIONS, 1),
-    (FeedForward, dict(d_ff=10, dropout=0.0625), 1),
+    (FeedForward, dict(d_ff=10, dropout=0.0625, activation="silu"), 1),
     (LayerNormalization, dict(epsilon=0.5), 1),
     (LearnedPositions, dict(max_positions=3), 1),
     (MultiHeadAttention, ATTENTION | dict(dropout=0.125), 1),

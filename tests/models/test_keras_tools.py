@@ -42,19 +42,20 @@ def test_int8(make_model, inputs):
     whole = model(inputs).numpy()
     assert 0 < np.abs(whole - exact).max() < 0.1 * np.abs(exact).max()
     memory, mask = model.encode(inputs["source"])
-    cache = model.start_cache(memory, mask, block_size=1)
-    logits, _ = model.decode_step(inputs["target"][:, :1], 0, cache)
-    np.testing.assert_allclose(logits[:, 0], whole[:, 0], atol=1e-4)
+    cache = model.start_cache(memory, mask, block_size=5)
+    before = np.pad(inputs["target"], [[0, 0], [1, 0]])
+    for index in range(5):
+        logits, cache = model.decode_step(before[:, index : index + 1], index, cache)
+        np.testing.assert_allclose(logits[:, 0], whole[:, index], atol=1e-4)
 
 
 def test_lora_trains_two_thin_matrices_for_each(make_model, inputs):
     model = make_model()
     before = model(inputs).numpy()
     kernels = []
-    for layer in model._flatten_layers():
-        if isinstance(layer, keras.layers.Dense):
-            kernels.append(layer.kernel.shape)
-            layer.enable_lora(rank=2)
+    for layer in model.dense_layers():
+        kernels.append(layer.kernel.shape)
+        layer.enable_lora(rank=2)
     attentions = 2 * 4 + 2 * 8
     assert len(kernels) == attentions + 4 * 2
     np.testing.assert_allclose(model(inputs), before, atol=1e-6)

@@ -175,3 +175,6 @@ def test_mixed_precision(make_model, model, batch, policy):
     real = batch["target"] != 0
     difference = np.abs(logits.numpy() - model(batch).numpy())[real]
     assert 1e-5 < difference.max() < 0.2
+    graph = tf.function(lambda: mixed(batch)).get_concrete_function().graph
+    products = [each for each in graph.get_operations() if "MatMul" in each.type]
+    assert {each.outputs[0].dtype.name for each in products} == {policy.removeprefix("mixed_")}

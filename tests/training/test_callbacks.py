@@ -89,9 +89,11 @@ def test_steps_are_waited_for_only_if_a_callback_has_hooks_of_batches():
     assert waits(keras.callbacks.EarlyStopping(), keras.callbacks.TerminateOnNaN())
 
 
-@pytest.mark.parametrize("wrong", [keras.callbacks.ReduceLROnPlateau(), print])
+@pytest.mark.parametrize(
+    "wrong", [keras.callbacks.ReduceLROnPlateau(), keras.callbacks.BackupAndRestore("x"), print]
+)
 def test_what_is_no_callback_of_a_run_is_refused(wrong):
-    with pytest.raises(UserError, match=r"ReduceLROnPlateau|print"):
+    with pytest.raises(UserError, match=r"ReduceLROnPlateau|BackupAndRestore|print"):
         RunCallbacks([keras.callbacks.History(), wrong], types.SimpleNamespace(), [])
 
 
@@ -116,6 +118,11 @@ def test_keras_s_early_stopping_and_csv_logger(run, tmp_path):
     assert logged == result.history
 
 
+def test_keras_s_tensorboard(run, tmp_path):
+    run(keras.callbacks.TensorBoard(tmp_path / "board"), train_steps=4)
+    assert list((tmp_path / "board" / "validation").glob("events*"))
+
+
 def test_a_stop_after_any_step_can_be_continued(run):
     batches = []
 
@@ -137,7 +144,7 @@ def test_a_stop_after_any_step_can_be_continued(run):
 
 def test_other_workers_hear_at_an_evaluation_that_the_chief_s_callback_stops(run):
     class Second(Workers):
-        all_reduce_min = lambda _, number: number  # noqa: E731
+        gather = lambda _, text: [text, text]  # noqa: E731
         stop_together = lambda *_: True  # noqa: E731
         restore_newest = lambda *_: None  # noqa: E731
         agree = lambda *_: Actions()  # noqa: E731

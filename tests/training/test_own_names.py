@@ -11,15 +11,22 @@ import pytest
 
 from t2t_keras import registry
 from t2t_keras.data.batches import make_batch
+from t2t_keras.data.chunks import ExampleChunk
+from t2t_keras.data.dataset import open_generated
+from t2t_keras.data.encode import encode_chunk
+from t2t_keras.data.generate import generate
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import override_hparams
 from t2t_keras.metrics.bleu import bleu
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
+from t2t_keras.training.checkpoints import npz, tensorflow
+from t2t_keras.training.optimizer import Adam
 from t2t_keras.training.options import TrainOptions
 from t2t_keras.training.run_config import RunConfig
 from t2t_keras.training.trainer import train
 
 TRAINING = dict(optimizer="lion", schedule="cosine", loss="focal")
+PARTS = dict(activation="squared_relu", feed_forward="gated_feed_forward", positions="ramp")
 
 
 @pytest.fixture(autouse=True)
@@ -36,6 +43,7 @@ def examples(root, own_registry, monkeypatch):
         defined[heading] = module
         lines = [line for line in source.splitlines() if line and "import " not in line]
         assert len(lines) < 15
+    assert len(defined) == 9
     return defined
 
 
@@ -105,14 +113,15 @@ def test_an_own_hyperparameter_is_checked_recorded_and_reaches_the_layer(make_re
 def test_own_training_is_the_same_on_two_replicas_and_resumed(
     make_step, make_record, generated, tmp_path
 ):
-    config = make_record(dropout=0.0, train_steps=4, **TRAINING)
+    own = TRAINING | PARTS
+    config = make_record(dropout=0.0, train_steps=4, **own)
     options = TrainOptions(schedule="train")
-    never_stopped = make_step(**TRAINING)
+    never_stopped = make_step(**own)
     train(config, generated, tmp_path / "whole", never_stopped, options)
     half = dataclasses.replace(config, hparams=override_hparams(config.hparams, "train_steps=2"))
     # The learning rate depends on the number of steps.
-    train(half, generated, tmp_path / "parts", make_step(**TRAINING), options)
-    resumed = make_step(2, **TRAINING)
+    train(half, generated, tmp_path / "parts", make_step(**own), options)
+    resumed = make_step(2, **own)
     assert train(config, generated, tmp_path / "parts", resumed, options).step == 4
     np.testing.assert_allclose(weights_of(resumed), weights_of(never_stopped), atol=2e-5)
 
@@ -120,7 +129,7 @@ def test_own_training_is_the_same_on_two_replicas_and_resumed(
 def test_the_learning_rate_and_the_loss(examples):
     hparams = registry.hparams("transformer_tiny", "train_steps=100,warmup_steps=10")
     schedule = examples["A learning rate"].cosine(hparams)
-    rates = [float(schedule(step)) for step in (0, 5, 10, 60, 110)]
+    rates = [float(schedule(step)) for step in (0, 5, 10, 55, 100)]
     np.testing.assert_allclose(rates, [0, 5e-4, 1e-3, 5e-4, 0], atol=1e-8)
     logits = np.random.default_rng(0).normal(size=(2, 3, 5)).astype(np.float32)
     targets = np.array([[1, 4, 0], [2, 2, 3]])
@@ -133,6 +142,72 @@ def test_the_learning_rate_and_the_loss(examples):
 def test_own_optimizers_need_no_loss_scale():
     with pytest.raises(UserError, match="optimizer=lion"):
         registry.hparams("transformer_tiny", "optimizer=lion,compute_dtype=float16")
+
+
+def test_a_filter_leaves_pairs_out_and_counts_them(tmp_path):
+    for split, extra in (("train", ["STOP|Halt", "Stop|HALT"]), ("dev", [])):
+        pairs = [pair.split("|") for pair in [*["one|eins", "two|zwei"] * 9, *extra]]
+        for language, lines in zip(("en", "de"), zip(*pairs, strict=True), strict=True):
+            (tmp_path / f"{split}.{language}").write_text("\n".join(lines), encoding="utf-8")
+    config = "source_language=en,target_language=de,vocab_size=280,filters=shouting"
+    manifest = generate(registry.problem("parallel_text", config), tmp_path / "data", tmp_path)
+    train = manifest["splits"]["train"]
+    assert (train["examples"], train["left_out"]["by shouting"]["count"]) == (19, 1)
+    # What data is scored by may change.
+    data = open_generated(registry.problem("parallel_text", f"{config},metrics=exact_match"), tmp_path / "data")
+    assert data.problem.metrics == "exact_match"
+    with pytest.raises(UserError, match="no metric 'exact_mash'.*'exact_match'"):
+        registry.problem("parallel_text", "metrics=exact_mash")
+    registry.FILTERS.entries.clear()  # as in a worker process, which knows no notebook
+    chunk = ExampleChunk((("ONE", "eins"),), 1)
+    with pytest.raises(UserError, match="no filter 'shouting'"):
+        encode_chunk(data.problem, data.tokenizer, tmp_path, "train", "train-0", chunk)
+
+
+def test_an_optimizer_that_is_our_adam_keeps_its_own_settings(own_registry, make_step, generated):
+    @registry.register_optimizer
+    def still(hparams, schedule):
+        return Adam(0.0)
+
+    step = make_step(optimizer="still")
+    before = weights_of(step)
+    step.update(0, [[make_batch(generated.store("train"), np.arange(4))]])
+    np.testing.assert_array_equal(weights_of(step), before)
+
+
+class Experts(keras.layers.Layer):
+    """Sub-layers in a list, and a weight that is not trained."""
+
+    def __init__(self, config, d_model, **kwargs):
+        super().__init__(**kwargs)
+        dtype = self.dtype_policy
+        self.experts = [keras.layers.Dense(d_model, dtype=dtype, name=f"e{i}") for i in range(2)]
+
+    def build(self, x_shape):
+        self.scale = self.add_weight(
+            name="scale", shape=(), initializer="random_normal", trainable=False
+        )
+        for expert in self.experts:
+            expert.build(x_shape)
+
+    def call(self, x, training=None):
+        return sum(expert(x) for expert in self.experts) * self.scale
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_what_a_layer_keeps_in_lists_is_saved_and_what_it_does_not_train_stays(
+    own_registry, make_step, generated, tmp_path, recompute
+):
+    registry.register_feed_forward(Experts)
+    step, other = (make_step(feed_forward="experts", recompute=recompute) for _ in range(2))
+    batch = make_batch(generated.store("train"), np.arange(4))
+    step.update(0, [[batch]])
+    for checkpoints in (tensorflow, npz):
+        path = checkpoints.Checkpoints(tmp_path, {"model": step.model}, keep=1).save(1)
+        other.model.set_weights([np.zeros(w.shape) for w in other.model.weights])
+        checkpoints.load_weights(other.model, path)
+        for found, expected in zip(other.model.weights, step.model.weights, strict=True):
+            np.testing.assert_array_equal(found, expected)
 
 
 def test_a_metric_stands_beside_bleu():

@@ -15,6 +15,7 @@ from t2t_keras.data.shards import ExampleStore
 from t2t_keras.errors import UserError
 from t2t_keras.experiment import train
 from t2t_keras.hyperparameters import HParams
+from t2t_keras.training import recommendation
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.recommendation import duration, least_seconds, recommended_hparams
 
@@ -110,13 +111,26 @@ def test_what_cannot_be_recommended_leaves_the_data(tmp_path, capsys, own_regist
     assert "recommended" not in capsys.readouterr().out
 
 
-def test_the_least_time_grows_with_the_work():
+@pytest.mark.parametrize(("replicas", "gpus", "side"), [(1, [], 1024), (4, ["a"], 4096)])
+def test_the_least_time_is_that_of_the_products(monkeypatch, replicas, gpus, side):
     model = SimpleNamespace(count_params=lambda: 1_000_000)
-    one = least_seconds(SimpleNamespace(model=model, num_replicas=1), HParams(), 100)
-    # The speed of a machine differs from one call to the next.
-    assert 0 < one < 100 * 6e6 * 25_000 / 1e8
-    four = least_seconds(SimpleNamespace(model=model, num_replicas=4), HParams(), 400_000)
-    assert 100 < four / one < 10_000
+    step = SimpleNamespace(model=model, num_replicas=replicas, gpus=gpus)
+    on_cpu = SimpleNamespace(model=model, num_replicas=1, gpus=[])
+    assert 0 < least_seconds(on_cpu, HParams(), 100) < 100 * 6e6 * 25_000 / 1e8
+    monkeypatch.setattr(recommendation, "_seconds", lambda call: 16.0)
+    # A product takes 2 seconds, and each weight is multiplied three times a token.
+    multiplied = 100 * 3 * 1_000_000 * 25_000 / replicas
+    found = least_seconds(step, HParams(), 100)
+    assert found == pytest.approx(multiplied * 2 / side**3)
+
+
+def test_a_warm_start_that_is_not_there_is_named(tmp_path, recommend):
+    generated = SimpleNamespace(
+        problem=registry.problem("parallel_text"),
+        store=lambda split: ExampleStore([], [np.full((9, 2), 10, np.int32)]),
+    )
+    with pytest.raises(UserError, match=f"--warm_start_from={tmp_path}.*expected a run"):
+        recommended_hparams(generated, warm_start_from=str(tmp_path))
 
 
 def test_durations_are_said_as_people_say_them():

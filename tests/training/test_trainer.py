@@ -141,6 +141,18 @@ def test_early_stopping(run, capsys):
 
 
 @pytest.mark.usefixtures("eagerly")
+def test_patience_counts_to_the_newest_evaluation_in_a_resumed_run_too(run):
+    def stop(step, number, sums):
+        if number == 4:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    patient = TrainOptions(local_eval_frequency=2, eval_early_stopping_steps=3, eval_secs=0)
+    settings = dict(options=patient, learning_rate=0.0)
+    assert run(after=stop, **settings).step == 5, "of three steps of patience two are over"
+    assert run(**settings).step == 6
+
+
+@pytest.mark.usefixtures("eagerly")
 def test_an_evaluation_that_a_stop_has_prevented_is_made_up_for(run, tmp_path):
     def stop(step, number, sums):
         if number == 1:
@@ -311,10 +323,10 @@ def test_evaluations_by_time(run, tmp_path, monkeypatch):
         lines = (tmp_path / name / "evaluations.json").read_text().splitlines()
         return [json.loads(line)["step"] for line in lines]
 
-    # The first one is due after two minutes, others 200 seconds after the one before; a run also
+    # The first one is due after a minute, others 200 seconds after the one before; a run also
     # evaluates where it ends.
-    assert evaluated("both", 3, eval_secs=200) == [2, 3]
-    assert evaluated("both", 12, eval_secs=200) == [2, 3, 6, 7, 10, 12]
+    assert evaluated("both", 3, eval_secs=200) == [1, 3]
+    assert evaluated("both", 12, eval_secs=200) == [1, 3, 6, 7, 10, 12]
     assert evaluated("often", 3, eval_secs=70) == [1, 2, 3]
     assert evaluated("by steps", 8, eval_secs=0) == [7, 8]
 

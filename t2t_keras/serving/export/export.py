@@ -13,6 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from t2t_keras.decoding.config import decode_config
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.environment import installed_versions
 from t2t_keras.errors import UserError
@@ -21,6 +22,7 @@ from t2t_keras.serving.export.load import WARMUP_FILE, write_manifest
 from t2t_keras.serving.export.readme import write_readme
 from t2t_keras.serving.export.signatures import TranslationModule
 from t2t_keras.text.tokenizer import VOCABULARY_FILE, Tokenizer
+from t2t_keras.training.trained_model import TrainedModel
 
 # (texts, words of each) of the warm-up requests: one text uses other kernels than several.
 _WARMUP_SHAPES = ((1, 6), (1, 40), (8, 20))
@@ -29,7 +31,7 @@ _WARMUP_SHAPES = ((1, 6), (1, 40), (8, 20))
 @functools.singledispatch
 def export(
     translator: Translator,
-    export_dir: str | Path,
+    export_dir: str | Path = "",
     *,
     dtype: str = "float32",
     servable_name: str = "translate",
@@ -43,8 +45,9 @@ def export(
     requests for TensorFlow Serving and a manifest of all files.
 
     Args:
-      translator: the model, the vocabulary and the settings to export; or a model and, as the next
-        argument, its tokenizer: `export(model, tokenizer, export_dir)`.
+      translator: the model, the vocabulary and the settings to export; or what `load_model`
+        returns; or a model and, as the next argument, its tokenizer: `export(model, tokenizer,
+        export_dir)`.
       export_dir: directory of all versions; made if it is missing.
       dtype: dtype of the stored weights, one of `STORED_DTYPES`; the graph computes in the models'
         `compute_dtype`.
@@ -56,8 +59,14 @@ def export(
       The path of the version.
 
     Raises:
-      UserError: the files cannot be written, or the dtype or a decoding setting is not supported.
+      UserError: the files cannot be written, the dtype or a decoding setting is not supported, or
+        there is nothing to export.
     """
+    if not isinstance(translator, Translator) or not str(export_dir):
+        raise UserError(
+            f"export: expected (translator, export_dir), (load_model(run), export_dir) or (model, "
+            f"tokenizer, export_dir), got {type(translator).__name__} and {export_dir!r}."
+        )
     export_dir = Path(export_dir)
     module = TranslationModule(translator, dtype)
     tokenizer = translator.tokenizer
@@ -92,9 +101,18 @@ def export(
 
 @export.register
 def _export_model(
-    model: keras.Model, tokenizer: Tokenizer, export_dir: str | Path, **options
+    model: keras.Model, tokenizer: Tokenizer, export_dir: str | Path = "", **options
 ) -> Path:
+    if not isinstance(tokenizer, Tokenizer):
+        raise UserError(f"export: expected the tokenizer after the model, got {tokenizer!r}.")
     return export(Translator(model, tokenizer), export_dir, **options)
+
+
+@export.register
+def _export_trained(trained: TrainedModel, export_dir: str | Path = "", **options) -> Path:
+    config = decode_config("", trained.problem.decoding)
+    translator = Translator(trained.model, trained.tokenizer, config, problem=trained.problem)
+    return export(translator, export_dir, **options)
 
 
 def warmup_texts(tokenizer: Tokenizer, max_tokens: int) -> list[list[str]]:

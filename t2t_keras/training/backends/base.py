@@ -13,6 +13,7 @@ from keras import ops
 from t2t_keras.data.batches import Batch
 from t2t_keras.errors import OutOfMemoryError, UserError
 from t2t_keras.hyperparameters import HParams
+from t2t_keras.layers.base import seed_states
 from t2t_keras.training.distributed.cluster import Cluster
 from t2t_keras.training.memory.estimate import free_memory, step_memory
 from t2t_keras.training.optimizer import (
@@ -114,7 +115,7 @@ class Step(abc.ABC):
 
     def _seeds(self, step: int, part: int) -> np.ndarray:
         """Returns the states of the model's seed generators for one part of a step."""
-        generators = len(self.model.non_trainable_variables)
+        generators = len(seed_states(self.model))
         return dropout_seeds(self._seed, step, part, generators)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from t2t_keras.data.batches import Batch
 from t2t_keras.errors import OutOfMemoryError, UserError, translated_memory_errors
 from t2t_keras.hyperparameters import HParams
+from t2t_keras.layers.base import seed_states
 from t2t_keras.training.backends.base import Devices, Step
 from t2t_keras.training.distributed.cluster import Cluster
 from t2t_keras.training.optimizer import adapt_loss_scale, clip_gradients, token_sums
@@ -119,7 +120,9 @@ class JaxStep(Step):
 
     def _logits(self, weights, source, target, seeds, training):
         inputs = {"source": source, "target": target}
-        return self.model.stateless_call(weights, list(seeds), inputs, training=training)[0]
+        states = {id(state): seed for state, seed in zip(seed_states(self.model), seeds, strict=True)}
+        others = [states.get(id(each), each.value) for each in self.model.non_trainable_variables]
+        return self.model.stateless_call(weights, others, inputs, training=training)[0]
 
     def _one_accumulation(self, totals, weights, loss_scale, source, target, seeds, tokens):
         """Adds a microbatch's share of the step's gradient, and its sums, to `totals`."""

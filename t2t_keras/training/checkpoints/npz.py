@@ -27,8 +27,8 @@ class Checkpoints(base.Checkpoints):
     """See `checkpoints.base`.
 
     The state has "model", by name what else is kept: a variable, or a mapping of such, and
-    "optimizer" is Keras's. The weight `encoder_0/self_attention/query` is the array
-    `model/encoder_0/self_attention/query`.
+    "optimizer" is Keras's. The weight `encoder_0/self_attention/query/kernel` is the array
+    `model/encoder_0/self_attention/query/kernel`.
     """
 
     suffix = SUFFIX
@@ -81,16 +81,19 @@ def load_weights(model: keras.Model, path: str | Path) -> None:
 def _named_variables(state: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the variables of a state (see `Checkpoints`) by the names of their arrays."""
     model, optimizer = state[_MODEL], state.get("optimizer")
-    weights = model.trainable_variables
-    names_in_model = [weight.path.removeprefix(f"{model.name}/") for weight in weights]
-    nested = {**state, _MODEL: dict(zip(names_in_model, weights, strict=True))}
-    if isinstance(optimizer, Adam):
-        nested["optimizer"] = optimizer.named_variables(names_in_model)
-    elif isinstance(optimizer, keras.optimizers.Optimizer):
-        # Their paths begin with the name of the optimizer.
-        variables = {each.path.partition("/")[2]: each for each in optimizer.variables}
-        nested["optimizer"] = variables
+    nested = {**state, _MODEL: {_name_in(model, weight): weight for weight in model.weights}}
+    if isinstance(optimizer, keras.optimizers.Optimizer):
+        trained = [_name_in(model, weight) for weight in model.trainable_weights]
+        named = optimizer.named_variables(trained) if isinstance(optimizer, Adam) else {}
+        if len(keras.tree.flatten(named)) != len(optimizer.variables):
+            # Their paths begin with the name of the optimizer.
+            named = {each.path.partition("/")[2]: each for each in optimizer.variables}
+        nested["optimizer"] = named
     return {"/".join(path): each for path, each in keras.tree.flatten_with_path(nested)}
+
+
+def _name_in(model: keras.Model, weight) -> str:
+    return weight.path.removeprefix(f"{model.name}/")
 
 
 def _read(path: str) -> dict[str, np.ndarray]:

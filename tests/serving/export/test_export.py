@@ -22,6 +22,13 @@ def test_equals_in_process(loaded, lines, expected):
     assert loaded.translate([]) == []
 
 
+def test_what_is_no_model_is_refused(translator, tmp_path):
+    model = translator.models[0]
+    for arguments in (["runs/toy", tmp_path], [translator], [model, tmp_path]):
+        with pytest.raises(UserError, match="export: expected "):
+            export(*arguments)
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
 def test_smaller_weights_translate_as_in_process(
     dtype, translator, lines, expected, tmp_path, monkeypatch
