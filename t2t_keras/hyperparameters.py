@@ -122,11 +122,13 @@ def override_hparams(hparams: HParams, changes: str | Mapping[str, Any]) -> HPar
         out of range, or values that do not fit together.
     """
     names = TENSOR2TENSOR_NAMES
-    changes = settings.parse_assignments(changes) if isinstance(changes, str) else changes
     changed = settings.override(hparams, changes, what="hyperparameter", renamed=names)
     for name, (chooser, ignoring, using) in _USED_BY.items():
-        if name in changes and getattr(changed, chooser) == ignoring:
-            raise UserError(f"{name} has no effect with {chooser}={ignoring}: set {chooser}={using}.")
+        differs = getattr(changed, name) != getattr(hparams, name)
+        if differs and getattr(changed, chooser) == ignoring:
+            raise UserError(
+                f"{name} has no effect with {chooser}={ignoring}: set {chooser}={using}."
+            )
     if changed.d_model % 2:
         raise UserError(
             f"d_model must be even, got {changed.d_model}: sines and cosines come in pairs "

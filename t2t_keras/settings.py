@@ -34,7 +34,7 @@ class Registry:
         self.kind, self._home = kind, home
         self.entries: dict[str, Any] = {}
 
-    def add(self, entry: Any) -> Any:
+    def add(self, entry: Any, name: str = "") -> Any:
         """Registers a function under its name, a class under its name in snake case; a decorator.
 
         In a notebook, running a cell again replaces what it has registered.
@@ -42,7 +42,7 @@ class Registry:
         Raises:
           UserError: the name is taken.
         """
-        name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", entry.__name__).lower()
+        name = name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", entry.__name__).lower()
         earlier = self.entries.get(name)
         if earlier and not earlier.__module__ == entry.__module__ == "__main__":
             raise UserError(

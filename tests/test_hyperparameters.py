@@ -32,6 +32,8 @@ def test_tensor2tensor_s_names_are_answered_with_ours():
         ("microbatch_tokens=255", "max_length=256 .* microbatch_tokens=255"),
         ("batch_tokens=255", "max_length=256 .* batch_tokens=255"),
         ("microbatch_tokens=auto,batch_tokens=255", "max_length=256 .* batch_tokens=255"),
+        ("parameter_attention_heads=4", "no effect with feed_forward=feed_forward"),
+        ("max_positions=9", "no effect with positions=sinusoidal: set positions=learned"),
     ],
 )
 def test_values_out_of_range_or_that_do_not_fit_together_are_refused(changes, named):

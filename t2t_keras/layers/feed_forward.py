@@ -12,9 +12,9 @@ from t2t_keras.model_config import ACTIVATIONS, FEED_FORWARDS
 
 # Keras's activations are all that keep the width and need no further argument.
 _NOT_ACTIVATIONS = {"deserialize", "get", "glu", "serialize", "threshold"}
-for _function in vars(keras.activations).values():
-    if inspect.isfunction(_function) and _function.__name__ not in _NOT_ACTIVATIONS:
-        ACTIVATIONS.add(_function)
+for _name, _function in vars(keras.activations).items():
+    if inspect.isfunction(_function) and _name not in _NOT_ACTIVATIONS:
+        ACTIVATIONS.add(_function, _name)
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")

@@ -27,7 +27,7 @@ def recomputed(layer, *inputs, **options):
     seeds = [ops.copy(state) for state in states]
     weights = [ops.copy(weight) for weight in layer.trainable_variables]
 
-    given = {id(state): seed for state, seed in zip(states, seeds, strict=True)}
+    given = dict(zip(map(id, states), seeds, strict=True))
     others = [given.get(id(each), each.value) for each in others]
 
     @keras.remat

@@ -117,9 +117,7 @@ def duration(seconds: float) -> str:
     return f"{seconds / _HOUR:.0f} hours" if seconds < 2 * _DAY else f"{seconds / _DAY:.0f} days"
 
 
-def _seconds_of_a_step(
-    generated: Generated, hparams: HParams, devices: backend.Devices
-) -> float:
+def _seconds_of_a_step(generated: Generated, hparams: HParams, devices: backend.Devices) -> float:
     """Returns the median seconds of a step on this machine, without compilation."""
     # On a CPU the time is in proportion to the tokens, and memory is short.
     tokens = hparams.batch_tokens if devices.gpus else min(hparams.batch_tokens, _MEASURED_TOKENS)

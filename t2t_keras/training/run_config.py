@@ -170,7 +170,7 @@ class RunConfig:
 
 
 def _hparams(hparams_set: str, values: Mapping[str, Any]) -> HParams:
-    """Returns recorded hyperparameters, those with fields of their own in the class of their set."""
+    """Returns recorded hyperparameters; those with fields of their own as their set has them."""
     sets, own = registry.HPARAMS_SETS, set(values) - set(HParams().config())
     kind = type(sets[hparams_set]()) if own or hparams_set in sets else HParams
     if unknown := set(values) - {field.name for field in dataclasses.fields(kind)}:

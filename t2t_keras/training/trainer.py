@@ -315,7 +315,8 @@ class _Trainer:
     def _make_up_for_evaluation(self) -> None:
         """Evaluates where the run ended between a checkpoint and the evaluation due with it."""
         if self._first and self._evaluation_is_due(self._first):
-            if all(each["step"] != self._first for each in self._evaluator.history):
+            history = self._evaluator.history
+            if not history or history[-1]["step"] != self._first:
                 self._evaluate()
 
     def _has_converged(self) -> bool:

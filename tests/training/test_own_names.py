@@ -154,9 +154,10 @@ def test_a_filter_leaves_pairs_out_and_counts_them(tmp_path):
     train = manifest["splits"]["train"]
     assert (train["examples"], train["left_out"]["by shouting"]["count"]) == (19, 1)
     # What data is scored by may change.
-    data = open_generated(registry.problem("parallel_text", f"{config},metrics=exact_match"), tmp_path / "data")
+    scored = registry.problem("parallel_text", f"{config},metrics=exact_match")
+    data = open_generated(scored, tmp_path / "data")
     assert data.problem.metrics == "exact_match"
-    with pytest.raises(UserError, match="no metric 'exact_mash'.*'exact_match'"):
+    with pytest.raises(UserError, match=r"no metric 'exact_mash'.*'exact_match'"):
         registry.problem("parallel_text", "metrics=exact_mash")
     registry.FILTERS.entries.clear()  # as in a worker process, which knows no notebook
     chunk = ExampleChunk((("ONE", "eins"),), 1)

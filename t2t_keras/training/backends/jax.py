@@ -120,8 +120,8 @@ class JaxStep(Step):
 
     def _logits(self, weights, source, target, seeds, training):
         inputs = {"source": source, "target": target}
-        states = {id(state): seed for state, seed in zip(seed_states(self.model), seeds, strict=True)}
-        others = [states.get(id(each), each.value) for each in self.model.non_trainable_variables]
+        given = dict(zip(map(id, seed_states(self.model)), seeds, strict=True))
+        others = [given.get(id(each), each.value) for each in self.model.non_trainable_variables]
         return self.model.stateless_call(weights, others, inputs, training=training)[0]
 
     def _one_accumulation(self, totals, weights, loss_scale, source, target, seeds, tokens):
