@@ -124,7 +124,7 @@ def test_the_least_time_is_that_of_the_products(monkeypatch, replicas, gpus, sid
     assert found == pytest.approx(multiplied * 2 / side**3)
 
 
-def test_a_warm_start_that_is_not_there_is_named(tmp_path, recommend):
+def test_a_warm_start_that_is_not_there_is_named(tmp_path):
     generated = SimpleNamespace(
         problem=registry.problem("parallel_text"),
         store=lambda split: ExampleStore([], [np.full((9, 2), 10, np.int32)]),

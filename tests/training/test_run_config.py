@@ -40,8 +40,8 @@ def test_what_is_missing_is_named_with_its_directory(save, make_record, monkeypa
     for changes in (
         {"problem": problem},
         {"hparams": dataclasses.replace(my_set(), set_name="my_set")},
-        {"model": "my_model"},
         {"hparams": dataclasses.replace(make_record().hparams, activation="my_activation")},
+        {"model": "my_model"},
     ):
         run = save(**changes)
         with pytest.raises(UserError, match=r"'my_\w+'.*--t2t_usr_dir=/mine.*import_user_dir"):
