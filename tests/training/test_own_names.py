@@ -25,7 +25,7 @@ from t2t_keras.training.options import TrainOptions
 from t2t_keras.training.run_config import RunConfig
 from t2t_keras.training.trainer import train
 
-TRAINING = dict(optimizer="lion", schedule="cosine", loss="focal")
+TRAINING = dict(optimizer="lion", schedule="cosine", loss="focal", warmup_steps=1)
 PARTS = dict(activation="squared_relu", feed_forward="gated_feed_forward", positions="ramp")
 
 
