@@ -149,7 +149,7 @@ def forbidden(flags: Flags) -> list[str]:
 def split_text(flags: Flags, record) -> tuple[str, Path, Path]:
     """Returns "test" or "dev", as --eval_use_test_set says, and its source and reference."""
     split = "test" if flags.eval_use_test_set else "dev"
-    generated = open_generated(record.problem, flags.data_dir or record.data_dir)
+    generated = open_generated(record.problem, flags.data_dir or record.data_dir, as_text=True)
     return split, *generated.text_paths(split)
 
 

@@ -25,6 +25,7 @@ from t2t_keras.io.state import differences, read_json
 from t2t_keras.text.tokenizer import VOCABULARY_FILE, Tokenizer
 
 MANIFEST_FILE = "manifest.json"
+_LANGUAGES = {"source_language", "target_language"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,10 +89,11 @@ class Generated:
         return path
 
 
-def open_generated(problem: Problem, data_dir: str | Path) -> Generated:
+def open_generated(problem: Problem, data_dir: str | Path, as_text: bool = False) -> Generated:
     """Opens the data that t2t-datagen made for `problem`.
 
-    Data that was made with other settings is a `UserError`, which names each difference.
+    Data that was made with other settings is a `UserError`, which names each difference. With
+    `as_text` only the languages and the test set count: text has no vocabulary.
     """
     directory = Path(data_dir) / problem.name
     manifest = read_manifest(directory)
@@ -100,6 +102,9 @@ def open_generated(problem: Problem, data_dir: str | Path) -> Generated:
     recorded = dataclasses.replace(problem, **defaults).config() | manifest["config"]
     # What translations are scored by is not in the data.
     requested = {name: value for name, value in problem.config().items() if name != "metrics"}
+    if as_text:
+        others = problem.config(of_test_set=False).keys() - _LANGUAGES
+        requested = {name: value for name, value in requested.items() if name not in others}
     # Another path may lead to the vocabulary in use; the recorded one need not lead there any more.
     vocabulary = requested.get("vocab_file")
     other = vocabulary and vocabulary != recorded["vocab_file"]

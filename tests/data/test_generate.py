@@ -136,6 +136,12 @@ def test_a_vocabulary_is_reused(problem, tmp_dir, tmp_path):
     # The one that is recorded need not be there any more.
     path.unlink()
     open_generated(again, tmp_path)
+    # Text is the same whatever the vocabulary.
+    with pytest.raises(UserError, match="vocab_size: recorded 8000, requested 330"):
+        open_generated(problem, tmp_path)
+    assert open_generated(problem, tmp_path, as_text=True).text("dev")
+    with pytest.raises(UserError, match="target_language: recorded de, requested fr"):
+        open_generated(dataclasses.replace(problem, target_language="fr"), tmp_path, as_text=True)
 
 
 def test_exactly_the_longest_pair_is_kept(problem, tmp_dir, tmp_path):
