@@ -47,7 +47,7 @@ def run_command(
     flags.group(HIDDEN)
     if "t2t_usr_dir" not in flags:
         define_common(flags, "t2t_usr_dir")
-    flags.switch("registry_help", "List all problems, hyperparameter sets, models, layers, ... and exit")
+    flags.switch("registry_help", "List the names that settings can have, problems first, and exit")
     flags.switch("help", "Show the flags of this command and exit")
     flags.switch("helpfull", "Show all flags and exit")
     status, message = 0, ""
