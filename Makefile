@@ -18,6 +18,10 @@ INSTALLED_LINT := $(VENV)/.installed-lint
 INSTALLED_DOCS := $(VENV)/.installed-docs
 INSTALLED_MUTATE := $(VENV)/.installed-mutate
 
+# What TensorFlow logs, at its import too, does not belong into the outputs of notebooks.
+QUIET_NOTEBOOKS := 'c.IPKernelApp.capture_fd_output = False' \
+    'c.InteractiveShellApp.exec_lines = ["import logging; logging.disable(logging.INFO)"]'
+
 # The first of these that is Python 3.11 to 3.13 makes the environment; PYTHON=... names another.
 PYTHON ?= python3 python3.13 python3.12 python3.11
 
@@ -110,4 +114,6 @@ $(INSTALLED_MUTATE): $(INSTALLED_TEST)
 $(INSTALLED_DOCS): $(INSTALLED)
 	@echo "Installing what the documentation needs into $(VENV) ..."
 	$(call install,--editable '.[docs]')
+	@mkdir -p $(VENV)/etc/ipython
+	@printf '%s\n' $(QUIET_NOTEBOOKS) >$(VENV)/etc/ipython/ipython_kernel_config.py
 	@touch $@
