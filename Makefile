@@ -5,11 +5,13 @@ BUILDIFIER := npx --yes @bazel/buildifier@8.2.1
 PIP_INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
 IN_VENV := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
-# $(call install,WHAT): pip says nothing unless it fails.
-define install
-	@log=$$(mktemp) && { $(PIP_INSTALL) $(1) >"$$log" 2>&1 || { cat "$$log" >&2; exit 1; }; } && \
-	    rm -f "$$log"
+# $(call quietly,COMMAND): it says nothing unless it fails.
+define quietly
+	@log=$$(mktemp) && { $(1) >"$$log" 2>&1 || { cat "$$log" >&2; exit 1; }; } && rm -f "$$log"
 endef
+
+# $(call install,WHAT)
+install = $(call quietly,$(PIP_INSTALL) $(1))
 
 # A stamp stands for a finished installation, so that an interrupted one is taken up again.
 INSTALLED := $(VENV)/.installed
@@ -40,10 +42,11 @@ test: $(INSTALLED_TEST) ## run the tests
 	@$(VENV)/bin/python -m pytest -q --numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
 
 docs: $(INSTALLED_DOCS) ## run the notebooks and build the documentation into site/ (some minutes)
-	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --quiet --strict
+	$(call quietly,NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --quiet --strict)
 
 notebooks: $(INSTALLED_DOCS) ## run the notebooks and keep what they print and draw
-	@$(VENV)/bin/python -m nbconvert --to notebook --execute --inplace examples/notebooks/*.ipynb
+	$(call quietly,$(VENV)/bin/python -m nbconvert --to notebook --execute --inplace \
+	    examples/notebooks/*.ipynb)
 
 bench: $(INSTALLED_TEST) ## run the long measurements behind the figures in docs/
 	@$(IN_VENV) benchmarks/run.sh
