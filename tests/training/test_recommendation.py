@@ -73,6 +73,7 @@ def test_a_problem_may_name_its_set(recommend, problem, hparams_set):
     assert recommend(problem, 5_000_000) == registry.hparams(hparams_set)
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_from_datagen_to_a_continued_run(tmp_path, capsys, monkeypatch, own_registry):
     hparams = HParams(num_layers=1, d_model=16, d_ff=16, num_heads=2, batch_tokens=300)
     small = dataclasses.replace(hparams, max_length=32, train_steps=2)
