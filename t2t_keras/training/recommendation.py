@@ -33,7 +33,7 @@ _HOUR, _DAY = 3600.0, 86_400.0
 # The least time of a training that takes days; matrix products are about half of a step.
 LONG = _DAY / 2
 # The width of the matrices whose product is timed: a GPU is busy only with large ones.
-_SIDE, _SIDE_ON_GPU, _PRODUCTS = 1024, 4096, 8
+_SIDE, _SIDE_ON_GPU, _PRODUCTS = 512, 4096, 4
 
 
 def recommended_hparams(
