@@ -17,7 +17,7 @@ from t2t_keras.data.generate import generate
 from t2t_keras.decoding.source_text import read_sources
 from t2t_keras.errors import UserError
 from t2t_keras.text.files import decoded, read_lines
-from t2t_keras.text.tokenizer import Tokenizer
+from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 
 _LINES = flags.DEFINE_integer("lines", 1_000_000, "Number of lines a side.")
 _SEED = flags.DEFINE_integer("seed", 1, "Seed of the lines.")
@@ -49,7 +49,7 @@ def check(count: int, seed: int, folder: Path) -> dict[str, int]:
         content = b"".join(line + b"\n" for line in random_lines(count, seed + side))
         for split in ("train", "dev"):
             (folder / f"{split}.{code}").write_bytes(content)
-    tokenizer = Tokenizer.train(_WORDS * 9, 275)
+    tokenizer = SentencePieceTokenizer.train(_WORDS * 9, 275)
     (folder / "words.model").write_bytes(tokenizer.model_bytes)
     config = f"source_language=en,target_language=de,vocab_file={folder / 'words.model'}"
     problem = registry.problem("parallel_text", config)

@@ -176,9 +176,9 @@ def random_translator(hparams, vocab_size: int, dtype="float32", tokenizer=None,
 def small_translator(lines: list[str]):
     """Returns a small translator with random weights and a vocabulary of the lines."""
     from t2t_keras import registry
-    from t2t_keras.text.tokenizer import Tokenizer
+    from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 
-    tokenizer = Tokenizer.train(lines, 500)
+    tokenizer = SentencePieceTokenizer.train(lines, 500)
     sizes = dict(num_layers=2, d_model=16, d_ff=16, num_heads=2)
     hparams = registry.hparams("transformer_tiny", sizes)
     settings = dict(tokenizer=tokenizer, beam_size=2, extra_length=2)

@@ -78,10 +78,23 @@ class LayerConfig:
         "h_p, heads of an attention over parameters (feed_forward=parameter_attention)",
         minimum=1,
     )
+    attention_bias: bool = setting(
+        False, "biases in the projections of attention, as other toolkits have; none in the paper"
+    )
     pre_norm: bool = setting(
         False,
         "normalise the input of each sub-layer and the output of each stack, as tensor2tensor's "
         "later models do; false = normalise the residual sums (section 3.1)",
+    )
+    norm_epsilon: float = setting(
+        1e-6, "added to the variance in layer normalisation", minimum=1e-12, maximum=1e-2
+    )
+    positions: str = setting(
+        "sinusoidal",
+        "how the order of a sentence enters (section 3.5); learned = from a table for the source "
+        "and one for the target (Table 3, row E); rotary = by turning the queries and keys of "
+        "self-attention; none",
+        choices=POSITION_ENCODINGS,
     )
 
     def resolve_head_widths(self, d_model: int) -> tuple[int, int]:
@@ -103,12 +116,34 @@ class ModelConfig(LayerConfig):
         0.0,
         "share of the ids read by the embeddings that become the unknown id; never in the loss",
     )
-    positions: str = setting(
-        "sinusoidal",
-        "how embeddings get their positions (section 3.5); learned = from a table for the source "
-        "and one for the target (Table 3, row E)",
-        choices=POSITION_ENCODINGS,
+    share_embeddings: str = setting(
+        "all",
+        "what shares a matrix (section 3.4): all = source, target and softmax; target = target and "
+        "softmax; input = source and target; none",
+        choices=("all", "target", "input", "none"),
     )
+    scale_embedding: bool = setting(
+        True, "multiply embeddings by the square root of d_model (section 3.4)"
+    )
+    embedding_norm: bool = setting(
+        False, "layer normalisation of the sums of embeddings and positions; none in the paper"
+    )
+    source_bias: bool = setting(
+        False,
+        "a vector added to each embedding of the source, as tensor2tensor's for the kind of "
+        "target; none in the paper",
+    )
+    softmax_bias: bool = setting(False, "a bias for each logit; none in the paper")
+    start_id: int = setting(
+        0, "id whose embedding is the decoder's first input; 0 = a zero vector", minimum=0
+    )
+    sinusoids: str = setting(
+        "interleaved",
+        "order of sinusoidal positions (section 3.5): sines and cosines interleaved, or "
+        "concatenated; tensor2tensor = concatenated, with wavelengths up to 10000 · 2 pi itself",
+        choices=("interleaved", "concatenated", "tensor2tensor"),
+    )
+    first_position: int = setting(0, "number of a sentence's first position", minimum=0)
     max_positions: int = setting(
         256, "rows of learned position tables; later positions share the last row", minimum=1
     )

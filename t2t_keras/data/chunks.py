@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from t2t_keras.data.problem import Problem
@@ -96,12 +96,18 @@ def split_chunks(problem: Problem, tmp_dir: str | Path, chunk_pairs: int) -> dic
     }
 
 
-def evenly_spread(chunks: Sequence[Chunk], limit: int) -> Iterator[str]:
-    """Yields the usable lines of at most `limit` pairs, evenly spread over the chunks."""
+def evenly_spread(
+    chunks: Sequence[Chunk], limit: int, sides: Collection[int] = (0, 1)
+) -> Iterator[str]:
+    """Yields the usable lines of at most `limit` pairs, evenly spread over the chunks.
+
+    `sides` are those to take lines of: 0 = source, 1 = target.
+    """
     every = max(1, math.ceil(sum(chunk.count for chunk in chunks) / limit))
     before = 0
     for chunk in chunks:
-        for line in itertools.chain.from_iterable(chunk.pairs(-before % every, every)):
+        pairs = chunk.pairs(-before % every, every)
+        for line in (pair[side] for pair in pairs for side in sides):
             if b"\0" not in line:
                 with contextlib.suppress(UnicodeDecodeError):
                     yield line.decode("utf-8")

@@ -2,7 +2,7 @@
 
 ```
 {"problem": name, "config": {setting: value}, "versions": {package: version},
- "vocabulary": {"file": "vocab.model", "size": ids, "sha256": hex},
+ "vocabulary": {"file": "vocab.model", "size": ids, "sha256": hex},  (and "source", likewise)
  "splits": {"train": {"examples": n, "source_tokens": n, "target_tokens": n,
                       "shards": ["train-00000", ...],
                       "left_out": {reason: {"count": n, "first": ["train.en:17", ...]}}}, ...},
@@ -22,7 +22,7 @@ from t2t_keras.data.problem import Problem
 from t2t_keras.data.shards import SIDES, ExampleStore
 from t2t_keras.errors import UserError
 from t2t_keras.io.state import differences, read_json
-from t2t_keras.text.tokenizer import VOCABULARY_FILE, Tokenizer
+from t2t_keras.text.tokenizer import Tokenizer
 
 MANIFEST_FILE = "manifest.json"
 _LANGUAGES = {"source_language", "target_language"}
@@ -43,13 +43,7 @@ class Generated:
     @functools.cached_property
     def tokenizer(self) -> Tokenizer:
         """The vocabulary."""
-        tokenizer = Tokenizer.load(self._path(VOCABULARY_FILE))
-        if tokenizer.checksum != self.manifest["vocabulary"]["sha256"]:
-            raise UserError(
-                f"{self.directory / VOCABULARY_FILE} is not the vocabulary that the data was "
-                f"encoded with. Run t2t-datagen again."
-            )
-        return tokenizer
+        return Tokenizer.load_saved(self.directory, self.manifest["vocabulary"])
 
     def store(self, split: str) -> ExampleStore:
         """Opens the encoded examples of a split, of which only the lengths are read."""
@@ -106,10 +100,10 @@ def open_generated(problem: Problem, data_dir: str | Path, as_text: bool = False
         others = problem.config(of_test_set=False).keys() - _LANGUAGES
         requested = {name: value for name, value in requested.items() if name not in others}
     # Another path may lead to the vocabulary in use; the recorded one need not lead there any more.
-    vocabulary = requested.get("vocab_file")
-    other = vocabulary and vocabulary != recorded["vocab_file"]
-    if other and Tokenizer.load(vocabulary).checksum == manifest["vocabulary"]["sha256"]:
-        requested["vocab_file"] = recorded["vocab_file"]
+    files = {name: requested[name] for name in ("vocab_file", "source_vocab_file")}
+    if any(files.values()) and files != {name: recorded[name] for name in files}:
+        if _vocabulary_of(**files).checksum == manifest["vocabulary"]["sha256"]:
+            requested |= {name: recorded[name] for name in files}
     # What `Problem.resolved` decided.
     decided = {name: recorded[name] for name, value in requested.items() if value == "auto"}
     different = differences({name: recorded[name] for name in requested}, requested | decided)
@@ -119,6 +113,11 @@ def open_generated(problem: Problem, data_dir: str | Path, as_text: bool = False
             f"Give the same --problem_config, or another --data_dir and run t2t-datagen."
         )
     return Generated(dataclasses.replace(problem, **decided), directory, manifest)
+
+
+def _vocabulary_of(vocab_file: str, source_vocab_file: str) -> Tokenizer:
+    tokenizer = Tokenizer.load(vocab_file)
+    return tokenizer.with_source(Tokenizer.load(source_vocab_file)) if source_vocab_file else tokenizer
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:
@@ -141,7 +140,10 @@ def read_manifest(directory: Path) -> dict[str, Any]:
 
 def describe(manifest: dict[str, Any]) -> str:
     """Returns what a set contains and what was left out of it, for people."""
-    lines = [f"{manifest['problem']}: vocabulary of {manifest['vocabulary']['size']:,} ids"]
+    vocabulary = manifest["vocabulary"]
+    sizes = [part["size"] for part in (vocabulary.get("source"), vocabulary) if part]
+    ids = " and ".join(f"{size:,}" for size in sizes)
+    lines = [f"{manifest['problem']}: vocabulary of {ids} ids"]
     for name, split in manifest["splits"].items():
         lines.append(
             f"  {name}: {split['examples']:,} pairs in {len(split['shards'])} shards, "

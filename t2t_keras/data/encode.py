@@ -41,13 +41,17 @@ def encode_chunk(
     train = split == "train"
     if train:
         _filter_text(pairs, problem, duplicates)
-    pairs.columns += [tokenizer.encode(side) for side in pairs.columns]
+    encoders = tokenizer.source, tokenizer
+    pairs.columns += [
+        encoder.encode(side) for encoder, side in zip(encoders, pairs.columns, strict=True)
+    ]
     if train:
         _filter_lengths(pairs, problem)
     *text, sources, targets = pairs.columns
+    most_ids = max(encoder.vocab_size for encoder in encoders)
     record = {
         "stem": stem,
-        "files": write_shard(directory, stem, sources, targets, tokenizer.vocab_size),
+        "files": write_shard(directory, stem, sources, targets, most_ids),
         "examples": len(sources),
         "source_tokens": sum(map(len, sources)),
         "target_tokens": sum(map(len, targets)),

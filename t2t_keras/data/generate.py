@@ -24,11 +24,12 @@ from t2t_keras.data.problem import Problem
 from t2t_keras.data.shards import SIDES
 from t2t_keras.data.workers import Call, workers
 from t2t_keras.errors import UserError
-from t2t_keras.io.atomic import TEMPORARY_SUFFIX, damaged_files, sha256_of, write_atomically
+from t2t_keras.io.atomic import TEMPORARY_SUFFIX, damaged_files, write_atomically
 from t2t_keras.io.outputs import check_folder
 from t2t_keras.io.progress import ProgressBar
 from t2t_keras.io.state import as_json, locked_directory, read_json, write_json
-from t2t_keras.text.tokenizer import SPACE, VOCABULARY_FILE, Tokenizer
+from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
+from t2t_keras.text.tokenizer import SPACE, Tokenizer
 
 # Pairs of a shard: tens of megabytes of memory a worker.
 CHUNK_PAIRS = 50_000
@@ -39,7 +40,8 @@ _ENCODER_VERSION = 1
 _TEMPORARY = rf"\.[0-9a-f]{{8}}{TEMPORARY_SUFFIX}"
 _STATE_FILES = rf"{_UNFINISHED_FILE}|(train|dev|test)-\d+\.json|shards\.jsonl"
 _OWN_FILES = (
-    rf"({VOCABULARY_FILE}|(train|dev|test)(-\d+\.(tokens|lengths)\.npy|\.(source|target)\.txt)"
+    r"(vocab(\.source)?\.(model|subwords)"
+    rf"|(train|dev|test)(-\d+\.(tokens|lengths)\.npy|\.(source|target)\.txt)"
     rf"|{_STATE_FILES})({_TEMPORARY})?|{MANIFEST_FILE}{_TEMPORARY}"
 )
 
@@ -82,8 +84,7 @@ def generate(
     check_folder(directory, "generated data")
     with locked_directory(directory, "t2t-datagen"):
         tokenizer, finished = _prepare(problem, plan["train"], given, directory, chunk_pairs)
-        path = directory / VOCABULARY_FILE
-        files = {path.name: write_atomically(path, tokenizer.model_bytes)}
+        files = tokenizer.save(directory)
         splits = {}
         with workers(min(num_workers, len(plan["train"]) or 1)) as call:
             encode = functools.partial(encode_chunk, problem, tokenizer, directory)
@@ -97,7 +98,7 @@ def generate(
             "problem": problem.name,
             "config": problem.config(),
             "versions": versions_with(problem.filter_names()),
-            "vocabulary": {"file": VOCABULARY_FILE, **tokenizer.record()},
+            "vocabulary": tokenizer.record(),
             "splits": splits,
             "files": files,
         }
@@ -115,10 +116,17 @@ def _stems(split: str, chunks: Sequence[Chunk]) -> list[str]:
 
 
 def _given_vocabulary(problem: Problem, chunks: Sequence[Chunk]) -> Tokenizer | None:
-    """Reads vocab_file, which may stand in the directory to be written."""
+    """Reads vocab_file, and that of the source; they may stand in the directory to be written."""
+    if bool(problem.source_vocab_file) != bool(problem.vocab_file and not problem.shared_vocabulary):
+        raise UserError(
+            "vocab_file and source_vocab_file belong together where shared_vocabulary=false; "
+            "otherwise vocab_file is for both sides."
+        )
     if not problem.vocab_file:
         return None
     tokenizer = Tokenizer.load(problem.vocab_file)
+    if problem.source_vocab_file:
+        tokenizer = tokenizer.with_source(Tokenizer.load(problem.source_vocab_file))
     pieces = tokenizer.vocabulary()
     if missing := [each for each in problem.symbols(chunks) if f"{SPACE}{each}" not in pieces]:
         raise UserError(
@@ -153,15 +161,13 @@ def _prepare(
     earlier = _read_or_empty(directory / _UNFINISHED_FILE)
     same = made_from and earlier.get("made_from") == as_json(made_from)
     vocabulary = earlier.get("vocabulary") if same else None
-    path = directory / VOCABULARY_FILE
     tokenizer = given
-    if not given and path.exists() and sha256_of(path) == vocabulary:
-        tokenizer = Tokenizer.load(path)
-    elif not given:
-        lines, symbols = evenly_spread(chunks, problem.vocab_lines), problem.symbols(chunks)
-        tokenizer = Tokenizer.train(lines, problem.vocab_size, problem.vocab_kind, symbols)
+    if not given and vocabulary:
+        with contextlib.suppress(UserError):
+            tokenizer = Tokenizer.load_saved(directory, vocabulary)
+    tokenizer = tokenizer or _learned_vocabulary(problem, chunks)
     finished = {}
-    if tokenizer.checksum == vocabulary:
+    if tokenizer.record() == vocabulary:
         for stem in _stems("train", chunks):
             record = _read_or_empty(directory / f"{stem}.json")
             if record and not damaged_files(directory, record["files"]):
@@ -170,9 +176,18 @@ def _prepare(
     kept = {name for stem, shard in finished.items() for name in (f"{stem}.json", *shard["files"])}
     _remove(directory, MANIFEST_FILE)
     _remove(directory, _OWN_FILES, kept)
-    unfinished = {"made_from": made_from, "vocabulary": tokenizer.checksum}
+    unfinished = {"made_from": made_from, "vocabulary": tokenizer.record()}
     write_json(directory / _UNFINISHED_FILE, unfinished)
     return tokenizer, finished
+
+
+def _learned_vocabulary(problem: Problem, chunks: Sequence[Chunk]) -> Tokenizer:
+    def learn(*sides: int) -> Tokenizer:
+        lines = evenly_spread(chunks, problem.vocab_lines, sides)
+        size, symbols = problem.vocab_size, problem.symbols(chunks)
+        return SentencePieceTokenizer.train(lines, size, problem.vocab_kind, symbols)
+
+    return learn(0, 1) if problem.shared_vocabulary else learn(1).with_source(learn(0))
 
 
 def _read_or_empty(path: Path) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from t2t_keras.settings import setting
 from t2t_keras.text.alignment import Alignment, most_attended
 from t2t_keras.text.sources import ParallelFiles
 from t2t_keras.text.tfds import PreparedText
-from t2t_keras.text.tokenizer import VOCABULARY_KINDS, Tokenizer
+from t2t_keras.text.sentence_pieces import VOCABULARY_KINDS
+from t2t_keras.text.tokenizer import Tokenizer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,12 +28,18 @@ class Problem:
 
     source_language: str = setting("", "language code of the source, e.g. en")
     target_language: str = setting("", "language code of the target, e.g. de")
-    vocab_size: int = setting(8000, "ids of the shared vocabulary (section 5.1)", minimum=4)
+    vocab_size: int = setting(8000, "ids of the vocabulary (section 5.1)", minimum=4)
+    shared_vocabulary: bool = setting(
+        True, "one vocabulary for source and target (section 5.1), or one of vocab_size for each"
+    )
     vocab_kind: str = setting(
         "bpe", "how the vocabulary is learned (section 5.1: bpe)", choices=VOCABULARY_KINDS
     )
     vocab_file: str = setting(
         "", "a SentencePiece .model to use instead of learning one, as for fine-tuning"
+    )
+    source_vocab_file: str = setting(
+        "", "likewise for the source, where shared_vocabulary=false"
     )
     vocab_lines: int = setting(
         5_000_000,

@@ -28,13 +28,13 @@ def read_sources(
     With `split_long`, a longer line is split into its sentences; what is still too long is cut.
     """
     filled = [number for number, line in enumerate(lines) if line.strip()]
-    encoded = encode_text([lines[number] for number in filled], tokenizer)
+    encoded = encode_text([lines[number] for number in filled], tokenizer.source)
     sources = [Source(line, [], [], 0) for line in lines]
     for number, ids in zip(filled, encoded, strict=True):
         parts, first_words = [ids], [0]
         if split_long and len(ids) > max_length:
             texts = sentences(lines[number])
-            parts, first_words = tokenizer.encode(texts), _first_words(lines[number], texts)
+            parts, first_words = tokenizer.source.encode(texts), _first_words(lines[number], texts)
         sources[number] = Source(
             lines[number],
             [np.append(part[:-1][: max_length - 1], np.int32(EOS_ID)) for part in parts],

@@ -300,9 +300,9 @@ class Translator:
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> list[AttentionWeights]:
         """`attention` of int32 arrays of any length, each with its end of sentence."""
-        pieces, found = self.tokenizer.pieces, dict(self.scorer.attention(sources, targets))
+        found = dict(self.scorer.attention(sources, targets))
         return [
-            AttentionWeights(tuple(pieces(source)), tuple(pieces(target)), **found[number])
+            AttentionWeights(*map(tuple, self._pieces(source, target)), **found[number])
             for number, (source, target) in enumerate(zip(sources, targets, strict=True))
         ]
 
@@ -344,10 +344,13 @@ class Translator:
         alignments: list[list[tuple[int, int]]] = [[] for _ in sources]
         for part, weights in self.scorer.cross_attention(ids, targets):
             number, first, words = offsets[part]
-            pieces = (self.tokenizer.pieces(side[part]) for side in (ids, targets))
+            pieces = self._pieces(ids[part], targets[part])
             pairs = word_alignment(*pieces, weights, self.problem.align)
             alignments[number] += [(first + source, words + target) for source, target in pairs]
         return [sorted(alignment, key=lambda pair: pair[1]) for alignment in alignments]
+
+    def _pieces(self, source: np.ndarray, target: np.ndarray) -> tuple[list[str], list[str]]:
+        return self.tokenizer.source.pieces(source), self.tokenizer.pieces(target)
 
     def _preprocessed(self, lines: Sequence[str]) -> list[str]:
         check_lines(lines)
@@ -363,7 +366,8 @@ class Translator:
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
         sources = self._preprocessed(sources)
         check_one_each(sources, targets, "target")
-        encoded = encode_text(sources, self.tokenizer), encode_text(targets, self.tokenizer)
+        tokenizer = self.tokenizer
+        encoded = encode_text(sources, tokenizer.source), encode_text(targets, tokenizer)
         most = self.config.max_input_length
         for number, sides in enumerate(zip(*encoded, strict=True)):
             if (size := max(map(len, sides))) > most:

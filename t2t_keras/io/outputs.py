@@ -23,6 +23,9 @@ _MARKERS = {
 _RESERVED = (
     *_MARKERS,
     "vocab.model",
+    "vocab.source.model",
+    "vocab.subwords",
+    "vocab.source.subwords",
     "checkpoint",
     "model.ckpt-*",
     "evaluations.json",

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from t2t_keras.layers.base import ShapePreservingLayer
+from t2t_keras.layers.position import rotated
 from t2t_keras.layers.restricted_attention import restricted_self_attention
 from t2t_keras.layers.scaled_dot_product import (
     attention_over_parts,
@@ -18,8 +19,8 @@ from t2t_keras.layers.scaled_dot_product import (
 class MultiHeadAttention(ShapePreservingLayer):
     """Concat(head_1, ..., head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
 
-    Section 3.2.2. The projections have no biases, and h·d_k need not equal d_model. W^Q, W^K and
-    W^V are initialised as one Glorot uniform matrix, side by side, as tensor2tensor first did.
+    Section 3.2.2. h·d_k need not equal d_model. W^Q, W^K and W^V are initialised as one Glorot
+    uniform matrix, side by side, as tensor2tensor first did.
 
     Args:
       num_heads: h.
@@ -28,6 +29,8 @@ class MultiHeadAttention(ShapePreservingLayer):
       dropout: share of attention weights dropped (0 in the paper).
       radius: in self-attention, position i sees positions j with |i - j| <= radius only (section 4,
         restricted self-attention); 0 = all.
+      bias: whether the projections have biases (none in the paper).
+      rotary: whether queries and keys are turned by their positions; for self-attention.
 
     Call arguments:
       query: [batch, query length, d_model].
@@ -56,12 +59,16 @@ class MultiHeadAttention(ShapePreservingLayer):
       (2, 5, 512)
     """
 
-    def __init__(self, num_heads, d_k, d_v=None, dropout=0.0, radius=0, **kwargs):
+    def __init__(
+        self, num_heads, d_k, d_v=None, dropout=0.0, radius=0, bias=False, rotary=False, **kwargs
+    ):
         super().__init__(**kwargs)
         self.num_heads = num_heads
         self.d_k = d_k
         self.d_v = d_v or d_k
         self.radius = radius
+        self.bias = bias
+        self.rotary = rotary
         self.attention_dropout = self.dropout_layer(dropout)
 
     def build(self, query_shape, value_shape=None):
@@ -72,7 +79,7 @@ class MultiHeadAttention(ShapePreservingLayer):
         def projection(name, width, new_width, fans):
             limit = (6 / fans) ** 0.5
             uniform = keras.initializers.RandomUniform(-limit, limit)
-            options = dict(use_bias=False, kernel_initializer=uniform, dtype=self.dtype_policy)
+            options = dict(use_bias=self.bias, kernel_initializer=uniform, dtype=self.dtype_policy)
             dense = keras.layers.Dense(new_width, **options, name=name)
             dense.build((None, width))
             return dense
@@ -106,7 +113,7 @@ class MultiHeadAttention(ShapePreservingLayer):
         if mask is None and value is query:
             # With an attention_mask beside it, Keras hands on that of no argument called `mask`.
             mask = getattr(query, "_keras_mask", None)
-        queries = self._split_heads(query, self.query_projection, self.d_k, packing)
+        queries = self._queries(query, packing=packing)
         inputs = self.keys_and_values(value, value_packing)
         inputs |= dict(dropout=self.attention_dropout, training=training)
         whole = attention_mask is not None or return_attention_scores or is_recorded()
@@ -124,18 +131,24 @@ class MultiHeadAttention(ShapePreservingLayer):
         joined = self._join_heads(heads, packing)
         return (joined, weights) if return_attention_scores else joined
 
-    def keys_and_values(self, x, packing=None):
+    def keys_and_values(self, x, packing=None, position=None):
         """Projects x [batch, key length, width], packed or not; decoding caches what this returns.
+
+        Args:
+          x: what keys and values are made from.
+          packing: its `Packing`, if it is packed.
+          position: of all rows of x, an integer or an int32 scalar; None = 0, 1, 2, ...
 
         Returns:
           {"key": [batch, heads, key length, d_k], "value": [batch, heads, key length, d_v]}.
         """
+        keys = self._split_heads(x, self.key_projection, self.d_k, packing)
         return {
-            "key": self._split_heads(x, self.key_projection, self.d_k, packing),
+            "key": rotated(keys, position) if self.rotary else keys,
             "value": self._split_heads(x, self.value_projection, self.d_v, packing),
         }
 
-    def attend(self, query, parts, mask=None):
+    def attend(self, query, parts, mask=None, position=None):
         """Attends to keys and values that are already projected.
 
         Args:
@@ -143,14 +156,19 @@ class MultiHeadAttention(ShapePreservingLayer):
           parts: results of `keys_and_values`, whose keys follow each other.
           mask: boolean, broadcastable to [batch, heads, query length, length of all keys]; True =
             visible.
+          position: of all rows of the query; None = 0, 1, 2, ...
 
         Returns:
           [batch, query length, d_model].
         """
-        queries = self._split_heads(query, self.query_projection, self.d_k)
+        queries = self._queries(query, position)
         heads, weights = attention_over_parts(queries, parts, mask)
         record_attention(self, weights)
         return self._join_heads(heads)
+
+    def _queries(self, x, position=None, packing=None):
+        queries = self._split_heads(x, self.query_projection, self.d_k, packing)
+        return rotated(queries, position) if self.rotary else queries
 
     def _split_heads(self, x, projection, width, packing=None):
         lead = ops.shape(x)[:2] if packing is None else (-1,)

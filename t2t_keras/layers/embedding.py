@@ -1,4 +1,4 @@
-"""One matrix for source embedding, target embedding and pre-softmax projection (section 3.4)."""
+"""Embeddings and the pre-softmax projection, of one matrix (section 3.4) or of several."""
 
 import keras
 from keras import ops
@@ -20,6 +20,9 @@ class SharedEmbedding(keras.layers.Layer):
     Args:
       vocab_size: number of ids.
       d_model: width.
+      scale: whether embeddings are multiplied by sqrt(d_model).
+      tied: whether logits are projected with the same matrix, or with one of their own.
+      bias: whether each logit has a bias (none in the paper).
 
     Call arguments:
       ids: integers [batch, length]; 0 is padding, and masked for the layers that follow.
@@ -33,14 +36,19 @@ class SharedEmbedding(keras.layers.Layer):
         refuse_other_names(cls, kwargs)
         return super().__new__(cls, *args, **kwargs)
 
-    def __init__(self, vocab_size, d_model, **kwargs):
+    def __init__(self, vocab_size, d_model, scale=True, tied=True, bias=False, **kwargs):
         # In a Sequential model ids arrive as float32, which must not become bfloat16.
         super().__init__(autocast=False, **kwargs)
         self.vocab_size = vocab_size
         self.d_model = d_model
+        self.scale = scale
+        self.tied = tied
+        self.use_bias = bias
+        self.bias = None
         self.table = keras.layers.ReversibleEmbedding(
             vocab_size,
             d_model,
+            tie_weights=tied,
             embeddings_initializer=normal_initializer(d_model),
             mask_zero=True,
             # Inside a model its matrix stays float32, and so would the largest product.
@@ -50,20 +58,26 @@ class SharedEmbedding(keras.layers.Layer):
         )
 
     def build(self, ids_shape=None):
-        """Makes the matrix [vocab_size, d_model]."""
+        """Makes the matrix [vocab_size, d_model], and what logits have of their own."""
         self.table.build()
+        if self.use_bias:
+            shape = (self.vocab_size,)
+            self.bias = self.add_weight(name="bias", shape=shape, initializer="zeros")
 
     def call(self, ids):
         """See the class."""
-        return self.table(ops.cast(ids, "int32")) * self.d_model**0.5
+        embedded = self.table(ops.cast(ids, "int32"))
+        return embedded * self.d_model**0.5 if self.scale else embedded
 
     def projection(self):
-        """Returns the transposed matrix that logits are computed with, [d_model, vocab_size].
+        """Returns the matrix that logits are computed with, [d_model, vocab_size].
 
         None where it is quantized.
         """
         if self.table.quantization_mode:
             return None
+        if not self.tied:
+            return ops.cast(self.table.reverse_embeddings, self.compute_dtype)
         return ops.transpose(ops.cast(self.table.embeddings, self.compute_dtype))
 
     def logits(self, x, projection=None):
@@ -74,8 +88,10 @@ class SharedEmbedding(keras.layers.Layer):
           projection: a result of `projection()` to reuse.
         """
         if projection is None:
-            return ops.cast(self.table(x, reverse=True), "float32")
-        return ops.cast(ops.matmul(x, projection), "float32")
+            logits = ops.cast(self.table(x, reverse=True), "float32")
+        else:
+            logits = ops.cast(ops.matmul(x, projection), "float32")
+        return logits if self.bias is None else logits + ops.cast(self.bias, "float32")
 
     def compute_mask(self, ids, previous_mask=None):
         """Returns the mask of the output: id 0 is padding."""
@@ -88,7 +104,8 @@ class SharedEmbedding(keras.layers.Layer):
     def get_config(self):
         """Returns the constructor's arguments."""
         sizes = {"vocab_size": self.vocab_size, "d_model": self.d_model}
-        return {**super().get_config(), **sizes}
+        options = {"scale": self.scale, "tied": self.tied, "bias": self.use_bias}
+        return {**super().get_config(), **sizes, **options}
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")

@@ -8,7 +8,7 @@ from t2t_keras.layers.base import ShapePreservingLayer, normal_initializer
 from t2t_keras.model_config import POSITION_ENCODINGS
 
 
-def sinusoids(positions, d_model):
+def sinusoids(positions, d_model, layout="interleaved"):
     """PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(same), interleaved.
 
     Computed in float64: at position 1,000 a float32 angle is already off by 3e-5.
@@ -16,22 +16,56 @@ def sinusoids(positions, d_model):
     Args:
       positions: integers [length], a NumPy array or a tensor.
       d_model: width, even.
+      layout: "interleaved"; "concatenated" = all sines before all cosines; "tensor2tensor" = so,
+        and the exponents i / (d_model/2 - 1), with which the last is 1.
 
     Returns:
       float32 [length, d_model].
     """
-    rates = 10000.0 ** -(np.arange(0, d_model, 2) / d_model)
+    angles = _angles(positions, d_model, d_model - 2 * (layout == "tensor2tensor"))
+    lib = np if isinstance(angles, np.ndarray) else ops
+    waves, axis = [lib.sin(angles), lib.cos(angles)], -1 if layout == "interleaved" else 1
+    return ops.cast(lib.reshape(lib.stack(waves, axis=axis), (-1, d_model)), "float32")
+
+
+def _angles(positions, width, longest):
+    """Returns pos / 10000^(2i/longest), float64 [length, width / 2]."""
+    rates = 10000.0 ** -(np.arange(0, width, 2) / longest)
     if isinstance(positions, np.ndarray):  # A constant, whatever graph this is called in.
-        lib, angles = np, positions[:, None] * rates
-    else:
-        lib, angles = ops, ops.cast(positions, "float64")[:, None] * rates
-    pairs = lib.stack([lib.sin(angles), lib.cos(angles)], axis=-1)
-    return ops.cast(lib.reshape(pairs, (-1, d_model)), "float32")
+        return positions[:, None] * rates
+    return ops.cast(positions, "float64")[:, None] * rates
+
+
+def rotated(x, position=None):
+    """Turns each pair (2i, 2i+1) of x by the angle pos / 10000^(2i/width), in float32.
+
+    Rotary positions (Su et al., 2021): the product of a query and a key so turned depends on how
+    far apart they are, and on nothing else of their positions.
+
+    Args:
+      x: queries or keys [batch, heads, length, width], of an even width.
+      position: that of all rows, an integer or an int32 scalar; None = 0, 1, 2, ...
+
+    Returns:
+      [batch, heads, length, width].
+    """
+    width = x.shape[-1]
+    each = ops.arange(ops.shape(x)[2], dtype="int32")
+    angles = _angles(each if position is None else ops.reshape(position, (1,)), width, width)
+    sin, cos = (ops.cast(wave(angles), "float32") for wave in (ops.sin, ops.cos))
+    pairs = ops.reshape(ops.cast(x, "float32"), (*ops.shape(x)[:-1], width // 2, 2))
+    even, odd = pairs[..., 0], pairs[..., 1]
+    turned = ops.stack([even * cos - odd * sin, even * sin + odd * cos], axis=-1)
+    return ops.cast(ops.reshape(turned, ops.shape(x)), x.dtype)
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
 class SinusoidalPositions(ShapePreservingLayer):
     """Adds the position's sines and cosines to embeddings (section 3.5).
+
+    Args:
+      layout: see `sinusoids`.
+      first: number of the first position of a sentence.
 
     Call arguments:
       x: [batch, length, d_model].
@@ -41,19 +75,25 @@ class SinusoidalPositions(ShapePreservingLayer):
       [batch, length, d_model].
     """
 
+    def __init__(self, layout="interleaved", first=0, **kwargs):
+        super().__init__(**kwargs)
+        self.layout = layout
+        self.first = first
+
     def call(self, x, start=0):
         """See the class."""
+        start = start + self.first
         if x.shape[1] is None or not isinstance(start, int):
             positions = _positions(x, start)
         else:
             positions = np.arange(start, start + x.shape[1])
-        return x + ops.cast(sinusoids(positions, x.shape[-1]), x.dtype)
+        return x + ops.cast(sinusoids(positions, x.shape[-1], self.layout), x.dtype)
 
 
 @POSITION_ENCODINGS.add
 def sinusoidal(config, **kwargs):
     """Sines and cosines (section 3.5)."""
-    return SinusoidalPositions(**kwargs)
+    return SinusoidalPositions(config.sinusoids, config.first_position, **kwargs)
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
@@ -64,11 +104,13 @@ class LearnedPositions(ShapePreservingLayer):
 
     Args:
       max_positions: rows of the table; later positions share the last one.
+      first: row of a sentence's first position.
     """
 
-    def __init__(self, max_positions, **kwargs):
+    def __init__(self, max_positions, first=0, **kwargs):
         super().__init__(**kwargs)
         self.max_positions = max_positions
+        self.first = first
 
     def build(self, x_shape):
         """Makes the table [max_positions, d_model]."""
@@ -77,14 +119,34 @@ class LearnedPositions(ShapePreservingLayer):
 
     def call(self, x, start=0):
         """See the class."""
-        rows = ops.minimum(_positions(x, start), self.max_positions - 1)
+        rows = ops.minimum(_positions(x, start + self.first), self.max_positions - 1)
         return x + ops.cast(ops.take(self.table, rows, axis=0), x.dtype)
 
 
 @POSITION_ENCODINGS.add
 def learned(config, **kwargs):
     """A table of vectors (Table 3, row E)."""
-    return LearnedPositions(config.max_positions, **kwargs)
+    return LearnedPositions(config.max_positions, config.first_position, **kwargs)
+
+
+class _Unchanged(ShapePreservingLayer):
+    """Adds nothing to embeddings."""
+
+    def call(self, x, start=0):
+        """Returns x."""
+        return x
+
+
+@POSITION_ENCODINGS.add
+def rotary(config, **kwargs):
+    """Turned queries and keys in self-attention (Su et al., 2021), nothing in embeddings."""
+    return _Unchanged(**kwargs)
+
+
+@POSITION_ENCODINGS.add
+def none(config, **kwargs):
+    """No positions: sentences are sets of words."""
+    return _Unchanged(**kwargs)
 
 
 def _positions(x, start):

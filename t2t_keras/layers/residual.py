@@ -16,6 +16,7 @@ class Residual(ShapePreservingLayer):
     Args:
       dropout: share of the sub-layer's output dropped.
       pre_norm: whether the sub-layer's input is normalised instead of the sum.
+      epsilon: that of the layer normalisation.
 
     Call arguments:
       x: [..., d_model], the sum that the sub-layer adds to.
@@ -26,11 +27,11 @@ class Residual(ShapePreservingLayer):
       [..., d_model].
     """
 
-    def __init__(self, dropout=0.0, pre_norm=False, **kwargs):
+    def __init__(self, dropout=0.0, pre_norm=False, epsilon=1e-6, **kwargs):
         super().__init__(**kwargs)
         self.pre_norm = pre_norm
         self.dropout = self.dropout_layer(dropout)
-        self.norm = LayerNormalization(epsilon=1e-6, dtype=self.dtype_policy, name="norm")
+        self.norm = LayerNormalization(epsilon=epsilon, dtype=self.dtype_policy, name="norm")
 
     def build(self, x_shape, sublayer_output_shape=None):
         """Makes the scale and the offset of the layer normalisation."""

@@ -28,17 +28,21 @@ class _TransformerLayer(ShapePreservingLayer):
         """Makes the sub-layers: of a decoder layer, if the shape of a memory is given."""
         config, dtype, cross = self.config, self.dtype_policy, memory_shape is not None
         widths = config.resolve_head_widths(x_shape[-1])
-        attention = functools.partial(
-            MultiHeadAttention, config.num_heads, *widths, config.attention_dropout, dtype=dtype
+        options = dict(dropout=config.attention_dropout, bias=config.attention_bias, dtype=dtype)
+        attention = functools.partial(MultiHeadAttention, config.num_heads, *widths, **options)
+        self.self_attention = attention(
+            radius=config.self_attention_radius,
+            rotary=config.positions == "rotary",
+            name="self_attention",
         )
-        self.self_attention = attention(radius=config.self_attention_radius, name="self_attention")
         if cross:
             self.memory_attention = attention(name="memory_attention")
         make_feed_forward = FEED_FORWARDS[config.feed_forward]
         self.feed_forward = make_feed_forward(config, x_shape[-1], dtype=dtype, name="feed_forward")
         for number in range(1, 4 if cross else 3):
             name = f"residual_{number}"
-            setattr(self, name, Residual(config.dropout, config.pre_norm, dtype=dtype, name=name))
+            settings = config.dropout, config.pre_norm, config.norm_epsilon
+            setattr(self, name, Residual(*settings, dtype=dtype, name=name))
         # In this order: it decides which initial weights come from a seed.
         self.self_attention.build(x_shape)
         if cross:
@@ -129,7 +133,7 @@ class DecoderLayer(_TransformerLayer):
         x = self.residual_2.around(attend_to_memory, x, training=training)
         return self.residual_3.around(self.feed_forward, x, training=training)
 
-    def step(self, x, past, recent, write_mask, valid_slots, memory, memory_mask):
+    def step(self, x, index, past, recent, write_mask, valid_slots, memory, memory_mask):
         """Computes the next position of some hypotheses of each sentence.
 
         The keys and values of the positions before stand in slots, one for each hypothesis and
@@ -137,6 +141,7 @@ class DecoderLayer(_TransformerLayer):
 
         Args:
           x: [batch, hypotheses, d_model].
+          index: position in the output, an integer or an int32 scalar.
           past: {"key", "value"} of earlier positions, each [batch, heads, slots, width]; read only.
           recent: the same of the positions since, with slots for more.
           write_mask: boolean [slots of recent], True for the slots of the new position, which are
@@ -150,9 +155,10 @@ class DecoderLayer(_TransformerLayer):
           [batch, hypotheses, d_model], and `recent` with the new position.
         """
         read = self.residual_1.sublayer_input(x)
-        new = self.self_attention.keys_and_values(read)
+        new = self.self_attention.keys_and_values(read, position=index)
         recent = {name: _write(recent[name], write_mask, new[name]) for name in recent}
-        attended = self.self_attention.attend(read, [past, recent], valid_slots[:, None])
+        parts = [past, recent]
+        attended = self.self_attention.attend(read, parts, valid_slots[:, None], position=index)
         x = self.residual_1(x, attended)
         read = self.residual_2.sublayer_input(x)
         x = self.residual_2(x, self.memory_attention.attend(read, [memory], memory_mask))

@@ -1,8 +1,11 @@
 """The Transformer (section 3)."""
 
+import functools
+
 import keras
 from keras import ops
 
+from t2t_keras.errors import UserError
 from t2t_keras.layers import (
     DecoderLayer,
     EncoderLayer,
@@ -31,7 +34,8 @@ class Transformer(keras.Model):
     """The encoder-decoder of "Attention Is All You Need"; the defaults are its base model.
 
     Args:
-      vocab_size: number of ids, shared by source and target; 0 is padding.
+      vocab_size: number of ids of the target, and of the source if they share them; 0 is padding.
+      source_vocab_size: number of ids of a source that has its own; None = shared ids.
       config: a `ModelConfig`, or what extends it, such as `HParams`; None = the base model.
       **kwargs: fields of it that differ, and what every Keras model takes.
 
@@ -46,15 +50,16 @@ class Transformer(keras.Model):
       With `packed`, [target tokens, vocab_size], those of the real tokens.
     """
 
-    def __init__(self, vocab_size, config=None, **kwargs):
+    def __init__(self, vocab_size, config=None, source_vocab_size=None, **kwargs):
         refuse_other_names(type(self), kwargs)
         config = take_config(ModelConfig, config, kwargs)
         super().__init__(**kwargs)
         self.vocab_size = vocab_size
+        self.source_vocab_size = source_vocab_size
         self.config = config
         dtype = dict(dtype=self.dtype_policy)
         self.symbol_dropout = SymbolDropout(config.symbol_dropout, _UNKNOWN_ID)
-        self.embedding = SharedEmbedding(vocab_size, config.d_model, **dtype, name="embedding")
+        self._make_embeddings()
         make_positions = POSITION_ENCODINGS[config.positions]
         self.source_positions, self.target_positions = (
             make_positions(config, **dtype, name=f"{side}_positions")
@@ -69,14 +74,37 @@ class Transformer(keras.Model):
         # TensorFlow's checkpoints do not look into Keras's lists, only at attributes.
         for layer in (*self.encoder, *self.decoder):
             setattr(self, layer.name, layer)
+        norm = functools.partial(LayerNormalization, epsilon=config.norm_epsilon, **dtype)
+        if config.embedding_norm:
+            self.source_norm, self.target_norm = norm(name="source_norm"), norm(name="target_norm")
         if config.pre_norm:
-            self.encoder_norm, self.decoder_norm = (
-                LayerNormalization(epsilon=1e-6, **dtype, name=f"{side}_norm")
-                for side in ("encoder", "decoder")
+            self.encoder_norm, self.decoder_norm = norm(name="encoder_norm"), norm(name="decoder_norm")
+
+    def _make_embeddings(self):
+        config, dtype = self.config, dict(dtype=self.dtype_policy)
+        shared = config.share_embeddings in ("all", "input")
+        if shared and self.source_vocab_size:
+            raise UserError(
+                f"share_embeddings={config.share_embeddings} needs one vocabulary, got two. Set "
+                f"--hparams=share_embeddings=target, or none; or shared_vocabulary=true in "
+                f"--problem_config."
+            )
+        options = dict(d_model=config.d_model, scale=config.scale_embedding, **dtype)
+        make = functools.partial(SharedEmbedding, **options)
+        self.embedding = make(
+            self.vocab_size,
+            tied=config.share_embeddings in ("all", "target"),
+            bias=config.softmax_bias,
+            name="embedding" if shared else "target_embedding",
+        )
+        self.source_embedding = self.embedding
+        if not shared:
+            self.source_embedding = make(
+                self.source_vocab_size or self.vocab_size, name="source_embedding"
             )
 
     @classmethod
-    def from_hparams(cls, hparams, vocab_size, weights_dtype="float32"):
+    def from_hparams(cls, hparams, vocab_size, weights_dtype="float32", source_vocab_size=None):
         """Returns the model that a hyperparameter set describes, with its weights made.
 
         Args:
@@ -84,10 +112,12 @@ class Transformer(keras.Model):
           vocab_size: number of ids.
           weights_dtype: a type other than float32 is also that of all computation but softmax and
             layer normalisation, whatever `hparams.compute_dtype` says; not for training.
+          source_vocab_size: number of ids of a source that has its own.
         """
         model = cls(
             vocab_size,
             hparams,
+            source_vocab_size,
             dtype=weights_dtype if weights_dtype != "float32" else _POLICIES[hparams.compute_dtype],
             name="transformer",
         )
@@ -98,6 +128,14 @@ class Transformer(keras.Model):
         """Makes all weights; their shapes do not depend on the input."""
         states = (None, None, self.config.d_model)
         self.embedding.build((None, None))
+        if self.source_embedding is not self.embedding:
+            self.source_embedding.build((None, None))
+        if self.config.source_bias:
+            shape = (self.config.d_model,)
+            self.source_bias = self.add_weight(name="source_bias", shape=shape, initializer="zeros")
+        if self.config.embedding_norm:
+            self.source_norm.build(states)
+            self.target_norm.build(states)
         build(self.source_positions, states)
         build(self.target_positions, states)
         for layer in self.encoder:
@@ -133,7 +171,11 @@ class Transformer(keras.Model):
           boolean [batch, source length].
         """
         mask = ops.not_equal(source, 0)
-        x = self.source_positions(self._embed(source, training))
+        source = self.symbol_dropout(source, training=training)
+        x = self.source_embedding(source)
+        x = x + ops.cast(self.source_bias, x.dtype) if self.config.source_bias else x
+        x = self.source_positions(x)
+        x = self.source_norm(x) if self.config.embedding_norm else x
         x = x if packing is None else packing.pack(x)
         x = self.embedding_dropout(x, training=training)
         for layer in self.encoder:
@@ -154,9 +196,7 @@ class Transformer(keras.Model):
         Returns:
           [batch, target length, d_model], packed if `packing` is given; `logits` projects them.
         """
-        # The first input is a zero vector: the embedded target shifted to the right by one.
-        x = ops.pad(self._embed(target, training)[:, :-1], [[0, 0], [1, 0], [0, 0]])
-        x = self.target_positions(x)
+        x = self._target_inputs(self.symbol_dropout(target, training=training))
         x = x if packing is None else packing.pack(x)
         x = self.embedding_dropout(x, training=training)
         for layer in self.decoder:
@@ -256,16 +296,20 @@ class Transformer(keras.Model):
             seen = ops.logical_and(ahead <= 0, ahead >= -radius if radius else True)
             own = ops.arange(hypotheses)[:, None] == slots % hypotheses
             valid_slots = ops.logical_and(seen, own)[None]
-        x = self.embedding(ops.reshape(previous, (-1, 1)))
-        x = ops.where(ops.equal(index, 0), ops.zeros_like(x), x)
-        x = self.target_positions(x, start=index)
+        previous = ops.reshape(previous, (-1, 1))
+        if self.config.start_id:
+            x = self.embedding(ops.where(ops.equal(index, 0), self.config.start_id, previous))
+        else:
+            x = self.embedding(previous)
+            x = ops.where(ops.equal(index, 0), ops.zeros_like(x), x)
+        x = self._positioned_target(x, index)
         x = ops.reshape(x, (-1, hypotheses, self.config.d_model))
         written = []
         for layer, past, recent, memory in zip(
             self.decoder, cache["past"], cache["recent"], cache["memory"], strict=True
         ):
             x, recent = layer.step(
-                x, past, recent, write_mask, valid_slots, memory, cache["memory_mask"]
+                x, index, past, recent, write_mask, valid_slots, memory, cache["memory_mask"]
             )
             written.append(recent)
         if self.config.pre_norm:
@@ -281,8 +325,18 @@ class Transformer(keras.Model):
             return recomputed(layer, *inputs, training=training, **options)
         return layer(*inputs, training=training, **options)
 
-    def _embed(self, ids, training):
-        return self.embedding(self.symbol_dropout(ids, training=training))
+    def _target_inputs(self, target):
+        """Returns the decoder's inputs: the embedded target, shifted to the right by one."""
+        if start := self.config.start_id:
+            shifted = ops.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=start)
+            return self._positioned_target(self.embedding(shifted))
+        # The first is a zero vector.
+        shifted = ops.pad(self.embedding(target)[:, :-1], [[0, 0], [1, 0], [0, 0]])
+        return self._positioned_target(shifted)
+
+    def _positioned_target(self, x, start=0):
+        x = self.target_positions(x, start=start)
+        return self.target_norm(x) if self.config.embedding_norm else x
 
     def compute_output_shape(self, input_shape):
         """Returns [batch, target length, vocab_size]."""
@@ -297,4 +351,5 @@ class Transformer(keras.Model):
     def get_config(self):
         """Returns the constructor's arguments."""
         settings = config_arguments(self.config)
-        return {**super().get_config(), "vocab_size": self.vocab_size, **settings}
+        sizes = {"vocab_size": self.vocab_size, "source_vocab_size": self.source_vocab_size}
+        return {**super().get_config(), **sizes, **settings}

@@ -1,223 +1,147 @@
-"""Text <-> ids: a SentencePiece vocabulary shared by source and target."""
+"""Text <-> ids: what every kind of vocabulary does."""
 
-import array
+import abc
 import functools
 import hashlib
-import io
 import itertools
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
-import sentencepiece
 
-from t2t_keras.environment import held_stderr
 from t2t_keras.errors import UserError
+from t2t_keras.io.atomic import write_atomically
 
 PADDING_ID = 0
 EOS_ID = 1
 UNKNOWN_ID = 2
 # SentencePiece's sign for a space.
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
-# What a vocabulary is called beside data or a run.
-VOCABULARY_FILE = "vocab.model"
-VOCABULARY_KINDS = ("bpe", "unigram", "char")
-
-# Characters beyond this share of the text are spelled in UTF-8 bytes: a stray line in another
-# script must not fill the vocabulary with characters seen once.
-_CHARACTER_COVERAGE = 0.99995
-# Unigram training adds up sums by thread, so the number of threads is part of the result.
-_TRAINING_THREADS = 16
-# Words that are kept with their ids, some 50 MB; a full cache is emptied.
-MAX_WORDS = 1 << 18
-_LINES_AT_ONCE = 1000
 
 
-def _parsed(model_bytes: bytes):
-    from sentencepiece import sentencepiece_model_pb2  # A machine that only trains may lack it.
+class Tokenizer(abc.ABC):
+    """A vocabulary: padding 0, end of sentence 1, and pieces of text.
 
-    return sentencepiece_model_pb2.ModelProto.FromString(model_bytes)
+    Args:
+      model_bytes: the content of its file.
+      source: the tokenizer of sources that have a vocabulary of their own; None = they share this.
 
-
-class Tokenizer:
-    """A SentencePiece vocabulary: padding 0, end of sentence 1, unknown 2, no begin of sentence.
-
-    Text is neither normalised nor stripped, and characters outside the vocabulary are spelled in
-    bytes ("char" vocabularies have none: there they become id 2), so `decode(encode(lines)) ==
-    lines`. The one exception is U+2581, SentencePiece's sign for a space, which becomes a space.
-
-    Bytes that are not those of a SentencePiece `.model` file, or of one with other special ids, are
-    a `UserError`, which names their `origin`.
+    Attributes:
+      model_bytes: as given.
+      source: the tokenizer of sources: this one, or another; this one is then that of targets.
     """
 
-    def __init__(self, model_bytes: bytes, origin: str = "the vocabulary"):
+    # Of the names of its files.
+    suffix: ClassVar[str]
+
+    def __init__(self, model_bytes: bytes, source: "Tokenizer | None" = None):
         self.model_bytes = bytes(model_bytes)
-        self._processor = sentencepiece.SentencePieceProcessor()
-        try:
-            self._processor.LoadFromSerializedProto(self.model_bytes)
-        except RuntimeError as error:
-            raise UserError(
-                f"{origin} is not a SentencePiece model ({len(self.model_bytes)} bytes). "
-                f"Give a .model file that SentencePiece or t2t-datagen wrote."
-            ) from error
-        found = [self._processor.pad_id(), self._processor.eos_id(), self._processor.unk_id()]
-        if found != [PADDING_ID, EOS_ID, UNKNOWN_ID]:
-            raise UserError(
-                f"{origin}: expected the ids 0 for padding, 1 for the end of sentence, 2 for "
-                f"unknown words, got {', '.join(map(str, found))} (-1: none). Train it with "
-                f"--pad_id=0 --eos_id=1 --unk_id=2 --bos_id=-1, or let t2t-datagen learn one."
-            )
-        self._word_ids: dict[str, bytes] = {}
+        self.source = source or self
 
     def __reduce__(self):
-        return _unpickled, (self.model_bytes,)
+        own_source = None if self.source is self else self.source
+        return _unpickled, (type(self), self.model_bytes, own_source)
 
-    @classmethod
-    def train(
-        cls, lines: Iterable[str], vocab_size: int, kind: str = "bpe", symbols: Sequence[str] = ()
-    ) -> "Tokenizer":
-        """Learns a vocabulary from lines of both languages; the same lines give the same bytes.
-
-        The three special ids and the 256 bytes are among its `vocab_size` pieces; of kind "char" it
-        has no bytes, and fewer pieces if the text has fewer characters. "bpe" is byte-pair encoding
-        (section 5.1). Each of the symbols, with the space before, is one piece; not for "char".
+    @staticmethod
+    def load(path: str | Path) -> "Tokenizer":
+        """Reads a vocabulary of the kind that the file's name ends in; `.model` is SentencePiece's.
 
         Raises:
-          UserError: no text, or a size that this text cannot give; says which sizes it can.
+          UserError: the file cannot be read, or is none.
         """
-        if kind not in VOCABULARY_KINDS:
-            raise UserError(f"vocab_kind must be in {', '.join(VOCABULARY_KINDS)}, got '{kind}'.")
-        model = io.BytesIO()
-        failure = None
+        from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
+        from t2t_keras.text.subwords import SubwordTokenizer
 
-        def training_lines() -> Iterator[str]:
-            nonlocal failure
-            try:
-                for line in lines:
-                    # SentencePiece leaves out lines with its own sign for an unknown character.
-                    yield line.replace("\u2585", " ")
-            except BaseException as error:
-                failure = error  # SentencePiece would turn it into text.
-                raise
-
+        subwords = str(path).endswith(SubwordTokenizer.suffix)
+        kind, origin = SubwordTokenizer if subwords else SentencePieceTokenizer, f"The vocabulary {path}"
         try:
-            sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=training_lines(),
-                model_writer=model,
-                model_type=kind,
-                vocab_size=vocab_size,
-                # A character vocabulary has as many pieces as the text has characters.
-                hard_vocab_limit=kind != "char",
-                pad_id=PADDING_ID,
-                eos_id=EOS_ID,
-                unk_id=UNKNOWN_ID,
-                bos_id=-1,
-                normalization_rule_name="identity",
-                remove_extra_whitespaces=False,
-                # Makes a word the same piece at the start of a line as inside it.
-                add_dummy_prefix=kind != "char",
-                byte_fallback=kind != "char",
-                character_coverage=1.0 if kind == "char" else _CHARACTER_COVERAGE,
-                # SentencePiece leaves out longer lines silently.
-                max_sentence_length=1 << 30,
-                user_defined_symbols=[f"{SPACE}{symbol}" for symbol in symbols],
-                num_threads=_TRAINING_THREADS,
-                minloglevel=2,
-            )
-        except (RuntimeError, ValueError) as error:
-            if failure:
-                raise failure from None
-            raise _training_error(str(error), vocab_size, kind) from error
-        model_bytes = model.getvalue()
-        return cls(_with_exact_scores(model_bytes) if kind == "unigram" else model_bytes)
-
-    @classmethod
-    def load(cls, path: str | Path) -> "Tokenizer":
-        """Reads a `.model` file; raises as the constructor, and where it cannot be read."""
-        origin = f"The vocabulary {path}"
-        try:
-            return cls(Path(path).read_bytes(), origin)
+            return kind(Path(path).read_bytes(), origin=origin)
         except OSError as error:
             raise UserError(
-                f"{origin} cannot be read: {error.strerror}. Give a SentencePiece .model file."
+                f"{origin} cannot be read: {error.strerror}. Give a SentencePiece .model file, or "
+                f"a .subwords file of tensor2tensor."
             ) from error
 
+    @classmethod
+    def load_saved(cls, directory: str | Path, record: Mapping[str, Any]) -> "Tokenizer":
+        """Reads what `save` wrote beside a record; raises `UserError` if it is another one."""
+        path = Path(directory) / record["file"]
+        tokenizer = cls.load(path)
+        if source := record.get("source"):
+            tokenizer = tokenizer.with_source(cls.load(Path(directory) / source["file"]))
+        if tokenizer.record() != record:
+            raise UserError(
+                f"{path} is not the vocabulary that was used here: expected {record['size']:,} ids "
+                f"with SHA-256 {record['sha256'][:12]}, got {tokenizer.vocab_size:,} with "
+                f"{tokenizer.checksum[:12]}. Restore that."
+            )
+        return tokenizer
+
+    def save(self, directory: str | Path) -> dict[str, dict[str, Any]]:
+        """Writes the vocabulary's files; returns what `write_atomically` does for each, by name."""
+        record, parts = self.record(), {}
+        parts[record["file"]] = self
+        if "source" in record:
+            parts[record["source"]["file"]] = self.source
+        return {
+            name: write_atomically(Path(directory) / name, part.model_bytes)
+            for name, part in parts.items()
+        }
+
+    def record(self) -> dict[str, Any]:
+        """Returns what JSON files say of a vocabulary: its file, number of ids, and SHA-256."""
+        name = f"vocab{self.suffix}"
+        record = {"file": name, "size": self.vocab_size, "sha256": self.checksum}
+        if self.source is not self:
+            own = f"vocab.source{self.source.suffix}"
+            record["source"] = self.source.record() | {"file": own}
+        return record
+
+    def with_source(self, source: "Tokenizer") -> "Tokenizer":
+        """Returns a tokenizer of these targets and other sources."""
+        return type(self)(self.model_bytes, source=source)
+
     @property
+    @abc.abstractmethod
     def vocab_size(self) -> int:
         """Number of ids, special ones included."""
-        return self._processor.get_piece_size()
+
+    @property
+    def source_vocab_size(self) -> int | None:
+        """Number of ids of sources that have their own vocabulary, or None."""
+        return None if self.source is self else self.source.vocab_size
 
     @property
     def checksum(self) -> str:
-        """SHA-256 of the model, in hex."""
-        return hashlib.sha256(self.model_bytes).hexdigest()
+        """SHA-256 of the file, in hex; of both, where sources have their own."""
+        files = [self.model_bytes] + [self.source.model_bytes] * (self.source is not self)
+        return hashlib.sha256(b"".join(files)).hexdigest()
 
-    def record(self) -> dict[str, int | str]:
-        """Returns what JSON files say of their vocabulary: number of ids, and SHA-256."""
-        return {"size": self.vocab_size, "sha256": self.checksum}
-
+    @abc.abstractmethod
     def encode(self, lines: Sequence[str]) -> list[np.ndarray]:
         """Returns one int32 [length] array of ids a line, read-only, each with EOS at its end."""
-        if self.words_are_independent:
-            blocks = (lines[i : i + _LINES_AT_ONCE] for i in range(0, len(lines), _LINES_AT_ONCE))
-            return [ids for block in blocks for ids in self._encode_by_word(block)]
-        encoded = self._processor.encode(list(lines), add_eos=True, num_threads=1)
-        return [np.array(ids, np.int32) for ids in encoded]
 
-    def _encode_by_word(self, lines: Sequence[str]) -> Iterator[np.ndarray]:
-        known = self._word_ids
-        if not known or len(known) >= MAX_WORDS:
-            # The text " " alone has twice what a space adds in front of a word.
-            two = self._processor.encode(" ")
-            known.clear()
-            known[""] = _packed(two[: len(two) // 2])
-        split = [line.split(" ") if line else () for line in lines]
-        new = list(set().union(*split).difference(known))
-        known.update(zip(new, map(_packed, self._processor.encode(new)), strict=True))
-        for words in split:
-            ids = b"".join(map(known.__getitem__, words))
-            yield np.frombuffer(ids + _packed([EOS_ID]), np.int32)
-
+    @abc.abstractmethod
     def decode(self, sequences: Iterable[Sequence[int]]) -> list[str]:
         """Returns the text of each sequence of ids, up to its first EOS; padding is ignored."""
-        before_eos = (itertools.takewhile(EOS_ID.__ne__, self._checked(ids)) for ids in sequences)
-        return [self._processor.decode([i for i in ids if i != PADDING_ID]) for ids in before_eos]
 
+    @abc.abstractmethod
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Returns the piece of each id; a space at its start is U+2581."""
-        return [self._processor.id_to_piece(i) for i in self._checked(ids)]
+        """Returns what each id adds to the text; a space at its start is U+2581."""
+
+    @abc.abstractmethod
+    def graph_tokenizer(self):
+        """Returns a `t2t_keras.text.in_graph.GraphTokenizer`, which does the same in a graph."""
 
     def vocabulary(self) -> dict[str, int]:
         """Returns all pieces, each with its id."""
-        return {piece: i for i, piece in enumerate(self.pieces(range(self.vocab_size)))}
+        return {self.pieces([i])[0]: i for i in range(self.vocab_size)}
 
-    def graph_tokenizer(self):
-        """Returns a `tensorflow_text.SentencepieceTokenizer`, which gives the same ids in a graph.
-
-        Unlike `decode`, its `detokenize` drops spaces at the start of a line.
-        """
-        import tensorflow as tf
-        import tensorflow_text
-
-        with held_stderr():  # SentencePiece says that it normalises nothing, as it should.
-            return tensorflow_text.SentencepieceTokenizer(
-                model=self.model_bytes, out_type=tf.int32, add_eos=True
-            )
-
-    @functools.cached_property
-    def words_are_independent(self) -> bool:
-        """Whether the model encodes each word of a line as if it stood alone."""
-        model = _parsed(self.model_bytes)
-        rules = model.normalizer_spec
-        return (
-            not rules.precompiled_charsmap
-            and rules.add_dummy_prefix
-            and rules.escape_whitespaces
-            and not rules.remove_extra_whitespaces
-            and not model.trainer_spec.treat_whitespace_as_suffix
-            and all(SPACE not in piece.piece[1:] for piece in model.pieces)
-        )
+    def _until_end(self, ids: Iterable[int]) -> list[int]:
+        """Returns ids up to the first EOS, without padding."""
+        before_eos = itertools.takewhile(EOS_ID.__ne__, self._checked(ids))
+        return [i for i in before_eos if i != PADDING_ID]
 
     def _checked(self, ids: Iterable[int]) -> list[int]:
         ids = [int(i) for i in ids]
@@ -231,40 +155,6 @@ class Tokenizer:
 
 
 @functools.lru_cache(1)
-def _unpickled(model_bytes: bytes) -> Tokenizer:
+def _unpickled(kind: type[Tokenizer], model_bytes: bytes, source: Tokenizer | None) -> Tokenizer:
     """Returns the same object for the same vocabulary, so that a worker keeps the words' ids."""
-    return Tokenizer(model_bytes)
-
-
-def _packed(ids: list[int]) -> bytes:
-    # The bytes of int32 arrays are put together fastest.
-    return array.array("i", ids).tobytes()
-
-
-def _with_exact_scores(model_bytes: bytes) -> bytes:
-    """Rounds the scores of a unigram model to multiples of 2^-10, whose sums are exact.
-
-    "0" + "00" and "00" + "0" are equally likely. With rounded sums, SentencePiece and TensorFlow
-    Text would not choose the same one.
-    """
-    model = _parsed(model_bytes)
-    for piece in model.pieces:
-        piece.score = round(piece.score * 1024) / 1024
-    return model.SerializeToString(deterministic=True)
-
-
-def _training_error(message: str, vocab_size: int, kind: str) -> UserError:
-    if "sentences_.empty()" in message:
-        return UserError("There is no text to learn a vocabulary from: every line is empty.")
-    reasons = {
-        r"set it to a value <= (\d+)": "is more than this text gives. Set vocab_size={} or "
-        "less, or give more text.",
-        r"smaller than required_chars\. \d+ vs (\d+)": "is too small for the characters of this "
-        "text, the bytes and the special ids, {} in all. Set a larger one.",
-    }
-    for pattern, reason in reasons.items():
-        if found := re.search(pattern, message):
-            return UserError(f"vocab_size={vocab_size} {reason.format(found[1])}")
-    return UserError(
-        f"SentencePiece cannot learn a {kind} vocabulary of {vocab_size} from this text: {message}"
-    )
+    return kind(model_bytes, source=source)

@@ -14,10 +14,9 @@ from t2t_keras.data.problem import Problem
 from t2t_keras.environment import installed_versions
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams, override_hparams
-from t2t_keras.io.atomic import write_atomically
 from t2t_keras.io.state import differences, read_json, write_json
 from t2t_keras.settings import parse_assignments
-from t2t_keras.text.tokenizer import VOCABULARY_FILE, Tokenizer
+from t2t_keras.text.tokenizer import Tokenizer
 
 _FILE = "run.json"
 # Stands for the set that suits the data, or that of the run that is there.
@@ -79,11 +78,12 @@ class RunConfig:
         """Returns the model that the run trains, with fresh weights in `weights_dtype`."""
         with _named_directories(self.user_directories):
             model = registry.model(self.model)
-            return model.from_hparams(self.hparams, self.tokenizer.vocab_size, weights_dtype)
+            sizes = self.tokenizer.vocab_size, weights_dtype, self.tokenizer.source_vocab_size
+            return model.from_hparams(self.hparams, *sizes)
 
     def save(self, output_dir: str | Path) -> None:
         """Writes run.json and the vocabulary, each atomically."""
-        write_atomically(Path(output_dir) / VOCABULARY_FILE, self.tokenizer.model_bytes)
+        self.tokenizer.save(output_dir)
         content = {
             "problem": self.problem.name,
             "problem_config": self.problem.config(),
@@ -95,7 +95,7 @@ class RunConfig:
             "data": self.data,
             "averaged": self.averaged,
             "t2t_usr_dir": registry.user_directories or self.user_directories,
-            "vocabulary": {"file": VOCABULARY_FILE, **self.tokenizer.record()},
+            "vocabulary": self.tokenizer.record(),
             "versions": installed_versions(),
         }
         write_json(Path(output_dir) / _FILE, content)
@@ -122,10 +122,7 @@ class RunConfig:
         advice = "Restore it, or give a new --output_dir."
         content = read_json(path, advice)
         try:
-            file = path.parent / content["vocabulary"]["file"]
-            tokenizer = Tokenizer.load(file)
-            if tokenizer.checksum != content["vocabulary"]["sha256"]:
-                raise UserError(f"{file} is not the vocabulary of the run. Restore that.")
+            tokenizer = Tokenizer.load_saved(path.parent, content["vocabulary"])
             user_directories = tuple(content.get("t2t_usr_dir", ()))
             with _named_directories(user_directories):
                 problem = registry.problem(content["problem"], content["problem_config"])

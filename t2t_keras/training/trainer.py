@@ -16,6 +16,7 @@ from t2t_keras.data.dataset import Generated
 from t2t_keras.errors import OutOfMemoryError, UserError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.io.progress import print_beside_bar
+from t2t_keras.text.tokenizer import Tokenizer
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.backends.curves import make_curves
 from t2t_keras.training.callbacks import RunCallbacks
@@ -83,7 +84,7 @@ def _warm_start(model, config: RunConfig, source: str) -> None:
             raise UserError(
                 f"--warm_start_from={source}: expected vocabulary {ours[:12]}, that of this data, "
                 f"got {theirs[:12]}. Make the data with "
-                f"--problem_config=vocab_file={directory}/vocab.model."
+                f"--problem_config={_same_vocabulary(directory, other.tokenizer)}."
             )
         # The shapes of the weights show only the width of all heads together.
         if other.hparams.num_heads != config.hparams.num_heads:
@@ -94,6 +95,15 @@ def _warm_start(model, config: RunConfig, source: str) -> None:
             )
     files.load_weights(model, path)
     print(f"Starting from the weights of {path}.")
+
+
+def _same_vocabulary(directory: Path, tokenizer: Tokenizer) -> str:
+    """Returns the settings with which data gets the vocabulary of a run."""
+    record = tokenizer.record()
+    settings = [f"vocab_file={directory / record['file']}"]
+    if source := record.get("source"):
+        settings += [f"source_vocab_file={directory / source['file']}", "shared_vocabulary=false"]
+    return ",".join(settings)
 
 
 class _Trainer:

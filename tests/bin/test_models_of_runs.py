@@ -8,7 +8,7 @@ import pytest
 from t2t_keras import registry
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
-from t2t_keras.text.tokenizer import Tokenizer
+from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 from t2t_keras.training.checkpoints.tensorflow import Checkpoints
 from t2t_keras.training.run_config import RunConfig
 
@@ -38,6 +38,6 @@ def test_an_ensemble_with_another_set(random_run, save_other):
 
 def test_another_vocabulary_of_the_same_size_is_refused(random_run, save_other):
     words = "the a small big dog cat man woman sees sleeps eats house tree red green"
-    other, _ = save_other(tokenizer=Tokenizer.train([words] * 20, vocab_size=300))
+    other, _ = save_other(tokenizer=SentencePieceTokenizer.train([words] * 20, vocab_size=300))
     with pytest.raises(UserError, match=r"model.ckpt-5 .* 300 pieces .* 300 "):
         Translator.from_run(random_run, ensemble=[other / "model.ckpt-5"])

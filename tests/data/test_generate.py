@@ -10,7 +10,7 @@ from t2t_keras.data.generate import generate
 from t2t_keras.data.problem import Problem
 from t2t_keras.errors import UserError
 from t2t_keras.io.state import locked_directory
-from t2t_keras.text.tokenizer import Tokenizer
+from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 
 SIZES = {"train": 230, "dev": 25, "test": 12}
 
@@ -109,7 +109,7 @@ def test_vocabulary_of_some_lines_only(problem, tmp_dir, tmp_path, change):
     texts = [(tmp_dir / f"train.{code}").read_bytes().split(b"\n")[:-1:3] for code in ("en", "de")]
     usable = (line for text in texts for line in text if line not in (b"\0", b"\xff"))
     learned = [line.decode() for line in usable]
-    expected = Tokenizer.train(learned, 330, "bpe").vocabulary()
+    expected = SentencePieceTokenizer.train(learned, 330, "bpe").vocabulary()
     assert open_generated(few, tmp_path).tokenizer.vocabulary() == expected
 
 
@@ -126,7 +126,7 @@ def test_a_vocabulary_is_reused(problem, tmp_dir, tmp_path):
     moved = tmp_path / "moved.model"
     moved.write_bytes(first.model_bytes)
     open_generated(dataclasses.replace(again, vocab_file=str(moved)), tmp_path)
-    moved.write_bytes(Tokenizer.train(["abc abd"] * 9, 270).model_bytes)
+    moved.write_bytes(SentencePieceTokenizer.train(["abc abd"] * 9, 270).model_bytes)
     with pytest.raises(UserError, match=r"vocab_file: recorded .*vocab\.model, requested .*moved"):
         open_generated(dataclasses.replace(again, vocab_file=str(moved)), tmp_path)
     # Of the same size, but another one.

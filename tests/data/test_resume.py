@@ -10,7 +10,7 @@ import pytest
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
 from t2t_keras.errors import UserError
-from t2t_keras.text.tokenizer import Tokenizer
+from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_shards_made_from_something_else_are_not_kept(
     problem, tmp_dir, tmp_path, interrupt, changed
 ):
     path = tmp_path / "other.model"
-    path.write_bytes(Tokenizer.train(["other words", "das Haus"] * 9, 275).model_bytes)
+    path.write_bytes(SentencePieceTokenizer.train(["other words", "das Haus"] * 9, 275).model_bytes)
     interrupt(3)
     if changed == "file":
         os.utime(tmp_dir / "train.de", (1, 1))

@@ -2,14 +2,14 @@ import numpy as np
 import pytest
 
 from t2t_keras.models.transformer import Transformer
-from t2t_keras.text.tokenizer import Tokenizer
+from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 
 VOCABULARY = "the a small big dog cat man woman sees sleeps eats house tree red green"
 
 
 @pytest.fixture(scope="session")
 def tokenizer():
-    return Tokenizer.train([VOCABULARY] * 20, vocab_size=310)
+    return SentencePieceTokenizer.train([VOCABULARY] * 20, vocab_size=310)
 
 
 @pytest.fixture(scope="session")

@@ -17,9 +17,21 @@ OPTIONS = {
     "parameter attention": dict(feed_forward="parameter_attention", parameter_attention_heads=2),
     "pre-norm": dict(pre_norm=True),
     "activation and depths": dict(activation="silu", num_encoder_layers=3, num_decoder_layers=1),
+    "biases": dict(attention_bias=True, softmax_bias=True, norm_epsilon=1e-3),
+    "embeddings": dict(share_embeddings="none", embedding_norm=True, scale_embedding=False),
+    "start and first position": dict(start_id=1, first_position=2),
 }
 EVERY_OPTION = {name: value for option in OPTIONS.values() for name, value in option.items()}
-VARIANTS = {"base": {}, **OPTIONS, "every option": EVERY_OPTION}
+VARIANTS = {
+    "base": {},
+    **OPTIONS,
+    "every option": EVERY_OPTION,
+    "concatenated": dict(sinusoids="concatenated", share_embeddings="input"),
+    "tensor2tensor": dict(sinusoids="tensor2tensor", share_embeddings="target"),
+    "rotary": dict(positions="rotary", d_k=6),
+    "no positions": dict(positions="none", source_bias=True),
+    "two vocabularies": dict(share_embeddings="target", source_vocab_size=14),
+}
 
 
 @pytest.fixture(scope="session")

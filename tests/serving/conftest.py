@@ -14,7 +14,7 @@ from t2t_keras.serving.client.grpc import GrpcClient
 from t2t_keras.serving.client.rest import RestClient
 from t2t_keras.serving.export.export import export
 from t2t_keras.serving.export.load import load_export
-from t2t_keras.text.tokenizer import Tokenizer
+from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +36,7 @@ def lines():
 def small_translator(lines):
     """small_translator(**model_options): every variation of Table 3, random weights."""
     toy = [source for source, _ in registry.problem("translate_ende_toy").examples("dev")]
-    tokenizer = Tokenizer.train([*filter(str.strip, lines)] * 20 + toy, vocab_size=500)
+    tokenizer = SentencePieceTokenizer.train([*filter(str.strip, lines)] * 20 + toy, vocab_size=500)
     sizes = dict(num_layers=1, d_model=16, d_ff=16, num_heads=2, d_k=4, d_v=6)
     learned = dict(
         positions="learned",

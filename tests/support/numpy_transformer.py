@@ -25,15 +25,23 @@ class NumpyTransformer:
     def logits(self, source, target):
         """Returns logits [target length, V] of one pair of unpadded id sequences."""
         start = np.zeros((1, self.config.d_model))
-        x = np.vstack([start, self._embed(target[:-1])]) + self._positions("target", len(target))
-        return (
-            self._run("decoder", x, self.encode(source))
-            @ self.weights["embedding/table/embeddings"].T
-        )
+        if self.config.start_id:
+            start = self._embed("target", [self.config.start_id])
+        x = np.vstack([start, self._embed("target", target[:-1])])
+        x = self._run("decoder", self._placed("target", x), self.encode(source))
+        table = self._table("target")
+        if self.config.share_embeddings in ("all", "target"):
+            logits = x @ self.weights[f"{table}/embeddings"].T
+        else:
+            logits = x @ self.weights[f"{table}/reverse_embeddings"]
+        bias = f"{table.removesuffix('/table')}/bias"
+        return logits + self.weights[bias] if self.config.softmax_bias else logits
 
     def encode(self, source):
         """Returns the encoder's output [source length, d_model] for one id sequence."""
-        return self._run("encoder", self._embed(source) + self._positions("source", len(source)))
+        x = self._embed("source", source)
+        x = x + self.weights["source_bias"] if self.config.source_bias else x
+        return self._run("encoder", self._placed("source", x))
 
     def _run(self, side, x, memory=None):
         position = np.arange(len(x))
@@ -58,26 +66,44 @@ class NumpyTransformer:
                 x = self._norm(norm, x + sublayer(x))
         return x
 
-    def _embed(self, ids):
-        return self.weights["embedding/table/embeddings"][ids] * np.sqrt(self.config.d_model)
+    def _table(self, side):
+        shared = self.config.share_embeddings in ("all", "input")
+        return "embedding/table" if shared else f"{side}_embedding/table"
 
-    def _positions(self, side, length):
+    def _embed(self, side, ids):
+        embedded = self.weights[f"{self._table(side)}/embeddings"][ids]
+        return embedded * np.sqrt(self.config.d_model) if self.config.scale_embedding else embedded
+
+    def _placed(self, side, x):
+        position, d_model = self.config.first_position + np.arange(len(x)), self.config.d_model
         if self.config.positions == "learned":
-            rows = np.minimum(np.arange(length), self.config.max_positions - 1)
-            return self.weights[f"{side}_positions/table"][rows]
-        return sinusoids(np.arange(length), self.config.d_model)
+            rows = np.minimum(position, self.config.max_positions - 1)
+            x = x + self.weights[f"{side}_positions/table"][rows]
+        elif self.config.positions == "sinusoidal":
+            waves = sinusoids(position, d_model)
+            if self.config.sinusoids == "tensor2tensor":
+                angles = position[:, None] * 1e4 ** -(np.arange(d_model // 2) / (d_model // 2 - 1))
+                waves = np.hstack([np.sin(angles), np.cos(angles)])
+            elif self.config.sinusoids == "concatenated":
+                waves = np.hstack([waves[:, ::2], waves[:, 1::2]])
+            x = x + waves
+        return self._norm(f"{side}_norm", x) if self.config.embedding_norm else x
 
     def _attend(self, path, query, memory, visible=True):
-        w_q, w_k, w_v = (
-            np.split(self.weights[f"{path}/{name}/kernel"], self.config.num_heads, axis=1)
-            for name in ("query", "key", "value")
-        )
-        heads = [
-            attention(query @ w_q[head], memory @ w_k[head], memory @ w_v[head], visible)
-            for head in range(self.config.num_heads)
-        ]
+        def heads_of(name, x):
+            projected = self._affine(f"{path}/{name}", x)
+            heads = np.split(projected, self.config.num_heads, axis=1)
+            turns = self.config.positions == "rotary" and path.endswith("self_attention")
+            return [rotated(head) for head in heads] if turns and name != "value" else heads
+
+        q, k, v = heads_of("query", query), heads_of("key", memory), heads_of("value", memory)
+        heads = [attention(*head, visible) for head in zip(q, k, v, strict=True)]
         self.attention_weights[path] = np.array([weights for _, weights in heads])
-        return np.hstack([values for values, _ in heads]) @ self.weights[f"{path}/output/kernel"]
+        return self._affine(f"{path}/output", np.hstack([values for values, _ in heads]))
+
+    def _affine(self, path, x):
+        product = x @ self.weights[f"{path}/kernel"]
+        return product + self.weights[f"{path}/bias"] if self.config.attention_bias else product
 
     def _feed_forward(self, path, x):
         if self.config.feed_forward == "parameter_attention":
@@ -100,7 +126,8 @@ class NumpyTransformer:
 
     def _norm(self, path, x):
         deviation = x - x.mean(axis=1, keepdims=True)
-        normalised = deviation / np.sqrt((deviation**2).mean(axis=1, keepdims=True) + 1e-6)
+        variance = (deviation**2).mean(axis=1, keepdims=True)
+        normalised = deviation / np.sqrt(variance + self.config.norm_epsilon)
         return normalised * self.weights[f"{path}/gamma"] + self.weights[f"{path}/beta"]
 
 
@@ -112,6 +139,15 @@ def attention(q, k, v, visible=True):
     exponentials = np.where(visible, np.exp(q @ k.T / np.sqrt(k.shape[1])), 0)
     weights = exponentials / np.maximum(exponentials.sum(axis=1, keepdims=True), 1e-300)
     return weights @ v, weights
+
+
+def rotated(x):
+    """Row t of x with its pairs (2i, 2i+1), as complex numbers, times exp(j·t / 10000^(2i/d))."""
+    pairs = x[:, 0::2] + 1j * x[:, 1::2]
+    turned = pairs * np.exp(
+        1j * np.arange(len(x))[:, None] / 1e4 ** (np.arange(0, x.shape[1], 2) / x.shape[1])
+    )
+    return np.stack([turned.real, turned.imag], axis=-1).reshape(x.shape)
 
 
 def sinusoids(position, d_model):

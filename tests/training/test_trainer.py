@@ -16,7 +16,7 @@ import tensorflow as tf
 from training_runs import numbers_in, weights_in
 
 from t2t_keras.errors import UserError
-from t2t_keras.text.tokenizer import Tokenizer
+from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
 from t2t_keras.training.checkpoints.tensorflow import Checkpoints
 from t2t_keras.training.cost import hardware_name, read_costs
@@ -213,7 +213,7 @@ def test_warm_start(run):
 
 def test_warm_start_with_another_vocabulary_is_refused(run, make_record, tmp_path):
     run("first", train_steps=1)
-    text = Tokenizer.train(["some words", "some other words"] * 9, 280)
+    text = SentencePieceTokenizer.train(["some words", "some other words"] * 9, 280)
     dataclasses.replace(make_record(), tokenizer=text).save(tmp_path / "first")
     with pytest.raises(UserError, match=r"vocab_file=.*first/vocab\.model"):
         run("second", options=TrainOptions(warm_start_from=str(tmp_path / "first")))

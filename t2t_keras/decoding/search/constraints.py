@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_keras.errors import UserError
+from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID, SPACE, Tokenizer
 
 IMPOSSIBLE = -float("inf")
@@ -107,6 +108,8 @@ def forbidden_sequences(
       UserError: a phrase is blank, too long, or has a character that the vocabulary cannot spell;
         or all of them can be spelled in too many ways.
     """
+    if phrases and not isinstance(tokenizer, SentencePieceTokenizer):
+        raise UserError("Phrases can be forbidden with a SentencePiece vocabulary only.")
     pieces = tokenizer.vocabulary() if phrases else {}
     sequences = []
     for phrase in phrases:

@@ -21,7 +21,7 @@ from t2t_keras.serving import messages
 from t2t_keras.serving.export.load import WARMUP_FILE, write_manifest
 from t2t_keras.serving.export.readme import write_readme
 from t2t_keras.serving.export.signatures import TranslationModule
-from t2t_keras.text.tokenizer import VOCABULARY_FILE, Tokenizer
+from t2t_keras.text.tokenizer import Tokenizer
 from t2t_keras.training.trained_model import TrainedModel
 
 # (texts, words of each) of the warm-up requests: one text uses other kernels than several.
@@ -79,10 +79,10 @@ def export(
     try:
         export_dir.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".unfinished-", dir=export_dir) as folder:
-            vocabulary_file, unfinished = Path(folder) / VOCABULARY_FILE, Path(folder) / "1"
-            vocabulary_file.write_bytes(tokenizer.model_bytes)
-            # TensorFlow copies it into assets/.
-            module.vocabulary = tf.saved_model.Asset(str(vocabulary_file))
+            unfinished = Path(folder) / "1"
+            # TensorFlow copies them into assets/.
+            files = tokenizer.save(folder)
+            module.vocabulary = [tf.saved_model.Asset(str(Path(folder) / file)) for file in files]
             signatures = module.signatures()
             tf.saved_model.save(module, str(unfinished), signatures=signatures)
             _write_warmup(unfinished / WARMUP_FILE, signatures, translator, servable_name)
@@ -124,7 +124,7 @@ def warmup_texts(tokenizer: Tokenizer, max_tokens: int) -> list[list[str]]:
 
     def text(words: int) -> str:
         letters = "a " * words
-        while len(tokenizer.encode([letters])[0]) > max_tokens:
+        while len(tokenizer.source.encode([letters])[0]) > max_tokens:
             letters = letters[: len(letters) // 2]
         return letters
 
@@ -142,7 +142,9 @@ def _write_warmup(
         "serving_default": [{"text": batch} for batch in batches],
         "nbest": [{"text": batch, "alpha": alpha} for batch in batches],
         "score": pairs,
-        "tokens": [{"ids": np.stack(tokenizer.encode(batch)), "alpha": alpha} for batch in batches],
+        "tokens": [
+            {"ids": np.stack(tokenizer.source.encode(batch)), "alpha": alpha} for batch in batches
+        ],
         "attention": pairs,
     }
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,6 @@ from typing import Any
 
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.serving.export.signatures import SIGNATURES, TranslationModule
-from t2t_keras.text.tokenizer import VOCABULARY_FILE
 
 
 def write_readme(
@@ -33,7 +32,7 @@ def write_readme(
     outputs = manifest["outputs"]
     fields = {
         "origin": "\n".join(f"- {line}" for line in origin or ["origin: not known"]),
-        "vocabulary_file": VOCABULARY_FILE,
+        "vocabulary_file": manifest["vocabulary"]["file"],
         "vocabulary_size": f"{manifest['vocabulary']['size']:,}",
         "vocabulary_sha256": manifest["vocabulary"]["sha256"],
         "dtype": manifest["dtype"],

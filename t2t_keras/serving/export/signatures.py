@@ -14,7 +14,7 @@ from t2t_keras.decoding.search.loop import Hypotheses
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.serving.export.weights import STORED_DTYPES, StoredWeight, model_weights
-from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID, SPACE
+from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID
 
 # What `str.strip` removes, so that the same lines are blank here and in `Translator`.
 BLANK = r"[\t-\r\x1c-\x1f\x{85}\p{Z}]*"
@@ -69,7 +69,7 @@ class TranslationModule(tf.Module):
         self._translator = translator
         self.weights = [StoredWeight(each.numpy(), dtype) for each in model_weights(translator)]
         self._tokenizer = translator.tokenizer.graph_tokenizer()
-        self._detokenize = graph_detokenizer(self._tokenizer)
+        self._source_tokenizer = translator.tokenizer.source.graph_tokenizer()
         # Graphs that signatures share.
         self._search_best, self._search_all = map(self._search_graph, (False, True))
 
@@ -128,7 +128,7 @@ class TranslationModule(tf.Module):
         `ids` and `scores` are those of the best hypotheses, best first. Other ids are refused with
         INVALID_ARGUMENT. `alpha` as in `nbest`.
         """
-        ids = _checked_ids(ids, self._translator.tokenizer.vocab_size)
+        ids = _checked_ids(ids, self._translator.tokenizer.source.vocab_size)
         ids = self._checked_lengths(ids, "a row of ids")
         found = self._search_all(ids, tf.range(tf.shape(ids)[0]), _checked_alpha(alpha))
         return {"ids": found.ids, "scores": found.scores}
@@ -148,8 +148,8 @@ class TranslationModule(tf.Module):
             "weights": found["cross"],
             "encoder_weights": found["encoder"],
             "decoder_weights": found["decoder"],
-            "text_pieces": self._pieces(source),
-            "translation_pieces": self._pieces(target),
+            "text_pieces": self._source_tokenizer.pieces(source),
+            "translation_pieces": self._tokenizer.pieces(target),
         }
 
     def _search_graph(self, return_beams: bool):
@@ -168,7 +168,7 @@ class TranslationModule(tf.Module):
         """Returns translations [B, N], scores [B, N], and numbers of tokens cut [B]."""
         text = _checked_utf8(text, "text")
         rows = tf.cast(tf.where(~tf.strings.regex_full_match(text, BLANK))[:, 0], tf.int32)
-        ids = self._tokenizer.tokenize(tf.gather(text, rows))
+        ids = self._source_tokenizer.tokenize(tf.gather(text, rows))
         max_tokens = self._translator.config.max_input_length
         cut = tf.maximum(tf.cast(ids.row_lengths(), tf.int32) - max_tokens, 0)
         source = ids[:, :max_tokens].to_tensor()
@@ -178,7 +178,7 @@ class TranslationModule(tf.Module):
         beams = found.ids.shape[1]
         # Not [-1, ...], which is ambiguous if the longest output has no token.
         flat = [tf.size(rows) * beams, tf.shape(found.ids)[2]]
-        translations = tf.reshape(self._detokenize(tf.reshape(found.ids, flat)), [-1, beams])
+        translations = tf.reshape(self._tokenizer.detokenize(tf.reshape(found.ids, flat)), [-1, beams])
         return tuple(_in_place(each, rows, text) for each in (translations, found.scores, cut))
 
     def _pairs(self, text: tf.Tensor, translation: tf.Tensor) -> list[tf.Tensor]:
@@ -186,19 +186,17 @@ class TranslationModule(tf.Module):
         sizes = tf.stack([tf.size(text), tf.size(translation)])
         text = _checked(text, sizes[0] == sizes[1], "expected a translation a text, got", sizes)
         return [
-            self._checked_lengths(
-                self._tokenizer.tokenize(_checked_utf8(each, name)).to_tensor(), name
+            self._checked_lengths(tokenize(_checked_utf8(each, name)).to_tensor(), name)
+            for each, name, tokenize in (
+                (text, "text", self._source_tokenizer.tokenize),
+                (translation, "translation", self._tokenizer.tokenize),
             )
-            for each, name in ((text, "text"), (translation, "translation"))
         ]
 
     def _checked_lengths(self, ids: tf.Tensor, name: str) -> tf.Tensor:
         length, max_tokens = tf.shape(ids)[1], self._translator.config.max_input_length
         what = f"{name} must have at most {max_tokens} tokens with its end, got"
         return _checked(ids, length <= max_tokens, what, length)
-
-    def _pieces(self, ids: tf.Tensor) -> tf.Tensor:
-        return tf.where(ids == PADDING_ID, "", self._tokenizer.id_to_string(ids))
 
     def _stored_weights(self) -> contextlib.AbstractContextManager:
         """Returns a context in which the models read the stored weights."""
@@ -240,28 +238,3 @@ def _checked_ids(ids: tf.Tensor, vocab_size: int) -> tf.Tensor:
     wrong = tf.where(~in_order | (tf.reduce_sum(is_end, axis=1) != 1))[:, 0]
     what = f"expected rows of ids, then one {EOS_ID}, then {PADDING_ID}s; not so are (from 0)"
     return _checked(ids, tf.size(wrong) == 0, what, wrong)
-
-
-def graph_detokenizer(graph_tokenizer) -> Callable[[tf.Tensor], tf.Tensor]:
-    """Returns a graph function: ids int32 [B, L] -> strings [B], as `Tokenizer.decode` gives them.
-
-    TensorFlow Text drops all spaces at the start of a text, `Tokenizer.decode` only the one that
-    SentencePiece puts before the first word. So a letter is put in front and taken away again with
-    that one space.
-    """
-    ids = tf.range(graph_tokenizer.vocab_size())
-    pieces = [piece.decode() for piece in graph_tokenizer.id_to_string(ids).numpy()]
-    letter = next(i for i, piece in enumerate(pieces) if len(piece) == 1 and piece.isalnum())
-    letter_bytes = len(pieces[letter].encode())
-    puts_space_first = pieces[graph_tokenizer.tokenize(pieces[letter])[0]].startswith(SPACE)
-    # Bytes to take away, by the first id.
-    taken = [letter_bytes + (puts_space_first and piece.startswith(SPACE)) for piece in pieces]
-
-    def detokenize(ids: tf.Tensor) -> tf.Tensor:
-        text = graph_tokenizer.detokenize(tf.pad(ids, [[0, 0], [1, 0]], constant_values=letter))
-        # Not ids[:, 0], which an empty batch does not have.
-        first = tf.reduce_max(ids[:, :1], axis=1)
-        start = tf.gather(tf.constant(taken, tf.int32), first)
-        return tf.strings.substr(text, start, tf.strings.length(text) - start)
-
-    return detokenize

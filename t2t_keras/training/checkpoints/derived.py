@@ -54,7 +54,15 @@ def average_run(
     # The mean of one checkpoint is that checkpoint.
     averaged = len(chosen) if len(chosen) > 1 else config.averaged
     config = dataclasses.replace(config, averaged=averaged)
-    mean = _write_run("t2t-avg-all", config, output_dir, files, {"model": model}, chosen[-1])
+    mean = write_run(
+        "t2t-avg-all",
+        config,
+        output_dir,
+        {"model": model},
+        names.step_of(chosen[-1]),
+        files,
+        chosen[-1],
+    )
     print(f"{mean} is the mean of {', '.join(Path(path).name for path in chosen)}.")
     return mean
 
@@ -127,8 +135,8 @@ def convert_npz_run(
         raise UserError(f"{path}: expected a name with its step, as model.ckpt-1000{npz.SUFFIX}.")
     _refuse_occupied(output_dir)
     state = _restored_state(config, path)
-    files = backend.checkpoints()
-    made = _write_run("t2t-npz-to-checkpoint", config, output_dir, files, state, path)
+    steps = names.step_of(path)
+    made = write_run("t2t-npz-to-checkpoint", config, output_dir, state, steps, origin=path)
     left = "with" if "optimizer" in state else "without"
     print(f"{made} is {path} as TensorFlow's, {left} the optimizer's state.")
     return made
@@ -150,15 +158,36 @@ def _restored_state(config: RunConfig, path: str) -> dict[str, Any]:
     return state
 
 
-def _write_run(
-    command: str, config: RunConfig, output_dir, files, state: Mapping[str, Any], origin: str
+def write_run(
+    command: str,
+    config: RunConfig,
+    output_dir: str | Path,
+    state: Mapping[str, Any],
+    steps: int,
+    files=None,
+    origin: str = "",
 ) -> str:
-    """Writes a run of one checkpoint, made from `origin`, and returns the checkpoint's path."""
+    """Writes a run of one checkpoint.
+
+    Args:
+      command: what writes it, for others that want to write there.
+      config: the run.
+      output_dir: must not contain a run.
+      state: what the checkpoint has, see `Checkpoints`.
+      steps: its number.
+      files: the module that writes it; None = that of the backend.
+      origin: path of the checkpoint that it is made from, whose cost is copied.
+
+    Returns:
+      The path of the checkpoint.
+    """
     with locked_directory(output_dir, command):
         _refuse_occupied(output_dir)
-        made = files.Checkpoints(output_dir, state, keep=1).save(names.step_of(origin))
+        files = files or backend.checkpoints()
+        made = files.Checkpoints(output_dir, state, keep=1).save(steps)
         config.save(output_dir)
-        copy_cost(origin, output_dir)
+        if origin:
+            copy_cost(origin, output_dir)
     return made
 
 

@@ -11,7 +11,12 @@ _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
 def step_memory(
-    hparams: HParams, vocab_size: int, tokens: int, length: int, accumulates: bool = False
+    hparams: HParams,
+    vocab_size: int,
+    tokens: int,
+    length: int,
+    accumulates: bool = False,
+    source_vocab_size: int | None = None,
 ) -> dict[str, int]:
     """Estimates what one replica holds in a training step of the Transformer, to about 25 %.
 
@@ -25,7 +30,8 @@ def step_memory(
       "logits" (with their softmax, or what the backward pass of a layer needs, if that is more),
       and "at most": the first three and the larger of gradients and activations with logits.
     """
-    size, weights = _BYTES[hparams.compute_dtype], count_weights(hparams, vocab_size)
+    size = _BYTES[hparams.compute_dtype]
+    weights = count_weights(hparams, vocab_size, source_vocab_size)
     casts = size if size < _FLOAT32 else 0
     encoder, decoder = _layer_bytes(hparams, length)
     encoders, decoders = hparams.depths()
@@ -55,10 +61,17 @@ def step_memory(
     return {**memory, **passing, "at most": sum(memory.values()) + most}
 
 
-def count_weights(hparams: HParams, vocab_size: int) -> int:
-    """Returns the number of weights of the Transformer that hyperparameters describe."""
+def count_weights(
+    hparams: HParams, vocab_size: int, source_vocab_size: int | None = None
+) -> int:
+    """Returns the number of weights of the Transformer that hyperparameters describe.
+
+    `source_vocab_size` is that of a source which has its own vocabulary.
+    """
     d_model, d_ff, (d_k, d_v) = hparams.d_model, hparams.d_ff, hparams.head_widths()
     attention, norm = 2 * hparams.num_heads * d_model * (d_k + d_v), 2 * d_model
+    if hparams.attention_bias:
+        attention += 2 * hparams.num_heads * d_k + hparams.num_heads * d_v + d_model
     inner = 2 * d_model * d_ff + d_ff + d_model
     if heads := _parameter_heads(hparams):
         inner = heads * (d_model + d_ff) * (d_k + d_v)
@@ -66,7 +79,12 @@ def count_weights(hparams: HParams, vocab_size: int) -> int:
     encoders, decoders = hparams.depths()
     layers = encoders * (attention + inner + 2 * norm)
     layers += decoders * (2 * attention + inner + 3 * norm)
-    return (vocab_size + positions) * d_model + layers + 2 * norm * hparams.pre_norm
+    shared = hparams.share_embeddings
+    rows = vocab_size + positions + hparams.source_bias
+    rows += (source_vocab_size or vocab_size) * (shared in ("target", "none"))
+    rows += vocab_size * (shared in ("input", "none"))
+    norms = 2 * norm * (hparams.pre_norm + hparams.embedding_norm)
+    return rows * d_model + layers + norms + vocab_size * hparams.softmax_bias
 
 
 def _parameter_heads(hparams: HParams) -> int:

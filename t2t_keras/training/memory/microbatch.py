@@ -152,7 +152,7 @@ def microbatch_of_run(
 
     def estimated(tokens: int, margin: float = _MARGIN) -> bool:
         rows, length = largest_microbatch(tokens, batches.longest, fixed).source.shape
-        memory = step_memory(hparams, config.tokenizer.vocab_size, rows * length, length, True)
+        memory = _step_memory(hparams, config.tokenizer, rows * length, length, True)
         # Weights and moments are there already.
         sums = memory["accumulators"]
         passing = memory["at most"] - memory["weights"] - memory["optimizer"] - sums
@@ -207,9 +207,7 @@ def dry_run(
     held = given if given and fixed else min(given or most, most)
     rows, length = largest_microbatch(held, batches.longest, fixed).source.shape
     accumulates = devices.accumulates or 0 < given < most
-    memory = step_memory(
-        hparams, generated.tokenizer.vocab_size, rows * length, length, accumulates
-    )
+    memory = _step_memory(hparams, generated.tokenizer, rows * length, length, accumulates)
     lines = [f"{name:<12} {size / 1e6:>9,.0f} MB" for name, size in memory.items()]
     return (
         f"Each of {devices.replicas} replica(s) with microbatch_tokens="
@@ -224,3 +222,8 @@ def dry_run(
 def _batches(generated: Generated, hparams: HParams) -> TokenBatchSampler:
     lengths = generated.store("train").lengths
     return TokenBatchSampler(lengths, hparams.batch_tokens, hparams.max_length, seed=0)
+
+
+def _step_memory(hparams, tokenizer, *shape) -> dict[str, int]:
+    sizes = tokenizer.vocab_size, tokenizer.source_vocab_size
+    return step_memory(hparams, sizes[0], *shape, source_vocab_size=sizes[1])

@@ -12,12 +12,12 @@ from t2t_keras.decoding.search.constraints import (
     word_boundaries,
 )
 from t2t_keras.errors import UserError
-from t2t_keras.text.tokenizer import Tokenizer
+from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return Tokenizer.train(["a ab abc b bc c (a) ca cab"] * 9, vocab_size=274)
+    return SentencePieceTokenizer.train(["a ab abc b bc c (a) ca cab"] * 9, vocab_size=274)
 
 
 def test_every_spelling_of_a_word(tokenizer):
@@ -77,7 +77,7 @@ def test_long_words_have_a_limited_number_of_spellings(tokenizer):
 
 
 def test_what_cannot_be_forbidden(tokenizer):
-    characters = Tokenizer.train(["abc"] * 9, vocab_size=50, kind="char")
+    characters = SentencePieceTokenizer.train(["abc"] * 9, vocab_size=50, kind="char")
     many = [f"{'abc' * 12} {number}" for number in range(60)]
     for vocabulary, words, named in (
         (tokenizer, [" "], "blank"),

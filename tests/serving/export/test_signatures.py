@@ -12,7 +12,7 @@ from t2t_keras.decoding.translation import Hypothesis
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.serving.export.signatures import BLANK, TranslationModule, graph_detokenizer
-from t2t_keras.text.tokenizer import Tokenizer
+from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 
 TEXTS = ["The small dog sleeps.", "a", ""]
 TRANSLATIONS = ["Der Hund.", "Haus, während die Katze", "x"]
@@ -149,7 +149,7 @@ def test_blank_is_what_python_calls_blank():
 def test_detokenizer_is_the_tokenizers(kind, lines):
     """Random ids: spaces, bytes that are no UTF-8, and the unknown id, in all positions."""
     text = [line for line in lines if line.strip()] * 20
-    tokenizer = Tokenizer.train(text, vocab_size=300, kind=kind)
+    tokenizer = SentencePieceTokenizer.train(text, vocab_size=300, kind=kind)
     pieces = tokenizer.graph_tokenizer().id_to_string(tf.range(tokenizer.vocab_size)).numpy()
     space = [i for i, piece in enumerate(pieces) if piece.decode().startswith("\u2581")]
     random = np.random.default_rng(0)

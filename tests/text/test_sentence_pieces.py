@@ -36,12 +36,12 @@ ODD_LINES = [
 
 @pytest.fixture(scope="module", params=["bpe", "unigram"])
 def tokenizer(request):
-    return Tokenizer.train(LINES, 285, request.param)
+    return SentencePieceTokenizer.train(LINES, 285, request.param)
 
 
 def test_text_comes_back_exactly(tokenizer, tmp_path):
     (tmp_path / "vocab.model").write_bytes(tokenizer.model_bytes)
-    copies = [Tokenizer.load(tmp_path / "vocab.model"), pickle.loads(pickle.dumps(tokenizer))]
+    copies = [SentencePieceTokenizer.load(tmp_path / "vocab.model"), pickle.loads(pickle.dumps(tokenizer))]
     for ids, *others in zip(
         *(each.encode(ODD_LINES) for each in (tokenizer, *copies)), strict=True
     ):
@@ -61,7 +61,7 @@ def test_equally_likely_pieces_in_the_graph():
     # line decides between them, and the two libraries round differently.
     numbers = np.random.default_rng(0).integers(1, 9999, (400, 9)) * np.tile([1, 10, 100], 3)
     lines = [" ".join(f"{word} {n}" for word, n in zip(WORDS, row, strict=True)) for row in numbers]
-    tokenizer = Tokenizer.train(lines, 400, "unigram")
+    tokenizer = SentencePieceTokenizer.train(lines, 400, "unigram")
     lines = [f"{line} dog{zeros}" for line in lines for zeros in ("000", "0000", "00000")]
     encoded = tokenizer.encode(lines)
     assert tokenizer.graph_tokenizer().tokenize(lines).to_list() == [i.tolist() for i in encoded]
@@ -73,7 +73,7 @@ def test_real_text(shared_data, kind):
     paths = [f"{shared_data}/{corpus}.{code}" for corpus in corpora for code in ("en", "de")]
     lines = [line for path in paths for line in read_text(path)[:500]]
     # Learned from one half, so that the other half has characters and words never seen.
-    tokenizer = Tokenizer.train(lines[::2], 1000, kind)
+    tokenizer = SentencePieceTokenizer.train(lines[::2], 1000, kind)
     lines += ["", *ODD_LINES]
     encoded = tokenizer.encode(lines)
     in_graph = tokenizer.graph_tokenizer().tokenize(lines)
@@ -89,12 +89,12 @@ def test_real_text(shared_data, kind):
 
 @pytest.mark.parametrize("beginning", ["ab " * 10_000, "\u2585"], ids=["long", "reserved"])
 def test_no_training_line_is_left_out(beginning):
-    tokenizer = Tokenizer.train([beginning + "\u0416" * 50, "ab"], 263, "bpe")
+    tokenizer = SentencePieceTokenizer.train([beginning + "\u0416" * 50, "ab"], 263, "bpe")
     assert "\u0416" in tokenizer.vocabulary()
 
 
 def test_characters():
-    tokenizer = Tokenizer.train(["0110", "1+01"], 16, "char")
+    tokenizer = SentencePieceTokenizer.train(["0110", "1+01"], 16, "char")
     assert sorted(tokenizer.vocabulary()) == ["+", "0", "1", "</s>", "<pad>", "<unk>"]
     assert tokenizer.encode([" 0110"])[0][0] == UNKNOWN_ID
 
@@ -112,9 +112,9 @@ def test_decode_stops_at_the_first_end_and_ignores_padding(tokenizer):
 
 def test_too_large_a_vocabulary_names_the_largest():
     with pytest.raises(UserError, match="vocab_size=8000") as caught:
-        Tokenizer.train(LINES, 8000)
+        SentencePieceTokenizer.train(LINES, 8000)
     largest = int(str(caught.value).split("Set vocab_size=")[1].split()[0])
-    assert Tokenizer.train(LINES, largest).vocab_size == largest
+    assert SentencePieceTokenizer.train(LINES, largest).vocab_size == largest
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_too_large_a_vocabulary_names_the_largest():
 )
 def test_vocabularies_that_cannot_be_learned(lines, size, kind, message):
     with pytest.raises(UserError, match=message):
-        Tokenizer.train(lines, size, kind)
+        SentencePieceTokenizer.train(lines, size, kind)
 
 
 @pytest.mark.parametrize("failure", [UserError("the source is gone"), KeyboardInterrupt()])
@@ -138,7 +138,7 @@ def test_failures_of_the_source_pass_through_training(failure):
         raise failure
 
     with pytest.raises(type(failure)) as caught:
-        Tokenizer.train(lines(), 285)
+        SentencePieceTokenizer.train(lines(), 285)
     assert caught.value is failure
 
 
@@ -147,7 +147,7 @@ def test_symbols_are_one_piece_each(kind):
     symbols = ["(S", "(SBAR", "/S)", "(,)", "('')", "(``)", '(")']
     # The one that no line has is there as well.
     lines = ["(S (,) ('') a cat /S)", "S /S cats , 'eat' the SBAR (``)", '(") a dog'] * 20
-    tokenizer = Tokenizer.train(lines, 285, kind, symbols)
+    tokenizer = SentencePieceTokenizer.train(lines, 285, kind, symbols)
     for line in (*lines[:3], "(SBAR (S /S)", "(S"):
         ids = tokenizer.encode([line])[0]
         pieces = tokenizer.pieces(ids[:-1])
@@ -188,7 +188,7 @@ def test_files_that_are_no_vocabulary(tmp_path, content, message):
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(UserError, match=rf"my\.model{message}"):
-        Tokenizer.load(path)
+        SentencePieceTokenizer.load(path)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_files_that_are_no_vocabulary(tmp_path, content, message):
 def test_ids_are_the_library_s_whatever_the_model(monkeypatch, options, independent):
     monkeypatch.setattr(module, "MAX_WORDS", 20)  # So that the cache is emptied.
     model = other_model(**options)
-    tokenizer = Tokenizer(model)
+    tokenizer = SentencePieceTokenizer(model)
     assert independent in (None, tokenizer.words_are_independent)
     reference = sentencepiece.SentencePieceProcessor(model_proto=model)
     expected = reference.encode(NUMBERED * 20 + SPACES, add_eos=True)

@@ -1,0 +1,40 @@
+"""Make a run of a model of another toolkit, to decode, fine-tune and export it here.
+
+t2t-import --from=tensor2tensor --model=t2t_train/base --output_dir=runs/imported
+    --problem=parallel_text --problem_config=source_language=en,target_language=de
+"""
+
+from t2t_keras import registry
+from t2t_keras.bin.flags import command, define_common, required
+from t2t_keras.io.flags import Flags
+
+_TOOLKITS = ("tensor2tensor", "marian", "huggingface", "fairseq", "opennmt_tf")
+
+
+def define_flags(flags: Flags) -> None:
+    """Adds the flags of the command."""
+    flags.group("Model")
+    flags.choice("from", "Toolkit that trained it", _TOOLKITS, None)
+    flags.string("model", "Its folder or checkpoint")
+    flags.string("vocabulary", "Its vocabulary, where that is not beside it")
+    flags.integer("target_space", "tensor2tensor's SpaceID of the target; 8 = German", 0, 0, 31)
+    flags.group("Run")
+    define_common(flags, "output_dir", "problem", "problem_config", "t2t_usr_dir")
+
+
+@command(define_flags)
+def run(flags: Flags) -> None:
+    """Imports as the flags say."""
+    required(flags, "from", "model", "output_dir", "problem")
+    from t2t_keras.conversion.imported import make_run
+    from t2t_keras.conversion.readers import read_model
+
+    problem = registry.problem(flags.problem, flags.problem_config)
+    toolkit = getattr(flags, "from")
+    options = {"vocabulary": flags.vocabulary, "target_space": flags.target_space}
+    imported = read_model(toolkit, flags.model, problem.languages(), **options)
+    make_run(imported, problem, flags.output_dir, flags.model)
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,1 @@
+"""Models of other toolkits as runs, and runs in other formats."""

@@ -1,0 +1,99 @@
+"""What an importer finds in another toolkit's model, and the run that is made of it."""
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from t2t_keras.data.problem import Problem
+from t2t_keras.errors import UserError
+from t2t_keras.hyperparameters import HParams, override_hparams
+from t2t_keras.text.tokenizer import Tokenizer
+from t2t_keras.training.checkpoints.derived import write_run
+from t2t_keras.training.run_config import RunConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class Imported:
+    """A model of another toolkit, in the terms of this library.
+
+    Attributes:
+      hparams: values by name, of those that differ from the paper's base model.
+      weights: arrays by the path of the weight in `Transformer`, as
+        "encoder_0/self_attention/query/kernel".
+      tokenizer: the vocabulary, in whose order the rows of the embeddings are.
+      steps: steps of its training, if it is known, or 0.
+    """
+
+    hparams: Mapping[str, Any]
+    weights: Mapping[str, np.ndarray]
+    tokenizer: Tokenizer
+    steps: int = 0
+
+
+def make_run(imported: Imported, problem: Problem, output_dir: str | Path, origin: str) -> str:
+    """Writes a run of one checkpoint that has the imported weights.
+
+    Args:
+      imported: the model.
+      problem: what it was trained for: its languages, and how it is scored.
+      output_dir: where the run is written; must not contain one.
+      origin: what was imported, for messages.
+
+    Returns:
+      The path of the checkpoint.
+
+    Raises:
+      UserError: a weight is missing, has another shape or is not used, or `output_dir` has a run.
+    """
+    hparams = override_hparams(HParams(), imported.hparams)
+    config = RunConfig(problem, hparams, tokenizer=imported.tokenizer, averaged=None)
+    model = config.make_model()
+    by_path = {weight.path.partition("/")[2]: weight for weight in model.weights}
+    wrong = [f"{path} is missing" for path in by_path.keys() - imported.weights.keys()]
+    wrong += [f"{path} is not used" for path in imported.weights.keys() - by_path.keys()]
+    wrong += [
+        f"{path} has the shape {list(imported.weights[path].shape)}, not {list(weight.shape)}"
+        for path, weight in by_path.items()
+        if path in imported.weights and imported.weights[path].shape != tuple(weight.shape)
+    ]
+    if wrong:
+        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+        raise UserError(f"{origin} cannot be imported: {min(wrong)}{more}.")
+    for path, weight in by_path.items():
+        weight.assign(imported.weights[path])
+    made = write_run("t2t-import", config, output_dir, {"model": model}, imported.steps)
+    print(f"{made} has the {model.count_params():,} weights of {origin}.")
+    return made
+
+
+class Settings:
+    """The settings of another toolkit's model, each of which must be represented or refused.
+
+    Args:
+      values: by name.
+      origin: where they stand, for errors.
+    """
+
+    def __init__(self, values: Mapping[str, Any], origin: str):
+        self._values, self._origin = values, origin
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Returns the value of a setting."""
+        return self._values.get(name, default)
+
+    def only(self, name: str, *allowed: Any) -> Any:
+        """Returns the value of a setting, which is the first of those allowed where it is not given.
+
+        Raises:
+          UserError: it has another value, with which the model computes something else.
+        """
+        value = self._values.get(name, allowed[0])
+        if value not in allowed:
+            expected = " or ".join(map(repr, allowed))
+            raise UserError(
+                f"{self._origin}: {name}={value!r} cannot be represented here; expected {expected}."
+            )
+        return value

@@ -1,0 +1,40 @@
+"""Which reader belongs to which toolkit."""
+
+from pathlib import Path
+
+from t2t_keras.conversion.fairseq import read_fairseq
+from t2t_keras.conversion.imported import Imported
+from t2t_keras.conversion.marian import read_huggingface, read_npz
+from t2t_keras.conversion.opennmt_tf import read_opennmt_tf
+from t2t_keras.conversion.tensor2tensor import read_tensor2tensor
+
+TOOLKITS = ("tensor2tensor", "marian", "huggingface", "fairseq", "opennmt_tf")
+
+
+def read_model(
+    toolkit: str,
+    model: str | Path,
+    languages: tuple[str, str],
+    vocabulary: str | Path = "",
+    target_space: int = 0,
+) -> Imported:
+    """Reads the model of a toolkit; see the reader of each for what it needs.
+
+    Args:
+      toolkit: one of `TOOLKITS`.
+      model: its folder or checkpoint.
+      languages: of source and target.
+      vocabulary: a file, or two with a comma between: those of source and target; "" = those
+        beside the model.
+      target_space: see `read_tensor2tensor`.
+
+    Raises:
+      UserError: a file is missing or damaged, or the model cannot be represented.
+    """
+    if toolkit == "tensor2tensor":
+        return read_tensor2tensor(model, vocabulary, target_space)
+    if toolkit == "fairseq":
+        return read_fairseq(model, *languages)
+    if toolkit == "opennmt_tf":
+        return read_opennmt_tf(model, vocabulary)
+    return read_huggingface(model) if Path(model).is_dir() else read_npz(model, vocabulary)

@@ -1,0 +1,223 @@
+"""Models of tensor2tensor: checkpoints of `transformer_*` sets and their subword vocabularies."""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from t2t_keras.conversion.imported import Imported, Settings
+from t2t_keras.errors import UserError
+from t2t_keras.text.subwords import SubwordTokenizer
+from t2t_keras.text.tokenizer import Tokenizer
+
+_NAMES = {
+    "multihead_attention/q/kernel": "query/kernel",
+    "multihead_attention/k/kernel": "key/kernel",
+    "multihead_attention/v/kernel": "value/kernel",
+    "multihead_attention/output_transform/kernel": "output/kernel",
+    "conv1/kernel": "inner/kernel",
+    "conv1/bias": "inner/bias",
+    "conv2/kernel": "outer/kernel",
+    "conv2/bias": "outer/bias",
+    "layer_prepostprocess/layer_norm/layer_norm_scale": "norm/gamma",
+    "layer_prepostprocess/layer_norm/layer_norm_bias": "norm/beta",
+}
+_SUBLAYERS = {
+    "self_attention": "self_attention",
+    "encdec_attention": "memory_attention",
+    "ffn": "feed_forward",
+}
+# Sub-layers in their order, for the number of the residual around each.
+_ORDER = {
+    "encoder": ("self_attention", "ffn"),
+    "decoder": ("self_attention", "encdec_attention", "ffn"),
+}
+_LAYER = re.compile(r"(encoder|decoder)/layer_(\d+)/(self_attention|encdec_attention|ffn)/(.+)")
+_STACK_NORM = re.compile(r"(encoder|decoder)/layer_prepostprocess/layer_norm/layer_norm_(\w+)")
+_SHARDS = re.compile(r"symbol_modality_\d+_\d+(?:_\d+)?/(shared|input_emb|target_emb|softmax)/weights_(\d+)")
+
+
+def read_tensor2tensor(model: str | Path, vocabulary: str | Path = "", target_space: int = 0) -> Imported:
+    """Reads a model of tensor2tensor.
+
+    Args:
+      model: a directory with a checkpoint and hparams.json, or a checkpoint in one.
+      vocabulary: the `.subwords` file; "" = the one in the directory that has as many subwords as
+        the model.
+      target_space: tensor2tensor's number of what the problem writes (its `SpaceID`: 0 = generic,
+        3 = English, 6 = French, 8 = German), for a model that adds its embedding to the source.
+
+    Raises:
+      UserError: a file is missing or damaged, or the model computes something that has no
+        counterpart here, which is named.
+    """
+    folder, weights, steps = _read_checkpoint(Path(model))
+    path = folder / "hparams.json"
+    try:
+        settings = Settings(json.loads(path.read_text(encoding="utf-8")), str(path))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} cannot be read ({error}): tensor2tensor wrote it there.") from error
+    hparams = hyperparameters(settings)
+    found, spaces = {}, None
+    shards: dict[str, dict[int, np.ndarray]] = {}
+    for name, value in weights.items():
+        short = re.sub(r"^(transformer|body)/|(?<=transformer/)body/", "", name)
+        short = short.removeprefix("body/")
+        if match := _LAYER.fullmatch(short):
+            side, layer, sublayer, rest = match.groups()
+            inner = _NAMES.get(rest)
+            if inner is None:
+                raise UserError(f"{model}: the weight {name} has no counterpart here.")
+            where = _SUBLAYERS[sublayer]
+            if inner.startswith("norm/"):
+                where = f"residual_{_ORDER[side].index(sublayer) + 1}"
+            found[f"{side}_{layer}/{where}/{inner}"] = value
+        elif match := _STACK_NORM.fullmatch(short):
+            found[f"{match[1]}_norm/{ {'scale': 'gamma', 'bias': 'beta'}[match[2]] }"] = value
+        elif match := _SHARDS.fullmatch(short):
+            shards.setdefault(match[1], {})[int(match[2])] = value
+        elif short == "target_space_embedding/kernel":
+            spaces = value
+        elif match := re.fullmatch(r"(inputs|targets)_positional_embedding(?:/.*)?", short):
+            side = {"inputs": "source", "targets": "target"}[match[1]]
+            found[f"{side}_positions/table"] = value
+        else:
+            raise UserError(f"{model}: the weight {name} has no counterpart here.")
+    tables = {kind: np.concatenate([part[i] for i in sorted(part)]) for kind, part in shards.items()}
+    found |= _embeddings(tables, hparams, model)
+    if spaces is not None:
+        hparams["source_bias"] = True
+        found["source_bias"] = spaces[target_space]
+    size = max(len(table) for table in tables.values())
+    return Imported(hparams, found, _vocabulary(folder, vocabulary, size), steps)
+
+
+def hyperparameters(settings: Settings) -> dict[str, Any]:
+    """Returns what tensor2tensor's hyperparameters are called here.
+
+    Raises:
+      UserError: one that changes what the model computes cannot be represented.
+    """
+    for name, *allowed in (
+        ("self_attention_type", "dot_product"),
+        ("enc_dec_attention_type", "dot_product"),
+        ("ffn_layer", "dense_relu_dense", "conv_hidden_relu"),
+        ("norm_type", "layer"),
+        ("proximity_bias", False),
+        ("multiply_embedding_mode", "sqrt_depth"),
+        ("symbol_modality_skip_top", False),
+        ("input_modalities", "default"),
+        ("target_modality", "default"),
+        ("parameter_attention_key_channels", 0),
+        ("parameter_attention_value_channels", 0),
+        ("attention_dropout_broadcast_dims", "", "0,1", "0,2"),
+        ("prepend_mode", "none"),
+        ("causal_decoder_self_attention", True),
+    ):
+        settings.only(name, *allowed)
+    sequences = settings.get("layer_preprocess_sequence"), settings.get("layer_postprocess_sequence")
+    if sequences not in _PRE_NORM:
+        settings.only("layer_postprocess_sequence", *[after for _, after in _PRE_NORM])
+        settings.only("layer_preprocess_sequence", "none", "n")
+    heads, position = settings.get("num_heads"), settings.only("pos", "timing", "none", "emb")
+    learning_rate = settings.get("learning_rate_constant") or 10 * settings.get("learning_rate", 0.1)
+    found = {
+        ours: settings.get(theirs)
+        for theirs, ours in _HPARAMS.items()
+        if settings.get(theirs) is not None
+    }
+    return found | {
+        "d_k": (settings.get("attention_key_channels") or 0) // heads,
+        "d_v": (settings.get("attention_value_channels") or 0) // heads,
+        "pre_norm": _PRE_NORM[sequences],
+        "positions": {"timing": "sinusoidal", "none": "none", "emb": "learned"}[position],
+        "sinusoids": "tensor2tensor",
+        "learning_rate": float(learning_rate),
+    }
+
+
+_HPARAMS = {
+    "num_hidden_layers": "num_layers",
+    "num_encoder_layers": "num_encoder_layers",
+    "num_decoder_layers": "num_decoder_layers",
+    "hidden_size": "d_model",
+    "filter_size": "d_ff",
+    "num_heads": "num_heads",
+    "layer_prepostprocess_dropout": "dropout",
+    "attention_dropout": "attention_dropout",
+    "relu_dropout": "relu_dropout",
+    "norm_epsilon": "norm_epsilon",
+    "label_smoothing": "label_smoothing",
+    "learning_rate_warmup_steps": "warmup_steps",
+    "optimizer_adam_beta1": "adam_beta1",
+    "optimizer_adam_beta2": "adam_beta2",
+    "optimizer_adam_epsilon": "adam_epsilon",
+    "max_length": "max_length",
+}
+# By (layer_preprocess_sequence, layer_postprocess_sequence).
+_PRE_NORM = {("none", "dan"): False, ("n", "da"): True}
+
+
+def _embeddings(
+    tables: Mapping[str, np.ndarray], hparams: dict[str, Any], model: str | Path
+) -> dict[str, np.ndarray]:
+    """Returns the weights of embeddings and softmax, and sets what shares them."""
+    if set(tables) == {"shared"}:
+        return {"embedding/table/embeddings": tables["shared"]}
+    if set(tables) == {"input_emb", "target_emb", "softmax"}:
+        hparams["share_embeddings"] = "none"
+        return {
+            "source_embedding/table/embeddings": tables["input_emb"],
+            "target_embedding/table/embeddings": tables["target_emb"],
+            "target_embedding/table/reverse_embeddings": tables["softmax"].T,
+        }
+    raise UserError(
+        f"{model}: expected embeddings that are all shared, or none of them, got "
+        f"{', '.join(sorted(tables)) or 'none'}."
+    )
+
+
+def _vocabulary(folder: Path, given: str | Path, size: int) -> Tokenizer:
+    files = [Path(given)] if given else sorted(folder.glob(f"*{SubwordTokenizer.suffix}"))
+    fitting, sizes = [], []
+    for file in files:
+        tokenizer = Tokenizer.load(file)
+        sizes.append(f"{file.name} has {tokenizer.vocab_size:,}")
+        if tokenizer.vocab_size == size:
+            fitting.append(tokenizer)
+    if len(fitting) != 1:
+        raise UserError(
+            f"Expected one vocabulary of {size:,} subwords, as the model has: "
+            f"{', '.join(sizes) or f'there is no .subwords file in {folder}'}. Name it with "
+            f"--vocabulary."
+        )
+    return fitting[0]
+
+
+def _read_checkpoint(path: Path) -> tuple[Path, dict[str, np.ndarray], int]:
+    """Returns the folder, the weights by name, and the steps of a checkpoint."""
+    import tensorflow as tf
+
+    folder = path if path.is_dir() else path.parent
+    checkpoint = tf.train.latest_checkpoint(str(path)) if path.is_dir() else str(path)
+    try:
+        reader = tf.train.load_checkpoint(checkpoint or str(path))
+        names = [
+            name
+            for name in reader.get_variable_to_shape_map()
+            if name.startswith("transformer/") and not _OF_TRAINING.search(name)
+        ]
+        weights = {name: reader.get_tensor(name) for name in names}
+        steps = reader.get_tensor("global_step") if reader.has_tensor("global_step") else 0
+    except Exception as error:  # An OpError, ValueError ... as the damage may be.
+        raise UserError(f"{path}: expected a checkpoint of tensor2tensor ({error}).") from error
+    if not weights:
+        raise UserError(f"{path}: the checkpoint has no weights of a transformer of tensor2tensor.")
+    return folder, weights, int(steps)
+
+
+# The optimizer's own variables have the names of the weights with these added.
+_OF_TRAINING = re.compile(r"/(Adam|Adam_1|Momentum|vr|vc|ExponentialMovingAverage)$")

@@ -1,0 +1,169 @@
+"""Tokenizers in a TensorFlow graph, for exports: the same ids and texts as in Python."""
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+import tensorflow_text
+
+from t2t_keras.environment import held_stderr
+from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID, SPACE, UNKNOWN_ID
+
+# Before a subword that continues a token, in the table of subwords; text does not contain it.
+_CONTINUES = "\x00"
+_MOST_TOKEN_BYTES = 1 << 20
+_WORD = r"[\p{L}\p{N}]"
+_ESCAPE = r"\\u|\\\\|\\[0-9]+;"
+
+
+class GraphTokenizer(tf.Module):
+    """What both kinds of vocabulary have; `tf.saved_model.save` saves it with a module."""
+
+    def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """Returns int32 [B, length] for strings [B], each row with EOS at its end."""
+        raise NotImplementedError
+
+    def detokenize(self, ids: tf.Tensor) -> tf.Tensor:
+        """Returns strings [B] for int32 [B, L]: up to the first EOS, and without padding."""
+        raise NotImplementedError
+
+    def pieces(self, ids: tf.Tensor) -> tf.Tensor:
+        """Returns the piece of each id, strings [B, L]; "" for padding."""
+        raise NotImplementedError
+
+
+class GraphSentencePieces(GraphTokenizer):
+    """TensorFlow Text's `SentencepieceTokenizer`, with all spaces at the start of a text.
+
+    Pieces from id `vocab_size` on are unknown.
+
+    That drops them all, SentencePiece only the one that it puts before the first word. So a letter
+    is put in front and taken away again with that one space.
+    """
+
+    def __init__(self, model_bytes: bytes, vocab_size: int):
+        super().__init__()
+        self._size = vocab_size
+        with held_stderr():  # SentencePiece says that it normalises nothing, as it should.
+            self._tokenizer = tensorflow_text.SentencepieceTokenizer(
+                model=model_bytes, out_type=tf.int32, add_eos=True
+            )
+        ids = tf.range(self._tokenizer.vocab_size())
+        pieces = [piece.decode() for piece in self._tokenizer.id_to_string(ids).numpy()]
+        self._letter = next(
+            i for i, piece in enumerate(pieces) if len(piece) == 1 and piece.isalnum()
+        )
+        size = len(pieces[self._letter].encode())
+        first = self._tokenizer.tokenize(pieces[self._letter])[0]
+        puts_space_first = pieces[first].startswith(SPACE)
+        # Bytes to take away, by the first id.
+        self._taken = [size + (puts_space_first and piece.startswith(SPACE)) for piece in pieces]
+
+    def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """See `GraphTokenizer`."""
+        ids = self._tokenizer.tokenize(text)
+        return ids.with_values(tf.where(ids.values < self._size, ids.values, UNKNOWN_ID))
+
+    def detokenize(self, ids: tf.Tensor) -> tf.Tensor:
+        """See `GraphTokenizer`."""
+        begun = tf.pad(ids, [[0, 0], [1, 0]], constant_values=self._letter)
+        text = self._tokenizer.detokenize(begun)
+        # Not ids[:, 0], which an empty batch does not have.
+        first = tf.reduce_max(ids[:, :1], axis=1)
+        start = tf.gather(tf.constant(self._taken, tf.int32), first)
+        return tf.strings.substr(text, start, tf.strings.length(text) - start)
+
+    def pieces(self, ids: tf.Tensor) -> tf.Tensor:
+        """See `GraphTokenizer`."""
+        return tf.where(ids == PADDING_ID, "", self._tokenizer.id_to_string(ids))
+
+
+class GraphSubwords(GraphTokenizer):
+    """`SubwordTokenizer` in a graph; a piece is a subword, with "_" at the end of a token.
+
+    Args:
+      subwords: by id.
+      alphabet: the characters that are not escaped.
+    """
+
+    def __init__(self, subwords: Sequence[str], alphabet: Sequence[str]):
+        super().__init__()
+        self._subwords = list(subwords)
+        usable = [(subword, i) for i, subword in enumerate(subwords) if i > EOS_ID and subword]
+        # The longest subword at the start of what is left, as WordPiece has it, but the same ones
+        # at the start of a token and inside.
+        both = [(before + subword, i) for before in ("", _CONTINUES) for subword, i in usable]
+        keys, values = zip(*both, strict=True)
+        self._ids = tensorflow_text.WordpieceTokenizer(
+            _table(keys, values),
+            suffix_indicator=_CONTINUES,
+            max_bytes_per_word=_MOST_TOKEN_BYTES,
+            max_chars_per_token=max(map(len, subwords)),
+            token_out_type=tf.int64,
+            unknown_token=None,
+        )
+        self._alphabet = _table([ord(each) for each in sorted(alphabet)], [1] * len(alphabet))
+
+    def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """See `GraphTokenizer`."""
+        runs = tensorflow_text.regex_split(text, rf"{_WORD}+", keep_delim_regex_pattern=".*")
+        number, last = runs.with_values(_positions(runs)), runs.row_lengths() - 1
+        at_end = (number == 0) | (number == last[:, tf.newaxis])
+        tokens = tf.ragged.boolean_mask(runs, (runs != " ") | at_end)
+        escaped = tokens.with_values(self._escaped(tokens.values))
+        ids = tf.cast(self._ids.tokenize(escaped).merge_dims(1, 2), tf.int32)
+        ends = tf.fill([ids.nrows(), 1], EOS_ID)
+        return tf.concat([ids, tf.RaggedTensor.from_tensor(ends)], axis=1)
+
+    def _escaped(self, tokens: tf.Tensor) -> tf.Tensor:
+        escaped = tf.strings.regex_replace(tokens, r"\\", r"\\\\\\\\")
+        escaped = tf.strings.regex_replace(escaped, "_", r"\\\\u")
+        codes = tf.strings.unicode_decode(escaped, "UTF-8")
+        known = self._alphabet.lookup(tf.cast(codes.values, tf.int64)) > 0
+        characters = tf.strings.unicode_encode(codes.values[:, tf.newaxis], "UTF-8")
+        numbers = tf.strings.join(["\\", tf.strings.as_string(codes.values), ";"])
+        spelled = codes.with_values(tf.where(known, characters, numbers))
+        return tf.strings.join([tf.strings.reduce_join(spelled, axis=1), "_"])
+
+    def detokenize(self, ids: tf.Tensor) -> tf.Tensor:
+        """See `GraphTokenizer`."""
+        ended = tf.cumsum(tf.cast(ids == EOS_ID, tf.int32), axis=1) > 0
+        subwords = tf.gather(tf.constant(self._subwords), ids)
+        subwords = tf.where(ended | (ids == PADDING_ID), "", subwords)
+        tokens = tf.strings.split(tf.strings.reduce_join(subwords, axis=1), "_")
+        tokens = tf.ragged.boolean_mask(tokens, tokens != "")
+        tokens = tokens.with_values(self._unescaped(tokens.values))
+        words = tf.strings.regex_full_match(tokens.values, rf"(?s){_WORD}.*")
+        after_word = tf.concat([[False], words[:-1]], axis=0)[: tf.size(words)]
+        first = _positions(tokens) == 0
+        spaces = tf.where(words & after_word & ~first, " ", "")
+        return tf.strings.reduce_join(
+            tokens.with_values(tf.strings.join([spaces, tokens.values])), axis=1
+        )
+
+    def _unescaped(self, tokens: tf.Tensor) -> tf.Tensor:
+        parts = tensorflow_text.regex_split(tokens, _ESCAPE, keep_delim_regex_pattern=_ESCAPE)
+        flat = parts.values
+        is_number = tf.strings.regex_full_match(flat, r"\\[0-9]+;")
+        digits = tf.strings.regex_replace(flat, r"[\\;]", "")
+        # Longer numbers stand for no character, and could not be read.
+        digits = tf.where(is_number & (tf.strings.length(digits) < 8), digits, "12307")
+        codes = tf.strings.to_number(digits, tf.int32)
+        codes = tf.where(codes > 0x10FFFF, 0x3013, codes)
+        character = tf.strings.unicode_encode(codes[:, tf.newaxis], "UTF-8")
+        spelled = tf.where(is_number, character, flat)
+        spelled = tf.where(flat == "\\u", "_", tf.where(flat == "\\\\", "\\", spelled))
+        return tf.strings.reduce_join(parts.with_values(spelled), axis=1)
+
+    def pieces(self, ids: tf.Tensor) -> tf.Tensor:
+        """See `GraphTokenizer`."""
+        return tf.where(ids == PADDING_ID, "", tf.gather(tf.constant(self._subwords), ids))
+
+
+def _table(keys: Sequence, values: Sequence[int]) -> tf.lookup.StaticHashTable:
+    pairs = tf.lookup.KeyValueTensorInitializer(keys, tf.constant(values, tf.int64))
+    return tf.lookup.StaticHashTable(pairs, default_value=-1)
+
+
+def _positions(rows: tf.RaggedTensor) -> tf.Tensor:
+    """Returns the position of each value in its row."""
+    return tf.ragged.range(rows.row_lengths()).values

@@ -1,0 +1,159 @@
+"""Vocabularies of tensor2tensor, its `SubwordTextEncoder`, so that its models can be used here."""
+
+import functools
+import itertools
+import re
+import sys
+import unicodedata
+from collections.abc import Collection, Iterable, Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from t2t_keras.errors import UserError
+from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID, SPACE, Tokenizer
+
+# A token's end, and what escapes it and characters that no piece has.
+_END = "_"
+_ESCAPED = re.compile(r"\\u|\\\\|\\([0-9]+);")
+_ESCAPES = frozenset("\\_u;0123456789")
+# What tensor2tensor writes for an escape that stands for no character.
+_NO_CHARACTER = "\u3013"
+_SPECIAL = ("<pad>", "<EOS>")
+
+
+class SubwordTokenizer(Tokenizer):
+    r"""A `.subwords` file of tensor2tensor: padding 0, end of sentence 1, then subwords.
+
+    A text is divided where letters and digits meet other characters; single spaces between words
+    are left out, and come back between words. Of each token, with its "_" behind, the longest
+    subword at its start is taken, and again of the rest. In a token "_" is written \u, a backslash
+    \\, and a character that no subword has \<its number>; . Subwords of padding and end never match
+    text, where tensor2tensor would let "<pad>" end a sentence.
+
+    Bytes that are no such file are a `UserError`, which names their `origin`.
+    """
+
+    suffix: ClassVar[str] = ".subwords"
+
+    def __init__(
+        self,
+        model_bytes: bytes,
+        source: Tokenizer | None = None,
+        origin: str = "the vocabulary",
+    ):
+        super().__init__(model_bytes, source)
+        try:
+            lines = self.model_bytes.decode("utf-8").split("\n")
+        except UnicodeDecodeError as error:
+            raise UserError(f"{origin} is not UTF-8, as a .subwords file of tensor2tensor.") from error
+        lines = lines[:-1] if lines[-1] == "" else lines
+        self._subwords = [_unquoted(line.strip()) for line in lines]
+        special = tuple(subword.removesuffix(_END) for subword in self._subwords[:2])
+        if special != _SPECIAL:
+            raise UserError(
+                f"{origin}: expected {_SPECIAL[0]} and {_SPECIAL[1]} as the first lines of a "
+                f".subwords file of tensor2tensor, got {', '.join(self._subwords[:2])!r}."
+            )
+        self._ids = {subword: i for i, subword in enumerate(self._subwords) if i > 1 and subword}
+        self._longest = max(map(len, self._ids), default=0)
+        # Every other character is escaped, so that any text can be spelled.
+        self._alphabet = {subword for subword in self._ids if len(subword) == 1}
+        if missing := "".join(sorted(_ESCAPES - self._alphabet)):
+            raise UserError(f"{origin} lacks the subwords {missing}, which escapes are made of.")
+        self._token_ids = functools.lru_cache(1 << 16)(self._token_ids)
+
+    @property
+    def vocab_size(self) -> int:
+        """See `Tokenizer`."""
+        return len(self._subwords)
+
+    def encode(self, lines: Sequence[str]) -> list[np.ndarray]:
+        """See `Tokenizer`."""
+        return [
+            np.array([*itertools.chain(*map(self._token_ids, tokens(line))), EOS_ID], np.int32)
+            for line in lines
+        ]
+
+    def _token_ids(self, token: str) -> tuple[int, ...]:
+        escaped, start, found = escape(token, self._alphabet), 0, []
+        while start < len(escaped):
+            ends = range(min(len(escaped), start + self._longest), start, -1)
+            end = next(end for end in ends if escaped[start:end] in self._ids)
+            found.append(self._ids[escaped[start:end]])
+            start = end
+        return tuple(found)
+
+    def decode(self, sequences: Iterable[Sequence[int]]) -> list[str]:
+        """See `Tokenizer`."""
+        return [self._text(self._until_end(ids)) for ids in sequences]
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """See `Tokenizer`; an escape adds its character where it ends."""
+        ids, pieces, shown = self._checked(ids), [], 0
+        whole = self._text([i for i in ids if i > EOS_ID])
+        for number, i in enumerate(ids, 1):
+            begun = self._text([i for i in ids[:number] if i > EOS_ID])
+            same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(begun, whole))
+            end = max(shown, sum(1 for _ in same))
+            pieces.append(whole[shown:end].replace(" ", SPACE) if i > EOS_ID else _SPECIAL[i])
+            shown = end
+        return pieces
+
+    def _text(self, ids: Sequence[int]) -> str:
+        escaped = "".join(self._subwords[i] for i in ids).split(_END)
+        return joined([token for token in map(unescape, escaped) if token])
+
+    def graph_tokenizer(self):
+        """See `Tokenizer`."""
+        from t2t_keras.text.in_graph import GraphSubwords
+
+        return GraphSubwords(self._subwords, sorted(self._alphabet))
+
+
+def tokens(text: str) -> list[str]:
+    """Divides a text where letters and digits meet other characters.
+
+    Single spaces are left out, but for one at the start or at the end.
+    """
+    runs = ["".join(run) for _, run in itertools.groupby(text, is_word)]
+    last = len(runs) - 1
+    return [run for number, run in enumerate(runs) if run != " " or number in (0, last)]
+
+
+def joined(tokens: Sequence[str]) -> str:
+    """Returns the text of tokens: with a space between two that are words."""
+    between = (
+        " " if is_word(before[0]) and is_word(token[0]) else ""
+        for before, token in itertools.pairwise(tokens)
+    )
+    return "".join(itertools.chain(*zip(["", *between], tokens)))
+
+
+def escape(token: str, alphabet: Collection[str]) -> str:
+    """Returns a token as subwords spell it, with its end."""
+    escaped = token.replace("\\", "\\\\").replace(_END, "\\u")
+    return "".join(c if c in alphabet else f"\\{ord(c)};" for c in escaped) + _END
+
+
+def unescape(escaped: str) -> str:
+    """Returns the token that `escape` was given, without its end."""
+
+    def character(match: re.Match) -> str:
+        if match[1] is None:
+            return _END if match[0] == "\\u" else "\\"
+        number = int(match[1])
+        return chr(number) if number <= sys.maxunicode else _NO_CHARACTER
+
+    return _ESCAPED.sub(character, escaped)
+
+
+@functools.lru_cache(None)
+def is_word(character: str) -> bool:
+    """Returns whether a character is a letter or digit, as tensor2tensor sees it."""
+    return unicodedata.category(character)[0] in "LN"
+
+
+def _unquoted(line: str) -> str:
+    quoted = len(line) > 1 and line[0] == line[-1] and line[0] in "'\""
+    return line[1:-1] if quoted else line

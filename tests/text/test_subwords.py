@@ -1,0 +1,140 @@
+"""tensor2tensor's vocabularies, against its `SubwordTextEncoder` written again."""
+
+import re
+import unicodedata
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_keras.errors import UserError
+from t2t_keras.text.subwords import SubwordTokenizer
+from t2t_keras.text.tokenizer import Tokenizer
+
+LINES = [
+    "",
+    " ",
+    "x ",
+    "  two spaces,  and a\ttab ",
+    "under_score, back\\slash, \\u \\\\ \\12; and 3 _",
+    "日本語 \U0001f6b2 Größe\u00a0façade ½ Ⅷ",
+    "<pad> and <EOS> 1,000.50 - don't",
+    "e\u0301 \x00 \u2028",
+]
+
+
+@pytest.fixture(scope="module")
+def content():
+    """A small vocabulary: of all that escapes need, and of some words."""
+    words = ["the_", "th", "e", "_", " ", ", ", "\\", "u", ";", *"0123456789abdilnorstxy,.-<>'"]
+    return "".join(f"'{each}'\n" for each in ["<pad>", "<EOS>", *words, "wo", "word", "é"]).encode()
+
+
+class Original:
+    """`SubwordTextEncoder` and its tokenizer, as tensor2tensor defines them."""
+
+    def __init__(self, subtokens):
+        self.subtokens = subtokens
+        self.ids = {subtoken: i for i, subtoken in enumerate(subtokens) if i > 1}
+        self.alphabet = {c for subtoken in subtokens[2:] for c in subtoken} | set("\\_u;0123456789")
+
+    def encode(self, text):
+        return [i for token in split(text) for i in self.subtoken_ids(token)]
+
+    def subtoken_ids(self, token):
+        token = token.replace("\\", "\\\\").replace("_", "\\u")
+        escaped = "".join(c if c in self.alphabet else rf"\{ord(c)};" for c in token) + "_"
+        ids, start = [], 0
+        while start < len(escaped):
+            for end in range(len(escaped), start, -1):
+                if escaped[start:end] in self.ids:
+                    ids.append(self.ids[escaped[start:end]])
+                    start = end
+                    break
+            else:
+                raise AssertionError
+        return ids
+
+    def decode(self, ids):
+        joined = "".join(self.subtokens[i] for i in ids)
+        tokens = [unescape(token) for token in joined.split("_") if token]
+        tokens = [token for token in tokens if token]
+        text = []
+        for i, token in enumerate(tokens):
+            if i and alphanumeric(tokens[i - 1][0]) and alphanumeric(token[0]):
+                text.append(" ")
+            text.append(token)
+        return "".join(text)
+
+
+def alphanumeric(c):
+    return unicodedata.category(c).startswith(("L", "N"))
+
+
+def split(text):
+    if not text:
+        return []
+    tokens, start = [], 0
+    for i in range(1, len(text)):
+        if alphanumeric(text[i]) != alphanumeric(text[i - 1]):
+            token = text[start:i]
+            if token != " " or start == 0:
+                tokens.append(token)
+            start = i
+    return [*tokens, text[start:]]
+
+
+def unescape(token):
+    def match(found):
+        if found.group(1) is None:
+            return "_" if found.group(0) == "\\u" else "\\"
+        try:
+            return chr(int(found.group(1)))
+        except (ValueError, OverflowError):
+            return "\u3013"
+
+    return re.sub(r"\\u|\\\\|\\([0-9]+);", match, token)
+
+
+def check(tokenizer, lines):
+    subtokens = [line.strip()[1:-1] for line in tokenizer.model_bytes.decode().splitlines()]
+    original = Original(subtokens)
+    encoded = tokenizer.encode(lines)
+    assert [ids.tolist() for ids in encoded] == [[*original.encode(line), 1] for line in lines]
+    assert tokenizer.decode(encoded) == [original.decode(ids[:-1]) for ids in encoded] == lines
+    in_graph = tokenizer.graph_tokenizer()
+    assert in_graph.tokenize(tf.constant(lines)).to_list() == [ids.tolist() for ids in encoded]
+    # Any ids can come out of a model, halves of escapes too.
+    random = np.random.default_rng(1)
+    ids = random.integers(2, tokenizer.vocab_size, (200, 12), np.int32)
+    for rows in (ids, tf.ragged.constant([list(row) for row in encoded]).to_tensor().numpy()):
+        texts = tokenizer.decode(rows)
+        assert [text.decode() for text in in_graph.detokenize(tf.constant(rows)).numpy()] == texts
+        for row, text in zip(rows, texts, strict=True):
+            pieces = tokenizer.pieces(row[row > 1])
+            assert "".join(pieces).replace("\u2581", " ") == text
+
+
+def test_a_small_vocabulary(content):
+    check(SubwordTokenizer(content), LINES)
+
+
+@pytest.mark.parametrize("size", ["8k.8192", "32k.32768"])
+def test_real_vocabularies_on_real_lines(shared_data, size):
+    path = shared_data / "tensor2tensor" / f"vocab.translate_ende_wmt{size}.subwords"
+    lines = (shared_data / "europarl" / "europarl20k.en-de.de").read_text("utf-8").splitlines()[:500]
+    check(Tokenizer.load(path), lines + LINES)
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        (b"\xff", "not UTF-8"),
+        (b"'a'\n'b'\n", "expected <pad> and <EOS> .* got 'a, b'"),
+        (b"<pad>\n<EOS>\na\n_\n", r"lacks the subwords 0123456789;\\u"),
+    ],
+)
+def test_other_files_are_refused(content, named, tmp_path):
+    (tmp_path / "vocab.subwords").write_bytes(content)
+    with pytest.raises(UserError, match=named):
+        Tokenizer.load(tmp_path / "vocab.subwords")
