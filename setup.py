@@ -15,6 +15,7 @@ COMMANDS = (
     "t2t-evalb",
     "t2t-avg-all",
     "t2t-exporter",
+    "t2t-import",
     "t2t-insights",
     "t2t-npz-to-checkpoint",
     "t2t-plot",
@@ -73,6 +74,7 @@ setup(
         "urllib3>=2.8,<3",
     ],
     extras_require={
+        "import": ["safetensors>=0.8,<0.9"],
         "jax": ["jax>=0.10,<0.11"],
         "language": ["py3langid>=0.4,<0.5"],
         "plot": ["matplotlib>=3.11,<4"],
@@ -89,6 +91,7 @@ setup(
             # Reads the job for Kubernetes in docs/.
             "PyYAML>=6,<7",
             "pytest-xdist>=3.6,<4",
+            "safetensors>=0.8,<0.9",
             # Drives Chromium or Chrome, where there is one, over the pages of t2t-insights.
             "selenium>=4.30,<5",
             # The packaging test builds the wheel with it, without a network.

@@ -2,6 +2,7 @@
 
 t2t-exporter --output_dir=runs/averaged --export_dir=exports/ende --measure
 t2t-exporter --output_dir=runs/averaged --dtype=int8
+t2t-exporter --output_dir=runs/averaged --format=ctranslate2 --dtype=int8
 """
 
 import re
@@ -12,14 +13,22 @@ from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
 from t2t_keras.io.outputs import check_folder, check_outputs
 
+_FORMATS = ("saved_model", "ctranslate2", "keras_hub", "litert", "onnx")
+_DTYPES = ("float32", "bfloat16", "float16", "int8", "int8_float32", "int8_bfloat16")
+
 
 def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.group("Export")
     define_common(flags, "output_dir", "checkpoint_path")
-    flags.string("export_dir", "Directory for <version>/; default: export/ in --output_dir")
+    flags.choice("format", "Program that it is for; saved_model = TensorFlow", _FORMATS, "saved_model")
+    flags.string(
+        "export_dir",
+        "Directory for <version>/, or of the other formats; default: export/, or the format's name, "
+        "in --output_dir",
+    )
     flags.string("decode_hparams", 'Decoding settings, "beam_size=4,alpha=0.6,..."')
-    flags.choice("dtype", "Stored weights", ("float32", "bfloat16", "int8"), "float32")
+    flags.choice("dtype", "Stored weights; not each format has each", _DTYPES, "float32")
     flags.string("servable_name", "Name of the model in the examples of its README", "translate")
     flags.group("Scores in its README")
     flags.switch("measure", "Score the dev set; default: unless --dtype is float32", None)
@@ -42,6 +51,9 @@ def run(flags: Flags) -> None:
             f"--servable_name: expected letters, digits, '_', '.' and '-', got "
             f"{flags.servable_name!a}."
         )
+    if flags.format != "saved_model":
+        _export_otherwise(flags)
+        return
     export_dir = Path(flags.export_dir or Path(flags.output_dir) / "export")
     # Nothing can be added to another export: its manifest names all its files.
     check_outputs([], [export_dir / "<version>"])
@@ -70,6 +82,18 @@ def run(flags: Flags) -> None:
         example=text[0][0] if text else "",
     )
     print(f"{version}: SavedModel, signature serving_default: text -> translation, score, cut")
+
+
+def _export_otherwise(flags: Flags) -> None:
+    from t2t_keras.decoding.translator import Translator
+    from t2t_keras.serving.export.formats import write_format
+    from t2t_keras.training.trained_model import checkpoint_at
+
+    recorded_run(flags)
+    checkpoint = checkpoint_at(flags.checkpoint_path or flags.output_dir)
+    translator = Translator.from_run(flags.output_dir, checkpoint, flags.decode_hparams)
+    folder = flags.export_dir or Path(flags.output_dir) / flags.format
+    print(write_format(flags.format, translator, folder, flags.dtype))
 
 
 if __name__ == "__main__":

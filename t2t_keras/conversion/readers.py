@@ -4,8 +4,7 @@ from pathlib import Path
 
 from t2t_keras.conversion.fairseq import read_fairseq
 from t2t_keras.conversion.imported import Imported
-from t2t_keras.conversion.marian import read_huggingface, read_npz
-from t2t_keras.conversion.opennmt_tf import read_opennmt_tf
+from t2t_keras.conversion.marian import read_huggingface
 from t2t_keras.conversion.tensor2tensor import read_tensor2tensor
 
 TOOLKITS = ("tensor2tensor", "marian", "huggingface", "fairseq", "opennmt_tf")
@@ -35,6 +34,4 @@ def read_model(
         return read_tensor2tensor(model, vocabulary, target_space)
     if toolkit == "fairseq":
         return read_fairseq(model, *languages)
-    if toolkit == "opennmt_tf":
-        return read_opennmt_tf(model, vocabulary)
-    return read_huggingface(model) if Path(model).is_dir() else read_npz(model, vocabulary)
+    return read_huggingface(model)

@@ -1,0 +1,68 @@
+"""Exports for other programs than TensorFlow Serving: which format is written by what."""
+
+import importlib
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.errors import UserError
+
+
+class _Format(NamedTuple):
+    """A kind of export.
+
+    Attributes:
+      module: in this package, with a function `write(translator, folder, dtype)`.
+      extra: of this library, which installs what it needs.
+      dtypes: of the stored weights.
+    """
+
+    module: str
+    extra: str
+    dtypes: tuple[str, ...]
+
+
+FORMATS: dict[str, _Format] = {}
+
+
+def write_format(name: str, translator: Translator, export_dir: str | Path, dtype: str) -> Path:
+    """Writes an export in one of `FORMATS`; the folder gets its name when it is complete.
+
+    Args:
+      name: of the format.
+      translator: the model, the vocabulary and the settings.
+      export_dir: the folder to make.
+      dtype: of the stored weights.
+
+    Returns:
+      The folder.
+
+    Raises:
+      UserError: the folder is there, a package is missing, the disk is full, or the format has no
+        such dtype or cannot represent the model or a setting, which is named.
+    """
+    kind, export_dir = FORMATS[name], Path(export_dir)
+    if dtype not in kind.dtypes:
+        raise UserError(f"--format={name}: expected --dtype in {', '.join(kind.dtypes)}, got {dtype}.")
+    if export_dir.exists():
+        raise UserError(f"{export_dir} is there already. Remove it, or give another --export_dir.")
+    try:
+        writer = importlib.import_module(f"{__package__}.{kind.module}")
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"--format={name} needs {error.name}, which is not installed: "
+            f"pip install 't2t-keras[{kind.extra}]'"
+        ) from error
+    try:
+        export_dir.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".unfinished-", dir=export_dir.parent) as folder:
+            unfinished = Path(folder) / "1"
+            unfinished.mkdir()
+            writer.write(translator, unfinished, dtype)
+            return unfinished.rename(export_dir)
+    except OSError as error:
+        raise UserError(
+            f"Cannot write the export to {export_dir}: {error}. Make room or give another "
+            f"--export_dir."
+        ) from error
