@@ -100,7 +100,8 @@ def open_generated(problem: Problem, data_dir: str | Path, as_text: bool = False
         others = problem.config(of_test_set=False).keys() - _LANGUAGES
         requested = {name: value for name, value in requested.items() if name not in others}
     # Another path may lead to the vocabulary in use; the recorded one need not lead there any more.
-    files = {name: requested[name] for name in ("vocab_file", "source_vocab_file")}
+    names = {"vocab_file", "source_vocab_file"} & requested.keys()
+    files = {name: requested[name] for name in names}
     if any(files.values()) and files != {name: recorded[name] for name in files}:
         if _vocabulary_of(**files).checksum == manifest["vocabulary"]["sha256"]:
             requested |= {name: recorded[name] for name in files}
