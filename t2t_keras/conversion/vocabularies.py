@@ -11,10 +11,10 @@ from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID, UNKNOWN_ID
 def joint_pieces(
     model_bytes: bytes, pieces: Sequence[str], origin: str | Path
 ) -> SentencePieceTokenizer:
-    """Returns a SentencePiece model that segments as another, with given ids.
+    """Returns a SentencePiece model that divides texts as another, into pieces with given ids.
 
-    Pieces that it does not have are never in an encoded text, but are decoded. What it would make
-    pieces of that have no id becomes the unknown id.
+    What the other divides off is looked up, whether it is a piece of it or characters that it does
+    not know; what is not found becomes the unknown id. All given pieces are decoded.
 
     Args:
       model_bytes: the other's `.model` or `.spm` file.
@@ -39,12 +39,12 @@ def joint_pieces(
         elif text.startswith(">>") and text.endswith("<<"):
             # The language to translate to, in front of a text.
             model.pieces.add(piece=f"\u2581{text}", score=0.0, type=kinds.USER_DEFINED)
-        elif own is not None and own.type not in (kinds.CONTROL, kinds.UNKNOWN):
+        elif own is not None and own.type != kinds.UNKNOWN:
             model.pieces.add().CopyFrom(own)
         else:
             model.pieces.add(piece=text, score=lowest, type=kinds.UNUSED)
     beyond = [piece for piece in known.values() if piece.type not in (kinds.CONTROL, kinds.UNKNOWN)]
-    if beyond:
+    if beyond or any(piece.type == kinds.UNUSED for piece in model.pieces):
         model.pieces.add(piece=BEYOND, score=0.0, type=kinds.CONTROL)
         for piece in beyond:
             model.pieces.add().CopyFrom(piece)

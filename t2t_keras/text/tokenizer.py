@@ -107,10 +107,17 @@ class Tokenizer(abc.ABC):
     def vocab_size(self) -> int:
         """Number of ids, special ones included."""
 
-    @property
+    @functools.cached_property
     def source_vocab_size(self) -> int | None:
-        """Number of ids of sources that have their own vocabulary, or None."""
-        return None if self.source is self else self.source.vocab_size
+        """Number of ids of sources that have their own, or None.
+
+        Two models may divide texts, each in its way, into the same pieces of the same ids.
+        """
+        size, own = self.vocab_size, self.source.vocab_size
+        shared = self.source is self or (
+            size == own and self.pieces(range(size)) == self.source.pieces(range(size))
+        )
+        return None if shared else own
 
     @property
     def checksum(self) -> str:
