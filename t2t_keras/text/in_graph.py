@@ -1,6 +1,6 @@
 """Tokenizers in a TensorFlow graph, for exports: the same ids and texts as in Python."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 import tensorflow_text
@@ -163,6 +163,37 @@ class GraphSubwords(GraphTokenizer):
     def pieces(self, ids: tf.Tensor) -> tf.Tensor:
         """See `GraphTokenizer`."""
         return tf.where(ids == PADDING_ID, "", tf.gather(tf.constant(self._subwords), ids))
+
+
+class GraphWords(GraphTokenizer):
+    """`WordTokenizer` in a graph.
+
+    Args:
+      words: by id.
+      pieces: by id.
+      ids: of the words that a text can have.
+    """
+
+    def __init__(self, words: Sequence[str], pieces: Sequence[str], ids: Mapping[str, int]):
+        super().__init__()
+        self._words, self._pieces = list(words), list(pieces)
+        self._ids = _table(list(ids), list(ids.values()), UNKNOWN_ID)
+
+    def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """See `GraphTokenizer`."""
+        words = tf.strings.split(text)
+        return _with_end(words.with_values(tf.cast(self._ids.lookup(words.values), tf.int32)))
+
+    def detokenize(self, ids: tf.Tensor) -> tf.Tensor:
+        """See `GraphTokenizer`."""
+        ended = tf.cumsum(tf.cast(ids == EOS_ID, tf.int32), axis=1) > 0
+        words = tf.gather(tf.constant(self._words), ids)
+        words = tf.ragged.boolean_mask(words, ~ended & (ids != PADDING_ID))
+        return tf.strings.reduce_join(words, axis=1, separator=" ")
+
+    def pieces(self, ids: tf.Tensor) -> tf.Tensor:
+        """See `GraphTokenizer`."""
+        return tf.where(ids == PADDING_ID, "", tf.gather(tf.constant(self._pieces), ids))
 
 
 def _table(

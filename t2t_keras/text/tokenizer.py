@@ -52,15 +52,17 @@ class Tokenizer(abc.ABC):
         """
         from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
         from t2t_keras.text.subwords import SubwordTokenizer
+        from t2t_keras.text.words import WordTokenizer
 
-        subwords = str(path).endswith(SubwordTokenizer.suffix)
-        kind, origin = SubwordTokenizer if subwords else SentencePieceTokenizer, f"The vocabulary {path}"
+        kinds = {kind.suffix: kind for kind in (SubwordTokenizer, WordTokenizer)}
+        kind = kinds.get(Path(path).suffix, SentencePieceTokenizer)
+        origin = f"The vocabulary {path}"
         try:
             return kind(Path(path).read_bytes(), origin=origin)
         except OSError as error:
             raise UserError(
-                f"{origin} cannot be read: {error.strerror}. Give a SentencePiece .model file, or "
-                f"a .subwords file of tensor2tensor."
+                f"{origin} cannot be read: {error.strerror}. Give a SentencePiece .model file, a "
+                f".subwords file of tensor2tensor, or a .words file."
             ) from error
 
     @classmethod
