@@ -12,7 +12,9 @@ import pytest
 from t2t_keras.conversion.fairseq import hyperparameters, read_fairseq
 from t2t_keras.conversion.imported import Settings
 from t2t_keras.conversion.tensors import plain, read_pytorch
+from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
+from t2t_keras.text.tokenizer import SPACE
 
 FOLDER = Path(__file__).parent / "fixtures" / "fairseq"
 SHARED = FOLDER / "shared"
@@ -26,6 +28,28 @@ def test_answers(kind, import_run, check_answers, tmp_path):
     run = import_run(tmp_path / "run", "fairseq", folder / "checkpoint.pt", f"{folder},{SPM}")
     limits = "min_length=2,extra_length=50"
     check_answers(run, folder, lambda size: [1, 2, 3, 0, *range(4, size)], limits)
+
+
+def test_words_that_are_divided_already(import_run, tmp_path):
+    """As those of subword-nmt: without a SentencePiece model, source and target are such words."""
+    for code in LANGUAGES:
+        words = (FOLDER / "many" / f"dict.{code}.txt").read_text(encoding="utf-8")
+        (tmp_path / f"dict.{code}.txt").write_text(words.replace(SPACE, "@"), encoding="utf-8")
+    checkpoint = FOLDER / "many" / "checkpoint.pt"
+    run = import_run(tmp_path / "run", "fairseq", checkpoint, tmp_path)
+    decoding = "beam_size=1,min_length=2,extra_length=50"
+    translator = Translator.from_run(run, decode_hparams=decoding)
+    answers = np.load(FOLDER / "many" / "answers.npz")
+    source, target = (
+        (tmp_path / f"dict.{code}.txt").read_text(encoding="utf-8").split("\n")
+        for code in LANGUAGES
+    )
+    for number in range(8):
+        line, expected = (
+            " ".join(words[i - 4].partition(" ")[0] for i in answers[f"{kind}_{number}"][:-1])
+            for kind, words in (("source", source), ("greedy", target))
+        )
+        assert translator.translate([line])[0].text == expected
 
 
 def test_older_files():
