@@ -131,7 +131,7 @@ def test_a_vocabulary_is_reused(problem, tmp_dir, tmp_path):
         open_generated(dataclasses.replace(again, vocab_file=str(moved)), tmp_path)
     # Of the same size, but another one.
     path.write_bytes(first.model_bytes.replace(b"house", b"HOUSE"))
-    with pytest.raises(UserError, match=r"vocab\.model is not the vocabulary that the data was"):
+    with pytest.raises(UserError, match=r"vocab\.model is not the vocabulary that was used"):
         _ = open_generated(again, tmp_path).tokenizer
     # The one that is recorded need not be there any more.
     path.unlink()

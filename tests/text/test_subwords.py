@@ -26,7 +26,7 @@ LINES = [
 @pytest.fixture(scope="module")
 def content():
     """A small vocabulary: of all that escapes need, and of some words."""
-    words = ["the_", "th", "e", "_", " ", ", ", "\\", "u", ";", *"0123456789abdilnorstxy,.-<>'"]
+    words = ["the_", "th", "e", "_", " ", ", ", "\\", "u", ";", *"0123456789abdhilnorstwxy,.-<>'"]
     return "".join(f"'{each}'\n" for each in ["<pad>", "<EOS>", *words, "wo", "word", "é"]).encode()
 
 

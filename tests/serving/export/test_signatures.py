@@ -11,7 +11,7 @@ import tensorflow as tf
 from t2t_keras.decoding.translation import Hypothesis
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
-from t2t_keras.serving.export.signatures import BLANK, TranslationModule, graph_detokenizer
+from t2t_keras.serving.export.signatures import BLANK, TranslationModule
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 
 TEXTS = ["The small dog sleeps.", "a", ""]
@@ -150,12 +150,12 @@ def test_detokenizer_is_the_tokenizers(kind, lines):
     """Random ids: spaces, bytes that are no UTF-8, and the unknown id, in all positions."""
     text = [line for line in lines if line.strip()] * 20
     tokenizer = SentencePieceTokenizer.train(text, vocab_size=300, kind=kind)
-    pieces = tokenizer.graph_tokenizer().id_to_string(tf.range(tokenizer.vocab_size)).numpy()
-    space = [i for i, piece in enumerate(pieces) if piece.decode().startswith("\u2581")]
+    pieces = tokenizer.pieces(range(tokenizer.vocab_size))
+    space = [i for i, piece in enumerate(pieces) if piece.startswith("\u2581")]
     random = np.random.default_rng(0)
     ids = random.integers(2, tokenizer.vocab_size, [2000, 8])
     ids[::2, :2] = random.choice(space, [1000, 2])
     ids[np.arange(2000), random.integers(0, 8, 2000)] = 1
     ended = np.where(np.cumsum(ids == 1, axis=1) > 0, 1, ids)
-    found = graph_detokenizer(tokenizer.graph_tokenizer())(tf.constant(ended, tf.int32)).numpy()
+    found = tokenizer.graph_tokenizer().detokenize(tf.constant(ended, tf.int32)).numpy()
     assert [text.decode() for text in found] == tokenizer.decode(ids)
