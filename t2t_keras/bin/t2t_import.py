@@ -16,8 +16,8 @@ def define_flags(flags: Flags) -> None:
     flags.group("Model")
     flags.choice("from", "Toolkit that trained it", _TOOLKITS, None)
     flags.string("model", "Its folder or checkpoint")
-    flags.string("vocabulary", "Its vocabulary, where that is not beside it")
-    flags.integer("target_space", "tensor2tensor's SpaceID of the target; 8 = German", 0, 0, 31)
+    flags.string("vocabulary", "Its vocabulary, or source,target; default: what is beside it")
+    flags.integer("target_space", "tensor2tensor's SpaceID of the target; default: by its language")
     flags.group("Run")
     define_common(flags, "output_dir", "problem", "problem_config", "t2t_usr_dir")
 

@@ -85,7 +85,7 @@ class Settings:
         return self._values.get(name, default)
 
     def only(self, name: str, *allowed: Any) -> Any:
-        """Returns the value of a setting, which is the first of those allowed where it is not given.
+        """Returns the value of a setting, by default the first of those allowed.
 
         Raises:
           UserError: it has another value, with which the model computes something else.

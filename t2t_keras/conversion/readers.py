@@ -15,7 +15,7 @@ def read_model(
     model: str | Path,
     languages: tuple[str, str],
     vocabulary: str | Path = "",
-    target_space: int = 0,
+    target_space: int | None = None,
 ) -> Imported:
     """Reads the model of a toolkit; see the reader of each for what it needs.
 
@@ -31,7 +31,7 @@ def read_model(
       UserError: a file is missing or damaged, or the model cannot be represented.
     """
     if toolkit == "tensor2tensor":
-        return read_tensor2tensor(model, vocabulary, target_space)
+        return read_tensor2tensor(model, vocabulary, languages[1], target_space)
     if toolkit == "fairseq":
         return read_fairseq(model, *languages)
     return read_huggingface(model)

@@ -118,7 +118,9 @@ def open_generated(problem: Problem, data_dir: str | Path, as_text: bool = False
 
 def _vocabulary_of(vocab_file: str, source_vocab_file: str) -> Tokenizer:
     tokenizer = Tokenizer.load(vocab_file)
-    return tokenizer.with_source(Tokenizer.load(source_vocab_file)) if source_vocab_file else tokenizer
+    return (
+        tokenizer.with_source(Tokenizer.load(source_vocab_file)) if source_vocab_file else tokenizer
+    )
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:

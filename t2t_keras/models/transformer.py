@@ -78,7 +78,10 @@ class Transformer(keras.Model):
         if config.embedding_norm:
             self.source_norm, self.target_norm = norm(name="source_norm"), norm(name="target_norm")
         if config.pre_norm:
-            self.encoder_norm, self.decoder_norm = norm(name="encoder_norm"), norm(name="decoder_norm")
+            self.encoder_norm, self.decoder_norm = (
+                norm(name="encoder_norm"),
+                norm(name="decoder_norm"),
+            )
 
     def _make_embeddings(self):
         config, dtype = self.config, dict(dtype=self.dtype_policy)

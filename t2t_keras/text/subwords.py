@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from t2t_keras.errors import UserError
-from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID, SPACE, Tokenizer
+from t2t_keras.text.tokenizer import EOS_ID, SPACE, Tokenizer
 
 # A token's end, and what escapes it and characters that no piece has.
 _END = "_"
@@ -46,7 +46,9 @@ class SubwordTokenizer(Tokenizer):
         try:
             lines = self.model_bytes.decode("utf-8").split("\n")
         except UnicodeDecodeError as error:
-            raise UserError(f"{origin} is not UTF-8, as a .subwords file of tensor2tensor.") from error
+            raise UserError(
+                f"{origin} is not UTF-8, as a .subwords file of tensor2tensor."
+            ) from error
         lines = lines[:-1] if lines[-1] == "" else lines
         self._subwords = [_unquoted(line.strip()) for line in lines]
         special = tuple(subword.removesuffix(_END) for subword in self._subwords[:2])

@@ -54,7 +54,10 @@ class Tokenizer(abc.ABC):
         from t2t_keras.text.subwords import SubwordTokenizer
 
         subwords = str(path).endswith(SubwordTokenizer.suffix)
-        kind, origin = SubwordTokenizer if subwords else SentencePieceTokenizer, f"The vocabulary {path}"
+        kind, origin = (
+            SubwordTokenizer if subwords else SentencePieceTokenizer,
+            f"The vocabulary {path}",
+        )
         try:
             return kind(Path(path).read_bytes(), origin=origin)
         except OSError as error:

@@ -37,7 +37,10 @@ def tokenizer(request):
 
 def test_text_comes_back_exactly(tokenizer, tmp_path):
     (tmp_path / "vocab.model").write_bytes(tokenizer.model_bytes)
-    copies = [SentencePieceTokenizer.load(tmp_path / "vocab.model"), pickle.loads(pickle.dumps(tokenizer))]
+    copies = [
+        SentencePieceTokenizer.load(tmp_path / "vocab.model"),
+        pickle.loads(pickle.dumps(tokenizer)),
+    ]
     for ids, *others in zip(
         *(each.encode(ODD_LINES) for each in (tokenizer, *copies)), strict=True
     ):
