@@ -50,9 +50,15 @@ def rotated(x, position=None):
       [batch, heads, length, width].
     """
     width = x.shape[-1]
-    each = ops.arange(ops.shape(x)[2], dtype="int32")
-    angles = _angles(each if position is None else ops.reshape(position, (1,)), width, width)
-    sin, cos = (ops.cast(wave(angles), "float32") for wave in (ops.sin, ops.cos))
+    if position is not None:
+        positions = ops.reshape(position, (1,))
+    elif x.shape[2] is not None:
+        positions = np.arange(x.shape[2])
+    else:
+        positions = ops.arange(ops.shape(x)[2], dtype="int32")
+    angles = _angles(positions, width, width)
+    lib = np if isinstance(angles, np.ndarray) else ops
+    sin, cos = (ops.cast(wave(angles), "float32") for wave in (lib.sin, lib.cos))
     pairs = ops.reshape(ops.cast(x, "float32"), (*ops.shape(x)[:-1], width // 2, 2))
     even, odd = pairs[..., 0], pairs[..., 1]
     turned = ops.stack([even * cos - odd * sin, even * sin + odd * cos], axis=-1)
