@@ -72,7 +72,7 @@ def make_run(imported: Imported, problem: Problem, output_dir: str | Path, origi
     print(
         f"To train it further, make data with --problem_config="
         f"{same_vocabulary(output_dir, imported.tokenizer)}, then train with "
-        f"--warm_start_from={output_dir} --hparams={settings}"
+        f"--warm_start_from={output_dir} --hparams_set=transformer_base --hparams={settings}"
     )
     return made
 

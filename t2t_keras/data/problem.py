@@ -36,7 +36,9 @@ class Problem:
         "bpe", "how the vocabulary is learned (section 5.1: bpe)", choices=VOCABULARY_KINDS
     )
     vocab_file: str = setting(
-        "", "a SentencePiece .model to use instead of learning one, as for fine-tuning"
+        "",
+        "a SentencePiece .model, or .subwords of tensor2tensor, to use instead of learning one, as "
+        "for fine-tuning",
     )
     source_vocab_file: str = setting("", "likewise for the source, where shared_vocabulary=false")
     vocab_lines: int = setting(

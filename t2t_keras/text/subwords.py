@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import os
 import re
 import sys
 import unicodedata
@@ -96,8 +97,7 @@ class SubwordTokenizer(Tokenizer):
         whole = self._text([i for i in ids if i > EOS_ID])
         for number, i in enumerate(ids, 1):
             begun = self._text([i for i in ids[:number] if i > EOS_ID])
-            same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(begun, whole))
-            end = max(shown, sum(1 for _ in same))
+            end = max(shown, len(os.path.commonprefix([begun, whole])))
             pieces.append(whole[shown:end].replace(" ", SPACE) if i > EOS_ID else _SPECIAL[i])
             shown = end
         return pieces
@@ -129,7 +129,7 @@ def joined(tokens: Sequence[str]) -> str:
         " " if is_word(before[0]) and is_word(token[0]) else ""
         for before, token in itertools.pairwise(tokens)
     )
-    return "".join(itertools.chain(*zip(["", *between], tokens)))
+    return "".join(itertools.chain(*zip(["", *between], tokens, strict=False)))
 
 
 def escape(token: str, alphabet: Collection[str]) -> str:
