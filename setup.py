@@ -74,7 +74,7 @@ setup(
         "urllib3>=2.8,<3",
     ],
     extras_require={
-        "import": ["safetensors>=0.8,<0.9"],
+        "import": ["PyYAML>=6,<7", "safetensors>=0.8,<0.9"],
         "jax": ["jax>=0.10,<0.11"],
         "language": ["py3langid>=0.4,<0.5"],
         "plot": ["matplotlib>=3.11,<4"],

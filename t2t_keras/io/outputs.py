@@ -26,6 +26,8 @@ _RESERVED = (
     "vocab.source.model",
     "vocab.subwords",
     "vocab.source.subwords",
+    "vocab.words",
+    "vocab.source.words",
     "checkpoint",
     "model.ckpt-*",
     "evaluations.json",

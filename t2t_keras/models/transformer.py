@@ -24,7 +24,7 @@ from t2t_keras.layers.scaled_dot_product import recorded_attention, visible_keys
 from t2t_keras.model_config import POSITION_ENCODINGS, ModelConfig, config_arguments, take_config
 from t2t_keras.registry import register_model
 
-_UNKNOWN_ID = 2
+_END_ID, _UNKNOWN_ID = 1, 2
 _POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 
 
@@ -173,7 +173,8 @@ class Transformer(keras.Model):
           memory [batch, source length, d_model], packed if `packing` is given, and its mask,
           boolean [batch, source length].
         """
-        mask = ops.not_equal(source, 0)
+        # An end that is not read is behind all that is: hidden, it changes nothing.
+        mask = ops.greater(source, 0 if self.config.source_end else _END_ID)
         source = self.symbol_dropout(source, training=training)
         x = self.source_embedding(source)
         x = x + ops.cast(self.source_bias, x.dtype) if self.config.source_bias else x
