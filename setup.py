@@ -74,6 +74,7 @@ setup(
         "urllib3>=2.8,<3",
     ],
     extras_require={
+        "ctranslate2": ["ctranslate2>=4.8,<5"],
         "import": ["PyYAML>=6,<7", "safetensors>=0.8,<0.9"],
         "jax": ["jax>=0.10,<0.11"],
         "language": ["py3langid>=0.4,<0.5"],
@@ -81,6 +82,7 @@ setup(
         # tensorflow-datasets uses importlib_resources without asking for it.
         "tfds": ["importlib_resources>=6,<8", "tensorflow-datasets>=4.9.9,<5"],
         "test": [
+            "ctranslate2>=4.8,<5",
             "importlib_resources>=6,<8",
             "jax>=0.10,<0.11",
             "keras-nlp>=0.32,<0.33",

@@ -23,7 +23,13 @@ class _Format(NamedTuple):
     dtypes: tuple[str, ...]
 
 
-FORMATS: dict[str, _Format] = {}
+FORMATS: dict[str, _Format] = {
+    "ctranslate2": _Format(
+        "ctranslate2",
+        "ctranslate2",
+        ("float32", "bfloat16", "float16", "int8", "int8_float32", "int8_bfloat16"),
+    ),
+}
 
 
 def write_format(name: str, translator: Translator, export_dir: str | Path, dtype: str) -> Path:
