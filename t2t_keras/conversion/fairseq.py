@@ -74,7 +74,7 @@ def read_fairseq(
             f"{path} translates {languages[1]} to {languages[0]}, the problem is the other way "
             f"round."
         )
-    hparams = _hyperparameters(Settings(values, str(path)))
+    hparams = hyperparameters(Settings(values, str(path)))
     models, others = named_files(vocabulary)
     files = _dictionary_files(others or [path.parent], languages)
     pieces = [_pieces(file) for file in files]
@@ -114,7 +114,12 @@ def read_fairseq(
     return Imported(hparams, found, listed_pieces(*pieces, models, origin), steps)
 
 
-def _hyperparameters(settings: Settings) -> dict[str, Any]:
+def hyperparameters(settings: Settings) -> dict[str, Any]:
+    """Returns what the settings of fairseq's Transformer are called here.
+
+    Raises:
+      UserError: one that changes what the model computes cannot be represented.
+    """
     for name, *allowed in (
         ("encoder_normalize_before", settings.get("decoder_normalize_before", False)),
         ("no_decoder_final_norm", False),

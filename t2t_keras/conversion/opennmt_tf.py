@@ -102,7 +102,7 @@ def read_opennmt_tf(
     hparams["pre_norm"] = "model/encoder/layer_norm/gamma" in weights
     hparams["attention_bias"] = any(name.endswith("/linear_keys/bias") for name in weights)
     for side, stack in (("source", "encoder"), ("target", "decoder")):
-        table = weights.pop(f"model/{stack}/position_encoder/embedding", None)
+        table = weights.pop(names.get(f"model/{stack}/position_encoder/embedding"), None)
         if table is not None:
             hparams |= {"positions": "learned", "max_positions": len(table)}
             found[f"{side}_positions/table"] = table
