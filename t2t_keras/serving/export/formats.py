@@ -23,7 +23,9 @@ class _Format(NamedTuple):
     dtypes: tuple[str, ...]
 
 
-FORMATS: dict[str, _Format] = {}
+FORMATS: dict[str, _Format] = {
+    "keras_hub": _Format("keras_hub", "keras-hub", ("float32", "bfloat16", "int8")),
+}
 
 
 def write_format(name: str, translator: Translator, export_dir: str | Path, dtype: str) -> Path:
