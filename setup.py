@@ -77,6 +77,7 @@ setup(
         "ctranslate2": ["ctranslate2>=4.8,<5"],
         "import": ["PyYAML>=6,<7", "safetensors>=0.8,<0.9"],
         "jax": ["jax>=0.10,<0.11"],
+        "keras-hub": ["keras-hub>=0.32,<0.33"],
         "language": ["py3langid>=0.4,<0.5"],
         "plot": ["matplotlib>=3.11,<4"],
         # tensorflow-datasets uses importlib_resources without asking for it.

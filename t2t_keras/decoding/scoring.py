@@ -74,8 +74,7 @@ class Scorer:
 
         def compute(batch: list[int]) -> Any:
             arrays = [padded([side[number] for number in batch]) for side in (sources, targets)]
-            for array in arrays:
-                self._ensemble.check_ids(array)
+            self._ensemble.check_ids(*arrays)
             found = tf.nest.map_structure(lambda x: x.numpy(), graph(*arrays))
             if not all(np.isfinite(array).all() for array in tf.nest.flatten(found)):
                 raise UserError(

@@ -29,11 +29,12 @@ def sinusoids(positions, d_model, layout="interleaved"):
 
 
 def _angles(positions, width, longest):
-    """Returns pos / 10000^(2i/longest), float64 [length, width / 2]."""
+    """Returns pos / 10000^(2i/longest), float64 [length, width / 2]; of tensors of JAX, float32."""
     rates = 10000.0 ** -(np.arange(0, width, 2) / longest)
     if isinstance(positions, np.ndarray):  # A constant, whatever graph this is called in.
         return positions[:, None] * rates
-    return ops.cast(positions, "float64")[:, None] * rates
+    dtype = "float32" if keras.config.backend() == "jax" else "float64"
+    return ops.cast(positions, dtype)[:, None] * rates
 
 
 def rotated(x, position=None):

@@ -51,9 +51,8 @@ class Search:
           UserError: an id is not in the vocabulary. In a graph, nothing is checked.
         """
         if tf.executing_eagerly():
-            for ids in (source, prefixes):
-                if ids is not None:
-                    self._ensemble.check_ids(np.asarray(ids))
+            begins = None if prefixes is None else np.asarray(prefixes)
+            self._ensemble.check_ids(np.asarray(source), begins)
         source = tf.convert_to_tensor(source)
         return self.graph(
             source,

@@ -29,6 +29,7 @@ FORMATS: dict[str, _Format] = {
         "ctranslate2",
         ("float32", "bfloat16", "float16", "int8", "int8_float32", "int8_bfloat16"),
     ),
+    "keras_hub": _Format("keras_hub", "keras-hub", ("float32", "bfloat16", "int8")),
 }
 
 
