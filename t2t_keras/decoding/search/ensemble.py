@@ -41,10 +41,10 @@ class Ensemble:
         """Raises `UserError` where ids, of any shape, are not in their vocabulary."""
         size = self.models[0].vocab_size
         source_size = getattr(self.models[0], "source_vocab_size", None) or size
-        for ids, size in ((source, source_size), (target, size)):
-            if ids is not None and ids.size and not (ids.min() >= 0 and ids.max() < size):
+        for ids, most in ((source, source_size), (target, size)):
+            if ids is not None and ids.size and not (ids.min() >= 0 and ids.max() < most):
                 raise UserError(
-                    f"Expected ids from 0 to {size - 1}, got {ids.min()} to {ids.max()}. Were they "
+                    f"Expected ids from 0 to {most - 1}, got {ids.min()} to {ids.max()}. Were they "
                     f"made with another vocabulary?"
                 )
 
