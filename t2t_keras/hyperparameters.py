@@ -107,10 +107,12 @@ class HParams(ModelConfig):
         return {name: value for name, value in vars(self).items() if name != "set_name"}
 
 
-# Which value of another hyperparameter ignores one, and which uses it.
+# Which values of another hyperparameter ignore one, and which uses it.
 _USED_BY = {
-    "parameter_attention_heads": ("feed_forward", "feed_forward", "parameter_attention"),
-    "max_positions": ("positions", "sinusoidal", "learned"),
+    "parameter_attention_heads": ("feed_forward", ("feed_forward",), "parameter_attention"),
+    "max_positions": ("positions", ("sinusoidal", "rotary", "none"), "learned"),
+    "sinusoids": ("positions", ("learned", "rotary", "none"), "sinusoidal"),
+    "first_position": ("positions", ("rotary", "none"), "sinusoidal"),
 }
 
 
@@ -125,14 +127,16 @@ def override_hparams(hparams: HParams, changes: str | Mapping[str, Any]) -> HPar
     changed = settings.override(hparams, changes, what="hyperparameter", renamed=names)
     for name, (chooser, ignoring, using) in _USED_BY.items():
         differs = getattr(changed, name) != getattr(hparams, name)
-        if differs and getattr(changed, chooser) == ignoring:
-            raise UserError(
-                f"{name} has no effect with {chooser}={ignoring}: set {chooser}={using}."
-            )
+        if differs and (chosen := getattr(changed, chooser)) in ignoring:
+            raise UserError(f"{name} has no effect with {chooser}={chosen}: set {chooser}={using}.")
     if changed.d_model % 2:
         raise UserError(
             f"d_model must be even, got {changed.d_model}: sines and cosines come in pairs "
             f"(section 3.5)."
+        )
+    if changed.positions == "rotary" and changed.head_widths()[0] % 2:
+        raise UserError(
+            f"positions=rotary turns pairs: d_k must be even, got {changed.head_widths()[0]}."
         )
     if changed.d_model % changed.num_heads and not (changed.d_k and changed.d_v):
         raise UserError(

@@ -71,8 +71,9 @@ def pairs_of():
     """pairs_of(generated, split): the text of the encoded examples."""
 
     def read(generated, split):
-        store, decode = generated.store(split), generated.tokenizer.decode
-        sides = (decode(store.padded(range(len(store)), side)) for side in ("source", "target"))
+        store, tokenizer = generated.store(split), generated.tokenizer
+        decoders = {"source": tokenizer.source.decode, "target": tokenizer.decode}
+        sides = (decode(store.padded(range(len(store)), side)) for side, decode in decoders.items())
         return list(zip(*sides, strict=True))
 
     return read

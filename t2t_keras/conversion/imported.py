@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from t2t_keras import registry
 from t2t_keras.data.problem import Problem
 from t2t_keras.errors import UserError
-from t2t_keras.hyperparameters import HParams, override_hparams
-from t2t_keras.text.tokenizer import Tokenizer
+from t2t_keras.text.tokenizer import Tokenizer, same_vocabulary
 from t2t_keras.training.checkpoints.derived import write_run
 from t2t_keras.training.run_config import RunConfig
 
@@ -48,7 +48,7 @@ def make_run(imported: Imported, problem: Problem, output_dir: str | Path, origi
     Raises:
       UserError: a weight is missing, has another shape or is not used, or `output_dir` has a run.
     """
-    hparams = override_hparams(HParams(), imported.hparams)
+    hparams = registry.hparams("transformer_base", imported.hparams)
     config = RunConfig(problem, hparams, tokenizer=imported.tokenizer, averaged=None)
     model = config.make_model()
     by_path = {weight.path.partition("/")[2]: weight for weight in model.weights}
@@ -66,6 +66,11 @@ def make_run(imported: Imported, problem: Problem, output_dir: str | Path, origi
         weight.assign(imported.weights[path])
     made = write_run("t2t-import", config, output_dir, {"model": model}, imported.steps)
     print(f"{made} has the {model.count_params():,} weights of {origin}.")
+    print(
+        f"To train it further, make data with --problem_config="
+        f"{same_vocabulary(output_dir, imported.tokenizer)}, then train with "
+        f"--warm_start_from={output_dir} --hparams_set=auto"
+    )
     return made
 
 
@@ -91,7 +96,7 @@ class Settings:
         return self._values[name]
 
     def only(self, name: str, *allowed: Any) -> Any:
-        """Returns the value of a setting, the first of those allowed where it is not given.
+        """Returns the value of a setting, by default the first of those allowed.
 
         Raises:
           UserError: it has another value, with which the model computes something else.

@@ -19,7 +19,7 @@ def read_model(
     model: str | Path,
     languages: tuple[str, str],
     vocabulary: str | Path = "",
-    target_space: int = 0,
+    target_space: int | None = None,
     changes: Mapping[str, Any] | None = None,
 ) -> Imported:
     """Reads the model of a toolkit; see the reader of each for what it needs.
@@ -37,7 +37,7 @@ def read_model(
       UserError: a file is missing or damaged, or the model cannot be represented.
     """
     if toolkit == "tensor2tensor":
-        found = read_tensor2tensor(model, vocabulary, target_space)
+        found = read_tensor2tensor(model, vocabulary, languages[1], target_space)
     elif toolkit == "fairseq":
         found = read_fairseq(model, languages, vocabulary)
     elif toolkit == "opennmt_tf":

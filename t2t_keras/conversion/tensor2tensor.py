@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ _NAMES = {
     "conv2/bias": "outer/bias",
     "layer_prepostprocess/layer_norm/layer_norm_scale": "norm/gamma",
     "layer_prepostprocess/layer_norm/layer_norm_bias": "norm/beta",
+    "layer_postprocess/layer_norm/layer_norm_scale": "norm/gamma",
+    "layer_postprocess/layer_norm/layer_norm_bias": "norm/beta",
 }
 _SUBLAYERS = {
     "self_attention": "self_attention",
@@ -37,18 +39,30 @@ _ORDER = {
 }
 _LAYER = re.compile(r"(encoder|decoder)/layer_(\d+)/(self_attention|encdec_attention|ffn)/(.+)")
 _STACK_NORM = re.compile(r"(encoder|decoder)/layer_prepostprocess/layer_norm/layer_norm_(\w+)")
-_SHARDS = re.compile(r"symbol_modality_\d+_\d+(?:_\d+)?/(shared|input_emb|target_emb|softmax)/weights_(\d+)")
+_SHARDS = re.compile(
+    r"symbol_modality_\d+_\d+(?:_\d+)?/(shared|input_emb|target_emb|softmax)/weights_(\d+)"
+)
 
 
-def read_tensor2tensor(model: str | Path, vocabulary: str | Path = "", target_space: int = 0) -> Imported:
+# Its `SpaceID` of what a problem writes, by the language of the target.
+_SPACES = {"en": 3, "fr": 6, "de": 8, "zh": 16, "is": 18, "mk": 20, "cs": 21}
+
+
+def read_tensor2tensor(
+    model: str | Path,
+    vocabulary: str | Path = "",
+    target_language: str = "",
+    target_space: int | None = None,
+) -> Imported:
     """Reads a model of tensor2tensor.
 
     Args:
       model: a directory with a checkpoint and hparams.json, or a checkpoint in one.
-      vocabulary: the `.subwords` file; "" = the one in the directory that has as many subwords as
-        the model.
-      target_space: tensor2tensor's number of what the problem writes (its `SpaceID`: 0 = generic,
-        3 = English, 6 = French, 8 = German), for a model that adds its embedding to the source.
+      vocabulary: the `.subwords` file, or those of source and target with a comma between; "" =
+        the one in the directory that has as many subwords as the model.
+      target_language: code of the target's language, which tells `target_space`.
+      target_space: tensor2tensor's number of what the problem writes, its `SpaceID`, for a model
+        that adds the embedding of that to the source; None = tokens of `target_language`.
 
     Raises:
       UserError: a file is missing or damaged, or the model computes something that has no
@@ -59,7 +73,9 @@ def read_tensor2tensor(model: str | Path, vocabulary: str | Path = "", target_sp
     try:
         settings = Settings(json.loads(path.read_text(encoding="utf-8")), str(path))
     except (OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read ({error}): tensor2tensor wrote it there.") from error
+        raise UserError(
+            f"{path} cannot be read ({error}): tensor2tensor wrote it there."
+        ) from error
     hparams = hyperparameters(settings)
     found, spaces = {}, None
     shards: dict[str, dict[int, np.ndarray]] = {}
@@ -84,15 +100,26 @@ def read_tensor2tensor(model: str | Path, vocabulary: str | Path = "", target_sp
         elif match := re.fullmatch(r"(inputs|targets)_positional_embedding(?:/.*)?", short):
             side = {"inputs": "source", "targets": "target"}[match[1]]
             found[f"{side}_positions/table"] = value
+            hparams["max_positions"] = len(value)
         else:
             raise UserError(f"{model}: the weight {name} has no counterpart here.")
-    tables = {kind: np.concatenate([part[i] for i in sorted(part)]) for kind, part in shards.items()}
+    tables = {
+        kind: np.concatenate([part[i] for i in sorted(part)]) for kind, part in shards.items()
+    }
     found |= _embeddings(tables, hparams, model)
     if spaces is not None:
+        if target_space is None:
+            target_space = _SPACES.get(target_language)
+        if target_space is None or not 0 <= target_space < len(spaces):
+            raise UserError(
+                f"{model} adds an embedding of what it writes. Give tensor2tensor's SpaceID of it "
+                f"as --target_space, 0 to {len(spaces) - 1}; got {target_space} for "
+                f"{target_language or 'no language'}."
+            )
         hparams["source_bias"] = True
         found["source_bias"] = spaces[target_space]
-    size = max(len(table) for table in tables.values())
-    return Imported(hparams, found, _vocabulary(folder, vocabulary, size), steps)
+    sizes = [len(tables.get(f"{side}_emb", tables.get("shared"))) for side in ("input", "target")]
+    return Imported(hparams, found, _vocabulary(folder, vocabulary, *sizes), steps)
 
 
 def hyperparameters(settings: Settings) -> dict[str, Any]:
@@ -103,27 +130,36 @@ def hyperparameters(settings: Settings) -> dict[str, Any]:
     """
     for name, *allowed in (
         ("self_attention_type", "dot_product"),
-        ("enc_dec_attention_type", "dot_product"),
         ("ffn_layer", "dense_relu_dense", "conv_hidden_relu"),
         ("norm_type", "layer"),
         ("proximity_bias", False),
-        ("multiply_embedding_mode", "sqrt_depth"),
         ("symbol_modality_skip_top", False),
         ("input_modalities", "default"),
         ("target_modality", "default"),
-        ("parameter_attention_key_channels", 0),
-        ("parameter_attention_value_channels", 0),
-        ("attention_dropout_broadcast_dims", "", "0,1", "0,2"),
+        ("bottom", {}),
+        ("top", {}),
+        ("name", {}),
+        ("vocab_divisor", 1),
+        ("attention_variables_3d", False),
         ("prepend_mode", "none"),
         ("causal_decoder_self_attention", True),
+        ("unidirectional_encoder", False),
+        ("hard_attention_k", 0),
+        ("gumbel_noise_weight", 0.0),
+        ("num_area_layers", 0),
     ):
         settings.only(name, *allowed)
-    sequences = settings.get("layer_preprocess_sequence"), settings.get("layer_postprocess_sequence")
+    sequences = (
+        settings.get("layer_preprocess_sequence"),
+        settings.get("layer_postprocess_sequence"),
+    )
     if sequences not in _PRE_NORM:
         settings.only("layer_postprocess_sequence", *[after for _, after in _PRE_NORM])
         settings.only("layer_preprocess_sequence", "none", "n")
     heads, position = settings.get("num_heads"), settings.only("pos", "timing", "none", "emb")
-    learning_rate = settings.get("learning_rate_constant") or 10 * settings.get("learning_rate", 0.1)
+    learning_rate = 10 * settings.get("learning_rate", 0.1)
+    if settings.get("learning_rate_schedule", "legacy") != "legacy":
+        learning_rate = settings.get("learning_rate_constant")
     found = {
         ours: settings.get(theirs)
         for theirs, ours in _HPARAMS.items()
@@ -135,6 +171,7 @@ def hyperparameters(settings: Settings) -> dict[str, Any]:
         "pre_norm": _PRE_NORM[sequences],
         "positions": {"timing": "sinusoidal", "none": "none", "emb": "learned"}[position],
         "sinusoids": "tensor2tensor",
+        "scale_embedding": settings.get("multiply_embedding_mode", "sqrt_depth") == "sqrt_depth",
         "learning_rate": float(learning_rate),
     }
 
@@ -167,6 +204,12 @@ def _embeddings(
     """Returns the weights of embeddings and softmax, and sets what shares them."""
     if set(tables) == {"shared"}:
         return {"embedding/table/embeddings": tables["shared"]}
+    if set(tables) == {"shared", "softmax"}:
+        hparams["share_embeddings"] = "input"
+        return {
+            "embedding/table/embeddings": tables["shared"],
+            "embedding/table/reverse_embeddings": tables["softmax"].T,
+        }
     if set(tables) == {"input_emb", "target_emb", "softmax"}:
         hparams["share_embeddings"] = "none"
         return {
@@ -180,8 +223,19 @@ def _embeddings(
     )
 
 
-def _vocabulary(folder: Path, given: str | Path, size: int) -> Tokenizer:
-    files = [Path(given)] if given else sorted(folder.glob(f"*{SubwordTokenizer.suffix}"))
+def _vocabulary(folder: Path, given: str | Path, source_size: int, target_size: int) -> Tokenizer:
+    files = [Path(name) for name in str(given).split(",") if name]
+    if len(files) == 2:
+        source, target = _fitting(files[:1], source_size), _fitting(files[1:], target_size)
+        return target if source.model_bytes == target.model_bytes else target.with_source(source)
+    files = files or sorted(folder.glob(f"*{SubwordTokenizer.suffix}"))
+    target = _fitting(files, target_size, f"in {folder}")
+    same = source_size == target_size
+    return target if same else target.with_source(_fitting(files, source_size, f"in {folder}"))
+
+
+def _fitting(files: Sequence[Path], size: int, where: str = "") -> Tokenizer:
+    """Returns the vocabulary that has as many subwords as a model."""
     fitting, sizes = [], []
     for file in files:
         tokenizer = Tokenizer.load(file)
@@ -191,8 +245,8 @@ def _vocabulary(folder: Path, given: str | Path, size: int) -> Tokenizer:
     if len(fitting) != 1:
         raise UserError(
             f"Expected one vocabulary of {size:,} subwords, as the model has: "
-            f"{', '.join(sizes) or f'there is no .subwords file in {folder}'}. Name it with "
-            f"--vocabulary."
+            f"{', '.join(sizes) or f'there is no .subwords file {where}'}. Name it with "
+            f"--vocabulary, or those of source and target with a comma between."
         )
     return fitting[0]
 

@@ -11,9 +11,9 @@ from t2t_keras.errors import UserError
 from t2t_keras.registry import METRICS
 from t2t_keras.settings import setting
 from t2t_keras.text.alignment import Alignment, most_attended
+from t2t_keras.text.sentence_pieces import VOCABULARY_KINDS
 from t2t_keras.text.sources import ParallelFiles
 from t2t_keras.text.tfds import PreparedText
-from t2t_keras.text.sentence_pieces import VOCABULARY_KINDS
 from t2t_keras.text.tokenizer import Tokenizer
 
 
@@ -36,11 +36,11 @@ class Problem:
         "bpe", "how the vocabulary is learned (section 5.1: bpe)", choices=VOCABULARY_KINDS
     )
     vocab_file: str = setting(
-        "", "a SentencePiece .model to use instead of learning one, as for fine-tuning"
+        "",
+        "a SentencePiece .model, or .subwords of tensor2tensor, to use instead of learning one, as "
+        "for fine-tuning",
     )
-    source_vocab_file: str = setting(
-        "", "likewise for the source, where shared_vocabulary=false"
-    )
+    source_vocab_file: str = setting("", "likewise for the source, where shared_vocabulary=false")
     vocab_lines: int = setting(
         5_000_000,
         "most training lines a side, evenly spread, that the vocabulary is learned from",

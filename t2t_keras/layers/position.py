@@ -1,5 +1,8 @@
 """Positions: sinusoids, or learned (section 3.5)."""
 
+import contextlib
+import contextvars
+
 import keras
 import numpy as np
 from keras import ops
@@ -22,18 +25,41 @@ def sinusoids(positions, d_model, layout="interleaved"):
     Returns:
       float32 [length, d_model].
     """
-    angles = _angles(positions, d_model, d_model - 2 * (layout == "tensor2tensor"))
-    lib = np if isinstance(angles, np.ndarray) else ops
-    waves, axis = [lib.sin(angles), lib.cos(angles)], -1 if layout == "interleaved" else 1
-    return ops.cast(lib.reshape(lib.stack(waves, axis=axis), (-1, d_model)), "float32")
+    waves = _waves(positions, d_model, d_model - 2 * (layout == "tensor2tensor"))
+    lib = np if isinstance(waves[0], np.ndarray) else ops
+    axis = -1 if layout == "interleaved" else 1
+    return ops.convert_to_tensor(lib.reshape(lib.stack(waves, axis=axis), (-1, d_model)))
 
 
-def _angles(positions, width, longest):
-    """Returns pos / 10000^(2i/longest), float64 [length, width / 2]."""
+_TABLE_LENGTH = contextvars.ContextVar("table_length", default=0)
+
+
+@contextlib.contextmanager
+def tabulated_positions(length):
+    """Takes sines and cosines, inside the block, from constants for all positions below a length.
+
+    So a graph needs no float64, which few programs but TensorFlow compute with.
+    """
+    token = _TABLE_LENGTH.set(length)
+    try:
+        yield
+    finally:
+        _TABLE_LENGTH.reset(token)
+
+
+def _waves(positions, width, longest):
+    """Returns sines and cosines of pos / 10000^(2i/longest), float32 [length, width / 2]."""
     rates = 10000.0 ** -(np.arange(0, width, 2) / longest)
-    if isinstance(positions, np.ndarray):  # A constant, whatever graph this is called in.
-        return positions[:, None] * rates
-    return ops.cast(positions, "float64")[:, None] * rates
+    if isinstance(positions, np.ndarray):  # Constants, whatever graph this is called in.
+        angles = positions[:, None] * rates
+        return np.sin(angles).astype("float32"), np.cos(angles).astype("float32")
+    if length := _TABLE_LENGTH.get():
+        tables = _waves(np.arange(length), width, longest)
+        return tuple(ops.take(table, positions, axis=0) for table in tables)
+    # JAX has no float64.
+    dtype = "float32" if keras.config.backend() == "jax" else "float64"
+    angles = ops.cast(positions, dtype)[:, None] * rates
+    return ops.cast(ops.sin(angles), "float32"), ops.cast(ops.cos(angles), "float32")
 
 
 def rotated(x, position=None):
@@ -50,9 +76,13 @@ def rotated(x, position=None):
       [batch, heads, length, width].
     """
     width = x.shape[-1]
-    each = ops.arange(ops.shape(x)[2], dtype="int32")
-    angles = _angles(each if position is None else ops.reshape(position, (1,)), width, width)
-    sin, cos = (ops.cast(wave(angles), "float32") for wave in (ops.sin, ops.cos))
+    if position is not None:
+        positions = ops.reshape(position, (1,))
+    elif x.shape[2] is not None:
+        positions = np.arange(x.shape[2])
+    else:
+        positions = ops.arange(ops.shape(x)[2], dtype="int32")
+    sin, cos = _waves(positions, width, width)
     pairs = ops.reshape(ops.cast(x, "float32"), (*ops.shape(x)[:-1], width // 2, 2))
     even, odd = pairs[..., 0], pairs[..., 1]
     turned = ops.stack([even * cos - odd * sin, even * sin + odd * cos], axis=-1)

@@ -44,6 +44,8 @@ def attention_over_parts(query, parts, mask=None):
     Returns:
       [..., query length, d_v], and the weights [..., query length, length of all parts].
     """
+    # A search starts with a part without keys.
+    parts = [part for part in parts if part["key"].shape[-2] != 0]
     if len(parts) == 1:
         return scaled_dot_product_attention(query, **parts[0], mask=mask)
     query = _scaled(query)

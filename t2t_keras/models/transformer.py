@@ -78,7 +78,10 @@ class Transformer(keras.Model):
         if config.embedding_norm:
             self.source_norm, self.target_norm = norm(name="source_norm"), norm(name="target_norm")
         if config.pre_norm:
-            self.encoder_norm, self.decoder_norm = norm(name="encoder_norm"), norm(name="decoder_norm")
+            self.encoder_norm, self.decoder_norm = (
+                norm(name="encoder_norm"),
+                norm(name="decoder_norm"),
+            )
 
     def _make_embeddings(self):
         config, dtype = self.config, dict(dtype=self.dtype_policy)
@@ -289,6 +292,11 @@ class Transformer(keras.Model):
           float32 logits [batch, hypotheses, vocab_size], and the cache with one more position in
           "recent".
         """
+        x, cache = self.step_states(previous, index, cache, position, valid_slots)
+        return self.embedding.logits(x, cache["projection"]), cache
+
+    def step_states(self, previous, index, cache, position=None, valid_slots=None):
+        """Returns what `decode_step` returns, but for logits the states [..., d_model] of them."""
         hypotheses = previous.shape[1]
         slots = ops.arange(ops.shape(cache["recent"][0]["key"])[2], dtype="int32")
         write_mask = ops.equal(slots // hypotheses, index if position is None else position)
@@ -313,9 +321,8 @@ class Transformer(keras.Model):
                 x, index, past, recent, write_mask, valid_slots, memory, cache["memory_mask"]
             )
             written.append(recent)
-        if self.config.pre_norm:
-            x = self.decoder_norm(x)
-        return self.embedding.logits(x, cache["projection"]), {**cache, "recent": written}
+        x = self.decoder_norm(x) if self.config.pre_norm else x
+        return x, {**cache, "recent": written}
 
     def dense_layers(self):
         """Returns all `keras.layers.Dense` in the model: projections and feed-forward layers."""

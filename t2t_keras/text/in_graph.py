@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_text
 
@@ -11,6 +12,8 @@ from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID, SPACE, UNKNOWN_ID
 
 # Before a subword that continues a token, in the table of subwords; text does not contain it.
 _CONTINUES = "\x00"
+# Stands for NUL meanwhile; Unicode has no such character.
+_NUL = "\ufdd0"
 _MOST_TOKEN_BYTES = 1 << 20
 _WORD = r"[\p{L}\p{N}]"
 _ESCAPE = r"\\u|\\\\|\\[0-9]+;"
@@ -108,10 +111,13 @@ class GraphSubwords(GraphTokenizer):
             token_out_type=tf.int64,
             unknown_token=None,
         )
-        self._alphabet = _table([ord(each) for each in sorted(alphabet)], [1] * len(alphabet))
+        characters = np.array([ord(each) for each in alphabet], np.int64)
+        self._alphabet = _table(characters, [1] * len(alphabet))
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """See `GraphTokenizer`."""
+        # regex_split ends a text at its first NUL.
+        text = tf.strings.regex_replace(text, r"\x00", _NUL)
         runs = tensorflow_text.regex_split(text, rf"{_WORD}+", keep_delim_regex_pattern=".*")
         number, last = runs.with_values(_positions(runs)), runs.row_lengths() - 1
         at_end = (number == 0) | (number == last[:, tf.newaxis])
@@ -121,9 +127,10 @@ class GraphSubwords(GraphTokenizer):
         return _with_end(ids)
 
     def _escaped(self, tokens: tf.Tensor) -> tf.Tensor:
-        escaped = tf.strings.regex_replace(tokens, r"\\", r"\\\\\\\\")
-        escaped = tf.strings.regex_replace(escaped, "_", r"\\\\u")
+        escaped = tf.strings.regex_replace(tokens, r"\\", r"\\\\")
+        escaped = tf.strings.regex_replace(escaped, "_", r"\\u")
         codes = tf.strings.unicode_decode(escaped, "UTF-8")
+        codes = codes.with_values(tf.where(codes.values == ord(_NUL), 0, codes.values))
         known = self._alphabet.lookup(tf.cast(codes.values, tf.int64)) > 0
         characters = tf.strings.unicode_encode(codes.values[:, tf.newaxis], "UTF-8")
         numbers = tf.strings.join(["\\", tf.strings.as_string(codes.values), ";"])

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from t2t_keras.errors import UserError
-from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID, SPACE, Tokenizer
+from t2t_keras.text.tokenizer import EOS_ID, SPACE, Tokenizer
 
 # A token's end, and what escapes it and characters that no piece has.
 _END = "_"
@@ -46,7 +46,9 @@ class SubwordTokenizer(Tokenizer):
         try:
             lines = self.model_bytes.decode("utf-8").split("\n")
         except UnicodeDecodeError as error:
-            raise UserError(f"{origin} is not UTF-8, as a .subwords file of tensor2tensor.") from error
+            raise UserError(
+                f"{origin} is not UTF-8, as a .subwords file of tensor2tensor."
+            ) from error
         lines = lines[:-1] if lines[-1] == "" else lines
         self._subwords = [_unquoted(line.strip()) for line in lines]
         special = tuple(subword.removesuffix(_END) for subword in self._subwords[:2])
@@ -94,8 +96,8 @@ class SubwordTokenizer(Tokenizer):
         whole = self._text([i for i in ids if i > EOS_ID])
         for number, i in enumerate(ids, 1):
             begun = self._text([i for i in ids[:number] if i > EOS_ID])
-            same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(begun, whole))
-            end = max(shown, sum(1 for _ in same))
+            differs = (i for i, c in enumerate(begun) if whole[i : i + 1] != c)
+            end = max(shown, next(differs, len(begun)))
             pieces.append(whole[shown:end].replace(" ", SPACE) if i > EOS_ID else _SPECIAL[i])
             shown = end
         return pieces
@@ -127,7 +129,7 @@ def joined(tokens: Sequence[str]) -> str:
         " " if is_word(before[0]) and is_word(token[0]) else ""
         for before, token in itertools.pairwise(tokens)
     )
-    return "".join(itertools.chain(*zip(["", *between], tokens)))
+    return "".join(itertools.chain(*zip(["", *between], tokens, strict=False)))
 
 
 def escape(token: str, alphabet: Collection[str]) -> str:

@@ -163,6 +163,16 @@ class Tokenizer(abc.ABC):
         return ids
 
 
+def same_vocabulary(directory: str | Path, tokenizer: Tokenizer) -> str:
+    """Returns the problem's settings with which data gets a vocabulary saved in a directory."""
+    record = tokenizer.record()
+    settings = [f"vocab_file={Path(directory) / record['file']}"]
+    if source := record.get("source"):
+        file = Path(directory) / source["file"]
+        settings += [f"source_vocab_file={file}", "shared_vocabulary=false"]
+    return ",".join(settings)
+
+
 @functools.lru_cache(1)
 def _unpickled(kind: type[Tokenizer], model_bytes: bytes, source: Tokenizer | None) -> Tokenizer:
     """Returns the same object for the same vocabulary, so that a worker keeps the words' ids."""

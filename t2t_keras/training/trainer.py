@@ -16,7 +16,7 @@ from t2t_keras.data.dataset import Generated
 from t2t_keras.errors import OutOfMemoryError, UserError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.io.progress import print_beside_bar
-from t2t_keras.text.tokenizer import Tokenizer
+from t2t_keras.text.tokenizer import same_vocabulary
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.backends.curves import make_curves
 from t2t_keras.training.callbacks import RunCallbacks
@@ -72,6 +72,11 @@ def train(
     return trainer.evaluate_only() if options.schedule == "evaluate" else trainer.run()
 
 
+# What weights mean, where their shapes do not show it.
+_MEANINGS = ("num_heads", "activation", "positions", "sinusoids", "first_position", "start_id")
+_MEANINGS += ("scale_embedding", "norm_epsilon")
+
+
 def _warm_start(model, config: RunConfig, source: str) -> None:
     """Loads the weights of another run, whose ids and heads must mean the same."""
     files = backend.checkpoints()
@@ -84,26 +89,19 @@ def _warm_start(model, config: RunConfig, source: str) -> None:
             raise UserError(
                 f"--warm_start_from={source}: expected vocabulary {ours[:12]}, that of this data, "
                 f"got {theirs[:12]}. Make the data with "
-                f"--problem_config={_same_vocabulary(directory, other.tokenizer)}."
+                f"--problem_config={same_vocabulary(directory, other.tokenizer)}."
             )
-        # The shapes of the weights show only the width of all heads together.
-        if other.hparams.num_heads != config.hparams.num_heads:
+        theirs, ours = other.hparams.config(), config.hparams.config()
+        if wrong := [name for name in _MEANINGS if theirs[name] != ours[name]]:
+            given, needed = (
+                ",".join(f"{name}={values[name]}" for name in wrong) for values in (ours, theirs)
+            )
             raise UserError(
-                f"--warm_start_from={source}: expected num_heads={config.hparams.num_heads}, as "
-                f"this run has, got {other.hparams.num_heads}. Give "
-                f"--hparams=num_heads={other.hparams.num_heads}."
+                f"--warm_start_from={source}: its weights have another meaning with {given}. Give "
+                f"--hparams={needed}."
             )
     files.load_weights(model, path)
     print(f"Starting from the weights of {path}.")
-
-
-def _same_vocabulary(directory: Path, tokenizer: Tokenizer) -> str:
-    """Returns the settings with which data gets the vocabulary of a run."""
-    record = tokenizer.record()
-    settings = [f"vocab_file={directory / record['file']}"]
-    if source := record.get("source"):
-        settings += [f"source_vocab_file={directory / source['file']}", "shared_vocabulary=false"]
-    return ",".join(settings)
 
 
 class _Trainer:

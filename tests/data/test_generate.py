@@ -113,6 +113,36 @@ def test_vocabulary_of_some_lines_only(problem, tmp_dir, tmp_path, change):
     assert open_generated(few, tmp_path).tokenizer.vocabulary() == expected
 
 
+def test_two_vocabularies(problem, tmp_dir, tmp_path, pairs_of):
+    apart = dataclasses.replace(problem, shared_vocabulary=False, vocab_size=290)
+    manifest = generate(apart, tmp_path / "first", tmp_dir)
+    generated = open_generated(apart, tmp_path / "first")
+    target = generated.tokenizer
+    for side, code in ((target.source, "en"), (target, "de")):
+        lines = (tmp_dir / f"train.{code}").read_text().splitlines()
+        assert side.vocabulary() == SentencePieceTokenizer.train(lines, 290, "bpe").vocabulary()
+    lines = [(tmp_dir / f"dev.{code}").read_text().splitlines() for code in ("en", "de")]
+    assert pairs_of(generated, "dev") == list(zip(*lines, strict=True))
+    source = manifest["vocabulary"]["source"]
+    assert (source["size"], source["sha256"]) == (290, target.source.checksum)
+    # Both files can be given again, and only together.
+    files = [str(generated.directory / name) for name in ("vocab.model", "vocab.source.model")]
+    again = dataclasses.replace(apart, vocab_file=files[0], source_vocab_file=files[1])
+    same = generate(again, tmp_path / "second", tmp_dir)["vocabulary"]
+    assert same == manifest["vocabulary"]
+    for vocab_file, source_vocab_file, shared in ((*files, True), (files[0], "", False)):
+        settings = dict(vocab_file=vocab_file, source_vocab_file=source_vocab_file)
+        with pytest.raises(UserError, match="vocab_file and source_vocab_file belong together"):
+            generate(
+                dataclasses.replace(problem, shared_vocabulary=shared, **settings),
+                tmp_path,
+                tmp_dir,
+            )
+    (generated.directory / "vocab.source.model").write_bytes(target.model_bytes)
+    with pytest.raises(UserError, match="is not the vocabulary that was used"):
+        _ = open_generated(apart, tmp_path / "first").tokenizer
+
+
 def test_a_vocabulary_is_reused(problem, tmp_dir, tmp_path):
     generate(problem, tmp_path, tmp_dir)
     first = open_generated(problem, tmp_path).tokenizer
@@ -131,7 +161,7 @@ def test_a_vocabulary_is_reused(problem, tmp_dir, tmp_path):
         open_generated(dataclasses.replace(again, vocab_file=str(moved)), tmp_path)
     # Of the same size, but another one.
     path.write_bytes(first.model_bytes.replace(b"house", b"HOUSE"))
-    with pytest.raises(UserError, match=r"vocab\.model is not the vocabulary that the data was"):
+    with pytest.raises(UserError, match=r"vocab\.model is not the vocabulary that was used"):
         _ = open_generated(again, tmp_path).tokenizer
     # The one that is recorded need not be there any more.
     path.unlink()

@@ -64,7 +64,7 @@ def test_finished_shards_are_kept(
         (directory / damage).write_bytes((directory / damage).read_bytes()[:-1] + b"\xff")
     before = identities(directory)
     with monkeypatch.context() as patch:
-        patch.setattr(Tokenizer, "train", None)  # It is not learned again.
+        patch.setattr(SentencePieceTokenizer, "train", None)  # It is not learned again.
         generate(problem, tmp_path, tmp_dir, chunk_pairs=50)
     assert shards_kept(before, identities(directory)) == kept
     generate(problem, tmp_path / "whole", tmp_dir, chunk_pairs=50)

@@ -7,14 +7,10 @@ import pytest
 import sentencepiece
 
 from t2t_keras.errors import UserError
-from t2t_keras.text import tokenizer as module
+from t2t_keras.text import sentence_pieces as module
 from t2t_keras.text.files import read_text
-from t2t_keras.text.tokenizer import (
-    EOS_ID,
-    PADDING_ID,
-    UNKNOWN_ID,
-    Tokenizer,
-)
+from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
+from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID, UNKNOWN_ID
 
 WORDS = ("man", "rides", "his", "bicycle", "through", "the", "park", "small", "dogs")
 LINES = [" ".join(words) + "." for words in itertools.permutations(WORDS, 3)]
@@ -41,7 +37,10 @@ def tokenizer(request):
 
 def test_text_comes_back_exactly(tokenizer, tmp_path):
     (tmp_path / "vocab.model").write_bytes(tokenizer.model_bytes)
-    copies = [SentencePieceTokenizer.load(tmp_path / "vocab.model"), pickle.loads(pickle.dumps(tokenizer))]
+    copies = [
+        SentencePieceTokenizer.load(tmp_path / "vocab.model"),
+        pickle.loads(pickle.dumps(tokenizer)),
+    ]
     for ids, *others in zip(
         *(each.encode(ODD_LINES) for each in (tokenizer, *copies)), strict=True
     ):

@@ -22,6 +22,8 @@ SIZE = "num_layers=1,d_model=16,d_ff=32,num_heads=2,warmup_steps=10"
 PLAIN = "dropout=0,clip_norm=1.0,max_length=12,batch_tokens=300,microbatch_tokens=128"
 EVERY_OPTION = "pre_norm=true,self_attention_radius=2,positions=learned,max_positions=4"
 EVERY_OPTION += ",feed_forward=parameter_attention,parameter_attention_heads=2"
+EVERY_OPTION += ",attention_bias=true,softmax_bias=true,source_bias=true,embedding_norm=true"
+EVERY_OPTION += ",share_embeddings=none,scale_embedding=false,start_id=1,first_position=1"
 NOISY = "dropout=0.3,attention_dropout=0.1,symbol_dropout=0.1,max_length=8"
 NOISY += ",batch_tokens=150,microbatch_tokens=100"
 
@@ -113,6 +115,27 @@ def check_runs(folder, flags):
     assert "--warm_start_from" in train("mean", 30, status=2)
 
 
+def check_positions(batch):
+    """Positions that no run has, against NumPy."""
+    from numpy_transformer import NumpyTransformer
+
+    from t2t_keras.models.transformer import Transformer
+
+    for changes in (
+        dict(positions="rotary"),
+        dict(sinusoids="concatenated", first_position=2),
+        dict(sinusoids="tensor2tensor"),
+    ):
+        model = Transformer(400, num_layers=1, d_model=16, d_ff=32, num_heads=2, **changes)
+        model.build()
+        weights = {each.path.partition("/")[2]: np.asarray(each.value) for each in model.weights}
+        expected = NumpyTransformer(model.config, weights).logits(
+            *(batch[side][0] for side in batch)
+        )
+        found = model({side: ids[:1] for side, ids in batch.items()})[0]
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
 def check_steps(folder):
     """Microbatches, half precision, missing memory, on folder/batch.npz."""
     import jax
@@ -133,6 +156,10 @@ def check_steps(folder):
 
     config = RunConfig.load(folder / "plain")
     batch = arrays_in(folder / "batch.npz")
+    # Without padding, as the reference needs it.
+    check_positions(
+        {side: batch[side][:1][:, batch[side][0] != 0] for side in ("source", "target")}
+    )
     whole = [[Batch(**batch)]]
     halves = [[Batch(**{name: batch[name][rows::2] for name in batch})] for rows in (0, 1)]
     # Whether memory is missing at the next uses; after these, never.

@@ -207,7 +207,7 @@ def test_warm_start(run):
     options = TrainOptions(warm_start_from=first.checkpoint, schedule="train")
     second = run("second", options=options, train_steps=1, learning_rate=0.0)
     np.testing.assert_array_equal(weights_in(second.checkpoint), weights_in(first.checkpoint))
-    with pytest.raises(UserError, match=r"expected num_heads=4, .* got 2"):
+    with pytest.raises(UserError, match=r"with num_heads=4.* --hparams=num_heads=2"):
         run("third", options=options, num_heads=4)
 
 

@@ -30,10 +30,13 @@ CHANGES = {
     "parts": dict(microbatch_tokens=30),
     "shapes": dict(num_layers=2, d_model=6, d_ff=5, num_heads=1, d_k=3, d_v=3, pre_norm=True)
     | dict(num_encoder_layers=2, num_decoder_layers=2)
-    | dict(positions="learned", feed_forward="parameter_attention"),
+    | dict(positions="learned", feed_forward="parameter_attention")
+    | dict(attention_bias=True, embedding_norm=True, source_bias=True, softmax_bias=True)
+    | dict(share_embeddings="target"),
     "loss": dict(dropout=0.5, attention_dropout=0.5, relu_dropout=0.5, symbol_dropout=0.5)
     | dict(label_smoothing=0.3, self_attention_radius=1, compute_dtype="bfloat16")
-    | dict(activation="gelu"),
+    | dict(activation="gelu", norm_epsilon=1e-3, scale_embedding=False, start_id=1)
+    | dict(sinusoids="concatenated", first_position=3),
     "moments": dict(adam_beta1=0.8, adam_beta2=0.9, clip_norm=1e-3),
     "weights": dict(learning_rate=3.0, warmup_steps=5, adam_epsilon=1e-2),
     # One replica has nobody to exchange gradients with.

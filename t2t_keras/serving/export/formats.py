@@ -23,7 +23,16 @@ class _Format(NamedTuple):
     dtypes: tuple[str, ...]
 
 
-FORMATS: dict[str, _Format] = {}
+FORMATS: dict[str, _Format] = {
+    "ctranslate2": _Format(
+        "ctranslate2",
+        "ctranslate2",
+        ("float32", "bfloat16", "float16", "int8", "int8_float32", "int8_bfloat16"),
+    ),
+    "keras_hub": _Format("keras_hub", "keras-hub", ("float32", "bfloat16", "int8")),
+    "litert": _Format("litert", "litert", ("float32", "float16", "int8")),
+    "onnx": _Format("onnx", "onnx", ("float32", "int8")),
+}
 
 
 def write_format(name: str, translator: Translator, export_dir: str | Path, dtype: str) -> Path:
@@ -44,7 +53,9 @@ def write_format(name: str, translator: Translator, export_dir: str | Path, dtyp
     """
     kind, export_dir = FORMATS[name], Path(export_dir)
     if dtype not in kind.dtypes:
-        raise UserError(f"--format={name}: expected --dtype in {', '.join(kind.dtypes)}, got {dtype}.")
+        raise UserError(
+            f"--format={name}: expected --dtype in {', '.join(kind.dtypes)}, got {dtype}."
+        )
     if export_dir.exists():
         raise UserError(f"{export_dir} is there already. Remove it, or give another --export_dir.")
     try:

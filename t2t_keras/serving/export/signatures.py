@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -178,7 +177,9 @@ class TranslationModule(tf.Module):
         beams = found.ids.shape[1]
         # Not [-1, ...], which is ambiguous if the longest output has no token.
         flat = [tf.size(rows) * beams, tf.shape(found.ids)[2]]
-        translations = tf.reshape(self._tokenizer.detokenize(tf.reshape(found.ids, flat)), [-1, beams])
+        translations = tf.reshape(
+            self._tokenizer.detokenize(tf.reshape(found.ids, flat)), [-1, beams]
+        )
         return tuple(_in_place(each, rows, text) for each in (translations, found.scores, cut))
 
     def _pairs(self, text: tf.Tensor, translation: tf.Tensor) -> list[tf.Tensor]:

@@ -193,7 +193,7 @@ def write_run(
 
 def _refuse_occupied(output_dir: str | Path) -> None:
     """Raises `UserError` if a directory contains a run, generated data or an export."""
-    for name in ("run.json", "vocab.model", "manifest.json", "saved_model.pb", "model.ckpt-*"):
+    for name in ("run.json", "vocab.*", "manifest.json", "saved_model.pb", "model.ckpt-*"):
         for file in Path(output_dir).glob(name):
             raise UserError(
                 f"--output_dir={output_dir} already contains {file.name}. Give a new directory."

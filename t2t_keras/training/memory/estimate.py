@@ -61,9 +61,7 @@ def step_memory(
     return {**memory, **passing, "at most": sum(memory.values()) + most}
 
 
-def count_weights(
-    hparams: HParams, vocab_size: int, source_vocab_size: int | None = None
-) -> int:
+def count_weights(hparams: HParams, vocab_size: int, source_vocab_size: int | None = None) -> int:
     """Returns the number of weights of the Transformer that hyperparameters describe.
 
     `source_vocab_size` is that of a source which has its own vocabulary.

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translation import Hypothesis
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
-from t2t_keras.serving.export.signatures import BLANK, TranslationModule, graph_detokenizer
+from t2t_keras.models.transformer import Transformer
+from t2t_keras.serving.export.signatures import BLANK, TranslationModule
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 
 TEXTS = ["The small dog sleeps.", "a", ""]
@@ -91,6 +93,39 @@ def test_attention_is_float32_whatever_the_run_computes_in(small_translator):
     assert_same_weights(found, 0, attention, 0.02)
 
 
+def test_a_source_with_its_own_vocabulary(lines, randomised):
+    text = [line for line in lines if line.strip()] * 20
+    target = SentencePieceTokenizer.train(text, vocab_size=300)
+    tokenizer = target.with_source(SentencePieceTokenizer.train(text, 296, "unigram"))
+    model = Transformer(
+        300,
+        source_vocab_size=296,
+        share_embeddings="none",
+        **dict(num_layers=1, d_model=16, d_ff=16, num_heads=2, dropout=0.0, start_id=1),
+        **dict(attention_bias=True, softmax_bias=True, embedding_norm=True, source_bias=True),
+    )
+    model.build()
+    translator = Translator(
+        randomised(model), tokenizer, DecodeConfig(beam_size=2, max_input_length=24)
+    )
+    signatures = TranslationModule(translator).signatures()
+    found = signatures["serving_default"](tf.constant(lines))
+    translations = translator.translate(lines)
+    assert [each.decode() for each in found["translation"].numpy()] == [
+        t.text for t in translations
+    ]
+    scores = [each.score for each in translations]
+    np.testing.assert_allclose(found["score"].numpy(), scores, rtol=1e-5)
+    found = signatures["score"](tf.constant(TEXTS), tf.constant(TRANSLATIONS))["log_probability"]
+    log_probs = [each.log_prob for each in translator.score(TEXTS, TRANSLATIONS)]
+    np.testing.assert_allclose(found.numpy(), log_probs, atol=1e-4)
+    pieces = signatures["attention"](tf.constant(TEXTS), tf.constant(TRANSLATIONS))["text_pieces"]
+    for row, attention in zip(
+        pieces.numpy(), translator.attention(TEXTS, TRANSLATIONS), strict=True
+    ):
+        assert [piece.decode() for piece in row if piece] == list(attention.source)
+
+
 def test_an_ensemble_has_no_attention(translator):
     both = Translator([*translator.models] * 2, translator.tokenizer, translator.config)
     names = {"serving_default", "nbest", "score", "tokens"}
@@ -150,12 +185,12 @@ def test_detokenizer_is_the_tokenizers(kind, lines):
     """Random ids: spaces, bytes that are no UTF-8, and the unknown id, in all positions."""
     text = [line for line in lines if line.strip()] * 20
     tokenizer = SentencePieceTokenizer.train(text, vocab_size=300, kind=kind)
-    pieces = tokenizer.graph_tokenizer().id_to_string(tf.range(tokenizer.vocab_size)).numpy()
-    space = [i for i, piece in enumerate(pieces) if piece.decode().startswith("\u2581")]
+    pieces = tokenizer.pieces(range(tokenizer.vocab_size))
+    space = [i for i, piece in enumerate(pieces) if piece.startswith("\u2581")]
     random = np.random.default_rng(0)
     ids = random.integers(2, tokenizer.vocab_size, [2000, 8])
     ids[::2, :2] = random.choice(space, [1000, 2])
     ids[np.arange(2000), random.integers(0, 8, 2000)] = 1
     ended = np.where(np.cumsum(ids == 1, axis=1) > 0, 1, ids)
-    found = graph_detokenizer(tokenizer.graph_tokenizer())(tf.constant(ended, tf.int32)).numpy()
+    found = tokenizer.graph_tokenizer().detokenize(tf.constant(ended, tf.int32)).numpy()
     assert [text.decode() for text in found] == tokenizer.decode(ids)

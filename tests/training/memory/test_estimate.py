@@ -56,12 +56,19 @@ def test_a_step_allocates_what_was_estimated(changes, tokens, length):
         ("transformer_base", "num_layers=3,d_k=7,d_v=11,positions=learned,max_positions=9"),
         ("transformer_parameter_attention_a", "num_layers=1,d_ff=8"),
         ("transformer_base_v3", "num_layers=1"),
+        ("transformer_base", "num_layers=1,share_embeddings=input,source_bias=true"),
+        (
+            "transformer_base",
+            "num_layers=1,d_v=11,d_k=7,share_embeddings=none,attention_bias=true,"
+            + "softmax_bias=true,embedding_norm=true",
+        ),
     ],
 )
 def test_weights_are_counted_as_the_model_has_them(name, changes):
     hparams = registry.hparams(name, changes)
-    model = Transformer.from_hparams(hparams, 10)
-    assert count_weights(hparams, 10) == model.count_params()
+    sources = 12 if hparams.share_embeddings == "none" else None
+    model = Transformer.from_hparams(hparams, 10, source_vocab_size=sources)
+    assert count_weights(hparams, 10, sources) == model.count_params()
 
 
 def test_what_lasts():

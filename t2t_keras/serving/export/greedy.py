@@ -1,0 +1,140 @@
+"""What exports that decode greedily share: what they can be of, and the files beside the model."""
+
+from pathlib import Path
+
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.environment import installed_versions
+from t2t_keras.errors import UserError
+from t2t_keras.io.state import write_json
+from t2t_keras.models.transformer import Transformer
+from t2t_keras.serving.export.signatures import check_settings
+from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
+from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID, UNKNOWN_ID
+
+_README = """# A translation model for {program}
+
+`{file}` takes ids and gives ids, int32 [sentences, length]. A row ends with {end}, then padding,
+{padding}. It decodes greedily, as `t2t-decoder --decode_hparams="beam_size=1,{settings}"` does.
+Weights: {dtype}.
+{outputs}
+```python
+{python}
+```
+
+prints the translation, in this folder. A row may have {longest} ids. {batch} The ids, the limits
+and the versions that made this are in `config.json`.
+"""
+
+_SENTENCE_PIECES = """import numpy as np
+import sentencepiece
+{imports}
+
+source = sentencepiece.SentencePieceProcessor(model_file="{source}")
+target = sentencepiece.SentencePieceProcessor(model_file="{target}")
+ids = np.array([source.encode("A sentence.", add_eos=True)], np.int32)
+ids[ids >= {size}] = {unknown}
+{translate}
+print(target.decode([int(i) for i in found[0] if i > {end}]))"""
+
+_OTHER_PIECES = """import numpy as np
+from t2t_keras.text.tokenizer import Tokenizer
+{imports}
+
+source, target = Tokenizer.load("{source}"), Tokenizer.load("{target}")
+ids = np.stack(source.encode(["A sentence."]))
+{translate}
+print(target.decode(found)[0])"""
+
+
+def check_greedy(translator: Translator) -> Transformer:
+    """Returns the model of a translator that can be exported for greedy decoding, in float32.
+
+    Raises:
+      UserError: it has several models, one of another kind, or a setting that such an export cannot
+        have. A beam's width and its penalties have no meaning for it.
+    """
+    config, models = translator.config, translator.models
+    check_settings(config, "float32")
+    if len(models) > 1 or type(models[0]) is not Transformer:
+        kinds = ", ".join(type(model).__name__ for model in models)
+        raise UserError(f"A file for greedy decoding is made of one Transformer, got {kinds}.")
+    for name, value in (("samples", config.samples), ("forbidden", translator.forbidden)):
+        if value:
+            raise UserError(f"A file for greedy decoding cannot have {name}={value}: leave it out.")
+    if models[0].compute_dtype == "float32":
+        return models[0]
+    same = Transformer.from_config(models[0].get_config() | {"dtype": "float32"})
+    same.build()
+    same.set_weights(models[0].get_weights())
+    return same
+
+
+def longest_output(translator: Translator) -> int:
+    """Returns the most tokens of any output with its end."""
+    config = translator.config
+    longest = config.max_input_length + config.extra_length
+    return min(longest, config.max_length or longest)
+
+
+def write_files_beside(
+    translator: Translator,
+    folder: Path,
+    *,
+    file: str,
+    dtype: str,
+    program: str,
+    imports: str,
+    translate: str,
+    batch: str,
+) -> None:
+    """Writes the vocabulary, README.md and config.json beside a model.
+
+    Args:
+      translator: whose model it is.
+      folder: of the model.
+      file: its name.
+      dtype: of its weights.
+      program: that runs it.
+      imports: Python's statements that load that.
+      translate: those that make `found` of `ids`.
+      batch: what a README says of several sentences.
+    """
+    tokenizer, config = translator.tokenizer, translator.config
+    tokenizer.save(folder)
+    record = tokenizer.record()
+    names = ("max_input_length", "extra_length", "max_length", "min_length")
+    settings = {name: getattr(config, name) for name in names}
+    ids = {"padding": PADDING_ID, "end": EOS_ID, "unknown": UNKNOWN_ID}
+    write_json(
+        folder / "config.json",
+        {
+            "ids": ids | {"start": translator.models[0].config.start_id},
+            "decoding": {"beam_size": 1, **settings},
+            "vocabulary": record,
+            "dtype": dtype,
+            "provenance": installed_versions(),
+        },
+        indent=1,
+    )
+    known = isinstance(tokenizer, SentencePieceTokenizer)
+    python = (_SENTENCE_PIECES if known else _OTHER_PIECES).format(
+        imports=imports,
+        source=record.get("source", record)["file"],
+        target=record["file"],
+        size=tokenizer.source.vocab_size,
+        translate=translate,
+        **ids,
+    )
+    outputs = translator.problem.raw_output
+    text = _README.format(
+        program=program,
+        file=file,
+        dtype=dtype,
+        settings=",".join(f"{name}={value}" for name, value in settings.items()),
+        outputs=f"\n{outputs}\n" if outputs else "",
+        python=python,
+        longest=config.max_input_length,
+        batch=batch,
+        **ids,
+    )
+    (folder / "README.md").write_text(text, encoding="utf-8")

@@ -1,0 +1,66 @@
+"""What stands beside a file for greedy decoding, and what none can be made of."""
+
+import dataclasses
+import json
+import re
+
+import greedy_exports
+import pytest
+
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.errors import UserError
+from t2t_keras.models.transformer import Transformer
+from t2t_keras.serving.export.formats import write_format
+from t2t_keras.text.subwords import SubwordTokenizer
+
+
+@pytest.fixture(scope="module")
+def translator():
+    return greedy_exports.translator("two vocabularies")
+
+
+def run_readme(folder, capsys, monkeypatch):
+    """Runs the program in it, in its folder; returns what that prints."""
+    monkeypatch.chdir(folder)
+    [program] = re.findall("```python\n(.*?)\n```", (folder / "README.md").read_text("utf-8"), re.S)
+    exec(program, {})
+    return capsys.readouterr().out.rstrip("\n")
+
+
+@pytest.mark.parametrize("name", ["litert", "onnx"])
+def test_the_readme_translates(name, translator, tmp_path, capsys, monkeypatch):
+    pytest.importorskip({"litert": "ai_edge_litert"}.get(name, name))
+    folder = write_format(name, translator, tmp_path / name, "float32")
+    config = dataclasses.replace(translator.config, beam_size=1)
+    greedy = Translator(translator.models, translator.tokenizer, config)
+    [expected] = greedy.translate(["A sentence."])
+    assert run_readme(folder, capsys, monkeypatch) == expected.text
+    written = json.loads((folder / "config.json").read_text("utf-8"))
+    assert written["ids"] == {"padding": 0, "end": 1, "unknown": 2, "start": 0}
+    assert written["decoding"]["max_length"] == 7
+    assert written["vocabulary"] == translator.tokenizer.record()
+
+
+def test_the_readme_with_subwords(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("onnx")
+    pieces = ["<pad>_", "<EOS>_", *"\\_u;0123456789Asentc."]
+    tokenizer = SubwordTokenizer("\n".join(f"'{each}'" for each in pieces).encode())
+    model = Transformer(tokenizer.vocab_size, **greedy_exports.SIZES)
+    model.build()
+    folder = write_format("onnx", Translator(model, tokenizer), tmp_path / "onnx", "float32")
+    assert set(run_readme(folder, capsys, monkeypatch)) <= set(" \\_u;0123456789Asentc.")
+
+
+def test_what_is_not_greedy_decoding_of_one_model_is_refused(translator, tmp_path):
+    models, tokenizer, config = translator.models, translator.tokenizer, translator.config
+    sampling = dataclasses.replace(config, samples=2)
+    for arguments, message in {
+        ((models * 2, tokenizer, config)): "one Transformer, got Transformer, Transformer",
+        ((models, tokenizer, sampling)): "cannot have samples=2",
+        ((models, tokenizer, config, ("Hund",))): "cannot have forbidden=",
+        ((models, tokenizer, dataclasses.replace(config, xla=True))): "xla=True",
+    }.items():
+        with pytest.raises(UserError, match=message):
+            write_format("litert", Translator(*arguments), tmp_path / "litert", "float32")
+    with pytest.raises(UserError, match="expected --dtype in float32, int8, got float16"):
+        write_format("onnx", translator, tmp_path / "onnx", "float16")

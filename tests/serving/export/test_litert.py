@@ -1,0 +1,25 @@
+"""LiteRT's file decodes greedily, without TensorFlow's operators."""
+
+import greedy_exports
+import numpy as np
+import pytest
+
+from t2t_keras.serving.export.formats import write_format
+
+_REASON = "t2t-keras[litert] is not installed"
+litert = pytest.importorskip("ai_edge_litert.interpreter", reason=_REASON)
+
+
+@pytest.mark.parametrize(("variant", "dtype"), [("rotary", "float32"), ("parameters", "int8")])
+def test_ids_are_those_of_greedy_decoding(variant, dtype, tmp_path):
+    translator = greedy_exports.translator(variant)
+    folder = write_format("litert", translator, tmp_path / "litert", dtype)
+    decode = litert.Interpreter(str(folder / "model.tflite")).get_signature_runner()
+    near = []
+    for row in greedy_exports.inputs(translator):
+        source = row[None, row > 0]
+        found = decode(ids=source)["translation"]
+        near += [*(found == greedy_exports.greedy_ids(translator, source, found))[0]]
+    # The weights are random, and symbols nearly alike.
+    assert np.mean(near) > (0.25 if dtype == "int8" else 0.9999)
+    np.testing.assert_array_equal(decode(ids=np.zeros((1, 3), np.int32))["translation"], [[1]])
