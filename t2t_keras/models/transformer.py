@@ -173,8 +173,12 @@ class Transformer(keras.Model):
           memory [batch, source length, d_model], packed if `packing` is given, and its mask,
           boolean [batch, source length].
         """
-        # An end that is not read is behind all that is: hidden, it changes nothing.
-        mask = ops.greater(source, 0 if self.config.source_end else _END_ID)
+        mask = ops.not_equal(source, 0)
+        if not self.config.source_end:
+            # Behind all that is read, and hidden, it changes nothing; alone, it is read.
+            first = ops.equal(ops.arange(ops.shape(source)[1], dtype="int32"), 0)
+            read = ops.logical_or(ops.not_equal(source, _END_ID), first)
+            mask = ops.logical_and(mask, read)
         source = self.symbol_dropout(source, training=training)
         x = self.source_embedding(source)
         x = x + ops.cast(self.source_bias, x.dtype) if self.config.source_bias else x

@@ -26,6 +26,7 @@ from t2t_keras.training.run_config import RunConfig
 _ACTIVATIONS = {
     "relu": Activation.RELU,
     "gelu": Activation.GELU,
+    "gelu_tanh": Activation.GELUTanh,
     "silu": Activation.SWISH,
     "sigmoid": Activation.Sigmoid,
     "tanh": Activation.Tanh,
@@ -73,7 +74,7 @@ def write_model(
     # It takes a source that begins with its begin of sentence for shorter: padding is in none.
     spec.config.bos_token = source_names[PADDING_ID]
     spec.config.decoder_start_token = target_names[model.config.start_id]
-    spec.config.add_source_eos = True
+    spec.config.add_source_eos = model.config.source_end
     spec.config.layer_norm_epsilon = model.config.norm_epsilon
     spec.validate()
     _round(spec, dtype)

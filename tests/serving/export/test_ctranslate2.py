@@ -70,6 +70,7 @@ def test_names(tokenizer):
         dict(positions="rotary", start_id=3, num_encoder_layers=1, num_decoder_layers=3),
         dict(positions="none", scale_embedding=False, norm_epsilon=1e-2, activation="silu"),
         dict(source_bias=True, sinusoids="tensor2tensor", share_embeddings="input"),
+        dict(source_end=False, activation="gelu_tanh", first_position=1),
         dict(share_embeddings="none", sinusoids="concatenated", start_id=1, softmax_bias=True),
         dict(share_embeddings="target", source_bias=True, positions="none", activation="tanh"),
     ],
