@@ -150,7 +150,11 @@ def hyperparameters(settings: Settings) -> dict[str, Any]:
         "d_ff": "encoder_ffn_embed_dim",
         "num_heads": "encoder_attention_heads",
     }
-    return {ours: settings.needed(theirs) for ours, theirs in sizes.items()} | {
+    positions = {"sinusoids": "tensor2tensor"}
+    if settings.get("encoder_learned_pos"):
+        positions = {"positions": "learned"}
+    found = {ours: settings.needed(theirs) for ours, theirs in sizes.items()} | positions
+    return found | {
         "dropout": settings.get("dropout", 0.1),
         "attention_dropout": settings.get("attention_dropout", 0.0),
         "relu_dropout": settings.get("activation_dropout") or settings.get("relu_dropout") or 0.0,
@@ -161,8 +165,6 @@ def hyperparameters(settings: Settings) -> dict[str, Any]:
         "scale_embedding": not settings.get("no_scale_embedding", False),
         "embedding_norm": bool(settings.get("layernorm_embedding", False)),
         "share_embeddings": shared,
-        "positions": "learned" if settings.get("encoder_learned_pos") else "sinusoidal",
-        "sinusoids": "tensor2tensor",
         # Positions are counted on from the id of padding.
         "first_position": _PADDING + 1,
         "start_id": 1,

@@ -79,7 +79,7 @@ def read_opennmt_tf(
     """Reads a model of OpenNMT-tf 2, of which no code is run.
 
     A checkpoint does not say how many heads a model has. That, and the activation, are read from
-    the `model_description.py` beside it, as far as its values are written out.
+    the `model_description.py` of the run, as far as its values are written out.
 
     Args:
       model: the run's folder, or a checkpoint's path without its ending.
@@ -96,7 +96,9 @@ def read_opennmt_tf(
     prefix, weights, names = _read_checkpoint(path)
     files, models, data = _data(vocabulary, prefix.parent)
     pieces = [_pieces(file) for file in files]
-    described = _described(prefix.parent / "model_description.py", changes or {})
+    # Averaged checkpoints are in a folder of the run's.
+    places = [folder / "model_description.py" for folder in prefix.parents[:2]]
+    described = _described(next(filter(Path.exists, places), places[0]), changes or {})
     hparams = _FIXED | described | data | dict(changes or {})
     found = _embeddings(weights, names, files, pieces, hparams)
     hparams["pre_norm"] = "model/encoder/layer_norm/gamma" in weights
@@ -108,6 +110,9 @@ def read_opennmt_tf(
             found[f"{side}_positions/table"] = table
         elif f"model/{stack}/position_encoder" not in names:
             hparams["positions"] = "none"
+            hparams.pop("first_position", None)
+    if "positions" in hparams:
+        hparams.pop("sinusoids", None)
     for name, value in weights.items():
         place = _place(name)
         if not place:
