@@ -11,8 +11,6 @@ from t2t_keras.conversion.marian import read_huggingface
 from t2t_keras.conversion.opennmt_tf import read_opennmt_tf
 from t2t_keras.conversion.tensor2tensor import read_tensor2tensor
 
-TOOLKITS = ("tensor2tensor", "marian", "huggingface", "fairseq", "opennmt_tf")
-
 
 def read_model(
     toolkit: str,
@@ -25,7 +23,7 @@ def read_model(
     """Reads the model of a toolkit; see the reader of each for what it needs.
 
     Args:
-      toolkit: one of `TOOLKITS`.
+      toolkit: "tensor2tensor", "marian", "huggingface", "fairseq" or "opennmt_tf".
       model: its folder or checkpoint.
       languages: of source and target.
       vocabulary: a file, or several with a comma between, as the reader says; "" = those beside
