@@ -74,8 +74,10 @@ setup(
         "urllib3>=2.8,<3",
     ],
     extras_require={
-        "import": ["safetensors>=0.8,<0.9"],
+        "ctranslate2": ["ctranslate2>=4.8,<5"],
+        "import": ["PyYAML>=6,<7", "safetensors>=0.8,<0.9"],
         "jax": ["jax>=0.10,<0.11"],
+        "keras-hub": ["keras-hub>=0.32,<0.33"],
         "language": ["py3langid>=0.4,<0.5"],
         "litert": ["ai-edge-litert>=2.3,<3"],
         "onnx": ["onnx>=1.23,<2", "onnxruntime>=1.31,<2"],
@@ -84,6 +86,7 @@ setup(
         "tfds": ["importlib_resources>=6,<8", "tensorflow-datasets>=4.9.9,<5"],
         "test": [
             "ai-edge-litert>=2.3,<3",
+            "ctranslate2>=4.8,<5",
             "importlib_resources>=6,<8",
             "jax>=0.10,<0.11",
             "keras-nlp>=0.32,<0.33",

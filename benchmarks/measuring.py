@@ -162,8 +162,8 @@ def random_translator(hparams, vocab_size: int, dtype="float32", tokenizer=None,
     """
     import keras
 
-    from t2t_keras.decoding.batching import share_cores
     from t2t_keras.decoding.config import DecodeConfig
+    from t2t_keras.decoding.engines.keras import share_cores
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.models.transformer import Transformer
 

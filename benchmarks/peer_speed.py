@@ -3,15 +3,19 @@
     python benchmarks/peer_speed.py --kit=../shared/bench/peers --config=tiny --mode=train [--xla]
         [--compute_dtype=bfloat16] [--cpu_replicas=2]
     python benchmarks/peer_speed.py --config=base --mode=decode32 [--batches_at_once=2] [--xla]
+    python benchmarks/peer_speed.py --config=base --mode=decode32 --export_dtype=int8
 
 The kit is a folder whose module `workload` has batches as arrays, the configurations `tiny` (4 + 4
 layers, d_model 128, d_ff 256, 4 heads) and `base` (the paper's), and functions that time a training
 step or a translation that is given to them. The step is the trainer's own. The search is the
-translator's own, with random weights, beam 4, alpha 0.6 and 50 symbols for each sentence.
+translator's own, with random weights, beam 4, alpha 0.6 and 50 symbols for each sentence; with
+--export_dtype, that of the engine ctranslate2.
 """
 
 import itertools
 import sys
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from absl import app, flags
@@ -25,6 +29,7 @@ _DTYPE = flags.DEFINE_string(
 )
 _XLA = flags.DEFINE_boolean("xla", False, "Compile with XLA.")
 _CPU_REPLICAS = flags.DEFINE_integer("cpu_replicas", 1, "Replicas that train.", 1)
+_EXPORT_DTYPE = flags.DEFINE_string("export_dtype", "", "Of weights exported for CTranslate2.")
 _BATCHES_AT_ONCE = flags.DEFINE_integer("batches_at_once", 1, "Batches decoded in parallel.", 1)
 
 
@@ -52,6 +57,8 @@ def main(_) -> None:
     name = "ours" + "_xla" * _XLA.value + f"_{_DTYPE.value}" * (_DTYPE.value != "float32")
     version = f"keras {keras.__version__}, tensorflow {tf.__version__}"
     time_mode = _train if _MODE.value == "train" else _decode
+    if _EXPORT_DTYPE.value:
+        time_mode = _decode_exported
     time_mode(workload, name, hparams, size["vocab"], version)
 
 
@@ -77,12 +84,6 @@ def _train(workload, name: str, hparams, vocab_size: int, version: str) -> None:
 
 
 def _decode(workload, name: str, hparams, vocab_size: int, version: str) -> None:
-    import numpy as np
-
-    from t2t_keras.decoding.batching import parallel_batches
-    from t2t_keras.text.tokenizer import EOS_ID
-
-    at_once = _BATCHES_AT_ONCE.value
     translator = random_translator(
         hparams,
         vocab_size,
@@ -92,20 +93,59 @@ def _decode(workload, name: str, hparams, vocab_size: int, version: str) -> None
         min_length=workload.STEPS,
         max_length=workload.STEPS,
         xla=_XLA.value,
-        batches_at_once=at_once,
+        batches_at_once=_BATCHES_AT_ONCE.value,
     )
 
     def search(source):
         return translator.search(source).ids.numpy()[:, 0].tolist()
 
+    _time_search(workload, name, search, version)
+
+
+def _decode_exported(workload, name: str, hparams, vocab_size: int, version: str) -> None:
+    import ctranslate2
+    import keras
+
+    from t2t_keras.decoding.config import DecodeConfig
+    from t2t_keras.decoding.engines.ctranslate2 import CTranslate2Engine, Export
+    from t2t_keras.models.transformer import Transformer
+    from t2t_keras.serving.export.ctranslate2 import write_model
+
+    keras.utils.set_random_seed(1)
+    model, names = Transformer.from_hparams(hparams, vocab_size), [*map(str, range(vocab_size))]
+    # Here the end is none of the kit's symbols.
+    limits = dict(min_length=workload.STEPS + 1, max_length=workload.STEPS + 1)
+    config = DecodeConfig(batches_at_once=_BATCHES_AT_ONCE.value, **limits)
+    with tempfile.TemporaryDirectory() as folder:
+        write_model(model, (names, names), Path(folder), _EXPORT_DTYPE.value, 100)
+        export = Export(Path(folder), None, None, {}, _EXPORT_DTYPE.value, 0)
+        engine = CTranslate2Engine(export, config)
+
+    def search(source):
+        rows = [row[row > 0] for row in source]
+        # The search alone: scores of outputs that end otherwise than by themselves cost more.
+        found = engine._search(rows, [[]] * len(rows), limits["max_length"])
+        return [[int(name) for name in hypotheses[0].tokens] for hypotheses in found]
+
+    name = f"ours_ctranslate2_{_EXPORT_DTYPE.value}"
+    _time_search(workload, name, search, f"{version}, ctranslate2 {ctranslate2.__version__}")
+
+
+def _time_search(workload, name: str, search: Callable, version: str) -> None:
+    import numpy as np
+
+    from t2t_keras.decoding.batching import parallel_batches
+    from t2t_keras.text.tokenizer import EOS_ID
+
+    at_once, sentences = _BATCHES_AT_ONCE.value, int(_MODE.value.removeprefix("decode"))
+
     def translate(source):
         # The kit's end of sentence is another id than ours.
         source = np.where(source == workload.EOS, EOS_ID, source)
-        found = parallel_batches(search, np.array_split(source, at_once), translator.config)
+        found = parallel_batches(search, np.array_split(source, at_once), at_once)
         return [ids for _, batch in found for ids in batch]
 
     name += f"_{at_once}_at_once" * (at_once > 1)
-    sentences = int(_MODE.value.removeprefix("decode"))
     xla = _XLA.value
     workload.decode(name, _CONFIG.value, sentences, translate, warm_all=xla, version=version)
 

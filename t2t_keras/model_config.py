@@ -133,6 +133,9 @@ class ModelConfig(LayerConfig):
         "a vector added to each embedding of the source, as tensor2tensor's for the kind of "
         "target; none in the paper",
     )
+    source_end: bool = setting(
+        True, "let the encoder read the source's end of sentence; OpenNMT-tf's models do not"
+    )
     softmax_bias: bool = setting(False, "a bias for each logit; none in the paper")
     start_id: int = setting(
         0, "id whose embedding is the decoder's first input; 0 = a zero vector", minimum=0

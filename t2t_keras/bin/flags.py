@@ -180,19 +180,22 @@ def define_run(flags: Flags) -> None:
     define_common(flags, *(name for name in ABOUT_THE_RUN if name not in flags))
 
 
-def recorded_run(flags: Flags, policy=None):
+def recorded_run(flags: Flags, policy=None, load=None):
     """Returns the `RunConfig` of the run in --output_dir, with the test set that the flags name.
 
     For one that is about to begin it waits as `policy`, a `PollPolicy`, says; None = not at all.
-    Raises `UserError` where there is no run, or given flags contradict it.
+    `load` reads it, by default `RunConfig.load`. Raises `UserError` where there is no run, or given
+    flags contradict it.
     """
     required(flags, "output_dir")
-    from t2t_keras.training.checkpoints.watch import NO_WAIT, first_found
     from t2t_keras.training.run_config import RunConfig, merge_flags
 
     directory = flags.output_dir
-    first_found(lambda: RunConfig.exists(directory), policy or NO_WAIT, "run")
-    recorded = RunConfig.load(directory)
+    if policy:
+        from t2t_keras.training.checkpoints.watch import first_found
+
+        first_found(lambda: RunConfig.exists(directory), policy, "run")
+    recorded = (load or RunConfig.load)(directory)
     requested = merge_flags(recorded, given_flags(flags, *ABOUT_THE_RUN), directory)
     recorded.check_unchanged(requested, directory)
     return dataclasses.replace(recorded, problem=requested.problem)

@@ -4,6 +4,7 @@ t2t-decoder --output_dir=runs/averaged --decode_from_file=news.en --decode_to_fi
 t2t-decoder --output_dir=runs/averaged --eval_use_test_set --results_file=results.jsonl
 t2t-decoder --output_dir=runs/averaged --score_file=pairs.tsv
 t2t-decoder --output_dir=runs/averaged --decode_interactive
+t2t-decoder --output_dir=runs/averaged --engine=ctranslate2 --decode_from_file=news.en
 zcat news.en.gz | t2t-decoder --output_dir=runs/averaged --decode_from_file=- > news.de
 
 Give the same command again to continue an interrupted job.
@@ -23,6 +24,7 @@ from t2t_keras.bin.flags import (
     recorded_run,
     split_text,
 )
+from t2t_keras.decoding.engines.base import ENGINES
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
 from t2t_keras.io.outputs import check_outputs, is_stream
@@ -46,33 +48,27 @@ def define_flags(flags: Flags) -> None:
     define_common(flags, "output_dir", "checkpoint_path", "data_dir", "problem_config")
     flags.group("Decoding")
     define_decoding(flags)
+    meaning = "What computes; ctranslate2 = what t2t-exporter made of the run, without TensorFlow"
+    flags.choice("engine", meaning, ENGINES, "keras")
     define_run(flags)
 
 
 @command(define_flags)
 def run(flags: Flags) -> None:
     """Translates or scores as the flags say."""
-    from t2t_keras.decoding.batching import share_cores
-    from t2t_keras.decoding.config import decode_config
     from t2t_keras.decoding.jobs.files import score_file, translate_interactively
-    from t2t_keras.decoding.translator import Translator
-    from t2t_keras.training.trained_model import checkpoint_at, identity
 
     _check_combination(flags)
-    record = recorded_run(flags)
+    open_record, make = _ENGINES[flags.engine]
+    record = recorded_run(flags, load=open_record)
     text = None if flags.decode_interactive or flags.score_file else _text(flags, record)
-    # Looked up once: a training may write another one meanwhile.
-    checkpoint = checkpoint_at(flags.checkpoint_path or flags.output_dir)
-    others = [checkpoint_at(path) for path in flags.ensemble or ()]
-    provenance = {**identity(checkpoint), "ensemble": [identity(path) for path in others]}
-    config = decode_config(flags.decode_hparams, record.problem.decoding)
-    if not flags.decode_interactive:
-        share_cores(config)
-    translator = Translator.from_run(flags.output_dir, checkpoint, config, others, forbidden(flags))
+    translator, provenance = make(flags, record)
     # What no output may replace, beside the text.
+    used = [provenance["checkpoint"], *(each["checkpoint"] for each in provenance["ensemble"])]
     folders = [flags.output_dir, Path(record.data_dir) / record.problem.name]
-    folders += [Path(path).parent for path in (checkpoint, *others)]
-    reads = [path for path in folders if Path(path).is_dir()]
+    reads = [
+        path for path in (*folders, *(Path(each).parent for each in used)) if Path(path).is_dir()
+    ]
     reads += [flags.forbidden_file] * bool(flags.forbidden_file)
     if text:
         _translate(flags, record, text, translator, provenance, reads)
@@ -82,6 +78,46 @@ def run(flags: Flags) -> None:
     else:
         write = functools.partial(print, flush=True)
         translate_interactively(translator, interactive_lines("> "), write)
+
+
+def _with_keras(flags: Flags, record) -> tuple[Any, dict[str, Any]]:
+    """Returns a translator, and what it is made of."""
+    from t2t_keras.decoding.config import decode_config
+    from t2t_keras.decoding.engines.keras import share_cores
+    from t2t_keras.decoding.translator import Translator
+    from t2t_keras.training.checkpoints.names import identity
+    from t2t_keras.training.trained_model import checkpoint_at
+
+    # Looked up once: a training may write another one meanwhile.
+    checkpoint = checkpoint_at(flags.checkpoint_path or flags.output_dir)
+    others = [checkpoint_at(path) for path in flags.ensemble or ()]
+    config = decode_config(flags.decode_hparams, record.problem.decoding)
+    if not flags.decode_interactive:
+        share_cores(config)
+    translator = Translator.from_run(flags.output_dir, checkpoint, config, others, forbidden(flags))
+    return translator, {**translator.checkpoint, "ensemble": [identity(path) for path in others]}
+
+
+def _open_export(path: str):
+    from t2t_keras.decoding.engines.ctranslate2 import open_export
+
+    return open_export(path).record
+
+
+def _with_ctranslate2(flags: Flags, record) -> tuple[Any, dict[str, Any]]:
+    """As `_with_keras`."""
+    from t2t_keras.decoding.translator import Translator
+
+    settings = flags.decode_hparams
+    if flags.decode_interactive and "batches_at_once" not in settings:
+        settings += ",batches_at_once=1"  # A line has all cores.
+    others = flags.checkpoint_path, settings, flags.ensemble or (), forbidden(flags)
+    translator = Translator.from_run(flags.output_dir, *others, flags.engine)
+    checkpoint = translator.checkpoint or {"checkpoint": ""}
+    return translator, {**checkpoint, "ensemble": [], "engine": translator.engine.name}
+
+
+_ENGINES = {"keras": (None, _with_keras), "ctranslate2": (_open_export, _with_ctranslate2)}
 
 
 def _translate(
@@ -96,6 +132,9 @@ def _translate(
     source, reference, name, split = text
     problem, settings = record.problem, dataclasses.asdict(translator.config)
     suffix = "beam{beam_size}.alpha{alpha:g}.decodes".format(**settings)
+    if "engine" in provenance:
+        settings["engine"] = provenance["engine"]
+        suffix = f"{provenance['engine'].replace(' ', '.')}.{suffix}"
     output = _output(flags, source, f"{name}.{suffix}")
     alignments = flags.alignment_file
     if problem.postprocess_by_alignment and reference:

@@ -21,11 +21,13 @@ def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.group("Export")
     define_common(flags, "output_dir", "checkpoint_path")
-    flags.choice("format", "Program that it is for; saved_model = TensorFlow", _FORMATS, "saved_model")
+    flags.choice(
+        "format", "Program that it is for; saved_model = TensorFlow", _FORMATS, "saved_model"
+    )
     flags.string(
         "export_dir",
-        "Directory for <version>/, or of the other formats; default: export/, or the format's name, "
-        "in --output_dir",
+        "Directory for <version>/, or of another format; default: export/, or the format's name, in "
+        "--output_dir",
     )
     flags.string("decode_hparams", 'Decoding settings, "beam_size=4,alpha=0.6,..."')
     flags.choice("dtype", "Stored weights; not each format has each", _DTYPES, "float32")

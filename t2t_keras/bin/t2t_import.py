@@ -2,6 +2,8 @@
 
 t2t-import --from=tensor2tensor --model=t2t_train/base --output_dir=runs/imported
     --problem=parallel_text --problem_config=source_language=en,target_language=de
+t2t-import --from=fairseq --model=checkpoints/checkpoint_best.pt --vocabulary=data-bin,spm.model ...
+t2t-import --from=opennmt_tf --model=run --vocabulary=data.yml ...
 """
 
 from t2t_keras import registry
@@ -16,10 +18,11 @@ def define_flags(flags: Flags) -> None:
     flags.group("Model")
     flags.choice("from", "Toolkit that trained it", _TOOLKITS, None)
     flags.string("model", "Its folder or checkpoint")
-    flags.string("vocabulary", "Its vocabulary, or source,target; default: what is beside it")
+    flags.string("vocabulary", "Its vocabulary, where not beside it; a comma between several files")
     flags.integer("target_space", "tensor2tensor's SpaceID of the target; default: by its language")
     flags.group("Run")
     define_common(flags, "output_dir", "problem", "problem_config", "t2t_usr_dir")
+    flags.string("hparams", 'Hyperparameters that its files do not tell, "name=value,..."')
 
 
 @command(define_flags)
@@ -28,11 +31,18 @@ def run(flags: Flags) -> None:
     required(flags, "from", "model", "output_dir", "problem")
     from t2t_keras.conversion.imported import make_run
     from t2t_keras.conversion.readers import read_model
+    from t2t_keras.settings import parse_assignments
 
     problem = registry.problem(flags.problem, flags.problem_config)
     toolkit = getattr(flags, "from")
-    options = {"vocabulary": flags.vocabulary, "target_space": flags.target_space}
-    imported = read_model(toolkit, flags.model, problem.languages(), **options)
+    imported = read_model(
+        toolkit,
+        flags.model,
+        problem.languages(),
+        vocabulary=flags.vocabulary,
+        target_space=flags.target_space,
+        changes=parse_assignments(flags.hparams),
+    )
     make_run(imported, problem, flags.output_dir, flags.model)
 
 

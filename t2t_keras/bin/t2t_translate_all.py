@@ -44,8 +44,8 @@ def define_flags(flags: Flags) -> None:
 @command(define_flags)
 def run(flags: Flags) -> None:
     """Translates as the flags say."""
-    from t2t_keras.decoding.batching import share_cores
     from t2t_keras.decoding.config import decode_config
+    from t2t_keras.decoding.engines.keras import share_cores
     from t2t_keras.decoding.jobs.all_checkpoints import translate_all
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.training.trained_model import checkpoint_at

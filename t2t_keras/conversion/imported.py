@@ -89,6 +89,12 @@ class Settings:
         """Returns the value of a setting."""
         return self._values.get(name, default)
 
+    def needed(self, name: str) -> Any:
+        """Returns the value of a setting; raises `UserError` where it is not given."""
+        if self._values.get(name) is None:
+            raise UserError(f"{self._origin}: expected a value of {name}, got none.")
+        return self._values[name]
+
     def only(self, name: str, *allowed: Any) -> Any:
         """Returns the value of a setting, by default the first of those allowed.
 

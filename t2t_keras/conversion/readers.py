@@ -1,13 +1,15 @@
 """Which reader belongs to which toolkit."""
 
+import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from t2t_keras.conversion.fairseq import read_fairseq
 from t2t_keras.conversion.imported import Imported
 from t2t_keras.conversion.marian import read_huggingface
+from t2t_keras.conversion.opennmt_tf import read_opennmt_tf
 from t2t_keras.conversion.tensor2tensor import read_tensor2tensor
-
-TOOLKITS = ("tensor2tensor", "marian", "huggingface", "fairseq", "opennmt_tf")
 
 
 def read_model(
@@ -16,22 +18,28 @@ def read_model(
     languages: tuple[str, str],
     vocabulary: str | Path = "",
     target_space: int | None = None,
+    changes: Mapping[str, Any] | None = None,
 ) -> Imported:
     """Reads the model of a toolkit; see the reader of each for what it needs.
 
     Args:
-      toolkit: one of `TOOLKITS`.
+      toolkit: "tensor2tensor", "marian", "huggingface", "fairseq" or "opennmt_tf".
       model: its folder or checkpoint.
       languages: of source and target.
-      vocabulary: a file, or two with a comma between: those of source and target; "" = those
-        beside the model.
+      vocabulary: a file, or several with a comma between, as the reader says; "" = those beside
+        the model.
       target_space: see `read_tensor2tensor`.
+      changes: hyperparameters that replace what was found, or that the files do not tell.
 
     Raises:
       UserError: a file is missing or damaged, or the model cannot be represented.
     """
     if toolkit == "tensor2tensor":
-        return read_tensor2tensor(model, vocabulary, languages[1], target_space)
-    if toolkit == "fairseq":
-        return read_fairseq(model, *languages)
-    return read_huggingface(model)
+        found = read_tensor2tensor(model, vocabulary, languages[1], target_space)
+    elif toolkit == "fairseq":
+        found = read_fairseq(model, languages, vocabulary)
+    elif toolkit == "opennmt_tf":
+        found = read_opennmt_tf(model, vocabulary, changes)
+    else:
+        found = read_huggingface(model)
+    return dataclasses.replace(found, hparams={**found.hparams, **(changes or {})})

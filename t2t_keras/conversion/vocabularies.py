@@ -1,20 +1,60 @@
-"""Vocabularies of other toolkits as SentencePiece models with our ids."""
+"""Vocabularies of other toolkits with our ids."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from t2t_keras.errors import UserError
 from t2t_keras.text.sentence_pieces import BEYOND, SentencePieceTokenizer
-from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID, UNKNOWN_ID
+from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID, SPACE, UNKNOWN_ID, Tokenizer
+from t2t_keras.text.words import WordTokenizer
+
+
+def named_files(vocabulary: str | Path) -> tuple[list[Path], list[Path]]:
+    """Returns the SentencePiece models, and the others, of files with a comma between."""
+    files = [Path(each.strip()) for each in str(vocabulary).split(",") if each.strip()]
+    models = [file for file in files if file.suffix in (".model", ".spm")]
+    return models, [file for file in files if file not in models]
+
+
+def listed_pieces(
+    source: Sequence[str], target: Sequence[str], models: Sequence[Path], origin: str | Path
+) -> Tokenizer:
+    """Returns the vocabulary of a toolkit whose users segment text before they give it.
+
+    Args:
+      source: the pieces by id, after those of padding, end and unknown at 0, 1 and 2.
+      target: those of the target; equal ones are one vocabulary.
+      models: SentencePiece models that segment text, one, or those of source and target; none =
+        the text is segmented already, and pieces are words.
+      origin: where the pieces are from, for errors.
+
+    Raises:
+      UserError: the pieces are SentencePiece's, and there is no model.
+    """
+    if not models and any(piece.startswith(SPACE) for piece in (*source, *target)):
+        raise UserError(
+            f"{origin} has pieces of SentencePiece: give the .model file that makes them as well, "
+            f"with --vocabulary."
+        )
+
+    def made(pieces: Sequence[str], model: Path | None) -> Tokenizer:
+        return (
+            joint_pieces(model.read_bytes(), pieces, model) if model else WordTokenizer.of(pieces)
+        )
+
+    first, last = (models[0], models[-1]) if models else (None, None)
+    tokenizer = made(target, last)
+    same = list(source) == list(target) and first == last
+    return tokenizer if same else tokenizer.with_source(made(source, first))
 
 
 def joint_pieces(
     model_bytes: bytes, pieces: Sequence[str], origin: str | Path
 ) -> SentencePieceTokenizer:
-    """Returns a SentencePiece model that segments as another, with given ids.
+    """Returns a SentencePiece model that divides texts as another, into pieces with given ids.
 
-    Pieces that it does not have are never in an encoded text, but are decoded. What it would make
-    pieces of that have no id becomes the unknown id.
+    What the other divides off is looked up, whether it is a piece of it or characters that it does
+    not know; what is not found becomes the unknown id. All given pieces are decoded.
 
     Args:
       model_bytes: the other's `.model` or `.spm` file.
@@ -32,47 +72,28 @@ def joint_pieces(
     lowest = min((piece.score for piece in model.pieces), default=0.0)
     del model.pieces[:]
     special = {PADDING_ID: kinds.CONTROL, EOS_ID: kinds.CONTROL, UNKNOWN_ID: kinds.UNKNOWN}
+    taken = set()
     for i, text in enumerate(pieces):
+        # As "<unk>" that is also in the text.
+        text = f"{text}#{i}" if text in taken else text
+        taken.add(text)
         own = known.pop(text, None)
         if i in special:
             model.pieces.add(piece=text, score=0.0, type=special[i])
         elif text.startswith(">>") and text.endswith("<<"):
             # The language to translate to, in front of a text.
             model.pieces.add(piece=f"\u2581{text}", score=0.0, type=kinds.USER_DEFINED)
-        elif own is not None and own.type not in (kinds.CONTROL, kinds.UNKNOWN):
+        elif own is not None and own.type != kinds.UNKNOWN:
             model.pieces.add().CopyFrom(own)
         else:
             model.pieces.add(piece=text, score=lowest, type=kinds.UNUSED)
     beyond = [piece for piece in known.values() if piece.type not in (kinds.CONTROL, kinds.UNKNOWN)]
-    if beyond:
+    if beyond or any(piece.type == kinds.UNUSED for piece in model.pieces):
         model.pieces.add(piece=BEYOND, score=0.0, type=kinds.CONTROL)
         for piece in beyond:
             model.pieces.add().CopyFrom(piece)
     _set_ids(model, pieces)
     return SentencePieceTokenizer(model.SerializeToString(), origin=str(origin))
-
-
-def words(pieces: Sequence[str]) -> SentencePieceTokenizer:
-    """Returns a vocabulary whose pieces are words: what stands between two spaces.
-
-    Args:
-      pieces: the words by id, after those of padding, end and unknown at 0, 1 and 2.
-    """
-    from sentencepiece import sentencepiece_model_pb2 as protobuf
-
-    kinds = protobuf.ModelProto.SentencePiece
-    special = {PADDING_ID: kinds.CONTROL, EOS_ID: kinds.CONTROL, UNKNOWN_ID: kinds.UNKNOWN}
-    model = protobuf.ModelProto()
-    for i, text in enumerate(pieces):
-        piece = text if i in special else f"\u2581{text}"
-        model.pieces.add(piece=piece, score=-float(i), type=special.get(i, kinds.NORMAL))
-    model.trainer_spec.model_type = protobuf.TrainerSpec.WORD
-    _set_ids(model, pieces)
-    model.normalizer_spec.name = "identity"
-    model.normalizer_spec.add_dummy_prefix = True
-    model.normalizer_spec.remove_extra_whitespaces = True
-    model.normalizer_spec.escape_whitespaces = True
-    return SentencePieceTokenizer(model.SerializeToString())
 
 
 def _set_ids(model, pieces: Sequence[str]) -> None:

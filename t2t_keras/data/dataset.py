@@ -102,9 +102,9 @@ def open_generated(problem: Problem, data_dir: str | Path, as_text: bool = False
     # Another path may lead to the vocabulary in use; the recorded one need not lead there any more.
     names = {"vocab_file", "source_vocab_file"} & requested.keys()
     files = {name: requested[name] for name in names}
-    if any(files.values()) and files != {name: recorded[name] for name in files}:
-        if _vocabulary_of(**files).checksum == manifest["vocabulary"]["sha256"]:
-            requested |= {name: recorded[name] for name in files}
+    moved = any(files.values()) and files != {name: recorded[name] for name in files}
+    if moved and _vocabulary_of(**files).checksum == manifest["vocabulary"]["sha256"]:
+        requested |= {name: recorded[name] for name in files}
     # What `Problem.resolved` decided.
     decided = {name: recorded[name] for name, value in requested.items() if value == "auto"}
     different = differences({name: recorded[name] for name in requested}, requested | decided)

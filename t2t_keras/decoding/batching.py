@@ -2,13 +2,11 @@
 
 import collections
 import concurrent.futures
-import contextlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.environment import usable_cores
@@ -53,35 +51,20 @@ def _most_rows(longest: int, batch_tokens: int) -> int:
 
 
 def batches_at_once(config: DecodeConfig) -> int:
-    """Returns the number of batches to translate in parallel."""
+    """Returns the number of batches to translate in parallel on a CPU."""
     if config.batches_at_once:
         return config.batches_at_once
-    if config.xla or tf.config.get_visible_devices("GPU"):
-        return 1
-    return min(usable_cores(), _MOST_IN_PARALLEL)
+    return 1 if config.xla else min(usable_cores(), _MOST_IN_PARALLEL)
 
 
-def share_cores(config: DecodeConfig) -> None:
-    """Lets each product use only its batch's share of the cores.
-
-    This holds for the whole process: for a command, not for a user of the library. It has no effect
-    after TensorFlow has computed anything, as its threads exist then.
-    """
-    at_once = batches_at_once(config)
-    if at_once > 1 and config.lines_at_once > 1:
-        with contextlib.suppress(RuntimeError):
-            cores = max(usable_cores() // at_once, 1)
-            tf.config.threading.set_intra_op_parallelism_threads(cores)
-
-
-def shared_batches(lengths: Mapping[Any, int], config: DecodeConfig) -> list[list]:
+def shared_batches(lengths: Mapping[Any, int], config: DecodeConfig, at_once: int) -> list[list]:
     """Returns keys in batches of similar length.
 
     The longest come first, so that a lack of memory shows at the start. A batch has at most
-    `batch_tokens` with padding, but for a longer sequence, which is alone. Each share of the cores
-    gets a batch if possible.
+    `batch_tokens` with padding, but for a longer sequence, which is alone. Each of those `at_once`
+    gets one if possible.
     """
-    at_once, max_tokens = batches_at_once(config), config.batch_tokens
+    max_tokens = config.batch_tokens
     longest_first = sorted(lengths, key=lambda key: -lengths[key])
     if at_once > 1 and lengths:
         share = -(-len(lengths) // at_once) * lengths[longest_first[0]]
@@ -97,13 +80,12 @@ def shared_batches(lengths: Mapping[Any, int], config: DecodeConfig) -> list[lis
 
 
 def parallel_batches(
-    function: Callable[[Any], Any], items: Sequence, config: DecodeConfig
+    function: Callable[[Any], Any], items: Sequence, at_once: int
 ) -> Iterator[tuple]:
-    """Yields each item with the function's result for it, in order, computed in parallel.
+    """Yields each item with the function's result for it, in order, so many computed in parallel.
 
     It runs only a few items ahead of the consumer, so results do not pile up.
     """
-    at_once = batches_at_once(config)
     if at_once == 1 or len(items) == 1:
         yield from ((item, function(item)) for item in items)
         return

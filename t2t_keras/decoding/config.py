@@ -95,6 +95,11 @@ class DecodeConfig:
         """Number of translations of a line that are returned."""
         return (self.samples or self.beam_size) if self.return_beams else 1
 
+    def longest_output(self, source_length: int) -> int:
+        """Returns the number of tokens an output may have with its end of sentence."""
+        longest = source_length + self.extra_length
+        return min(longest, self.max_length) if self.max_length else longest
+
 
 # tensor2tensor's names.
 _RENAMED = {
@@ -108,14 +113,19 @@ OF_SAMPLING = ("temperature", "top_k", "top_p", "seed")
 
 
 def decode_config(
-    changes: str | Mapping[str, Any] = "", defaults: Mapping[str, Any] | None = None
+    changes: str | Mapping[str, Any] | DecodeConfig = "",
+    defaults: Mapping[str, Any] | None = None,
 ) -> DecodeConfig:
     """Returns the paper's settings with a problem's `defaults` and the user's `changes`.
+
+    Changes that are all settings are returned.
 
     Raises:
       UserError: an unknown name, a wrong type or a value out of range; or a change without effect,
         as of sampling in a beam search.
     """
+    if isinstance(changes, DecodeConfig):
+        return changes
     usual = dataclasses.replace(DecodeConfig(), **defaults or {})
     config = settings.override(usual, changes, what="decoding setting", renamed=_RENAMED)
     ignored = [

@@ -24,11 +24,12 @@ class Scorer:
 
     All methods take ids of sources and of their translations, int32 arrays with their ends of
     sentence. They yield the number of each pair with what was computed for it, in any order, and
-    raise `UserError` if a model computes NaN or an id is not in the vocabulary.
+    raise `UserError` if a model computes NaN or an id is not in the vocabulary. So many batches
+    are computed `at_once`.
     """
 
-    def __init__(self, ensemble: Ensemble, config: DecodeConfig):
-        self._ensemble, self._config = ensemble, config
+    def __init__(self, ensemble: Ensemble, config: DecodeConfig, at_once: int):
+        self._ensemble, self._config, self.batches_at_once = ensemble, config, at_once
         # One graph each for all shapes; it keeps only the attention that it returns. There is
         # nothing to convert for autograph, and looking for it took most of the start.
         self._log_probs, self._attention, self._cross_attention = (
@@ -47,7 +48,7 @@ class Scorer:
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
         """Yields "encoder", "decoder" and "cross" of `AttentionWeights`, of one model only."""
-        self.check_one_model()
+        self.check_attention()
         for number, found, m, n in self._pairs(self._attention, sources, targets):
             sizes = {"encoder": (m, m), "decoder": (n, n), "cross": (n, m)}
             yield number, {name: found[name][:, :, :q, :k] for name, (q, k) in sizes.items()}
@@ -59,7 +60,7 @@ class Scorer:
         for number, found, m, n in self._pairs(self._cross_attention, sources, targets):
             yield number, found[:n, :m]
 
-    def check_one_model(self) -> None:
+    def check_attention(self) -> None:
         """Raises `UserError` if there are several models: each has its own attention."""
         if (count := len(self._ensemble.models)) > 1:
             raise UserError(
@@ -73,8 +74,7 @@ class Scorer:
 
         def compute(batch: list[int]) -> Any:
             arrays = [padded([side[number] for number in batch]) for side in (sources, targets)]
-            for array in arrays:
-                self._ensemble.check_ids(array)
+            self._ensemble.check_ids(*arrays)
             found = tf.nest.map_structure(lambda x: x.numpy(), graph(*arrays))
             if not all(np.isfinite(array).all() for array in tf.nest.flatten(found)):
                 raise UserError(
@@ -84,8 +84,9 @@ class Scorer:
             return found
 
         lengths = list(zip(map(len, sources), map(len, targets), strict=True))
-        batches = shared_batches(dict(enumerate(map(max, lengths))), self._config)
-        for batch, found in parallel_batches(compute, batches, self._config):
+        at_once = self.batches_at_once
+        batches = shared_batches(dict(enumerate(map(max, lengths))), self._config, at_once)
+        for batch, found in parallel_batches(compute, batches, at_once):
             for row, number in enumerate(batch):
                 yield (
                     number,

@@ -6,17 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 
 from t2t_keras.data.problem import Problem
-from t2t_keras.decoding.batching import few_shapes, padded, parallel_batches, shared_batches
+from t2t_keras.decoding.batching import parallel_batches, shared_batches
 from t2t_keras.decoding.config import DecodeConfig, decode_config
-from t2t_keras.decoding.scoring import Scorer
-from t2t_keras.decoding.search.constraints import Constraints, forbidden_sequences, word_boundaries
-from t2t_keras.decoding.search.ensemble import Ensemble
-from t2t_keras.decoding.search.loop import Hypotheses
-from t2t_keras.decoding.search.search import Search
+from t2t_keras.decoding.engines.base import ENGINES, Engine, Output
 from t2t_keras.decoding.source_text import (
     Source,
     check_lines,
@@ -29,9 +24,8 @@ from t2t_keras.decoding.translation import AttentionWeights, Hypothesis, PairSco
 from t2t_keras.errors import UserError
 from t2t_keras.text.alignment import count_words, word_alignment
 from t2t_keras.text.tokenizer import Tokenizer
-from t2t_keras.training.checkpoints.tensorflow import load_weights
+from t2t_keras.training.checkpoints.names import identity
 from t2t_keras.training.run_config import RunConfig
-from t2t_keras.training.trained_model import checkpoint_at, load_ensemble_model
 
 
 class Translator:
@@ -41,7 +35,8 @@ class Translator:
 
     Args:
       models: a `Transformer`, or an object with its `encode`, `start_cache` and `decode_step`;
-        several in a list translate together, by the mean of their probabilities.
+        several in a list translate together, by the mean of their probabilities. Or an `Engine`,
+        which has its own and the settings.
       tokenizer: the vocabulary that they were trained with.
       config: how to translate.
       forbidden: words or phrases that no translation may contain, see `forbidden_sequences`.
@@ -49,9 +44,11 @@ class Translator:
         lines and outputs stay as they are.
 
     Attributes:
-      models: tuple of the models; tokenizer, config, forbidden and problem are as given.
-      search: the `Search` of outputs for ids.
-      scorer: the `Scorer` of given pairs of ids.
+      engine: what searches, and knows nothing of text.
+      record: the run that the models are of, None = of none; checkpoint: the `identity` of the
+        checkpoint that the first has its weights from, None = unknown.
+
+    Tokenizer, config, forbidden and problem are attributes as well.
 
     Raises:
       UserError: the models do not fit together.
@@ -73,18 +70,24 @@ class Translator:
         self.config = config or DecodeConfig()
         self.forbidden = tuple(forbidden)
         self.problem = problem or Problem()
-        ensemble = Ensemble(
-            models if isinstance(models, Sequence) else [models],
-            with_coverage=self.config.coverage_penalty > 0,
-        )
-        constraints = Constraints(
-            self.config.min_length,
-            forbidden_sequences(forbidden, tokenizer),
-            word_boundaries(tokenizer) if forbidden else (),
-        )
-        self.models = ensemble.models
-        self.search = Search(ensemble, self.config, constraints)
-        self.scorer = Scorer(ensemble, self.config)
+        self.record: RunConfig | None = None
+        self.checkpoint: dict[str, Any] | None = None
+        self.engine = models
+        if not isinstance(models, Engine):
+            # Not before: another engine needs neither Keras nor TensorFlow.
+            from t2t_keras.decoding.engines.keras import KerasEngine
+
+            self.engine = KerasEngine(models, tokenizer, self.config, forbidden)
+
+    @property
+    def models(self) -> tuple:
+        """Keras's models; none with another engine."""
+        return self.engine.models
+
+    @property
+    def search(self):
+        """The `Search` of outputs for ids, of Keras's engine."""
+        return self.engine.search
 
     @classmethod
     def from_run(
@@ -94,6 +97,7 @@ class Translator:
         decode_hparams: str | Mapping[str, Any] | DecodeConfig = "",
         ensemble: Sequence[str | Path] = (),
         forbidden: Sequence[str] = (),
+        engine: str = "keras",
     ) -> "Translator":
         """Returns a translator of a trained run, or of several together.
 
@@ -105,14 +109,32 @@ class Translator:
           ensemble: more models to translate with, each the folder of a run or the path prefix of a
             checkpoint in one; they may be of other hyperparameter sets.
           forbidden: words or phrases that no translation may contain.
+          engine: "ctranslate2" = by CTranslate2, without TensorFlow: `output_dir` is then what
+            `t2t-exporter --format=ctranslate2` wrote, or a run that has it in `ctranslate2/`, and
+            the settings are by default those of the export.
 
         Raises:
           UserError: there is no run or no checkpoint, it cannot be read, a setting is wrong, the
-            runs have different vocabularies, or Keras runs on another backend than TensorFlow.
+            runs have different vocabularies, or Keras runs on another backend than TensorFlow; or
+            the engine lacks what is requested.
         """
+        if engine != ENGINES[0]:
+            from t2t_keras.decoding.engines.ctranslate2 import load_engine
+
+            others = dict(checkpoint_path=checkpoint_path, ensemble=ensemble, forbidden=forbidden)
+            found, export = load_engine(engine, output_dir, decode_hparams, others)
+            record = export.record
+            translator = cls(found, record.tokenizer, found.config, problem=record.problem)
+            translator.record, translator.checkpoint = record, export.checkpoint
+            return translator
+        from t2t_keras.training.checkpoints.tensorflow import load_weights
+        from t2t_keras.training.trained_model import checkpoint_at
+
         record = RunConfig.load(output_dir)
         translator = cls.from_record(record, decode_hparams, ensemble, forbidden)
-        load_weights(translator.models[0], checkpoint_at(checkpoint_path or output_dir))
+        checkpoint = checkpoint_at(checkpoint_path or output_dir)
+        load_weights(translator.models[0], checkpoint)
+        translator.checkpoint = identity(checkpoint)
         return translator
 
     @classmethod
@@ -124,18 +146,22 @@ class Translator:
         forbidden: Sequence[str] = (),
     ) -> "Translator":
         """Returns what `from_run` returns, but that its first model is not loaded."""
+        import keras
+
+        from t2t_keras.training.trained_model import load_ensemble_model
+
         if keras.backend.backend() != "tensorflow":
             raise UserError(
                 f"Translating needs TensorFlow, got KERAS_BACKEND={keras.backend.backend()}. Leave "
                 f"it unset."
             )
-        config = decode_hparams
-        if not isinstance(config, DecodeConfig):
-            config = decode_config(config, record.problem.decoding)
+        config = decode_config(decode_hparams, record.problem.decoding)
         dtype = config.weights_dtype
         models = [record.make_model(dtype)]
         models += [load_ensemble_model(path, record.tokenizer, dtype) for path in ensemble]
-        return cls(models, record.tokenizer, config, forbidden, record.problem)
+        translator = cls(models, record.tokenizer, config, forbidden, record.problem)
+        translator.record = record
+        return translator
 
     def translate(
         self, lines: Sequence[str], prefixes: Sequence[str] | None = None
@@ -204,21 +230,18 @@ class Translator:
         }
 
         def search(batch: list[tuple[int, int]]) -> list[list[Hypothesis]]:
-            ids = [parts[key] for key in batch]
             begins = [prefixes[number][: None if part == 0 else 0] for number, part in batch]
-            shape = few_shapes(ids, self.config.batch_tokens) if self.config.xla else ()
-            source, begins = padded(ids, *shape), padded(begins, *shape)
-            numbers = np.zeros(len(source), np.int32)
             # No two of the first 2^24 lines' parts, up to 128 of a line, share a number.
-            numbers[: len(batch)] = [
+            numbers = [
                 (first_number + number + (part << 24)) & 0x7FFFFFFF for number, part in batch
             ]
-            found = self.search(source, begins, numbers)
-            return self._decoded(Hypotheses(*(x.numpy()[: len(batch)] for x in found)))
+            found = self.engine.outputs([parts[key] for key in batch], begins, numbers)
+            return list(map(self._decoded, found))
 
-        found = {}
-        batches = shared_batches({key: len(ids) for key, ids in parts.items()}, self.config)
-        for batch, hypotheses in parallel_batches(search, batches, self.config):
+        found, at_once = {}, self.engine.batches_at_once
+        lengths = {key: len(ids) for key, ids in parts.items()}
+        batches = shared_batches(lengths, self.config, at_once)
+        for batch, hypotheses in parallel_batches(search, batches, at_once):
             found.update(zip(batch, hypotheses, strict=True))
             progress(len(batch))
         return [
@@ -226,20 +249,10 @@ class Translator:
             for number, source in enumerate(sources)
         ]
 
-    def _decoded(self, found: Hypotheses) -> list[list[Hypothesis]]:
-        if np.isnan(found.scores).any() or not np.isfinite(found.scores[:, 0]).all():
-            raise UserError(
-                "No translation is possible: each one contains a forbidden phrase, or the model "
-                "computes NaN. Forbid less; or, if nothing is forbidden, use another checkpoint: "
-                "this one's weights are damaged, or its training diverged."
-            )
+    def _decoded(self, outputs: Sequence[Output]) -> list[Hypothesis]:
+        texts = self.tokenizer.decode([each.ids for each in outputs])
         return [
-            [
-                Hypothesis(text, float(score))
-                for text, score in zip(self.tokenizer.decode(ids), scores, strict=True)
-                if np.isfinite(score)
-            ]
-            for ids, scores in zip(found.ids, found.scores, strict=True)
+            Hypothesis(text, float(each.score)) for text, each in zip(texts, outputs, strict=True)
         ]
 
     def _joined(
@@ -252,13 +265,15 @@ class Translator:
             Hypothesis(" ".join(each.text for each in ranked), sum(each.score for each in ranked))
             for ranked in zip(*parts, strict=False)
         )
+        # Its end is not a prefix's.
+        most = self.config.longest_output(len(source.parts[0])) - 1
         return Translation(
             hypotheses[0].text,
             hypotheses[0].score,
             hypotheses,
             parts=tuple(found[0].text for found in parts),
             cut=source.cut,
-            prefix_cut=self.search.prefix_cut(len(prefix), len(source.parts[0])),
+            prefix_cut=max(len(prefix) - most, 0),
         )
 
     def _postprocessed(
@@ -285,7 +300,7 @@ class Translator:
           UserError: a line is not valid text, a side has more than `max_input_length` tokens, the
             numbers of sources and targets differ, or the model computes NaN.
         """
-        found = sorted(self.scorer.log_probs(*self._read_pairs(sources, targets, names)))
+        found = sorted(self.engine.log_probs(*self._read_pairs(sources, targets, names)))
         return [PairScore(float(each.sum(dtype=np.float64)), each) for _, each in found]
 
     def attention(self, sources: Sequence[str], targets: Sequence[str]) -> list[AttentionWeights]:
@@ -300,7 +315,7 @@ class Translator:
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> list[AttentionWeights]:
         """`attention` of int32 arrays of any length, each with its end of sentence."""
-        found = dict(self.scorer.attention(sources, targets))
+        found = dict(self.engine.attention(sources, targets))
         return [
             AttentionWeights(*map(tuple, self._pieces(source, target)), **found[number])
             for number, (source, target) in enumerate(zip(sources, targets, strict=True))
@@ -342,7 +357,7 @@ class Translator:
         texts = [part for translation in translations for part in translation.parts]
         targets = encode_text(texts, self.tokenizer)
         alignments: list[list[tuple[int, int]]] = [[] for _ in sources]
-        for part, weights in self.scorer.cross_attention(ids, targets):
+        for part, weights in self.engine.cross_attention(ids, targets):
             number, first, words = offsets[part]
             pieces = self._pieces(ids[part], targets[part])
             pairs = word_alignment(*pieces, weights, self.problem.align)

@@ -15,6 +15,7 @@ STANDARD_STREAM = "-"
 # Files by which a folder is recognised, the first that is there. Exports have a manifest as well.
 _MARKERS = {
     "run.json": "a run",
+    "t2t_keras.json": "a model for another program",
     "saved_model.pb": "an export",
     "manifest.json": "generated data",
     "unfinished.json": "generated data",
@@ -26,6 +27,11 @@ _RESERVED = (
     "vocab.source.model",
     "vocab.subwords",
     "vocab.source.subwords",
+    "vocab.words",
+    "vocab.source.words",
+    "model.bin",
+    "config.json",
+    "*_vocabulary.json",
     "checkpoint",
     "model.ckpt-*",
     "evaluations.json",

@@ -133,6 +133,7 @@ class SymbolDropout(ShapePreservingLayer):
         self.sentinel = sentinel
         if rate > 0:
             self.seed_generator = keras.random.SeedGenerator(0)
+        self.built = True
 
     def call(self, ids, training=None):
         """See the class."""

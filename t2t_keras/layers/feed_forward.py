@@ -17,6 +17,12 @@ for _name, _function in vars(keras.activations).items():
         ACTIVATIONS.add(_function, _name)
 
 
+@ACTIVATIONS.add
+def gelu_tanh(x):
+    """`gelu` by its approximation with tanh, as fairseq's gelu_accurate and OpenNMT-tf's gelu."""
+    return keras.activations.gelu(x, approximate=True)
+
+
 @keras.saving.register_keras_serializable(package="t2t_keras")
 class FeedForward(ShapePreservingLayer):
     """max(0, x W_1 + b_1) W_2 + b_2, the same at every position (section 3.3, equation 2).

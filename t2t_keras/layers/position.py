@@ -26,10 +26,8 @@ def sinusoids(positions, d_model, layout="interleaved"):
       float32 [length, d_model].
     """
     waves = _waves(positions, d_model, d_model - 2 * (layout == "tensor2tensor"))
-    lib, axis = (
-        np if isinstance(waves[0], np.ndarray) else ops,
-        -1 if layout == "interleaved" else 1,
-    )
+    lib = np if isinstance(waves[0], np.ndarray) else ops
+    axis = -1 if layout == "interleaved" else 1
     return ops.convert_to_tensor(lib.reshape(lib.stack(waves, axis=axis), (-1, d_model)))
 
 
@@ -58,7 +56,9 @@ def _waves(positions, width, longest):
     if length := _TABLE_LENGTH.get():
         tables = _waves(np.arange(length), width, longest)
         return tuple(ops.take(table, positions, axis=0) for table in tables)
-    angles = ops.cast(positions, "float64")[:, None] * rates
+    # JAX has no float64.
+    dtype = "float32" if keras.config.backend() == "jax" else "float64"
+    angles = ops.cast(positions, dtype)[:, None] * rates
     return ops.cast(ops.sin(angles), "float32"), ops.cast(ops.cos(angles), "float32")
 
 

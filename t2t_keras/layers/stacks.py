@@ -170,5 +170,6 @@ def _write(slots, write_mask, new):
 
     `ops.slice_update` would be XLA's operator, which TensorFlow compiles even without XLA.
     """
-    repeats = ops.shape(slots)[2] // ops.shape(new)[2]
-    return ops.where(write_mask[:, None], ops.tile(new, (1, 1, repeats, 1)), slots)
+    if new.shape[2] != 1:
+        new = ops.tile(new, (1, 1, ops.shape(slots)[2] // ops.shape(new)[2], 1))
+    return ops.where(write_mask[:, None], new, slots)

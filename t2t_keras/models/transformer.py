@@ -24,7 +24,7 @@ from t2t_keras.layers.scaled_dot_product import recorded_attention, visible_keys
 from t2t_keras.model_config import POSITION_ENCODINGS, ModelConfig, config_arguments, take_config
 from t2t_keras.registry import register_model
 
-_UNKNOWN_ID = 2
+_END_ID, _UNKNOWN_ID = 1, 2
 _POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 
 
@@ -174,6 +174,11 @@ class Transformer(keras.Model):
           boolean [batch, source length].
         """
         mask = ops.not_equal(source, 0)
+        if not self.config.source_end:
+            # Behind all that is read, and hidden, it changes nothing; alone, it is read.
+            first = ops.equal(ops.arange(ops.shape(source)[1], dtype="int32"), 0)
+            read = ops.logical_or(ops.not_equal(source, _END_ID), first)
+            mask = ops.logical_and(mask, read)
         source = self.symbol_dropout(source, training=training)
         x = self.source_embedding(source)
         x = x + ops.cast(self.source_bias, x.dtype) if self.config.source_bias else x
@@ -291,6 +296,11 @@ class Transformer(keras.Model):
           float32 logits [batch, hypotheses, vocab_size], and the cache with one more position in
           "recent".
         """
+        x, cache = self.step_states(previous, index, cache, position, valid_slots)
+        return self.embedding.logits(x, cache["projection"]), cache
+
+    def step_states(self, previous, index, cache, position=None, valid_slots=None):
+        """Returns what `decode_step` returns, but for logits the states [..., d_model] of them."""
         hypotheses = previous.shape[1]
         slots = ops.arange(ops.shape(cache["recent"][0]["key"])[2], dtype="int32")
         write_mask = ops.equal(slots // hypotheses, index if position is None else position)
@@ -315,9 +325,8 @@ class Transformer(keras.Model):
                 x, index, past, recent, write_mask, valid_slots, memory, cache["memory_mask"]
             )
             written.append(recent)
-        if self.config.pre_norm:
-            x = self.decoder_norm(x)
-        return self.embedding.logits(x, cache["projection"]), {**cache, "recent": written}
+        x = self.decoder_norm(x) if self.config.pre_norm else x
+        return x, {**cache, "recent": written}
 
     def dense_layers(self):
         """Returns all `keras.layers.Dense` in the model: projections and feed-forward layers."""

@@ -1,12 +1,13 @@
 """Tokenizers in a TensorFlow graph, for exports: the same ids and texts as in Python."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_text
 
 from t2t_keras.environment import held_stderr
+from t2t_keras.text.sentence_pieces import dividing_model
 from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID, SPACE, UNKNOWN_ID
 
 # Before a subword that continues a token, in the table of subwords; text does not contain it.
@@ -37,21 +38,24 @@ class GraphTokenizer(tf.Module):
 class GraphSentencePieces(GraphTokenizer):
     """TensorFlow Text's `SentencepieceTokenizer`, with all spaces at the start of a text.
 
-    Pieces from id `vocab_size` on are unknown.
-
     That drops them all, SentencePiece only the one that it puts before the first word. So a letter
     is put in front and taken away again with that one space.
+
+    A model of more than `vocab_size` pieces only divides a text; its pieces are then looked up.
     """
 
     def __init__(self, model_bytes: bytes, vocab_size: int):
         super().__init__()
-        self._size = vocab_size
+        make = tensorflow_text.SentencepieceTokenizer
         with held_stderr():  # SentencePiece says that it normalises nothing, as it should.
-            self._tokenizer = tensorflow_text.SentencepieceTokenizer(
-                model=model_bytes, out_type=tf.int32, add_eos=True
-            )
+            self._tokenizer = make(model=model_bytes, out_type=tf.int32, add_eos=True)
         ids = tf.range(self._tokenizer.vocab_size())
         pieces = [piece.decode() for piece in self._tokenizer.id_to_string(ids).numpy()]
+        self._dividing = None
+        if vocab_size < len(pieces):
+            self._dividing = make(model=dividing_model(model_bytes), out_type=tf.string)
+            known = range(UNKNOWN_ID + 1, vocab_size)
+            self._ids = _table([pieces[i] for i in known], known, UNKNOWN_ID)
         self._letter = next(
             i for i, piece in enumerate(pieces) if len(piece) == 1 and piece.isalnum()
         )
@@ -63,8 +67,11 @@ class GraphSentencePieces(GraphTokenizer):
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """See `GraphTokenizer`."""
-        ids = self._tokenizer.tokenize(text)
-        return ids.with_values(tf.where(ids.values < self._size, ids.values, UNKNOWN_ID))
+        if not self._dividing:
+            return self._tokenizer.tokenize(text)
+        pieces = self._dividing.tokenize(text)
+        ids = pieces.with_values(tf.cast(self._ids.lookup(pieces.values), tf.int32))
+        return _with_end(ids)
 
     def detokenize(self, ids: tf.Tensor) -> tf.Tensor:
         """See `GraphTokenizer`."""
@@ -117,8 +124,7 @@ class GraphSubwords(GraphTokenizer):
         tokens = tf.ragged.boolean_mask(runs, (runs != " ") | at_end)
         escaped = tokens.with_values(self._escaped(tokens.values))
         ids = tf.cast(self._ids.tokenize(escaped).merge_dims(1, 2), tf.int32)
-        ends = tf.fill([ids.nrows(), 1], EOS_ID)
-        return tf.concat([ids, tf.RaggedTensor.from_tensor(ends)], axis=1)
+        return _with_end(ids)
 
     def _escaped(self, tokens: tf.Tensor) -> tf.Tensor:
         escaped = tf.strings.regex_replace(tokens, r"\\", r"\\\\")
@@ -166,9 +172,47 @@ class GraphSubwords(GraphTokenizer):
         return tf.where(ids == PADDING_ID, "", tf.gather(tf.constant(self._subwords), ids))
 
 
-def _table(keys: Sequence, values: Sequence[int]) -> tf.lookup.StaticHashTable:
+class GraphWords(GraphTokenizer):
+    """`WordTokenizer` in a graph.
+
+    Args:
+      words: by id.
+      pieces: by id.
+      ids: of the words that a text can have.
+    """
+
+    def __init__(self, words: Sequence[str], pieces: Sequence[str], ids: Mapping[str, int]):
+        super().__init__()
+        self._words, self._pieces = list(words), list(pieces)
+        self._ids = _table(list(ids), list(ids.values()), UNKNOWN_ID)
+
+    def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """See `GraphTokenizer`."""
+        words = tf.strings.split(text)
+        return _with_end(words.with_values(tf.cast(self._ids.lookup(words.values), tf.int32)))
+
+    def detokenize(self, ids: tf.Tensor) -> tf.Tensor:
+        """See `GraphTokenizer`."""
+        ended = tf.cumsum(tf.cast(ids == EOS_ID, tf.int32), axis=1) > 0
+        words = tf.gather(tf.constant(self._words), ids)
+        words = tf.ragged.boolean_mask(words, ~ended & (ids != PADDING_ID))
+        return tf.strings.reduce_join(words, axis=1, separator=" ")
+
+    def pieces(self, ids: tf.Tensor) -> tf.Tensor:
+        """See `GraphTokenizer`."""
+        return tf.where(ids == PADDING_ID, "", tf.gather(tf.constant(self._pieces), ids))
+
+
+def _table(
+    keys: Sequence, values: Sequence[int], default_value: int = -1
+) -> tf.lookup.StaticHashTable:
     pairs = tf.lookup.KeyValueTensorInitializer(keys, tf.constant(values, tf.int64))
-    return tf.lookup.StaticHashTable(pairs, default_value=-1)
+    return tf.lookup.StaticHashTable(pairs, default_value)
+
+
+def _with_end(ids: tf.RaggedTensor) -> tf.RaggedTensor:
+    ends = tf.fill([ids.nrows(), 1], EOS_ID)
+    return tf.concat([ids, tf.RaggedTensor.from_tensor(ends)], axis=1)
 
 
 def _positions(rows: tf.RaggedTensor) -> tf.Tensor:

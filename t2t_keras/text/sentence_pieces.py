@@ -14,7 +14,8 @@ from t2t_keras.errors import UserError
 from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID, SPACE, UNKNOWN_ID, Tokenizer
 
 VOCABULARY_KINDS = ("bpe", "unigram", "char")
-# Pieces behind this one have no id: in a text they are unknown. Other toolkits' models have such.
+# In models of other toolkits that look up in a vocabulary what they divide off: pieces behind this
+# one have no id, and characters that are no piece of theirs may have one.
 BEYOND = "<beyond>"
 
 # Characters beyond this share of the text are spelled in UTF-8 bytes: a stray line in another
@@ -31,6 +32,15 @@ def _parsed(model_bytes: bytes):
     from sentencepiece import sentencepiece_model_pb2  # A machine that only trains may lack it.
 
     return sentencepiece_model_pb2.ModelProto.FromString(model_bytes)
+
+
+def dividing_model(model_bytes: bytes) -> bytes:
+    """Returns a model with `BEYOND` without the pieces that it only has for their ids."""
+    model = _parsed(model_bytes)
+    kept = [piece for piece in model.pieces if piece.type != piece.UNUSED]
+    del model.pieces[:]
+    model.pieces.extend(kept)
+    return model.SerializeToString()
 
 
 class SentencePieceTokenizer(Tokenizer):
@@ -70,8 +80,8 @@ class SentencePieceTokenizer(Tokenizer):
             )
         self._word_ids: dict[str, bytes] = {}
         beyond = self._processor.piece_to_id(BEYOND)
-        self._some_beyond = beyond != UNKNOWN_ID
-        self._vocab_size = beyond if self._some_beyond else self._processor.get_piece_size()
+        self._looks_up = beyond != UNKNOWN_ID
+        self._vocab_size = beyond if self._looks_up else self._processor.get_piece_size()
 
     @classmethod
     def train(
@@ -139,14 +149,26 @@ class SentencePieceTokenizer(Tokenizer):
 
     def encode(self, lines: Sequence[str]) -> list[np.ndarray]:
         """See `Tokenizer`."""
-        if self.words_are_independent and not self._some_beyond:
+        if self._looks_up:
+            known = self._ids_of_pieces
+            return [
+                np.array([*(known.get(piece, UNKNOWN_ID) for piece in pieces), EOS_ID], np.int32)
+                for pieces in self._dividing.encode(list(lines), out_type=str, num_threads=1)
+            ]
+        if self.words_are_independent:
             blocks = (lines[i : i + _LINES_AT_ONCE] for i in range(0, len(lines), _LINES_AT_ONCE))
             return [ids for block in blocks for ids in self._encode_by_word(block)]
         encoded = self._processor.encode(list(lines), add_eos=True, num_threads=1)
-        arrays = [np.array(ids, np.int32) for ids in encoded]
-        if self._some_beyond:
-            return [np.where(ids < self._vocab_size, ids, np.int32(UNKNOWN_ID)) for ids in arrays]
-        return arrays
+        return [np.array(ids, np.int32) for ids in encoded]
+
+    @functools.cached_property
+    def _dividing(self) -> sentencepiece.SentencePieceProcessor:
+        return sentencepiece.SentencePieceProcessor(model_proto=dividing_model(self.model_bytes))
+
+    @functools.cached_property
+    def _ids_of_pieces(self) -> dict[str, int]:
+        ids = range(UNKNOWN_ID + 1, self._vocab_size)
+        return {self._processor.id_to_piece(i): i for i in ids}
 
     def _encode_by_word(self, lines: Sequence[str]) -> Iterator[np.ndarray]:
         known = self._word_ids

@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import os
 import re
 import sys
 import unicodedata
@@ -97,7 +96,8 @@ class SubwordTokenizer(Tokenizer):
         whole = self._text([i for i in ids if i > EOS_ID])
         for number, i in enumerate(ids, 1):
             begun = self._text([i for i in ids[:number] if i > EOS_ID])
-            end = max(shown, len(os.path.commonprefix([begun, whole])))
+            differs = (i for i, c in enumerate(begun) if whole[i : i + 1] != c)
+            end = max(shown, next(differs, len(begun)))
             pieces.append(whole[shown:end].replace(" ", SPACE) if i > EOS_ID else _SPECIAL[i])
             shown = end
         return pieces

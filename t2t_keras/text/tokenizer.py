@@ -52,18 +52,17 @@ class Tokenizer(abc.ABC):
         """
         from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
         from t2t_keras.text.subwords import SubwordTokenizer
+        from t2t_keras.text.words import WordTokenizer
 
-        subwords = str(path).endswith(SubwordTokenizer.suffix)
-        kind, origin = (
-            SubwordTokenizer if subwords else SentencePieceTokenizer,
-            f"The vocabulary {path}",
-        )
+        kinds = {kind.suffix: kind for kind in (SubwordTokenizer, WordTokenizer)}
+        kind = kinds.get(Path(path).suffix, SentencePieceTokenizer)
+        origin = f"The vocabulary {path}"
         try:
             return kind(Path(path).read_bytes(), origin=origin)
         except OSError as error:
             raise UserError(
-                f"{origin} cannot be read: {error.strerror}. Give a SentencePiece .model file, or "
-                f"a .subwords file of tensor2tensor."
+                f"{origin} cannot be read: {error.strerror}. Give a SentencePiece .model file, a "
+                f".subwords file of tensor2tensor, or a .words file."
             ) from error
 
     @classmethod
@@ -110,10 +109,17 @@ class Tokenizer(abc.ABC):
     def vocab_size(self) -> int:
         """Number of ids, special ones included."""
 
-    @property
+    @functools.cached_property
     def source_vocab_size(self) -> int | None:
-        """Number of ids of sources that have their own vocabulary, or None."""
-        return None if self.source is self else self.source.vocab_size
+        """Number of ids of sources that have their own, or None.
+
+        Two models may divide texts, each in its way, into the same pieces of the same ids.
+        """
+        size, own = self.vocab_size, self.source.vocab_size
+        shared = self.source is self or (
+            size == own and self.pieces(range(size)) == self.source.pieces(range(size))
+        )
+        return None if shared else own
 
     @property
     def checksum(self) -> str:

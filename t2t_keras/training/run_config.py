@@ -84,7 +84,11 @@ class RunConfig:
     def save(self, output_dir: str | Path) -> None:
         """Writes run.json and the vocabulary, each atomically."""
         self.tokenizer.save(output_dir)
-        content = {
+        write_json(Path(output_dir) / _FILE, self.content())
+
+    def content(self) -> dict[str, Any]:
+        """Returns what run.json holds."""
+        return {
             "problem": self.problem.name,
             "problem_config": self.problem.config(),
             "model": self.model,
@@ -98,7 +102,6 @@ class RunConfig:
             "vocabulary": self.tokenizer.record(),
             "versions": installed_versions(),
         }
-        write_json(Path(output_dir) / _FILE, content)
 
     @staticmethod
     def exists(output_dir: str | Path) -> bool:
@@ -119,14 +122,27 @@ class RunConfig:
                 f"There is no run in --output_dir={output_dir}: no {_FILE}. Train first: "
                 f"t2t-trainer."
             )
-        advice = "Restore it, or give a new --output_dir."
+        return cls.read(path, "Restore it, or give a new --output_dir.")
+
+    @classmethod
+    def read(cls, path: Path, advice: str, checked: bool = True) -> "RunConfig":
+        """Reads a file that has `content`, and may have more, beside the vocabulary.
+
+        Args:
+          path: of the file.
+          advice: what errors end with.
+          checked: whether hyperparameters are checked, for which Keras may be imported.
+
+        Raises:
+          UserError: as `load`.
+        """
         content = read_json(path, advice)
         try:
             tokenizer = Tokenizer.load_saved(path.parent, content["vocabulary"])
             user_directories = tuple(content.get("t2t_usr_dir", ()))
             with _named_directories(user_directories):
                 problem = registry.problem(content["problem"], content["problem_config"])
-                hparams = _hparams(content["hparams_set"], content["hparams"])
+                hparams = _hparams(content["hparams_set"], content["hparams"], checked)
             return cls(
                 problem=problem,
                 hparams=hparams,
@@ -166,7 +182,7 @@ class RunConfig:
             )
 
 
-def _hparams(hparams_set: str, values: Mapping[str, Any]) -> HParams:
+def _hparams(hparams_set: str, values: Mapping[str, Any], checked: bool) -> HParams:
     """Returns recorded hyperparameters; those with fields of their own as their set has them."""
     sets, own = registry.HPARAMS_SETS, set(values) - set(HParams().config())
     kind = type(sets[hparams_set]()) if own or hparams_set in sets else HParams
@@ -175,8 +191,9 @@ def _hparams(hparams_set: str, values: Mapping[str, Any]) -> HParams:
             f"The run has hyperparameters that are not known: {', '.join(sorted(unknown))}. Was it "
             f"made by another version of t2t_keras? run.json names it."
         )
+    hparams = kind(**values, set_name=hparams_set)
     # Names of what is registered are checked where the directories can still be said.
-    return override_hparams(kind(**values, set_name=hparams_set), {})
+    return override_hparams(hparams, {}) if checked else hparams
 
 
 @contextlib.contextmanager
@@ -225,7 +242,7 @@ def merge_flags(
     problem = registry.problem(name, config)
     hparams_set, changes = given.get("hparams_set"), given.get("hparams", "")
     if recorded and hparams_set in (None, AUTO, recorded.hparams_set):
-        hparams = override_hparams(recorded.hparams, changes)
+        hparams = override_hparams(recorded.hparams, changes) if changes else recorded.hparams
     elif hparams_set == AUTO:
         hparams = override_hparams(recommend(problem, given["data_dir"]), changes)
     else:

@@ -12,7 +12,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.text.tokenizer import Tokenizer
 from t2t_keras.training.backends import base as backend
-from t2t_keras.training.checkpoints.names import TENSORFLOW_SUFFIX, existing_checkpoint
+from t2t_keras.training.checkpoints.names import existing_checkpoint
 from t2t_keras.training.run_config import RunConfig
 
 
@@ -84,10 +84,3 @@ def checkpoint_at(path: str | Path) -> str:
     if Path(path).is_dir():
         return files.newest_checkpoint(path)
     return existing_checkpoint(path, files.SUFFIX)
-
-
-def identity(checkpoint: str | Path) -> dict[str, Any]:
-    """Returns what tells a checkpoint, which must exist, from one later written in its place."""
-    path = existing_checkpoint(checkpoint, TENSORFLOW_SUFFIX)
-    written = Path(f"{path}{TENSORFLOW_SUFFIX}").stat().st_mtime_ns
-    return {"checkpoint": str(checkpoint), "written": written}

@@ -70,7 +70,7 @@ def test_search_and_score(random_model, kind, beam_size):
         assert score == pytest.approx(expected_score, abs=1e-4)
     assert max(map(len, outputs)) > 8
     arrays = [np.array(source, np.int32) for source in SOURCES]
-    for number, found in translator.scorer.log_probs(arrays, outputs):
+    for number, found in translator.engine.log_probs(arrays, outputs):
         expected = log_probs(SOURCES[number], outputs[number])
         each = expected[np.arange(len(found)), outputs[number]]
         np.testing.assert_allclose(found, each, atol=1e-4)

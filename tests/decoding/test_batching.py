@@ -14,21 +14,18 @@ from t2t_keras.decoding.batching import (
     shared_batches,
 )
 from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.engines.keras import KerasEngine
 
 
 def rows(*lengths):
     return [np.arange(1, length + 1, dtype=np.int32) for length in lengths]
 
 
-def at_once(number, **config):
-    return DecodeConfig(batches_at_once=number, **config)
-
-
 def test_the_longest_come_first_and_padding_is_counted():
     lengths = {"a": 3, "b": 9, "c": 4, "d": 10, "e": 1, "f": 30}
-    plain, compiled = at_once(1, batch_tokens=20), at_once(1, batch_tokens=32, xla=True)
-    assert shared_batches(lengths, plain) == [["f"], ["d", "b"], ["c", "a", "e"]]
-    assert shared_batches(lengths, compiled) == [["f"], ["d", "b"], ["c", "a"], ["e"]]
+    plain, compiled = DecodeConfig(batch_tokens=20), DecodeConfig(batch_tokens=32, xla=True)
+    assert shared_batches(lengths, plain, 1) == [["f"], ["d", "b"], ["c", "a", "e"]]
+    assert shared_batches(lengths, compiled, 1) == [["f"], ["d", "b"], ["c", "a"], ["e"]]
 
 
 def test_few_shapes():
@@ -50,19 +47,19 @@ def test_parallel_batches_overlap_and_keep_their_order():
         together.wait()
         return -item
 
-    found = parallel_batches(wait_for_the_others, range(6), at_once(3))
+    found = parallel_batches(wait_for_the_others, range(6), 3)
     assert list(found) == [(item, -item) for item in range(6)]
 
 
 @pytest.mark.parametrize("number", [1, 2])
 def test_an_error_is_raised(number):
     with pytest.raises(ZeroDivisionError):
-        list(parallel_batches(lambda item: 1 // item, [2, 1, 0, 1], at_once(number)))
+        list(parallel_batches(lambda item: 1 // item, [2, 1, 0, 1], number))
 
 
 def test_few_run_ahead_of_the_consumer():
     begun = []
-    found = parallel_batches(begun.append, range(100), at_once(2))
+    found = parallel_batches(begun.append, range(100), 2)
     next(found)
     found.close()
     assert len(begun) <= 5
@@ -70,20 +67,21 @@ def test_few_run_ahead_of_the_consumer():
 
 def test_each_share_gets_a_batch():
     lengths = {number: 20 + number % 3 for number in range(40)}
-    assert [len(batch) for batch in shared_batches(lengths, at_once(1))] == [40]
-    shares = shared_batches(lengths, at_once(2))
+    config = DecodeConfig()
+    assert [len(batch) for batch in shared_batches(lengths, config, 1)] == [40]
+    shares = shared_batches(lengths, config, 2)
     assert [len(batch) for batch in shares] == [20, 20]
     assert sorted(key for batch in shares for key in batch) == list(lengths)
-    small = shared_batches(lengths, at_once(2, batch_tokens=50))
+    small = shared_batches(lengths, DecodeConfig(batch_tokens=50), 2)
     assert [len(batch) for batch in small] == [2] * 20
-    assert shared_batches({}, at_once(2)) == []
-    assert len(shared_batches(dict.fromkeys(range(8), 10), at_once(4))) == 1, "too few tokens"
+    assert shared_batches({}, config, 2) == []
+    assert len(shared_batches(dict.fromkeys(range(8), 10), config, 4)) == 1, "too few tokens"
 
 
-def test_one_for_each_core_of_a_cpu(monkeypatch):
+def test_one_for_each_core_of_a_cpu(monkeypatch, model, tokenizer):
     monkeypatch.setattr(module, "usable_cores", lambda: 6)
-    assert batches_at_once(at_once(0)) == 6
-    assert batches_at_once(at_once(4)) == 4
-    assert batches_at_once(at_once(0, xla=True)) == 1
+    assert batches_at_once(DecodeConfig()) == 6
+    assert batches_at_once(DecodeConfig(batches_at_once=4)) == 4
+    assert batches_at_once(DecodeConfig(xla=True)) == 1
     monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: [kind])
-    assert batches_at_once(at_once(0)) == 1
+    assert KerasEngine(model, tokenizer, DecodeConfig()).batches_at_once == 1

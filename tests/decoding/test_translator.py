@@ -234,9 +234,8 @@ def test_each_part_of_a_line_has_its_own_prefix_and_number(make, tokenizer, monk
             requested[text] = prefix, int(number)
         return Hypotheses(tf.constant(source)[:, None], tf.fill([len(source), 1], -0.5))
 
-    echo.prefix_cut = lambda *lengths: 0
     split = make(xla=xla, batch_tokens=64, max_input_length=10, split_long=True)
-    monkeypatch.setattr(split, "search", echo)
+    monkeypatch.setattr(split.engine, "search", echo)
     lines = ["a man", "", "a dog sleeps. a man sees."]
     found = list(split.translate_stream(lines, ["", "", "red"], 10, done.append))
     parts = [("a man",), (), ("a dog sleeps.", "a man sees.")]

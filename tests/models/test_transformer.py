@@ -178,3 +178,15 @@ def test_mixed_precision(make_model, model, batch, policy):
     graph = tf.function(lambda: mixed(batch)).get_concrete_function().graph
     products = [each for each in graph.get_operations() if "MatMul" in each.type]
     assert {each.outputs[0].dtype.name for each in products} == {policy.removeprefix("mixed_")}
+
+
+def test_an_end_that_is_not_read_is_as_if_it_were_not_there(make_model, batch):
+    model, other = make_model(), make_model(source_end=False)
+    source = np.where(batch["source"] == 1, 2, batch["source"])
+    with_end = np.pad(source, [[0, 0], [0, 1]])
+    with_end[np.arange(len(source)), np.count_nonzero(source, axis=1)] = 1
+    expected = model({**batch, "source": source}).numpy()
+    found = other({**batch, "source": with_end}).numpy()
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+    packed = other({**batch, "source": with_end}, packed=True).numpy()
+    np.testing.assert_allclose(packed, expected[batch["target"] != 0], rtol=0, atol=1e-5)

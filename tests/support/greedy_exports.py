@@ -30,6 +30,7 @@ VARIANTS = {
         dict(min_length=6),
     ),
     "set of words": (dict(share_embeddings="input", positions="none", activation="tanh"), {}),
+    "source without end": (dict(source_end=False, activation="gelu_tanh"), {}),
     "parameters": (dict(feed_forward="parameter_attention", parameter_attention_heads=2), {}),
 }
 TEXT = [source for source, _ in registry.problem("translate_ende_toy").examples("dev")]

@@ -12,6 +12,7 @@ from t2t_keras.io.atomic import TEMPORARY_SUFFIX, sha256_of
 from t2t_keras.io.outputs import check_outputs
 from t2t_keras.io.state import as_json, differences, read_json, write_json
 from t2t_keras.text.files import check_readable
+from t2t_keras.training.checkpoints.names import identity
 from t2t_keras.training.checkpoints.tensorflow import load_weights
 from t2t_keras.training.checkpoints.watch import (
     NO_WAIT,
@@ -20,7 +21,6 @@ from t2t_keras.training.checkpoints.watch import (
     follow_run,
 )
 from t2t_keras.training.run_config import RunConfig
-from t2t_keras.training.trained_model import identity
 
 
 def translate_all(

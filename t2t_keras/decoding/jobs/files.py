@@ -122,7 +122,7 @@ def _makers(
     if alignments:
         makers["alignments"] = alignments, aligned
     if attention:
-        translator.scorer.check_one_model()
+        translator.engine.check_attention()
         if config.split_long:
             raise UserError(
                 f"The attention of whole lines ({attention}) and split_long=true exclude each "

@@ -37,14 +37,16 @@ class Ensemble:
                     f"{', '.join(map(str, sorted(values)))}."
                 )
 
-    def check_ids(self, ids: np.ndarray) -> None:
-        """Raises `UserError` where ids, of any shape, are not in the vocabulary."""
+    def check_ids(self, source: np.ndarray, target: np.ndarray | None = None) -> None:
+        """Raises `UserError` where ids, of any shape, are not in their vocabulary."""
         size = self.models[0].vocab_size
-        if ids.size and not (ids.min() >= 0 and ids.max() < size):
-            raise UserError(
-                f"Expected ids from 0 to {size - 1}, got {ids.min()} to {ids.max()}. Were they "
-                f"made with another vocabulary?"
-            )
+        source_size = getattr(self.models[0], "source_vocab_size", None) or size
+        for ids, most in ((source, source_size), (target, size)):
+            if ids is not None and ids.size and not (ids.min() >= 0 and ids.max() < most):
+                raise UserError(
+                    f"Expected ids from 0 to {most - 1}, got {ids.min()} to {ids.max()}. Were they "
+                    f"made with another vocabulary?"
+                )
 
     def start(self, source: tf.Tensor, block_size: int, hypotheses: int) -> Cache:
         """Encodes source ids [B, S] and returns the cache of a search."""

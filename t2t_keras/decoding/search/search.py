@@ -51,9 +51,8 @@ class Search:
           UserError: an id is not in the vocabulary. In a graph, nothing is checked.
         """
         if tf.executing_eagerly():
-            for ids in (source, prefixes):
-                if ids is not None:
-                    self._ensemble.check_ids(np.asarray(ids))
+            begins = None if prefixes is None else np.asarray(prefixes)
+            self._ensemble.check_ids(np.asarray(source), begins)
         source = tf.convert_to_tensor(source)
         return self.graph(
             source,
@@ -62,24 +61,14 @@ class Search:
             self._config.alpha if alpha is None else alpha,
         )
 
-    def prefix_cut(self, prefix_length: int, source_length: int) -> int:
-        """Returns the number of tokens of a prefix, without an end, beyond the longest output."""
-        if not prefix_length:
-            return 0
-        return max(prefix_length - (int(self._max_length(source_length)) - 1), 0)
-
-    def _max_length(self, source_length: int | tf.Tensor) -> tf.Tensor:
-        """Returns the number of tokens an output may have with its end of sentence, int32."""
-        most = self._config.max_length or tf.int32.max
-        return tf.minimum(source_length + self._config.extra_length, most)
-
     def _decode(
         self, source: tf.Tensor, prefixes: tf.Tensor, numbers: tf.Tensor, alpha: tf.Tensor
     ) -> Hypotheses:
         config = self._config
         lengths = tf.math.count_nonzero(source != PADDING_ID, axis=1, dtype=tf.int32)
+        max_lengths = tf.minimum(lengths + config.extra_length, config.max_length or tf.int32.max)
         # A row of nothing but padding is there for its shape only, and ends at once.
-        max_lengths = tf.where(lengths == 0, 1, self._max_length(lengths))
+        max_lengths = tf.where(lengths == 0, 1, max_lengths)
         if config.coverage_penalty:
             covered = tf.cast(source == PADDING_ID, tf.float32)
         else:

@@ -24,6 +24,12 @@ class _Format(NamedTuple):
 
 
 FORMATS: dict[str, _Format] = {
+    "ctranslate2": _Format(
+        "ctranslate2",
+        "ctranslate2",
+        ("float32", "bfloat16", "float16", "int8", "int8_float32", "int8_bfloat16"),
+    ),
+    "keras_hub": _Format("keras_hub", "keras-hub", ("float32", "bfloat16", "int8")),
     "litert": _Format("litert", "litert", ("float32", "float16", "int8")),
     "onnx": _Format("onnx", "onnx", ("float32", "int8")),
 }

@@ -49,6 +49,17 @@ def existing_checkpoint(path: str | Path, suffix: str) -> str:
     return path_of(file)
 
 
+def identity(checkpoint: str | Path) -> dict[str, str | int]:
+    """Returns what tells a checkpoint of TensorFlow from one later written in its place.
+
+    Raises:
+      UserError: it is not there.
+    """
+    path = existing_checkpoint(checkpoint, TENSORFLOW_SUFFIX)
+    written = Path(f"{path}{TENSORFLOW_SUFFIX}").stat().st_mtime_ns
+    return {"checkpoint": str(checkpoint), "written": written}
+
+
 def step_of(path: str | Path) -> int | None:
     """Returns the step number in a checkpoint's path; None if it has none, as that of a copy."""
     found = _STEP.search(str(path))

@@ -30,7 +30,7 @@ class Repeats:
     """Translates each line to its prefix and itself; "|" is a line break, "stop" interrupts it."""
 
     forbidden = ()
-    scorer = types.SimpleNamespace(check_one_model=lambda: None)
+    engine = types.SimpleNamespace(check_attention=lambda: None)
 
     def __init__(self, problem=None, **config):
         self.config = DecodeConfig(lines_at_once=2, **config)

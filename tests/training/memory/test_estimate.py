@@ -59,8 +59,8 @@ def test_a_step_allocates_what_was_estimated(changes, tokens, length):
         ("transformer_base", "num_layers=1,share_embeddings=input,source_bias=true"),
         (
             "transformer_base",
-            "num_layers=1,d_v=11,d_k=7,share_embeddings=none,attention_bias=true,softmax_bias=true,"
-            "embedding_norm=true",
+            "num_layers=1,d_v=11,d_k=7,share_embeddings=none,attention_bias=true,"
+            + "softmax_bias=true,embedding_norm=true",
         ),
     ],
 )

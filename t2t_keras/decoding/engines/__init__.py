@@ -1,0 +1,1 @@
+"""What a `Translator` searches with."""

@@ -1,0 +1,78 @@
+"""What every engine does, ids in, ids out."""
+
+import abc
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+ENGINES = ("keras", "ctranslate2")
+
+
+class Output(NamedTuple):
+    """An output of a search.
+
+    Attributes:
+      ids: with its end of sentence, or not; then padding, or not.
+      score: log-probability / length penalty ((5 + length) / 6)^alpha, less a coverage penalty.
+    """
+
+    ids: Sequence[int]
+    score: float
+
+
+class Engine(abc.ABC):
+    """A model, or several, with the search that the settings request.
+
+    All methods take int32 arrays of any length, each with its end of sentence. Those that yield
+    give the number of each pair with what was computed for it, in any order.
+
+    Attributes:
+      name: for records of what was made with it.
+      models: Keras's; none where another program computes.
+      batches_at_once: how many batches are searched in parallel.
+    """
+
+    name: str = ENGINES[0]
+    models: tuple = ()
+    batches_at_once: int = 1
+
+    @abc.abstractmethod
+    def outputs(
+        self, sources: Sequence[np.ndarray], prefixes: Sequence[np.ndarray], numbers: Sequence[int]
+    ) -> list[list[Output]]:
+        """Returns the outputs for each source of a batch, best first.
+
+        Args:
+          sources: ids.
+          prefixes: how each output begins, without an end.
+          numbers: of the sources, which tell them apart in sampling.
+
+        Raises:
+          UserError: no output is possible, or the model computes NaN.
+        """
+
+    @abc.abstractmethod
+    def log_probs(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Yields log-probabilities of the symbols of each target, float32 [target]."""
+
+    @abc.abstractmethod
+    def cross_attention(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Yields the attention that aligns, float32 [target, source], perhaps without the ends.
+
+        It is the mean over the heads of the last layer but one, and over models.
+        """
+
+    @abc.abstractmethod
+    def check_attention(self) -> None:
+        """Raises `UserError` where there is no `attention`."""
+
+    @abc.abstractmethod
+    def attention(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+        """Yields "encoder", "decoder" and "cross" of `AttentionWeights`."""

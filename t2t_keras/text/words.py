@@ -1,0 +1,71 @@
+"""Vocabularies of words, as other toolkits have them for text that is segmented already."""
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from t2t_keras.errors import UserError
+from t2t_keras.text.tokenizer import EOS_ID, SPACE, UNKNOWN_ID, Tokenizer
+
+
+class WordTokenizer(Tokenizer):
+    """A `.words` file, a word a line: those of padding, end and unknown, then those of text.
+
+    Words are what stands between ASCII's white space; a text comes back with single spaces.
+
+    Bytes that are no such file are a `UserError`, which names their `origin`.
+    """
+
+    suffix: ClassVar[str] = ".words"
+
+    def __init__(
+        self,
+        model_bytes: bytes,
+        source: Tokenizer | None = None,
+        origin: str = "the vocabulary",
+    ):
+        super().__init__(model_bytes, source)
+        try:
+            self._words = self.model_bytes.decode("utf-8").removesuffix("\n").split("\n")
+        except UnicodeDecodeError as error:
+            raise UserError(f"{origin} is not UTF-8, as a .words file is.") from error
+        if len(self._words) <= UNKNOWN_ID:
+            raise UserError(
+                f"{origin}: expected lines for padding, end and unknown first, got "
+                f"{len(self._words)} lines."
+            )
+        self._ids = {word: i for i, word in enumerate(self._words) if i > UNKNOWN_ID}
+
+    @classmethod
+    def of(cls, words: Sequence[str]) -> "WordTokenizer":
+        """Returns the vocabulary of words by id, from that of padding on."""
+        return cls("".join(f"{word}\n" for word in words).encode())
+
+    @property
+    def vocab_size(self) -> int:
+        """See `Tokenizer`."""
+        return len(self._words)
+
+    def encode(self, lines: Sequence[str]) -> list[np.ndarray]:
+        """See `Tokenizer`."""
+        # As bytes, which split as in TensorFlow.
+        split = ([word.decode() for word in line.encode().split()] for line in lines)
+        return [
+            np.array([*(self._ids.get(word, UNKNOWN_ID) for word in words), EOS_ID], np.int32)
+            for words in split
+        ]
+
+    def decode(self, sequences: Iterable[Sequence[int]]) -> list[str]:
+        """See `Tokenizer`."""
+        return [" ".join(self._words[i] for i in self._until_end(ids)) for ids in sequences]
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """See `Tokenizer`."""
+        return [SPACE * (i > EOS_ID) + self._words[i] for i in self._checked(ids)]
+
+    def graph_tokenizer(self):
+        """See `Tokenizer`."""
+        from t2t_keras.text.in_graph import GraphWords
+
+        return GraphWords(self._words, self.pieces(range(self.vocab_size)), self._ids)

@@ -1,0 +1,78 @@
+"""`t2t-decoder --engine=ctranslate2` on what `t2t-exporter` made of a run."""
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from t2t_keras.bin import t2t_decoder, t2t_exporter
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.evaluation.results import read_results
+
+FAST = "beam_size=1,extra_length=2"
+SOURCES = ["A man eats.", "", "The dog sleeps in the red house."]
+WITHOUT = "tensorflow tensorflow_text keras jax".split()
+
+
+@pytest.fixture(scope="module")
+def run(random_run, tmp_path_factory):
+    """A run with its export in it."""
+    folder = shutil.copytree(random_run, tmp_path_factory.mktemp("engine") / "run")
+    flags = [f"--output_dir={folder}", "--format=ctranslate2", f"--decode_hparams={FAST}"]
+    t2t_exporter.run(["t2t-exporter", *flags])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected(run):
+    return [each.text for each in Translator.from_run(run, decode_hparams=FAST).translate(SOURCES)]
+
+
+@pytest.mark.parametrize("export", ["", "ctranslate2"])
+def test_decodes_without_tensorflow_and_keras(run, expected, export):
+    program = (
+        f"import sys; sys.modules.update(dict.fromkeys({WITHOUT}))\n"
+        "from t2t_keras.bin import t2t_decoder; t2t_decoder.run()"
+    )
+    flags = [f"--output_dir={run / export}", "--engine=ctranslate2", "--decode_from_file=-"]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *flags],
+        input="\n".join(SOURCES),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.splitlines()) == (0, expected), done.stderr
+
+
+def test_the_dev_set(run, random_run, tmp_path, capsys):
+    flags = [f"--output_dir={run}", "--engine=ctranslate2", f"--alignment_file={tmp_path / 'a'}"]
+    t2t_decoder.run(["t2t-decoder", *flags, f"--results_file={tmp_path / 'results.jsonl'}"])
+    name = "parallel_text.dev.ctranslate2.float32.beam1.alpha0.6.decodes"
+    found = (run / "decodes" / name).read_text().splitlines()
+    dev = (random_run.parent / "dev.en").read_text().splitlines()
+    translations = Translator.from_run(run, decode_hparams=FAST).translate(dev)
+    assert found == [each.text for each in translations]
+    [result] = read_results(tmp_path / "results.jsonl")
+    assert (result.steps, result.decode["engine"]) == (30, "ctranslate2 float32")
+    assert f" = {result.bleu:.2f} " in capsys.readouterr().out
+    assert len((tmp_path / "a").read_text().splitlines()) == len(found)
+
+
+def test_what_is_refused(run, refused, tmp_path):
+    engine, text = "--engine=ctranslate2", f"--decode_from_file={__file__}"
+    here = f"--output_dir={run}", engine, text
+    said = refused("t2t-decoder", *here, f"--ensemble={run}", f"--checkpoint_path={run}")
+    assert "takes no checkpoint_path and no ensemble: leave it out" in said
+    said = refused("t2t-decoder", *here, f"--attention_file={tmp_path / 'attention'}")
+    assert "the attention of one layer only" in said
+    newer = shutil.copytree(run, tmp_path / "newer")
+    for file in newer.glob("model.ckpt-30.*"):
+        file.rename(newer / file.name.replace("30", "40"))
+    said = refused("t2t-decoder", f"--output_dir={newer}", engine, text)
+    assert "was made of model.ckpt-30, and is not of" in said
+    assert "model.ckpt-40, the run's newest checkpoint" in said
+    shutil.rmtree(newer / "ctranslate2")
+    said = refused("t2t-decoder", f"--output_dir={newer}", engine, text)
+    assert f"t2t-exporter --output_dir={newer} --format=ctranslate2" in said

@@ -1,0 +1,133 @@
+"""Models that fairseq trained and saved (fixtures/train_with_toolkits.py), as runs."""
+
+import os
+import pickle
+import shutil
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from t2t_keras.conversion.fairseq import hyperparameters, read_fairseq
+from t2t_keras.conversion.imported import Settings
+from t2t_keras.conversion.tensors import plain, read_pytorch
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.errors import UserError
+from t2t_keras.text.tokenizer import SPACE
+
+FOLDER = Path(__file__).parent / "fixtures" / "fairseq"
+SHARED = FOLDER / "shared"
+SPM = FOLDER / "spm.model"
+LANGUAGES = ("en", "de")
+
+
+@pytest.mark.parametrize("kind", ["shared", "many"])
+def test_answers(kind, import_run, check_answers, tmp_path):
+    folder = FOLDER / kind
+    run = import_run(tmp_path / "run", "fairseq", folder / "checkpoint.pt", f"{folder},{SPM}")
+    limits = "min_length=2,extra_length=50"
+    check_answers(run, folder, lambda size: [1, 2, 3, 0, *range(4, size)], limits)
+
+
+def test_words_that_are_divided_already(import_run, tmp_path):
+    """As those of subword-nmt: without a SentencePiece model, source and target are such words."""
+    for code in LANGUAGES:
+        words = (FOLDER / "many" / f"dict.{code}.txt").read_text(encoding="utf-8")
+        (tmp_path / f"dict.{code}.txt").write_text(words.replace(SPACE, "@"), encoding="utf-8")
+    checkpoint = FOLDER / "many" / "checkpoint.pt"
+    run = import_run(tmp_path / "run", "fairseq", checkpoint, tmp_path)
+    decoding = "beam_size=1,min_length=2,extra_length=50"
+    translator = Translator.from_run(run, decode_hparams=decoding)
+    answers = np.load(FOLDER / "many" / "answers.npz")
+    source, target = (
+        (tmp_path / f"dict.{code}.txt").read_text(encoding="utf-8").split("\n")
+        for code in LANGUAGES
+    )
+    for number in range(8):
+        line, expected = (
+            " ".join(words[i - 4].partition(" ")[0] for i in answers[f"{kind}_{number}"][:-1])
+            for kind, words in (("source", source), ("greedy", target))
+        )
+        assert translator.translate([line])[0].text == expected
+
+
+def test_older_files():
+    new, old = (
+        read_fairseq(SHARED / f"{name}.pt", LANGUAGES, SPM) for name in ("checkpoint", "old")
+    )
+    assert new.weights.keys() == old.weights.keys()
+    for name, value in new.weights.items():
+        np.testing.assert_array_equal(old.weights[name], value)
+    assert old.hparams == new.hparams
+    assert (old.steps, new.steps) == (300, 300)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("decoder_normalize_before", True),
+        ("no_decoder_final_norm", True),
+        ("adaptive_softmax_cutoff", "10,20"),
+        ("cross_self_attention", True),
+        ("no_token_positional_embeddings", True),
+        ("encoder_layers_to_keep", "0,2"),
+        ("encoder_attention_heads", 8),
+        ("encoder_ffn_embed_dim", 64),
+        ("decoder_output_dim", 8),
+        ("activation_fn", "relu_squared"),
+    ],
+)
+def test_what_cannot_be_represented_is_refused_by_name(name, value):
+    values = plain(read_pytorch(SHARED / "checkpoint.pt")["cfg"]["model"])
+    hyperparameters(Settings(values, "it"))
+    changed = Settings(values | {name: value}, "it")
+    with pytest.raises(UserError, match=rf"it: (encoder|decoder|{name}).* cannot be represented"):
+        hyperparameters(changed)
+
+
+class Harmful:
+    def __reduce__(self):
+        return os.mkdir, ("harm",)
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_a_file_that_would_run_code_is_refused(old, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    content = pickle.dumps({"model": Harmful()}, protocol=2)
+    if old:
+        parts = [0x1950A86A20F9469CFC6C, 1001, {}]
+        Path("it.pt").write_bytes(b"".join(pickle.dumps(each, 2) for each in parts) + content)
+    else:
+        with zipfile.ZipFile("it.pt", "w") as archive:
+            archive.writestr("archive/data.pkl", content)
+    with pytest.raises(UserError, match=r"(posix|nt)\.mkdir"):
+        read_fairseq("it.pt", LANGUAGES)
+    assert not Path("harm").exists()
+
+
+def test_a_cut_file_is_refused(tmp_path):
+    content = (SHARED / "old.pt").read_bytes()
+    (tmp_path / "cut.pt").write_bytes(content[: len(content) - 9])
+    with pytest.raises(UserError, match="not complete"):
+        read_fairseq(tmp_path / "cut.pt", LANGUAGES)
+
+
+def test_another_dictionary_is_named(tmp_path):
+    shutil.copy(SHARED / "dict.en.txt", tmp_path)
+    lines = (SHARED / "dict.de.txt").read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "dict.de.txt").write_text("".join(lines[1:]), encoding="utf-8")
+    found, expected = len(lines) - 1, len(lines)
+    with pytest.raises(
+        UserError, match=rf"dict\.de\.txt .* expected {expected} lines, got {found}"
+    ):
+        read_fairseq(SHARED / "checkpoint.pt", LANGUAGES, f"{tmp_path},{SPM}")
+    with pytest.raises(UserError, match=r"dict\.fr\.txt cannot be read"):
+        read_fairseq(SHARED / "checkpoint.pt", ("fr", "de"), SPM)
+
+
+def test_the_other_direction_and_pieces_without_their_model_are_refused():
+    with pytest.raises(UserError, match="translates en to de"):
+        read_fairseq(SHARED / "checkpoint.pt", ("de", "en"), SPM)
+    with pytest.raises(UserError, match=r"pieces of SentencePiece: give the \.model"):
+        read_fairseq(SHARED / "checkpoint.pt", LANGUAGES)

@@ -1,0 +1,117 @@
+"""Models that OpenNMT-tf trained and saved (fixtures/train_with_toolkits.py), as runs."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from t2t_keras.conversion import opennmt_tf
+from t2t_keras.conversion.opennmt_tf import read_opennmt_tf
+from t2t_keras.errors import UserError
+
+FOLDER = Path(__file__).parent / "fixtures" / "opennmt_tf"
+SHARED = FOLDER / "shared"
+
+
+@pytest.mark.parametrize("kind", ["shared", "many"])
+def test_answers(kind, import_run, check_answers, tmp_path):
+    run = import_run(tmp_path / "run", "opennmt_tf", FOLDER / kind, FOLDER / f"{kind}.yml")
+
+    def order_of(size):
+        return [0, 2, size - 1, 1, *range(3, size - 1)]
+
+    check_answers(run, FOLDER / kind, order_of, "max_length=100,extra_length=100")
+
+
+@pytest.fixture
+def described(tmp_path):
+    """described(text): the hyperparameters of a model with such a description."""
+    for file in SHARED.glob("*ckpt*"):
+        shutil.copy(file, tmp_path)
+    shutil.copy(SHARED / "checkpoint", tmp_path)
+
+    def hparams(text, **changes):
+        (tmp_path / "model_description.py").write_text(text, encoding="utf-8")
+        return read_opennmt_tf(tmp_path, FOLDER / "shared.yml", changes).hparams
+
+    return hparams
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("model = lambda: models.get_model_from_catalog('TransformerTiny')", (2, 0.1, 0.1, 0.1)),
+        ("model = opennmt.models.ScalingNmtEnFr()", (16, 0.1, 0.0, 0.0)),
+        ("model = lambda: onmt.models.Transformer(num_heads=4, dropout=0.3)", (4, 0.3, 0.1, 0.1)),
+        ("class M(T):\n  def f(self): super().__init__(ffn_dropout=0)", (8, 0.1, 0.1, 0)),
+    ],
+)
+def test_what_a_description_says(described, text, expected):
+    # It would fail if it were run: nothing is imported.
+    found = described(text)
+    names = ("num_heads", "dropout", "attention_dropout", "relu_dropout")
+    assert tuple(found[name] for name in names) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("model = lambda: my_models.Own()", "num_heads"),
+        ("model = lambda: opennmt.models.Transformer(num_heads=HEADS)", "num_heads"),
+        ("model = lambda: opennmt.models.Transformer(None, None, 1, 16, 4)", "num_heads"),
+        ("model = lambda: opennmt.models.Transformer(ffn_activation=tanh)", "activation"),
+    ],
+)
+def test_what_a_description_does_not_say_is_asked_for(described, text, name):
+    with pytest.raises(UserError, match=rf"does not say what {name}.* is"):
+        described(text)
+    value = {"num_heads": 4, "activation": "tanh"}[name]
+    dropouts = dict.fromkeys(("dropout", "attention_dropout", "relu_dropout"), 0.1)
+    assert described(text, **{name: value}, **dropouts)[name] == value
+
+
+def test_a_weight_without_counterpart_is_named(monkeypatch):
+    read = opennmt_tf._read_checkpoint
+    name = "model/encoder/layers/0/self_attention/layer/relative_position_keys"
+
+    def with_relative_positions(path):
+        prefix, weights, names = read(path)
+        return prefix, weights | {name: np.zeros((41, 4))}, names
+
+    monkeypatch.setattr(opennmt_tf, "_read_checkpoint", with_relative_positions)
+    with pytest.raises(UserError, match=f"the weight {name} has no counterpart"):
+        read_opennmt_tf(SHARED, FOLDER / "shared.yml")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"source_sequence_controls": {"start": True}}, "source_sequence_controls with start=true"),
+        ({"target_tokenization": {"mode": "aggressive"}}, "target_tokenization of type OpenNMTTok"),
+        ({"source_tokenization": None}, "SentencePiece on both sides"),
+        ({"source_vocabulary": "none.vocab"}, r"none\.vocab cannot be read"),
+        ({"source_vocabulary": "spm.model"}, r"spm\.model (cannot be read|: expected <blank>)"),
+    ],
+)
+def test_data_that_cannot_be_represented(changes, message, tmp_path):
+    for name in ("joint.vocab", "spm.model"):
+        shutil.copy(FOLDER / name, tmp_path)
+    data = yaml.safe_load((FOLDER / "shared.yml").read_text(encoding="utf-8"))["data"]
+    (tmp_path / "data.yml").write_text(yaml.safe_dump({"data": data | changes}), encoding="utf-8")
+    with pytest.raises(UserError, match=message):
+        read_opennmt_tf(SHARED, tmp_path / "data.yml")
+
+
+def test_another_vocabulary_is_named(tmp_path):
+    lines = (FOLDER / "joint.vocab").read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "other.vocab").write_text("".join(lines[:-1]), encoding="utf-8")
+    vocabulary = f"{FOLDER / 'joint.vocab'},{tmp_path / 'other.vocab'},{FOLDER / 'spm.model'}"
+    with pytest.raises(UserError, match=rf"other\.vocab .* expected {len(lines)} lines"):
+        read_opennmt_tf(SHARED, vocabulary)
+
+
+def test_no_checkpoint(tmp_path):
+    with pytest.raises(UserError, match="expected a checkpoint of OpenNMT-tf 2"):
+        read_opennmt_tf(tmp_path, FOLDER / "shared.yml")

@@ -1,0 +1,177 @@
+"""What CTranslate2 computes with an export is what the model computes."""
+
+import dataclasses
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+from t2t_keras import registry
+from t2t_keras.decoding.batching import padded
+from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.engines.ctranslate2 import CTranslate2Engine, open_export
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.errors import UserError
+from t2t_keras.layers.feed_forward import ACTIVATIONS
+from t2t_keras.models.transformer import Transformer
+from t2t_keras.serving.export.ctranslate2 import unique_pieces
+from t2t_keras.serving.export.formats import write_format
+from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
+from t2t_keras.text.subwords import SubwordTokenizer
+
+WORDS = "the a small big dog cat man woman sees sleeps eats house tree red green"
+LINES = ["the small dog sleeps", "a man", "the woman sees the small dog and the red tree", "x" * 9]
+SHAPE = dict(num_layers=2, d_model=16, d_ff=24, num_heads=2)
+LIMITS = dict(extra_length=4, max_input_length=60)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return SentencePieceTokenizer.train([WORDS] * 20, vocab_size=310)
+
+
+@pytest.fixture(scope="module")
+def make(tokenizer, randomised):
+    """make(tokenizer=, settings=, **options): a translator with random weights."""
+
+    def make(tokenizer=tokenizer, settings=None, **options):
+        sizes = dict(source_vocab_size=tokenizer.source_vocab_size)
+        model = Transformer(tokenizer.vocab_size, **sizes, **(SHAPE | options))
+        model.build()
+        problem = registry.problem("translate_ende_toy")
+        config = settings or DecodeConfig(**LIMITS)
+        return Translator(randomised(model), tokenizer, config, problem=problem)
+
+    return make
+
+
+def test_names(tokenizer):
+    """No two ids have the same."""
+    lines = [
+        "'<pad>_'",
+        "'<EOS>_'",
+        "'the_'",
+        "'the'",
+        "''",
+        *(f"'{c}'" for c in "\\_u;0123456789"),
+    ]
+    names = unique_pieces(SubwordTokenizer("\n".join(lines).encode()))
+    assert names[2:5] == ["the", "the<3>", "<4>"]
+    assert unique_pieces(tokenizer) == list(tokenizer.vocabulary())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        dict(pre_norm=True, attention_bias=True, softmax_bias=True, activation="gelu"),
+        dict(positions="learned", max_positions=7, first_position=2, embedding_norm=True),
+        dict(positions="rotary", start_id=3, num_encoder_layers=1, num_decoder_layers=3),
+        dict(positions="none", scale_embedding=False, norm_epsilon=1e-2, activation="silu"),
+        dict(source_bias=True, sinusoids="tensor2tensor", share_embeddings="input"),
+        dict(source_end=False, activation="gelu_tanh", first_position=1),
+        dict(share_embeddings="none", sinusoids="concatenated", start_id=1, softmax_bias=True),
+        dict(share_embeddings="target", source_bias=True, positions="none", activation="tanh"),
+    ],
+    ids=str,
+)
+def test_outputs_are_the_model_s(make, tokenizer, tmp_path, options):
+    if options.get("share_embeddings") in ("none", "target"):
+        source = SentencePieceTokenizer.train([WORDS] * 20, vocab_size=300)
+        tokenizer = tokenizer.with_source(source)
+    translator = make(tokenizer, **options)
+    write_format("ctranslate2", translator, tmp_path / "out", "float32")
+    export = open_export(tmp_path / "out")
+    assert export.positions == (0 if options.get("positions") == "rotary" else 64)
+    sources = tokenizer.source.encode(LINES)
+    rows = []  # (source, ids with the end, most of them, config, score)
+    for config in (DecodeConfig(beam_size=1), DecodeConfig(beam_size=3, return_beams=True)):
+        config = dataclasses.replace(config, **LIMITS)
+        outputs = CTranslate2Engine(export, config).outputs(sources, [[]] * len(LINES), range(9))
+        for source, found in zip(sources, outputs, strict=True):
+            assert len(found) == config.beam_size
+            most = config.longest_output(len(source))
+            rows += [(source, [*each.ids, 1], most, config, each.score) for each in found]
+    pairs = {"source": padded([row[0] for row in rows]), "target": padded([row[1] for row in rows])}
+    logits = keras.ops.convert_to_numpy(translator.models[0](pairs))
+    log_probs = logits - np.logaddexp.reduce(logits, axis=2, keepdims=True)
+    for (_, ids, most, config, score), log_prob in zip(rows, log_probs, strict=True):
+        assert len(ids) <= most
+        total = log_prob[np.arange(len(ids)), ids].sum()
+        assert score == pytest.approx(total / ((5 + len(ids)) / 6) ** config.alpha, abs=1e-4)
+        if config.beam_size == 1:
+            likeliest = 1 + log_prob[: most - 1, 1:].argmax(axis=1)  # No padding.
+            assert likeliest[: len(ids)].tolist() == ids[: most - 1]
+
+
+def test_lengths_of_its_tables(make, tmp_path):
+    """A longest source, and the longest output for it, have positions; longer ones are refused."""
+    settings = DecodeConfig(beam_size=1, max_input_length=30, extra_length=9, min_length=39)
+    translator = make(settings=settings)
+    write_format("ctranslate2", translator, tmp_path / "out", "float32")
+    found = Translator.from_run(tmp_path / "out", engine="ctranslate2")
+    assert found.config == settings
+    [longest] = found.translate(["the dog " * 30])
+    assert longest.text == translator.translate(["the dog " * 30])[0].text
+    assert longest.cut > 0
+    with pytest.raises(UserError, match="tables of 39 positions, and these settings need 40"):
+        Translator.from_run(tmp_path / "out", None, "extra_length=10", engine="ctranslate2")
+    with pytest.raises(UserError, match="at most 39 tokens"):
+        found.align(["the"], [dataclasses.replace(longest, parts=("dog " * 60,))])
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "int8", "int8_float32", "int8_bfloat16"])
+def test_smaller_weights(make, tmp_path, dtype):
+    translator = make(d_model=64, d_ff=64)
+    sizes = {}
+    for each in ("float32", dtype):
+        folder = write_format("ctranslate2", translator, tmp_path / each, each)
+        sizes[each] = (folder / "model.bin").stat().st_size
+    assert sizes[dtype] < 0.6 * sizes["float32"]
+    found = Translator.from_run(tmp_path / dtype, engine="ctranslate2")
+    assert found.engine.name == f"ctranslate2 {dtype}"
+    # Weights are rounded: the same pairs are about as likely.
+    pairs = LINES, LINES[::-1]
+    expected, scores = ([each.log_prob for each in t.score(*pairs)] for t in (translator, found))
+    assert scores == pytest.approx(expected, rel=0.1)
+
+
+class Other(Transformer):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (dict(feed_forward="parameter_attention"), "feed_forward=parameter_attention"),
+        (dict(self_attention_radius=2, d_k=4), "self_attention_radius=2 and d_k=4"),
+        (dict(d_v=4), "d_v=4"),
+        (dict(source_bias=True, positions="rotary"), "source_bias=True"),
+        (dict(activation="mine"), "activation=mine"),
+    ],
+)
+def test_what_it_cannot_represent(make, tmp_path, own_registry, options, message):
+    ACTIVATIONS.add(lambda x: x, "mine")
+    with pytest.raises(UserError, match=f"cannot represent {message}"):
+        write_format("ctranslate2", make(**options), tmp_path / "out", "float32")
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_else_is_refused(make, tokenizer, tmp_path, monkeypatch):
+    model = make().models[0]
+    other = Other(tokenizer.vocab_size, **SHAPE)
+    for message, *translator in (
+        ("one model, got 2", [model, model], tokenizer),
+        ("model Other", other, tokenizer),
+        ("weights_dtype", model, tokenizer, DecodeConfig(weights_dtype="bfloat16")),
+        ("a problem that is registered", model, tokenizer),
+    ):
+        with pytest.raises(UserError, match=message):
+            write_format("ctranslate2", Translator(*translator), tmp_path / "out", "int8")
+    with pytest.raises(UserError, match="dtype in float32, bfloat16"):
+        write_format("ctranslate2", make(), tmp_path / "out", "int4")
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    monkeypatch.delitem(sys.modules, "t2t_keras.serving.export.ctranslate2")
+    with pytest.raises(UserError, match=r"needs ctranslate2, .* 't2t-keras\[ctranslate2\]'"):
+        write_format("ctranslate2", make(), tmp_path / "out", "int8")

@@ -1,0 +1,37 @@
+"""Vocabularies of words, whose definition is what Python's `split` does to ASCII's white space."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_keras.errors import UserError
+from t2t_keras.text.tokenizer import Tokenizer
+from t2t_keras.text.words import WordTokenizer
+
+WORDS = ["<blank>", "</s>", "<unk>", "a", "b@@", "c", "\u2028", "x\u00a0y"]
+LINES = ["a b@@ c", "", " a\t\x0b c ", "no no a", "</s> <unk> <blank>", "\u2028 x\u00a0y a\u2028c"]
+IDS = [[3, 4, 5, 1], [1], [3, 5, 1], [2, 2, 3, 1], [2, 2, 2, 1], [6, 7, 2, 1]]
+
+
+def test_lines_and_ids(tmp_path):
+    WordTokenizer.of(WORDS).save(tmp_path)
+    tokenizer = Tokenizer.load(tmp_path / "vocab.words")
+    assert tokenizer.vocab_size == len(WORDS)
+    in_graph = tokenizer.graph_tokenizer()
+    assert [ids.tolist() for ids in tokenizer.encode(LINES)] == IDS
+    assert in_graph.tokenize(tf.constant(LINES)).to_list() == IDS
+    rows = np.array([[3, 2, 4, 1, 5], [0, 5, 0, 7, 0], [1, 3, 3, 3, 3]], np.int32)
+    texts = ["a <unk> b@@", "c x\u00a0y", ""]
+    assert tokenizer.decode(rows) == texts
+    assert [text.decode() for text in in_graph.detokenize(tf.constant(rows)).numpy()] == texts
+    pieces = ["\u2581a", "\u2581<unk>", "</s>"]
+    assert tokenizer.pieces([3, 2, 1]) == pieces
+    assert [
+        each.decode() for each in in_graph.pieces(tf.constant([[3, 2, 1]])).numpy()[0]
+    ] == pieces
+
+
+@pytest.mark.parametrize("content", [b"<pad>\n</s>\n", b"\xff"])
+def test_what_is_no_vocabulary(content):
+    with pytest.raises(UserError, match="the vocabulary"):
+        WordTokenizer(content)
