@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import ml_dtypes
 import numpy as np
 
 from t2t_keras.errors import UserError
@@ -16,11 +17,13 @@ _STORAGES = {
     "FloatStorage": np.float32,
     "DoubleStorage": np.float64,
     "HalfStorage": np.float16,
+    "BFloat16Storage": ml_dtypes.bfloat16,
     "LongStorage": np.int64,
     "IntStorage": np.int32,
+    "ShortStorage": np.int16,
+    "CharStorage": np.int8,
     "ByteStorage": np.uint8,
     "BoolStorage": np.bool_,
-    "BFloat16Storage": "bfloat16",
 }
 
 
@@ -33,16 +36,13 @@ def read_weights(folder: Path, *files: str) -> dict[str, np.ndarray]:
     path = next((folder / file for file in files if (folder / file).exists()), None)
     if path is None:
         raise UserError(f"{folder}: expected {' or '.join(files)}.")
-    if path.suffix == ".safetensors":
-        found = _read_safetensors(path)
-    else:
-        found = read_pytorch(path)
+    found = _read_safetensors(path) if path.suffix == ".safetensors" else read_pytorch(path)
     return {name: np.asarray(value, np.float32) for name, value in found.items()}
 
 
 def _read_safetensors(path: Path) -> Mapping[str, np.ndarray]:
     try:
-        from safetensors.numpy import load_file
+        from safetensors.numpy import load_file  # With ml_dtypes, also of bfloat16.
     except ModuleNotFoundError as error:
         raise UserError(
             f"{path} needs safetensors, which is not installed: pip install 't2t-keras[import]'"
@@ -98,7 +98,7 @@ def _read_old(file: BinaryIO) -> Any:
         storage = unpickler.storages[key]
         if int.from_bytes(file.read(8), "little") != len(storage):
             raise UserError(f"the storage {key} has another size than its tensors say")
-        if file.readinto(storage) != storage.nbytes:
+        if file.readinto(storage.view(np.uint8)) != storage.nbytes:
             raise UserError("the file is not complete")
     return found
 
@@ -178,14 +178,8 @@ class _Unpickler(pickle.Unpickler):
     def _storage(self, kind: str, key: str, size: int) -> np.ndarray:
         dtype = _STORAGES[kind]
         if not self._archive:
-            if dtype == "bfloat16":
-                raise UserError("it has bfloat16 tensors: save it again with PyTorch 1.6 or later")
             return np.zeros(size, dtype)
-        content = self._archive.read(f"{self._prefix}data/{key}")
-        if dtype == "bfloat16":
-            high = np.frombuffer(content, np.uint16)[:size].astype(np.uint32) << 16
-            return high.view(np.float32)
-        return np.frombuffer(content, dtype)[:size]
+        return np.frombuffer(self._archive.read(f"{self._prefix}data/{key}"), dtype)[:size]
 
 
 def _tensor(storage: np.ndarray, offset: int, shape: tuple, strides: tuple, *_) -> np.ndarray:
