@@ -62,6 +62,7 @@ setup(
         "defusedxml>=0.7.1,<0.8",
         "grpcio>=1.71,<2",
         "keras>=3.15,<4",
+        "ml-dtypes>=0.5,<0.7",
         "numpy>=2.0,<3",
         "protobuf>=6.31.1,<8",
         "sacrebleu>=2.5,<3",
