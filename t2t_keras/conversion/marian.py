@@ -71,8 +71,6 @@ def read_huggingface(model: str | Path) -> Imported:
         else:
             raise UserError(f"{folder}: the weight {name} has no counterpart here.")
     models = [folder / "source.spm", folder / "target.spm"]
-    if missing := [each for each in models if not each.exists()]:
-        raise UserError(f"{missing[0]} is missing: expected source.spm and target.spm.")
     pieces = source_order.our_pieces, target_order.our_pieces
     return Imported(hparams, found, listed_pieces(*pieces, models, folder))
 
