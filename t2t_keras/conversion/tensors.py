@@ -162,8 +162,8 @@ class _Unpickler(pickle.Unpickler):
         if built_in or module.partition(".")[0] in _HARMLESS:
             return Attributes
         raise UserError(
-            f"it would run code: {module}.{name}. Load it where you trust it, and save again only "
-            f"its weights, and its settings as a dictionary."
+            f"it has {module}.{name}, which is no tensor and might run code. Load it where you "
+            f"trust it, and save again only its weights, and its settings as a dictionary."
         )
 
     def persistent_load(self, saved: tuple) -> np.ndarray:
@@ -176,10 +176,10 @@ class _Unpickler(pickle.Unpickler):
         return self.storages[key]
 
     def _storage(self, kind: str, key: str, size: int) -> np.ndarray:
-        dtype = _STORAGES[kind]
         if not self._archive:
-            return np.zeros(size, dtype)
-        return np.frombuffer(self._archive.read(f"{self._prefix}data/{key}"), dtype)[:size]
+            return np.zeros(size, _STORAGES[kind])
+        content = self._archive.read(f"{self._prefix}data/{key}")
+        return np.frombuffer(content, _STORAGES[kind])[:size]
 
 
 def _tensor(storage: np.ndarray, offset: int, shape: tuple, strides: tuple, *_) -> np.ndarray:
