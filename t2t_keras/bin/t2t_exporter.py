@@ -26,8 +26,8 @@ def define_flags(flags: Flags) -> None:
     )
     flags.string(
         "export_dir",
-        "Directory for <version>/, or of another format; default: export/, or the format's name, in "
-        "--output_dir",
+        "Directory for <version>/, or of another format; default: export/, or the format's name, "
+        "in --output_dir",
     )
     flags.string("decode_hparams", 'Decoding settings, "beam_size=4,alpha=0.6,..."')
     flags.choice("dtype", "Stored weights; not each format has each", _DTYPES, "float32")

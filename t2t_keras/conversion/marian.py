@@ -1,21 +1,30 @@
-"""Models of Marian, OPUS-MT's among them: Hugging Face folders, and Marian's own `.npz`."""
+"""Models of Marian, OPUS-MT's among them, as Hugging Face's folders."""
 
+import dataclasses
 import json
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from t2t_keras.conversion.embeddings import IdOrder, embedding_weights, pieces_by_id
 from t2t_keras.conversion.imported import Imported, Settings
 from t2t_keras.conversion.layers import layer_weights
 from t2t_keras.conversion.tensors import read_weights
-from t2t_keras.conversion.vocabularies import joint_pieces
+from t2t_keras.conversion.vocabularies import listed_pieces
 from t2t_keras.errors import UserError
-from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID, UNKNOWN_ID, Tokenizer
+from t2t_keras.layers.position import sinusoids
 
-_ACTIVATIONS = {"swish": "silu", "silu": "silu", "relu": "relu", "gelu": "gelu"}
+_ACTIVATIONS = {"gelu": "gelu", "swish": "silu", "silu": "silu", "relu": "relu"}
+_SHARED = "model.shared.weight"
+_SOURCE, _TARGET, _PROJECTION = (
+    "model.encoder.embed_tokens.weight",
+    "model.decoder.embed_tokens.weight",
+    "lm_head.weight",
+)
+# Published models have them as float16.
+_MOST_ROUNDING = 1e-3
 
 
 def read_huggingface(model: str | Path) -> Imported:
@@ -23,7 +32,7 @@ def read_huggingface(model: str | Path) -> Imported:
 
     Args:
       model: the folder, with config.json, model.safetensors or pytorch_model.bin, source.spm,
-        target.spm and vocab.json.
+        target.spm and vocab.json; and target_vocab.json, if the target has ids of its own.
 
     Raises:
       UserError: a file is missing or damaged, would run code, or the model computes something that
@@ -31,35 +40,51 @@ def read_huggingface(model: str | Path) -> Imported:
     """
     folder = Path(model)
     settings = Settings(_json(folder / "config.json"), str(folder / "config.json"))
-    ids = _json(folder / "vocab.json")
     hparams = _hyperparameters(settings)
-    names = [settings.get(f"{name}_token_id") for name in ("pad", "eos")] + [ids.get("<unk>")]
-    if None in names or settings.get("decoder_start_token_id") != names[0]:
-        raise UserError(
-            f"{folder}: expected a padding, an end and an unknown id, and the decoder to start with "
-            f"padding, got {names} and {settings.get('decoder_start_token_id')}."
-        )
-    order = _order(len(ids), names)
+    one_vocabulary = settings.get("share_encoder_decoder_embeddings", True)
     weights = read_weights(folder, "model.safetensors", "pytorch_model.bin")
-    found = _weights(weights, hparams, order, names[0], folder)
-    pieces = {i: piece for piece, i in ids.items()}
-    target, source = (
-        joint_pieces((folder / file).read_bytes(), [pieces[i] for i in order], folder / file)
-        for file in ("target.spm", "source.spm")
+    source, target, projection = _tables(weights, settings, folder)
+    bias = weights.pop("final_logits_bias", np.zeros(len(target), np.float32)).reshape(-1)
+    file = "vocab.json" if one_vocabulary else "target_vocab.json"
+    target_order = _order(folder / file, len(target), settings)
+    # Decoding starts with padding: zeros, until the model is trained further with tied matrices.
+    settings.only("decoder_start_token_id", target_order.padding)
+    if np.any(target[target_order.padding]):
+        target_order = dataclasses.replace(target_order, start=True)
+        hparams["start_id"] = len(target_order.our_pieces) - 1
+    source_order = target_order
+    if not one_vocabulary:
+        source_order = _order(folder / "vocab.json", len(source), settings)
+    hparams["share_embeddings"], found = embedding_weights(
+        source_order.rows(source),
+        target_order.rows(target),
+        target_order.rows(projection),
+        target_order.bias(bias),
+        one_vocabulary,
     )
-    return Imported(hparams, found, target.with_source(source))
+    for name, value in weights.items():
+        side, _, rest = name.removeprefix("model.").partition(".")
+        if rest == "embed_positions.weight":
+            _check_positions(value, name, folder)
+        elif place := layer_weights(rest, value, side):
+            found[place[0]] = place[1]
+        else:
+            raise UserError(f"{folder}: the weight {name} has no counterpart here.")
+    models = [folder / "source.spm", folder / "target.spm"]
+    pieces = source_order.our_pieces, target_order.our_pieces
+    return Imported(hparams, found, listed_pieces(*pieces, models, folder))
 
 
 def _hyperparameters(settings: Settings) -> dict[str, Any]:
     settings.only("model_type", "marian")
     settings.only("static_position_embeddings", True)
-    settings.only("normalize_before", False)
-    settings.only("add_final_layer_norm", False)
-    settings.only("extra_pos_embeddings", 0)
-    settings.only("tie_word_embeddings", True)
+    for name in ("normalize_before", "normalize_embedding", "add_final_layer_norm"):
+        settings.only(name, False)
     activation = settings.only("activation_function", *_ACTIVATIONS)
     for name in ("attention_heads", "ffn_dim"):
         settings.only(f"decoder_{name}", settings.get(f"encoder_{name}"))
+    for side in ("encoder", "decoder"):
+        settings.only(f"{side}_layerdrop", 0.0)
     return {
         "num_encoder_layers": settings.get("encoder_layers"),
         "num_decoder_layers": settings.get("decoder_layers"),
@@ -75,53 +100,53 @@ def _hyperparameters(settings: Settings) -> dict[str, Any]:
         "norm_epsilon": 1e-5,
         "sinusoids": "concatenated",
         "scale_embedding": bool(settings.get("scale_embedding", False)),
-        "embedding_norm": bool(settings.get("normalize_embedding", False)),
     }
 
 
-def _order(size: int, special: Sequence[int]) -> list[int]:
-    """Returns their ids in our order: padding, end, unknown, and the others as they are."""
-    return [*special, *(i for i in range(size) if i not in special)]
+def _tables(
+    weights: dict[str, np.ndarray], settings: Settings, folder: Path
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Takes the embeddings of source and target and the projection out of the weights."""
+    tied = settings.get("tie_word_embeddings", True)
+    shared = weights.pop(_SHARED, None)
+    found = {name: weights.pop(name, shared) for name in (_SOURCE, _TARGET, _PROJECTION)}
+    if tied and settings.get("share_encoder_decoder_embeddings", True) and shared is not None:
+        found = dict.fromkeys(found, shared)
+    elif tied:
+        found[_PROJECTION] = found[_TARGET]
+    if missing := [name for name, value in found.items() if value is None]:
+        raise UserError(f"{folder}: expected the weight {missing[0]}, or {_SHARED}.")
+    return found[_SOURCE], found[_TARGET], found[_PROJECTION]
 
 
-def _weights(
-    weights: dict[str, np.ndarray],
-    hparams: dict[str, Any],
-    order: Sequence[int],
-    padding: int,
-    folder: Path,
-) -> dict[str, np.ndarray]:
-    # Copies of what is shared, and what is computed.
-    ignored = re.compile(r"(model\.(encoder|decoder)\.embed_(tokens|positions)|lm_head)\.weight")
-    shared, bias = weights.pop("model.shared.weight", None), weights.pop("final_logits_bias", None)
-    if shared is None:
+def _order(path: Path, size: int, settings: Settings) -> IdOrder:
+    ids = _json(path)
+    pieces, unknown = pieces_by_id(ids, str(path)), ids.get("<unk>")
+    end, padding = (settings.get(f"{name}_token_id") for name in ("eos", "pad"))
+    if len(pieces) != size or any(i not in range(size) for i in (end, unknown, padding)):
         raise UserError(
-            f"{folder}: expected one embedding matrix, model.shared.weight; models with one for "
-            f"each language cannot be imported."
+            f"{path}: expected {size:,} pieces, as the model has, and ids of end, <unk> and "
+            f"padding among them; got {len(pieces):,}, and {end}, {unknown} and {padding}."
         )
-    if np.any(shared[padding]):
-        raise UserError(f"{folder}: expected an embedding of zeros for padding, which starts decoding.")
-    found = {"embedding/table/embeddings": shared[order]}
-    found["embedding/bias"] = np.zeros(len(order), np.float32)
-    if bias is not None:
-        found["embedding/bias"] = bias.reshape(-1)[order]
-    for name, value in weights.items():
-        if ignored.fullmatch(name):
-            continue
-        side, _, rest = name.removeprefix("model.").partition(".")
-        if place := layer_weights(rest, value, side):
-            found[place[0]] = place[1]
-        elif rest in ("layernorm_embedding.weight", "layernorm_embedding.bias"):
-            kind = {"encoder": "source", "decoder": "target"}[side]
-            leaf = "gamma" if rest.endswith("weight") else "beta"
-            found[f"{kind}_norm/{leaf}"] = value
-        else:
-            raise UserError(f"{folder}: the weight {name} has no counterpart here.")
-    return found
+    return IdOrder(pieces, end, unknown, padding)
+
+
+def _check_positions(value: np.ndarray, name: str, folder: Path) -> None:
+    expected = sinusoids(np.arange(len(value)), value.shape[1], "concatenated")
+    if np.abs(value - expected).max() > _MOST_ROUNDING:
+        raise UserError(f"{folder}: {name} is trained: expected sinusoids.")
+
+
+def read_file(path: Path) -> bytes:
+    """Returns the content of a file that a model needs."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}.") from error
 
 
 def _json(path: Path) -> Mapping[str, Any]:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read ({error}). Give a model's folder.") from error
+        return dict(json.loads(read_file(path)))
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{path}: expected JSON, names with values: {error}.") from error

@@ -8,6 +8,7 @@ from typing import Any
 from t2t_keras.conversion.fairseq import read_fairseq
 from t2t_keras.conversion.imported import Imported
 from t2t_keras.conversion.marian import read_huggingface
+from t2t_keras.conversion.marian_npz import read_marian
 from t2t_keras.conversion.opennmt_tf import read_opennmt_tf
 from t2t_keras.conversion.tensor2tensor import read_tensor2tensor
 
@@ -40,6 +41,8 @@ def read_model(
         found = read_fairseq(model, languages, vocabulary)
     elif toolkit == "opennmt_tf":
         found = read_opennmt_tf(model, vocabulary, changes)
+    elif toolkit == "marian" and not (Path(model) / "config.json").exists():
+        found = read_marian(model, vocabulary)
     else:
         found = read_huggingface(model)
     return dataclasses.replace(found, hparams={**found.hparams, **(changes or {})})

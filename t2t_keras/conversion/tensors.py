@@ -98,7 +98,7 @@ def _read_old(file: BinaryIO) -> Any:
         storage = unpickler.storages[key]
         if int.from_bytes(file.read(8), "little") != len(storage):
             raise UserError(f"the storage {key} has another size than its tensors say")
-        if file.readinto(storage) != storage.nbytes:
+        if file.readinto(storage.view(np.uint8)) != storage.nbytes:
             raise UserError("the file is not complete")
     return found
 

@@ -29,7 +29,7 @@ def listed_pieces(
       origin: where the pieces are from, for errors.
 
     Raises:
-      UserError: the pieces are SentencePiece's, and there is no model.
+      UserError: the pieces are SentencePiece's, and there is no model; or it cannot be read.
     """
     if not models and any(piece.startswith(SPACE) for piece in (*source, *target)):
         raise UserError(
@@ -38,9 +38,12 @@ def listed_pieces(
         )
 
     def made(pieces: Sequence[str], model: Path | None) -> Tokenizer:
-        return (
-            joint_pieces(model.read_bytes(), pieces, model) if model else WordTokenizer.of(pieces)
-        )
+        if model is None:
+            return WordTokenizer.of(pieces)
+        try:
+            return joint_pieces(model.read_bytes(), pieces, model)
+        except OSError as error:
+            raise UserError(f"{model} cannot be read: {error.strerror}.") from error
 
     first, last = (models[0], models[-1]) if models else (None, None)
     tokenizer = made(target, last)

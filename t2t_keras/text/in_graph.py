@@ -1,5 +1,6 @@
 """Tokenizers in a TensorFlow graph, for exports: the same ids and texts as in Python."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -46,14 +47,12 @@ class GraphSentencePieces(GraphTokenizer):
 
     def __init__(self, model_bytes: bytes, vocab_size: int):
         super().__init__()
-        make = tensorflow_text.SentencepieceTokenizer
-        with held_stderr():  # SentencePiece says that it normalises nothing, as it should.
-            self._tokenizer = make(model=model_bytes, out_type=tf.int32, add_eos=True)
+        self._tokenizer = _tokenizer(model_bytes, out_type=tf.int32, add_eos=True)
         ids = tf.range(self._tokenizer.vocab_size())
         pieces = [piece.decode() for piece in self._tokenizer.id_to_string(ids).numpy()]
         self._dividing = None
         if vocab_size < len(pieces):
-            self._dividing = make(model=dividing_model(model_bytes), out_type=tf.string)
+            self._dividing = _tokenizer(dividing_model(model_bytes), out_type=tf.string)
             known = range(UNKNOWN_ID + 1, vocab_size)
             self._ids = _table([pieces[i] for i in known], known, UNKNOWN_ID)
         self._letter = next(
@@ -201,6 +200,13 @@ class GraphWords(GraphTokenizer):
     def pieces(self, ids: tf.Tensor) -> tf.Tensor:
         """See `GraphTokenizer`."""
         return tf.where(ids == PADDING_ID, "", tf.gather(tf.constant(self._pieces), ids))
+
+
+def _tokenizer(model_bytes: bytes, **options) -> tensorflow_text.SentencepieceTokenizer:
+    # Once saved and loaded, those of one name would be one: each model has a name of its own.
+    name = f"model_{hashlib.sha256(model_bytes).hexdigest()}"
+    with held_stderr():  # SentencePiece says that it normalises nothing, as it should.
+        return tensorflow_text.SentencepieceTokenizer(model_bytes, name=name, **options)
 
 
 def _table(

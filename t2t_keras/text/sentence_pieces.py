@@ -49,6 +49,7 @@ class SentencePieceTokenizer(Tokenizer):
     Text is neither normalised nor stripped, and characters outside the vocabulary are spelled in
     bytes ("char" vocabularies have none: there they become id 2), so `decode(encode(lines)) ==
     lines`. The one exception is U+2581, SentencePiece's sign for a space, which becomes a space.
+    Models that come from elsewhere do with text what they were made to do.
 
     Bytes that are not those of a SentencePiece `.model` file, or of one with other special ids, are
     a `UserError`, which names their `origin`.

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import sentencepiece
+import tensorflow as tf
 
 from t2t_keras.errors import UserError
 from t2t_keras.text import sentence_pieces as module
@@ -139,6 +140,21 @@ def test_failures_of_the_source_pass_through_training(failure):
     with pytest.raises(type(failure)) as caught:
         SentencePieceTokenizer.train(lines(), 285)
     assert caught.value is failure
+
+
+def test_several_vocabularies_in_one_saved_model(tmp_path):
+    tokenizers = [SentencePieceTokenizer.train(LINES, size) for size in (285, 290)]
+    saved = tf.Module()
+    saved.tokenizers = [each.graph_tokenizer() for each in tokenizers]
+    text = tf.TensorSpec([None], tf.string)
+    saved.ids = [
+        tf.function(each.tokenize, input_signature=[text]).get_concrete_function()
+        for each in saved.tokenizers
+    ]
+    tf.saved_model.save(saved, tmp_path)
+    for tokenizer, ids in zip(tokenizers, tf.saved_model.load(tmp_path).ids, strict=True):
+        expected = [ids.tolist() for ids in tokenizer.encode(LINES)]
+        assert ids(tf.constant(LINES)).to_list() == expected
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])

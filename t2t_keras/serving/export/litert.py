@@ -10,7 +10,11 @@ from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.layers.position import tabulated_positions
 from t2t_keras.layers.scaled_dot_product import recorded_attention
-from t2t_keras.serving.export.greedy import check_greedy, longest_output, write_files_beside
+from t2t_keras.serving.export.greedy import (
+    check_greedy,
+    longest_output,
+    write_files_beside,
+)
 from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID
 
 FILE = "model.tflite"
@@ -31,6 +35,7 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
     """
     module = tf.Module()
     module.translate = _graph(translator)
+    # Named functions of a module, unlike others, can be called by their name in LiteRT.
     functions = [module.translate.get_concrete_function()]
     converter = tf.lite.TFLiteConverter.from_concrete_functions(functions, module)
     if dtype != "float32":

@@ -46,16 +46,14 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
 
 
 def _quantized(model: onnx.ModelProto) -> onnx.ModelProto:
-    logging.disable(logging.WARNING)  # That it could be prepared, which does nothing for it.
+    logging.disable(
+        logging.WARNING
+    )  # It advises to prepare the model, which changes nothing in it.
     try:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / FILE
-            quantization.quantize_dynamic(
-                model,
-                path,
-                weight_type=quantization.QuantType.QInt8,
-                extra_options={"EnableSubgraph": True},
-            )
+            kind, options = quantization.QuantType.QInt8, {"EnableSubgraph": True}
+            quantization.quantize_dynamic(model, path, weight_type=kind, extra_options=options)
             return onnx.load(path)
     finally:
         logging.disable(logging.NOTSET)

@@ -56,11 +56,13 @@ def test_a_step_allocates_what_was_estimated(changes, tokens, length):
         ("transformer_base", "num_layers=3,d_k=7,d_v=11,positions=learned,max_positions=9"),
         ("transformer_parameter_attention_a", "num_layers=1,d_ff=8"),
         ("transformer_base_v3", "num_layers=1"),
-        ("transformer_base", "num_layers=1,share_embeddings=input,source_bias=true"),
         (
             "transformer_base",
-            "num_layers=1,d_v=11,d_k=7,share_embeddings=none,attention_bias=true,"
-            + "softmax_bias=true,embedding_norm=true",
+            "num_layers=1,share_embeddings=input,source_bias=true,embedding_norm=true",
+        ),
+        (
+            "transformer_base",
+            "num_layers=1,d_v=9,share_embeddings=none,attention_bias=true,softmax_bias=true",
         ),
     ],
 )

@@ -1,0 +1,276 @@
+"""Models of Marian as runs, against what transformers made of them (fixtures/make_marian.py)."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sentencepiece
+import tensorflow as tf
+
+from t2t_keras import registry
+from t2t_keras.bin import t2t_import
+from t2t_keras.conversion.embeddings import IdOrder
+from t2t_keras.conversion.imported import make_run
+from t2t_keras.conversion.marian import read_huggingface
+from t2t_keras.conversion.marian_npz import read_marian, read_vocabulary
+from t2t_keras.conversion.vocabularies import joint_pieces
+from t2t_keras.data.generate import generate
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.errors import UserError
+from t2t_keras.experiment import train
+from t2t_keras.serving.export.signatures import TranslationModule
+
+FIXTURES = Path(__file__).parent / "fixtures"
+SHARED, SEPARATE = FIXTURES / "marian_shared", FIXTURES / "marian_separate"
+MODELS = (SHARED, SEPARATE, SHARED / "model.npz", SEPARATE / "model.npz")
+LANGUAGES = "source_language=en,target_language=de"
+# Transformers' language code is one unknown piece to a model that has no such code.
+CODED = 1
+
+
+class Run:
+    """A model as a run, with what transformers computed, in our ids."""
+
+    def __init__(self, model, folder):
+        self.path = folder
+        flags = {"from": "marian", "model": model, "output_dir": folder}
+        flags |= {"problem": "parallel_text", "problem_config": LANGUAGES}
+        t2t_import.run(["t2t-import", *(f"--{flag}={value}" for flag, value in flags.items())])
+        npz, home = model.suffix == ".npz", model.parent if model.suffix else model
+        self.expected = np.load(home / "expected.npz")
+        # Marian's own wavelengths and epsilon differ from those of transformers.
+        self.computed = {
+            name: self.expected["marian_" * npz + name] for name in ("logits", "greedy", "beam")
+        }
+        self.translator = self.with_settings("beam_size=1")
+        tokenizer, files = self.translator.tokenizer, ["vocab.json", "target_vocab.json"]
+        files = files if home == SEPARATE else files[:1]
+        self.source, self.target = (
+            self._table(home / file, each)
+            for file, each in ((files[0], tokenizer.source), (files[-1], tokenizer))
+        )
+
+    @staticmethod
+    def _table(file, tokenizer):
+        """Returns our id for each of theirs, the last of which is padding."""
+        theirs, ours = json.loads(file.read_text(encoding="utf-8")), tokenizer.vocabulary()
+        ours |= {piece[1:]: i for piece, i in ours.items() if piece.endswith("<<")}
+        return np.array([ours[piece] for piece in theirs], np.int32)
+
+    def with_settings(self, settings):
+        # As fixtures/make_marian.py lets transformers search.
+        fixed = "alpha=0,max_length=24,extra_length=100"
+        return Translator.from_run(self.path, decode_hparams=f"{fixed},{settings}")
+
+    @property
+    def lines(self):
+        return self.expected["lines"].tolist()
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """runs[model]: the `Run` of each of MODELS."""
+    folder = tmp_path_factory.mktemp("runs")
+    return {model: Run(model, folder / str(i)) for i, model in enumerate(MODELS)}
+
+
+@pytest.fixture
+def copied(tmp_path):
+    """copied(folder): a copy that may be changed."""
+    return lambda folder: Path(shutil.copytree(folder, tmp_path / folder.name))
+
+
+def trimmed(row):
+    return [int(i) for i in row if i]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_ids_of_text(runs, model):
+    run, tokenizer = runs[model], runs[model].translator.tokenizer
+    lines, ids = run.lines, [trimmed(row) for row in run.source[run.expected["ids"]]]
+    if SEPARATE in (model, model.parent):
+        del lines[CODED], ids[CODED]
+    assert [row.tolist() for row in tokenizer.source.encode(lines)] == ids
+    graph = tokenizer.source.graph_tokenizer()
+    assert graph.tokenize(tf.constant(lines)).to_list() == ids
+    target = [trimmed(row) for row in run.target[run.computed["greedy"]]]
+    texts = tokenizer.decode(target)
+    padded = tf.ragged.constant(target).to_tensor()
+    assert [
+        text.decode() for text in tokenizer.graph_tokenizer().detokenize(padded).numpy()
+    ] == texts
+    if model.suffix != ".npz":
+        assert [text.strip() for text in texts] == run.expected["text"].tolist()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_logits(runs, model):
+    run = runs[model]
+    source, target = (
+        getattr(run, side)[run.expected[f"{side}_ids"]] for side in ("source", "target")
+    )
+    logits = run.translator.models[0]({"source": source, "target": target}).numpy()
+    tokens, others = target != 0, run.target[:-1]
+    expected = run.computed["logits"][tokens][:, :-1]
+    np.testing.assert_allclose(logits[tokens][:, others], expected, rtol=0, atol=1e-4)
+    assert tf.nn.softmax(logits)[..., 0].numpy().max() < 1e-30  # Padding is never written.
+
+
+@pytest.mark.parametrize("model", [SHARED, SEPARATE])
+@pytest.mark.parametrize(("kind", "size"), [("greedy", 1), ("beam", 4)])
+def test_translations(runs, model, kind, size):
+    run = runs[model]
+    found = run.with_settings(f"beam_size={size}").search(run.source[run.expected["ids"]])
+    expected = run.target[run.computed[kind]]
+    assert [trimmed(row) for row in found.ids[:, 0].numpy()] == [trimmed(row) for row in expected]
+
+
+@pytest.mark.parametrize("model", [SHARED, SEPARATE])
+def test_exports_translate_alike(runs, tmp_path, model):
+    run = runs[model]
+    module = TranslationModule(run.translator)
+    signature = module.signatures()["serving_default"]
+    tf.saved_model.save(module, tmp_path, {"serving_default": signature})
+    loaded = tf.saved_model.load(tmp_path).signatures["serving_default"]
+    found = loaded(text=tf.constant(run.lines))["translation"].numpy()
+    expected = run.translator.translate(run.lines)
+    assert [text.decode() for text in found] == [each.text for each in expected]
+
+
+def test_training_goes_on(runs, tmp_path):
+    run, (source, target) = runs[SHARED], ("A dog sleeps.", "Ein Hund schläft.")
+    for split in ("train", "dev"):
+        (tmp_path / f"{split}.en").write_text(f"{source}\n" * 20)
+        (tmp_path / f"{split}.de").write_text(f"{target}\n" * 20)
+    files = f"vocab_file={run.path}/vocab.model,source_vocab_file={run.path}/vocab.source.model"
+    problem = registry.problem("parallel_text", f"{LANGUAGES},{files},shared_vocabulary=false")
+    generate(problem, tmp_path / "data", tmp_path)
+    before = run.translator.score([source], [target])[0].log_prob
+    options = dict(warm_start_from=str(run.path), train_steps=3)
+    train(problem, "auto", tmp_path / "data", tmp_path / "tuned", **options)
+    after = Translator.from_run(tmp_path / "tuned").score([source], [target])[0].log_prob
+    assert before < after < 0.2 * before
+
+
+def test_both_forms_of_the_weights_are_the_same(copied):
+    folder = copied(SHARED)
+    (folder / "model.safetensors").unlink()
+    found, expected = (read_huggingface(each).weights for each in (folder, SHARED))
+    assert found.keys() == expected.keys()
+    assert all(np.array_equal(found[name], expected[name]) for name in expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("model_type", "bart"),
+        ("activation_function", "tanh"),
+        ("normalize_embedding", True),
+        ("decoder_ffn_dim", 48),
+        ("decoder_start_token_id", 0),
+    ],
+)
+def test_settings_that_cannot_be_represented_are_refused(copied, name, value):
+    folder = copied(SHARED)
+    settings = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(settings | {name: value}))
+    with pytest.raises(UserError, match=rf"config\.json: {name}='?{value}"):
+        read_huggingface(folder)
+
+
+def test_a_vocabulary_of_another_model_is_refused(copied):
+    folder = copied(SHARED)
+    shutil.copy(SEPARATE / "vocab.json", folder)
+    with pytest.raises(UserError, match=r"vocab\.json: expected 140 pieces.*got 81"):
+        read_huggingface(folder)
+
+
+@pytest.fixture
+def changed(copied):
+    """changed(options, arrays): the path of a model with changed options and added arrays."""
+
+    def changed(options, **added):
+        path = copied(SHARED) / "model.npz"
+        arrays = dict(np.load(path))
+        known = json.loads(arrays["special:model.yml"].tobytes()[:-1])
+        content = json.dumps(known | options).encode() + b"\0"
+        arrays["special:model.yml"] = np.frombuffer(content, np.int8)
+        np.savez(path, **arrays, **added)
+        return path
+
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("type", "s2s"),
+        ("transformer-decoder-autoreg", "rnn"),
+        ("transformer-decoder-autoreg", "average-attention"),
+        ("transformer-ffn-activation", "gelu"),
+        ("transformer-ffn-depth", 3),
+        ("transformer-tied-layers", [1, 1]),
+        ("transformer-postprocess", "dhn"),
+        ("lemma-dim-emb", 4),
+    ],
+)
+def test_options_that_cannot_be_represented_are_refused(changed, name, value):
+    with pytest.raises(UserError, match=rf"{name}='?") as refusal:
+        read_marian(changed({name: value}))
+    assert str(value) in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("added", "said"),
+    [
+        ({"decoder_l1_rnn_W": np.ones(2, np.float32)}, "decoder_l1_rnn_W has no counterpart"),
+        ({"encoder_l1_self_Wq_QuantMultA": np.ones(2, np.int8)}, "int8: expected no quantised"),
+        ({"special:code": np.array([print])}, "cannot be read.*allow_pickle=False"),
+    ],
+)
+def test_parameters_that_cannot_be_represented_are_refused(changed, added, said):
+    with pytest.raises(UserError, match=said):
+        read_marian(changed({}, **added))
+
+
+def test_norms_of_embeddings_and_before_sublayers(changed, tmp_path):
+    names = [f"{side}_{part}" for side in ("encoder", "decoder") for part in ("emb", "top")]
+    added = {f"{name}_ln_scale{'_pre' * ('emb' in name)}": np.full((1, 16), 2.0) for name in names}
+    added |= {name.replace("scale", "bias"): np.full((1, 16), 3.0) for name in added}
+    options = {"preprocess": "n", "postprocess": "da", "postprocess-top": "n"}
+    options = {f"transformer-{name}": value for name, value in options.items()}
+    found = read_marian(changed(options | {"transformer-postprocess-emb": "nd"}, **added))
+    make_run(found, registry.problem("parallel_text", LANGUAGES), tmp_path / "run", "it")
+    for name in ("encoder_norm", "decoder_norm", "source_norm", "target_norm"):
+        assert found.weights[f"{name}/gamma"].tolist() == [2.0] * 16
+        assert found.weights[f"{name}/beta"].tolist() == [3.0] * 16
+
+
+def test_vocabularies_in_yaml(tmp_path):
+    file, breaks = tmp_path / "vocab.yml", "\x7f\u2028"
+    file.write_text(
+        f'</s>: 0\n<unk>: 1\nyes: 2\n1.0: 3\n"\\"": 4\n"\\x85": 5\n? ":"\n: 6\n"{breaks}": 7\n',
+        encoding="utf-8",
+    )
+    pieces = ["</s>", "<unk>", "yes", "1.0", '"', "\x85", ":", breaks]
+    assert read_vocabulary(file, 8) == IdOrder(pieces, end=0, unknown=1)
+    assert read_vocabulary(file, 4).pieces == pieces[:4]
+    with pytest.raises(UserError, match=r"expected 9 pieces.*got 8"):
+        read_vocabulary(file, 9)
+    text = tmp_path / "vocab.txt"
+    text.write_text("a\n</s>\n<unk>\n")
+    assert read_vocabulary(text, 3) == IdOrder(["a", "</s>", "<unk>"], end=1, unknown=2)
+
+
+def test_vocabularies_of_sentencepiece():
+    file, lines = SHARED / "source.spm", ["The dog sees the sea.", "", "Zoë ﬂies to 東京, ß!"]
+    original = sentencepiece.SentencePieceProcessor(model_file=str(file))
+    order = read_vocabulary(file, original.get_piece_size())
+    tokenizer = joint_pieces(file.read_bytes(), order.our_pieces, file)
+    assert tokenizer.vocab_size == original.get_piece_size() + 1
+    # Padding is new, and what follows it is as it was.
+    expected = [[i + 1 for i in ids] for ids in original.encode(lines, add_eos=True)]
+    assert [ids.tolist() for ids in tokenizer.encode(lines)] == expected
+    assert tokenizer.decode(expected) == original.decode(original.encode(lines))
