@@ -56,7 +56,7 @@ def test_code_is_not_run(tmp_path, call, named, packed):
         content = path.read_bytes()
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr("model/data.pkl", content)
-    with pytest.raises(UserError, match=rf"model\.pt: it would run code: {named}"):
+    with pytest.raises(UserError, match=rf"model\.pt: it has {named}, which .* might run code"):
         read_pytorch(path)
     assert not made.exists()
 

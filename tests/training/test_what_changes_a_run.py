@@ -36,7 +36,7 @@ CHANGES = {
     "loss": dict(dropout=0.5, attention_dropout=0.5, relu_dropout=0.5, symbol_dropout=0.5)
     | dict(label_smoothing=0.3, self_attention_radius=1, compute_dtype="bfloat16")
     | dict(activation="gelu", norm_epsilon=1e-3, scale_embedding=False, start_id=1)
-    | dict(sinusoids="concatenated", first_position=3),
+    | dict(sinusoids="concatenated", first_position=3, source_end=False),
     "moments": dict(adam_beta1=0.8, adam_beta2=0.9, clip_norm=1e-3),
     "weights": dict(learning_rate=3.0, warmup_steps=5, adam_epsilon=1e-2),
     # One replica has nobody to exchange gradients with.
