@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The long measurements behind docs/. Not here: ablations.sh, which trains for hours, and
-# step_profile.py, step_changes.py and decode_profile.py, whose flags docs/ gives.
+# step_profile.py, step_changes.py, decode_profile.py and doors/, whose flags docs/ gives.
 #
 # TEXT is a folder of text (see datagen_scale.py).
 # RUN is the run that is exported and served; default: a small model with random weights.
@@ -44,5 +44,6 @@ compare tiny train "" --xla --compute_dtype=bfloat16 --cpu_replicas=2 \
     "--cpu_replicas=2 --compute_dtype=bfloat16"
 compare base train "" --xla --compute_dtype=bfloat16
 compare base decode32 "" --xla --batches_at_once=2 \
-    "--batches_at_once=2 --compute_dtype=bfloat16"
-compare base decode1 "" --xla --compute_dtype=bfloat16
+    "--batches_at_once=2 --compute_dtype=bfloat16" --export_dtype=int8 \
+    "--batches_at_once=2 --export_dtype=int8"
+compare base decode1 "" --xla --compute_dtype=bfloat16 --export_dtype=int8

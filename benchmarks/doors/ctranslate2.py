@@ -48,10 +48,11 @@ def main(_) -> None:
     from t2t_keras.decoding.engines.keras import share_cores
 
     share_cores(DecodeConfig())
+    measure = dict(zip(_PARTS, (_ids, _alpha, _sizes, _start, _speed), strict=True))
     with tempfile.TemporaryDirectory() as folder:
         for part in _CHOSEN.value:
             print(f"\n## {part}\n", flush=True)
-            globals()[f"_{part}"](Path(folder))
+            measure[part](Path(folder))
 
 
 @functools.cache

@@ -39,7 +39,7 @@ _UNSUPPORTED = {
     "coverage_penalty": "its attention is that of one layer",
     "seed": "it draws others at each call",
     "xla": "it is compiled",
-    "weights_dtype": "t2t-exporter --dtype=int8 has the type of the weights",
+    "weights_dtype": "an export has its own, t2t-exporter --dtype",
 }
 
 
@@ -72,13 +72,15 @@ def open_export(path: str | Path) -> Export:
     path = Path(path)
     of_run = RunConfig.exists(path)
     folder = path / _FOLDER if of_run else path
-    file, command = folder / RECORD_FILE, _COMMAND.format(path)
+    file, command = folder / RECORD_FILE, _COMMAND.format(path if of_run else "RUN")
     if not file.exists():
         what = "no model for CTranslate2" if of_run else f"neither a run nor {RECORD_FILE}"
-        raise UserError(f"There is {what} in {path}. Make one: {command if of_run else _COMMAND}")
+        raise UserError(f"There is {what} in {path}. Make one: {command}")
     advice = "Make it again with t2t-exporter."
     keys = ("checkpoint", "decoding", "dtype", "positions")
     content = read_json(file, advice, keys)
+    if unknown := content["decoding"].keys() - vars(DecodeConfig()):
+        raise UserError(f"{file} has unknown settings: {', '.join(sorted(unknown))}. {advice}")
     export = Export(folder, RunConfig.read(file, advice, checked=False), *map(content.get, keys))
     newest = checkpoint_paths(path, TENSORFLOW_SUFFIX) if of_run else []
     if newest and _short(identity(newest[-1])) != _short(export.checkpoint):

@@ -147,7 +147,10 @@ def test_what_cannot_be_loaded(folder, tmp_path, monkeypatch):
     refused("CTranslate2 cannot load .*out: ")
     (tmp_path / "out" / "vocab.model").write_bytes(b"damaged")
     refused("is not a SentencePiece model")
-    (tmp_path / "out" / "t2t_keras.json").write_text('{"problem": "translate_ende_toy"}')
+    record = tmp_path / "out" / "t2t_keras.json"
+    record.write_text(record.read_text().replace('"beam_size"', '"beams"'))
+    refused("has unknown settings: beams")
+    record.write_text('{"problem": "translate_ende_toy"}')
     refused("expected 'checkpoint', 'decoding', 'dtype', 'positions' in it")
     shutil.copytree(folder, tmp_path / "out", dirs_exist_ok=True)
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
