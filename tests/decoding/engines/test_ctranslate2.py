@@ -88,7 +88,9 @@ def test_scores_are_ours(expected, load, settings, prefix):
     [outputs] = load(**settings).engine.outputs([source], [begin], [0])
     targets = [np.int32([*each.ids, 1]) for each in outputs]
     assert {tuple(each[: len(begin)]) for each in targets} == {tuple(begin)}
-    assert len(set(map(tuple, targets))) == len(outputs) == 4
+    assert len(outputs) == 4
+    # Two samples may be the same.
+    assert "samples" in settings or len(set(map(tuple, targets))) == 4
     found = [each.score for each in outputs]
     for number, log_probs in expected.engine.log_probs([source] * 4, targets):
         penalty = ((5 + len(log_probs)) / 6) ** settings["alpha"]
