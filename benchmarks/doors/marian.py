@@ -23,10 +23,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-import ctranslate2
 import numpy as np
 from absl import app, flags
-from ctranslate2.converters import MarianConverter
 
 from t2t_keras import registry
 from t2t_keras.conversion.imported import make_run
@@ -83,8 +81,15 @@ _SEARCH = "alpha=0,max_length=24,extra_length=1000"
 
 def main(_) -> None:
     """Prints the table."""
-    print("| model | reference | lines | greedy ids equal | beam ids equal | logits differ by |")
-    print("|---|---|---|---|---|---|")
+    sys.path.pop(0)  # This folder's ctranslate2.py is not CTranslate2.
+    columns = [
+        "source ids equal",
+        "greedy ids equal",
+        "beam ids equal",
+        "largest difference of logits",
+    ]
+    _row("model", "reference", "lines", *columns)
+    _row(*["---"] * 7)
     for name in _SHAPES.value or SHAPES:
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(_FOLDER.value or temporary) / name
@@ -132,8 +137,8 @@ def _tables(folder: Path, tokenizer: Tokenizer) -> list[np.ndarray]:
     return tables
 
 
-def _row(model: str, reference: str, lines: int, *found: object) -> None:
-    print(f"| {model} | {reference} | {lines} | {' | '.join(map(str, found))} |", flush=True)
+def _row(*cells: object) -> None:
+    print(f"| {' | '.join(map(str, cells))} |", flush=True)
 
 
 def _translated(translator: Translator, ids: np.ndarray) -> list[list[int]]:
@@ -148,13 +153,9 @@ def _compare(name: str, folder: Path, model: Path, prefix: str) -> None:
     source, target = _tables(folder, greedy.tokenizer)
     lines = expected["lines"].tolist()
     ids = source[expected["ids"]]
-    wrong = sum(
-        row.tolist() != [i for i in ours if i]
-        for row, ours in zip(greedy.tokenizer.source.encode(lines), ids.tolist(), strict=True)
-    )
-    if wrong:
-        raise SystemExit(f"{name}: {wrong} of {len(lines)} lines have other ids.")
-    equal = []
+    theirs = [[i for i in row if i] for row in ids.tolist()]
+    ours = [row.tolist() for row in greedy.tokenizer.source.encode(lines)]
+    equal = [sum(map(operator.eq, ours, theirs))]
     for kind, translator in (("greedy", greedy), ("beam", beam)):
         theirs = [[i for i in row if i] for row in target[expected[f"{prefix}{kind}"]].tolist()]
         ours = _translated(translator, ids)
@@ -191,6 +192,9 @@ def _pre_norm(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 def _compare_ctranslate2(name: str, folder: Path, change: Callable) -> None:
     """Compares with CTranslate2's reading of the .npz, which gets Marian's positions as weights."""
+    import ctranslate2
+    from ctranslate2.converters import MarianConverter
+
     arrays = change(np.load(folder / "model.npz"))
     np.savez(folder / "changed.npz", **arrays)
     width = arrays["encoder_l1_ffn_W1"].shape[0]
@@ -210,7 +214,7 @@ def _compare_ctranslate2(name: str, folder: Path, change: Callable) -> None:
         row[: len(each)] = each
     ours = [tokenizer.pieces(row[:-1]) for row in _translated(translator, ids)]
     equal = sum(each == result.hypotheses[0] for each, result in zip(ours, results, strict=True))
-    _row(name, f"CTranslate2 {ctranslate2.__version__}", len(lines), equal, "", "")
+    _row(name, f"CTranslate2 {ctranslate2.__version__}", len(lines), "", equal, "", "")
 
 
 if __name__ == "__main__":
