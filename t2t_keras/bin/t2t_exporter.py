@@ -42,11 +42,9 @@ def define_flags(flags: Flags) -> None:
 @command(define_flags)
 def run(flags: Flags) -> None:
     """Exports as the flags say."""
-    from t2t_keras.decoding.translator import Translator
     from t2t_keras.serving.export import origin
     from t2t_keras.serving.export.export import export
     from t2t_keras.serving.export.signatures import check_settings
-    from t2t_keras.training.trained_model import checkpoint_at
 
     if not re.fullmatch(r"[\w.-]+", flags.servable_name):
         raise UserError(
@@ -54,16 +52,16 @@ def run(flags: Flags) -> None:
             f"{flags.servable_name!a}."
         )
     if flags.format != "saved_model":
-        _export_otherwise(flags)
+        from t2t_keras.serving.export.formats import write_format
+
+        folder = flags.export_dir or Path(flags.output_dir) / flags.format
+        print(write_format(flags.format, _load(flags)[2], folder, flags.dtype))
         return
     export_dir = Path(flags.export_dir or Path(flags.output_dir) / "export")
     # Nothing can be added to another export: its manifest names all its files.
     check_outputs([], [export_dir / "<version>"])
     check_folder(export_dir, "an export")
-    record = recorded_run(flags)
-    # Looked up once: a running training may write another one meanwhile.
-    checkpoint = checkpoint_at(flags.checkpoint_path or flags.output_dir)
-    translator = Translator.from_run(flags.output_dir, checkpoint, flags.decode_hparams)
+    record, checkpoint, translator = _load(flags)
     check_settings(translator.config, flags.dtype)
     text = origin.dev_text(record, flags.data_dir)
     if flags.measure and not text:
@@ -86,16 +84,19 @@ def run(flags: Flags) -> None:
     print(f"{version}: SavedModel, signature serving_default: text -> translation, score, cut")
 
 
-def _export_otherwise(flags: Flags) -> None:
+def _load(flags: Flags) -> tuple:
+    """Returns what the run is, the path of the checkpoint, and its translator."""
     from t2t_keras.decoding.translator import Translator
-    from t2t_keras.serving.export.formats import write_format
     from t2t_keras.training.trained_model import checkpoint_at
 
-    recorded_run(flags)
+    record = recorded_run(flags)
+    # Looked up once: a running training may write another one meanwhile.
     checkpoint = checkpoint_at(flags.checkpoint_path or flags.output_dir)
-    translator = Translator.from_run(flags.output_dir, checkpoint, flags.decode_hparams)
-    folder = flags.export_dir or Path(flags.output_dir) / flags.format
-    print(write_format(flags.format, translator, folder, flags.dtype))
+    return (
+        record,
+        checkpoint,
+        Translator.from_run(flags.output_dir, checkpoint, flags.decode_hparams),
+    )
 
 
 if __name__ == "__main__":

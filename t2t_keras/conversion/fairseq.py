@@ -23,6 +23,7 @@ _ACTIVATIONS = {
     "tanh": "tanh",
     "linear": "linear",
 }
+_POSITIONS = "_positions/table"
 # What is no weight, and copies of weights for a faster kernel of PyTorch.
 _IGNORED = re.compile(
     r"(encoder|decoder)\.(version|embed_positions\._float_tensor)"
@@ -88,24 +89,13 @@ def read_fairseq(
             )
     projection = weights.pop("decoder.output_projection.weight", tables[1])
     found = _embeddings(*tables, projection, hparams["share_embeddings"])
-    positions = {}
     for name, value in weights.items():
         if _IGNORED.fullmatch(name):
             continue
-        side, _, rest = name.partition(".")
-        ours = {"encoder": "source", "decoder": "target"}.get(side)
-        kind = {"weight": "gamma", "bias": "beta"}.get(rest.rpartition(".")[2])
-        if rest == "embed_positions.weight":
-            positions[f"{ours}_positions/table"] = value
-        elif rest.startswith("layernorm_embedding."):
-            found[f"{ours}_norm/{kind}"] = value
-        elif rest.startswith("layer_norm."):
-            found[f"{side}_norm/{kind}"] = value
-        elif place := layer_weights(rest, value, side):
-            found[place[0]] = place[1]
-        else:
+        if not (place := _placed(name, value)):
             raise UserError(f"{path}: the weight {name} has no counterpart here.")
-    if positions:
+        found[place[0]] = place[1]
+    if positions := {name: each for name, each in found.items() if name.endswith(_POSITIONS)}:
         # One table may be shorter: what lies behind its last row cannot have been trained.
         rows = hparams["max_positions"] = max(map(len, positions.values()))
         for name, table in positions.items():
@@ -211,6 +201,20 @@ def _embeddings(
     if shared == "none":
         found["target_embedding/table/reverse_embeddings"] = _in_our_order(projection).T
     return found
+
+
+def _placed(name: str, value: np.ndarray) -> tuple[str, np.ndarray] | None:
+    """Returns the path and the value here of a weight that is no embedding, or None."""
+    side, _, rest = name.partition(".")
+    ours = {"encoder": "source", "decoder": "target"}.get(side)
+    kind = {"weight": "gamma", "bias": "beta"}.get(rest.rpartition(".")[2])
+    if rest == "embed_positions.weight":
+        return f"{ours}{_POSITIONS}", value
+    if rest.startswith("layernorm_embedding."):
+        return f"{ours}_norm/{kind}", value
+    if rest.startswith("layer_norm."):
+        return f"{side}_norm/{kind}", value
+    return layer_weights(rest, value, side)
 
 
 def _with_new_names(weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -13,6 +13,8 @@ from t2t_keras.errors import UserError
 from t2t_keras.text.subwords import SubwordTokenizer
 from t2t_keras.text.tokenizer import Tokenizer
 
+# What the names of the model's weights begin with.
+_MODEL = "transformer/"
 _NAMES = {
     "multihead_attention/q/kernel": "query/kernel",
     "multihead_attention/k/kernel": "key/kernel",
@@ -38,6 +40,9 @@ _ORDER = {
     "decoder": ("self_attention", "encdec_attention", "ffn"),
 }
 _LAYER = re.compile(r"(encoder|decoder)/layer_(\d+)/(self_attention|encdec_attention|ffn)/(.+)")
+_POSITIONS = re.compile(r"(inputs|targets)_positional_embedding(?:/.*)?")
+_SIDES = {"inputs": "source", "targets": "target"}
+_LEAVES = {"scale": "gamma", "bias": "beta"}
 _STACK_NORM = re.compile(r"(encoder|decoder)/layer_prepostprocess/layer_norm/layer_norm_(\w+)")
 _SHARDS = re.compile(
     r"symbol_modality_\d+_\d+(?:_\d+)?/(shared|input_emb|target_emb|softmax)/weights_(\d+)"
@@ -80,27 +85,16 @@ def read_tensor2tensor(
     found, spaces = {}, None
     shards: dict[str, dict[int, np.ndarray]] = {}
     for name, value in weights.items():
-        short = re.sub(r"^(transformer|body)/|(?<=transformer/)body/", "", name)
-        short = short.removeprefix("body/")
-        if match := _LAYER.fullmatch(short):
-            side, layer, sublayer, rest = match.groups()
-            inner = _NAMES.get(rest)
-            if inner is None:
-                raise UserError(f"{model}: the weight {name} has no counterpart here.")
-            where = _SUBLAYERS[sublayer]
-            if inner.startswith("norm/"):
-                where = f"residual_{_ORDER[side].index(sublayer) + 1}"
-            found[f"{side}_{layer}/{where}/{inner}"] = value
-        elif match := _STACK_NORM.fullmatch(short):
-            found[f"{match[1]}_norm/{ {'scale': 'gamma', 'bias': 'beta'}[match[2]] }"] = value
-        elif match := _SHARDS.fullmatch(short):
+        short = name.removeprefix(_MODEL).removeprefix("body/")
+        if match := _SHARDS.fullmatch(short):
             shards.setdefault(match[1], {})[int(match[2])] = value
         elif short == "target_space_embedding/kernel":
             spaces = value
-        elif match := re.fullmatch(r"(inputs|targets)_positional_embedding(?:/.*)?", short):
-            side = {"inputs": "source", "targets": "target"}[match[1]]
-            found[f"{side}_positions/table"] = value
+        elif match := _POSITIONS.fullmatch(short):
+            found[f"{_SIDES[match[1]]}_positions/table"] = value
             hparams["max_positions"] = len(value)
+        elif place := _place(short):
+            found[place] = value
         else:
             raise UserError(f"{model}: the weight {name} has no counterpart here.")
     tables = {
@@ -108,18 +102,30 @@ def read_tensor2tensor(
     }
     found |= _embeddings(tables, hparams, model)
     if spaces is not None:
-        if target_space is None:
-            target_space = _SPACES.get(target_language)
-        if target_space is None or not 0 <= target_space < len(spaces):
+        space = _SPACES.get(target_language) if target_space is None else target_space
+        if space is None or not 0 <= space < len(spaces):
             raise UserError(
                 f"{model} adds an embedding of what it writes. Give tensor2tensor's SpaceID of it "
-                f"as --target_space, 0 to {len(spaces) - 1}; got {target_space} for "
+                f"as --target_space, 0 to {len(spaces) - 1}; got {space} for "
                 f"{target_language or 'no language'}."
             )
         hparams["source_bias"] = True
-        found["source_bias"] = spaces[target_space]
+        found["source_bias"] = spaces[space]
     sizes = [len(tables.get(f"{side}_emb", tables.get("shared"))) for side in ("input", "target")]
     return Imported(hparams, found, _vocabulary(folder, vocabulary, *sizes), steps)
+
+
+def _place(name: str) -> str | None:
+    """Returns the path here of a weight of a layer or a stack, or None."""
+    if match := _STACK_NORM.fullmatch(name):
+        return f"{match[1]}_norm/{_LEAVES[match[2]]}"
+    if not (match := _LAYER.fullmatch(name)) or match[4] not in _NAMES:
+        return None
+    side, layer, sublayer, rest = match.groups()
+    owner, inner = _SUBLAYERS[sublayer], _NAMES[rest]
+    if inner.startswith("norm/"):
+        owner = f"residual_{_ORDER[side].index(sublayer) + 1}"
+    return f"{side}_{layer}/{owner}/{inner}"
 
 
 def hyperparameters(settings: Settings) -> dict[str, Any]:
@@ -262,7 +268,7 @@ def _read_checkpoint(path: Path) -> tuple[Path, dict[str, np.ndarray], int]:
         names = [
             name
             for name in reader.get_variable_to_shape_map()
-            if name.startswith("transformer/") and not _OF_TRAINING.search(name)
+            if name.startswith(_MODEL) and not _OF_TRAINING.search(name)
         ]
         weights = {name: reader.get_tensor(name) for name in names}
         steps = reader.get_tensor("global_step") if reader.has_tensor("global_step") else 0

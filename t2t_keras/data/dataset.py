@@ -100,10 +100,10 @@ def open_generated(problem: Problem, data_dir: str | Path, as_text: bool = False
         others = problem.config(of_test_set=False).keys() - _LANGUAGES
         requested = {name: value for name, value in requested.items() if name not in others}
     # Another path may lead to the vocabulary in use; the recorded one need not lead there any more.
-    names = {"vocab_file", "source_vocab_file"} & requested.keys()
+    names = [name for name in ("vocab_file", "source_vocab_file") if name in requested]
     files = {name: requested[name] for name in names}
     moved = any(files.values()) and files != {name: recorded[name] for name in files}
-    if moved and _vocabulary_of(**files).checksum == manifest["vocabulary"]["sha256"]:
+    if moved and Tokenizer.load(*files.values()).checksum == manifest["vocabulary"]["sha256"]:
         requested |= {name: recorded[name] for name in files}
     # What `Problem.resolved` decided.
     decided = {name: recorded[name] for name, value in requested.items() if value == "auto"}
@@ -114,13 +114,6 @@ def open_generated(problem: Problem, data_dir: str | Path, as_text: bool = False
             f"Give the same --problem_config, or another --data_dir and run t2t-datagen."
         )
     return Generated(dataclasses.replace(problem, **decided), directory, manifest)
-
-
-def _vocabulary_of(vocab_file: str, source_vocab_file: str) -> Tokenizer:
-    tokenizer = Tokenizer.load(vocab_file)
-    return (
-        tokenizer.with_source(Tokenizer.load(source_vocab_file)) if source_vocab_file else tokenizer
-    )
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:

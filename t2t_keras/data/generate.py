@@ -25,7 +25,7 @@ from t2t_keras.data.shards import SIDES
 from t2t_keras.data.workers import Call, workers
 from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import TEMPORARY_SUFFIX, damaged_files, write_atomically
-from t2t_keras.io.outputs import check_folder
+from t2t_keras.io.outputs import VOCABULARY_FILES, check_folder
 from t2t_keras.io.progress import ProgressBar
 from t2t_keras.io.state import as_json, locked_directory, read_json, write_json
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
@@ -40,8 +40,8 @@ _ENCODER_VERSION = 1
 _TEMPORARY = rf"\.[0-9a-f]{{8}}{TEMPORARY_SUFFIX}"
 _STATE_FILES = rf"{_UNFINISHED_FILE}|(train|dev|test)-\d+\.json|shards\.jsonl"
 _OWN_FILES = (
-    r"(vocab(\.source)?\.(model|subwords)"
-    rf"|(train|dev|test)(-\d+\.(tokens|lengths)\.npy|\.(source|target)\.txt)"
+    rf"({'|'.join(map(re.escape, VOCABULARY_FILES))}"
+    r"|(train|dev|test)(-\d+\.(tokens|lengths)\.npy|\.(source|target)\.txt)"
     rf"|{_STATE_FILES})({_TEMPORARY})?|{MANIFEST_FILE}{_TEMPORARY}"
 )
 
@@ -126,9 +126,7 @@ def _given_vocabulary(problem: Problem, chunks: Sequence[Chunk]) -> Tokenizer | 
         )
     if not problem.vocab_file:
         return None
-    tokenizer = Tokenizer.load(problem.vocab_file)
-    if problem.source_vocab_file:
-        tokenizer = tokenizer.with_source(Tokenizer.load(problem.source_vocab_file))
+    tokenizer = Tokenizer.load(problem.vocab_file, problem.source_vocab_file)
     pieces = tokenizer.vocabulary()
     if missing := [each for each in problem.symbols(chunks) if f"{SPACE}{each}" not in pieces]:
         raise UserError(

@@ -20,15 +20,13 @@ _MARKERS = {
     "manifest.json": "generated data",
     "unfinished.json": "generated data",
 }
+VOCABULARY_FILES = tuple(
+    f"vocab{side}.{kind}" for kind in ("model", "subwords", "words") for side in ("", ".source")
+)
 # Names of the files in such folders, and in those below.
 _RESERVED = (
     *_MARKERS,
-    "vocab.model",
-    "vocab.source.model",
-    "vocab.subwords",
-    "vocab.source.subwords",
-    "vocab.words",
-    "vocab.source.words",
+    *VOCABULARY_FILES,
     "model.bin",
     "config.json",
     "*_vocabulary.json",

@@ -57,13 +57,7 @@ class SentencePieceTokenizer(Tokenizer):
 
     suffix: ClassVar[str] = ".model"
 
-    def __init__(
-        self,
-        model_bytes: bytes,
-        source: Tokenizer | None = None,
-        origin: str = "the vocabulary",
-    ):
-        super().__init__(model_bytes, source)
+    def _read(self, origin: str) -> None:
         self._processor = sentencepiece.SentencePieceProcessor()
         try:
             self._processor.LoadFromSerializedProto(self.model_bytes)

@@ -36,21 +36,8 @@ class SubwordTokenizer(Tokenizer):
 
     suffix: ClassVar[str] = ".subwords"
 
-    def __init__(
-        self,
-        model_bytes: bytes,
-        source: Tokenizer | None = None,
-        origin: str = "the vocabulary",
-    ):
-        super().__init__(model_bytes, source)
-        try:
-            lines = self.model_bytes.decode("utf-8").split("\n")
-        except UnicodeDecodeError as error:
-            raise UserError(
-                f"{origin} is not UTF-8, as a .subwords file of tensor2tensor."
-            ) from error
-        lines = lines[:-1] if lines[-1] == "" else lines
-        self._subwords = [_unquoted(line.strip()) for line in lines]
+    def _read(self, origin: str) -> None:
+        self._subwords = [_unquoted(line.strip()) for line in self._lines(origin)]
         special = tuple(subword.removesuffix(_END) for subword in self._subwords[:2])
         if special != _SPECIAL:
             raise UserError(

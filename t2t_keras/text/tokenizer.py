@@ -26,6 +26,10 @@ class Tokenizer(abc.ABC):
     Args:
       model_bytes: the content of its file.
       source: the tokenizer of sources that have a vocabulary of their own; None = they share this.
+      origin: what errors call it.
+
+    Raises:
+      UserError: the content is that of no vocabulary of this kind.
 
     Attributes:
       model_bytes: as given.
@@ -35,17 +39,38 @@ class Tokenizer(abc.ABC):
     # Of the names of its files.
     suffix: ClassVar[str]
 
-    def __init__(self, model_bytes: bytes, source: "Tokenizer | None" = None):
+    def __init__(
+        self,
+        model_bytes: bytes,
+        source: "Tokenizer | None" = None,
+        origin: str = "the vocabulary",
+    ):
         self.model_bytes = bytes(model_bytes)
         self.source = source or self
+        self._read(origin)
 
     def __reduce__(self):
         own_source = None if self.source is self else self.source
         return _unpickled, (type(self), self.model_bytes, own_source)
 
+    @abc.abstractmethod
+    def _read(self, origin: str) -> None:
+        """Takes `model_bytes` apart; a `UserError`, which names their origin, if it cannot."""
+
+    def _lines(self, origin: str) -> list[str]:
+        """Returns the lines of a file of text."""
+        try:
+            return self.model_bytes.decode("utf-8").removesuffix("\n").split("\n")
+        except UnicodeDecodeError as error:
+            raise UserError(f"{origin} is not UTF-8, as a {self.suffix} file is.") from error
+
     @staticmethod
-    def load(path: str | Path) -> "Tokenizer":
+    def load(path: str | Path, source_path: str | Path = "") -> "Tokenizer":
         """Reads a vocabulary of the kind that the file's name ends in; `.model` is SentencePiece's.
+
+        Args:
+          path: of the file.
+          source_path: of that of sources which have their own; "" = they share it.
 
         Raises:
           UserError: the file cannot be read, or is none.
@@ -57,8 +82,9 @@ class Tokenizer(abc.ABC):
         kinds = {kind.suffix: kind for kind in (SubwordTokenizer, WordTokenizer)}
         kind = kinds.get(Path(path).suffix, SentencePieceTokenizer)
         origin = f"The vocabulary {path}"
+        source = Tokenizer.load(source_path) if source_path else None
         try:
-            return kind(Path(path).read_bytes(), origin=origin)
+            return kind(Path(path).read_bytes(), source, origin)
         except OSError as error:
             raise UserError(
                 f"{origin} cannot be read: {error.strerror}. Give a SentencePiece .model file, a "
@@ -69,9 +95,8 @@ class Tokenizer(abc.ABC):
     def load_saved(cls, directory: str | Path, record: Mapping[str, Any]) -> "Tokenizer":
         """Reads what `save` wrote beside a record; raises `UserError` if it is another one."""
         path = Path(directory) / record["file"]
-        tokenizer = cls.load(path)
-        if source := record.get("source"):
-            tokenizer = tokenizer.with_source(cls.load(Path(directory) / source["file"]))
+        source = record.get("source")
+        tokenizer = cls.load(path, Path(directory) / source["file"] if source else "")
         if tokenizer.record() != record:
             raise UserError(
                 f"{path} is not the vocabulary that was used here: expected {record['size']:,} ids "

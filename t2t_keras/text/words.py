@@ -19,17 +19,8 @@ class WordTokenizer(Tokenizer):
 
     suffix: ClassVar[str] = ".words"
 
-    def __init__(
-        self,
-        model_bytes: bytes,
-        source: Tokenizer | None = None,
-        origin: str = "the vocabulary",
-    ):
-        super().__init__(model_bytes, source)
-        try:
-            self._words = self.model_bytes.decode("utf-8").removesuffix("\n").split("\n")
-        except UnicodeDecodeError as error:
-            raise UserError(f"{origin} is not UTF-8, as a .words file is.") from error
+    def _read(self, origin: str) -> None:
+        self._words = self._lines(origin)
         if len(self._words) <= UNKNOWN_ID:
             raise UserError(
                 f"{origin}: expected lines for padding, end and unknown first, got "

@@ -10,7 +10,7 @@ import keras
 from t2t_keras.data.problem import Problem
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
-from t2t_keras.text.tokenizer import Tokenizer
+from t2t_keras.text.tokenizer import Tokenizer, same_vocabulary
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.checkpoints.names import existing_checkpoint
 from t2t_keras.training.run_config import RunConfig
@@ -76,6 +76,47 @@ def load_ensemble_model(path: str | Path, tokenizer: Tokenizer, weights_dtype: s
             f"Train the runs of an ensemble on the same data."
         )
     return model
+
+
+# What weights mean, where their shapes do not show it.
+_MEANINGS = ("num_heads", "activation", "positions", "sinusoids", "first_position", "start_id")
+_MEANINGS += ("scale_embedding", "norm_epsilon")
+
+
+def load_first_weights(model: keras.Model, config: RunConfig, source: str) -> None:
+    """Loads the weights of another run, with which a training starts.
+
+    Args:
+      model: what is trained.
+      config: the run that begins.
+      source: the other, or a checkpoint in it.
+
+    Raises:
+      UserError: there is none, or its ids or weights mean something else than those of `config`.
+    """
+    files = backend.checkpoints()
+    path = files.newest_checkpoint(source) if Path(source).is_dir() else source
+    directory = Path(path).parent
+    if RunConfig.exists(directory):
+        other = RunConfig.load(directory)
+        ours, theirs = config.tokenizer.checksum, other.tokenizer.checksum
+        if theirs != ours:
+            raise UserError(
+                f"--warm_start_from={source}: expected vocabulary {ours[:12]}, that of this data, "
+                f"got {theirs[:12]}. Make the data with "
+                f"--problem_config={same_vocabulary(directory, other.tokenizer)}."
+            )
+        theirs, ours = other.hparams.config(), config.hparams.config()
+        if wrong := [name for name in _MEANINGS if theirs[name] != ours[name]]:
+            given, needed = (
+                ",".join(f"{name}={values[name]}" for name in wrong) for values in (ours, theirs)
+            )
+            raise UserError(
+                f"--warm_start_from={source}: its weights have another meaning with {given}. Give "
+                f"--hparams={needed}."
+            )
+    files.load_weights(model, path)
+    print(f"Starting from the weights of {path}.")
 
 
 def checkpoint_at(path: str | Path) -> str:

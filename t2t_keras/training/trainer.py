@@ -16,7 +16,6 @@ from t2t_keras.data.dataset import Generated
 from t2t_keras.errors import OutOfMemoryError, UserError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.io.progress import print_beside_bar
-from t2t_keras.text.tokenizer import same_vocabulary
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.backends.curves import make_curves
 from t2t_keras.training.callbacks import RunCallbacks
@@ -39,6 +38,7 @@ from t2t_keras.training.progress import (
 )
 from t2t_keras.training.recommendation import LONG, duration, least_seconds
 from t2t_keras.training.run_config import AUTO, RunConfig
+from t2t_keras.training.trained_model import load_first_weights
 
 # By when a new run shows whether it learns anything.
 _FIRST_EVALUATION_SECONDS = 60.0
@@ -72,38 +72,6 @@ def train(
     return trainer.evaluate_only() if options.schedule == "evaluate" else trainer.run()
 
 
-# What weights mean, where their shapes do not show it.
-_MEANINGS = ("num_heads", "activation", "positions", "sinusoids", "first_position", "start_id")
-_MEANINGS += ("scale_embedding", "norm_epsilon")
-
-
-def _warm_start(model, config: RunConfig, source: str) -> None:
-    """Loads the weights of another run, whose ids and heads must mean the same."""
-    files = backend.checkpoints()
-    path = files.newest_checkpoint(source) if Path(source).is_dir() else source
-    directory = Path(path).parent
-    if RunConfig.exists(directory):
-        other = RunConfig.load(directory)
-        ours, theirs = config.tokenizer.checksum, other.tokenizer.checksum
-        if theirs != ours:
-            raise UserError(
-                f"--warm_start_from={source}: expected vocabulary {ours[:12]}, that of this data, "
-                f"got {theirs[:12]}. Make the data with "
-                f"--problem_config={same_vocabulary(directory, other.tokenizer)}."
-            )
-        theirs, ours = other.hparams.config(), config.hparams.config()
-        if wrong := [name for name in _MEANINGS if theirs[name] != ours[name]]:
-            given, needed = (
-                ",".join(f"{name}={values[name]}" for name in wrong) for values in (ours, theirs)
-            )
-            raise UserError(
-                f"--warm_start_from={source}: its weights have another meaning with {given}. Give "
-                f"--hparams={needed}."
-            )
-    files.load_weights(model, path)
-    print(f"Starting from the weights of {path}.")
-
-
 class _Trainer:
     """One process of a run; see `train` for the arguments."""
 
@@ -120,7 +88,7 @@ class _Trainer:
         elif options.schedule == "evaluate":
             files.newest_checkpoint(output_dir)  # Says that there is none.
         elif options.warm_start_from:
-            _warm_start(step.model, config, options.warm_start_from)
+            load_first_weights(step.model, config, options.warm_start_from)
         find = options.schedule != "evaluate"
         self._microbatch = microbatch_of_run(step, config, generated, output_dir, workers, find)
         self._first = self._done = step.steps_done()

@@ -18,6 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.layers.attention import MultiHeadAttention
+from t2t_keras.layers.position import sinusoids
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.serving.export.greedy import check_greedy, longest_output
 from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID
@@ -286,11 +287,11 @@ class _Layers:
         x = self("Reshape", x, [0, 0, layer.num_heads, width])
         if not rotary:
             return x
-        angles = np.arange(self._longest)[:, None] / 10000.0 ** (np.arange(0, width, 2) / width)
-        angles = np.repeat(angles, 2, axis=1)[:, None]
+        waves = keras.ops.convert_to_numpy(sinusoids(np.arange(self._longest), width))
+        sines, cosines = (np.repeat(waves[:, i::2], 2, axis=1)[:, None] for i in (0, 1))
         quarter = np.kron(np.eye(width // 2), [[0, 1], [-1, 0]])  # Makes pairs (a, b) (-b, a).
-        along = self("Mul", x, self._rows(np.cos(angles), x))
-        across = self("Mul", self("MatMul", x, quarter), self._rows(np.sin(angles), x))
+        along = self("Mul", x, self._rows(cosines, x))
+        across = self("Mul", self("MatMul", x, quarter), self._rows(sines, x))
         return self("Add", along, across)
 
     def logits(self, embedding, x: str, min_length: int) -> str:
