@@ -20,6 +20,7 @@ class _Algorithmic(Problem):
     vocab_size: int = 16
     vocab_kind: str = "char"
     vocab_file: str = ""
+    source_vocab_file: str = ""
     train_length: int = setting(40, "longest training input, in digits", minimum=3, maximum=10**5)
     dev_length: int = setting(400, "longest dev input, in digits", minimum=3, maximum=10**5)
     train_size: int = setting(100_000, "training pairs", minimum=1, maximum=10**8)

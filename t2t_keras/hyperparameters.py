@@ -134,6 +134,11 @@ def override_hparams(hparams: HParams, changes: str | Mapping[str, Any]) -> HPar
             f"d_model must be even, got {changed.d_model}: sines and cosines come in pairs "
             f"(section 3.5)."
         )
+    if changed.positions == "learned" and changed.first_position >= changed.max_positions:
+        raise UserError(
+            f"first_position={changed.first_position} must be below max_positions="
+            f"{changed.max_positions}, which positions=learned has rows for."
+        )
     if changed.positions == "rotary" and changed.head_widths()[0] % 2:
         raise UserError(
             f"positions=rotary turns pairs: d_k must be even, got {changed.head_widths()[0]}."

@@ -160,6 +160,24 @@ class ModelConfig(LayerConfig):
         """Returns (d_k, d_v) with 0 replaced by d_model / num_heads."""
         return self.resolve_head_widths(self.d_model)
 
+    def shares_input(self, source_vocab_size: int | None) -> bool:
+        """Returns whether source and target read the same embeddings.
+
+        Args:
+          source_vocab_size: number of ids of a source that has its own; None = shared ids.
+
+        Raises:
+          UserError: they would, and have two vocabularies.
+        """
+        shared = self.share_embeddings in ("all", "input")
+        if shared and source_vocab_size:
+            raise UserError(
+                f"share_embeddings={self.share_embeddings} needs one vocabulary, got two. Set "
+                f"--hparams=share_embeddings=target, or none; or shared_vocabulary=true in "
+                f"--problem_config."
+            )
+        return shared
+
     def depths(self) -> tuple[int, int]:
         """Returns how many layers the encoder and the decoder have."""
         return (

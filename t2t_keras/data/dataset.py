@@ -103,7 +103,8 @@ def open_generated(problem: Problem, data_dir: str | Path, as_text: bool = False
     names = [name for name in ("vocab_file", "source_vocab_file") if name in requested]
     files = {name: requested[name] for name in names}
     moved = any(files.values()) and files != {name: recorded[name] for name in files}
-    if moved and Tokenizer.load(*files.values()).checksum == manifest["vocabulary"]["sha256"]:
+    given = problem.given_vocabulary() if moved else None
+    if given and given.checksum == manifest["vocabulary"]["sha256"]:
         requested |= {name: recorded[name] for name in files}
     # What `Problem.resolved` decided.
     decided = {name: recorded[name] for name, value in requested.items() if value == "auto"}

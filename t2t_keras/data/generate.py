@@ -117,16 +117,9 @@ def _stems(split: str, chunks: Sequence[Chunk]) -> list[str]:
 
 def _given_vocabulary(problem: Problem, chunks: Sequence[Chunk]) -> Tokenizer | None:
     """Reads vocab_file, and that of the source; they may stand in the directory to be written."""
-    if bool(problem.source_vocab_file) != bool(
-        problem.vocab_file and not problem.shared_vocabulary
-    ):
-        raise UserError(
-            "vocab_file and source_vocab_file belong together where shared_vocabulary=false; "
-            "otherwise vocab_file is for both sides."
-        )
-    if not problem.vocab_file:
+    tokenizer = problem.given_vocabulary()
+    if tokenizer is None:
         return None
-    tokenizer = Tokenizer.load(problem.vocab_file, problem.source_vocab_file)
     pieces = tokenizer.vocabulary()
     if missing := [each for each in problem.symbols(chunks) if f"{SPACE}{each}" not in pieces]:
         raise UserError(

@@ -37,8 +37,8 @@ class Problem:
     )
     vocab_file: str = setting(
         "",
-        "a SentencePiece .model, or .subwords of tensor2tensor, to use instead of learning one, as "
-        "for fine-tuning",
+        "a SentencePiece .model, .subwords of tensor2tensor or .words to use instead of learning "
+        "one, as for fine-tuning",
     )
     source_vocab_file: str = setting("", "likewise for the source, where shared_vocabulary=false")
     vocab_lines: int = setting(
@@ -128,6 +128,19 @@ class Problem:
     ) -> Sequence[str]:
         """Returns references in the form of postprocessed outputs."""
         return references
+
+    def given_vocabulary(self) -> Tokenizer | None:
+        """Returns the vocabulary in `vocab_file` and `source_vocab_file`, None if none is given.
+
+        Raises:
+          UserError: it cannot be read, or one of the two is missing.
+        """
+        if bool(self.source_vocab_file) != bool(self.vocab_file and not self.shared_vocabulary):
+            raise UserError(
+                "vocab_file and source_vocab_file belong together where shared_vocabulary=false; "
+                "otherwise vocab_file is for both sides."
+            )
+        return Tokenizer.load(self.vocab_file, self.source_vocab_file) if self.vocab_file else None
 
     def with_vocabulary(self, tokenizer: Tokenizer) -> "Problem":
         """Returns the problem as it finishes and scores what is written with a vocabulary."""

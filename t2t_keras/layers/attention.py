@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from t2t_keras.errors import UserError
 from t2t_keras.layers.base import ShapePreservingLayer
 from t2t_keras.layers.position import rotated
 from t2t_keras.layers.restricted_attention import restricted_self_attention
@@ -63,6 +64,8 @@ class MultiHeadAttention(ShapePreservingLayer):
         self, num_heads, d_k, d_v=None, dropout=0.0, radius=0, bias=False, rotary=False, **kwargs
     ):
         super().__init__(**kwargs)
+        if rotary and d_k % 2:
+            raise UserError(f"rotary turns pairs: expected an even d_k, got {d_k}.")
         self.num_heads = num_heads
         self.d_k = d_k
         self.d_v = d_v or d_k

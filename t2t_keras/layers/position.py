@@ -25,7 +25,8 @@ def sinusoids(positions, d_model, layout="interleaved"):
     Returns:
       float32 [length, d_model].
     """
-    waves = _waves(positions, d_model, d_model - 2 * (layout == "tensor2tensor"))
+    # One pair has the exponent 0 either way.
+    waves = _waves(positions, d_model, max(d_model - 2 * (layout == "tensor2tensor"), 1))
     lib = np if isinstance(waves[0], np.ndarray) else ops
     axis = -1 if layout == "interleaved" else 1
     return ops.convert_to_tensor(lib.reshape(lib.stack(waves, axis=axis), (-1, d_model)))

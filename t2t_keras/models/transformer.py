@@ -85,12 +85,11 @@ class Transformer(keras.Model):
 
     def _make_embeddings(self):
         config, dtype = self.config, dict(dtype=self.dtype_policy)
-        shared = config.share_embeddings in ("all", "input")
-        if shared and self.source_vocab_size:
+        shared = config.shares_input(self.source_vocab_size)
+        if config.start_id >= self.vocab_size:
             raise UserError(
-                f"share_embeddings={config.share_embeddings} needs one vocabulary, got two. Set "
-                f"--hparams=share_embeddings=target, or none; or shared_vocabulary=true in "
-                f"--problem_config."
+                f"start_id={config.start_id}: expected an id of the vocabulary, which has "
+                f"{self.vocab_size}."
             )
         options = dict(d_model=config.d_model, scale=config.scale_embedding, **dtype)
         make = functools.partial(SharedEmbedding, **options)
@@ -117,10 +116,12 @@ class Transformer(keras.Model):
             layer normalisation, whatever `hparams.compute_dtype` says; not for training.
           source_vocab_size: number of ids of a source that has its own.
         """
+        # Models of users need not know of it.
+        sizes = {"source_vocab_size": source_vocab_size} if source_vocab_size else {}
         model = cls(
             vocab_size,
             hparams,
-            source_vocab_size,
+            **sizes,
             dtype=weights_dtype if weights_dtype != "float32" else _POLICIES[hparams.compute_dtype],
             name="transformer",
         )
@@ -176,8 +177,8 @@ class Transformer(keras.Model):
         mask = ops.not_equal(source, 0)
         if not self.config.source_end:
             # Behind all that is read, and hidden, it changes nothing; alone, it is read.
-            first = ops.equal(ops.arange(ops.shape(source)[1], dtype="int32"), 0)
-            read = ops.logical_or(ops.not_equal(source, _END_ID), first)
+            ends = ops.equal(source[:, 1:], _END_ID)
+            read = ops.concatenate([mask[:, :1], ops.logical_not(ends)], axis=1)
             mask = ops.logical_and(mask, read)
         source = self.symbol_dropout(source, training=training)
         x = self.source_embedding(source)

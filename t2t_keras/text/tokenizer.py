@@ -198,7 +198,7 @@ def same_vocabulary(directory: str | Path, tokenizer: Tokenizer) -> str:
     return ",".join(settings)
 
 
-@functools.lru_cache(1)
+@functools.lru_cache(2)
 def _unpickled(kind: type[Tokenizer], model_bytes: bytes, source: Tokenizer | None) -> Tokenizer:
     """Returns the same object for the same vocabulary, so that a worker keeps the words' ids."""
     return kind(model_bytes, source=source)

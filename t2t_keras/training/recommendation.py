@@ -56,6 +56,8 @@ def recommended_hparams(
     """
     store, problem = generated.store("train"), generated.problem
     _, on_cpu, on_gpu, epochs = next(row for row in _SETS if len(store) <= row[0])
+    # What is left of sharing where source and target have their own vocabularies.
+    changes = {"share_embeddings": "target"} if generated.tokenizer.source_vocab_size else {}
     if warm_start_from:
         source = Path(warm_start_from)
         source = source if source.is_dir() else source.parent
@@ -66,10 +68,10 @@ def recommended_hparams(
             )
         hparams = RunConfig.load(source).hparams
     elif problem.hparams_set:
-        return registry.hparams(problem.hparams_set)
+        return registry.hparams(problem.hparams_set, changes)
     else:
         devices = devices or backend.plan_devices(worker_gpu)
-        hparams = registry.hparams(on_gpu if devices.gpus else on_cpu)
+        hparams = registry.hparams(on_gpu if devices.gpus else on_cpu, changes)
     limits = hparams.batch_tokens, hparams.max_length
     batches = len(TokenBatchSampler(store.lengths, *limits, seed=0).epoch(0))
     steps = max(round(epochs * batches, -2), _FEWEST_STEPS)

@@ -77,9 +77,10 @@ class RunConfig:
     def make_model(self, weights_dtype: str = "float32"):
         """Returns the model that the run trains, with fresh weights in `weights_dtype`."""
         with _named_directories(self.user_directories):
+            size, of_source = self.tokenizer.vocab_size, self.tokenizer.source_vocab_size
+            sizes = {"source_vocab_size": of_source} if of_source else {}
             model = registry.model(self.model)
-            sizes = self.tokenizer.vocab_size, weights_dtype, self.tokenizer.source_vocab_size
-            return model.from_hparams(self.hparams, *sizes)
+            return model.from_hparams(self.hparams, size, weights_dtype, **sizes)
 
     def save(self, output_dir: str | Path) -> None:
         """Writes run.json and the vocabulary, each atomically."""

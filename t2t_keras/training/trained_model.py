@@ -80,7 +80,7 @@ def load_ensemble_model(path: str | Path, tokenizer: Tokenizer, weights_dtype: s
 
 # What weights mean, where their shapes do not show it.
 _MEANINGS = ("num_heads", "activation", "positions", "sinusoids", "first_position", "start_id")
-_MEANINGS += ("scale_embedding", "norm_epsilon")
+_MEANINGS += ("scale_embedding", "norm_epsilon", "source_end")
 
 
 def load_first_weights(model: keras.Model, config: RunConfig, source: str) -> None:

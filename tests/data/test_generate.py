@@ -129,6 +129,8 @@ def test_two_vocabularies(problem, tmp_dir, tmp_path, pairs_of):
     files = [str(generated.directory / name) for name in ("vocab.model", "vocab.source.model")]
     again = dataclasses.replace(apart, vocab_file=files[0], source_vocab_file=files[1])
     same = generate(again, tmp_path / "second", tmp_dir)["vocabulary"]
+    with pytest.raises(UserError, match="vocab_file and source_vocab_file belong together"):
+        open_generated(dataclasses.replace(again, vocab_file=""), tmp_path / "first")
     assert same == manifest["vocabulary"]
     for vocab_file, source_vocab_file, shared in ((*files, True), (files[0], "", False)):
         settings = dict(vocab_file=vocab_file, source_vocab_file=source_vocab_file)

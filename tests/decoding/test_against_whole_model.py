@@ -16,7 +16,7 @@ SOURCES = [[3, 5, 4, 2, 1], [5, 1], [4, 4, 1]]
 # Outputs are longer than the radius, and have more symbols than there are learned positions.
 KINDS = {
     "the paper's": dict(),
-    "restricted": dict(self_attention_radius=1),
+    "restricted and rotary": dict(self_attention_radius=1, positions="rotary", start_id=3),
     "every option": dict(
         self_attention_radius=2,
         positions="learned",
@@ -24,6 +24,12 @@ KINDS = {
         feed_forward="parameter_attention",
         parameter_attention_heads=2,
         pre_norm=True,
+        attention_bias=True,
+        softmax_bias=True,
+        embedding_norm=True,
+        first_position=1,
+        share_embeddings="none",
+        source_end=False,
     ),
 }
 

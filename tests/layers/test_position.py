@@ -18,6 +18,12 @@ def test_sines_and_cosines_interleaved(d_model, tensor):
     )
 
 
+def test_one_pair_of_tensor2tensor_s_order_is_the_same():
+    positions = np.arange(50)
+    expected = numpy_transformer.sinusoids(positions, 2)
+    np.testing.assert_allclose(sinusoids(positions, 2, "tensor2tensor"), expected, atol=1e-6)
+
+
 @pytest.mark.parametrize("start", [0, 2, 4997])
 @pytest.mark.parametrize("how", ["static", "start as a tensor", "unknown length"])
 @pytest.mark.parametrize("kind", ["sinusoidal", "learned"])

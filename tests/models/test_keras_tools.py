@@ -23,8 +23,10 @@ def test_a_summary_shows_what_is_in_each_layer(model):
     assert "(None, None, 8)" in text
 
 
-def test_the_model_as_a_graph_of_layers_can_be_drawn(model, inputs):
+@pytest.mark.parametrize("changes", [{}, dict(source_end=False, positions="rotary", d_k=6)])
+def test_the_model_as_a_graph_of_layers_can_be_drawn(make_model, inputs, changes):
     pytest.importorskip("pydot")
+    model = make_model(**changes)
     ids = {side: keras.Input([None], dtype="int32", name=side) for side in inputs}
     graph = keras.Model(ids, model.call(ids))
     np.testing.assert_allclose(graph(inputs), model(inputs), atol=1e-6)

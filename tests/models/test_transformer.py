@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_keras import registry
+from t2t_keras.errors import UserError
 from t2t_keras.layers.scaled_dot_product import recorded_attention
 from t2t_keras.models.transformer import Transformer
 
@@ -130,6 +131,28 @@ def test_initial_weights(options):
             assert values.std() == pytest.approx(limit / 3**0.5, rel=0.1)
         else:
             assert (values == (1 if name == "gamma" else 0)).all()
+
+
+def test_a_model_of_a_user_s_need_not_know_of_two_vocabularies():
+    class Own(Transformer):
+        def __init__(self, vocab_size, config=None, **kwargs):
+            super().__init__(vocab_size, config, **kwargs)
+
+    hparams = registry.hparams("transformer_tiny", "d_model=8,num_layers=1")
+    assert Own.from_hparams(hparams, 13).vocab_size == 13
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        (dict(start_id=11), "start_id=11: expected an id of the vocabulary, which has 11"),
+        (dict(source_vocab_size=14), "share_embeddings=all needs one vocabulary, got two"),
+        (dict(positions="rotary"), "rotary turns pairs: expected an even d_k, got 5"),
+    ],
+)
+def test_what_does_not_fit_together_is_named(make_model, changes, named):
+    with pytest.raises(UserError, match=named):
+        make_model(**changes)
 
 
 def test_from_hparams():

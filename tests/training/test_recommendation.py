@@ -15,6 +15,7 @@ from t2t_keras.data.shards import ExampleStore
 from t2t_keras.errors import UserError
 from t2t_keras.experiment import train
 from t2t_keras.hyperparameters import HParams
+from t2t_keras.models.transformer import Transformer
 from t2t_keras.training import recommendation
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.recommendation import duration, least_seconds, recommended_hparams
@@ -25,14 +26,18 @@ SETTINGS = "train_size=200,dev_size=10,train_length=10,dev_length=10"
 
 @pytest.fixture
 def recommend(monkeypatch):
-    """recommend(problem, pairs, gpus): for pairs of 10 tokens a side, on a machine with GPUs."""
+    """recommend(problem, pairs, gpus, source_ids): for pairs of 10 tokens a side, and GPUs."""
 
-    def recommend(name, pairs, gpus=()):
+    def recommend(name, pairs, gpus=(), source_ids=None):
         devices = backend.Devices([], list(gpus), 1, False)
         monkeypatch.setattr(backend, "plan_devices", lambda worker_gpu: devices)
         store = ExampleStore([], [np.full((pairs, 2), 10, np.int32)])
-        problem = registry.problem(name)
-        return recommended_hparams(SimpleNamespace(problem=problem, store=lambda split: store))
+        tokenizer = SimpleNamespace(source_vocab_size=source_ids)
+        return recommended_hparams(
+            SimpleNamespace(
+                problem=registry.problem(name), store=lambda split: store, tokenizer=tokenizer
+            )
+        )
 
     return recommend
 
@@ -71,6 +76,13 @@ def test_small_data_is_not_seen_forever(recommend):
 )
 def test_a_problem_may_name_its_set(recommend, problem, hparams_set):
     assert recommend(problem, 5_000_000) == registry.hparams(hparams_set)
+
+
+@pytest.mark.parametrize("problem", ["parallel_text", "translate_ende_toy"])
+def test_two_vocabularies_share_no_embeddings(recommend, problem):
+    hparams = recommend(problem, 500, source_ids=11)
+    assert hparams.share_embeddings == "target"
+    Transformer.from_hparams(hparams, 9, source_vocab_size=11)
 
 
 @pytest.mark.usefixtures("eagerly")
@@ -129,6 +141,7 @@ def test_a_warm_start_that_is_not_there_is_named(tmp_path):
     generated = SimpleNamespace(
         problem=registry.problem("parallel_text"),
         store=lambda split: ExampleStore([], [np.full((9, 2), 10, np.int32)]),
+        tokenizer=SimpleNamespace(source_vocab_size=None),
     )
     with pytest.raises(UserError, match=f"--warm_start_from={tmp_path}.*expected a run"):
         recommended_hparams(generated, warm_start_from=str(tmp_path))

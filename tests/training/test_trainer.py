@@ -209,6 +209,8 @@ def test_warm_start(run):
     np.testing.assert_array_equal(weights_in(second.checkpoint), weights_in(first.checkpoint))
     with pytest.raises(UserError, match=r"with num_heads=4.* --hparams=num_heads=2"):
         run("third", options=options, num_heads=4)
+    with pytest.raises(UserError, match=r"with source_end=False.* --hparams=source_end=True"):
+        run("fourth", options=options, source_end=False)
 
 
 def test_warm_start_with_another_vocabulary_is_refused(run, make_record, tmp_path):

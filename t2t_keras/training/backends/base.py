@@ -172,7 +172,8 @@ def plan_devices(
 
 def make_step(config: RunConfig, devices: Devices, cluster: Cluster | None = None) -> Step:
     """Returns the step of a run, with fresh weights; raises `UserError` if they do not fit."""
-    memory = step_memory(config.hparams, config.tokenizer.vocab_size, tokens=0, length=1)
+    sizes = config.tokenizer.vocab_size, config.tokenizer.source_vocab_size
+    memory = step_memory(config.hparams, sizes[0], 0, length=1, source_vocab_size=sizes[1])
     needed = (memory["weights"] + memory["optimizer"]) * max(len(devices.names), 1)
     try:
         # Other models than ours are not known before they are made. A GPU refuses at once.

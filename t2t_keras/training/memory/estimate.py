@@ -77,10 +77,9 @@ def count_weights(hparams: HParams, vocab_size: int, source_vocab_size: int | No
     encoders, decoders = hparams.depths()
     layers = encoders * (attention + inner + 2 * norm)
     layers += decoders * (2 * attention + inner + 3 * norm)
-    shared = hparams.share_embeddings
     rows = vocab_size + positions + hparams.source_bias
-    rows += (source_vocab_size or vocab_size) * (shared in ("target", "none"))
-    rows += vocab_size * (shared in ("input", "none"))
+    rows += (source_vocab_size or vocab_size) * (not hparams.shares_input(source_vocab_size))
+    rows += vocab_size * (hparams.share_embeddings in ("input", "none"))
     norms = 2 * norm * (hparams.pre_norm + hparams.embedding_norm)
     return rows * d_model + layers + norms + vocab_size * hparams.softmax_bias
 

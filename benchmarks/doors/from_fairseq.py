@@ -1,6 +1,6 @@
 """Are models that fairseq trains the same here? Trains them with fairseq on Multi30k, and compares.
 
-    python benchmarks/doors/fairseq.py --work_dir=/tmp/fairseq_door
+    python benchmarks/doors/from_fairseq.py --work_dir=/tmp/fairseq_door
 
 prints a row for each kind of model. The first is trained for some minutes on one core, the others
 for a few steps. What is in --work_dir already is not done again.

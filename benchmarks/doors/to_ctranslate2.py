@@ -1,6 +1,6 @@
 """A run beside what CTranslate2 makes of it: ids, scores, BLEU, megabytes, seconds.
 
-    python benchmarks/doors/ctranslate2.py --output_dir=RUN \
+    python benchmarks/doors/to_ctranslate2.py --output_dir=RUN \
         --sources=dev.en,test.en --references=dev.de,test.de [--parts=ids,alpha,sizes,start,speed]
 
 Parts:
@@ -25,8 +25,7 @@ import numpy as np
 import sacrebleu
 from absl import app, flags
 
-# For `measuring`, and lest this file be taken for CTranslate2.
-sys.path[0] = str(Path(__file__).resolve().parents[1])
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # For `measuring`.
 
 _PARTS = ["ids", "alpha", "sizes", "start", "speed"]
 _RUN = flags.DEFINE_string("output_dir", None, "The run.", required=True)

@@ -1,6 +1,7 @@
 """Do models of Marian, imported, compute what transformers and CTranslate2 compute with them?
 
-    python benchmarks/doors/marian.py [--shared_data=../shared/data] [--lines=500] [--folder=doors]
+    python benchmarks/doors/from_marian.py [--shared_data=../shared/data] [--lines=500]
+        [--folder=doors]
 
 Makes models of several shapes with tests/conversion/fixtures/make_marian.py, trained for so many
 steps that translations differ and end, and prints a row of a table for each: of the folder, and of
@@ -81,7 +82,6 @@ _SEARCH = "alpha=0,max_length=24,extra_length=1000"
 
 def main(_) -> None:
     """Prints the table."""
-    sys.path.pop(0)  # This folder's ctranslate2.py is not CTranslate2.
     columns = [
         "source ids equal",
         "greedy ids equal",

@@ -1,6 +1,6 @@
 """Do the files of LiteRT and ONNX decode as the run does, and how large and fast are they?
 
-    python benchmarks/doors/litert_onnx.py --output_dir=runs/averaged [--text=../shared/data]
+    python benchmarks/doors/to_litert_onnx.py --output_dir=runs/averaged [--text=../shared/data]
         [--lines=500] [--formats=litert,onnx]
 
 Decodes lines of Multi30k's dev set greedily, one at a time, on one core: with the translator, whose

@@ -1,6 +1,6 @@
 """Does KerasHub give what a run gives? Writes a preset of the run, and compares on lines of text.
 
-    python benchmarks/doors/keras_hub.py RUN
+    python benchmarks/doors/to_keras_hub.py RUN
 
 prints a row for each of Keras's backends. Seconds are the best of three, when all is compiled; in
 brackets those of processors, which other work on the machine changes less.
@@ -11,9 +11,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-
-# This file is called as the package that it checks.
-sys.path.pop(0)
 
 import numpy as np
 from absl import app, flags

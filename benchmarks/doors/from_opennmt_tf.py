@@ -1,6 +1,6 @@
 """Are models that OpenNMT-tf trains the same here? Trains them on Multi30k, and compares.
 
-    python benchmarks/doors/opennmt_tf.py --work_dir=/tmp/opennmt_tf_door
+    python benchmarks/doors/from_opennmt_tf.py --work_dir=/tmp/opennmt_tf_door
 
 prints a row for each kind of model. The first is trained for some minutes on one core, the others
 for a few steps. What is in --work_dir already is not done again.
