@@ -1,10 +1,10 @@
-"""Do the files of LiteRT and ONNX decode as the run does, and how large and fast are they?
+"""Do other programs decode on one core as the run does, and how large and fast are they?
 
-    python benchmarks/doors/to_litert_onnx.py --output_dir=runs/averaged [--text=../shared/data]
-        [--lines=500] [--formats=litert,onnx]
+    python benchmarks/doors/one_core.py --output_dir=runs/averaged [--text=../shared/data]
+        [--lines=500] [--formats=litert,onnx,ctranslate2]
 
 Decodes lines of Multi30k's dev set greedily, one at a time, on one core: with the translator, whose
-search is that of the SavedModel, and with a file of each format and dtype, in turns, line by line.
+search is that of the SavedModel, and with what is exported in each format and dtype, in turns.
 Prints a row for each: lines whose ids are the translator's, megabytes of the file, or of the
 float32 weights, milliseconds of the core's time for a line, and BLEU.
 """
@@ -25,7 +25,7 @@ prepare_tensorflow()
 _RUN = flags.DEFINE_string("output_dir", None, "Run, of English to German.", required=True)
 _TEXT = flags.DEFINE_string("text", "../shared/data", "Folder of text, which has Multi30k.")
 _LINES = flags.DEFINE_integer("lines", 500, "Lines to translate.", 1)
-_FORMATS = flags.DEFINE_list("formats", ["litert", "onnx"], "Formats to compare.")
+_FORMATS = flags.DEFINE_list("formats", ["litert", "onnx", "ctranslate2"], "Formats to compare.")
 
 
 def main(_) -> None:
@@ -88,7 +88,16 @@ def _onnx(folder: Path) -> tuple[int, Callable[[np.ndarray], np.ndarray]]:
     return path.stat().st_size, lambda ids: session.run(None, {"ids": ids})[0]
 
 
-_FILES = {"litert": _litert, "onnx": _onnx}
+def _ctranslate2(folder: Path) -> tuple[int, Callable[[np.ndarray], np.ndarray]]:
+    from t2t_keras.decoding.translator import Translator
+    from t2t_keras.text.tokenizer import EOS_ID
+
+    engine = Translator.from_run(folder, None, "beam_size=1", engine="ctranslate2").engine
+    size = (folder / "model.bin").stat().st_size
+    return size, lambda ids: np.array([[*engine.outputs(ids, [[]], [0])[0][0].ids, EOS_ID]])
+
+
+_FILES = {"litert": _litert, "onnx": _onnx, "ctranslate2": _ctranslate2}
 
 
 if __name__ == "__main__":
