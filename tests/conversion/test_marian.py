@@ -15,6 +15,7 @@ from t2t_keras.conversion.embeddings import IdOrder
 from t2t_keras.conversion.imported import make_run
 from t2t_keras.conversion.marian import read_huggingface
 from t2t_keras.conversion.marian_npz import read_marian, read_vocabulary
+from t2t_keras.conversion.readers import read_model
 from t2t_keras.conversion.vocabularies import joint_pieces
 from t2t_keras.data.generate import generate
 from t2t_keras.decoding.translator import Translator
@@ -185,6 +186,19 @@ def test_a_vocabulary_of_another_model_is_refused(copied):
     shutil.copy(SEPARATE / "vocab.json", folder)
     with pytest.raises(UserError, match=r"vocab\.json: expected 140 pieces.*got 81"):
         read_huggingface(folder)
+
+
+@pytest.mark.parametrize(
+    ("toolkit", "given", "said"),
+    [
+        ("marian", {"target_space": 0}, "target_space .* no effect with marian"),
+        ("marian", {"vocabulary": "a.spm"}, r"a\.spm cannot replace"),
+        ("huggingface", {"vocabulary": "a.spm"}, r"a\.spm cannot replace"),
+    ],
+)
+def test_what_a_reader_does_not_take_is_refused(toolkit, given, said):
+    with pytest.raises(UserError, match=said):
+        read_model(toolkit, SHARED, ("en", "de"), **given)
 
 
 @pytest.fixture
