@@ -1,14 +1,13 @@
 """Models of Marian, OPUS-MT's among them, as Hugging Face's folders."""
 
 import dataclasses
-import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from t2t_keras.conversion.embeddings import IdOrder, embedding_weights, pieces_by_id
+from t2t_keras.conversion.files import read_json
 from t2t_keras.conversion.imported import Imported, Settings
 from t2t_keras.conversion.layers import layer_weights
 from t2t_keras.conversion.tensors import read_weights
@@ -39,7 +38,7 @@ def read_huggingface(model: str | Path) -> Imported:
         has no counterpart here, which is named.
     """
     folder = Path(model)
-    settings = Settings(_json(folder / "config.json"), str(folder / "config.json"))
+    settings = Settings(read_json(folder / "config.json"), str(folder / "config.json"))
     hparams = _hyperparameters(settings)
     one_vocabulary = settings.get("share_encoder_decoder_embeddings", True)
     weights = read_weights(folder, "model.safetensors", "pytorch_model.bin")
@@ -120,7 +119,7 @@ def _tables(
 
 
 def _order(path: Path, size: int, settings: Settings) -> IdOrder:
-    ids = _json(path)
+    ids = read_json(path)
     pieces, unknown = pieces_by_id(ids, str(path)), ids.get("<unk>")
     end, padding = (settings.get(f"{name}_token_id") for name in ("eos", "pad"))
     if len(pieces) != size or any(i not in range(size) for i in (end, unknown, padding)):
@@ -135,18 +134,3 @@ def _check_positions(value: np.ndarray, name: str, folder: Path) -> None:
     expected = sinusoids(np.arange(len(value)), value.shape[1], "concatenated")
     if np.abs(value - expected).max() > _MOST_ROUNDING:
         raise UserError(f"{folder}: {name} is trained: expected sinusoids.")
-
-
-def read_file(path: Path) -> bytes:
-    """Returns the content of a file that a model needs."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}.") from error
-
-
-def _json(path: Path) -> Mapping[str, Any]:
-    try:
-        return dict(json.loads(read_file(path)))
-    except (TypeError, ValueError) as error:
-        raise UserError(f"{path}: expected JSON, names with values: {error}.") from error

@@ -1,6 +1,5 @@
 """Models of tensor2tensor: checkpoints of `transformer_*` sets and their subword vocabularies."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from t2t_keras.conversion.files import read_file, read_json
 from t2t_keras.conversion.imported import Imported, Settings
-from t2t_keras.conversion.marian import read_file
 from t2t_keras.errors import UserError
 from t2t_keras.text.subwords import SubwordTokenizer
 from t2t_keras.text.tokenizer import Tokenizer
@@ -71,13 +70,7 @@ def read_tensor2tensor(
     """
     folder, weights, trained, steps = _read_checkpoint(Path(model))
     path = folder / "hparams.json"
-    try:
-        settings = Settings(dict(json.loads(path.read_text(encoding="utf-8"))), str(path))
-    except (OSError, TypeError, ValueError) as error:
-        raise UserError(
-            f"{path} cannot be read ({error}): tensor2tensor wrote it there."
-        ) from error
-    hparams = hyperparameters(settings)
+    hparams = hyperparameters(Settings(read_json(path), str(path)))
     found, spaces = {}, None
     shards: dict[tuple[str, str], dict[int, np.ndarray]] = {}
     for name, value in weights.items():
