@@ -278,6 +278,20 @@ def test_vocabularies_in_yaml(tmp_path):
     assert read_vocabulary(text, 3) == IdOrder(["a", "</s>", "<unk>"], end=1, unknown=2)
 
 
+@pytest.mark.parametrize(
+    ("file", "read"),
+    [
+        ("decoder.yml", lambda file: read_vocabulary(file, 9)),
+        ("vocab.json", lambda file: read_huggingface(file.parent)),
+    ],
+)
+def test_files_that_are_no_vocabulary(copied, file, read):
+    path = copied(SHARED) / file
+    path.write_text('{"model": {"type": "BPE"}, "other": []}')
+    with pytest.raises(UserError, match=rf"{file}:? (is not a vocabulary|expected pieces)"):
+        read(path)
+
+
 def test_vocabularies_of_sentencepiece():
     file, lines = SHARED / "source.spm", ["The dog sees the sea.", "", "Zoë ﬂies to 東京, ß!"]
     original = sentencepiece.SentencePieceProcessor(model_file=str(file))
