@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from t2t_keras.conversion import fairseq
 from t2t_keras.conversion.fairseq import hyperparameters, read_fairseq
 from t2t_keras.conversion.imported import Settings
 from t2t_keras.conversion.tensors import plain, read_pytorch
@@ -61,6 +62,18 @@ def test_older_files():
         np.testing.assert_array_equal(old.weights[name], value)
     assert old.hparams == new.hparams
     assert (old.steps, new.steps) == (300, 300)
+
+
+def test_files_saved_again_as_the_documentation_says(monkeypatch):
+    content, expected = (
+        read(SHARED / "checkpoint.pt")
+        for read in (read_pytorch, lambda path: read_fairseq(path, LANGUAGES, SPM))
+    )
+    again = {"args": vars(content["cfg"]["model"]), "model": content["model"]}
+    monkeypatch.setattr(fairseq, "read_pytorch", lambda path: again)
+    found = read_fairseq(SHARED / "checkpoint.pt", LANGUAGES, SPM)
+    assert found.hparams == expected.hparams
+    assert found.weights.keys() == expected.weights.keys()
 
 
 @pytest.mark.parametrize(
