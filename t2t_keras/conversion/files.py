@@ -1,6 +1,5 @@
 """Files of settings and vocabularies that stand beside a model."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +12,6 @@ def read_file(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}.") from error
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Returns the mapping in a file of JSON."""
-    try:
-        return dict(json.loads(read_file(path)))
-    except (TypeError, ValueError) as error:
-        raise UserError(f"{path}: expected JSON, names with values: {error}.") from error
 
 
 def read_yaml(content: str | bytes, origin: str, texts_only: bool = False) -> dict[str, Any]:

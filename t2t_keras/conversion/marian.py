@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from t2t_keras.conversion.embeddings import IdOrder, embedding_weights, pieces_by_id
-from t2t_keras.conversion.files import read_json
 from t2t_keras.conversion.imported import Imported, Settings
 from t2t_keras.conversion.layers import layer_weights
 from t2t_keras.conversion.tensors import read_weights
 from t2t_keras.conversion.vocabularies import listed_pieces
 from t2t_keras.errors import UserError
+from t2t_keras.io.state import read_json
 from t2t_keras.layers.position import sinusoids
 
 _ACTIVATIONS = {"gelu": "gelu", "swish": "silu", "silu": "silu", "relu": "relu"}
@@ -22,6 +22,7 @@ _SOURCE, _TARGET, _PROJECTION = (
     "model.decoder.embed_tokens.weight",
     "lm_head.weight",
 )
+_ADVICE = "Hugging Face's folders have it."
 # Published models have them as float16.
 _MOST_ROUNDING = 1e-3
 
@@ -38,7 +39,7 @@ def read_huggingface(model: str | Path) -> Imported:
         has no counterpart here, which is named.
     """
     folder = Path(model)
-    settings = Settings(read_json(folder / "config.json"), str(folder / "config.json"))
+    settings = Settings(read_json(folder / "config.json", _ADVICE), str(folder / "config.json"))
     hparams = _hyperparameters(settings)
     one_vocabulary = settings.get("share_encoder_decoder_embeddings", True)
     weights = read_weights(folder, "model.safetensors", "pytorch_model.bin")
@@ -119,7 +120,7 @@ def _tables(
 
 
 def _order(path: Path, size: int, settings: Settings) -> IdOrder:
-    ids = read_json(path)
+    ids = read_json(path, _ADVICE)
     pieces, unknown = pieces_by_id(ids, str(path)), ids.get("<unk>")
     end, padding = (settings.get(f"{name}_token_id") for name in ("eos", "pad"))
     if len(pieces) != size or any(i not in range(size) for i in (end, unknown, padding)):

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from t2t_keras.conversion.files import read_file, read_json
+from t2t_keras.conversion.files import read_file
 from t2t_keras.conversion.imported import Imported, Settings
 from t2t_keras.errors import UserError
+from t2t_keras.io.state import read_json
 from t2t_keras.text.subwords import SubwordTokenizer
 from t2t_keras.text.tokenizer import Tokenizer
 
@@ -70,7 +71,7 @@ def read_tensor2tensor(
     """
     folder, weights, trained, steps = _read_checkpoint(Path(model))
     path = folder / "hparams.json"
-    hparams = hyperparameters(Settings(read_json(path), str(path)))
+    hparams = hyperparameters(Settings(read_json(path, "tensor2tensor wrote it there."), str(path)))
     found, spaces = {}, None
     shards: dict[tuple[str, str], dict[int, np.ndarray]] = {}
     for name, value in weights.items():

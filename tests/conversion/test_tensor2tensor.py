@@ -257,7 +257,7 @@ def test_what_a_checkpoint_does_not_tell_is_asked_for(
 @pytest.mark.parametrize(
     ("file", "content", "said"),
     [
-        ("hparams.json", "[1]", r"hparams\.json: expected JSON"),
+        ("hparams.json", "[1]", r"hparams\.json: expected a JSON object"),
         ("hparams.json", "{}", r"hparams\.json: expected a value of layer_preprocess"),
         ("model.ckpt.index", "", "expected a checkpoint of tensor2tensor"),
     ],
