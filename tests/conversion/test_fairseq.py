@@ -20,6 +20,7 @@ from t2t_keras.text.tokenizer import SPACE
 FOLDER = Path(__file__).parent / "fixtures" / "fairseq"
 SHARED = FOLDER / "shared"
 SPM = FOLDER / "spm.model"
+MARIAN = FOLDER.parent / "marian_shared" / "target.spm"
 LANGUAGES = ("en", "de")
 
 
@@ -137,6 +138,21 @@ def test_another_dictionary_is_named(tmp_path):
         read_fairseq(SHARED / "checkpoint.pt", LANGUAGES, f"{tmp_path},{SPM}")
     with pytest.raises(UserError, match=r"dict\.fr\.txt cannot be read"):
         read_fairseq(SHARED / "checkpoint.pt", ("fr", "de"), SPM)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "is not a SentencePiece model: it has no pieces"),
+        (MARIAN.read_bytes(), "is not the model that made these pieces: it has .* only . are"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["shared", "many"])
+def test_another_sentencepiece_model_is_refused(kind, content, said, tmp_path):
+    (tmp_path / "other.model").write_bytes(content)
+    vocabulary = f"{FOLDER / kind},{tmp_path / 'other.model'}"
+    with pytest.raises(UserError, match=rf"other\.model {said}"):
+        read_fairseq(FOLDER / kind / "checkpoint.pt", LANGUAGES, vocabulary)
 
 
 def test_the_other_direction_and_pieces_without_their_model_are_refused():
