@@ -19,7 +19,7 @@ def define_flags(flags: Flags) -> None:
     flags.choice("from", "Toolkit that trained it", _TOOLKITS, None)
     flags.string("model", "Its folder or checkpoint")
     flags.string("vocabulary", "Its vocabulary, where not beside it; a comma between several files")
-    flags.integer("target_space", "tensor2tensor's SpaceID of the target; default: by its language")
+    flags.integer("target_space", "tensor2tensor's SpaceID of the target; default: the trained one")
     flags.group("Run")
     define_common(flags, "output_dir", "problem", "problem_config", "t2t_usr_dir")
     flags.string("hparams", 'Hyperparameters that its files do not tell, "name=value,..."')

@@ -60,7 +60,10 @@ def pieces_by_id(ids: Mapping[str, int], origin: str) -> list[str]:
     Raises:
       UserError: the ids are not all numbers from 0 on.
     """
-    pieces = {int(i): piece for piece, i in ids.items()}
+    try:
+        pieces = {int(i): piece for piece, i in ids.items()}
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{origin}: expected pieces with their ids: {error}.") from error
     if missing := set(range(len(ids))) - pieces.keys():
         raise UserError(f"{origin}: expected ids from 0 to {len(ids) - 1}, got no {min(missing)}.")
     return [pieces[i] for i in range(len(ids))]

@@ -59,7 +59,8 @@ def read_fairseq(
     try:
         config = plain(content.get("cfg")) or {}
         values = config.get("model") or plain(content["args"])
-        task = config.get("task") or values
+        # There `_name` is the task's, with the model that of its architecture.
+        task = config.get("task") or {**values, "_name": values.get("task")}
         weights = {name: np.asarray(each, np.float32) for name, each in content["model"].items()}
         steps = int((content.get("optimizer_history") or [{}])[-1].get("num_updates", 0))
         values.keys(), task.keys()

@@ -1,8 +1,6 @@
 """Models of Marian, OPUS-MT's among them, as Hugging Face's folders."""
 
 import dataclasses
-import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ from t2t_keras.conversion.layers import layer_weights
 from t2t_keras.conversion.tensors import read_weights
 from t2t_keras.conversion.vocabularies import listed_pieces
 from t2t_keras.errors import UserError
+from t2t_keras.io.state import read_json
 from t2t_keras.layers.position import sinusoids
 
 _ACTIVATIONS = {"gelu": "gelu", "swish": "silu", "silu": "silu", "relu": "relu"}
@@ -23,6 +22,7 @@ _SOURCE, _TARGET, _PROJECTION = (
     "model.decoder.embed_tokens.weight",
     "lm_head.weight",
 )
+_ADVICE = "Hugging Face's folders have it."
 # Published models have them as float16.
 _MOST_ROUNDING = 1e-3
 
@@ -39,7 +39,7 @@ def read_huggingface(model: str | Path) -> Imported:
         has no counterpart here, which is named.
     """
     folder = Path(model)
-    settings = Settings(_json(folder / "config.json"), str(folder / "config.json"))
+    settings = Settings(read_json(folder / "config.json", _ADVICE), str(folder / "config.json"))
     hparams = _hyperparameters(settings)
     one_vocabulary = settings.get("share_encoder_decoder_embeddings", True)
     weights = read_weights(folder, "model.safetensors", "pytorch_model.bin")
@@ -120,7 +120,7 @@ def _tables(
 
 
 def _order(path: Path, size: int, settings: Settings) -> IdOrder:
-    ids = _json(path)
+    ids = read_json(path, _ADVICE)
     pieces, unknown = pieces_by_id(ids, str(path)), ids.get("<unk>")
     end, padding = (settings.get(f"{name}_token_id") for name in ("eos", "pad"))
     if len(pieces) != size or any(i not in range(size) for i in (end, unknown, padding)):
@@ -135,18 +135,3 @@ def _check_positions(value: np.ndarray, name: str, folder: Path) -> None:
     expected = sinusoids(np.arange(len(value)), value.shape[1], "concatenated")
     if np.abs(value - expected).max() > _MOST_ROUNDING:
         raise UserError(f"{folder}: {name} is trained: expected sinusoids.")
-
-
-def read_file(path: Path) -> bytes:
-    """Returns the content of a file that a model needs."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}.") from error
-
-
-def _json(path: Path) -> Mapping[str, Any]:
-    try:
-        return dict(json.loads(read_file(path)))
-    except (TypeError, ValueError) as error:
-        raise UserError(f"{path}: expected JSON, names with values: {error}.") from error

@@ -9,8 +9,8 @@ import numpy as np
 import sentencepiece
 
 from t2t_keras.conversion.embeddings import IdOrder, embedding_weights, pieces_by_id
+from t2t_keras.conversion.files import read_file, read_yaml
 from t2t_keras.conversion.imported import Imported, Settings
-from t2t_keras.conversion.marian import read_file
 from t2t_keras.conversion.vocabularies import listed_pieces, named_files
 from t2t_keras.errors import UserError
 from t2t_keras.text.tokenizer import Tokenizer
@@ -71,7 +71,7 @@ def read_marian(model: str | Path, vocabulary: str | Path = "") -> Imported:
     """
     path = _find_model(Path(model))
     arrays = _read_arrays(path)
-    options = _read_yaml(arrays.pop(_OPTIONS).tobytes().rstrip(b"\0"), f"{path}: {_OPTIONS}")
+    options = read_yaml(arrays.pop(_OPTIONS).tobytes().rstrip(b"\0"), f"{path}: {_OPTIONS}")
     hparams = _hyperparameters(options, f"{path}: {_OPTIONS}")
     shared = arrays.pop("Wemb", None)
     source, target = (arrays.pop(f"{side}_Wemb", shared) for side in ("encoder", "decoder"))
@@ -196,7 +196,7 @@ def _names_beside(path: Path) -> str:
     names = f"{path.name}.decoder.yml", "decoder.yml", f"{path.name}.yml"
     for file in (path.parent / name for name in names):
         if file.exists():
-            named = _read_yaml(file.read_bytes(), str(file)).get("vocabs") or []
+            named = read_yaml(file.read_bytes(), str(file)).get("vocabs") or []
             given = [path.parent / each for each in named]
             found = (each if each.exists() else path.parent / each.name for each in given)
             return ",".join(map(str, found))
@@ -235,26 +235,7 @@ def _ids(content: bytes, file: Path) -> dict[str, int]:
         text = content.decode("utf-8")
         if file.suffix not in (".yml", ".yaml", ".json"):
             return {piece: i for i, piece in enumerate(text.removesuffix("\n").split("\n"))}
-        found = _read_yaml(text.translate(_NOT_OF_YAML), str(file), texts_only=True)
+        found = read_yaml(text.translate(_NOT_OF_YAML), str(file), texts_only=True)
         return {piece.translate(_OF_YAML): int(i) for piece, i in found.items()}
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise UserError(f"{file} is not a vocabulary of Marian: {error}.") from error
-
-
-def _read_yaml(content: str | bytes, origin: str, texts_only: bool = False) -> dict[str, Any]:
-    """Returns the mapping in YAML; with `texts_only`, 1 and yes are texts, as vocabularies have."""
-    try:
-        import yaml
-    except ModuleNotFoundError as error:
-        raise UserError(
-            f"{origin} needs PyYAML, which is not installed: pip install 't2t-keras[import]'"
-        ) from error
-    # Those in C are ten times as fast, and not everywhere.
-    fast, slow = ("CBaseLoader", "BaseLoader") if texts_only else ("CSafeLoader", "SafeLoader")
-    try:
-        found = yaml.load(content, Loader=getattr(yaml, fast, getattr(yaml, slow)))
-    except yaml.YAMLError as error:
-        raise UserError(f"{origin} is not YAML: {error}.") from error
-    if not isinstance(found, dict):
-        raise UserError(f"{origin}: expected names with values, got {type(found).__name__}.")
-    return found

@@ -2,12 +2,13 @@
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from t2t_keras.conversion.files import read_file, read_yaml
 from t2t_keras.conversion.imported import Imported
 from t2t_keras.conversion.vocabularies import listed_pieces, named_files
 from t2t_keras.errors import UserError
@@ -36,8 +37,6 @@ _CATALOG = {
     "TransformerTiny": {"num_heads": 2},
     "ScalingNmtEnDe": _SCALING | {"dropout": 0.3},
     "ScalingNmtEnFr": _SCALING | {"attention_dropout": 0.0},
-    # In a class of the user's own.
-    "__init__": {},
 }
 _ACTIVATIONS = {
     "nn.relu": "relu",
@@ -169,19 +168,18 @@ def _stored_names(graph) -> dict[str, str]:
 
 def _described(path: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what the description of a model says, which is parsed and not run."""
-    found, calls = {"num_heads": None}, []
+    said: list[dict[str, Any]] = []
     if path.exists():
         try:
             tree = ast.parse(path.read_text(encoding="utf-8"))
         except (SyntaxError, UnicodeDecodeError, ValueError) as error:
             raise UserError(f"{path} is not a description of a model ({error}).") from error
-        calls = [each for each in ast.walk(tree) if isinstance(each, ast.Call)]
-    for call in calls:
-        name = ast.unparse(call.func).rpartition(".")[2]
-        if name == "get_model_from_catalog" and call.args:
-            name, call = ast.unparse(call.args[0]).strip("'\""), ast.Call(call.func, [], [])
-        if name in _CATALOG:
-            found |= _DEFAULTS | _CATALOG[name] | _arguments(call)
+        said = [_DEFAULTS | _CATALOG[name] | _arguments(call) for name, call in _made(tree)]
+    found: dict[str, Any] = {"num_heads": None}
+    for name in sorted(set().union(*said)):
+        values = {each.get(name) for each in said}
+        # Which of several models it is, is not known.
+        found[name] = values.pop() if len(values) == 1 else None
     if "ffn_dropout" in found:
         found["relu_dropout"] = found.pop("ffn_dropout")
     missing = [name for name, value in found.items() if value is None and name not in changes]
@@ -192,6 +190,29 @@ def _described(path: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
             f'--hparams="num_heads=8,activation=relu".'
         )
     return found
+
+
+def _made(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
+    """Yields the models of the catalog that are made or inherited from, with their arguments."""
+    bases: dict[ast.AST, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            names = [_last_name(base) for base in node.bases]
+            base = next((name for name in names if name in _CATALOG), "")
+            bases |= dict.fromkeys(ast.walk(node), base)
+        if not isinstance(node, ast.Call):
+            continue
+        name = _last_name(node.func)
+        if name == "get_model_from_catalog" and node.args:
+            name, node = ast.unparse(node.args[0]).strip("'\""), ast.Call(node.func, [], [])
+        elif name == "__init__":
+            name = bases.get(node, "")
+        if name in _CATALOG:
+            yield name, node
+
+
+def _last_name(node: ast.AST) -> str:
+    return ast.unparse(node).rpartition(".")[2]
 
 
 def _arguments(call: ast.Call) -> dict[str, Any]:
@@ -225,48 +246,66 @@ def _data(vocabulary: str | Path, folder: Path) -> tuple[list[Path], list[Path],
 def _configured(path: Path, folder: Path) -> tuple[list[Path], list[Path], dict[str, bool]]:
     """Returns what `_data` does, from the configuration of a training."""
     try:
-        import yaml
-    except ModuleNotFoundError as error:
-        raise UserError(
-            f"{path} needs PyYAML, which is not installed: pip install 't2t-keras[import]'"
-        ) from error
-    try:
-        data = dict(yaml.safe_load(path.read_text(encoding="utf-8"))["data"])
+        data = dict(read_yaml(read_file(path), str(path))["data"])
         files = [data[f"{side}_vocabulary"] for side in ("source", "target")]
-    except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise UserError(
             f"{path}: expected a configuration of OpenNMT-tf, with source_vocabulary and "
             f"target_vocabulary in data ({error!r})."
         ) from error
 
-    def located(name: str) -> Path:
-        places = (folder / name, path.parent / name)
-        return next((place for place in places if place.exists()), Path(name))
-
-    models = []
-    for side in ("source", "target"):
-        tokenization = data.get(f"{side}_tokenization") or {}
-        parameters = tokenization.get("params", {}) if "type" in tokenization else tokenization
-        kind = tokenization.get("type", "OpenNMTTokenizer" if parameters else "SpaceTokenizer")
-        name = parameters.get("model", parameters.get("sp_model_path"))
-        by_pieces = kind == "SentencePieceTokenizer" or parameters.get("mode") == "none"
-        if by_pieces and name:
-            models.append(located(name))
-        elif kind != "SpaceTokenizer":
-            raise UserError(
-                f"{path}: {side}_tokenization of type {kind} cannot be represented here, only "
-                f"SentencePiece's. Give the vocabularies instead, --vocabulary=source.vocab,"
-                f"target.vocab, and text that is tokenised already."
-            )
-    if len(models) == 1:
+    folders = folder, path.parent
+    names = ("source_tokenization", "target_tokenization", "source_sequence_controls")
+    *tokenizations, controls = (
+        _settings(data.get(name), f"{path}: {name}", folders) for name in names
+    )
+    models = [
+        _segmenting_model(each, f"{path}: {name}", folders)
+        for name, each in zip(names, tokenizations, strict=False)
+    ]
+    if models.count(None) == 1:
         raise UserError(f"{path}: expected SentencePiece on both sides, or on none.")
-    controls = data.get("source_sequence_controls") or {}
     if controls.get("start"):
         raise UserError(
             f"{path}: source_sequence_controls with start=true cannot be represented here."
         )
     end = {"source_end": bool(controls["end"])} if "end" in controls else {}
-    return [located(name) for name in files], models, end
+    return [_located(name, folders) for name in files], [each for each in models if each], end
+
+
+def _located(name: str, folders: Sequence[Path]) -> Path:
+    places = (folder / str(name) for folder in folders)
+    return next((place for place in places if place.exists()), Path(str(name)))
+
+
+def _settings(value: Any, origin: str, folders: Sequence[Path]) -> Mapping[str, Any]:
+    """Returns settings, which can also be a file of them, or their text."""
+    if isinstance(value, str):
+        file = _located(value, folders)
+        return read_yaml(read_file(file) if file.is_file() else value, origin)
+    if not isinstance(value or {}, Mapping):
+        raise UserError(f"{origin}: expected names with values, got {value!r}.")
+    return value or {}
+
+
+def _segmenting_model(
+    tokenization: Mapping[str, Any], origin: str, folders: Sequence[Path]
+) -> Path | None:
+    """Returns SentencePiece's model; None = text is segmented already."""
+    parameters = tokenization
+    if "type" in tokenization:
+        parameters = _settings(tokenization.get("params"), f"{origin}: params", folders)
+    kind = tokenization.get("type", "OpenNMTTokenizer" if parameters else "SpaceTokenizer")
+    name = parameters.get("model", parameters.get("sp_model_path"))
+    if name and (kind == "SentencePieceTokenizer" or parameters.get("mode") == "none"):
+        return _located(name, folders)
+    if kind != "SpaceTokenizer":
+        raise UserError(
+            f"{origin} of type {kind} cannot be represented here, only SentencePiece's. Give the "
+            f"vocabularies instead, --vocabulary=source.vocab,target.vocab, and text that is "
+            f"tokenised already."
+        )
+    return None
 
 
 def _pieces(path: Path) -> list[str]:

@@ -1,6 +1,5 @@
 """Models of tensor2tensor: checkpoints of `transformer_*` sets and their subword vocabularies."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from t2t_keras.conversion.files import read_file
 from t2t_keras.conversion.imported import Imported, Settings
 from t2t_keras.errors import UserError
+from t2t_keras.io.state import read_json
 from t2t_keras.text.subwords import SubwordTokenizer
 from t2t_keras.text.tokenizer import Tokenizer
 
@@ -44,20 +45,15 @@ _POSITIONS = re.compile(r"(inputs|targets)_positional_embedding(?:/.*)?")
 _SIDES = {"inputs": "source", "targets": "target"}
 _LEAVES = {"scale": "gamma", "bias": "beta"}
 _STACK_NORM = re.compile(r"(encoder|decoder)/layer_prepostprocess/layer_norm/layer_norm_(\w+)")
+# Of a scope, which the size of its vocabulary tells, kind and number.
 _SHARDS = re.compile(
-    r"symbol_modality_\d+_\d+(?:_\d+)?/(shared|input_emb|target_emb|softmax)/weights_(\d+)"
+    r"(symbol_modality_\d+_\d+(?:_\d+)?)/(shared|input_emb|target_emb|softmax)/weights_(\d+)"
 )
-
-
-# Its `SpaceID` of what a problem writes, by the language of the target.
-_SPACES = {"en": 3, "fr": 6, "de": 8, "zh": 16, "is": 18, "mk": 20, "cs": 21}
+_SPACES = "target_space_embedding/kernel"
 
 
 def read_tensor2tensor(
-    model: str | Path,
-    vocabulary: str | Path = "",
-    target_language: str = "",
-    target_space: int | None = None,
+    model: str | Path, vocabulary: str | Path = "", target_space: int | None = None
 ) -> Imported:
     """Reads a model of tensor2tensor.
 
@@ -65,30 +61,24 @@ def read_tensor2tensor(
       model: a directory with a checkpoint and hparams.json, or a checkpoint in one.
       vocabulary: the `.subwords` file, or those of source and target with a comma between; "" =
         the one in the directory that has as many subwords as the model.
-      target_language: code of the target's language, which tells `target_space`.
       target_space: tensor2tensor's number of what the problem writes, its `SpaceID`, for a model
-        that adds the embedding of that to the source; None = tokens of `target_language`.
+        that adds the embedding of that to the source; None = the one that Adam's state in the
+        checkpoint says was trained.
 
     Raises:
       UserError: a file is missing or damaged, or the model computes something that has no
         counterpart here, which is named.
     """
-    folder, weights, steps = _read_checkpoint(Path(model))
+    folder, weights, trained, steps = _read_checkpoint(Path(model))
     path = folder / "hparams.json"
-    try:
-        settings = Settings(json.loads(path.read_text(encoding="utf-8")), str(path))
-    except (OSError, ValueError) as error:
-        raise UserError(
-            f"{path} cannot be read ({error}): tensor2tensor wrote it there."
-        ) from error
-    hparams = hyperparameters(settings)
+    hparams = hyperparameters(Settings(read_json(path, "tensor2tensor wrote it there."), str(path)))
     found, spaces = {}, None
-    shards: dict[str, dict[int, np.ndarray]] = {}
+    shards: dict[tuple[str, str], dict[int, np.ndarray]] = {}
     for name, value in weights.items():
         short = name.removeprefix(_MODEL).removeprefix("body/")
         if match := _SHARDS.fullmatch(short):
-            shards.setdefault(match[1], {})[int(match[2])] = value
-        elif short == "target_space_embedding/kernel":
+            shards.setdefault((match[1], match[2]), {})[int(match[3])] = value
+        elif short == _SPACES:
             spaces = value
         elif match := _POSITIONS.fullmatch(short):
             found[f"{_SIDES[match[1]]}_positions/table"] = value
@@ -97,22 +87,28 @@ def read_tensor2tensor(
             found[place] = value
         else:
             raise UserError(f"{model}: the weight {name} has no counterpart here.")
-    tables = {
-        kind: np.concatenate([part[i] for i in sorted(part)]) for kind, part in shards.items()
-    }
+    given = [Path(name) for name in str(vocabulary).split(",") if name]
+    tables = _tables(shards, given, model)
     found |= _embeddings(tables, hparams, model)
     if spaces is not None:
-        space = _SPACES.get(target_language) if target_space is None else target_space
-        if space is None or not 0 <= space < len(spaces):
-            raise UserError(
-                f"{model} adds an embedding of what it writes. Give tensor2tensor's SpaceID of it "
-                f"as --target_space, 0 to {len(spaces) - 1}; got {space} for "
-                f"{target_language or 'no language'}."
-            )
         hparams["source_bias"] = True
-        found["source_bias"] = spaces[space]
+        found["source_bias"] = spaces[_space(target_space, trained, len(spaces), model)]
     sizes = [len(tables.get(f"{side}_emb", tables.get("shared"))) for side in ("input", "target")]
-    return Imported(hparams, found, _vocabulary(folder, vocabulary, *sizes), steps)
+    return Imported(hparams, found, _vocabulary(folder, given, *sizes), steps)
+
+
+def _space(given: int | None, trained: Sequence[int], count: int, model: str | Path) -> int:
+    """Returns the number of the embedding that is added to the source."""
+    if given is None and len(trained) == 1:
+        print(f"{model} was trained to write what has tensor2tensor's SpaceID {trained[0]}.")
+        return trained[0]
+    if given is None or not 0 <= given < count:
+        raise UserError(
+            f"{model} adds an embedding of what it writes. Give tensor2tensor's SpaceID of it as "
+            f"--target_space, 0 to {count - 1}; got {given}. For translation it is 0 since "
+            f"tensor2tensor 1.5.2, and was that of the target's language before, as 8 of German."
+        )
+    return given
 
 
 def _place(name: str) -> str | None:
@@ -156,27 +152,30 @@ def hyperparameters(settings: Settings) -> dict[str, Any]:
     ):
         settings.only(name, *allowed)
     sequences = (
-        settings.get("layer_preprocess_sequence"),
-        settings.get("layer_postprocess_sequence"),
+        settings.needed("layer_preprocess_sequence"),
+        settings.needed("layer_postprocess_sequence"),
     )
     if sequences not in _PRE_NORM:
         settings.only("layer_postprocess_sequence", *[after for _, after in _PRE_NORM])
-        settings.only("layer_preprocess_sequence", "none", "n")
-    heads, position = settings.get("num_heads"), settings.only("pos", "timing", "none", "emb")
+        before = [before for before, after in _PRE_NORM if after == sequences[1]]
+        settings.only("layer_preprocess_sequence", *before)
+    heads, position = settings.needed("num_heads"), settings.only("pos", "timing", "none", "emb")
     learning_rate = 10 * settings.get("learning_rate", 0.1)
     if settings.get("learning_rate_schedule", "legacy") != "legacy":
-        learning_rate = settings.get("learning_rate_constant")
+        # Versions before that of `learning_rate_constant` have schedules too.
+        learning_rate = settings.get("learning_rate_constant", learning_rate)
     found = {
         ours: settings.get(theirs)
         for theirs, ours in _HPARAMS.items()
         if settings.get(theirs) is not None
     }
+    if position == "timing":
+        found["sinusoids"] = "tensor2tensor"
     return found | {
         "d_k": (settings.get("attention_key_channels") or 0) // heads,
         "d_v": (settings.get("attention_value_channels") or 0) // heads,
         "pre_norm": _PRE_NORM[sequences],
         "positions": {"timing": "sinusoidal", "none": "none", "emb": "learned"}[position],
-        "sinusoids": "tensor2tensor",
         "scale_embedding": settings.get("multiply_embedding_mode", "sqrt_depth") == "sqrt_depth",
         "learning_rate": float(learning_rate),
     }
@@ -204,6 +203,34 @@ _HPARAMS = {
 _PRE_NORM = {("none", "dan"): False, ("n", "da"): True}
 
 
+def _tables(
+    shards: Mapping[tuple[str, str], Mapping[int, np.ndarray]],
+    vocabularies: Sequence[Path],
+    model: str | Path,
+) -> dict[str, np.ndarray]:
+    """Returns the tables by kind; two that are shared, of two vocabularies, are those of sides."""
+    tables: dict[str, dict[str, np.ndarray]] = {}
+    for (scope, kind), parts in shards.items():
+        table = np.concatenate([parts[i] for i in sorted(parts)])
+        tables.setdefault(kind, {})[scope] = table
+    shared = tables.get("shared", {})
+    if len(shared) == 2:
+        sizes = sorted(len(table) for table in shared.values())
+        given = [_load(file).vocab_size for file in vocabularies]
+        if sorted(given) != sizes:
+            raise UserError(
+                f"{model} has two vocabularies, of {sizes[0]:,} and {sizes[1]:,} subwords. Give "
+                f"those of source and target as --vocabulary=SOURCE,TARGET; got "
+                f"{' and '.join(f'{size:,}' for size in given) or 'none'}."
+            )
+        del tables["shared"]
+        for kind, size in zip(("input_emb", "target_emb"), given, strict=True):
+            tables[kind] = {scope: each for scope, each in shared.items() if len(each) == size}
+    if several := [kind for kind, each in tables.items() if len(each) > 1]:
+        raise UserError(f"{model} has {len(tables[several[0]])} tables {several[0]}: expected one.")
+    return {kind: table for kind, each in tables.items() for table in each.values()}
+
+
 def _embeddings(
     tables: Mapping[str, np.ndarray], hparams: dict[str, Any], model: str | Path
 ) -> dict[str, np.ndarray]:
@@ -216,25 +243,28 @@ def _embeddings(
             "embedding/table/embeddings": tables["shared"],
             "embedding/table/reverse_embeddings": tables["softmax"].T,
         }
-    if set(tables) == {"input_emb", "target_emb", "softmax"}:
-        hparams["share_embeddings"] = "none"
-        return {
+    if set(tables) - {"softmax"} == {"input_emb", "target_emb"}:
+        hparams["share_embeddings"] = "none" if "softmax" in tables else "target"
+        found = {
             "source_embedding/table/embeddings": tables["input_emb"],
             "target_embedding/table/embeddings": tables["target_emb"],
-            "target_embedding/table/reverse_embeddings": tables["softmax"].T,
         }
+        if "softmax" in tables:
+            found["target_embedding/table/reverse_embeddings"] = tables["softmax"].T
+        return found
     raise UserError(
         f"{model}: expected embeddings that are all shared, or none of them, got "
         f"{', '.join(sorted(tables)) or 'none'}."
     )
 
 
-def _vocabulary(folder: Path, given: str | Path, source_size: int, target_size: int) -> Tokenizer:
-    files = [Path(name) for name in str(given).split(",") if name]
+def _vocabulary(
+    folder: Path, files: Sequence[Path], source_size: int, target_size: int
+) -> Tokenizer:
     if len(files) == 2:
         source, target = _fitting(files[:1], source_size), _fitting(files[1:], target_size)
         return target if source.model_bytes == target.model_bytes else target.with_source(source)
-    files = files or sorted(folder.glob(f"*{SubwordTokenizer.suffix}"))
+    files = files or sorted(folder.glob(f"*{SubwordTokenizer.suffix}*"))
     target = _fitting(files, target_size, f"in {folder}")
     same = source_size == target_size
     return target if same else target.with_source(_fitting(files, source_size, f"in {folder}"))
@@ -244,7 +274,7 @@ def _fitting(files: Sequence[Path], size: int, where: str = "") -> Tokenizer:
     """Returns the vocabulary that has as many subwords as a model."""
     fitting, sizes = [], []
     for file in files:
-        tokenizer = Tokenizer.load(file)
+        tokenizer = _load(file)
         sizes.append(f"{file.name} has {tokenizer.vocab_size:,}")
         if tokenizer.vocab_size == size:
             fitting.append(tokenizer)
@@ -257,26 +287,34 @@ def _fitting(files: Sequence[Path], size: int, where: str = "") -> Tokenizer:
     return fitting[0]
 
 
-def _read_checkpoint(path: Path) -> tuple[Path, dict[str, np.ndarray], int]:
-    """Returns the folder, the weights by name, and the steps of a checkpoint."""
+def _load(file: Path) -> Tokenizer:
+    # Names can end otherwise, as "vocab.enzh-zh.32768" or "....subwords.zh".
+    return SubwordTokenizer(read_file(file), origin=f"The vocabulary {file}")
+
+
+def _read_checkpoint(path: Path) -> tuple[Path, dict[str, np.ndarray], list[int], int]:
+    """Returns of a checkpoint: its folder, weights by name, trained target spaces, and steps."""
     import tensorflow as tf
 
     folder = path if path.is_dir() else path.parent
     checkpoint = tf.train.latest_checkpoint(str(path)) if path.is_dir() else str(path)
     try:
         reader = tf.train.load_checkpoint(checkpoint or str(path))
-        names = [
-            name
-            for name in reader.get_variable_to_shape_map()
+        names = list(reader.get_variable_to_shape_map())
+        weights = {
+            name: reader.get_tensor(name)
+            for name in names
             if name.startswith(_MODEL) and not _OF_TRAINING.search(name)
-        ]
-        weights = {name: reader.get_tensor(name) for name in names}
+        }
+        means = [reader.get_tensor(name) for name in names if name.endswith(f"{_SPACES}/Adam")]
         steps = reader.get_tensor("global_step") if reader.has_tensor("global_step") else 0
     except Exception as error:  # An OpError, ValueError ... as the damage may be.
         raise UserError(f"{path}: expected a checkpoint of tensor2tensor ({error}).") from error
     if not weights:
         raise UserError(f"{path}: the checkpoint has no weights of a transformer of tensor2tensor.")
-    return folder, weights, int(steps)
+    # The mean of the gradients of what was never used stays 0.
+    trained = np.flatnonzero(np.any(means[0], axis=1)).tolist() if means else []
+    return folder, weights, trained, int(steps)
 
 
 # The optimizer's own variables have the names of the weights with these added.

@@ -37,6 +37,14 @@ def read_weights(folder: Path, *files: str) -> dict[str, np.ndarray]:
     if path is None:
         raise UserError(f"{folder}: expected {' or '.join(files)}.")
     found = _read_safetensors(path) if path.suffix == ".safetensors" else read_pytorch(path)
+    if not isinstance(found, Mapping):
+        raise UserError(f"{path}: expected tensors with their names, got {type(found).__name__}.")
+    for name, value in found.items():
+        if not isinstance(value, np.ndarray):
+            raise UserError(
+                f"{path}: expected only tensors, got {type(value).__name__} as {name}. Save the "
+                f"weights alone, as of `model.state_dict()`."
+            )
     return {name: np.asarray(value, np.float32) for name, value in found.items()}
 
 

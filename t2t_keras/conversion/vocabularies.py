@@ -1,6 +1,6 @@
 """Vocabularies of other toolkits with our ids."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from t2t_keras.errors import UserError
@@ -63,6 +63,9 @@ def joint_pieces(
       model_bytes: the other's `.model` or `.spm` file.
       pieces: the pieces by id, after those of padding, end and unknown at 0, 1 and 2.
       origin: the file, for errors.
+
+    Raises:
+      UserError: it is no such file, or has other pieces than those given.
     """
     from sentencepiece import sentencepiece_model_pb2 as protobuf
 
@@ -70,6 +73,8 @@ def joint_pieces(
         model = protobuf.ModelProto.FromString(model_bytes)
     except Exception as error:
         raise UserError(f"{origin} is not a SentencePiece model: {error}.") from error
+    normal = {piece.piece for piece in model.pieces if piece.type == piece.NORMAL}
+    _check_pieces(normal, pieces[UNKNOWN_ID + 1 :], origin)
     kinds = protobuf.ModelProto.SentencePiece
     known = {piece.piece: piece for piece in model.pieces}
     lowest = min((piece.score for piece in model.pieces), default=0.0)
@@ -97,6 +102,24 @@ def joint_pieces(
             model.pieces.add().CopyFrom(piece)
     _set_ids(model, pieces)
     return SentencePieceTokenizer(model.SerializeToString(), origin=str(origin))
+
+
+def _check_pieces(own: Iterable[str], given: Iterable[str], origin: str | Path) -> None:
+    """Refuses another model than the one that made given pieces.
+
+    The vocabulary of two languages has another model's pieces as well, and that of one language a
+    part of a joint model's: the fewer are among the more. In 8,000 pieces of Europarl all are, of
+    models of other lines or kinds 58% at most. Single characters are in most models.
+    """
+    if not own:
+        raise UserError(f"{origin} is not a SentencePiece model: it has no pieces.")
+    own, given = ({piece for piece in each if len(piece) > 1} for each in (own, given))
+    fewer, known = min(len(own), len(given)), len(own & given)
+    if known < 0.75 * fewer:
+        raise UserError(
+            f"{origin} is not the model that made these pieces: it has {len(own):,}, the list "
+            f"{len(given):,} of more than one character, and only {known:,} are the same."
+        )
 
 
 def _set_ids(model, pieces: Sequence[str]) -> None:

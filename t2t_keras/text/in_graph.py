@@ -160,7 +160,8 @@ class GraphSubwords(GraphTokenizer):
         # Longer numbers stand for no character, and could not be read.
         digits = tf.where(is_number & (tf.strings.length(digits) < 8), digits, "12307")
         codes = tf.strings.to_number(digits, tf.int32)
-        codes = tf.where(codes > 0x10FFFF, 0x3013, codes)
+        halves = (codes >= 0xD800) & (codes <= 0xDFFF)
+        codes = tf.where(halves | (codes > 0x10FFFF), 0x3013, codes)
         character = tf.strings.unicode_encode(codes[:, tf.newaxis], "UTF-8")
         spelled = tf.where(is_number, character, flat)
         spelled = tf.where(flat == "\\u", "_", tf.where(flat == "\\\\", "\\", spelled))

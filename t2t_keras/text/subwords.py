@@ -132,7 +132,9 @@ def unescape(escaped: str) -> str:
         if match[1] is None:
             return _END if match[0] == "\\u" else "\\"
         number = int(match[1])
-        return chr(number) if number <= sys.maxunicode else _NO_CHARACTER
+        # Halves of UTF-16's pairs cannot be written.
+        known = number <= sys.maxunicode and not 0xD800 <= number <= 0xDFFF
+        return chr(number) if known else _NO_CHARACTER
 
     return _ESCAPED.sub(character, escaped)
 

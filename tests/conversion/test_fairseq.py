@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from t2t_keras.conversion import fairseq
 from t2t_keras.conversion.fairseq import hyperparameters, read_fairseq
 from t2t_keras.conversion.imported import Settings
 from t2t_keras.conversion.tensors import plain, read_pytorch
@@ -19,6 +20,7 @@ from t2t_keras.text.tokenizer import SPACE
 FOLDER = Path(__file__).parent / "fixtures" / "fairseq"
 SHARED = FOLDER / "shared"
 SPM = FOLDER / "spm.model"
+MARIAN = FOLDER.parent / "marian_shared" / "target.spm"
 LANGUAGES = ("en", "de")
 
 
@@ -61,6 +63,18 @@ def test_older_files():
         np.testing.assert_array_equal(old.weights[name], value)
     assert old.hparams == new.hparams
     assert (old.steps, new.steps) == (300, 300)
+
+
+def test_files_saved_again_as_the_documentation_says(monkeypatch):
+    content, expected = (
+        read(SHARED / "checkpoint.pt")
+        for read in (read_pytorch, lambda path: read_fairseq(path, LANGUAGES, SPM))
+    )
+    again = {"args": vars(content["cfg"]["model"]), "model": content["model"]}
+    monkeypatch.setattr(fairseq, "read_pytorch", lambda path: again)
+    found = read_fairseq(SHARED / "checkpoint.pt", LANGUAGES, SPM)
+    assert found.hparams == expected.hparams
+    assert found.weights.keys() == expected.weights.keys()
 
 
 @pytest.mark.parametrize(
@@ -124,6 +138,21 @@ def test_another_dictionary_is_named(tmp_path):
         read_fairseq(SHARED / "checkpoint.pt", LANGUAGES, f"{tmp_path},{SPM}")
     with pytest.raises(UserError, match=r"dict\.fr\.txt cannot be read"):
         read_fairseq(SHARED / "checkpoint.pt", ("fr", "de"), SPM)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "is not a SentencePiece model: it has no pieces"),
+        (MARIAN.read_bytes(), "is not the model that made these pieces: it has .* only . are"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["shared", "many"])
+def test_another_sentencepiece_model_is_refused(kind, content, said, tmp_path):
+    (tmp_path / "other.model").write_bytes(content)
+    vocabulary = f"{FOLDER / kind},{tmp_path / 'other.model'}"
+    with pytest.raises(UserError, match=rf"other\.model {said}"):
+        read_fairseq(FOLDER / kind / "checkpoint.pt", LANGUAGES, vocabulary)
 
 
 def test_the_other_direction_and_pieces_without_their_model_are_refused():

@@ -15,6 +15,7 @@ from t2t_keras.conversion.embeddings import IdOrder
 from t2t_keras.conversion.imported import make_run
 from t2t_keras.conversion.marian import read_huggingface
 from t2t_keras.conversion.marian_npz import read_marian, read_vocabulary
+from t2t_keras.conversion.readers import read_model
 from t2t_keras.conversion.vocabularies import joint_pieces
 from t2t_keras.data.generate import generate
 from t2t_keras.decoding.translator import Translator
@@ -187,6 +188,19 @@ def test_a_vocabulary_of_another_model_is_refused(copied):
         read_huggingface(folder)
 
 
+@pytest.mark.parametrize(
+    ("toolkit", "given", "said"),
+    [
+        ("marian", {"target_space": 0}, "target_space .* no effect with marian"),
+        ("marian", {"vocabulary": "a.spm"}, r"a\.spm cannot replace"),
+        ("huggingface", {"vocabulary": "a.spm"}, r"a\.spm cannot replace"),
+    ],
+)
+def test_what_a_reader_does_not_take_is_refused(toolkit, given, said):
+    with pytest.raises(UserError, match=said):
+        read_model(toolkit, SHARED, ("en", "de"), **given)
+
+
 @pytest.fixture
 def changed(copied):
     """changed(options, arrays): the path of a model with changed options and added arrays."""
@@ -262,6 +276,20 @@ def test_vocabularies_in_yaml(tmp_path):
     text = tmp_path / "vocab.txt"
     text.write_text("a\n</s>\n<unk>\n")
     assert read_vocabulary(text, 3) == IdOrder(["a", "</s>", "<unk>"], end=1, unknown=2)
+
+
+@pytest.mark.parametrize(
+    ("file", "read"),
+    [
+        ("decoder.yml", lambda file: read_vocabulary(file, 9)),
+        ("vocab.json", lambda file: read_huggingface(file.parent)),
+    ],
+)
+def test_files_that_are_no_vocabulary(copied, file, read):
+    path = copied(SHARED) / file
+    path.write_text('{"model": {"type": "BPE"}, "other": []}')
+    with pytest.raises(UserError, match=rf"{file}:? (is not a vocabulary|expected pieces)"):
+        read(path)
 
 
 def test_vocabularies_of_sentencepiece():

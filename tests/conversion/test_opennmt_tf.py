@@ -39,13 +39,21 @@ def described(tmp_path):
     return hparams
 
 
+INIT = "def __init__(self): super().__init__({})"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("model = lambda: models.get_model_from_catalog('TransformerTiny')", (2, 0.1, 0.1, 0.1)),
         ("model = opennmt.models.ScalingNmtEnFr()", (16, 0.1, 0.0, 0.0)),
         ("model = lambda: onmt.models.Transformer(num_heads=4, dropout=0.3)", (4, 0.3, 0.1, 0.1)),
-        ("class M(T):\n  def f(self): super().__init__(ffn_dropout=0)", (8, 0.1, 0.1, 0)),
+        (f"class M(a.Transformer):\n  {INIT.format('ffn_dropout=0')}", (8, 0.1, 0.1, 0)),
+        (f"class M(a.TransformerBig):\n  {INIT.format('')}", (16, 0.1, 0.1, 0.1)),
+        (
+            f"Transformer(source=E(), num_heads=16)\nclass E(Embedder):\n  {INIT.format('n=2')}",
+            (16, 0.1, 0.1, 0.1),
+        ),
     ],
 )
 def test_what_a_description_says(described, text, expected):
@@ -62,6 +70,7 @@ def test_what_a_description_says(described, text, expected):
         ("model = lambda: opennmt.models.Transformer(num_heads=HEADS)", "num_heads"),
         ("model = lambda: opennmt.models.Transformer(None, None, 1, 16, 4)", "num_heads"),
         ("model = lambda: opennmt.models.Transformer(ffn_activation=tanh)", "activation"),
+        ("Transformer()\nmodel = lambda: opennmt.models.TransformerBig()", "num_heads"),
     ],
 )
 def test_what_a_description_does_not_say_is_asked_for(described, text, name):
@@ -91,6 +100,17 @@ def test_a_weight_without_counterpart_is_named(monkeypatch):
         ({"source_sequence_controls": {"start": True}}, "source_sequence_controls with start=true"),
         ({"target_tokenization": {"mode": "aggressive"}}, "target_tokenization of type OpenNMTTok"),
         ({"source_tokenization": None}, "SentencePiece on both sides"),
+        ({"source_tokenization": "aggressive.yml"}, "source_tokenization of type OpenNMTTokenizer"),
+        ({"source_tokenization": '{"mode": "char"}'}, "source_tokenization of type OpenNMTTok"),
+        ({"source_tokenization": "none.yml"}, "source_tokenization: expected names with values"),
+        (
+            {"target_tokenization": {"type": "SentencePieceTokenizer", "params": None}},
+            "of type Sent",
+        ),
+        (
+            {"source_sequence_controls": True},
+            "source_sequence_controls: expected names .* got True",
+        ),
         ({"source_vocabulary": "none.vocab"}, r"none\.vocab cannot be read"),
         ({"source_vocabulary": "spm.model"}, r"spm\.model (cannot be read|: expected <blank>)"),
     ],
@@ -100,6 +120,7 @@ def test_data_that_cannot_be_represented(changes, message, tmp_path):
         shutil.copy(FOLDER / name, tmp_path)
     data = yaml.safe_load((FOLDER / "shared.yml").read_text(encoding="utf-8"))["data"]
     (tmp_path / "data.yml").write_text(yaml.safe_dump({"data": data | changes}), encoding="utf-8")
+    (tmp_path / "aggressive.yml").write_text("mode: aggressive")
     with pytest.raises(UserError, match=message):
         read_opennmt_tf(SHARED, tmp_path / "data.yml")
 

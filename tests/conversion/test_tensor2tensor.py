@@ -25,32 +25,34 @@ def folder(shared_data):
     return shared_data / "tensor2tensor"
 
 
-@pytest.fixture(scope="module")
-def trained(folder, tmp_path_factory):
-    run = tmp_path_factory.mktemp("imported") / "run"
-    problem = registry.problem("parallel_text", "source_language=en,target_language=de")
-    make_run(read_tensor2tensor(folder, target_language="de"), problem, run, "the model")
-    return load_model(run)
-
-
 class Original:
     """tensor2tensor's `transformer` for one pair, from its layers: names are those it uses."""
 
-    def __init__(self, folder):
-        reader = tf.train.load_checkpoint(str(folder))
-        self.hparams = json.loads((folder / "hparams.json").read_text())
+    def __init__(self, prefix, source_size, target_size):
+        reader = tf.train.load_checkpoint(str(prefix))
+        self.hparams = json.loads((prefix.parent / "hparams.json").read_text())
         names = [name for name in reader.get_variable_to_shape_map() if "Adam" not in name]
         self.weights = {name: reader.get_tensor(name).astype(np.float64) for name in names}
-        shards = [name for name in names if "symbol_modality" in name]
-        shards.sort(key=lambda name: int(name.rpartition("_")[2]))
-        self.table = np.concatenate([self.weights[name] for name in shards])
+        self.source = self.table(source_size, "shared", "input_emb")
+        self.target = self.table(target_size, "shared", "target_emb")
+        self.softmax = self.table(target_size, "softmax", "shared")
+
+    def table(self, size, *kinds):
+        scope = f"transformer/symbol_modality_{size}_{self.hparams['hidden_size']}"
+        kind = next(kind for kind in kinds if f"{scope}/{kind}/weights_0" in self.weights)
+        names = (f"{scope}/{kind}/weights_{i}" for i in range(16))
+        return np.concatenate([self.weights[name] for name in names if name in self.weights])
 
     def __getitem__(self, name):
         return self.weights[f"transformer/body/{name}"]
 
-    def bottom(self, ids):
-        depth = self.hparams["hidden_size"]
-        return self.table[ids] * depth**0.5 * (np.array(ids) != 0)[:, None]
+    def bottom(self, table, ids):
+        return table[ids] * self.hparams["hidden_size"] ** 0.5 * (np.array(ids) != 0)[:, None]
+
+    def placed(self, side, x):
+        if self.hparams["pos"] == "emb":
+            return x + self[f"{side}_positional_embedding"][: len(x)]
+        return x + self.timing_signal(len(x)) if self.hparams["pos"] == "timing" else x
 
     def timing_signal(self, length):
         """get_timing_signal_1d"""
@@ -84,40 +86,187 @@ class Original:
         inner = np.maximum(x @ self[f"{scope}/conv1/kernel"] + self[f"{scope}/conv1/bias"], 0)
         return inner @ self[f"{scope}/conv2/kernel"] + self[f"{scope}/conv2/bias"]
 
+    def sublayer(self, x, scope, function):
+        """layer_preprocess and layer_postprocess, without dropout"""
+        if self.hparams["layer_preprocess_sequence"] == "n":
+            return x + function(self.layer_norm(x, f"{scope}/layer_prepostprocess"), scope)
+        return self.layer_norm(x + function(x, scope), f"{scope}/layer_postprocess")
+
     def stack(self, side, x, memory=None):
-        """layer_preprocess_sequence "n", layer_postprocess_sequence "da", without dropout."""
-        bias = (
-            np.zeros((len(x), len(x)))
-            if memory is None
-            else np.triu(np.full(2 * (len(x),), -1e9), 1)
-        )
+        ahead = 0.0 if memory is None else np.triu(np.full(2 * (len(x),), -1e9), 1)
         for layer in range(self.hparams["num_hidden_layers"]):
-            scope = f"{side}/layer_{layer}"
-            y = self.layer_norm(x, f"{scope}/self_attention/layer_prepostprocess")
-            x = x + self.multihead_attention(y, y, bias, f"{scope}/self_attention")
+            scopes = [f"{side}/layer_{layer}/{name}" for name in ("self_attention", "ffn")]
+            x = self.sublayer(
+                x, scopes[0], lambda y, scope: self.multihead_attention(y, y, ahead, scope)
+            )
             if memory is not None:
-                y = self.layer_norm(x, f"{scope}/encdec_attention/layer_prepostprocess")
-                x = x + self.multihead_attention(y, memory, 0.0, f"{scope}/encdec_attention")
-            y = self.layer_norm(x, f"{scope}/ffn/layer_prepostprocess")
-            x = x + self.ffn(y, f"{scope}/ffn")
-        return self.layer_norm(x, f"{side}/layer_prepostprocess")
+                x = self.sublayer(
+                    x,
+                    f"{side}/layer_{layer}/encdec_attention",
+                    lambda y, scope: self.multihead_attention(y, memory, 0.0, scope),
+                )
+            x = self.sublayer(x, scopes[1], self.ffn)
+        last = self.hparams["layer_preprocess_sequence"] == "n"
+        return self.layer_norm(x, f"{side}/layer_prepostprocess") if last else x
 
     def logits(self, inputs, targets, target_space):
-        x = self.bottom(inputs) + self["target_space_embedding/kernel"][target_space]
-        memory = self.stack("encoder", x + self.timing_signal(len(x)))
+        x = self.bottom(self.source, inputs)
+        if target_space is not None:
+            x = x + self["target_space_embedding/kernel"][target_space]
+        memory = self.stack("encoder", self.placed("inputs", x))
         # shift_right_3d
-        x = np.concatenate([np.zeros((1, self.table.shape[1])), self.bottom(targets)[:-1]])
-        return self.stack("decoder", x + self.timing_signal(len(x)), memory) @ self.table.T
+        y = self.bottom(self.target, targets)
+        y = np.concatenate([np.zeros_like(y[:1]), y[:-1]])
+        return self.stack("decoder", self.placed("targets", y), memory) @ self.softmax.T
 
 
-def test_logits_are_those_of_tensor2tensor_s_layers(trained, folder):
-    source, target = (trained.tokenizer.encode([line])[0] for line in PAIR)
-    found = trained.model({"source": source[None], "target": target[None]}).numpy()[0]
-    expected = Original(folder).logits(source, target, target_space=8)
+def check(found, original, target_space, source, target, run):
+    """A run of what was found has the logits of tensor2tensor's layers."""
+    problem = registry.problem("parallel_text", "source_language=en,target_language=de")
+    make_run(found, problem, run, "the model")
+    model = load_model(run).model
+    logits = model({"source": source[None], "target": target[None]}).numpy()[0]
+    expected = original.logits(source, target, target_space)
     assert np.abs(expected).max() > 0.5
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
-    assert trained.hparams.pre_norm
-    assert (trained.hparams.dropout, trained.hparams.learning_rate) == (0.1, 2.0)
+    np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-4)
+
+
+def test_logits_are_those_of_tensor2tensor_s_layers(folder, tmp_path):
+    found = read_tensor2tensor(folder)
+    source, target = (found.tokenizer.encode([line])[0] for line in PAIR)
+    original = Original(folder / "model.ckpt-1", *2 * [found.tokenizer.vocab_size])
+    # The row of which Adam has gradients: tokens of German.
+    check(found, original, 8, source, target, tmp_path / "run")
+    assert found.hparams["pre_norm"]
+    assert (found.hparams["dropout"], found.hparams["learning_rate"]) == (0.1, 2.0)
+
+
+# Subwords of source and target.
+SIZES = (17, 18)
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    """checkpoint(kinds, changes, spaces, trained): a small one of random weights; its prefix.
+
+    `kinds` are pairs of a table's kind and size; of `spaces`, those `trained` have gradients.
+    """
+    for name, size in zip(("vocab.en", "vocab.de"), SIZES, strict=True):
+        lines = ["<pad>", "<EOS>", *"\\_u;0123456789ab"][:size]
+        (tmp_path / name).write_text("".join(f"'{line}'\n" for line in lines))
+
+    def made(kinds, changes, spaces=0, trained=()):
+        values = values_of("transformer_base_v1") | {"hidden_size": 8, "filter_size": 12}
+        values |= {"num_heads": 2, "num_hidden_layers": 1} | changes
+        (tmp_path / "hparams.json").write_text(json.dumps(values))
+        shapes, random = shapes_of(kinds, values), np.random.default_rng(1)
+        shapes |= {"body/target_space_embedding/kernel": (spaces, 8)} if spaces else {}
+        tensors = {
+            f"transformer/{name}": random.normal(0, 0.5, shape).astype(np.float32)
+            for name, shape in shapes.items()
+        }
+        if trained:
+            slot = "training/transformer/body/target_space_embedding/kernel/Adam"
+            tensors[slot] = np.isin(np.arange(spaces), trained)[:, None] * np.full(8, 1e-9)
+        names, values = zip(*tensors.items(), strict=True)
+        prefix = tmp_path / "model.ckpt"
+        tf.raw_ops.SaveV2(
+            prefix=str(prefix),
+            tensor_names=names,
+            shape_and_slices=[""] * len(names),
+            tensors=values,
+        )
+        return prefix
+
+    return made
+
+
+def shapes_of(kinds, values):
+    """Returns the shapes of the variables of tensor2tensor's graph, of one layer a side."""
+    shapes = {}
+    for kind, size in kinds:
+        for i in range(2):
+            shapes[f"symbol_modality_{size}_8/{kind}/weights_{i}"] = ((size + 1 - i) // 2, 8)
+    if values["pos"] == "emb":
+        shapes |= {f"body/{side}_positional_embedding": (16, 8) for side in ("inputs", "targets")}
+    first = values["layer_preprocess_sequence"] == "n"
+    norm = f"layer_{'pre' * first}postprocess/layer_norm/layer_norm"
+    for side, attentions in (("encoder", ["self"]), ("decoder", ["self", "encdec"])):
+        layer = f"body/{side}/layer_0"
+        scopes = [f"{layer}/{name}_attention" for name in attentions]
+        for scope in scopes:
+            for part in ("q", "k", "v", "output_transform"):
+                shapes[f"{scope}/multihead_attention/{part}/kernel"] = (8, 8)
+        for name, shape in (("conv1", (8, 12)), ("conv2", (12, 8))):
+            shapes |= {f"{layer}/ffn/{name}/kernel": shape, f"{layer}/ffn/{name}/bias": shape[1:]}
+        for scope in [*scopes, f"{layer}/ffn", *[f"body/{side}"] * first]:
+            shapes |= {f"{scope}/{norm}_{part}": (8,) for part in ("scale", "bias")}
+    return shapes
+
+
+PRE_NORM = {"layer_preprocess_sequence": "n", "layer_postprocess_sequence": "da"}
+
+
+@pytest.mark.parametrize(
+    ("kinds", "changes", "spaces", "shared"),
+    [
+        ([("shared", 18)], {"pos": "none"}, {}, "all"),
+        ([("shared", 18), ("softmax", 18)], PRE_NORM | {"pos": "emb"}, {}, "input"),
+        ([("input_emb", 17), ("target_emb", 18), ("softmax", 18)], {"pos": "emb"}, {}, "none"),
+        ([("shared", 17), ("shared", 18)], {}, {"spaces": 4, "trained": [3]}, "target"),
+        ([("shared", 17), ("shared", 18), ("softmax", 18)], PRE_NORM, {"spaces": 4}, "none"),
+    ],
+)
+def test_logits_of_each_kind_of_model(checkpoint, tmp_path, kinds, changes, spaces, shared):
+    prefix = checkpoint(kinds, changes, **spaces)
+    files, sizes = [tmp_path / "vocab.en", tmp_path / "vocab.de"], [kinds[0][1], 18]
+    vocabulary = ",".join(map(str, files[sizes[0] == 18 :]))
+    space = 3 if spaces else None
+    found = read_tensor2tensor(prefix, vocabulary, None if "trained" in spaces else space)
+    assert found.hparams.get("share_embeddings", "all") == shared
+    source, target = np.array([5, 16, 2, 1]), np.array([17, 3, 9, 4, 1])
+    check(found, Original(prefix, *sizes), space, source, target, tmp_path / "run")
+
+
+TWO = [("shared", 17), ("shared", 18)]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "spaces", "vocabularies", "said"),
+    [
+        (
+            TWO,
+            {},
+            ["vocab.de"],
+            "two vocabularies, of 17 and 18 .* --vocabulary=SOURCE,TARGET; got",
+        ),
+        (TWO, {}, [], "got none"),
+        ([*TWO, ("shared", 19)], {}, ["vocab.en", "vocab.de"], "3 tables shared: expected one"),
+        ([("shared", 18)], {"spaces": 4}, ["vocab.de"], "--target_space, 0 to 3; got None"),
+        ([("shared", 18)], {"spaces": 4, "trained": [0, 2]}, ["vocab.de"], "got None"),
+    ],
+)
+def test_what_a_checkpoint_does_not_tell_is_asked_for(
+    checkpoint, tmp_path, kinds, spaces, vocabularies, said
+):
+    vocabulary = ",".join(str(tmp_path / name) for name in vocabularies)
+    with pytest.raises(UserError, match=said):
+        read_tensor2tensor(checkpoint(kinds, {}, **spaces), vocabulary)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "said"),
+    [
+        ("hparams.json", "[1]", r"hparams\.json: expected a JSON object"),
+        ("hparams.json", "{}", r"hparams\.json: expected a value of layer_preprocess"),
+        ("model.ckpt.index", "", "expected a checkpoint of tensor2tensor"),
+    ],
+)
+def test_damaged_files_are_refused(checkpoint, tmp_path, file, content, said):
+    prefix = checkpoint([("shared", 18)], {})
+    (tmp_path / file).write_text(content)
+    with pytest.raises(UserError, match=said):
+        read_tensor2tensor(prefix, tmp_path / "vocab.de")
 
 
 SETS = json.loads((Path(__file__).parent / "fixtures" / "tensor2tensor_sets.json").read_text())
@@ -161,25 +310,32 @@ def test_sets_are_those_of_the_same_name_here(theirs, ours):
     assert imported(values_of(theirs)) == expected
 
 
+def test_a_schedule_of_versions_without_learning_rate_constant():
+    values = values_of("transformer_base_v3")
+    del values["learning_rate_constant"]
+    assert hyperparameters(Settings(values, "it"))["learning_rate"] == 10 * 0.2
+
+
 def test_each_hyperparameter_is_represented_or_refused_or_without_effect():
     for name in SETS:
-        values = values_of(name)
+        values = values_of(name) | {"learning_rate_constant": 3.0}
         as_is = imported(values)
+        legacy = values.get("learning_rate_schedule", "legacy") == "legacy"
+        others = OTHERS | {"learning_rate_schedule": "constant" if legacy else "legacy"}
+        # Which of the two rates counts, the schedule says.
+        ignored = "learning_rate_constant" if legacy else "learning_rate"
         for setting, value in values.items():
             if WITHOUT_EFFECT.fullmatch(setting):
                 continue
             changed = {str: "another", bool: not value, int: 4, float: 0.25, dict: {"x": 1}}
-            other = OTHERS.get(setting, changed[type(value)])
+            other = others.get(setting, changed[type(value)])
             assert other != value, setting
             try:
                 result = imported(values | {setting: other})
             except UserError as error:
                 result = str(error)
-            # Which of the two rates counts, the schedule says.
-            refused = isinstance(result, str) and re.search(
-                rf"{setting}|layer_postprocess_sequence", result
-            )
-            assert refused or result != as_is or setting.startswith("learning_rate"), setting
+            refused = isinstance(result, str) and f"it: {setting}=" in result
+            assert refused or result != as_is or setting == ignored, setting
 
 
 OTHERS = {"multiply_embedding_mode": "none", "pos": "emb", "hidden_size": 64, "num_heads": 2}
@@ -188,7 +344,6 @@ OTHERS |= {
     "attention_value_channels": 64,
     "num_hidden_layers": 3,
     "max_length": 128,
-    "learning_rate_schedule": "constant",
 }
 
 
@@ -201,10 +356,11 @@ OTHERS |= {
         ("proximity_bias", True),
         ("unidirectional_encoder", True),
         ("layer_preprocess_sequence", "dn"),
+        ("layer_preprocess_sequence", "none"),
     ],
 )
-def test_what_cannot_be_represented_is_refused_by_name(folder, name, value):
-    values = json.loads((folder / "hparams.json").read_text())
+def test_what_cannot_be_represented_is_refused_by_name(name, value):
+    values = values_of("transformer_base_v3")
     hyperparameters(Settings(values, "it"))
     with pytest.raises(UserError, match=rf"it: {name}='?{value}"):
         hyperparameters(Settings(values | {name: value}, "it"))

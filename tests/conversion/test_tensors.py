@@ -70,6 +70,20 @@ def test_a_tensor_outside_of_its_storage_is_refused(tmp_path):
         read_pytorch(path)
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ({"state_dict": {}, "epoch": 3}, "expected only tensors, got dict as state_dict"),
+        ([1], "expected tensors with their names, got list"),
+    ],
+)
+def test_what_is_not_weights_alone_is_refused(tmp_path, content, said):
+    with zipfile.ZipFile(tmp_path / "model.bin", "w") as archive:
+        archive.writestr("model/data.pkl", pickle.dumps(content))
+    with pytest.raises(UserError, match=rf"model\.bin: {said}"):
+        read_weights(tmp_path, "model.bin")
+
+
 @pytest.mark.parametrize("file", ["tensors.pt", "tensors_before_1.6.pt"])
 def test_damaged_files_are_refused(tmp_path, file):
     damaged = tmp_path / "damaged.pt"
