@@ -359,7 +359,7 @@ class Translator:
         alignments: list[list[tuple[int, int]]] = [[] for _ in sources]
         for part, weights in self.engine.cross_attention(ids, targets):
             number, first, words = offsets[part]
-            pieces = self._pieces(ids[part], targets[part])
+            pieces = self._pieces(ids[part], targets[part][: len(weights) + 1])
             pairs = word_alignment(*pieces, weights, self.problem.align)
             alignments[number] += [(first + source, words + target) for source, target in pairs]
         return [sorted(alignment, key=lambda pair: pair[1]) for alignment in alignments]

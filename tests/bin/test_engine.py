@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from t2t_keras.bin import t2t_decoder, t2t_exporter
+from t2t_keras.decoding.engines.ctranslate2 import open_export
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.evaluation.results import read_results
 
@@ -67,7 +68,13 @@ def test_what_is_refused(run, refused, tmp_path):
     assert "takes no checkpoint_path and no ensemble: leave it out" in said
     said = refused("t2t-decoder", *here, f"--attention_file={tmp_path / 'attention'}")
     assert "the attention of one layer only" in said
-    newer = shutil.copytree(run, tmp_path / "newer")
+    newer = shutil.copytree(run, tmp_path / "newer", copy_function=shutil.copyfile)
+    assert open_export(newer).checkpoint, "a copy may have other times"
+    index = newer / "model.ckpt-30.index"
+    before = index.read_bytes()
+    index.write_bytes(b"other weights")
+    assert "not of" in refused("t2t-decoder", f"--output_dir={newer}", engine, text)
+    index.write_bytes(before)
     for file in newer.glob("model.ckpt-30.*"):
         file.rename(newer / file.name.replace("30", "40"))
     said = refused("t2t-decoder", f"--output_dir={newer}", engine, text)

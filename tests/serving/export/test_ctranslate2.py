@@ -117,8 +117,13 @@ def test_lengths_of_its_tables(make, tmp_path):
     assert longest.cut > 0
     with pytest.raises(UserError, match="tables of 39 positions, and these settings need 40"):
         Translator.from_run(tmp_path / "out", None, "extra_length=10", engine="ctranslate2")
+    # Of an output that needs more pieces than it was made with, only these can be aligned.
+    longer = ["the dog"], [dataclasses.replace(longest, parts=("cat man dog " * 20,))]
+    [aligned], [expected] = found.align(*longer), translator.align(*longer)
+    assert aligned == expected[: len(aligned)]
+    assert 1 < len(aligned) < len(expected)
     with pytest.raises(UserError, match="at most 39 tokens"):
-        found.align(["the"], [dataclasses.replace(longest, parts=("dog " * 60,))])
+        list(found.engine.log_probs([np.int32([3, 1])], [np.int32([3] * 40)]))
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "int8", "int8_float32", "int8_bfloat16"])
@@ -165,6 +170,7 @@ def test_what_else_is_refused(make, tokenizer, tmp_path, monkeypatch):
         ("one model, got 2", [model, model], tokenizer),
         ("model Other", other, tokenizer),
         ("weights_dtype", model, tokenizer, DecodeConfig(weights_dtype="bfloat16")),
+        ("no forbidden phrases", model, tokenizer, None, ["cat"]),
         ("a problem that is registered", model, tokenizer),
     ):
         with pytest.raises(UserError, match=message):
