@@ -86,7 +86,9 @@ class Translator:
 
     @property
     def search(self):
-        """The `Search` of outputs for ids, of Keras's engine."""
+        """The `Search` of outputs for ids, of Keras's engine; with another, a `UserError`."""
+        if not self.models:
+            raise UserError(f"The engine {self.engine.name} has no search: choose keras.")
         return self.engine.search
 
     @classmethod
