@@ -12,6 +12,7 @@ import keras_hub
 import numpy as np
 from keras import ops, tree
 
+from t2t_keras.errors import UserError
 from t2t_keras.model_config import config_arguments
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.text.sentence_pieces import BEYOND, dividing_model
@@ -78,6 +79,16 @@ class TransformerBackbone(keras_hub.models.Backbone):
         target = ops.pad(inputs["decoder_token_ids"][:, 1:], [[0, 0], [0, 1]])
         states = self.transformer.decode(target, memory, mask, training=training)
         return {"encoder_sequence_output": memory, "decoder_sequence_output": states}
+
+    def load_weights(self, filepath, **options):
+        """See Keras; a `UserError` where they do not fit, as with another type than int8's."""
+        try:
+            super().load_weights(filepath, **options)
+        except ValueError as error:
+            raise UserError(
+                f"{filepath} does not fit the model. A preset of int8 is loaded as it is: leave "
+                f"dtype out."
+            ) from error
 
     def enable_lora(self, rank, target_layer_names=None):
         """See KerasHub; biases of the layers stay as they are, for `save_lora_weights` has none."""

@@ -1,5 +1,6 @@
 """`t2t-decoder --engine=ctranslate2` on what `t2t-exporter` made of a run."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -59,6 +60,18 @@ def test_the_dev_set(run, random_run, tmp_path, capsys):
     assert (result.steps, result.decode["engine"]) == (30, "ctranslate2 float32")
     assert f" = {result.bleu:.2f} " in capsys.readouterr().out
     assert len((tmp_path / "a").read_text().splitlines()) == len(found)
+
+
+def test_an_export_of_no_checkpoint(run, tmp_path, monkeypatch):
+    """The current folder is then none that is read."""
+    record = shutil.copytree(run / "ctranslate2", tmp_path / "export") / "t2t_keras.json"
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"checkpoint": None}))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "checkpoint").touch()
+    (tmp_path / "in").write_text("A man")
+    flags = "--output_dir=export --decode_from_file=in --decode_to_file=checkpoint".split()
+    t2t_decoder.run(["t2t-decoder", "--engine=ctranslate2", *flags])
+    assert (tmp_path / "checkpoint").read_text()
 
 
 def test_what_is_refused(run, refused, tmp_path):

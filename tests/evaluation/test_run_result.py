@@ -1,5 +1,6 @@
 """What a result says of the run that was scored."""
 
+import dataclasses
 import json
 import re
 import types
@@ -55,3 +56,10 @@ def test_what_is_unknown_is_left_open(tmp_path):
     assert (result.steps, result.target_tokens, result.seconds) == (None, None, None)
     assert (result.hardware, result.bleu, result.f1) == ("", None, 91.25)
     assert result.main == {"f1": 91.25}
+
+
+def test_no_checkpoint_is_not_one_of_the_current_folder(monkeypatch):
+    found = dataclasses.replace(CONFIG, averaged=5)
+    monkeypatch.setattr(RunConfig, "load", lambda folder: found)
+    assert run_result(CONFIG, "model.ckpt-7", "dev", None, {}).averaged == 5
+    assert run_result(CONFIG, "", "dev", None, {}).averaged is None

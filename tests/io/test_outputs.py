@@ -48,6 +48,24 @@ def test_files_of_generated_data(tmp_path, marker, name):
     check_outputs([], [tmp_path / f"{name}.decodes"])
 
 
+@pytest.mark.parametrize(
+    ("marker", "name"),
+    [
+        ("t2t_keras.json", "model.bin"),
+        ("task.json", "model.weights.h5"),
+        ("task.json", "source_tokenizer.json"),
+        ("task.json", "assets/tokenizer/vocabulary.spm"),
+        ("model.onnx", "model.onnx"),
+        ("model.tflite", "vocab.model"),
+    ],
+)
+def test_files_of_models_for_other_programs(tmp_path, marker, name):
+    (tmp_path / marker).touch()
+    with pytest.raises(UserError, match="belongs to a model for another program"):
+        check_outputs([], [tmp_path / name])
+    check_outputs([], [tmp_path / "decodes" / "news.de"])
+
+
 def test_a_manifest_that_is_not_ours(tmp_path):
     (tmp_path / "manifest.json").write_text('{"name": "a web page"}')
     check_outputs([], [tmp_path / "checkpoint"])

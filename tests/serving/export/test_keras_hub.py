@@ -252,6 +252,8 @@ def test_int8(load, lines, translator, tmp_path, monkeypatch):
     assert 0 < np.abs(task(example) - load()(example)).mean() < 1
     task.compile(run_eagerly=True)
     assert all(task.generate(lines[:2], max_length=4))
+    with pytest.raises(UserError, match="int8 is loaded as it is: leave dtype out"):
+        load(folder, dtype="bfloat16")
 
 
 def test_half_precision(load, lines, translator, tmp_path):
