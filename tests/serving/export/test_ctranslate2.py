@@ -14,6 +14,7 @@ from t2t_keras.decoding.engines.ctranslate2 import CTranslate2Engine, open_expor
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.layers.feed_forward import ACTIVATIONS
+from t2t_keras.model_config import ModelConfig
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.serving.export.ctranslate2 import unique_pieces
 from t2t_keras.serving.export.formats import write_format
@@ -61,21 +62,30 @@ def test_names(tokenizer):
     assert unique_pieces(tokenizer) == list(tokenizer.vocabulary())
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        dict(pre_norm=True, attention_bias=True, softmax_bias=True, activation="gelu"),
-        dict(positions="learned", max_positions=7, first_position=2, embedding_norm=True),
-        dict(positions="rotary", start_id=3, num_encoder_layers=1, num_decoder_layers=3),
-        dict(positions="none", scale_embedding=False, norm_epsilon=1e-2, activation="silu"),
-        dict(source_bias=True, sinusoids="tensor2tensor", share_embeddings="input"),
-        dict(source_end=False, activation="gelu_tanh", first_position=1),
-        dict(share_embeddings="none", sinusoids="concatenated", start_id=1, softmax_bias=True),
-        dict(share_embeddings="target", source_bias=True, positions="none", activation="tanh"),
-    ],
-    ids=str,
-)
+OPTIONS = [
+    {},
+    dict(pre_norm=True, attention_bias=True, softmax_bias=True, activation="gelu"),
+    dict(positions="learned", max_positions=7, first_position=2, embedding_norm=True),
+    dict(positions="rotary", start_id=3, num_encoder_layers=1, num_decoder_layers=3),
+    dict(positions="none", scale_embedding=False, norm_epsilon=1e-2, activation="silu"),
+    dict(source_bias=True, sinusoids="tensor2tensor", share_embeddings="input"),
+    dict(source_end=False, activation="gelu_tanh", first_position=1),
+    dict(share_embeddings="none", sinusoids="concatenated", start_id=1, softmax_bias=True),
+    dict(share_embeddings="target", source_bias=True, positions="none", activation="tanh"),
+]
+REFUSED = {"feed_forward", "self_attention_radius", "d_k", "d_v"}
+
+
+def test_no_setting_is_forgotten():
+    """One that is new must be exported, and tried here, or be refused."""
+    fields = {field.name for field in dataclasses.fields(ModelConfig)}
+    of_training = {"attention_dropout", "dropout", "recompute", "relu_dropout", "symbol_dropout"}
+    of_what_is_refused = {"parameter_attention_heads"}
+    tested = REFUSED.union(SHAPE, *OPTIONS, of_training, of_what_is_refused)
+    assert fields == tested
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_outputs_are_the_model_s(make, tokenizer, tmp_path, options):
     if options.get("share_embeddings") in ("none", "target"):
         source = SentencePieceTokenizer.train([WORDS] * 20, vocab_size=300)
