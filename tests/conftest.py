@@ -33,6 +33,12 @@ from t2t_keras.environment import prepare_tensorflow  # noqa: E402
 prepare_tensorflow()
 
 
+def pytest_collection_modifyitems(items):
+    # A file goes to one process as a whole. The longest go first, so that none waits for another
+    # at the end.
+    items.sort(key=lambda item: ROOT / "tests" / "training" not in item.path.parents)
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The checkout under test."""
