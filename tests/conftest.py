@@ -63,6 +63,16 @@ def randomised():
 
 
 @pytest.fixture
+def eagerly():
+    """Functions run as Python: for a step or two, building a graph takes longer."""
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
+@pytest.fixture
 def own_registry(monkeypatch):
     """Whatever a test registers is forgotten after it."""
     from t2t_keras import registry

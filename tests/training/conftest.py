@@ -53,14 +53,6 @@ def make_strategy():
 
 
 @pytest.fixture
-def eagerly():
-    """Functions run as Python: for a step or two, building a graph takes longer."""
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
-
-
-@pytest.fixture
 def start_trainer(tmp_path):
     """start_trainer(run, record, *flags, tf_config): starts one; what still runs is killed."""
     started = []
