@@ -18,7 +18,6 @@ from training_runs import numbers_in, weights_in
 from t2t_keras.errors import UserError
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
-from t2t_keras.training.checkpoints.tensorflow import Checkpoints
 from t2t_keras.training.cost import hardware_name, read_costs
 from t2t_keras.training.options import TrainOptions
 from t2t_keras.training.trainer import train
@@ -27,29 +26,8 @@ ITERATIONS = "optimizer/_iterations/.ATTRIBUTES/VARIABLE_VALUE"
 TRAIN = TrainOptions(schedule="train")
 
 
-@pytest.fixture(scope="module")
-def make_step(make_record, make_strategy, tmp_path_factory):
-    """make_step(config): a step with its first weights, compiled once for all that use the like."""
-    made = {}
-
-    def make(config, replicas, xla):
-        any_data = dict(train_steps=0, microbatch_tokens=0, batch_tokens=0, max_length=0)
-        key = dataclasses.replace(config.hparams, **any_data), replicas, xla
-        if key not in made:
-            step = TensorFlowStep(
-                config.make_model, config.hparams, make_strategy(replicas), 1, xla
-            )
-            first = Checkpoints(tmp_path_factory.mktemp("first"), step.state(), 1)
-            made[key] = step, first, first.save(0)
-        step, first, path = made[key]
-        first.restore(path)
-        return step
-
-    return make
-
-
 @pytest.fixture
-def run(make_record, make_step, generated, tmp_path):
+def run(make_record, compiled_step, generated, tmp_path):
     """run(name, options, after, score, **hparams): trains in a directory of the test's.
 
     `after(step, number, sums)` is called after each update.
@@ -57,7 +35,7 @@ def run(make_record, make_step, generated, tmp_path):
 
     def run(name="run", options=TRAIN, replicas=1, score=None, after=None, **hparams):
         config = make_record(**hparams)
-        step = make_step(config, replicas, options.xla)
+        step = compiled_step(config, replicas, options.xla)
 
         def update(number, *arguments):
             sums = TensorFlowStep.update(step, number, *arguments)
