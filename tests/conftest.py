@@ -1,5 +1,6 @@
 """What every test shares: the checkout under test, quiet logs, and the data beside the checkout."""
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -37,6 +38,13 @@ def pytest_collection_modifyitems(items):
     # A file goes to one process as a whole. The longest go first, so that none waits for another
     # at the end.
     items.sort(key=lambda item: ROOT / "tests" / "training" not in item.path.parents)
+
+
+def pytest_collection_finish():
+    # What is imported by now stays, so the collector need not look through it again and again.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
 
 
 @pytest.fixture(scope="session")
