@@ -103,7 +103,7 @@ class _Trainer:
             loss = SplitLoss(step, found, generated, "dev", options.eval_steps)
             writes = workers.is_chief
             self._evaluator = Evaluator(loss, output_dir, score, writes, evaluations)
-        self._store = generated.store("train")
+        self._store, self._corpora = generated.store("train"), generated.corpora
         self._last = max(hparams.train_steps, self._first)
         self._saved, self._saved_at = self._first or -1, 0.0
         self._evaluated, self._evaluation = -1, {}
@@ -126,7 +126,8 @@ class _Trainer:
         if is_chief:
             config.save(self._output_dir)
         limits = config.hparams.batch_tokens, config.hparams.max_length
-        sampler = TokenBatchSampler(self._store.lengths, *limits, config.random_seed)
+        mixed = config.problem.mix, self._corpora
+        sampler = TokenBatchSampler(self._store.lengths, *limits, config.random_seed, *mixed)
         self._arrays = Prefetcher(self._store, sampler, self._step, self._microbatch)
         hardware = hardware_name(self._step.gpus, self._workers.count)
         self._cost = CostMeter(self._output_dir, self._first, hardware)
