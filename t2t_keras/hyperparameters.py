@@ -90,6 +90,17 @@ class HParams(ModelConfig):
         minimum=2,
         maximum=65_535,
     )
+    subword_sampling: float = setting(
+        0.0,
+        "training text is divided anew each time: of a bpe vocabulary, the share of merges left "
+        "out (BPE-dropout's p, 0.1); of a unigram one, how little likelier divisions are preferred "
+        "(subword regularisation's alpha, 0.1 to 0.5); 0 = not",
+        minimum=0.0,
+        maximum=1.0,
+    )
+    subword_nbest: int = setting(
+        0, "likeliest divisions that a unigram vocabulary draws from; 0 = all", minimum=0
+    )
     compute_dtype: str = setting(
         "float32",
         "type of the matrix work; weights, softmax, layer normalisation and loss stay float32",

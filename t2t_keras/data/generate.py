@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from t2t_keras import registry
+from t2t_keras.data.augmentation import Augmentation
 from t2t_keras.data.chunks import Chunk, evenly_spread, split_chunks
 from t2t_keras.data.dataset import MANIFEST_FILE, describe
 from t2t_keras.data.encode import Encoded, add_left_out, encode_chunk
@@ -80,6 +81,7 @@ def generate(
     # What can fail early does so while the old data is still there.
     check_filters(problem.filter_names(), problem.languages())
     plan = split_chunks(problem, tmp_dir, chunk_pairs)
+    Augmentation(problem.augment)  # Raises `UserError` where it is wrong.
     if problem.mix:
         sizes: dict[str, int] = {}
         for chunk in plan["train"]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from t2t_keras.data.batches import Batch, TokenBatchSampler
 from t2t_keras.data.dataset import Generated
+from t2t_keras.data.variation import Variation
 from t2t_keras.errors import OutOfMemoryError, UserError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.io.progress import print_beside_bar
@@ -81,6 +82,8 @@ class _Trainer:
         self._config, self._output_dir, self._step = config, output_dir, step
         self._options, self._workers, self._clock = options, workers, clock
         files, hparams = backend.checkpoints(), config.hparams
+        drawn = hparams.subword_sampling, hparams.subword_nbest, config.problem.augment
+        self._variation = Variation(config.tokenizer, config.random_seed, *drawn)
         self._checkpoints = files.Checkpoints(output_dir, step.state(), options.keep_checkpoint_max)
         self._saved_path = workers.restore_newest(self._checkpoints, output_dir) or ""
         if self._saved_path:
@@ -128,7 +131,9 @@ class _Trainer:
         limits = config.hparams.batch_tokens, config.hparams.max_length
         mixed = config.problem.mix, self._corpora
         sampler = TokenBatchSampler(self._store.lengths, *limits, config.random_seed, *mixed)
-        self._arrays = Prefetcher(self._store, sampler, self._step, self._microbatch)
+        self._arrays = Prefetcher(
+            self._store, sampler, self._step, self._microbatch, self._variation
+        )
         hardware = hardware_name(self._step.gpus, self._workers.count)
         self._cost = CostMeter(self._output_dir, self._first, hardware)
         self._profiler = StepProfiler(self._output_dir, self._options.profiled_steps())
