@@ -105,7 +105,8 @@ class _Trainer:
             found = dataclasses.replace(config, hparams=found)
             loss = SplitLoss(step, found, generated, "dev", options.eval_steps)
             writes = workers.is_chief
-            self._evaluator = Evaluator(loss, output_dir, score, writes, evaluations)
+            by = options.best_by
+            self._evaluator = Evaluator(loss, output_dir, score, writes, evaluations, by)
         self._store, self._corpora = generated.store("train"), generated.corpora
         self._last = max(hparams.train_steps, self._first)
         self._saved, self._saved_at = self._first or -1, 0.0
@@ -309,7 +310,7 @@ class _Trainer:
         if newest - best < patience:
             return False
         print_beside_bar(
-            f"The dev loss has not fallen since step {best}: ending early "
+            f"The dev {self._options.best_by} has not improved since step {best}: ending early "
             f"(eval_early_stopping_steps={patience})."
         )
         self._evaluated = self._done
@@ -331,7 +332,10 @@ class _Trainer:
                 self._evaluation, report = self._evaluator.evaluate(self._done, training)
             except FloatingPointError as error:
                 raise self._diverged(str(error)) from error
-            self._callbacks.test_end(self._evaluation, self._evaluator.history[-1])
+            newest, by = self._evaluator.history[-1], self._options.best_by
+            if by != "loss":  # Only the chief translates.
+                newest[by] = json.loads(self._workers.gather(json.dumps(newest.get(by)))[0])
+            self._callbacks.test_end(self._evaluation, newest)
         return report
 
     def _save(self) -> None:
