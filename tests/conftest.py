@@ -33,6 +33,12 @@ from t2t_keras.environment import prepare_tensorflow  # noqa: E402
 prepare_tensorflow()
 
 
+def pytest_collection_modifyitems(items):
+    # A file goes to one process as a whole. The longest go first, so that none waits for another
+    # at the end.
+    items.sort(key=lambda item: ROOT / "tests" / "training" not in item.path.parents)
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The checkout under test."""
@@ -54,6 +60,16 @@ def randomised():
         return layer
 
     return randomise
+
+
+@pytest.fixture
+def eagerly():
+    """Functions run as Python: for a step or two, building a graph takes longer."""
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
 
 
 @pytest.fixture

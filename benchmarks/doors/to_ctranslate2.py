@@ -136,6 +136,8 @@ def _bleu(translated: list[str]) -> float:
 def _alpha(folder: Path) -> None:
     import ctranslate2
 
+    from t2t_keras.serving.export.ctranslate2 import unique_pieces
+
     lines, tokenizer = _text(_SOURCES.value[0]), _keras(_WIDE).tokenizer
     expected = [ids for ids, _ in _outputs(_keras(_WIDE), lines)]
 
@@ -150,8 +152,8 @@ def _alpha(folder: Path) -> None:
         [ids for ids, _ in _outputs(_exported(folder, _WIDE), lines)],
     )
     alone = ctranslate2.Translator(str(folder / "float32"), inter_threads=2, intra_threads=1)
-    names = list(tokenizer.vocabulary())
-    sources = [[names[i] for i in ids[:-1]] for ids in tokenizer.source.encode(lines)]
+    source_names, names = map(unique_pieces, (tokenizer.source, tokenizer))
+    sources = [[source_names[i] for i in ids[:-1]] for ids in tokenizer.source.encode(lines)]
     numbers = {name: number for number, name in enumerate(names)}
     for alpha in np.arange(11) / 10:
         options = dict(beam_size=4, max_batch_size=2048, batch_type="tokens")

@@ -33,6 +33,8 @@ def main(arguments: list[str]) -> None:
     if _FOLDER.value:
         _compare(Path(_FOLDER.value))
         return
+    if len(arguments) != 2:
+        raise app.UsageError("Expected one argument, the folder of a run.")
     import subprocess
 
     with tempfile.TemporaryDirectory() as folder:

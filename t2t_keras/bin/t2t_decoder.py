@@ -48,7 +48,7 @@ def define_flags(flags: Flags) -> None:
     define_common(flags, "output_dir", "checkpoint_path", "data_dir", "problem_config")
     flags.group("Decoding")
     define_decoding(flags)
-    meaning = "What computes; ctranslate2 = what t2t-exporter made of the run, without TensorFlow"
+    meaning = "Program that translates; ctranslate2 = what t2t-exporter made, without TensorFlow"
     flags.choice("engine", meaning, ENGINES, "keras")
     define_run(flags)
 
@@ -64,11 +64,10 @@ def run(flags: Flags) -> None:
     text = None if flags.decode_interactive or flags.score_file else _text(flags, record)
     translator, provenance = make(flags, record)
     # What no output may replace, beside the text.
-    used = [provenance["checkpoint"], *(each["checkpoint"] for each in provenance["ensemble"])]
+    used = [each["checkpoint"] for each in (provenance, *provenance["ensemble"])]
+    used = [Path(each).parent for each in used if each]  # An export may be of no checkpoint.
     folders = [flags.output_dir, Path(record.data_dir) / record.problem.name]
-    reads = [
-        path for path in (*folders, *(Path(each).parent for each in used)) if Path(path).is_dir()
-    ]
+    reads = [path for path in (*folders, *used) if Path(path).is_dir()]
     reads += [flags.forbidden_file] * bool(flags.forbidden_file)
     if text:
         _translate(flags, record, text, translator, provenance, reads)

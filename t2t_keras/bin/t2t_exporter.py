@@ -14,6 +14,7 @@ from t2t_keras.io.flags import Flags
 from t2t_keras.io.outputs import check_folder, check_outputs
 
 _FORMATS = ("saved_model", "ctranslate2", "keras_hub", "litert", "onnx")
+_OF_SAVED_MODELS = ("measure", "servable_name", "results_file", "data_dir")
 _DTYPES = ("float32", "bfloat16", "float16", "int8", "int8_float32", "int8_bfloat16")
 
 
@@ -30,9 +31,11 @@ def define_flags(flags: Flags) -> None:
         "in --output_dir",
     )
     flags.string("decode_hparams", 'Decoding settings, "beam_size=4,alpha=0.6,..."')
-    flags.choice("dtype", "Stored weights; not each format has each", _DTYPES, "float32")
-    flags.string("servable_name", "Name of the model in the examples of its README", "translate")
-    flags.group("Scores in its README")
+    flags.choice(
+        "dtype", "Type of the stored weights; the choice depends on --format", _DTYPES, "float32"
+    )
+    flags.string("servable_name", "Name of the model in a SavedModel's README", "translate")
+    flags.group("Scores in the README of a SavedModel")
     flags.switch("measure", "Score the dev set; default: unless --dtype is float32", None)
     flags.string("results_file", "File of recorded scores", "results.jsonl")
     define_common(flags, "data_dir")
@@ -42,21 +45,18 @@ def define_flags(flags: Flags) -> None:
 @command(define_flags)
 def run(flags: Flags) -> None:
     """Exports as the flags say."""
-    from t2t_keras.serving.export import origin
-    from t2t_keras.serving.export.export import export
-    from t2t_keras.serving.export.signatures import check_settings
-
     if not re.fullmatch(r"[\w.-]+", flags.servable_name):
         raise UserError(
             f"--servable_name: expected letters, digits, '_', '.' and '-', got "
             f"{flags.servable_name!a}."
         )
     if flags.format != "saved_model":
-        from t2t_keras.serving.export.formats import write_format
-
-        folder = flags.export_dir or Path(flags.output_dir) / flags.format
-        print(write_format(flags.format, _load(flags)[2], folder, flags.dtype))
+        _export_for_other_programs(flags)
         return
+    from t2t_keras.serving.export import origin
+    from t2t_keras.serving.export.export import export
+    from t2t_keras.serving.export.signatures import check_settings
+
     export_dir = Path(flags.export_dir or Path(flags.output_dir) / "export")
     # Nothing can be added to another export: its manifest names all its files.
     check_outputs([], [export_dir / "<version>"])
@@ -82,6 +82,21 @@ def run(flags: Flags) -> None:
         example=text[0][0] if text else "",
     )
     print(f"{version}: SavedModel, signature serving_default: text -> translation, score, cut")
+
+
+def _export_for_other_programs(flags: Flags) -> None:
+    from t2t_keras.serving.export.formats import check_format, write_format
+
+    ignored = [f"--{name}" for name in _OF_SAVED_MODELS if flags[name].present]
+    if ignored:
+        raise UserError(
+            f"{' and '.join(ignored)} would have no effect with --format={flags.format}: leave it "
+            f"out."
+        )
+    folder = flags.export_dir or Path(flags.output_dir) / flags.format
+    # Before the model is loaded.
+    check_format(flags.format, folder, flags.dtype)
+    print(write_format(flags.format, _load(flags)[2], folder, flags.dtype))
 
 
 def _load(flags: Flags) -> tuple:

@@ -86,7 +86,9 @@ class Translator:
 
     @property
     def search(self):
-        """The `Search` of outputs for ids, of Keras's engine."""
+        """The `Search` of outputs for ids, of Keras's engine; with another, a `UserError`."""
+        if not self.models:
+            raise UserError(f"The engine {self.engine.name} has no search: choose keras.")
         return self.engine.search
 
     @classmethod
@@ -359,7 +361,7 @@ class Translator:
         alignments: list[list[tuple[int, int]]] = [[] for _ in sources]
         for part, weights in self.engine.cross_attention(ids, targets):
             number, first, words = offsets[part]
-            pieces = self._pieces(ids[part], targets[part])
+            pieces = self._pieces(ids[part], targets[part][: len(weights) + 1])
             pairs = word_alignment(*pieces, weights, self.problem.align)
             alignments[number] += [(first + source, words + target) for source, target in pairs]
         return [sorted(alignment, key=lambda pair: pair[1]) for alignment in alignments]

@@ -15,7 +15,7 @@ from t2t_keras.io.terminal import printable
 from t2t_keras.text.files import is_text
 
 # Decoding settings of a score that is not this model's alone.
-_MORE_THAN_THE_MODEL = ("ensemble", "forbidden", "prefixes")
+_MORE_THAN_THE_MODEL = ("engine", "ensemble", "forbidden", "prefixes")
 _MOST_LEVELS = 4  # of lists and objects in a field
 
 
@@ -87,7 +87,7 @@ class Result:
 
     @property
     def is_of_the_model_alone(self) -> bool:
-        """Whether no other model, and nothing said of the outputs, has a part in the score."""
+        """Whether no other model or engine, and nothing said of the outputs, has a part in it."""
         return not any(self.decode.get(name) for name in _MORE_THAN_THE_MODEL)
 
 

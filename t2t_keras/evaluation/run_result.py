@@ -38,7 +38,7 @@ def run_result(
     cost = read_costs(folder).get(steps)
     # Where the record is not there or cannot be read, the score is there all the same.
     with contextlib.suppress(UserError):
-        averaged = RunConfig.load(folder).averaged
+        averaged = RunConfig.load(folder).averaged if checkpoint else None
     return Result(
         set=record.hparams_set,
         problem=record.problem.name,

@@ -12,9 +12,10 @@ import keras_hub
 import numpy as np
 from keras import ops, tree
 
+from t2t_keras.errors import UserError
 from t2t_keras.model_config import config_arguments
 from t2t_keras.models.transformer import Transformer
-from t2t_keras.text.sentence_pieces import BEYOND
+from t2t_keras.text.sentence_pieces import BEYOND, dividing_model
 from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID, UNKNOWN_ID
 
 # A source is padded to this length, doubled as often as needed: each is compiled once.
@@ -79,6 +80,16 @@ class TransformerBackbone(keras_hub.models.Backbone):
         states = self.transformer.decode(target, memory, mask, training=training)
         return {"encoder_sequence_output": memory, "decoder_sequence_output": states}
 
+    def load_weights(self, filepath, **options):
+        """See Keras; a `UserError` where they do not fit, as with another type than int8's."""
+        try:
+            super().load_weights(filepath, **options)
+        except ValueError as error:
+            raise UserError(
+                f"{filepath} does not fit the model. A preset of int8 is loaded as it is: leave "
+                f"dtype out."
+            ) from error
+
     def enable_lora(self, rank, target_layer_names=None):
         """See KerasHub; biases of the layers stay as they are, for `save_lora_weights` has none."""
         super().enable_lora(rank, target_layer_names)
@@ -95,25 +106,45 @@ class TransformerBackbone(keras_hub.models.Backbone):
 
 @_register
 class TransformerTokenizer(keras_hub.tokenizers.SentencePieceTokenizer):
-    """KerasHub's tokenizer with our special ids, and the unknown id for pieces that have none."""
+    """KerasHub's tokenizer with our special ids.
+
+    A model of more pieces than ids only divides a text; its pieces are then looked up.
+    """
 
     backbone_cls = TransformerBackbone
     pad_token_id, end_token_id, start_token_id = PADDING_ID, EOS_ID, None
     special_token_ids = (PADDING_ID, EOS_ID)
 
+    def set_proto(self, proto):
+        """See KerasHub."""
+        super().set_proto(proto)
+        dividing = None
+        if proto is not None and self.token_to_id(BEYOND) != UNKNOWN_ID:
+            model = dividing_model(self.proto)
+            dividing = keras_hub.tokenizers.SentencePieceTokenizer(model, dtype="string")
+        # Not as a part of this layer: it would be saved with it.
+        object.__setattr__(self, "_dividing", dividing)
+
     def tokenize(self, inputs):
         """Returns the ids of text."""
-        ids = super().tokenize(inputs)
-        known = self.token_to_id(BEYOND)
-        if known == UNKNOWN_ID:
-            return ids
-        if isinstance(ids, list):
-            return [[i if i < known else UNKNOWN_ID for i in row] for row in ids]
-        if isinstance(ids, np.ndarray):
-            return np.where(ids < known, ids, np.int32(UNKNOWN_ID))
+        if self._dividing is None:
+            return super().tokenize(inputs)
+        pieces, beyond = self._dividing.tokenize(inputs), self.token_to_id(BEYOND)
+        if isinstance(pieces, list):
+
+            def id_of(piece: str) -> int:
+                found = self.token_to_id(piece)
+                return found if UNKNOWN_ID < found < beyond else UNKNOWN_ID
+
+            ids = tree.map_structure(id_of, pieces)
+            is_batch = ids and isinstance(ids[0], list)
+            return ids if is_batch else np.array(ids, self.compute_dtype)
         import tensorflow as tf
 
-        return tf.ragged.map_flat_values(lambda flat: tf.where(flat < known, flat, UNKNOWN_ID), ids)
+        def known(ids: tf.Tensor) -> tf.Tensor:
+            return tf.where((ids > UNKNOWN_ID) & (ids < beyond), ids, UNKNOWN_ID)
+
+        return tf.ragged.map_flat_values(known, self._sentence_piece.string_to_id(pieces))
 
 
 @_register
@@ -238,7 +269,8 @@ class TransformerSeq2SeqLM(keras_hub.models.Seq2SeqLM):
         """Generates for one batch of ids; see KerasHub's tasks.
 
         With a preprocessor and ids to stop at, an output ends at the latest when it is
-        `extra_length` tokens longer than its source. What stands behind its end is padding.
+        `extra_length` tokens longer than its source, or with the last id that is asked for. What
+        stands behind its end is padding.
 
         Args:
           inputs: as a call takes them; the mask of the decoder's ids is that of what is given.
@@ -254,7 +286,8 @@ class TransformerSeq2SeqLM(keras_hub.models.Seq2SeqLM):
         projection, _ = cache.pop("projection"), cache.pop("past")
         if stop_token_ids and self.preprocessor:
             lengths = ops.sum(ops.cast(mask, "int32"), axis=1)
-            cache["longest"] = lengths + self.preprocessor.extra_length
+            longest = lengths + self.preprocessor.extra_length
+            cache["longest"] = ops.minimum(longest, ops.shape(ids)[1] - 1)
 
         def score(prompt, cache, index):
             states, cache = self._step(prompt, cache, index)

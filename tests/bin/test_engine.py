@@ -1,5 +1,6 @@
 """`t2t-decoder --engine=ctranslate2` on what `t2t-exporter` made of a run."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import sys
 import pytest
 
 from t2t_keras.bin import t2t_decoder, t2t_exporter
+from t2t_keras.decoding.engines.ctranslate2 import open_export
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.evaluation.results import read_results
 
@@ -60,6 +62,18 @@ def test_the_dev_set(run, random_run, tmp_path, capsys):
     assert len((tmp_path / "a").read_text().splitlines()) == len(found)
 
 
+def test_an_export_of_no_checkpoint(run, tmp_path, monkeypatch):
+    """The current folder is then none that is read."""
+    record = shutil.copytree(run / "ctranslate2", tmp_path / "export") / "t2t_keras.json"
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"checkpoint": None}))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "checkpoint").touch()
+    (tmp_path / "in").write_text("A man")
+    flags = "--output_dir=export --decode_from_file=in --decode_to_file=checkpoint".split()
+    t2t_decoder.run(["t2t-decoder", "--engine=ctranslate2", *flags])
+    assert (tmp_path / "checkpoint").read_text()
+
+
 def test_what_is_refused(run, refused, tmp_path):
     engine, text = "--engine=ctranslate2", f"--decode_from_file={__file__}"
     here = f"--output_dir={run}", engine, text
@@ -67,7 +81,13 @@ def test_what_is_refused(run, refused, tmp_path):
     assert "takes no checkpoint_path and no ensemble: leave it out" in said
     said = refused("t2t-decoder", *here, f"--attention_file={tmp_path / 'attention'}")
     assert "the attention of one layer only" in said
-    newer = shutil.copytree(run, tmp_path / "newer")
+    newer = shutil.copytree(run, tmp_path / "newer", copy_function=shutil.copyfile)
+    assert open_export(newer).checkpoint, "a copy may have other times"
+    index = newer / "model.ckpt-30.index"
+    before = index.read_bytes()
+    index.write_bytes(b"other weights")
+    assert "not of" in refused("t2t-decoder", f"--output_dir={newer}", engine, text)
+    index.write_bytes(before)
     for file in newer.glob("model.ckpt-30.*"):
         file.rename(newer / file.name.replace("30", "40"))
     said = refused("t2t-decoder", f"--output_dir={newer}", engine, text)

@@ -13,6 +13,7 @@ BLEU, TABLES = "t2t-bleu --translation=one --reference=", "t2t-tables --table="
 NEW = "t2t-trainer --hparams_set=transformer_tiny --output_dir=new "
 IDENTITY = NEW + "--data_dir=. --problem=algorithmic_identity_binary40 "
 REVERSE = "t2t-datagen --problem=algorithmic_reverse_binary40 "
+ONNX = "t2t-exporter --output_dir=nowhere --format=onnx "
 EVALB = "t2t-evalb --test=one --gold="
 REFUSED = [
     ("t2t-avg-all --model_dir=run", "Please give --output_dir"),
@@ -62,6 +63,9 @@ REFUSED = [
     ("t2t-exporter --output_dir=run --dtype=int4", "--dtype"),
     ("t2t-exporter --output_dir=run --servable_name=\udcff", "--servable_name"),
     ("t2t-exporter --output_dir=run --data_dir=none/at/all", "no generated data"),
+    (ONNX + "--measure --data_dir=data", "--measure and --data_dir would have no effect"),
+    (ONNX + "--dtype=float16", "expected --dtype in float32, int8, got float16"),
+    (ONNX + "--export_dir=run", "run is there already"),
     (INSIGHTS, "--sentence and --sentences_from_file"),
     (INSIGHTS + "--sentences_from_file=nowhere", "nowhere"),
     (INSIGHTS + "--sentence=\udcff", "--sentence"),

@@ -67,7 +67,7 @@ def test_what_ends_it_early_loses_no_shard(tmp_path, workers, killed):
         command = ["-m", "t2t_keras.bin.t2t_datagen", "--problem=interrupted", *flags]
         # It returns when nobody has its standard error any more: the workers have ended too.
         return subprocess.run(
-            [sys.executable, *command, f"--num_workers={workers}"],
+            [sys.executable, *command, f"--num_workers={workers}", "--norecommend"],
             capture_output=True,
             text=True,
             start_new_session=True,

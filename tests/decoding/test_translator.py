@@ -94,7 +94,7 @@ def test_a_translation_is_shown_in_one_line():
 
 
 def test_one_graph_for_all_shapes_and_new_weights(tokenizer, random_model):
-    model = random_model(0, tokenizer.vocab_size)
+    model = random_model(0, tokenizer.vocab_size, num_layers=1)
     translator = Translator(model, tokenizer, DecodeConfig(beam_size=2, extra_length=1))
     before = translator.translate(LINES[:2])
     model.embedding.table.embeddings.assign(-model.embedding.table.embeddings.numpy())
@@ -289,6 +289,7 @@ def test_the_file_of_attention_has_each_line_s_own_weights(make, model, tokenize
     assert not file.read()
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_words_are_aligned_by_the_mean_attention_of_the_last_layer_but_one(
     model, deeper, tokenizer
 ):

@@ -49,9 +49,11 @@ def test_an_average_is_told_from_its_newest_source(tmp_path):
     assert run_result(CONFIG, tmp_path / "gone-7", "dev", None, {}).checkpoint == ""
 
 
-def test_what_is_unknown_is_left_open(tmp_path):
+def test_what_is_unknown_is_left_open(tmp_path, monkeypatch):
     score = types.SimpleNamespace(f1=91.25, main=("f1", 91.25))
     result = run_result(CONFIG, tmp_path / "w", "dev", score, {})
     assert (result.steps, result.target_tokens, result.seconds) == (None, None, None)
     assert (result.hardware, result.bleu, result.f1) == ("", None, 91.25)
     assert result.main == {"f1": 91.25}
+    monkeypatch.setattr(RunConfig, "load", lambda _: types.SimpleNamespace(averaged=5))
+    assert [run_result(CONFIG, name, "dev", None, {}).averaged for name in ("w", "")] == [5, None]

@@ -30,6 +30,9 @@ def run(tmp_path):
         "best/../checkpoint",
         "eval_dev/results.jsonl",
         "export/7/new",
+        "onnx/model.onnx",
+        "keras_hub/source_tokenizer.json",
+        "keras_hub/assets/tokenizer/vocabulary.spm",
         "events.out.tfevents.2",
         "train/scalars.jsonl",
     ],
@@ -46,6 +49,13 @@ def test_files_of_generated_data(tmp_path, marker, name):
     with pytest.raises(UserError, match="belongs to generated data"):
         check_outputs([], [tmp_path / name])
     check_outputs([], [tmp_path / f"{name}.decodes"])
+
+
+@pytest.mark.parametrize("marker", ["t2t_keras.json", "task.json", "model.onnx", "model.tflite"])
+def test_models_for_other_programs(tmp_path, marker):
+    (tmp_path / marker).touch()
+    with pytest.raises(UserError, match="belongs to a model for another program"):
+        check_outputs([], [tmp_path / "model.weights.h5"])
 
 
 def test_a_manifest_that_is_not_ours(tmp_path):

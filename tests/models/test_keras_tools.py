@@ -1,5 +1,7 @@
 """What Keras offers for any model works on this one: summaries, drawings, int8 and LoRA."""
 
+import gc
+
 import keras
 import numpy as np
 import pytest
@@ -35,8 +37,10 @@ def test_the_model_as_a_graph_of_layers_can_be_drawn(make_model, inputs, changes
 
 
 @pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method:UserWarning")
-def test_int8(make_model, inputs):
+def test_int8(make_model, inputs, monkeypatch):
     """All matrices become int8, and what is decoded step by step is still the whole model's."""
+    # Keras collects garbage after each layer, and among all that tests import that takes long.
+    monkeypatch.setattr(gc, "collect", lambda: 0)
     model = make_model(num_layers=1)
     exact, matrices = model(inputs).numpy(), [w for w in model.weights if len(w.shape) == 2]
     model.quantize("int8")

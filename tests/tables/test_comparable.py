@@ -30,6 +30,7 @@ LIKE_THE_PAPER_S = dict(
         dict(problem_config=CONFIG | {"newstest2014": "filtered"}),
         dict(problem_config=CONFIG | {"vocab_size": 8000}),
         dict(decode=USUAL | {"ensemble": ["runs/other/model.ckpt-9"]}),
+        dict(decode=USUAL | {"engine": "ctranslate2 int8"}),
         dict(decode=USUAL | {"forbidden": "words"}),
         dict(decode=USUAL | {"prefixes": "beginnings"}),
         dict(decode=USUAL | {"alpha": 1.0}),

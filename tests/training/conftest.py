@@ -1,5 +1,7 @@
 """Eight virtual CPU devices, a small problem's data, and records of tiny runs on it."""
 
+import dataclasses
+
 import pytest
 import tensorflow as tf
 from training_runs import TrainerProcess, flags_of
@@ -7,6 +9,8 @@ from training_runs import TrainerProcess, flags_of
 from t2t_keras import registry
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
+from t2t_keras.training.backends.tensorflow import TensorFlowStep
+from t2t_keras.training.checkpoints.tensorflow import Checkpoints
 from t2t_keras.training.run_config import RunConfig
 
 # At import, since TensorFlow takes it only before it makes its first tensor.
@@ -52,12 +56,28 @@ def make_strategy():
     )
 
 
-@pytest.fixture
-def eagerly():
-    """Functions run as Python: for a step or two, building a graph takes longer."""
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
+@pytest.fixture(scope="module")
+def compiled_step(make_strategy, tmp_path_factory):
+    """compiled_step(config, replicas, xla): a step with its first weights.
+
+    It is compiled once for all tests of a file that use the like.
+    """
+    made = {}
+
+    def make(config, replicas=1, xla=False):
+        any_data = dict(train_steps=0, microbatch_tokens=0, batch_tokens=0, max_length=0)
+        key = dataclasses.replace(config.hparams, **any_data), replicas, xla
+        if key not in made:
+            step = TensorFlowStep(
+                config.make_model, config.hparams, make_strategy(replicas), 1, xla
+            )
+            first = Checkpoints(tmp_path_factory.mktemp("first"), step.state(), 1)
+            made[key] = step, first, first.save(0)
+        step, first, path = made[key]
+        first.restore(path)
+        return step
+
+    return make
 
 
 @pytest.fixture

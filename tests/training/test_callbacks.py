@@ -18,12 +18,11 @@ from t2t_keras.training.distributed.sync import Actions, Workers
 from t2t_keras.training.options import TrainOptions
 from t2t_keras.training.trainer import train
 
-pytestmark = pytest.mark.usefixtures("eagerly")
 EVERY_3 = TrainOptions(local_eval_frequency=3, eval_secs=0)
 
 
 @pytest.fixture
-def run(make_record, make_strategy, generated, tmp_path):
+def run(make_record, compiled_step, generated, tmp_path):
     """run(*callbacks, options, workers, name, sums, **hparams): trains in a directory `name`.
 
     The sums of each step are added to the list `sums`.
@@ -31,7 +30,7 @@ def run(make_record, make_strategy, generated, tmp_path):
 
     def run(*callbacks, options=EVERY_3, workers=None, name="run", sums=None, **hparams):
         config = make_record(**hparams)
-        step = TensorFlowStep(config.make_model, config.hparams, make_strategy(), 1)
+        step = compiled_step(config)
 
         def update(*arguments):
             found = TensorFlowStep.update(step, *arguments)
@@ -136,13 +135,13 @@ def test_a_stop_after_any_step_can_be_continued(run):
         stop.model.stop_training = len(batches) == 5
 
     stop = keras.callbacks.LambdaCallback(on_train_batch_end=end)
-    whole, sums = run(name="whole", dropout=0.3), []
-    stopped = run(stop, dropout=0.3, sums=sums)
+    whole, sums = run(name="whole"), []
+    stopped = run(stop, sums=sums)
     assert [batch for batch, _ in batches] == [0, 1, 2, 0, 1]
     expected = [each["loss"] / each["tokens"] for each in sums]
     assert [loss for _, loss in batches] == pytest.approx(expected)
     assert (stopped.step, stopped.history["step"]) == (5, [3, 5])
-    continued = run(dropout=0.3)
+    continued = run()
     assert continued.history["step"] == [3, 5, 6, 8]
     np.testing.assert_array_equal(numbers_in(continued.checkpoint), numbers_in(whole.checkpoint))
 

@@ -111,13 +111,14 @@ def test_an_own_hyperparameter_is_checked_recorded_and_reaches_the_layer(make_re
 
 
 def test_own_training_is_the_same_on_two_replicas_and_resumed(
-    make_step, make_record, generated, tmp_path
+    make_step, make_record, generated, tmp_path, request
 ):
     own = TRAINING | PARTS
     config = make_record(dropout=0.0, train_steps=4, **own)
     options = TrainOptions(schedule="train")
     never_stopped = make_step(**own)
     train(config, generated, tmp_path / "whole", never_stopped, options)
+    request.getfixturevalue("eagerly")  # What is compiled has been seen.
     half = dataclasses.replace(config, hparams=override_hparams(config.hparams, "train_steps=2"))
     # The learning rate depends on the number of steps.
     train(half, generated, tmp_path / "parts", make_step(**own), options)
@@ -165,6 +166,7 @@ def test_a_filter_leaves_pairs_out_and_counts_them(tmp_path):
         encode_chunk(data.problem, data.tokenizer, tmp_path, "train", "train-0", chunk)
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_an_optimizer_that_is_our_adam_keeps_its_own_settings(own_registry, make_step, generated):
     @registry.register_optimizer
     def still(hparams, schedule):
@@ -195,6 +197,7 @@ class Experts(keras.layers.Layer):
         return sum(expert(x) for expert in self.experts) * self.scale
 
 
+@pytest.mark.usefixtures("eagerly")
 @pytest.mark.parametrize("recompute", [False, True])
 def test_what_a_layer_keeps_in_lists_is_saved_and_what_it_does_not_train_stays(
     own_registry, make_step, generated, tmp_path, recompute

@@ -62,9 +62,10 @@ class Engine(abc.ABC):
     def cross_attention(
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> Iterator[tuple[int, np.ndarray]]:
-        """Yields the attention that aligns, float32 [target, source], perhaps without the ends.
+        """Yields the attention that aligns, float32 [target, source].
 
-        It is the mean over the heads of the last layer but one, and over models.
+        It is the mean over the heads of the last layer but one, and over models. It may lack the
+        ends, and tokens at the end of a target that is too long for the engine.
         """
 
     @abc.abstractmethod

@@ -17,9 +17,10 @@ from t2t_keras.decoding.config import DecodeConfig, decode_config
 from t2t_keras.decoding.engines.base import ENGINES, Engine, Output
 from t2t_keras.environment import usable_cores
 from t2t_keras.errors import UserError
+from t2t_keras.io.atomic import sha256_of
 from t2t_keras.io.state import read_json
 from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID
-from t2t_keras.training.checkpoints.names import TENSORFLOW_SUFFIX, checkpoint_paths, identity
+from t2t_keras.training.checkpoints.names import TENSORFLOW_SUFFIX, checkpoint_paths
 from t2t_keras.training.run_config import RunConfig
 
 RECORD_FILE = "t2t_keras.json"
@@ -49,7 +50,7 @@ class Export(NamedTuple):
     Attributes:
       folder: where it is.
       record: the run that it is of; its hyperparameters are not checked.
-      checkpoint: `identity` of the checkpoint, None = unknown.
+      checkpoint: `identity` of the checkpoint, and its "sha256"; None = unknown.
       decoding: all decoding settings it was made with, by name; the defaults of the engine.
       dtype: of the weights.
       positions: most tokens on either side, with the end; 0 = any number.
@@ -83,7 +84,7 @@ def open_export(path: str | Path) -> Export:
         raise UserError(f"{file} has unknown settings: {', '.join(sorted(unknown))}. {advice}")
     export = Export(folder, RunConfig.read(file, advice, checked=False), *map(content.get, keys))
     newest = checkpoint_paths(path, TENSORFLOW_SUFFIX) if of_run else []
-    if newest and _short(identity(newest[-1])) != _short(export.checkpoint):
+    if newest and not _is_of(export.checkpoint, newest[-1]):
         made = Path(export.checkpoint["checkpoint"]).name if export.checkpoint else "another model"
         raise UserError(
             f"{folder} was made of {made}, and is not of {newest[-1]}, the run's newest "
@@ -93,9 +94,11 @@ def open_export(path: str | Path) -> Export:
     return export
 
 
-def _short(checkpoint: dict[str, Any] | None) -> tuple:
-    """Returns name and time, which archives keep in seconds, of an `identity`."""
-    return checkpoint and (Path(checkpoint["checkpoint"]).name, checkpoint["written"] // 10**9)
+def _is_of(checkpoint: dict[str, Any] | None, path: str) -> bool:
+    """Returns whether an export's checkpoint is this one; a copy may have another time."""
+    if not checkpoint or Path(checkpoint["checkpoint"]).name != Path(path).name:
+        return False
+    return checkpoint.get("sha256") == sha256_of(Path(f"{path}{TENSORFLOW_SUFFIX}"))
 
 
 def check_settings(config: DecodeConfig) -> None:
@@ -109,8 +112,8 @@ def check_settings(config: DecodeConfig) -> None:
     refused += ["max_length=1 (it makes a token at least)"] * (config.max_length == 1)
     if refused:
         raise UserError(
-            f"CTranslate2 has no {', '.join(refused)}: leave it out of --decode_hparams, or give "
-            f"--engine=keras."
+            f"CTranslate2 has no {', '.join(refused)}: leave it out of --decode_hparams, or do "
+            f"without CTranslate2."
         )
 
 
@@ -192,7 +195,7 @@ class CTranslate2Engine(Engine):
         )
         if config.samples:
             self._options |= dict(
-                sampling_topk=config.top_k,
+                sampling_topk=min(config.top_k, len(self._names)),
                 sampling_topp=config.top_p,
                 sampling_temperature=config.temperature,
             )
@@ -251,7 +254,8 @@ class CTranslate2Engine(Engine):
                 if score < _IMPOSSIBLE:
                     continue
                 log_prob = score * len(tokens) ** self._penalty
-                ended = tokens[-1] == self._names[EOS_ID]
+                # It gives no token, and no end, for a source without pieces.
+                ended = bool(tokens) and tokens[-1] == self._names[EOS_ID]
                 whole = ended and not (begins[row] or suppressed or shortest > 1)
                 found[row].append(_Hypothesis(tokens[:-1] if ended else tokens, log_prob, whole))
         return found
@@ -297,7 +301,8 @@ class CTranslate2Engine(Engine):
     def cross_attention(
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> Iterator[tuple[int, np.ndarray]]:
-        """See `Engine`."""
+        """See `Engine`; of a longer target, only that of what its tables are for."""
+        targets = [ids[: self._export.positions or None] for ids in targets]
 
         def attention(pairs: Sequence[tuple[list[str], list[str]]]) -> Iterator[np.ndarray]:
             # What it makes behind the target, which it takes for a prefix, is left out.

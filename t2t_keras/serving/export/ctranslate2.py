@@ -15,6 +15,7 @@ from t2t_keras.decoding.engines.ctranslate2 import RECORD_FILE, check_settings, 
 from t2t_keras.decoding.scoring import alignment_layer
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
+from t2t_keras.evaluation.run_result import checkpoint_checksum
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.io.state import write_json
 from t2t_keras.layers.position import sinusoids
@@ -49,6 +50,8 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
       UserError: it cannot represent the model or a setting, which is named.
     """
     check_settings(translator.config)
+    if translator.forbidden:
+        raise UserError("CTranslate2 has no forbidden phrases: leave them out.")
     [model] = _checked(translator.models)
     positions, tokenizer = positions_needed(translator.config), translator.tokenizer
     names = unique_pieces(tokenizer.source), unique_pieces(tokenizer)
@@ -235,6 +238,9 @@ def _write_record(translator: Translator, folder: Path, dtype: str, positions: i
         }
         record = RunConfig(problem, HParams(**shape), tokenizer=translator.tokenizer)
     decoding = dataclasses.asdict(translator.config)
-    own = dict(languages=problem.languages(), dtype=dtype, positions=positions, decoding=decoding)
-    content = {**record.content(), **own, "checkpoint": translator.checkpoint}
+    own = dict(dtype=dtype, positions=positions, decoding=decoding)
+    checkpoint = translator.checkpoint
+    if checkpoint:
+        checkpoint = {**checkpoint, "sha256": checkpoint_checksum(checkpoint["checkpoint"])}
+    content = {**record.content(), **own, "checkpoint": checkpoint}
     write_json(folder / RECORD_FILE, content)

@@ -35,6 +35,15 @@ FORMATS: dict[str, _Format] = {
 }
 
 
+def check_format(name: str, export_dir: str | Path, dtype: str) -> None:
+    """Raises `UserError` if the folder is there, or the format has no such dtype."""
+    dtypes = FORMATS[name].dtypes
+    if dtype not in dtypes:
+        raise UserError(f"--format={name}: expected --dtype in {', '.join(dtypes)}, got {dtype}.")
+    if Path(export_dir).exists():
+        raise UserError(f"{export_dir} is there already. Remove it, or give another --export_dir.")
+
+
 def write_format(name: str, translator: Translator, export_dir: str | Path, dtype: str) -> Path:
     """Writes an export in one of `FORMATS`; the folder gets its name when it is complete.
 
@@ -51,13 +60,8 @@ def write_format(name: str, translator: Translator, export_dir: str | Path, dtyp
       UserError: the folder is there, a package is missing, the disk is full, or the format has no
         such dtype or cannot represent the model or a setting, which is named.
     """
+    check_format(name, export_dir, dtype)
     kind, export_dir = FORMATS[name], Path(export_dir)
-    if dtype not in kind.dtypes:
-        raise UserError(
-            f"--format={name}: expected --dtype in {', '.join(kind.dtypes)}, got {dtype}."
-        )
-    if export_dir.exists():
-        raise UserError(f"{export_dir} is there already. Remove it, or give another --export_dir.")
     try:
         writer = importlib.import_module(f"{__package__}.{kind.module}")
     except ModuleNotFoundError as error:

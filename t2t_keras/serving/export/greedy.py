@@ -8,7 +8,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.io.state import write_json
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.serving.export.signatures import check_settings
-from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
+from t2t_keras.text.sentence_pieces import BEYOND, SentencePieceTokenizer
 from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID, UNKNOWN_ID
 
 _README = """# A translation model for {program}
@@ -21,7 +21,7 @@ Weights: {dtype}.
 {python}
 ```
 
-prints the translation, in this folder. A row may have {longest} ids. {batch} The ids, the limits
+prints the translation, in this folder. A row has at most {longest} ids. {batch} The ids, the limits
 and the versions that made this are in `config.json`.
 """
 
@@ -32,7 +32,6 @@ import sentencepiece
 source = sentencepiece.SentencePieceProcessor(model_file="{source}")
 target = sentencepiece.SentencePieceProcessor(model_file="{target}")
 ids = np.array([source.encode("A sentence.", add_eos=True)], np.int32)
-ids[ids >= {size}] = {unknown}
 {translate}
 print(target.decode([int(i) for i in found[0] if i > {end}]))"""
 
@@ -55,8 +54,8 @@ def check_greedy(translator: Translator) -> Transformer:
     """
     config, models = translator.config, translator.models
     check_settings(config, "float32")
-    if len(models) > 1 or type(models[0]) is not Transformer:
-        kinds = ", ".join(type(model).__name__ for model in models)
+    if len(models) != 1 or type(models[0]) is not Transformer:
+        kinds = ", ".join(type(model).__name__ for model in models) or translator.engine.name
         raise UserError(f"A file for greedy decoding is made of one Transformer, got {kinds}.")
     for name, value in (("samples", config.samples), ("forbidden", translator.forbidden)):
         if value:
@@ -116,12 +115,15 @@ def write_files_beside(
         },
         indent=1,
     )
-    known = isinstance(tokenizer, SentencePieceTokenizer)
-    python = (_SENTENCE_PIECES if known else _OTHER_PIECES).format(
+    sides = tokenizer.source, tokenizer
+    # SentencePiece by itself does not look pieces up, as models with `BEYOND` require.
+    alone = BEYOND.encode() not in tokenizer.source.model_bytes and all(
+        isinstance(each, SentencePieceTokenizer) for each in sides
+    )
+    python = (_SENTENCE_PIECES if alone else _OTHER_PIECES).format(
         imports=imports,
         source=record.get("source", record)["file"],
         target=record["file"],
-        size=tokenizer.source.vocab_size,
         translate=translate,
         **ids,
     )

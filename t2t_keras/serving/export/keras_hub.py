@@ -18,8 +18,8 @@ from t2t_keras.serving.keras_hub import (
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 from t2t_keras.text.tokenizer import Tokenizer
 
-# No sampler of KerasHub has these; beam and temperature are chosen where a preset is used.
-_UNSUPPORTED = ("coverage_penalty", "min_length", "split_long")
+# The beam, or how to sample, and the type to compute in are chosen where a preset is used.
+_UNSUPPORTED = ("coverage_penalty", "min_length", "split_long", "samples", "weights_dtype", "xla")
 
 
 def write(translator: Translator, folder: Path, dtype: str) -> None:
@@ -62,21 +62,20 @@ def _own(source: Tokenizer) -> TransformerTokenizer:
 
 def _check(translator: Translator) -> None:
     problem, tokenizer, config = translator.problem, translator.tokenizer, translator.config
-    kinds = {type(model) for model in translator.models}
-    if len(translator.models) > 1 or kinds != {Transformer}:
-        raise UserError(
-            f"--format=keras_hub: expected one Transformer, got "
-            f"{', '.join(type(model).__name__ for model in translator.models)}."
-        )
+    kinds = [type(model) for model in translator.models]
+    if kinds != [Transformer]:
+        names = ", ".join(kind.__name__ for kind in kinds) or translator.engine.name
+        raise UserError(f"--format=keras_hub: expected one Transformer, got {names}.")
     for each in (tokenizer, tokenizer.source):
         if not isinstance(each, SentencePieceTokenizer):
             raise UserError(
                 f"--format=keras_hub: expected SentencePiece's vocabularies (.model), got "
                 f"tensor2tensor's (*{each.suffix}), which KerasHub cannot read."
             )
-    if problem.raw_output or type(problem).preprocess is not Problem.preprocess:
+    own = type(problem)
+    if (own.preprocess, own.postprocess) != (Problem.preprocess, Problem.postprocess):
         raise UserError(f"--format=keras_hub: expected text to text, got {problem.name}.")
     changed = [n for n in _UNSUPPORTED if getattr(config, n) != getattr(DecodeConfig(), n)]
     if translator.forbidden or changed:
         names = ", ".join(changed) or "forbidden phrases"
-        raise UserError(f"--format=keras_hub: KerasHub's samplers have no {names}: leave it out.")
+        raise UserError(f"--format=keras_hub: a preset has no {names}: leave it out.")

@@ -113,7 +113,20 @@ def test_samples(load):
     assert set(texts(cold.hypotheses)) == {greedy.text}
     [drawn] = load(**settings, top_k=2).translate(LINES[:1])
     assert len(set(texts(drawn.hypotheses))) > 10
-    assert len(load(samples=3).translate(LINES[:1])[0].hypotheses) == 1
+    # There are not so many symbols.
+    assert len(load(samples=3, top_k=9000).translate(LINES[:1])[0].hypotheses) == 1
+
+
+def test_a_source_without_pieces(expected, load):
+    """CTranslate2 gives nothing for it; its score is ours."""
+    [source] = expected.tokenizer.encode(LINES[:1])
+    end, none = source[-1:], source[:0]
+    [[output, *_], others] = load().engine.outputs([end, source], [none, none], [0, 1])
+    [(_, log_probs)] = expected.engine.log_probs([end], [end])
+    assert (output.ids, output.score) == ([], pytest.approx(log_probs[0], abs=1e-4))
+    assert others == load().engine.outputs([source], [none], [1])[0]
+    [(_, weights)] = load().engine.cross_attention([end], [source])
+    assert weights.size == 0
 
 
 @pytest.mark.parametrize(

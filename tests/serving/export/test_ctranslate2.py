@@ -14,6 +14,7 @@ from t2t_keras.decoding.engines.ctranslate2 import CTranslate2Engine, open_expor
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.layers.feed_forward import ACTIVATIONS
+from t2t_keras.model_config import ModelConfig
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.serving.export.ctranslate2 import unique_pieces
 from t2t_keras.serving.export.formats import write_format
@@ -61,21 +62,30 @@ def test_names(tokenizer):
     assert unique_pieces(tokenizer) == list(tokenizer.vocabulary())
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        dict(pre_norm=True, attention_bias=True, softmax_bias=True, activation="gelu"),
-        dict(positions="learned", max_positions=7, first_position=2, embedding_norm=True),
-        dict(positions="rotary", start_id=3, num_encoder_layers=1, num_decoder_layers=3),
-        dict(positions="none", scale_embedding=False, norm_epsilon=1e-2, activation="silu"),
-        dict(source_bias=True, sinusoids="tensor2tensor", share_embeddings="input"),
-        dict(source_end=False, activation="gelu_tanh", first_position=1),
-        dict(share_embeddings="none", sinusoids="concatenated", start_id=1, softmax_bias=True),
-        dict(share_embeddings="target", source_bias=True, positions="none", activation="tanh"),
-    ],
-    ids=str,
-)
+OPTIONS = [
+    {},
+    dict(pre_norm=True, attention_bias=True, softmax_bias=True, activation="gelu"),
+    dict(positions="learned", max_positions=7, first_position=2, embedding_norm=True),
+    dict(positions="rotary", start_id=3, num_encoder_layers=1, num_decoder_layers=3),
+    dict(positions="none", scale_embedding=False, norm_epsilon=1e-2, activation="silu"),
+    dict(source_bias=True, sinusoids="tensor2tensor", share_embeddings="input"),
+    dict(source_end=False, activation="gelu_tanh", first_position=1),
+    dict(share_embeddings="none", sinusoids="concatenated", start_id=1, softmax_bias=True),
+    dict(share_embeddings="target", source_bias=True, positions="none", activation="tanh"),
+]
+REFUSED = {"feed_forward", "self_attention_radius", "d_k", "d_v"}
+
+
+def test_no_setting_is_forgotten():
+    """One that is new must be exported, and tried here, or be refused."""
+    fields = {field.name for field in dataclasses.fields(ModelConfig)}
+    of_training = {"attention_dropout", "dropout", "recompute", "relu_dropout", "symbol_dropout"}
+    of_what_is_refused = {"parameter_attention_heads"}
+    tested = REFUSED.union(SHAPE, *OPTIONS, of_training, of_what_is_refused)
+    assert fields == tested
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_outputs_are_the_model_s(make, tokenizer, tmp_path, options):
     if options.get("share_embeddings") in ("none", "target"):
         source = SentencePieceTokenizer.train([WORDS] * 20, vocab_size=300)
@@ -117,8 +127,13 @@ def test_lengths_of_its_tables(make, tmp_path):
     assert longest.cut > 0
     with pytest.raises(UserError, match="tables of 39 positions, and these settings need 40"):
         Translator.from_run(tmp_path / "out", None, "extra_length=10", engine="ctranslate2")
+    # Of an output that needs more pieces than it was made with, only these can be aligned.
+    longer = ["the dog"], [dataclasses.replace(longest, parts=("cat man dog " * 20,))]
+    [aligned], [expected] = found.align(*longer), translator.align(*longer)
+    assert aligned == expected[: len(aligned)]
+    assert 1 < len(aligned) < len(expected)
     with pytest.raises(UserError, match="at most 39 tokens"):
-        found.align(["the"], [dataclasses.replace(longest, parts=("dog " * 60,))])
+        list(found.engine.log_probs([np.int32([3, 1])], [np.int32([3] * 40)]))
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "int8", "int8_float32", "int8_bfloat16"])
@@ -165,6 +180,7 @@ def test_what_else_is_refused(make, tokenizer, tmp_path, monkeypatch):
         ("one model, got 2", [model, model], tokenizer),
         ("model Other", other, tokenizer),
         ("weights_dtype", model, tokenizer, DecodeConfig(weights_dtype="bfloat16")),
+        ("no forbidden phrases", model, tokenizer, None, ["cat"]),
         ("a problem that is registered", model, tokenizer),
     ):
         with pytest.raises(UserError, match=message):

@@ -3,14 +3,19 @@
 import dataclasses
 import json
 import re
+import types
 
 import greedy_exports
+import numpy as np
 import pytest
 
+from t2t_keras.conversion.vocabularies import joint_pieces
+from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.serving.export.formats import write_format
+from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 from t2t_keras.text.subwords import SubwordTokenizer
 
 
@@ -42,13 +47,36 @@ def test_the_readme_translates(name, translator, tmp_path, capsys, monkeypatch):
 
 
 def test_the_readme_with_subwords(tmp_path, capsys, monkeypatch):
-    pytest.importorskip("onnx")
     pieces = ["<pad>_", "<EOS>_", *"\\_u;0123456789Asentc."]
     tokenizer = SubwordTokenizer("\n".join(f"'{each}'" for each in pieces).encode())
     model = Transformer(tokenizer.vocab_size, **greedy_exports.SIZES)
     model.build()
-    folder = write_format("onnx", Translator(model, tokenizer), tmp_path / "onnx", "float32")
-    assert set(run_readme(folder, capsys, monkeypatch)) <= set(" \\_u;0123456789Asentc.")
+    check_readme(Translator(model, tokenizer), tmp_path, capsys, monkeypatch)
+
+
+def test_the_readme_with_pieces_that_are_looked_up(translator, tmp_path, capsys, monkeypatch):
+    source = SentencePieceTokenizer.train(["x y"] * 9, 20, kind="char")
+    known = [*source.pieces(range(4)), "A", "sentence."]
+    source = joint_pieces(source.model_bytes, known, "source.spm")
+    tokenizer = translator.tokenizer.with_source(source)
+    sizes = tokenizer.vocab_size, None, tokenizer.source_vocab_size
+    model = Transformer(*sizes, **greedy_exports.SIZES, share_embeddings="target")
+    model.build()
+    check_readme(Translator(model, tokenizer), tmp_path, capsys, monkeypatch)
+
+
+def check_readme(translator, tmp_path, capsys, monkeypatch):
+    """Checks what the README of random weights prints."""
+    pytest.importorskip("onnx")
+    random = np.random.default_rng(5)
+    for each in translator.models[0].weights:
+        each.assign(random.normal(0, 0.3, each.shape))
+    config = DecodeConfig(beam_size=1, extra_length=9, min_length=5)
+    translator = Translator(translator.models, translator.tokenizer, config)
+    folder = write_format("onnx", translator, tmp_path / "onnx", "float32")
+    [expected] = translator.translate(["A sentence."])
+    assert expected.text
+    assert run_readme(folder, capsys, monkeypatch) == expected.text
 
 
 def test_what_is_not_greedy_decoding_of_one_model_is_refused(translator, tmp_path):
@@ -62,5 +90,11 @@ def test_what_is_not_greedy_decoding_of_one_model_is_refused(translator, tmp_pat
     }.items():
         with pytest.raises(UserError, match=message):
             write_format("litert", Translator(*arguments), tmp_path / "litert", "float32")
+    other = Translator(models, tokenizer, config)
+    other.engine = types.SimpleNamespace(models=(), name="ctranslate2 int8")
+    with pytest.raises(UserError, match="one Transformer, got ctranslate2 int8"):
+        write_format("litert", other, tmp_path / "litert", "float32")
+    with pytest.raises(UserError, match="The engine ctranslate2 int8 has no search"):
+        _ = other.search
     with pytest.raises(UserError, match="expected --dtype in float32, int8, got float16"):
         write_format("onnx", translator, tmp_path / "onnx", "float16")

@@ -1,3 +1,4 @@
+import dataclasses
 import gc
 import json
 import os
@@ -7,9 +8,11 @@ import sys
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from t2t_keras import registry
 from t2t_keras.conversion.vocabularies import joint_pieces
+from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.batching import padded
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
@@ -21,6 +24,7 @@ from t2t_keras.text.subwords import SubwordTokenizer
 from t2t_keras.text.tokenizer import EOS_ID, UNKNOWN_ID
 
 keras_hub = pytest.importorskip("keras_hub")
+TransformerTokenizer = pytest.importorskip("t2t_keras.serving.keras_hub").TransformerTokenizer
 
 pytestmark = [
     # KerasHub leaves the vocabulary's file open.
@@ -109,6 +113,32 @@ def test_text_is_what_the_translator_gives(load, lines, expected, translator):
     assert task.generate(lines) == expected
     assert task.generate(lines[::-1]) == expected[::-1]
     assert task.generate_function.experimental_get_tracing_count() == 1
+
+
+def test_max_length(load, lines, translator, tmp_path):
+    config = dataclasses.replace(translator.config, max_length=5)
+    other = Translator(translator.models, translator.tokenizer, config)
+    task = load(write_format("keras_hub", other, tmp_path / "preset", "float32"))
+    task.compile(run_eagerly=True)
+    assert task.generate(lines[:4]) == [each.text for each in other.translate(lines[:4])]
+
+
+def test_pieces_are_looked_up():
+    """Those that a model divides off without knowing them, and those that it knows."""
+    learned = SentencePieceTokenizer.train(["ein Haus im Wald"] * 9, 40, kind="char")
+    known = [*learned.pieces(range(9)), "ö", "sch", "üß"]
+    ours = joint_pieces(learned.model_bytes, known, "source.model")
+    tokenizer = TransformerTokenizer(ours.model_bytes)
+    lines = ["ein schön üß Haus", "ö", ""]
+    expected = [ids[:-1].tolist() for ids in ours.encode(lines)]
+    assert {UNKNOWN_ID, 9, 11} < {i for row in expected for i in row}
+    assert tokenizer.tokenize(lines) == expected
+    for line, ids in zip(lines, expected, strict=True):
+        assert tokenizer.tokenize(line).tolist() == ids
+    in_graph = tf.data.Dataset.from_tensors(lines).map(tokenizer.tokenize)
+    assert next(iter(in_graph)).to_list() == expected
+    in_graph = tf.data.Dataset.from_tensor_slices(lines).map(tokenizer.tokenize)
+    assert [ids.numpy().tolist() for ids in in_graph] == expected
 
 
 def test_ids_and_logits_are_ours(load, lines, translator):
@@ -222,6 +252,8 @@ def test_int8(load, lines, translator, tmp_path, monkeypatch):
     assert 0 < np.abs(task(example) - load()(example)).mean() < 1
     task.compile(run_eagerly=True)
     assert all(task.generate(lines[:2], max_length=4))
+    with pytest.raises(UserError, match="int8 is loaded as it is: leave dtype out"):
+        load(folder, dtype="bfloat16")
 
 
 def test_half_precision(load, lines, translator, tmp_path):
@@ -277,7 +309,11 @@ def test_refused(translator, tmp_path):
     old = SubwordTokenizer(subwords.encode())
     refused(r"got tensor2tensor's \(\*.subwords\)", model, old)
     refused("no min_length", model, tokenizer, DecodeConfig(min_length=3))
+    refused("no samples", model, tokenizer, DecodeConfig(samples=3, return_beams=True))
+    refused("no weights_dtype", model, tokenizer, DecodeConfig(weights_dtype="bfloat16"))
     refused("no forbidden phrases", model, tokenizer, forbidden=["Hund"])
     parser = registry.problem("parsing_craft")
     refused("text to text, got parsing", model, tokenizer, problem=parser)
+    own = type("Own", (Problem,), {"postprocess": lambda *_: "?"})(name="own")
+    refused("text to text, got own", model, tokenizer, problem=own)
     refused("expected --dtype in float32, bfloat16, int8", model, tokenizer, dtype="float16")

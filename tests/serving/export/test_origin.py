@@ -68,6 +68,7 @@ def test_only_recorded_scores_of_these_very_weights_count(wmt14, checkpoint, tmp
         dict(checkpoint=""),
         dict(decode={**search, "ensemble": ["runs/other"]}),
         dict(decode={**search, "prefixes": "begins.txt"}),
+        dict(decode={**search, "engine": "ctranslate2 int8"}),
     ):
         append_result(tmp_path / "results.jsonl", Result(**{**recorded, **changes}))
     line, other = origin.recorded_scores(wmt14, checkpoint, tmp_path / "results.jsonl")
@@ -76,7 +77,7 @@ def test_only_recorded_scores_of_these_very_weights_count(wmt14, checkpoint, tmp
         "newstest2014, filtered edition (2,737 lines): 27.30 BLEU (beam 21, alpha 0.3; "
         "sacrebleu nrefs:1|tok:13a), 28.10 BLEU (compound_split nrefs:1|tok:moses)"
     )
-    assert "4 scores" in capsys.readouterr().out
+    assert "5 scores" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,9 @@ def make_step(make_record, make_strategy):
 def batches(generated, replicas, microbatch_tokens=512, fixed=0):
     """Yields a few steps' examples, among them one with fewer examples than replicas."""
     store = generated.store("train")
-    for number, indices in enumerate([np.arange(40), np.arange(40, 43), np.arange(43, 80)]):
+    # XLA compiles each shape: of two lengths.
+    chosen = np.flatnonzero(store.lengths.max(axis=1) <= 12)
+    for number, indices in enumerate([chosen[:40], chosen[40:43], chosen[43:80]]):
         split = split_batch(store.lengths, indices, microbatch_tokens, replicas, bool(fixed))
         yield number, [[make_batch(store, part, fixed) for part in each] for each in split]
 
@@ -51,7 +53,7 @@ def test_an_update_does_not_depend_on_how_a_step_is_split(
     assert (0 in counts) == (replicas == 4), "with 4 replicas one holds nothing"
     if xla:
         shapes = {part.source.shape for _, parts in steps for each in parts for part in each}
-        assert shapes <= {(160 // length, length) for length in (8, 12, 16)}
+        assert shapes == {(160 // length, length) for length in (8, 12)}
     # What XLA compiles also computes the layers again for their gradients.
     found = trained(make_step(replicas, xla, dropout=0.0, recompute=xla), steps)
     assert_same(found, one_replica[:2])

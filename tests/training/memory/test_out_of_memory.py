@@ -15,6 +15,7 @@ from t2t_keras.data.batches import make_batch
 from t2t_keras.errors import OutOfMemoryError, UserError
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
+from t2t_keras.training.checkpoints.tensorflow import Checkpoints
 from t2t_keras.training.evaluation import SplitLoss
 from t2t_keras.training.memory import microbatch
 from t2t_keras.training.options import TrainOptions
@@ -25,18 +26,24 @@ TRAIN_ONLY = TrainOptions(schedule="train")
 EVERY_STEP = TrainOptions(local_eval_frequency=1, eval_secs=0)
 
 
-@pytest.fixture
-def missing():
+@pytest.fixture(scope="module")
+def uses():
+    return {}
+
+
+@pytest.fixture(autouse=True)
+def missing(uses):
     """By "gradient" and "loss", whether memory is missing at the next uses; after these, never."""
-    return {"gradient": iter(()), "loss": iter(())}
+    uses.update(gradient=iter(()), loss=iter(()))
+    return uses
 
 
-@pytest.fixture
-def step_of(missing, make_strategy):
+@pytest.fixture(scope="module")
+def step_of(uses, make_strategy):
     """step_of(record, replicas): a step whose memory may be missing."""
 
     def use(kind):
-        if next(missing[kind], False):
+        if next(uses[kind], False):
             # Late, so that what does not wait for this is done before. TensorFlow reports a
             # function's MemoryError as its own missing memory.
             time.sleep(0.1)
@@ -109,14 +116,24 @@ def test_a_trial_changes_nothing(step_of, make_record, part):
     np.testing.assert_array_equal(everything_of(tried), everything_of(step))
 
 
+@pytest.fixture(scope="module")
+def first(make_record, step_of, tmp_path_factory):
+    """A step that is compiled once for all runs, and a checkpoint of its first weights."""
+    step = step_of(make_record(dropout=0.3))
+    checkpoints = Checkpoints(tmp_path_factory.mktemp("first"), step.state(), 1)
+    return step, checkpoints, checkpoints.save(0)
+
+
 @pytest.fixture
-def run(make_record, step_of, generated, tmp_path):
+def run(make_record, first, generated, tmp_path):
     """run(name, microbatch_tokens, options): the checkpoint of two steps in a directory."""
+    step, checkpoints, path = first
 
     def run(name, microbatch_tokens, options=TRAIN_ONLY):
         size = dict(batch_tokens=600, train_steps=2, microbatch_tokens=microbatch_tokens)
+        checkpoints.restore(path)
         record = make_record(dropout=0.3, **size)
-        return train(record, generated, tmp_path / name, step_of(record), options).checkpoint
+        return train(record, generated, tmp_path / name, step, options).checkpoint
 
     return run
 
