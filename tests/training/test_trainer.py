@@ -118,7 +118,7 @@ def test_the_best_weights_and_the_end_by_a_score(run, tmp_path, capsys):
     assert (result.step, result.evaluation["chrf"]) == (4, 45.0)
     assert "The dev chrf has not improved since step 2: ending early" in capsys.readouterr().out
     assert (tmp_path / "run" / "best" / "model.ckpt-2.index").exists()
-    with pytest.raises(UserError, match="best_by=ter: expected loss or a number of .* as bleu"):
+    with pytest.raises(UserError, match=r"best_by=ter: expected loss or a number of .* as bleu"):
         run("other", dataclasses.replace(options, best_by="ter"), score=score)
     with pytest.raises(UserError, match="--best_by=bleu needs scores"):
         TrainOptions(best_by="bleu")
