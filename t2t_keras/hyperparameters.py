@@ -67,6 +67,9 @@ class HParams(ModelConfig):
         0.98, "decay of the squared gradient's mean (section 5.3)", minimum=0.0, maximum=0.999999
     )
     adam_epsilon: float = setting(1e-9, "Adam's epsilon (section 5.3)", minimum=0.0)
+    weight_decay: float = setting(
+        0.0, "share of each weight, but biases and scales, taken off at rate 1", minimum=0.0
+    )
     clip_norm: float = setting(
         0.0, "largest norm of the summed gradient; 0 = no clipping, as the paper", minimum=0.0
     )
@@ -123,6 +126,7 @@ _USED_BY = {
     "parameter_attention_heads": ("feed_forward", ("feed_forward",), "parameter_attention"),
     "max_positions": ("positions", ("sinusoidal", "rotary", "none"), "learned"),
     "sinusoids": ("positions", ("learned", "rotary", "none"), "sinusoidal"),
+    "weight_decay": ("optimizer", ("adam",), "adamw"),
     "first_position": ("positions", ("rotary", "none"), "sinusoidal"),
 }
 
