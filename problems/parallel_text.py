@@ -41,10 +41,12 @@ class ParallelText(Problem):
         splits = {}
         for split in ("train", "dev", "test"):
             stems = [stem.strip() for stem in getattr(self, split).split("+")]
+            if len(set(stems)) < len(stems):
+                raise UserError(f"{split}={getattr(self, split)}: a text is named twice.")
             found = [_names(stem, languages, tmp_dir) for stem in stems]
             if split != "test" or stems != ["test"] or found != [None]:
                 splits[split] = [
-                    _parallel(names or tuple(f"{stem}.{code}" for code in languages), languages)
+                    _parallel(stem, names, languages)
                     for stem, names in zip(stems, found, strict=True)
                 ]
         return splits
@@ -91,7 +93,10 @@ def _formats(stem: str, source: str, target: str) -> list[list[tuple[str, str]]]
     return [*plain, sgm, *([(f"{stem}{ending}",) * 2] for ending in (".tsv", ".tmx"))]
 
 
-def _parallel(names: tuple[str, str], languages: tuple[str, str]) -> ParallelFiles:
+def _parallel(
+    stem: str, names: tuple[str, str] | None, languages: tuple[str, str]
+) -> ParallelFiles:
+    names = names or tuple(f"{stem}.{code}" for code in languages)
     # As in news-commentary-v14.de-en.tsv: the name tells the order of the columns.
     swapped = ".{1}-{0}.tsv".format(*languages) in names[0]
-    return ParallelFiles(*map(SourceFile, names), languages, swapped)
+    return ParallelFiles(*map(SourceFile, names), languages, swapped, stem)

@@ -67,6 +67,9 @@ class HParams(ModelConfig):
         0.98, "decay of the squared gradient's mean (section 5.3)", minimum=0.0, maximum=0.999999
     )
     adam_epsilon: float = setting(1e-9, "Adam's epsilon (section 5.3)", minimum=0.0)
+    weight_decay: float = setting(
+        0.0, "share of each weight, but biases and scales, taken off at rate 1", minimum=0.0
+    )
     clip_norm: float = setting(
         0.0, "largest norm of the summed gradient; 0 = no clipping, as the paper", minimum=0.0
     )
@@ -90,6 +93,17 @@ class HParams(ModelConfig):
         minimum=2,
         maximum=65_535,
     )
+    subword_sampling: float = setting(
+        0.0,
+        "training text is divided anew each time: of a bpe vocabulary, the share of merges left "
+        "out (BPE-dropout's p, 0.1); of a unigram one, how little likelier divisions are preferred "
+        "(subword regularisation's alpha, 0.1 to 0.5); 0 = not",
+        minimum=0.0,
+        maximum=1.0,
+    )
+    subword_nbest: int = setting(
+        0, "likeliest divisions that a unigram vocabulary draws from; 0 = all", minimum=0
+    )
     compute_dtype: str = setting(
         "float32",
         "type of the matrix work; weights, softmax, layer normalisation and loss stay float32",
@@ -112,6 +126,7 @@ _USED_BY = {
     "parameter_attention_heads": ("feed_forward", ("feed_forward",), "parameter_attention"),
     "max_positions": ("positions", ("sinusoidal", "rotary", "none"), "learned"),
     "sinusoids": ("positions", ("learned", "rotary", "none"), "sinusoidal"),
+    "weight_decay": ("optimizer", ("adam",), "adamw"),
     "first_position": ("positions", ("rotary", "none"), "sinusoidal"),
 }
 

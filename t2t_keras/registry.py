@@ -12,6 +12,7 @@
 | `register_schedule` | a Keras `LearningRateSchedule`, made as `schedule(hparams)` |
 | `register_loss` | a function of logits, targets and hparams: a loss for each token |
 | `register_filter` | a function of a source and a target: whether to leave the pair out |
+| `register_augmentation` | a function of source, target and a `random.Random`: the pair, changed |
 | `register_metric` | a function of hypotheses, references and sources: a number |
 
 A function is registered under its name, a class under its name in snake case. Layers are made from
@@ -42,6 +43,7 @@ PROBLEMS = Registry("problem", "t2t_keras.problems")
 HPARAMS_SETS = Registry("hyperparameter set", "t2t_keras.hparams")
 MODELS = Registry("model", "t2t_keras.models")
 FILTERS = Registry("filter", "t2t_keras.data.filters")
+AUGMENTATIONS = Registry("augmentation", "t2t_keras.data.augmentation")
 METRICS = Registry("metric", "t2t_keras.metrics.bleu")
 
 register_hparams = HPARAMS_SETS.add
@@ -53,6 +55,7 @@ register_optimizer = OPTIMIZERS.add
 register_schedule = SCHEDULES.add
 register_loss = LOSSES.add
 register_filter = FILTERS.add
+register_augmentation = AUGMENTATIONS.add
 register_metric = METRICS.add
 
 
@@ -128,6 +131,7 @@ def registry_help() -> str:
         (SCHEDULES, "Learning rate schedules"),
         (LOSSES, "Losses"),
         (FILTERS, "Filters of training pairs"),
+        (AUGMENTATIONS, "Augmentations of training text"),
         (METRICS, "Metrics"),
     ):
         lines.append(f"{title}:")

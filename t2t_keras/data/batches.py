@@ -5,10 +5,11 @@ A step's examples do not depend on replicas or microbatches: a run's position is
 
 import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from t2t_keras.data.mixing import Mixture
 from t2t_keras.data.shards import SIDES
 from t2t_keras.errors import UserError
 
@@ -19,17 +20,36 @@ _FIXED_LENGTHS = [length << doubled for doubled in range(27) for length in (8, 1
 class TokenBatchSampler:
     """The examples of every optimizer step.
 
-    Each epoch holds every example once: a random order is sorted by length (the longer side's;
-    equal lengths stay in random order), cut where the next pair would exceed `batch_tokens` on
-    either side, and the batches are put in random order. Pairs with a side over `max_length` tokens
-    are left out. `lengths`, [examples, 2], are of source and target; EOS counts, padding does not.
+    Each epoch holds every example once, or is a round of a `Mixture`: a random order is sorted by
+    length (the longer side's; equal lengths stay in random order), cut where the next pair would
+    exceed `batch_tokens` on either side, and the batches are put in random order. Pairs with a side
+    over `max_length` tokens are left out.
+
+    Args:
+      lengths: [examples, 2], tokens of source and target; EOS counts, padding does not.
+      batch_tokens: most tokens of a step on either side, without padding.
+      max_length: most tokens of an example on either side.
+      seed: of all random orders.
+      mix: which corpora are read, and when, as `parse_mix` reads it; "" = all of all.
+      corpora: the examples of each corpus, one behind the other, for `mix`.
+
+    Raises:
+      UserError: no example is short enough, one does not fit, or `mix` is wrong.
 
     Attributes:
       left_out: number of pairs that are left out.
       longest: tokens of the longest side of those that are not.
     """
 
-    def __init__(self, lengths: np.ndarray, batch_tokens: int, max_length: int, seed: int):
+    def __init__(
+        self,
+        lengths: np.ndarray,
+        batch_tokens: int,
+        max_length: int,
+        seed: int,
+        mix: str = "",
+        corpora: Mapping[str, int] | None = None,
+    ):
         longest = lengths.max(axis=1) if len(lengths) else np.zeros(0, np.int32)
         self._kept = np.flatnonzero(longest <= max_length)
         self.left_out = len(lengths) - len(self._kept)
@@ -44,7 +64,11 @@ class TokenBatchSampler:
                 f"A pair has {self.longest} tokens on a side, more than batch_tokens="
                 f"{batch_tokens}. Raise batch_tokens or lower max_length."
             )
-        self._lengths = lengths
+        self._lengths, self._mixture = lengths, None
+        if mix:
+            ends = np.cumsum(list(corpora.values()))[:-1]
+            kept = np.split(self._kept, np.searchsorted(self._kept, ends))
+            self._mixture = Mixture(mix, dict(zip(corpora, kept, strict=True)), seed)
         self._batch_tokens = batch_tokens
         self._seed = seed
         self._first_steps = [0]  # the first step of each epoch planned so far, and of the next
@@ -54,7 +78,8 @@ class TokenBatchSampler:
         """Returns the example numbers of each batch of an epoch, in the order of training."""
         if self._planned[0] != epoch:
             random = np.random.default_rng([self._seed, epoch])
-            order = random.permutation(self._kept)
+            examples = self._mixture.round(epoch) if self._mixture else self._kept
+            order = random.permutation(examples)
             # NumPy sorts 16 bits in linear time.
             longest = self._lengths[order].max(axis=1).astype(np.uint16)
             batches = self._cut(order[np.argsort(longest, kind="stable")])
@@ -71,8 +96,9 @@ class TokenBatchSampler:
 
     def fill(self) -> tuple[float, float]:
         """Returns the average source and target tokens of a step as shares of `batch_tokens`."""
-        tokens = self._lengths[self._kept].sum(axis=0, dtype=np.int64)
-        source, target = tokens / (len(self.epoch(0)) * self._batch_tokens)
+        batches = self.epoch(0)
+        tokens = self._lengths[np.concatenate(batches)].sum(axis=0, dtype=np.int64)
+        source, target = tokens / (len(batches) * self._batch_tokens)
         return float(source), float(target)
 
     def most_padded(self, replicas: int = 1, fixed_shapes: bool = False) -> int:

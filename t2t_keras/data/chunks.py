@@ -21,6 +21,7 @@ class FileChunk:
     offsets: tuple[int, int]  # Byte positions of the first line.
     first_line: int  # Its number, from 1.
     count: int  # Of pairs; of other classes an estimate will do.
+    corpus: str = "train"  # Of which these are lines, as `mix` calls it.
 
     def pairs(self, skip: int = 0, every: int = 1) -> Iterator[tuple[bytes, bytes]]:
         """Yields the source and target lines of every `every`-th pair, from pair `skip` on.
@@ -47,6 +48,7 @@ class ExampleChunk:
     examples: tuple[tuple[str, str], ...]
     first_line: int
     paths: tuple[Path, ...] = ()
+    corpus: str = "train"
 
     @property
     def count(self) -> int:
@@ -91,7 +93,11 @@ def split_chunks(problem: Problem, tmp_dir: str | Path, chunk_pairs: int) -> dic
         }
     plain = iter(plain_text([*itertools.chain(*splits.values())], Path(tmp_dir)))
     return {
-        split: [chunk for _ in some for chunk in _file_chunks(next(plain)[::order], chunk_pairs)]
+        split: [
+            chunk
+            for text in some
+            for chunk in _file_chunks(next(plain)[::order], chunk_pairs, text.corpus_name)
+        ]
         for split, some in splits.items()
     }
 
@@ -114,7 +120,7 @@ def evenly_spread(
         before += chunk.count
 
 
-def _file_chunks(paths: tuple[Path, Path], chunk_pairs: int) -> Iterator[FileChunk]:
+def _file_chunks(paths: tuple[Path, Path], chunk_pairs: int, corpus: str) -> Iterator[FileChunk]:
     (count, source_offsets), (other, target_offsets) = (
         line_offsets(path, chunk_pairs) for path in paths
     )
@@ -125,4 +131,4 @@ def _file_chunks(paths: tuple[Path, Path], chunk_pairs: int) -> Iterator[FileChu
         )
     offsets = zip(source_offsets, target_offsets, strict=True)
     for first, pair in zip(range(0, count, chunk_pairs), offsets, strict=True):
-        yield FileChunk(paths, pair, first + 1, min(chunk_pairs, count - first))
+        yield FileChunk(paths, pair, first + 1, min(chunk_pairs, count - first), corpus)

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from t2t_keras.data.mixing import parse_mix
 from t2t_keras.data.problem import Problem
 from t2t_keras.data.shards import SIDES, ExampleStore
 from t2t_keras.errors import UserError
@@ -55,6 +56,13 @@ class Generated:
             for kind in ("tokens", "lengths")
         )
         return ExampleStore(tokens, lengths)
+
+    @property
+    def corpora(self) -> dict[str, int]:
+        """The number of training examples of each corpus, in their order."""
+        train = self.manifest["splits"]["train"]
+        # Data of earlier versions is one corpus.
+        return train.get("corpora", {"train": train["examples"]})
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
         """Returns sources and references of "dev" or "test", line by line; see `text_paths`."""
@@ -94,8 +102,9 @@ def open_generated(problem: Problem, data_dir: str | Path, as_text: bool = False
     # A setting that came after the data was made had its default then.
     defaults = {field.name: field.default for field in dataclasses.fields(problem)}
     recorded = dataclasses.replace(problem, **defaults).config() | manifest["config"]
-    # What translations are scored by is not in the data.
-    requested = {name: value for name, value in problem.config().items() if name != "metrics"}
+    requested = {
+        name: value for name, value in problem.config().items() if name not in problem.not_in_data
+    }
     if as_text:
         others = problem.config(of_test_set=False).keys() - _LANGUAGES
         requested = {name: value for name, value in requested.items() if name not in others}
@@ -114,7 +123,10 @@ def open_generated(problem: Problem, data_dir: str | Path, as_text: bool = False
             f"The data in {directory} was made with different settings ({'; '.join(different)}). "
             f"Give the same --problem_config, or another --data_dir and run t2t-datagen."
         )
-    return Generated(dataclasses.replace(problem, **decided), directory, manifest)
+    generated = Generated(dataclasses.replace(problem, **decided), directory, manifest)
+    if problem.mix and not as_text:
+        parse_mix(problem.mix, generated.corpora)
+    return generated
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:
@@ -146,6 +158,8 @@ def describe(manifest: dict[str, Any]) -> str:
             f"  {name}: {split['examples']:,} pairs in {len(split['shards'])} shards, "
             f"{split['source_tokens']:,} source and {split['target_tokens']:,} target tokens"
         )
+        if len(corpora := split.get("corpora", {})) > 1:
+            lines.append(f"    {', '.join(f'{corpus} {n:,}' for corpus, n in corpora.items())}")
         for reason, entry in split["left_out"].items():
             more = ", ..." if entry["count"] > len(entry["first"]) else ""
             first = ", ".join(entry["first"])

@@ -51,6 +51,7 @@ def encode_chunk(
     most_ids = max(encoder.vocab_size for encoder in encoders)
     record = {
         "stem": stem,
+        "corpus": chunk.corpus,
         "files": write_shard(directory, stem, sources, targets, most_ids),
         "examples": len(sources),
         "source_tokens": sum(map(len, sources)),

@@ -16,10 +16,12 @@ from typing import Any
 import numpy as np
 
 from t2t_keras import registry
+from t2t_keras.data.augmentation import Augmentation
 from t2t_keras.data.chunks import Chunk, evenly_spread, split_chunks
 from t2t_keras.data.dataset import MANIFEST_FILE, describe
 from t2t_keras.data.encode import Encoded, add_left_out, encode_chunk
 from t2t_keras.data.filters import check_filters, duplicate_mask, pair_hashes, versions_with
+from t2t_keras.data.mixing import parse_mix
 from t2t_keras.data.problem import Problem
 from t2t_keras.data.shards import SIDES
 from t2t_keras.data.workers import Call, workers
@@ -36,7 +38,7 @@ CHUNK_PAIRS = 50_000
 
 _UNFINISHED_FILE = "unfinished.json"
 # To be raised when a change of the code makes other shards of the same text.
-_ENCODER_VERSION = 1
+_ENCODER_VERSION = 2
 _TEMPORARY = rf"\.[0-9a-f]{{8}}{TEMPORARY_SUFFIX}"
 _STATE_FILES = rf"{_UNFINISHED_FILE}|(train|dev|test)-\d+\.json|shards\.jsonl"
 _OWN_FILES = (
@@ -79,6 +81,12 @@ def generate(
     # What can fail early does so while the old data is still there.
     check_filters(problem.filter_names(), problem.languages())
     plan = split_chunks(problem, tmp_dir, chunk_pairs)
+    Augmentation(problem.augment)  # Raises `UserError` where it is wrong.
+    if problem.mix:
+        sizes: dict[str, int] = {}
+        for chunk in plan["train"]:
+            sizes[chunk.corpus] = sizes.get(chunk.corpus, 0) + chunk.count
+        parse_mix(problem.mix, sizes)
     given = _given_vocabulary(problem, plan["train"])
     directory = Path(data_dir) / problem.name
     check_folder(directory, "generated data")
@@ -238,7 +246,9 @@ def _finish_split(
     """Waits for a split's shards, writes its text where it is kept, and adds both to `files`."""
     summary = {"examples": 0, "source_tokens": 0, "target_tokens": 0, "shards": [], "left_out": {}}
     text: tuple[list[str], list[str]] = ([], [])
+    corpora = summary["corpora"] = {}
     for record, sides in shards:
+        corpora[record["corpus"]] = corpora.get(record["corpus"], 0) + record["examples"]
         for name in ("examples", "source_tokens", "target_tokens"):
             summary[name] += record[name]
         summary["shards"].append(record["stem"])

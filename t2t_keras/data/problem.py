@@ -59,12 +59,24 @@ class Problem:
     max_length_ratio: float = setting(
         3.0, "most tokens of a side for each of the other's, for filters=length_ratio", minimum=1
     )
+    mix: str = setting(
+        "",
+        "which corpora a training reads, and when: clean:0.8+web:0.2, or in stages, clean until 2 "
+        "epochs of clean; clean:0.8+web:0.2; or temperature:5",
+    )
+    augment: str = setting(
+        "",
+        "shares of the training pairs that are disturbed, as upper:0.05+typos:0.1; "
+        "--registry_help lists the kinds",
+    )
     metrics: str = setting(
         "", "registered metrics to compute beside BLEU, + between several", of_test_set=True
     )
     name: str = ""
     reverse: bool = False
 
+    # Settings that say nothing of the data that t2t-datagen makes.
+    not_in_data: ClassVar[tuple[str, ...]] = ("metrics", "mix", "augment")
     # The splits that `examples` makes; problems with files have those that `files` returns.
     splits: ClassVar[tuple[str, ...]] = ("train", "dev", "test")
     # Whether the problem also exists the other way round, as `<name>_rev`.

@@ -32,6 +32,7 @@ class TreeChunk:
 
     spans: tuple[Span, ...]
     symbols: frozenset[str]  # What they are written in.
+    corpus: str = "train"
 
     @property
     def count(self) -> int:

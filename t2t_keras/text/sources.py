@@ -11,7 +11,7 @@ import urllib.error
 import urllib.request
 import zlib
 from collections.abc import Iterable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import replaced_atomically
@@ -66,6 +66,13 @@ class ParallelFiles:
     target: SourceFile  # The same file where one (.tsv, .tmx) holds both languages.
     languages: tuple[str, str] = ("", "")  # Their codes, needed where one file holds both.
     swapped: bool = False  # Whether the first column of a .tsv is the target.
+    corpus: str = ""  # What `mix` calls it; "" = the beginning of the source's name.
+
+    @property
+    def corpus_name(self) -> str:
+        """What `mix` calls the text."""
+        first = (*self.source.members, self.source.name)[0]
+        return self.corpus or PurePosixPath(first).name.partition(".")[0]
 
 
 def fetch(files: Iterable[SourceFile], tmp_dir: Path) -> None:

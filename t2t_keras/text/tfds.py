@@ -25,6 +25,11 @@ class PreparedText:
     archives: tuple[SourceFile, ...] = ()  # What it prepares the data set from.
     has_entities: bool = False  # Whether its text has SGML's "&amp;" for "&".
 
+    @property
+    def corpus_name(self) -> str:
+        """What `mix` calls the text."""
+        return self.dataset.partition("/")[0]
+
     def prepared(self) -> Path | None:
         """Returns the directory of the prepared data set's newest version, if it is there."""
         versions = (self.data_dir / self.dataset).glob("*/dataset_info.json")

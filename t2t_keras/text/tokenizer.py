@@ -157,6 +157,26 @@ class Tokenizer(abc.ABC):
     def encode(self, lines: Sequence[str]) -> list[np.ndarray]:
         """Returns one int32 [length] array of ids a line, read-only, each with EOS at its end."""
 
+    def check_sampling(self) -> None:
+        """Raises `UserError` if the vocabulary has but one way to divide a text."""
+        raise UserError(
+            "subword_sampling needs a SentencePiece vocabulary of kind bpe or unigram, got one of "
+            "another kind. Set subword_sampling=0."
+        )
+
+    def sample(
+        self, lines: Sequence[str], alpha: float, nbest: int, seeds: Sequence[int]
+    ) -> list[np.ndarray]:
+        """Returns ids as `encode` does, of divisions that are drawn.
+
+        Args:
+          lines: text.
+          alpha: see `HParams.subword_sampling`.
+          nbest: see `HParams.subword_nbest`.
+          seeds: of each line.
+        """
+        raise NotImplementedError
+
     @abc.abstractmethod
     def decode(self, sequences: Iterable[Sequence[int]]) -> list[str]:
         """Returns the text of each sequence of ids, up to its first EOS; padding is ignored."""

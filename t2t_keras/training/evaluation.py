@@ -53,7 +53,7 @@ def read_evaluations(output_dir: str | Path) -> list[dict[str, Any]]:
 
 
 class Evaluator:
-    """Measures the dev set, and keeps the weights with the lowest dev loss in the run's `best/`.
+    """Measures the dev set, and keeps the best weights in the run's `best/`.
 
     Args:
       loss: of the dev set.
@@ -62,6 +62,7 @@ class Evaluator:
         of its translations; None = not scored.
       writes: whether this worker, of several, writes what all compute together.
       history: the evaluations so far, see `read_evaluations`.
+      best_by: what tells the best: the loss, or a number of the score by its name.
 
     Attributes:
       left_out: number of pairs that are too long to be measured.
@@ -75,8 +76,9 @@ class Evaluator:
         score: Callable | None,
         writes: bool,
         history: Sequence[Mapping[str, Any]],
+        best_by: str = "loss",
     ):
-        self._loss, self._output_dir = loss, output_dir
+        self._loss, self._output_dir, self._best_by = loss, output_dir, best_by
         self._score, self._writes = score, writes
         self.left_out, self.history = loss.left_out, history
 
@@ -97,7 +99,8 @@ class Evaluator:
         if not math.isfinite(scalars["loss"]):
             raise FloatingPointError(f"The dev loss is {scalars['loss']} after step {step}.")
         score, sample = self._score() if self._score else (None, [])
-        scalars |= dict([score.main]) if score else {}
+        if score:
+            scalars |= dict([score.main]) | self._deciding(score)
         lines = str(score).splitlines() if score else []
         values = ", ".join(f"{name} {value:.4g}" for name, value in scalars.items())
         seconds = time.monotonic() - started
@@ -118,9 +121,29 @@ class Evaluator:
             write_atomically(self._output_dir / _HISTORY, text.encode("utf-8"))
         return scalars, "\n".join([heading, *lines, *_shown(sample)])
 
+    def _deciding(self, score) -> dict[str, float]:
+        """Returns the number of a score that tells the best, by its name."""
+        if self._best_by == "loss":
+            return {}
+        value = getattr(score, self._best_by, None)
+        if value is None:
+            value = getattr(score, "metrics", {}).get(self._best_by)
+        if not isinstance(value, float):
+            raise UserError(
+                f"--best_by={self._best_by}: expected loss or a number of this problem's score, "
+                f"as {score.main[0]}."
+            )
+        return {self._best_by: value}
+
     def best_step(self) -> int:
-        """Returns the step of the lowest dev loss so far, or -1."""
-        return min(self.history, key=lambda each: each["loss"], default={"step": -1})["step"]
+        """Returns the step of the best evaluation so far, or -1; of several, the first."""
+        by = self._best_by
+        # Evaluations of an earlier start of the run may lack it.
+        found = [(each[by], each["step"]) for each in self.history if each.get(by) is not None]
+        if not found:
+            return -1
+        best = (min if by == "loss" else max)(value for value, _ in found)
+        return next(step for value, step in found if value == best)
 
 
 def _shown(sample: Sample) -> list[str]:

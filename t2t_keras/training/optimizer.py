@@ -197,10 +197,56 @@ def transformer(hparams):
     return TransformerSchedule(hparams.d_model, hparams.warmup_steps, hparams.learning_rate)
 
 
+@SCHEDULES.add
+def inverse_square_root(hparams):
+    """The same of any width: linear warm-up to `learning_rate`, its largest value."""
+    warm_up = hparams.warmup_steps
+    return TransformerSchedule(1, warm_up, hparams.learning_rate * warm_up**0.5)
+
+
+@SCHEDULES.add
+def cosine(hparams):
+    """Linear warm-up to `learning_rate`, then half a cosine down to 0 at the last step."""
+    return keras.optimizers.schedules.CosineDecay(
+        0.0,
+        max(hparams.train_steps - hparams.warmup_steps, 1),
+        warmup_target=hparams.learning_rate,
+        warmup_steps=hparams.warmup_steps,
+    )
+
+
 @OPTIMIZERS.add
 def adam(hparams, schedule):
     """Adam (section 5.3)."""
     return Adam(schedule, hparams.adam_beta1, hparams.adam_beta2, hparams.adam_epsilon)
+
+
+@OPTIMIZERS.add
+def adamw(hparams, schedule):
+    """Adam with decoupled weight decay (Loshchilov and Hutter, 2019), by Keras's class."""
+    betas = hparams.adam_beta1, hparams.adam_beta2
+    return _with_decay(keras.optimizers.AdamW, hparams, schedule, *betas, hparams.adam_epsilon)
+
+
+@OPTIMIZERS.add
+def lion(hparams, schedule):
+    """Lion (Chen et al., 2023), by Keras's class; a tenth of Adam's learning rate suits it."""
+    betas = hparams.adam_beta1, hparams.adam_beta2
+    return _with_decay(keras.optimizers.Lion, hparams, schedule, *betas)
+
+
+@OPTIMIZERS.add
+def adafactor(hparams, schedule):
+    """Adafactor (Shazeer and Stern, 2018), by Keras's class: sums of moments by row and column."""
+    return _with_decay(keras.optimizers.Adafactor, hparams, schedule, relative_step=False)
+
+
+def _with_decay(kind, hparams, schedule, beta_1=None, beta_2=None, epsilon=None, **options):
+    given = dict(beta_1=beta_1, beta_2=beta_2, epsilon=epsilon)
+    given = {name: value for name, value in given.items() if value is not None}
+    optimizer = kind(schedule, weight_decay=hparams.weight_decay, **given, **options)
+    optimizer.exclude_from_weight_decay(var_names=["bias", "beta", "gamma"])
+    return optimizer
 
 
 def make_schedule(hparams) -> keras.optimizers.schedules.LearningRateSchedule:

@@ -29,8 +29,10 @@ class TrainOptions:
         after a minute at the latest, to show soon whether anything is learned.
       eval_steps: most batches of an evaluation; 0 = the whole dev set.
       eval_bleu: whether the dev set is translated and scored as well.
-      eval_early_stopping_steps: the run ends when the dev loss has not fallen for so many steps;
-        0 = never.
+      best_by: what tells the best weights, which `best/` keeps: "loss", or a number of the
+        problem's score by its name, as bleu or chrf, which needs `eval_bleu`.
+      eval_early_stopping_steps: the run ends when that has not improved for so many steps; 0 =
+        never.
       schedule: one of `SCHEDULES`.
       warm_start_from: a run's directory, or a checkpoint, whose weights a new run starts from.
       xla: whether TensorFlow's forward and backward pass is compiled by XLA for a few fixed
@@ -52,6 +54,7 @@ class TrainOptions:
     eval_secs: float = 600
     eval_steps: int = 0
     eval_bleu: bool = False
+    best_by: str = "loss"
     eval_early_stopping_steps: int = 0
     schedule: str = "train_and_evaluate"
     warm_start_from: str = ""
@@ -68,6 +71,10 @@ class TrainOptions:
             object.__setattr__(self, name, convert(value, kind, f"--{name}"))
         if self.schedule not in SCHEDULES:
             raise UserError(f"--schedule: expected {' or '.join(SCHEDULES)}, got {self.schedule}.")
+        if self.best_by != "loss" and not self.eval_bleu:
+            raise UserError(
+                f"--best_by={self.best_by} needs scores of the dev set: give --eval_bleu as well."
+            )
         if self.profile_steps and not self.profiled_steps():
             raise UserError(
                 f"--profile_steps: expected the first and the last step to trace, as 100,110; got "

@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 
+import numpy as np
+
 from t2t_keras.data.batches import Batch, TokenBatchSampler, replica_batches
+from t2t_keras.data.variation import Variation
 from t2t_keras.training.backends.base import Step
 from t2t_keras.training.memory.microbatch import Microbatch
 
@@ -17,9 +20,16 @@ _STEPS_AHEAD = 4
 class Prefetcher:
     """Reads, splits and pads the examples of each step for the replicas of this process."""
 
-    def __init__(self, store, sampler: TokenBatchSampler, step: Step, microbatch: Microbatch):
+    def __init__(
+        self,
+        store,
+        sampler: TokenBatchSampler,
+        step: Step,
+        microbatch: Microbatch,
+        variation: Variation,
+    ):
         self._store, self._sampler, self._step = store, sampler, step
-        self._microbatch = microbatch
+        self._microbatch, self._variation = microbatch, variation
         # A single one, since the sampler keeps the plan of one epoch.
         self._thread = ThreadPoolExecutor(1)
 
@@ -47,5 +57,8 @@ class Prefetcher:
                 yield number, parts
 
     def _read(self, number: int) -> tuple[int, list[list[Batch]]]:
-        tokens, examples = self._microbatch.tokens, self._sampler.at(number)
-        return tokens, list(replica_batches(self._store, examples, tokens, self._step))
+        tokens, store, examples = self._microbatch.tokens, self._store, self._sampler.at(number)
+        if self._variation:
+            store = self._variation.examples(store, examples, number)
+            examples = np.arange(len(store))
+        return tokens, list(replica_batches(store, examples, tokens, self._step))

@@ -13,6 +13,7 @@ import numpy as np
 
 from t2t_keras.data.batches import Batch, TokenBatchSampler
 from t2t_keras.data.dataset import Generated
+from t2t_keras.data.variation import Variation
 from t2t_keras.errors import OutOfMemoryError, UserError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.io.progress import print_beside_bar
@@ -81,6 +82,8 @@ class _Trainer:
         self._config, self._output_dir, self._step = config, output_dir, step
         self._options, self._workers, self._clock = options, workers, clock
         files, hparams = backend.checkpoints(), config.hparams
+        drawn = hparams.subword_sampling, hparams.subword_nbest, config.problem.augment
+        self._variation = Variation(config.tokenizer, config.random_seed, *drawn)
         self._checkpoints = files.Checkpoints(output_dir, step.state(), options.keep_checkpoint_max)
         self._saved_path = workers.restore_newest(self._checkpoints, output_dir) or ""
         if self._saved_path:
@@ -102,8 +105,9 @@ class _Trainer:
             found = dataclasses.replace(config, hparams=found)
             loss = SplitLoss(step, found, generated, "dev", options.eval_steps)
             writes = workers.is_chief
-            self._evaluator = Evaluator(loss, output_dir, score, writes, evaluations)
-        self._store = generated.store("train")
+            by = options.best_by
+            self._evaluator = Evaluator(loss, output_dir, score, writes, evaluations, by)
+        self._store, self._corpora = generated.store("train"), generated.corpora
         self._last = max(hparams.train_steps, self._first)
         self._saved, self._saved_at = self._first or -1, 0.0
         self._evaluated, self._evaluation = -1, {}
@@ -126,8 +130,11 @@ class _Trainer:
         if is_chief:
             config.save(self._output_dir)
         limits = config.hparams.batch_tokens, config.hparams.max_length
-        sampler = TokenBatchSampler(self._store.lengths, *limits, config.random_seed)
-        self._arrays = Prefetcher(self._store, sampler, self._step, self._microbatch)
+        mixed = config.problem.mix, self._corpora
+        sampler = TokenBatchSampler(self._store.lengths, *limits, config.random_seed, *mixed)
+        self._arrays = Prefetcher(
+            self._store, sampler, self._step, self._microbatch, self._variation
+        )
         hardware = hardware_name(self._step.gpus, self._workers.count)
         self._cost = CostMeter(self._output_dir, self._first, hardware)
         self._profiler = StepProfiler(self._output_dir, self._options.profiled_steps())
@@ -303,7 +310,7 @@ class _Trainer:
         if newest - best < patience:
             return False
         print_beside_bar(
-            f"The dev loss has not fallen since step {best}: ending early "
+            f"The dev {self._options.best_by} has not improved since step {best}: ending early "
             f"(eval_early_stopping_steps={patience})."
         )
         self._evaluated = self._done
@@ -325,7 +332,10 @@ class _Trainer:
                 self._evaluation, report = self._evaluator.evaluate(self._done, training)
             except FloatingPointError as error:
                 raise self._diverged(str(error)) from error
-            self._callbacks.test_end(self._evaluation, self._evaluator.history[-1])
+            newest, by = self._evaluator.history[-1], self._options.best_by
+            if by != "loss":  # Only the chief translates.
+                newest[by] = json.loads(self._workers.gather(json.dumps(newest.get(by)))[0])
+            self._callbacks.test_end(self._evaluation, newest)
         return report
 
     def _save(self) -> None:

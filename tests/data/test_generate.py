@@ -39,11 +39,32 @@ def test_what_is_written_is_what_was_read(
             "target_tokens": tokens[1],
             "shards": [f"{split}-{number:05d}" for number in range(-(-size // 50))],
             "left_out": {},
+            "corpora": {split: size},
         }
     assert manifest["vocabulary"]["size"] == generated.tokenizer.vocab_size == 330
     assert manifest["vocabulary"]["sha256"] == generated.tokenizer.checksum
     assert {*manifest["files"], "manifest.json"} == set(contents(generated.directory))
     assert "train: 230 pairs in 5 shards" in capsys.readouterr().out
+
+
+def test_corpora_are_told_apart(problem, tmp_dir, tmp_path, capsys):
+    for code in ("en", "de"):
+        lines = (tmp_dir / f"train.{code}").read_bytes().splitlines(keepends=True)
+        (tmp_dir / f"web.{code}").write_bytes(b"".join(lines[:70]))
+    both = dataclasses.replace(problem, train="train+web", mix="web until 2 epochs of web; train")
+    generate(both, tmp_path, tmp_dir, chunk_pairs=50)
+    assert "\n    train 230, web 70\n" in capsys.readouterr().out
+    other = dataclasses.replace(both, mix="train:0.9+web:0.1")
+    generated = open_generated(other, tmp_path)
+    assert generated.corpora == {"train": 230, "web": 70}
+    assert generated.problem.mix == "train:0.9+web:0.1", "it is no matter of the data"
+    for wrong, at_fault in (("wbe+train", "'wbe'.* 'web'"), ("train; web", "stage 1 of 2")):
+        with pytest.raises(UserError, match=at_fault):
+            generate(dataclasses.replace(both, mix=wrong), tmp_path, tmp_dir)
+        with pytest.raises(UserError, match=at_fault):
+            open_generated(dataclasses.replace(both, mix=wrong), tmp_path)
+    with pytest.raises(UserError, match=r"train=web\+web: a text is named twice"):
+        generate(dataclasses.replace(both, train="web+web"), tmp_path, tmp_dir)
 
 
 def test_the_number_of_workers_changes_nothing(problem, tmp_dir, tmp_path, change, contents):

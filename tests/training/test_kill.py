@@ -3,14 +3,54 @@
 import random
 
 import numpy as np
+import pytest
 from training_runs import newest_step, numbers_in
 
-STEPS = 36
+from t2t_keras import registry
+from t2t_keras.data.batches import TokenBatchSampler
+from t2t_keras.data.dataset import open_generated
+from t2t_keras.data.generate import generate
+from t2t_keras.training.run_config import RunConfig
+
+STEPS, BATCH_TOKENS = 36, 300
+# Of 300 and 100 pairs of 12 tokens on a side: 12 steps, 16 steps, and the others.
+MIX = "a until 1 epoch of a; a:0.5+b:0.5 until 2 epochs of b; b"
 
 
-def test_what_is_killed_continues_bit_for_bit(start_trainer, make_record, tmp_path):
+@pytest.fixture
+def record(tmp_path):
+    """A run on two corpora, which it reads in three stages."""
+    (tmp_path / "text").mkdir()
+    for name, count in {"a": 300, "b": 100, "dev": 9}.items():
+        lines = "".join(f"{number:011b}\n" for number in range(count))
+        for code in ("en", "de"):
+            (tmp_path / "text" / f"{name}.{code}").write_text(lines)
+    config = f"source_language=en,target_language=de,vocab_kind=char,train=a+b,mix={MIX}"
+    problem = registry.problem("parallel_text", config)
+    generate(problem, tmp_path / "data", tmp_path / "text")
+    generated = open_generated(problem, tmp_path / "data")
+    lengths = generated.store("train").lengths
+    steps = [
+        TokenBatchSampler(lengths, BATCH_TOKENS, 32, 0, MIX, generated.corpora).at(n)
+        for n in (11, 12, 27, 28)
+    ]
+    assert [sorted({pair >= 300 for pair in step.tolist()}) for step in steps] == [
+        [False],
+        [False, True],
+        [False, True],
+        [True],
+    ]
+    hparams = dict(num_layers=1, d_model=64, d_ff=512, num_heads=2, warmup_steps=10, max_length=32)
+    hparams |= dict(batch_tokens=BATCH_TOKENS, microbatch_tokens=512, train_steps=STEPS)
+    return RunConfig(
+        problem=problem,
+        hparams=registry.hparams("transformer_tiny", hparams),
+        data_dir=str(tmp_path / "data"),
+    ).with_data(generated)
+
+
+def test_what_is_killed_continues_bit_for_bit(start_trainer, record, tmp_path):
     run, whole = tmp_path / "killed", tmp_path / "whole"
-    record = make_record(d_model=64, d_ff=512, train_steps=STEPS)
 
     def start(directory):
         saves = "--save_checkpoints_secs=0", "--keep_checkpoint_max=3"

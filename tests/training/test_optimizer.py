@@ -16,6 +16,7 @@ from t2t_keras.training.optimizer import (
     adapt_loss_scale,
     clip_gradients,
     dropout_seeds,
+    make_optimizer,
     make_schedule,
     smoothed_cross_entropy,
     token_sums,
@@ -197,3 +198,38 @@ def test_a_seed_for_each_generator():
         for state in dropout_seeds(seed, step, part, 6)
     }
     assert len(states) == 3 * 30 * 8 * 6
+
+
+@pytest.mark.parametrize("name", ["adamw", "lion", "adafactor"])
+def test_other_optimizers_decay_matrices_and_nothing_else(name):
+    changes = dict(optimizer=name, weight_decay=0.1, adam_epsilon=0.5, schedule="cosine")
+    changes |= dict(learning_rate=0.2, warmup_steps=1, train_steps=3, adam_beta2=0.75)
+    values = {"kernel": np.float32([[1, -2], [4, 3]]), "bias": np.float32([1, -2])}
+    gradients = [np.float32([[0.5, 1], [-1, 2]]), np.float32([0.5, -1])]
+    weights = [keras.Variable(value, name=name) for name, value in values.items()]
+    optimizer = make_optimizer(registry.hparams("transformer_tiny", changes), weights)
+    # The first step has no learning rate, the second the whole.
+    for share in (0, 1):
+        optimizer.apply([tf.constant(share * each) for each in gradients], weights)
+    for weight, gradient, decay in zip(weights, gradients, (0.1, 0), strict=True):
+        found = weight.numpy() - values[weight.name] * (1 - 0.2 * decay)
+        if name == "adamw":
+            root = np.sqrt(0.25) * np.abs(gradient) + 0.5
+            expected = -0.2 * np.sqrt(1 - 0.75**2) / (1 - 0.9**2) * 0.1 * gradient / root
+            np.testing.assert_allclose(found, expected, rtol=1e-4)
+        elif name == "lion":
+            np.testing.assert_allclose(found, -0.2 * np.sign(gradient), rtol=1e-5)
+        else:
+            assert (np.sign(found) == -np.sign(gradient)).all()
+
+
+def test_schedules_reach_the_rate_at_the_end_of_the_warm_up():
+    changes = dict(d_model=64, learning_rate=0.3, warmup_steps=10, train_steps=110)
+    root, half = (
+        make_schedule(registry.hparams("transformer_tiny", changes | dict(schedule=name)))
+        for name in ("inverse_square_root", "cosine")
+    )
+    np.testing.assert_allclose([root(4), root(9), root(39)], [0.15, 0.3, 0.15], rtol=1e-5)
+    np.testing.assert_allclose(
+        [half(5), half(10), half(60), half(110)], [0.15, 0.3, 0.15, 0], atol=1e-6
+    )

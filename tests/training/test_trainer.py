@@ -101,6 +101,29 @@ def test_evaluation_and_the_best_weights(run, tmp_path, capsys):
     assert cost.target_tokens == sum(tokens[:best])
 
 
+@pytest.mark.usefixtures("eagerly")
+def test_the_best_weights_and_the_end_by_a_score(run, tmp_path, capsys):
+    def score():
+        return types.SimpleNamespace(main=("bleu", 1.0), chrf=next(values)), []
+
+    values = iter([30.0, 50.0, 50.0, 45.0, 60.0])
+    options = TrainOptions(
+        local_eval_frequency=1,
+        eval_secs=0,
+        eval_bleu=True,
+        best_by="chrf",
+        eval_early_stopping_steps=2,
+    )
+    result = run(options=options, score=score)
+    assert (result.step, result.evaluation["chrf"]) == (4, 45.0)
+    assert "The dev chrf has not improved since step 2: ending early" in capsys.readouterr().out
+    assert (tmp_path / "run" / "best" / "model.ckpt-2.index").exists()
+    with pytest.raises(UserError, match=r"best_by=ter: expected loss or a number of .* as bleu"):
+        run("other", dataclasses.replace(options, best_by="ter"), score=score)
+    with pytest.raises(UserError, match="--best_by=bleu needs scores"):
+        TrainOptions(best_by="bleu")
+
+
 def test_evaluate_only(run):
     trained = run(options=TrainOptions(), train_steps=2)
     evaluated = run(options=TrainOptions(schedule="evaluate"), train_steps=2)

@@ -184,8 +184,8 @@ def make_step(config: RunConfig, devices: Devices, cluster: Cluster | None = Non
         step = _backend().make_step(config, devices, cluster)
     except (OutOfMemoryError, MemoryError) as error:
         raise UserError(
-            f"Out of memory: weights and Adam's moments take {needed / 1e9:,.1f} GB. Use a smaller "
-            f"model (d_model, d_ff, num_layers) or more memory."
+            f"Out of memory: weights and the optimizer's moments take {needed / 1e9:,.1f} GB. Use "
+            f"a smaller model (d_model, d_ff, num_layers) or more memory."
         ) from error
     step.gpus = devices.gpus
     return step

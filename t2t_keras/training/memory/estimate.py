@@ -7,6 +7,8 @@ from t2t_keras.hyperparameters import HParams
 from t2t_keras.layers.restricted_attention import block_length
 
 _FLOAT32 = 4
+# What an optimizer keeps of each weight; sums over rows and columns are as good as nothing.
+_MOMENTS = {"lion": 1, "adafactor": 0}
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
@@ -49,7 +51,7 @@ def step_memory(
     logits = vocab_size * ((2 * _FLOAT32 + casts) * tokens + size * hparams.d_model)
     memory = {
         "weights": (_FLOAT32 + casts) * weights,
-        "optimizer": 2 * _FLOAT32 * weights,
+        "optimizer": _MOMENTS.get(hparams.optimizer, 2) * _FLOAT32 * weights,
         "accumulators": _FLOAT32 * weights * accumulates,
     }
     passing = {

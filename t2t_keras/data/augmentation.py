@@ -1,0 +1,141 @@
+"""Disturbed text: what users write, and training text lacks.
+
+`augment=upper:0.05+typos:0.1` changes five of a hundred training pairs to capitals, ten others to
+what is typed in a hurry, and leaves the rest. The changes, by name:
+
+| name | of the source | of the target |
+|---|---|---|
+| `upper` | IN CAPITALS | likewise |
+| `title` | Every Word With A Capital | likewise |
+| `typos` | letters swapped, doubled, left out or added in some words | as it is |
+| `diacritics` | a for ä and ç as c | as it is |
+| `punctuation` | without punctuation at its end | likewise |
+| `noise` | a number, a code or an emoji at its beginning or end | the same one there |
+
+and those that are registered (`registry.register_augmentation`).
+"""
+
+import random
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+
+from t2t_keras.errors import UserError
+from t2t_keras.registry import AUGMENTATIONS, register_augmentation
+
+Pair = tuple[str, str]
+Change = Callable[[str, str, random.Random], Pair]
+
+# Of the words with more letters than two; of shorter ones little would be left.
+_TYPOS = 0.15
+_EMOJIS = "😀😂😊😍🤔😭👍🙏🎉🔥❤⭐✅🚀"
+
+
+class Augmentation:
+    """The changes of some pairs, drawn by seeds.
+
+    Args:
+      augment: names with shares of the pairs, as in the module's docstring; "" = none.
+
+    Raises:
+      UserError: a name that is not registered, or shares that are not positive or exceed 1.
+    """
+
+    def __init__(self, augment: str):
+        self._changes: list[tuple[float, Change]] = []
+        total = 0.0
+        for part in filter(str.strip, augment.split("+")):
+            name, _, share = (piece.strip() for piece in part.partition(":"))
+            try:
+                total += (value := float(share))
+            except ValueError:
+                value = 0.0
+            if not value > 0 or total > 1 + 1e-9:
+                raise UserError(
+                    f"augment={augment}: expected names with positive shares of the pairs, at most "
+                    f"1 together, as typos:0.1+upper:0.05; got '{part.strip()}'."
+                )
+            self._changes.append((total, AUGMENTATIONS[name]))
+
+    def __bool__(self) -> bool:
+        return bool(self._changes)
+
+    def drawn(self, seed: int) -> Change | None:
+        """Returns the change that a seed draws, None for none."""
+        if not self._changes:
+            return None
+        number = random.Random(seed).random()
+        return next((change for below, change in self._changes if number < below), None)
+
+
+def disturbed(name: str, pairs: Sequence[Pair], seed: int = 0) -> list[Pair]:
+    """Returns all pairs with one change, as a test set for it; the same for the same seed."""
+    change = AUGMENTATIONS[name]
+    return [change(*pair, random.Random(f"{seed} {number}")) for number, pair in enumerate(pairs)]
+
+
+@register_augmentation
+def upper(source: str, target: str, random: random.Random) -> Pair:
+    """Both sides in capitals."""
+    return source.upper(), target.upper()
+
+
+@register_augmentation
+def title(source: str, target: str, random: random.Random) -> Pair:
+    """Both sides with a capital at the beginning of every word."""
+    sides = (re.sub(r"(?<!\S)\w", lambda found: found[0].upper(), s) for s in (source, target))
+    return tuple(sides)
+
+
+@register_augmentation
+def typos(source: str, target: str, random: random.Random) -> Pair:
+    """Letters of the source swapped, doubled, left out or added, in one word at least."""
+    words = re.split(r"(\w+)", source)
+    long = [i for i, word in enumerate(words) if len(word) > 2 and word.isalpha()]
+    wrong = {i for i in long if random.random() < _TYPOS} or {
+        *random.sample(long, min(len(long), 1))
+    }
+    for i in sorted(wrong):
+        words[i] = _typo(words[i], random)
+    return "".join(words), target
+
+
+def _typo(word: str, random: random.Random) -> str:
+    # People seldom mistype the first letter.
+    at = random.randrange(1, len(word))
+    before, letter, after = word[:at], word[at], word[at + 1 :]
+    other = random.choice(word.lower())
+    kinds = [
+        f"{before[:-1]}{letter}{before[-1]}{after}"
+        if before[1:]
+        else f"{before}{letter}{letter}{after}",
+        f"{before}{letter}{letter}{after}",
+        f"{before}{after}",
+        f"{before}{other}{letter}{after}",
+    ]
+    return random.choice(kinds)
+
+
+@register_augmentation
+def diacritics(source: str, target: str, random: random.Random) -> Pair:
+    """The source without marks above and below letters."""
+    parts = unicodedata.normalize("NFD", source)
+    return unicodedata.normalize("NFC", re.sub("[\u0300-\u036f]", "", parts)), target
+
+
+@register_augmentation
+def punctuation(source: str, target: str, random: random.Random) -> Pair:
+    """Both sides without the punctuation at their ends; what is nothing else stays."""
+    sides = (re.sub(r"(?<=\w)[^\w\s]+\s*$", "", side) for side in (source, target))
+    return tuple(sides)
+
+
+@register_augmentation
+def noise(source: str, target: str, random: random.Random) -> Pair:
+    """The same number, code or emoji at the beginning or the end of both sides."""
+    digits = str(random.randrange(10 ** random.randint(1, 6)))
+    letters = "".join(random.choices("ABCDEFGHIJKLMNOPQRSTUVWXYZ", k=3))
+    word = random.choice([digits, f"{letters}-{digits}", f"#{digits}", random.choice(_EMOJIS)])
+    first = random.random() < 0.5
+    sides = (f"{word} {side}" if first else f"{side} {word}" for side in (source, target))
+    return tuple(sides)

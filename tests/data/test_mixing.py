@@ -1,0 +1,96 @@
+"""Mixtures: what is read of each corpus, and when."""
+
+import collections
+
+import numpy as np
+import pytest
+
+from t2t_keras.data.batches import TokenBatchSampler
+from t2t_keras.data.mixing import Mixture
+from t2t_keras.errors import UserError
+
+SIZES = {"clean": 300, "web": 1000, "old": 50}
+# All pairs have one length, so that each step holds as many.
+LENGTHS = np.full((sum(SIZES.values()), 2), 10, np.int32)
+FIRST = {"clean": 0, "web": 300, "old": 1300}
+
+
+def corpora():
+    return {name: FIRST[name] + np.arange(size) for name, size in SIZES.items()}
+
+
+def corpus_of(pair):
+    return max((first, name) for name, first in FIRST.items() if first <= pair)[1]
+
+
+def steps(mix, count, seed=1):
+    sampler = TokenBatchSampler(LENGTHS, 500, 20, seed, mix, SIZES)
+    return [sampler.at(number) for number in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("mix", "shares"),
+    [
+        ("clean:0.8+web:0.2", {"clean": 0.8, "web": 0.2}),
+        ("clean:3 + old", {"clean": 0.75, "old": 0.25}),
+        ("temperature:1", {name: size / 1350 for name, size in SIZES.items()}),
+        ("temperature:2", {"clean": 0.308, "web": 0.563, "old": 0.126}),
+    ],
+)
+def test_shares_are_those_of_the_pairs(mix, shares):
+    read = collections.Counter(corpus_of(pair) for step in steps(mix, 400) for pair in step)
+    assert set(read) == set(shares)
+    for name, share in shares.items():
+        assert read[name] / sum(read.values()) == pytest.approx(share, rel=0.02)
+
+
+def test_stages_end_after_epochs_and_a_corpus_is_read_in_epochs_throughout():
+    mix = "clean until 2 epochs of clean; clean:0.8+web:0.2 until 0.5 epochs of web; web+old"
+    read = np.concatenate(steps(mix, 120))
+    names = np.array([corpus_of(pair) for pair in read])
+    first, second = 600, 600 + 500 * 5
+    assert set(names[:first]) == {"clean"}
+    assert collections.Counter(read[:first].tolist()) == dict.fromkeys(range(300), 2)
+    assert collections.Counter(names[first:second]) == {"clean": 2000, "web": 500}
+    assert set(names[second:]) == {"web", "old"}
+    mixture = Mixture(mix, corpora(), 1)
+    read = np.concatenate([mixture.round(number) for number in range(9)])
+    for pairs in corpora().values():
+        times = np.bincount(read, minlength=len(LENGTHS))[pairs]
+        assert times.max() - times.min() <= 1
+
+
+def test_a_round_depends_on_its_number_and_the_seed_alone():
+    mix, later = "clean until 1 epoch of clean; web+old", Mixture("web+old", corpora(), 1)
+    one, other = Mixture(mix, corpora(), 1), Mixture(mix, corpora(), 1)
+    np.testing.assert_array_equal(one.round(3), [other.round(number) for number in range(4)][3])
+    assert sorted(later.round(0).tolist()) != sorted(Mixture("web+old", corpora(), 2).round(0))
+    for number, (found, expected) in enumerate(zip(steps(mix, 30), steps(mix, 30), strict=True)):
+        np.testing.assert_array_equal(found, expected, str(number))
+    assert any((a != b).any() for a, b in zip(steps(mix, 3), steps(mix, 3, seed=2), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("mix", "message"),
+    [
+        ("claen:0.5+web:0.5", "no corpus 'claen'.* 'clean'.*The corpora are clean \\(300 pairs\\)"),
+        ("clean:0.5+clean:0.5", "a corpus is given twice"),
+        ("clean:0", "expected a positive number, got '0'"),
+        ("clean:much", "expected a positive number, got 'much'"),
+        ("clean; web", "got 'clean' as stage 1 of 2"),
+        ("clean until 2 epochs of clean", "as stage 1 of 1"),
+        ("clean until 2 epochs of web; web", "'web' is no corpus of the stage"),
+        ("clean until 2 epochs of clean;", "expected a stage, got nothing"),
+        ("temperature:0", "expected a positive number, got '0'"),
+    ],
+)
+def test_what_is_wrong_is_named(mix, message):
+    with pytest.raises(UserError, match=message):
+        Mixture(mix, corpora(), 1)
+
+
+def test_a_corpus_of_which_nothing_is_short_enough_is_named():
+    lengths = LENGTHS.copy()
+    lengths[1300:] = 30
+    with pytest.raises(UserError, match="no corpus 'old' with pairs that are short enough"):
+        TokenBatchSampler(lengths, 500, 20, 1, "clean+old", SIZES)

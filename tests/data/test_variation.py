@@ -1,0 +1,136 @@
+"""What training reads in place of the stored examples: sampled subwords and disturbed text."""
+
+import random
+
+import numpy as np
+import pytest
+
+from t2t_keras.data.augmentation import Augmentation, disturbed
+from t2t_keras.data.shards import ExampleStore
+from t2t_keras.data.variation import Variation
+from t2t_keras.errors import UserError
+from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
+from t2t_keras.text.subwords import SubwordTokenizer
+from t2t_keras.text.tokenizer import SPACE
+
+WORDS = "low lower lowest newer newest wider widest über straße the cat sits on mats".split()
+PAIRS = [
+    (f"{' '.join(random.Random(i).choices(WORDS, k=6))}.", f"Ja, {WORDS[i % len(WORDS)]}!")
+    for i in range(200)
+]
+
+
+@pytest.fixture(scope="module", params=["bpe", "unigram"])
+def tokenizer(request):
+    lines = [side for pair in PAIRS for side in pair] * 5
+    return SentencePieceTokenizer.train(lines, 295, request.param)
+
+
+@pytest.fixture(scope="module")
+def store(tokenizer):
+    ids = [tokenizer.encode(pair) for pair in PAIRS]
+    lengths = np.array([list(map(len, pair)) for pair in ids], np.int32)
+    return ExampleStore([np.concatenate([side for pair in ids for side in pair])], [lengths])
+
+
+def texts(tokenizer, examples):
+    everything = np.arange(len(examples))
+    sides = (tokenizer.decode(examples.padded(everything, side)) for side in ("source", "target"))
+    return list(zip(*sides, strict=True))
+
+
+def ids(examples):
+    everything = np.arange(len(examples))
+    return [examples.padded(everything, side).tolist() for side in ("source", "target")]
+
+
+def test_sampled_subwords_spell_the_same_text_in_the_order_asked_for(tokenizer, store):
+    numbers = np.array([7, 3, 190, 3])
+    found = Variation(tokenizer, 1, sampling=0.1).examples(store, numbers, step=0)
+    assert texts(tokenizer, found) == [PAIRS[number] for number in numbers]
+    assert found.lengths.sum() > store.lengths[numbers].sum()
+    assert not Variation(tokenizer, 1), "nothing to draw"
+
+
+def test_a_step_reads_what_seed_step_and_example_say(tokenizer, store):
+    numbers, vary = np.arange(200), Variation(tokenizer, 1, 0.3, augment="typos:0.5")
+    first = ids(vary.examples(store, numbers, 5))
+    assert ids(vary.examples(store, numbers, 5)) == first
+    alone = vary.examples(store, numbers[60:61], 5).padded([0], "source")[0]
+    assert first[0][60][: len(alone)] == alone.tolist(), "whatever stands beside it"
+    for other in (
+        vary.examples(store, numbers, 6),
+        Variation(tokenizer, 2, 0.3, augment="typos:0.5").examples(store, numbers, 5),
+    ):
+        assert ids(other) != first
+
+
+def test_without_any_merge_only_characters_are_left():
+    lines = [side for pair in PAIRS for side in pair] * 5
+    tokenizer = SentencePieceTokenizer.train(lines, 295, "bpe")
+    [found] = tokenizer.sample(["lowest cat"], 1.0, 0, [7])
+    assert tokenizer.pieces(found[:-1]) == [f"{SPACE}", *"lowest", f"{SPACE}", *"cat"]
+
+
+def test_shares_of_changes(tokenizer, store):
+    vary = Variation(tokenizer, 3, augment="upper:0.25+punctuation:0.5")
+    read = [
+        (pair, PAIRS[number])
+        for step in range(20)
+        for number, pair in enumerate(texts(tokenizer, vary.examples(store, np.arange(200), step)))
+    ]
+    kinds = [
+        "same" if new == old else "upper" if new[0].isupper() else "punctuation"
+        for new, old in read
+    ]
+    for kind, share in {"same": 0.25, "upper": 0.25, "punctuation": 0.5}.items():
+        assert kinds.count(kind) / len(kinds) == pytest.approx(share, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("name", "pair", "expected"),
+    [
+        ("upper", ("a straße", "die Straße"), ("A STRASSE", "DIE STRASSE")),
+        ("title", ("don't go, élan", "geh nicht"), ("Don't Go, Élan", "Geh Nicht")),
+        ("diacritics", ("Ça va über naïve", "ä"), ("Ca va uber naive", "ä")),
+        ("punctuation", ("What is it?! ", "„So.“"), ("What is it", "„So")),
+        ("punctuation", ("...", "a"), ("...", "a")),
+        ("typos", ("to go", "so"), ("to go", "so")),
+    ],
+)
+def test_changes(name, pair, expected):
+    assert disturbed(name, [pair]) == [expected]
+
+
+def test_typos_and_noise_differ_from_pair_to_pair():
+    lines = [("The elephant remembers everything.", "x")] * 30
+    found = disturbed("typos", lines)
+    assert found == disturbed("typos", lines) != disturbed("typos", lines, seed=1)
+    assert len(set(found)) > 20
+    assert all(source != lines[0][0] and target == "x" for source, target in found)
+    for source, target in disturbed("noise", lines):
+        added = source.replace(lines[0][0], "")
+        assert added.strip()
+        assert target in (f"x{added}", f"{added}x")
+
+
+def test_what_cannot_be_drawn_is_named(tokenizer):
+    for wrong in ("upper", "upper:0", "upper:0.6+typos:0.5", "upper:much"):
+        with pytest.raises(UserError, match="expected names with positive shares"):
+            Augmentation(wrong)
+    with pytest.raises(UserError, match=r"no augmentation 'uper'.* 'upper'"):
+        Augmentation("uper:0.1")
+    characters = SentencePieceTokenizer.train(["abc", "cab"], 9, "char")
+    subwords = SubwordTokenizer("\n".join(["'<pad>_'", "'<EOS>_'", *"0123456789;\\_u"]).encode())
+    for other in (characters, subwords, tokenizer.with_source(characters)):
+        with pytest.raises(UserError, match="of kind bpe or unigram"):
+            Variation(other, 1, sampling=0.1)
+
+
+def test_text_that_its_ids_do_not_tell_stays(store):
+    characters = SentencePieceTokenizer.train(["abc", "cab"], 9, "char")
+    rows = characters.encode(["xa", "ab", "ab", "ab"])
+    pairs = ExampleStore([np.concatenate(rows)], [np.array([[3, 3], [3, 3]], np.int32)])
+    found = Variation(characters, 1, augment="noise:1").examples(pairs, np.arange(2), 0)
+    assert found.padded([0], "source").tolist() == [rows[0].tolist()]
+    assert found.lengths[1, 0] > 3
