@@ -2,7 +2,6 @@ r"""Compare translations of one text: scores, p-values, where the systems differ
 
 t2t-compare --reference=news.de --translations=base.de,new.de --source=news.en
 t2t-compare --runs=runs/base,runs/student --split=test --format=html --output=student.html
-t2t-compare --reference=news.de --translations=base.de,new.de --format=json --metrics=bleu,chrf
 
 The first system is the baseline. A run that has not translated its dev or test set yet does so.
 p is the chance of a difference as large between equally good systems, by sacreBLEU's tests.
@@ -11,20 +10,26 @@ p is the chance of a difference as large between equally good systems, by sacreB
 import json
 from pathlib import Path
 
-from t2t_keras.bin.flags import command, define_common, given_flags, required
+from t2t_keras.bin.flags import (
+    command,
+    define_common,
+    define_decode_hparams,
+    given_flags,
+    required,
+)
 from t2t_keras.comparison.comet import CometModel
 from t2t_keras.comparison.comparison import as_json, compare
 from t2t_keras.comparison.page import comparison_page
 from t2t_keras.comparison.report import text_report
 from t2t_keras.comparison.runs import read_runs
-from t2t_keras.comparison.scores import DEFAULT_METRICS, TESTS, Significance
+from t2t_keras.comparison.scores import DEFAULT_METRICS, TESTS, Significance, check_metrics
 from t2t_keras.comparison.systems import read_files
 from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import check_parent, write_atomically
 from t2t_keras.io.flags import HIDDEN, Flags
 from t2t_keras.io.outputs import check_outputs, is_stream
 from t2t_keras.io.terminal import printable
-from t2t_keras.metrics.bleu import TOKENIZATIONS
+from t2t_keras.text.files import check_readable
 
 _OF_FILES = ("reference", "translations", "source")
 _OF_RUNS = ("split", "data_dir", "decode_hparams", "problem_config")
@@ -45,12 +50,11 @@ def define_flags(flags: Flags) -> None:
     flags.strings("runs", "Folders of runs or of CTranslate2 exports; the first is the baseline")
     flags.choice("split", "Which set of theirs", ("dev", "test"), "dev")
     define_common(flags, "data_dir")
-    flags.string("decode_hparams", 'Decoding settings, "name=value,..."')
+    define_decode_hparams(flags)
     flags.group("Comparison")
     flags.strings("names", "Names of the systems; default: from the paths")
     flags.strings("metrics", "bleu, chrf, chrf++, ter, or registered ones; default: bleu,chrf,ter")
-    names = ", ".join(TOKENIZATIONS)
-    flags.string("tokenize", f"Tokenisation of BLEU: {names}; default: the problem's, or 13a")
+    flags.string("tokenize", "Tokenisation of BLEU, as of t2t-bleu; default: the problem's, or 13a")
     flags.switch("lowercase", "Ignore case; TER always does")
     flags.choice("significance", "How differences are tested", tuple(TESTS), "bootstrap")
     flags.integer("samples", "Its samples; default: 1000, or 10000 of randomization", minimum=1)
@@ -76,6 +80,13 @@ def run(flags: Flags) -> None:
             raise UserError(f"--output must name a regular file, got '{flags.output}'.")
         check_outputs(reads, [flags.output])
         check_parent(Path(flags.output))
+    if flags.training_text:
+        check_readable(Path(flags.training_text))
+    comet = CometModel(flags.comet_model, flags.comet_python) if flags.comet_model else None
+    metrics, tokenize = flags.metrics or DEFAULT_METRICS, flags.tokenize
+    # Before a run translates, not after it; a run's sources are known.
+    check_metrics(metrics, tokenize or "13a", comet, bool(flags.source or flags.runs))
+    significance = Significance(flags.significance, flags.samples or 0, flags.seed)
     if flags.runs:
         settings = {name: getattr(flags, name) for name in _OF_RUNS}
         text = read_runs(flags.runs, names=flags.names or (), **settings)
@@ -83,18 +94,18 @@ def run(flags: Flags) -> None:
         text = read_files(flags.reference, flags.translations, flags.source, flags.names or ())
     found = compare(
         text,
-        flags.metrics or DEFAULT_METRICS,
-        tokenize=flags.tokenize,
+        metrics,
+        tokenize=tokenize,
         lowercase=flags.lowercase,
-        significance=Significance(flags.significance, flags.samples or 0, flags.seed),
-        comet=CometModel(flags.comet_model, flags.comet_python) if flags.comet_model else None,
+        significance=significance,
+        comet=comet,
         training_text=flags.training_text,
     )
     content = _FORMATS[flags.format](found)
     if not flags.output:
         print(content)
         return
-    write_atomically(Path(flags.output), f"{content}\n".encode())
+    write_atomically(Path(flags.output), f"{content}\n".encode(errors="backslashreplace"))
     print(f"{flags.output}: {', '.join(printable(system.name) for system in text.systems)}")
 
 

@@ -46,7 +46,7 @@ class CometModel(NamedTuple):
             )
         python = str(self.python or sys.executable)
         try:
-            missing = subprocess.run([python, "-c", _FIND], check=False).returncode
+            missing = subprocess.run([python, "-I", "-c", _FIND], check=False).returncode
         except OSError as error:
             raise UserError(f"{python} cannot be started: {error.strerror}.") from error
         if missing:
@@ -112,7 +112,8 @@ def _computed(
         given, made = Path(folder) / "samples.json", Path(folder) / "scores.json"
         given.write_text(json.dumps(samples), "utf-8")
         done = subprocess.run(
-            [python, _SCRIPT, model, given, made],
+            # Without this folder on its path, whose comet.py would be found for the package.
+            [python, "-I", _SCRIPT, model, given, made],
             env=environment,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

@@ -18,7 +18,6 @@ from t2t_keras.comparison.scores import (
     DEFAULT_METRICS,
     MetricScores,
     Significance,
-    check_metrics,
     score_systems,
 )
 from t2t_keras.comparison.systems import System, TranslatedText
@@ -81,21 +80,18 @@ def compare(
         cannot be read.
     """
     tokenize, significance = tokenize or text.tokenize, significance or Significance()
-    check_metrics(metrics, tokenize, comet, bool(text.sources))
     training = None
     if training_text:
         path = Path(training_text)
         check_readable(path)
         training = (decoded(line, path, number) for number, line in enumerate(read_lines(path), 1))
-    # The quickest first: a training text that is no text is found at once.
-    frequencies = by_frequency(text, tokenize, lowercase, training)
     return Comparison(
         text,
         tokenize,
         significance,
         score_systems(text, metrics, tokenize, lowercase, significance, comet),
         by_length(text, tokenize, lowercase),
-        frequencies,
+        by_frequency(text, tokenize, lowercase, training),
         str(training_text),
         sentence_differences(text, lowercase),
     )

@@ -91,7 +91,7 @@ def _metric(metric: MetricScores, names: Sequence[str]) -> str:
         edges += [each.score] + ([] if width is None else [center - width, center + width])
     scale, rows = plots.Scale.of(edges), []
     for number, (name, each) in enumerate(zip(names, metric.scores, strict=True)):
-        score, interval, difference, p = shown_score(each)
+        score, interval, difference, p = shown_score(each, metric.digits)
         plot = plots.dots(scale, [each.score], each.interval, each.mean, number)
         interval = f"<small>{interval}</small>"
         rows.append([_text(name), plot, f"{score} {interval}", difference, p])

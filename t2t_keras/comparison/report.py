@@ -40,14 +40,12 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], left: int = 2
 def _score_rows(metric: MetricScores, names: Sequence[str]) -> Iterator[list[str]]:
     label = metric.label if metric.higher_is_better is not False else f"{metric.label} (less)"
     for name, score in zip(names, metric.scores, strict=True):
-        yield [label, name, *shown_score(score)]
+        yield [label, name, *shown_score(score, metric.digits)]
         label = ""
 
 
-def shown_score(score: SystemScore) -> list[str]:
+def shown_score(score: SystemScore, digits: int) -> list[str]:
     """Returns score, interval, difference and p-value as they are shown; "" for what is not."""
-    # COMET's scores, and most registered ones, are of the order of 1.
-    digits = 2 if abs(score.score) >= 2 else 4
     mark = "*" * score.is_significant
     return [
         f"{score.score:.{digits}f}",

@@ -68,7 +68,7 @@ def read_runs(
     if len(runs) < 2:
         raise UserError(
             f"Expected at least two runs to compare, the first of them the baseline; got "
-            f"{len(runs)}."
+            f"{', '.join(map(str, runs))}."
         )
     names = system_names(runs, names)
     opened, texts, systems = [], [], []
@@ -105,8 +105,13 @@ def _opened(path: Path, problem_config: str, decode_hparams: str) -> _Run:
 
 
 def _opened_export(path: Path, problem_config: str, decode_hparams: str) -> _Run:
-    from t2t_keras.decoding.engines.ctranslate2 import open_export
+    from t2t_keras.decoding.engines.ctranslate2 import RECORD_FILE, open_export
 
+    if not (path / RECORD_FILE).exists():
+        raise UserError(
+            f"There is neither a run nor an export for CTranslate2 in {path}: expected the "
+            f"--output_dir of t2t-trainer or t2t-avg-all, or the folder of an export."
+        )
     export = open_export(path)
     record = _with_test_set(export.record, problem_config, path)
     files = [file for file in path.iterdir() if file.is_file()]

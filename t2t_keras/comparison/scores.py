@@ -106,6 +106,11 @@ class MetricScores:
     higher_is_better: bool | None
     scores: Sequence[SystemScore]
 
+    @property
+    def digits(self) -> int:
+        """Decimals that are worth showing: COMET's scores are of the order of 1."""
+        return 2 if max(abs(each.score) for each in self.scores) >= 2 else 4
+
 
 def check_metrics(
     names: Sequence[str], tokenize: str, comet: CometModel | None, has_source: bool
@@ -195,16 +200,20 @@ def _tested(
         signatures, scores = test()
     found = {}
     for name, label in zip(metrics, test.metrics, strict=True):
-        first, *others = scores[label]
+        first = scores[label][0]
         found[name] = MetricScores(
             name,
             label,
             signatures[label].format(),
             name not in _LOWER_IS_BETTER,
-            [SystemScore(first.score, first.mean, first.ci)]
-            + [
-                SystemScore(each.score, each.mean, each.ci, each.score - first.score, each.p_value)
-                for each in others
+            [
+                SystemScore(
+                    float(each.score),
+                    *(None if value is None else float(value) for value in (each.mean, each.ci)),
+                    None if each is first else float(each.score - first.score),
+                    each.p_value,
+                )
+                for each in scores[label]
             ],
         )
     return found

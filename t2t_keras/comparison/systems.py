@@ -60,7 +60,7 @@ class TranslatedText:
         if len(self.systems) < 2:
             raise UserError(
                 f"Expected at least two systems to compare, the first of them the baseline; got "
-                f"{len(self.systems)}."
+                f"{', '.join(system.file for system in self.systems)}."
             )
         names = [system.name for system in self.systems]
         if twice := {name for name in names if names.count(name) > 1}:
@@ -74,6 +74,8 @@ class TranslatedText:
         for file, count in counts:
             if not count:
                 raise UserError(f"{file} is empty: expected a line for each sentence.")
+        if not any(line.strip() for line in self.references):
+            raise UserError(f"{self.reference_file} has blank lines only: nothing to compare with.")
         if len({count for _, count in counts}) > 1:
             found = ", ".join(f"{file} has {count:,}" for file, count in counts)
             raise UserError(f"Expected as many lines in each file, got: {found}.")
