@@ -48,11 +48,6 @@ class Comparison:
     training_text: str
     differences: Sequence[Differences]
 
-    @property
-    def counted_in(self) -> str:
-        """Where occurrences of words were counted, for people."""
-        return self.training_text or f"the references, {self.text.reference_file}"
-
 
 def compare(
     text: TranslatedText,
@@ -114,7 +109,7 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
         ],
         "by_length": _buckets(comparison.lengths, names, "sentences"),
         "by_frequency": {
-            "counted_in": comparison.counted_in,
+            "counted_in": comparison.training_text or text.reference_file,
             "buckets": _buckets(comparison.frequencies, names, "words"),
         },
         "differences": [

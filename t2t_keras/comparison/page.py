@@ -61,10 +61,12 @@ def _sections(comparison: Comparison) -> Iterator[str]:
     yield from _costs(comparison)
     yield "<h2>By words of the reference</h2>"
     yield _buckets(comparison.lengths, names, "Words", "Sen&shy;tences", ("bleu", "chrf"))
-    yield "<h2>By how often a word occurs</h2>"
+    yield "<h2>By how often a word of the references occurs</h2>"
+    training = comparison.training_text
+    where = f"<code>{_text(training)}</code>" if training else "them"
     yield (
-        f'<p class="note">Occurrences in <code>{_text(comparison.counted_in)}</code>. Recall: the '
-        "share of the reference's words that a translation has; F1 counts superfluous ones too.</p>"
+        f'<p class="note">Occurrences in {where}. Recall: the share of the references\' words that '
+        "a translation has; F1 counts superfluous ones too.</p>"
     )
     yield _buckets(comparison.frequencies, names, "Occur&shy;rences", "Words", ("f1", "recall"))
     for found in comparison.differences:

@@ -25,7 +25,7 @@ def text_report(comparison: Comparison) -> str:
         *_costs(comparison),
         "By words of the reference",
         _bucket_table(comparison.lengths, names, "words", "sentences"),
-        f"By how often a word occurs in {comparison.counted_in}",
+        f"By how often a word occurs in {comparison.training_text or 'the references'}",
         _bucket_table(comparison.frequencies, names, "occurrences", "words"),
         *itertools.chain(*(_differences(comparison, each) for each in comparison.differences)),
     ]
@@ -46,12 +46,12 @@ def _score_rows(metric: MetricScores, names: Sequence[str]) -> Iterator[list[str
 
 def shown_score(score: SystemScore, digits: int) -> list[str]:
     """Returns score, interval, difference and p-value as they are shown; "" for what is not."""
-    mark = "*" * score.is_significant
+    p_value = "" if score.p_value is None else f"{score.p_value:.4f}{'*' * score.is_significant}"
     return [
         f"{score.score:.{digits}f}",
         "" if score.interval is None else f"± {score.interval:.{digits}f}",
         "" if score.difference is None else f"{score.difference:+.{digits}f}",
-        "" if score.p_value is None else f"{score.p_value:.4f}{mark}",
+        "equal" if score.difference == 0 else p_value,
     ]
 
 
@@ -88,7 +88,7 @@ def _bucket_table(
 ) -> str:
     measures = [measure for measure in buckets[0].values if measure != "precision"]
     headings = [range_name, count_name]
-    headings += [f"{MEASURES[measure]} {name}" for measure in measures for name in names]
+    headings += [f"{MEASURES[measure]}\n{name}" for measure in measures for name in names]
     rows = [
         [bucket.label, f"{bucket.count:,}"]
         + [f"{value:.1f}" for measure in measures for value in bucket.values[measure]]

@@ -84,8 +84,11 @@ class SystemScore:
 
     @property
     def is_significant(self) -> bool:
-        """Whether the difference to the baseline is more than chance, p < LEVEL."""
-        return self.p_value is not None and self.p_value < LEVEL
+        """Whether there is a difference to the baseline that is more than chance, p < LEVEL.
+
+        Of two systems that wrote the same, sacreBLEU's p is the least that there is.
+        """
+        return bool(self.difference) and self.p_value is not None and self.p_value < LEVEL
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,6 +2,8 @@ import pytest
 from sacrebleu.metrics import BLEU, CHRF
 
 from t2t_keras.comparison.breakdown import by_frequency, by_length, sentence_differences
+from t2t_keras.comparison.report import shown_score
+from t2t_keras.comparison.scores import Significance, score_systems
 from t2t_keras.comparison.systems import System, TranslatedText
 
 
@@ -74,9 +76,13 @@ def test_differences_are_by_chrf_in_both_directions(text):
     assert found.counts["equal"] == found.equal
 
 
-def test_equal_systems_have_no_sentences_that_differ(text):
+def test_equal_systems_do_not_differ(text):
     same = TranslatedText(
         [text.systems[0], System("same", text.systems[0].translations, "b")], text.references, "r"
     )
+    [bleu] = score_systems(same, ["bleu"], significance=Significance(samples=99))
+    assert bleu.scores[1].p_value == 1 / 100, "as of sacreBLEU"
+    assert not bleu.scores[1].is_significant
+    assert shown_score(bleu.scores[1], 2)[2:] == ["+0.00", "equal"]
     [found] = sentence_differences(same, False)
     assert (found.gains, found.losses, found.counts["equal"]) == ([], [], 24)
