@@ -3,14 +3,19 @@
 import contextlib
 import dataclasses
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from t2t_keras.comparison.systems import System, TranslatedText, system_names
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.decoding.config import DecodeConfig, decode_config
-from t2t_keras.decoding.jobs.files import decodes_name, first_hypotheses, translate_file
+from t2t_keras.decoding.jobs.files import (
+    decodes_name,
+    first_hypotheses,
+    translate_file,
+    translation_settings,
+)
 from t2t_keras.errors import UserError
 from t2t_keras.io.state import as_json, read_json, write_json
 from t2t_keras.text.files import read_text
@@ -34,6 +39,7 @@ class _Run(NamedTuple):
     checkpoint: dict[str, Any] | None  # `identity` of it; None = unknown.
     written: float  # When its weights were, in seconds.
     config: DecodeConfig
+    usual: DecodeConfig  # The settings that it has unless others are given.
     engine: str  # The name of another engine than Keras's, with its type; "" = Keras's.
     megabytes: float
 
@@ -100,8 +106,8 @@ def _opened(path: Path, problem_config: str, decode_hparams: str) -> _Run:
     checkpoint = newest_checkpoint(path, TENSORFLOW_SUFFIX)
     known = identity(checkpoint)
     files = Path(checkpoint).parent.glob(f"{Path(checkpoint).name}.*")
-    config = decode_config(decode_hparams, record.problem.decoding)
-    return _Run(path, record, known, known["written"] / 1e9, config, "", _megabytes(files))
+    configs = (decode_config(each, record.problem.decoding) for each in (decode_hparams, ""))
+    return _Run(path, record, known, known["written"] / 1e9, *configs, "", _megabytes(files))
 
 
 def _opened_export(path: Path, problem_config: str, decode_hparams: str) -> _Run:
@@ -120,7 +126,7 @@ def _opened_export(path: Path, problem_config: str, decode_hparams: str) -> _Run
         record,
         export.checkpoint,
         max(file.stat().st_mtime for file in files),
-        decode_config(decode_hparams, export.decoding),
+        *(decode_config(each, export.decoding) for each in (decode_hparams, "")),
         f"ctranslate2 {export.dtype}",
         _megabytes(files),
     )
@@ -163,45 +169,55 @@ def _check_same(
 def _system(name: str, run: _Run, split: str, source: Path) -> System:
     text = f"{run.record.problem.name}.{split}"
     output = run.path / "decodes" / decodes_name(text, run.config, run.engine)
-    stored = _stored(run, text, output)
+    stored, cost = _stored(run, text, output), _training_cost(run)
     if stored is None:
         _translate(run, source, output)
         stored = output
-    cost, seconds = _training_cost(run), {}
-    timing = stored.with_name(f"{stored.name}.json")
-    if timing.exists() and timing.stat().st_mtime >= stored.stat().st_mtime:
-        seconds = read_json(timing, _ADVICE, ("seconds", "hardware"))
+    record = _record_of(stored)
     return System(
         name,
         first_hypotheses(stored, dataclasses.asdict(run.config)),
         str(stored),
         cost.seconds if cost else None,
         cost.hardware if cost else "",
-        seconds.get("seconds"),
-        seconds.get("hardware", ""),
+        record.get("seconds"),
+        record.get("hardware", ""),
         run.megabytes,
     )
 
 
 def _stored(run: _Run, text: str, output: Path) -> Path | None:
     """Returns the file that has the newest checkpoint's translations with these settings."""
-    # Of t2t-decoder's, the name states beam and alpha, all that a search usually changes.
-    if not run.config.samples and output.is_file() and output.stat().st_mtime >= run.written:
-        return output
-    folder = run.path / "translations"
-    settings, step = folder / f"{text}.json", step_of((run.checkpoint or {}).get("checkpoint", ""))
-    found = folder / f"{text}-{step}"
+    wanted = as_json(dataclasses.asdict(run.config)) | {"forbidden": [], "prefixes": ""}
+    if output.is_file() and output.stat().st_mtime >= run.written:
+        record = _record_of(output)
+        # t2t-decoder states beam and alpha alone, in the name: the rest is taken to be as usual.
+        changes = dict(beam_size=run.usual.beam_size, alpha=run.usual.alpha)
+        usual = dataclasses.replace(run.config, **changes) == run.usual
+        if _agrees(record, wanted) if record else usual:
+            return output
+    step = step_of((run.checkpoint or {}).get("checkpoint", ""))
+    settings, found = (run.path / "translations" / f"{text}{end}" for end in (".json", f"-{step}"))
     if run.engine or not (settings.is_file() and found.is_file()):
         return None
-    made_with = read_json(settings, _ADVICE)
-    wanted = as_json(dataclasses.asdict(run.config)) | {"forbidden": [], "prefixes": ""}
-    as_wanted = all(made_with.get(name) == value for name, value in wanted.items())
-    alone = not made_with.get("ensemble")
-    return found if as_wanted and alone and found.stat().st_mtime >= run.written else None
+    is_newest = found.stat().st_mtime >= run.written
+    return found if is_newest and _agrees(read_json(settings, _ADVICE), wanted) else None
+
+
+def _agrees(record: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    return not record.get("ensemble") and record.items() >= wanted.items()
+
+
+def _record_of(translations: Path) -> dict[str, Any]:
+    """Returns what `_translate` wrote beside a file, {} if that is not there or was of another."""
+    path = translations.with_name(f"{translations.name}.json")
+    if path.exists() and path.stat().st_mtime >= translations.stat().st_mtime:
+        return read_json(path, _ADVICE)
+    return {}
 
 
 def _translate(run: _Run, source: Path, output: Path) -> None:
-    """Translates as t2t-decoder does, and writes the time beside it."""
+    """Translates as t2t-decoder does; beside it, states the settings and the time."""
     from t2t_keras.decoding.translator import Translator
 
     print(f"{run.path} has no translations of {source}: translating.", file=sys.stderr, flush=True)
@@ -215,9 +231,10 @@ def _translate(run: _Run, source: Path, output: Path) -> None:
     provenance |= {"engine": run.engine} if run.engine else {}
     with contextlib.redirect_stdout(sys.stderr):  # The report is what standard output is for.
         done = translate_file(translator, source, output, provenance, reads=[run.path])
-    if done.new_lines == done.lines:
-        timing = {"seconds": round(done.seconds, 3), "hardware": hardware_name()}
-        write_json(output.with_name(f"{output.name}.json"), timing)
+    record = provenance | translation_settings(translator, "")
+    if done.new_lines == done.lines:  # Of an interrupted job, the time is not known.
+        record |= {"seconds": round(done.seconds, 3), "hardware": hardware_name()}
+    write_json(output.with_name(f"{output.name}.json"), record)
 
 
 def _training_cost(run: _Run) -> TrainingCost | None:
