@@ -42,6 +42,11 @@ def _text(text: str) -> str:
     return escape(printable(text))
 
 
+def _whole(html: str) -> str:
+    """Returns text that no line end divides."""
+    return html.replace(" ", "&nbsp;")
+
+
 def _sections(comparison: Comparison) -> Iterator[str]:
     text = comparison.text
     names = [system.name for system in text.systems]
@@ -61,9 +66,9 @@ def _sections(comparison: Comparison) -> Iterator[str]:
     yield from _costs(comparison)
     yield "<h2>By words of the reference</h2>"
     yield _buckets(comparison.lengths, names, "Words", "Sen&shy;tences", ("bleu", "chrf"))
-    yield "<h2>By how often a word of the references occurs</h2>"
+    yield "<h2>By how often a word occurs</h2>"
     training = comparison.training_text
-    where = f"<code>{_text(training)}</code>" if training else "them"
+    where = f"<code>{_text(training)}</code>" if training else "the references"
     yield (
         f'<p class="note">Occurrences in {where}. Recall: the share of the references\' words that '
         "a translation has; F1 counts superfluous ones too.</p>"
@@ -95,7 +100,7 @@ def _metric(metric: MetricScores, names: Sequence[str]) -> str:
     for number, (name, each) in enumerate(zip(names, metric.scores, strict=True)):
         score, interval, difference, p = shown_score(each, metric.digits)
         plot = plots.dots(scale, [each.score], each.interval, each.mean, number)
-        interval = f"<small>{interval}</small>"
+        interval = f"<small>{_whole(interval)}</small>"
         rows.append([_text(name), plot, f"{score} {interval}", difference, p])
     less = " (less is better)" if metric.higher_is_better is False else ""
     table = _table(
@@ -108,10 +113,18 @@ def _metric(metric: MetricScores, names: Sequence[str]) -> str:
 
 def _costs(comparison: Comparison) -> Iterator[str]:
     headings, rows = cost_rows(comparison)
-    if rows:
-        yield "<h2>Seconds and sizes</h2>"
-        cells = [[_text(cell) for cell in row] for row in rows]
-        yield _table("What is recorded", [heading.capitalize() for heading in headings], cells)
+    if not rows:
+        return
+    shown: list[list[str]] = [[] for _ in rows]
+    for cells, row in zip(shown, rows, strict=True):
+        for heading, cell in zip(headings, map(_text, row), strict=True):
+            if heading.endswith(" on"):  # What a time was taken on stands under it.
+                cells[-1] += f"<br><small>{cell}</small>" if cell else ""
+            else:
+                cells.append(_whole(cell) if cells else cell)
+    main = [heading.capitalize() for heading in headings if not heading.endswith(" on")]
+    yield "<h2>Seconds and sizes</h2>"
+    yield _table("What is recorded", main, shown)
 
 
 def _buckets(
@@ -127,7 +140,8 @@ def _buckets(
         columns = [f"{plots.marker(at)} {_text(name)}" for at, name in enumerate(names)]
         headings = [range_name, count_name, plots.axis(scale), *columns]
         rows = [
-            [bucket.label.replace("-", "&ndash;"), f"{bucket.count:,}"]
+            [f'<span class="range">{bucket.label.replace("-", "&ndash;")}</span>']
+            + [f"{bucket.count:,}"]
             + [plots.dots(scale, bucket.values[measure])]
             + [f"{value:.1f}" for value in bucket.values[measure]]
             for bucket in buckets
