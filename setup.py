@@ -14,6 +14,7 @@ COMMANDS = (
     "t2t-eval",
     "t2t-evalb",
     "t2t-avg-all",
+    "t2t-compare",
     "t2t-exporter",
     "t2t-import",
     "t2t-insights",
@@ -51,6 +52,7 @@ setup(
     # point to must not be installed at the top level, hence the explicit `include`.
     packages=find_packages(include=["t2t_keras", "t2t_keras.*"]),
     package_data={
+        "t2t_keras.comparison": ["*.html", "*.css"],
         "t2t_keras.insights": ["*.html", "*.css", "*.js"],
         "t2t_keras.problems": ["*.tsv"],
         "t2t_keras.problems.toy": ["*.tsv"],

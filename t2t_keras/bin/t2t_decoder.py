@@ -123,18 +123,17 @@ def _translate(
     flags: Flags, record, text: tuple, translator, provenance: dict[str, Any], reads: list
 ) -> None:
     """Translates a `_text`, and scores it where it has a reference."""
-    from t2t_keras.decoding.jobs.files import first_hypotheses, translate_file
+    from t2t_keras.decoding.jobs.files import decodes_name, first_hypotheses, translate_file
     from t2t_keras.evaluation.results import append_result
     from t2t_keras.evaluation.run_result import run_result
     from t2t_keras.text.alignment import read_pharaoh
 
     source, reference, name, split = text
     problem, settings = record.problem, dataclasses.asdict(translator.config)
-    suffix = "beam{beam_size}.alpha{alpha:g}.decodes".format(**settings)
-    if "engine" in provenance:
-        settings["engine"] = provenance["engine"]
-        suffix = f"{provenance['engine'].replace(' ', '.')}.{suffix}"
-    output = _output(flags, source, f"{name}.{suffix}")
+    engine = provenance.get("engine", "")
+    if engine:
+        settings["engine"] = engine
+    output = _output(flags, source, decodes_name(name, translator.config, engine))
     alignments = flags.alignment_file
     if problem.postprocess_by_alignment and reference:
         alignments = alignments or f"{output}.alignments"

@@ -8,8 +8,8 @@ from t2t_keras.bin.flags import run_command
 from t2t_keras.errors import UserError
 
 COMMANDS = (
-    "avg_all bleu datagen decoder eval evalb exporter insights npz_to_checkpoint plot query_server "
-    "tables trainer translate_all"
+    "avg_all bleu compare datagen decoder eval evalb exporter insights npz_to_checkpoint plot "
+    "query_server tables trainer translate_all"
 ).split()
 COMMON = ("--t2t_usr_dir", "--registry_help")
 

@@ -1,11 +1,8 @@
 """Sentences with made-up attention, pages of them, and a browser to open the pages in."""
 
-import json
-import os
-import shutil
-
 import numpy as np
 import pytest
+from browser import browser_driver, opening  # noqa: F401
 
 from t2t_keras.decoding.translation import AttentionWeights, Hypothesis
 from t2t_keras.insights.page import SentenceInsights, attention_page
@@ -65,46 +62,10 @@ def linear():
     return linear
 
 
-@pytest.fixture(scope="session")
-def driver():
-    """A browser without a window; it writes down what it asks the network for."""
-    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
-    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
-    browser = next(filter(None, map(shutil.which, names)), None)
-    chromedriver = shutil.which("chromedriver")
-    if not browser or not chromedriver:
-        pytest.skip("needs a browser: Chromium or Chrome, and chromedriver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = browser
-    as_root = ["--no-sandbox"] * (os.geteuid() == 0)
-    for argument in ("--headless=new", "--disable-gpu", "--disable-dev-shm-usage", *as_root):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    service = webdriver.ChromeService(chromedriver)
-    driver = webdriver.Chrome(options=options, service=service)
-    yield driver
-    driver.quit()
-
-
 @pytest.fixture
 def open_page(driver, sentences, tmp_path):
     """open_page(width, scheme): the browser with the page; at the end, nothing went wrong."""
     path = tmp_path / "page.html"
     path.write_text(attention_page(sentences), "utf-8")
-
-    def open_page(width=1000, scheme="light"):
-        feature = {"name": "prefers-color-scheme", "value": scheme}
-        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
-        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
-        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        driver.get(path.as_uri())
-        return driver
-
-    for kind in ("performance", "browser"):
-        driver.get_log(kind)
-    yield open_page
-    assert driver.get_log("browser") == []
-    events = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
-    requests = [each for each in events if each["method"] == "Network.requestWillBeSent"]
-    urls = {each["params"]["request"]["url"] for each in requests}
-    assert urls - {"data:,"} == {path.as_uri()}
+    with opening(driver, path) as open_page:
+        yield open_page

@@ -41,8 +41,8 @@ def translate_file(
     attention: str | Path = "",
     references: str | Path = "",
     reads: Sequence[str | Path] = (),
-) -> None:
-    """Translates a file line by line into another.
+) -> JobSummary:
+    """Translates a file line by line into another; returns what the job was.
 
     An output has one line for each of the source's: the translation; with `return_beams` all
     hypotheses, separated by tabs; with `write_beam_scores` each followed by a tab and its score.
@@ -100,6 +100,7 @@ def translate_file(
         text = "".join(f"{each}\n" for each in found)
         write_atomically(postprocessed_references, text.encode("utf-8"))
         _say(output, f"{postprocessed_references}: the references")
+    return done
 
 
 # Returns the lines of an output, from those of the source and their translations.
@@ -197,6 +198,15 @@ def score_file(
     found = f"log-probability per token {per_token:.4f}, perplexity {perplexity(per_token):.3f}"
     summary = f"{done.lines:,} pairs, {tokens:,} tokens, {found}, in {done.seconds:.1f} s"
     _say(output, f"{output}: {summary}")
+
+
+def decodes_name(text: str, config: DecodeConfig, engine: str = "") -> str:
+    """Returns the name under which translations of a text, "problem.dev", are stored in a run.
+
+    `engine` names another one than Keras's, as "ctranslate2 int8".
+    """
+    made_by = f"{engine.replace(' ', '.')}." if engine else ""
+    return f"{text}.{made_by}beam{config.beam_size}.alpha{config.alpha:g}.decodes"
 
 
 def first_hypotheses(path: str | Path, settings: Mapping[str, Any]) -> list[str]:

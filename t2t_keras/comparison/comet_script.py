@@ -1,0 +1,27 @@
+"""Computes COMET's scores with the Python that has unbabel-comet; it imports nothing of ours.
+
+python comet_script.py MODEL SAMPLES SCORES: a checkpoint, lists of samples, and the file to write.
+"""
+
+import json
+import sys
+from importlib import metadata
+from pathlib import Path
+
+
+def main(model_path, samples_file, scores_file):
+    """Writes {"scores": a list for each list of samples, "version": of the package}."""
+    from comet import load_from_checkpoint
+
+    model = load_from_checkpoint(model_path, local_files_only=True)
+    # No devices given = the GPU where there is one, else the CPU.
+    scores = [
+        [float(score) for score in model.predict(samples, gpus=0, progress_bar=False).scores]
+        for samples in json.loads(Path(samples_file).read_text("utf-8"))
+    ]
+    content = {"scores": scores, "version": metadata.version("unbabel-comet")}
+    Path(scores_file).write_text(json.dumps(content), "utf-8")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

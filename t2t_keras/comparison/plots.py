@@ -1,0 +1,98 @@
+"""Small plots of SVG that stand in cells of a table, whose width they take; text stays its size.
+
+They are drawn for sighted readers alone: the cells beside them have the numbers.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+_HEIGHT = 30
+_BETWEEN_SERIES = 5
+_MARGIN = 7  # Per cent of the width on either side.
+# Around 0, a shape for each series: they are told apart without colours as well.
+_SHAPES = (
+    "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0",
+    "M-4.5 -4.5h9v9h-9z",
+    "M0 -5.8L5.6 4.4H-5.6z",
+    "M0 -6L6 0L0 6L-6 0z",
+    "M0 5.8L5.6 -4.4H-5.6z",
+)
+COLORS = 8
+
+
+class Scale(NamedTuple):
+    """A horizontal axis."""
+
+    ticks: Sequence[float]
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> "Scale":
+        """Returns one with round numbers that holds all values."""
+        values = list(values)
+        low, high = min(values), max(values)
+        least = max(high - low, 0.01 * abs(high), 1e-3) / 4
+        power = 10 ** math.floor(math.log10(least))
+        step = next(each * power for each in (1, 2, 5, 10) if each * power >= least)
+        first, last = math.floor(low / step), math.ceil(high / step)
+        return cls([round(at * step, 9) for at in range(first, max(last, first + 2) + 1)])
+
+    def at(self, value: float) -> str:
+        """Returns where a value is, as "50%"."""
+        share = (value - self.ticks[0]) / (self.ticks[-1] - self.ticks[0])
+        return f"{_MARGIN + (100 - 2 * _MARGIN) * share:.2f}%"
+
+
+def axis(scale: Scale) -> str:
+    """Returns the numbers of an axis."""
+    texts = [f'<text x="{scale.at(tick)}" y="12">{tick:g}</text>' for tick in scale.ticks]
+    return f'<svg class="axis" height="16" aria-hidden="true">{"".join(texts)}</svg>'
+
+
+def dots(
+    scale: Scale,
+    values: Sequence[float],
+    interval: float | None = None,
+    center: float | None = None,
+    first: int = 0,
+) -> str:
+    """Returns a row with a marker for each value, of series `first` and those after it.
+
+    `interval` is the half width of a line around `center`, as of a confidence interval.
+    """
+    middle = _HEIGHT / 2
+    parts = [
+        f'<line class="grid" x1="{scale.at(tick)}" x2="{scale.at(tick)}" y1="0" y2="{_HEIGHT}"/>'
+        for tick in scale.ticks
+    ]
+    if interval is not None:
+        ends = [scale.at(center + sign * interval) for sign in (-1, 1)]
+        parts.append(
+            f'<line class="interval c{first % COLORS}" x1="{ends[0]}" x2="{ends[1]}" '
+            f'y1="{middle:g}" y2="{middle:g}"/>'
+        )
+    for number, value in enumerate(values):
+        y = middle + (number - (len(values) - 1) / 2) * _BETWEEN_SERIES
+        parts.append(
+            f'<svg x="{scale.at(value)}" y="{y:g}" overflow="visible">'
+            f"{_shape(first + number)}</svg>"
+        )
+    return f'<svg class="plot" height="{_HEIGHT}" aria-hidden="true">{"".join(parts)}</svg>'
+
+
+def bar(share: float, kind: str) -> str:
+    """Returns a bar over a share of the width; `kind` is a class that colours it."""
+    rect = f'<rect class="bar {kind}" y="7" width="{100 * share:.2f}%" height="16"/>'
+    return f'<svg class="plot" height="{_HEIGHT}" aria-hidden="true">{rect}</svg>'
+
+
+def marker(series: int) -> str:
+    """Returns the marker of a series, for a legend."""
+    return (
+        f'<svg class="marker" width="14" height="14" viewBox="-7 -7 14 14" aria-hidden="true">'
+        f"{_shape(series)}</svg>"
+    )
+
+
+def _shape(series: int) -> str:
+    return f'<path class="c{series % COLORS}" d="{_SHAPES[series % len(_SHAPES)]}"/>'

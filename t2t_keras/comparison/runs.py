@@ -1,0 +1,243 @@
+"""The translations that runs have of their dev or test set; a run that has none translates it."""
+
+import contextlib
+import dataclasses
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from t2t_keras.comparison.systems import System, TranslatedText, system_names
+from t2t_keras.data.dataset import open_generated
+from t2t_keras.decoding.config import DecodeConfig, decode_config
+from t2t_keras.decoding.jobs.files import (
+    decodes_name,
+    first_hypotheses,
+    translate_file,
+    translation_settings,
+)
+from t2t_keras.errors import UserError
+from t2t_keras.io.state import as_json, read_json, write_json
+from t2t_keras.text.files import read_text
+from t2t_keras.training.checkpoints.names import (
+    TENSORFLOW_SUFFIX,
+    identity,
+    newest_checkpoint,
+    step_of,
+)
+from t2t_keras.training.cost import TrainingCost, hardware_name, read_costs
+from t2t_keras.training.run_config import RunConfig, merge_flags
+
+_ADVICE = "Remove it."
+
+
+class _Run(NamedTuple):
+    """A run, or an export for CTranslate2, with what it translates."""
+
+    path: Path
+    record: RunConfig
+    checkpoint: dict[str, Any] | None  # `identity` of it; None = unknown.
+    written: float  # When its weights were, in seconds.
+    config: DecodeConfig
+    usual: DecodeConfig  # The settings that it has unless others are given.
+    engine: str  # The name of another engine than Keras's, with its type; "" = Keras's.
+    megabytes: float
+
+
+def read_runs(
+    runs: Sequence[str | Path],
+    split: str = "dev",
+    *,
+    data_dir: str | Path = "",
+    problem_config: str = "",
+    decode_hparams: str = "",
+    names: Sequence[str] = (),
+) -> TranslatedText:
+    """Returns what runs make of the dev or test set that they share, "dev" or "test".
+
+    Translations of a run's newest checkpoint are taken from where t2t-decoder and t2t-translate-all
+    store them; where there are none, the run translates, and stores them as t2t-decoder does. A run
+    may also be the folder of an export for CTranslate2.
+
+    Args:
+      runs: their folders; the first is the baseline.
+      split: which set.
+      data_dir: directory of the generated data; "" = as each run records it.
+      problem_config: settings of the test set that differ from the runs', "name=value,...".
+      decode_hparams: decoding settings that differ from those of the runs' problems.
+      names: of the systems; by default from the paths.
+
+    Raises:
+      UserError: there is no such run, checkpoint or set, the sets differ, the problem is none of
+        translation, or a file cannot be read.
+    """
+    if len(runs) < 2:
+        raise UserError(
+            f"Expected at least two runs to compare, the first of them the baseline; got "
+            f"{', '.join(map(str, runs))}."
+        )
+    names = system_names(runs, names)
+    opened, texts, systems = [], [], []
+    for path in runs:
+        run = _opened(Path(path), problem_config, decode_hparams)
+        generated = open_generated(run.record.problem, data_dir or run.record.data_dir, True)
+        opened.append(run)
+        texts.append(generated.text_paths(split))
+    references = read_text(texts[0][1])
+    for run, (_, reference) in zip(opened, texts, strict=True):
+        _check_same(references, read_text(reference), opened[0].path, run.path, split)
+    for name, run, (source, _) in zip(names, opened, texts, strict=True):
+        systems.append(_system(name, run, split, source))
+    source, reference = texts[0]
+    return TranslatedText(
+        systems,
+        references,
+        str(reference),
+        read_text(source),
+        str(source),
+        opened[0].record.problem.tokenize,
+    )
+
+
+def _opened(path: Path, problem_config: str, decode_hparams: str) -> _Run:
+    if not RunConfig.exists(path):
+        return _opened_export(path, problem_config, decode_hparams)
+    record = _with_test_set(RunConfig.load(path), problem_config, path)
+    checkpoint = newest_checkpoint(path, TENSORFLOW_SUFFIX)
+    known = identity(checkpoint)
+    files = Path(checkpoint).parent.glob(f"{Path(checkpoint).name}.*")
+    configs = (decode_config(each, record.problem.decoding) for each in (decode_hparams, ""))
+    return _Run(path, record, known, known["written"] / 1e9, *configs, "", _megabytes(files))
+
+
+def _opened_export(path: Path, problem_config: str, decode_hparams: str) -> _Run:
+    from t2t_keras.decoding.engines.ctranslate2 import RECORD_FILE, open_export
+
+    if not (path / RECORD_FILE).exists():
+        raise UserError(
+            f"There is neither a run nor an export for CTranslate2 in {path}: expected the "
+            f"--output_dir of t2t-trainer or t2t-avg-all, or the folder of an export."
+        )
+    export = open_export(path)
+    record = _with_test_set(export.record, problem_config, path)
+    files = [file for file in path.iterdir() if file.is_file()]
+    return _Run(
+        path,
+        record,
+        export.checkpoint,
+        max(file.stat().st_mtime for file in files),
+        *(decode_config(each, export.decoding) for each in (decode_hparams, "")),
+        f"ctranslate2 {export.dtype}",
+        _megabytes(files),
+    )
+
+
+def _with_test_set(record: RunConfig, problem_config: str, path: Path) -> RunConfig:
+    if problem_config:
+        requested = merge_flags(record, {"problem_config": problem_config}, path)
+        record.check_unchanged(requested, path)
+        record = dataclasses.replace(record, problem=requested.problem)
+    if record.problem.postprocessed_suffix:
+        raise UserError(
+            f"{path} is a run of {record.problem.name}, whose outputs are no translations: "
+            f"t2t-evalb scores trees."
+        )
+    return record
+
+
+def _megabytes(files) -> float:
+    return sum(file.stat().st_size for file in files) / 1e6
+
+
+def _check_same(
+    first: Sequence[str], other: Sequence[str], first_run: Path, run: Path, split: str
+) -> None:
+    if first == other:
+        return
+    where = f"{len(first):,} and {len(other):,} lines"
+    if len(first) == len(other):
+        line = next(
+            n for n, pair in enumerate(zip(first, other, strict=True), 1) if len({*pair}) > 1
+        )
+        where = f"line {line:,} differs"
+    raise UserError(
+        f"The references of the {split} set of {run} are not those of {first_run}: {where}. Only "
+        f"translations of one text can be compared; --data_dir names the data of all runs."
+    )
+
+
+def _system(name: str, run: _Run, split: str, source: Path) -> System:
+    text = f"{run.record.problem.name}.{split}"
+    output = run.path / "decodes" / decodes_name(text, run.config, run.engine)
+    stored, cost = _stored(run, text, output), _training_cost(run)
+    if stored is None:
+        _translate(run, source, output)
+        stored = output
+    record = _record_of(stored)
+    return System(
+        name,
+        first_hypotheses(stored, dataclasses.asdict(run.config)),
+        str(stored),
+        cost.seconds if cost else None,
+        cost.hardware if cost else "",
+        record.get("seconds"),
+        record.get("hardware", ""),
+        run.megabytes,
+    )
+
+
+def _stored(run: _Run, text: str, output: Path) -> Path | None:
+    """Returns the file that has the newest checkpoint's translations with these settings."""
+    wanted = as_json(dataclasses.asdict(run.config)) | {"forbidden": [], "prefixes": ""}
+    if output.is_file() and output.stat().st_mtime >= run.written:
+        record = _record_of(output)
+        # t2t-decoder states beam and alpha alone, in the name: the rest is taken to be as usual.
+        changes = dict(beam_size=run.usual.beam_size, alpha=run.usual.alpha)
+        usual = dataclasses.replace(run.config, **changes) == run.usual
+        if _agrees(record, wanted) if record else usual:
+            return output
+    step = step_of((run.checkpoint or {}).get("checkpoint", ""))
+    settings, found = (run.path / "translations" / f"{text}{end}" for end in (".json", f"-{step}"))
+    if run.engine or not (settings.is_file() and found.is_file()):
+        return None
+    is_newest = found.stat().st_mtime >= run.written
+    return found if is_newest and _agrees(read_json(settings, _ADVICE), wanted) else None
+
+
+def _agrees(record: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    return not record.get("ensemble") and record.items() >= wanted.items()
+
+
+def _record_of(translations: Path) -> dict[str, Any]:
+    """Returns what `_translate` wrote beside a file, {} if that is not there or was of another."""
+    path = translations.with_name(f"{translations.name}.json")
+    if path.exists() and path.stat().st_mtime >= translations.stat().st_mtime:
+        return read_json(path, _ADVICE)
+    return {}
+
+
+def _translate(run: _Run, source: Path, output: Path) -> None:
+    """Translates as t2t-decoder does; beside it, states the settings and the time."""
+    from t2t_keras.decoding.translator import Translator
+
+    print(f"{run.path} has no translations of {source}: translating.", file=sys.stderr, flush=True)
+    engine = run.engine.partition(" ")[0] or "keras"
+    if not run.engine:
+        from t2t_keras.decoding.engines.keras import share_cores
+
+        share_cores(run.config)
+    translator = Translator.from_run(run.path, None, run.config, engine=engine)
+    provenance = {**(translator.checkpoint or {"checkpoint": ""}), "ensemble": []}
+    provenance |= {"engine": run.engine} if run.engine else {}
+    with contextlib.redirect_stdout(sys.stderr):  # The report is what standard output is for.
+        done = translate_file(translator, source, output, provenance, reads=[run.path])
+    record = provenance | translation_settings(translator, "")
+    if done.new_lines == done.lines:  # Of an interrupted job, the time is not known.
+        record |= {"seconds": round(done.seconds, 3), "hardware": hardware_name()}
+    write_json(output.with_name(f"{output.name}.json"), record)
+
+
+def _training_cost(run: _Run) -> TrainingCost | None:
+    """Returns what training took up to the checkpoint, None where it is not recorded."""
+    checkpoint = Path((run.checkpoint or {}).get("checkpoint", ""))
+    return read_costs(checkpoint.parent).get(step_of(checkpoint)) if checkpoint.name else None

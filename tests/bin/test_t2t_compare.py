@@ -1,0 +1,171 @@
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from t2t_keras.bin import t2t_compare, t2t_decoder, t2t_exporter, t2t_translate_all
+from t2t_keras.decoding.translator import Translator
+
+REFERENCES = ["The cat is on the mat.", "It rains again.", "A dog."]
+OUTPUTS = {"one": ["The cat is on a mat.", "It rains.", "A dog."], "two": ["The cat.", "It", "A"]}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    for name, lines in {"ref": REFERENCES, "short": ["A"], "empty": [], **OUTPUTS}.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    (tmp_path / "bad").write_bytes(b"A\n\xff\nB\n")
+    (tmp_path / "blank").write_text("\n\n\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def compared(capsys, *flags):
+    """What the command says, and the JSON that it writes."""
+    t2t_compare.run(["t2t-compare", *flags, "--format=json", "--samples=20"])
+    return json.loads(capsys.readouterr().out)
+
+
+def test_files_as_json(folder, capsys):
+    (folder / "training").write_text("the cat\n")
+    files = ("--reference=ref", "--translations=one,two", "--training_text=training")
+    found = compared(capsys, *files, "--names=a,b", "--metrics=bleu,chrf++", "--seed=3")
+    assert (found["baseline"], found["sentences"], found["significance"]["seed"]) == ("a", 3, 3)
+    first, second = (system["metrics"] for system in found["systems"])
+    assert [*first] == [*second] == ["bleu", "chrf++"]
+    assert all(score["p_value"] is None for score in first.values())
+    assert all(0 < score["p_value"] <= 1 for score in second.values())
+    assert found["by_frequency"]["counted_in"] == "training"
+    [difference] = found["differences"]
+    assert difference["losses"][0]["translations"] == ["A dog.", "A"]
+    assert difference["losses"][0]["source"] is None
+
+
+def test_text_and_html_into_files(folder, capsys):
+    files = ["--reference=ref", "--translations=one,two", "--source=ref", "--samples=20"]
+    for style in ("text", "html"):
+        t2t_compare.run(["t2t-compare", *files, f"--format={style}", f"--output=out.{style}"])
+    assert capsys.readouterr().out == "out.text: one, two\nout.html: one, two\n"
+    report = (folder / "out.text").read_text()
+    assert "two beside one, by chrF2 of sentences: 0 better, 0 equal, 3 worse" in report
+    assert "  one        The cat is on a mat.\n  two        The cat.\n" in report
+    assert (folder / "out.html").read_text().startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("", "--reference and --translations, or --runs"),
+        ("--translations=one,two", "Please give --reference"),
+        ("--reference=nowhere --translations=one,two", "nowhere cannot be read"),
+        ("--reference=ref --translations=one", "at least two .* got one"),
+        ("--reference=ref --translations=one,one", "'one' is given twice"),
+        ("--reference=ref --translations=one,short", "ref has 3, one has 3, short has 1"),
+        ("--reference=ref --translations=one,two --source=short", "short has 1, one has 3"),
+        ("--reference=ref --translations=one,empty", "empty is empty"),
+        ("--reference=blank --translations=one,two", "blank has blank lines only"),
+        ("--reference=ref --translations=one,bad", "bad:2 is not UTF-8"),
+        ("--reference=ref --translations=one,two --metrics=blue", "'blue'.* mean 'bleu'"),
+        ("--reference=ref --translations=one,two --tokenize=13", "'13'.* mean '13a'"),
+        ("--reference=ref --translations=one,two --names=a", "each of 2 systems, got 1"),
+        ("--reference=ref --translations=one,two --output=two", "also an input"),
+        ("--reference=ref --translations=one,two --training_text=x", "x cannot be read"),
+        ("--reference=ref --translations=one,two --seed=0", "seed"),
+        ("--reference=ref --translations=one,two --split=test", "only be used with --runs"),
+        ("--reference=ref --translations=one,two --comet_model=x", "COMET needs the source"),
+        ("--reference=ref --translations=one,two --comet_python=x", "--comet_model"),
+        ("--runs=one,two --reference=ref", "exclude each other"),
+        ("--runs=one,two", "neither a run nor an export for CTranslate2 in one"),
+        ("--runs=one", "at least two runs .* got one"),
+    ],
+)
+def test_refused(folder, refused, flags, message):
+    before = {path.name for path in folder.iterdir()}
+    assert re.search(message, refused("t2t-compare", *flags.split()))
+    assert {path.name for path in folder.iterdir()} == before
+
+
+@pytest.fixture
+def runs(random_run, tmp_path, monkeypatch):
+    """Two runs of one problem; the second's newest checkpoint is an earlier one."""
+    for name in ("first", "second"):
+        shutil.copytree(random_run, tmp_path / name)
+    for file in (tmp_path / "second").glob("model.ckpt-30.*"):
+        file.unlink()
+    cost = {"20": {"target_tokens": 5, "seconds": 12.5, "hardware": "2 cores"}}
+    (tmp_path / "second" / "training_cost.json").write_text(json.dumps(cost))
+    monkeypatch.chdir(tmp_path)
+    return "--runs=first,second"
+
+
+FAST = "--decode_hparams=beam_size=2,extra_length=3"
+
+
+def test_runs_translate_what_they_have_not(runs, capsys, monkeypatch):
+    t2t_decoder.run(["t2t-decoder", "--output_dir=first", "--decode_hparams=beam_size=2"])
+    [stored] = Path("first/decodes").iterdir()
+    capsys.readouterr()
+    found = compared(capsys, runs, "--decode_hparams=beam_size=2")
+    first, second = found["systems"]
+    assert first["file"] == str(stored)
+    assert (first["training_seconds"], first["decoding_seconds"]) == (None, None)
+    assert (second["training_seconds"], second["training_hardware"]) == (12.5, "2 cores")
+    assert second["decoding_seconds"] > 0
+    size = sum(file.stat().st_size for file in Path("second").glob("model.ckpt-20.*"))
+    assert second["megabytes"] == size / 1e6
+    assert found["sentences"] == 3
+    # What is there is not translated again; with settings that it does not state it is.
+    monkeypatch.delattr(Translator, "translate_stream")
+    assert compared(capsys, runs, "--decode_hparams=beam_size=2") == found
+    for run in (runs, "--runs=second,first"):
+        with pytest.raises(AttributeError):
+            compared(capsys, run, FAST)
+    # Nor is what an earlier checkpoint translated taken for the newest's.
+    os.utime(stored, (1, 1))
+    with pytest.raises(AttributeError):
+        compared(capsys, runs, "--decode_hparams=beam_size=2")
+
+
+def test_runs_of_translate_all(runs, capsys, monkeypatch):
+    for run in ("first", "second"):
+        t2t_translate_all.run(["t2t-translate-all", f"--output_dir={run}", FAST])
+    capsys.readouterr()
+    monkeypatch.delattr(Translator, "translate_stream")
+    files = [system["file"] for system in compared(capsys, runs, FAST)["systems"]]
+    assert files == [
+        "first/translations/parallel_text.dev-30",
+        "second/translations/parallel_text.dev-20",
+    ]
+    with pytest.raises(AttributeError):
+        compared(capsys, runs, "--decode_hparams=beam_size=2,extra_length=4")
+
+
+def test_runs_of_different_sets_are_refused(runs, random_run, refused, tmp_path):
+    data = tmp_path / "data"
+    shutil.copytree(random_run.parent / "data", data)
+    target = data / "parallel_text" / "dev.target.txt"
+    target.write_text(target.read_text().replace("Hund", "Huhn"))
+    record = tmp_path / "second" / "run.json"
+    record.write_text(record.read_text().replace(str(random_run.parent), str(tmp_path)))
+    said = refused("t2t-compare", runs)
+    assert "references of the dev set of second are not those of first: line 2 differs" in said
+
+
+def test_an_export_beside_its_run(runs, capsys):
+    pytest.importorskip("ctranslate2", reason="needs ctranslate2")
+    t2t_exporter.run(
+        ["t2t-exporter", "--output_dir=second", "--format=ctranslate2", "--dtype=int8"]
+    )
+    capsys.readouterr()
+    found = compared(capsys, "--runs=second,second/ctranslate2", FAST, "--names=run,export")
+    run, export = found["systems"]
+    assert export["file"].startswith(
+        "second/ctranslate2/decodes/parallel_text.dev.ctranslate2.int8."
+    )
+    assert export["training_seconds"] == run["training_seconds"] == 12.5
+    files = [file for file in Path("second/ctranslate2").iterdir() if file.is_file()]
+    assert export["megabytes"] == sum(file.stat().st_size for file in files) / 1e6
+    assert found["differences"][0]["system"] == "export"

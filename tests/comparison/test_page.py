@@ -1,0 +1,77 @@
+import dataclasses
+from html.parser import HTMLParser
+
+import pytest
+from browser import opening
+
+from t2t_keras.comparison.comparison import compare
+from t2t_keras.comparison.page import comparison_page
+from t2t_keras.comparison.scores import Significance
+from t2t_keras.comparison.systems import TranslatedText
+
+HOSTILE = '</dd></main><script>alert(1)</script>{{content}} & "q" <img src=//x onerror=alert(1)>'
+
+
+@pytest.fixture(scope="module")
+def hostile(text):
+    """A comparison in which a name, a file and a line of each kind would break the page."""
+    systems = [
+        dataclasses.replace(each, name=f"{each.name} {HOSTILE[:20]}", megabytes=20.5)
+        for each in text.systems
+    ]
+    systems[2] = dataclasses.replace(
+        systems[2], translations=[HOSTILE, *systems[2].translations[1:]], training_seconds=90.0
+    )
+    lines = [HOSTILE, *text.references[1:]], [HOSTILE, *text.sources[1:]]
+    changed = TranslatedText(systems, lines[0], HOSTILE, lines[1], HOSTILE)
+    return compare(changed, ["bleu"], significance=Significance(samples=20))
+
+
+class Elements(HTMLParser):
+    def __init__(self, page):
+        super().__init__()
+        self.names, self.text = [], ""
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        assert not {"src", "onerror", "href"} & dict(attrs).keys() or tag == "link"
+        self.names.append(tag)
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_nothing_in_a_text_is_markup(hostile):
+    found = Elements(comparison_page(hostile))
+    assert not {"script", "img"} & {*found.names}
+    assert found.names.count("main") == 1
+    assert found.text.count(HOSTILE) >= 3, "the file, and the first line and its source"
+    assert "20.5\xa0MB" in found.text
+    assert "90.0\xa0s" in found.text
+
+
+@pytest.fixture(scope="module")
+def page(text):
+    return comparison_page(compare(text, ["bleu", "chrf"], significance=Significance(samples=20)))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [380, 1400])
+def test_it_fits_its_window_and_asks_for_nothing(driver, page, tmp_path, width, scheme):
+    path = tmp_path / "page.html"
+    path.write_text(page, "utf-8")
+    with opening(driver, path) as open_page:
+        open_page(width, scheme)
+        assert driver.execute_script("return document.documentElement.scrollWidth") <= width
+        wider, outside, plots, axes = driver.execute_script("""
+            const all = (selector) => [...document.querySelectorAll(selector)];
+            const inside = (inner, outer) => inner.left >= outer.left && inner.right <= outer.right;
+            const box = (each) => each.getBoundingClientRect();
+            return [
+                all(".table").filter((each) => each.scrollWidth > each.clientWidth).length,
+                all(".plot path").filter(
+                    (each) => !inside(box(each), box(each.closest("td")))).length,
+                all(".plot").filter((each) => box(each).width >= 60).length,
+                all(".axis").every((each) => each.querySelectorAll("text").length >= 3)];""")
+        assert (wider, outside, axes) == (0, 0, True)
+        assert plots == len(driver.find_elements("css selector", ".plot")) > 30

@@ -1,0 +1,129 @@
+import os
+import re
+import subprocess
+import sys
+import venv
+
+import pytest
+
+from t2t_keras.comparison.comet import CometModel
+from t2t_keras.comparison.scores import Significance, score_systems
+from t2t_keras.errors import UserError
+from t2t_keras.registry import register_metric
+
+
+@pytest.mark.parametrize(
+    ("significance", "flags", "seed"),
+    [
+        (Significance(samples=200), ["--paired-bs", "--paired-bs-n=200"], "12345"),
+        (Significance(samples=100, seed=7), ["--paired-bs", "--paired-bs-n=100"], "7"),
+        (Significance("randomization", 300), ["--paired-ar", "--paired-ar-n=300"], "12345"),
+    ],
+)
+def test_all_is_as_sacrebleu_prints_it(text, tmp_path, monkeypatch, significance, flags, seed):
+    for name, lines in [("ref", text.references)] + [
+        (s.name, s.translations) for s in text.systems
+    ]:
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    command = [sys.executable, "-m", "sacrebleu", "ref", "-i", *(s.name for s in text.systems)]
+    command += ["-m", "bleu", "chrf", "ter", "-f", "text", "-w", "6", *flags]
+    environment = os.environ | {"SACREBLEU_SEED": seed, "COLUMNS": "200"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=True)
+    monkeypatch.delenv("SACREBLEU_SEED", raising=False)
+    found = score_systems(text, significance=significance)
+    assert "SACREBLEU_SEED" not in os.environ
+    # Row by row, a system's three metrics side by side.
+    ours = [metric.scores[number] for number in range(3) for metric in found]
+    table = done.stdout.decode()
+    p_values = re.findall(r"\(p = ([\d.]+)\)", table)
+    assert [each.p_value for each in ours[:3]] == [None] * 3
+    assert [f"{each.p_value:.4f}" for each in ours[3:]] == p_values
+    if significance.test == "bootstrap":
+        shown = re.findall(r"([\d.]+) \(([\d.]+) ± ([\d.]+)\)", table)
+        assert [(each.score, each.mean, each.interval) for each in ours] == [
+            pytest.approx([*map(float, values)], abs=1e-4) for values in shown
+        ]
+    for metric in found:
+        assert metric.signature in table
+        assert metric.scores[1].difference == metric.scores[1].score - metric.scores[0].score
+    assert [metric.higher_is_better for metric in found] == [True, True, False]
+
+
+def test_the_seed_is_sacrebleus_unless_given(monkeypatch):
+    monkeypatch.setenv("SACREBLEU_SEED", "99")
+    assert [Significance().seed, Significance(seed=3).seed] == [99, 3]
+    monkeypatch.setenv("SACREBLEU_SEED", "None")
+    assert Significance().seed is None
+    monkeypatch.setenv("SACREBLEU_SEED", "0")  # which sacreBLEU takes for no seed
+    with pytest.raises(UserError, match="from 1 on"):
+        Significance()
+
+
+def test_a_registered_metric_has_no_p_value(text, own_registry):
+    @register_metric
+    def same_length(hypotheses, references, sources):
+        pairs = zip(hypotheses, references, sources, strict=True)
+        return sum(len(hypothesis) == len(reference) for hypothesis, reference, _ in pairs)
+
+    bleu, own = score_systems(text, ["bleu", "same_length"], significance=Significance(samples=9))
+    assert bleu.scores[1].p_value > 0
+    first, second = (
+        sum(map(lambda a, b: len(a) == len(b), system.translations, text.references))
+        for system in text.systems[:2]
+    )
+    assert [each.score for each in own.scores[:2]] == [first, second]
+    assert (own.scores[1].difference, own.scores[1].p_value) == (second - first, None)
+
+
+@pytest.fixture
+def comet(tmp_path):
+    """A model, and a Python whose package scores a translation by its share of "e"."""
+    (tmp_path / "model" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "model" / "hparams.yaml").touch()
+    (tmp_path / "model" / "checkpoints" / "model.ckpt").touch()
+    venv.create(tmp_path / "env", symlinks=True)
+    (packages,) = (tmp_path / "env" / "lib").glob("*/site-packages")
+    (packages / "comet.py").write_text(
+        """
+import os, types
+def load_from_checkpoint(path, local_files_only):
+    assert path.endswith("model.ckpt") and local_files_only and os.environ["HF_HUB_OFFLINE"]
+    return types.SimpleNamespace(predict=predict)
+def predict(samples, gpus, progress_bar):
+    assert all(sorted(sample) == ["mt", "ref", "src"] for sample in samples)
+    if samples[0]["src"] == "fail":
+        raise ValueError("the encoder is missing.")
+    scores = [sample["mt"].count("e") / len(sample["mt"]) for sample in samples]
+    return types.SimpleNamespace(scores=scores)
+"""
+    )
+    metadata = packages / "unbabel_comet-2.2.7.dist-info" / "METADATA"
+    metadata.parent.mkdir()
+    metadata.write_text("Metadata-Version: 2.1\nName: unbabel-comet\nVersion: 2.2.7\n")
+    return CometModel(tmp_path / "model", tmp_path / "env" / "bin" / "python")
+
+
+@pytest.mark.parametrize("test", ["bootstrap", "randomization"])
+def test_comet_is_tested_as_the_others(text, comet, test):
+    [found] = score_systems(text, [], significance=Significance(test, 50), comet=comet)
+    for score, system in zip(found.scores, text.systems, strict=True):
+        shares = [line.count("e") / len(line) for line in system.translations]
+        assert score.score == pytest.approx(sum(shares) / len(shares))
+    p_values = [each.p_value for each in found.scores]
+    assert p_values[0] is None
+    assert all(1 / 51 <= p <= 1 for p in p_values[1:])
+    assert re.fullmatch(
+        r"nrefs:1\|(bs|ar):50\|seed:12345\|model:model\|comet:2.2.7\|version:.*", found.signature
+    )
+
+
+def test_what_comet_lacks_is_told(text, comet, tmp_path):
+    failing = type(text)(text.systems, text.references, "r", ["fail"] * len(text.references), "s")
+    for model, of, message in (
+        (CometModel(tmp_path, comet.python), text, "no COMET model in .*not downloaded"),
+        (CometModel(comet.path), text, "pip install unbabel-comet"),
+        (CometModel(comet.path, "/nowhere/python"), text, "/nowhere/python cannot be started"),
+        (comet, failing, "ValueError: the encoder is missing. Nothing is downloaded"),
+    ):
+        with pytest.raises(UserError, match=message):
+            score_systems(of, ["bleu"], significance=Significance(samples=9), comet=model)
