@@ -26,7 +26,7 @@ _HOMES = {
         f"register_{kind}": ("t2t_keras.registry", f"register_{kind}")
         for kind in (
             *("problem", "hparams", "model", "activation", "feed_forward", "position_encoding"),
-            *("optimizer", "schedule", "loss", "filter", "metric"),
+            *("optimizer", "schedule", "loss", "filter", "augmentation", "metric"),
         )
     },
     "import_user_directory": ("t2t_keras.registry", "import_user_directory"),

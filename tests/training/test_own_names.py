@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from t2t_keras import registry
+from t2t_keras.data.augmentation import Augmentation, disturbed
 from t2t_keras.data.batches import make_batch
 from t2t_keras.data.chunks import ExampleChunk
 from t2t_keras.data.dataset import open_generated
@@ -43,7 +44,7 @@ def examples(root, own_registry, monkeypatch):
         defined[heading] = module
         lines = [line for line in source.splitlines() if line and "import " not in line]
         assert len(lines) < 15
-    assert len(defined) == 9
+    assert len(defined) == 10
     return defined
 
 
@@ -143,6 +144,13 @@ def test_the_learning_rate_and_the_loss(examples):
 def test_own_optimizers_need_no_loss_scale():
     with pytest.raises(UserError, match="optimizer=nesterov"):
         registry.hparams("transformer_tiny", "optimizer=nesterov,compute_dtype=float16")
+
+
+def test_an_augmentation_disturbs_text():
+    changed = disturbed("run_together", [("a man sleeps", "x")] * 20)
+    sources = {source for source, target in changed if target == "x"}
+    assert sources == {"a man sleeps", "aman sleeps", "a mansleeps"}
+    assert Augmentation("run_together:0.5")
 
 
 def test_a_filter_leaves_pairs_out_and_counts_them(tmp_path):
