@@ -25,13 +25,19 @@ os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
 # Compiling by XLA takes longer than what tests compute: its last stage does without optimisation.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
-# Tests run side by side, one process a core: threads of their own would only wait for each other.
+# Tests run side by side, on all cores: threads of their own would only wait for each other.
 for threads in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
     os.environ.setdefault(threads, "1")
 
-from t2t_keras.environment import prepare_tensorflow  # noqa: E402
+from t2t_keras.environment import prepare_tensorflow, usable_cores  # noqa: E402
 
 prepare_tensorflow()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers():
+    # One more than there are cores, since some tests wait for processes that they start.
+    return usable_cores() + 1
 
 
 def pytest_collection_modifyitems(items):
