@@ -1,6 +1,8 @@
 """Your own parallel text."""
 
 import itertools
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 from t2t_keras.data.problem import Problem
@@ -8,7 +10,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.registry import register_problem
 from t2t_keras.settings import setting
 from t2t_keras.text.formats import PACKED
-from t2t_keras.text.sources import ParallelFiles, SourceFile
+from t2t_keras.text.sources import OfCorpus, ParallelFiles, SourceFile
 
 
 @register_problem
@@ -28,28 +30,62 @@ class ParallelText(Problem):
     test: str = setting(
         "test", "test files likewise, e.g. newstest2014-deen; may be missing", of_test_set=True
     )
+    source_tokens: str = setting(
+        "",
+        "a word before each source of a corpus, a piece of the vocabulary, as web:<BT>; + between "
+        "several",
+    )
 
     def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles]]:
         """Returns the files; the test set is there if a test file is."""
         languages = (self.source_language, self.target_language)
+        self._tokens()  # Raises `UserError` if a corpus is not there.
         if not all(languages) or len(set(languages)) < 2:
             raise UserError(
                 f"{self.name or 'parallel_text'} needs two languages, got source_language="
                 f"'{languages[0]}' and target_language='{languages[1]}'. Give them as "
                 f'--problem_config="source_language=en,target_language=de".'
             )
+        return self._files(tmp_dir, lambda stem: languages)
+
+    def _files(
+        self, tmp_dir: Path, languages_of: Callable[[str], tuple[str, str]]
+    ) -> dict[str, list[ParallelFiles]]:
         splits = {}
         for split in ("train", "dev", "test"):
-            stems = [stem.strip() for stem in getattr(self, split).split("+")]
+            stems = self._stems(split)
             if len(set(stems)) < len(stems):
                 raise UserError(f"{split}={getattr(self, split)}: a text is named twice.")
-            found = [_names(stem, languages, tmp_dir) for stem in stems]
-            if split != "test" or stems != ["test"] or found != [None]:
+            texts = [(stem, languages_of(stem)) for stem in stems]
+            found = [_names(*text, tmp_dir) for text in texts]
+            if split != "test" or (stems and (stems != ["test"] or found != [None])):
                 splits[split] = [
                     _parallel(stem, names, languages)
-                    for stem, names in zip(stems, found, strict=True)
+                    for (stem, languages), names in zip(texts, found, strict=True)
                 ]
         return splits
+
+    def _stems(self, split: str) -> list[str]:
+        return [stem.strip() for stem in getattr(self, split).split("+") if stem.strip()]
+
+    def of_corpus(self, text: ParallelFiles) -> OfCorpus:
+        """See `Problem`."""
+        prefix = self._tokens().get(text.corpus_name, "")
+        return OfCorpus(corpus=text.corpus_name, prefix=prefix)
+
+    def _tokens(self) -> dict[str, str]:
+        """Returns the word before the sources of corpora that have one."""
+        corpora = self._stems("train")
+        tokens = {}
+        for part in filter(str.strip, self.source_tokens.split("+")):
+            corpus, _, token = (piece.strip() for piece in part.partition(":"))
+            if corpus not in corpora or not re.fullmatch(r"<\S+>", token):
+                raise UserError(
+                    f"source_tokens={self.source_tokens}: expected CORPUS:<WORD> with a corpus of "
+                    f"train={self.train}, got '{part.strip()}'."
+                )
+            tokens[corpus] = token
+        return tokens
 
     def text_name(self, split: str, lines: int) -> str:
         """Returns the names of the files that are the split, where they say more than it does."""

@@ -11,17 +11,17 @@ from t2t_keras.data.problem import Problem
 from t2t_keras.errors import UserError
 from t2t_keras.text.files import line_name, line_offsets, read_span
 from t2t_keras.text.plain_text import plain_text
+from t2t_keras.text.sources import OfCorpus
 
 
 @dataclasses.dataclass(frozen=True)
-class FileChunk:
+class FileChunk(OfCorpus):
     """Some lines of two parallel files."""
 
     paths: tuple[Path, Path]
     offsets: tuple[int, int]  # Byte positions of the first line.
     first_line: int  # Its number, from 1.
     count: int  # Of pairs; of other classes an estimate will do.
-    corpus: str = "train"  # Of which these are lines, as `mix` calls it.
 
     def pairs(self, skip: int = 0, every: int = 1) -> Iterator[tuple[bytes, bytes]]:
         """Yields the source and target lines of every `every`-th pair, from pair `skip` on.
@@ -42,13 +42,12 @@ class FileChunk:
 
 
 @dataclasses.dataclass(frozen=True)
-class ExampleChunk:
+class ExampleChunk(OfCorpus):
     """Some pairs that a problem made; see `FileChunk`."""
 
     examples: tuple[tuple[str, str], ...]
     first_line: int
     paths: tuple[Path, ...] = ()
-    corpus: str = "train"
 
     @property
     def count(self) -> int:
@@ -96,7 +95,7 @@ def split_chunks(problem: Problem, tmp_dir: str | Path, chunk_pairs: int) -> dic
         split: [
             chunk
             for text in some
-            for chunk in _file_chunks(next(plain)[::order], chunk_pairs, text.corpus_name)
+            for chunk in _file_chunks(next(plain)[::order], chunk_pairs, problem.of_corpus(text))
         ]
         for split, some in splits.items()
     }
@@ -120,7 +119,9 @@ def evenly_spread(
         before += chunk.count
 
 
-def _file_chunks(paths: tuple[Path, Path], chunk_pairs: int, corpus: str) -> Iterator[FileChunk]:
+def _file_chunks(
+    paths: tuple[Path, Path], chunk_pairs: int, shared: OfCorpus
+) -> Iterator[FileChunk]:
     (count, source_offsets), (other, target_offsets) = (
         line_offsets(path, chunk_pairs) for path in paths
     )
@@ -131,4 +132,4 @@ def _file_chunks(paths: tuple[Path, Path], chunk_pairs: int, corpus: str) -> Ite
         )
     offsets = zip(source_offsets, target_offsets, strict=True)
     for first, pair in zip(range(0, count, chunk_pairs), offsets, strict=True):
-        yield FileChunk(paths, pair, first + 1, min(chunk_pairs, count - first), corpus)
+        yield FileChunk(paths, pair, first + 1, min(chunk_pairs, count - first), **vars(shared))

@@ -40,7 +40,9 @@ def encode_chunk(
     pairs = _Pairs(chunk)
     train = split == "train"
     if train:
-        _filter_text(pairs, problem, duplicates)
+        _filter_text(pairs, problem, chunk.languages or problem.languages(), duplicates)
+    if chunk.prefix:
+        pairs.columns[0] = [f"{chunk.prefix} {source}" for source in pairs.columns[0]]
     encoders = tokenizer.source, tokenizer
     pairs.columns += [
         encoder.encode(side) for encoder, side in zip(encoders, pairs.columns, strict=True)
@@ -124,7 +126,9 @@ def _fault(pair: tuple[str, str]) -> tuple[str, int] | None:
     return None
 
 
-def _filter_text(pairs: _Pairs, problem: Problem, duplicates: bytes) -> None:
+def _filter_text(
+    pairs: _Pairs, problem: Problem, languages: tuple[str, str], duplicates: bytes
+) -> None:
     names = problem.filter_names()
     if "duplicates" in names:
         repeated = np.unpackbits(np.frombuffer(duplicates, np.uint8))
@@ -133,7 +137,7 @@ def _filter_text(pairs: _Pairs, problem: Problem, duplicates: bytes) -> None:
         stripped = ([text.strip() for text in side] for side in pairs.columns)
         pairs.leave_out("with identical sides", list(map(str.__eq__, *stripped)))
     if "language" in names:
-        sides = map(in_other_language, pairs.columns, problem.languages())
+        sides = map(in_other_language, pairs.columns, languages)
         pairs.leave_out("in another language", np.logical_or(*sides))
     for name in names:
         if name not in BUILT_IN:

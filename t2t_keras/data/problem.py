@@ -12,7 +12,7 @@ from t2t_keras.registry import METRICS
 from t2t_keras.settings import setting
 from t2t_keras.text.alignment import Alignment, most_attended
 from t2t_keras.text.sentence_pieces import VOCABULARY_KINDS
-from t2t_keras.text.sources import ParallelFiles
+from t2t_keras.text.sources import OfCorpus, ParallelFiles
 from t2t_keras.text.tfds import PreparedText
 from t2t_keras.text.tokenizer import Tokenizer
 
@@ -119,9 +119,13 @@ class Problem:
         """
         return {}
 
+    def of_corpus(self, text: ParallelFiles | PreparedText) -> OfCorpus:
+        """Returns what is said of all pairs of a text in files."""
+        return OfCorpus(corpus=text.corpus_name)
+
     def symbols(self, chunks: Sequence) -> list[str]:
         """Returns the words of the training set's chunks that are one piece of the vocabulary."""
-        return []
+        return sorted({word for chunk in chunks for word in chunk.prefix.split()})
 
     def preprocess(self, source: str) -> str:
         """Returns a line that a user gives as the model is to see it."""

@@ -15,6 +15,7 @@ from t2t_keras.parsing.symbols import symbols, symbols_in
 from t2t_keras.parsing.tree import words
 from t2t_keras.parsing.treebank import TreeText, cleaned, tree_texts, trees_of
 from t2t_keras.text.files import line_name
+from t2t_keras.text.sources import OfCorpus
 
 
 class Span(NamedTuple):
@@ -27,12 +28,11 @@ class Span(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class TreeChunk:
+class TreeChunk(OfCorpus):
     """Some trees, of one file or of several."""
 
     spans: tuple[Span, ...]
     symbols: frozenset[str]  # What they are written in.
-    corpus: str = "train"
 
     @property
     def count(self) -> int:

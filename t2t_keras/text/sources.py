@@ -75,6 +75,15 @@ class ParallelFiles:
         return self.corpus or PurePosixPath(first).name.partition(".")[0]
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OfCorpus:
+    """What is said of all pairs of a text."""
+
+    corpus: str = "train"  # What `mix` calls it.
+    prefix: str = ""  # Words before each source, which are pieces of the vocabulary.
+    languages: tuple[str, str] | None = None  # Of source and target; None = the problem's.
+
+
 def fetch(files: Iterable[SourceFile], tmp_dir: Path) -> None:
     """Downloads the files that are not in `tmp_dir`, and compares these with size and checksums.
 

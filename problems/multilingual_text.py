@@ -1,0 +1,67 @@
+"""Your own text in several pairs of languages, for one model."""
+
+import re
+from pathlib import Path
+
+from t2t_keras.errors import UserError
+from t2t_keras.problems.parallel_text import ParallelText
+from t2t_keras.registry import register_problem
+from t2t_keras.settings import setting
+from t2t_keras.text.sources import OfCorpus, ParallelFiles
+
+_TOKEN = re.compile(r"<2\w+>\s")
+
+
+@register_problem
+class MultilingualText(ParallelText):
+    """Your own files in several languages; the source says what to write, as <2de>.
+
+    The names of texts end in their languages, source first: --problem_config="train=news.en-de+
+    news.en-fr,dev=dev.en-de+dev.en-fr" reads news.en-de.en, news.en-de.de, and so on. Each source
+    gets the language of its target in front (Johnson et al., 2017), one piece of the vocabulary.
+    `target_language` is what lines without such a word are translated to.
+    """
+
+    source_language: str = ""
+    target_language: str = setting(
+        "", "what lines that do not begin with a language, as <2fr>, are translated to"
+    )
+
+    test: str = setting(
+        "", "test files likewise, e.g. news.en-de; none if it is empty", of_test_set=True
+    )
+
+    # In another direction the languages of a line would be others.
+    reversible = False
+
+    def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles]]:
+        """See `Problem`."""
+        self._tokens()
+        written = {_languages(stem)[1] for stem in self._stems("train")}
+        if self.target_language not in written:
+            raise UserError(
+                f"{self.name or 'multilingual_text'}: expected target_language to be one of "
+                f"{', '.join(sorted(written))}, which train={self.train} is translated to; got "
+                f"'{self.target_language}'."
+            )
+        return self._files(tmp_dir, _languages)
+
+    def of_corpus(self, text: ParallelFiles) -> OfCorpus:
+        """See `Problem`."""
+        shared = super().of_corpus(text)
+        words = f"<2{text.languages[1]}> {shared.prefix}".strip()
+        return OfCorpus(corpus=shared.corpus, prefix=words, languages=text.languages)
+
+    def preprocess(self, source: str) -> str:
+        """Returns a line with the language to write in front."""
+        return source if _TOKEN.match(source) else f"<2{self.target_language}> {source}"
+
+
+def _languages(stem: str) -> tuple[str, str]:
+    match = re.search(r"\.(\w+)-(\w+)$", stem)
+    if not match or match[1] == match[2]:
+        raise UserError(
+            f"multilingual_text: expected names of texts that end in two languages, as "
+            f"news.en-de, got '{stem}'."
+        )
+    return match[1], match[2]

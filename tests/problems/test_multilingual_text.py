@@ -1,0 +1,63 @@
+"""One model of several languages: what stands before a source, in the data and for users."""
+
+import pytest
+
+from t2t_keras import registry
+from t2t_keras.data.dataset import open_generated
+from t2t_keras.data.generate import generate
+from t2t_keras.errors import UserError
+
+TEXTS = {
+    "news.en-de": (["a cat", "a dog"], ["eine Katze", "ein Hund"]),
+    "news.en-fr": (["a cat", "a tree"], ["un chat", "un arbre"]),
+    "dev.en-de": (["the dog"], ["der Hund"]),
+    "dev.fr-de": (["un chat"], ["eine Katze"]),
+}
+CONFIG = "train=news.en-de+news.en-fr,dev=dev.en-de+dev.fr-de,target_language=de,vocab_size=290"
+
+
+@pytest.fixture
+def text(tmp_path):
+    for stem, sides in TEXTS.items():
+        for code, lines in zip(stem.partition(".")[2].split("-"), sides, strict=True):
+            (tmp_path / f"{stem}.{code}").write_text("\n".join(lines) + "\n")
+    return tmp_path
+
+
+def made(text, config):
+    problem = registry.problem("multilingual_text", config)
+    generate(problem, text / "data", text)
+    return open_generated(problem, text / "data")
+
+
+def test_each_source_says_what_to_write(text, pairs_of):
+    generated = made(text, f"{CONFIG},source_tokens=news.en-fr:<BT>")
+    assert pairs_of(generated, "train") == [
+        ("<2de> a cat", "eine Katze"),
+        ("<2de> a dog", "ein Hund"),
+        ("<2fr> <BT> a cat", "un chat"),
+        ("<2fr> <BT> a tree", "un arbre"),
+    ]
+    assert generated.text("dev") == (["<2de> the dog", "<2de> un chat"], ["der Hund", "eine Katze"])
+    assert generated.corpora == {"news.en-de": 2, "news.en-fr": 2}
+    tokenizer = generated.tokenizer
+    [ids] = tokenizer.encode(["<2fr> <BT> a cat"])
+    assert tokenizer.pieces(ids)[:2] == ["\u2581<2fr>", "\u2581<BT>"]
+    problem = generated.problem
+    assert problem.preprocess("a cat") == "<2de> a cat"
+    assert problem.preprocess("<2fr> a cat") == "<2fr> a cat"
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ("target_language=", r"target_language to be one of de, fr, .* got ''"),
+        ("dev=dev", r"end in two languages, as news.en-de, got 'dev'"),
+        ("source_tokens=web:<BT>", r"expected CORPUS:<WORD> with a corpus of train=.*'web:<BT>'"),
+        ("source_tokens=news.en-de:BT", r"expected CORPUS:<WORD>.*'news.en-de:BT'"),
+    ],
+)
+def test_what_is_missing_is_named(text, config, message):
+    changed = dict(part.split("=") for part in f"{CONFIG},{config}".split(","))
+    with pytest.raises(UserError, match=message):
+        made(text, changed)
