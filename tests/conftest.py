@@ -29,15 +29,9 @@ os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 for threads in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
     os.environ.setdefault(threads, "1")
 
-from t2t_keras.environment import prepare_tensorflow, usable_cores  # noqa: E402
+from t2t_keras.environment import prepare_tensorflow  # noqa: E402
 
 prepare_tensorflow()
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers():
-    # One more than there are cores, since some tests wait for processes that they start.
-    return usable_cores() + 1
 
 
 def pytest_collection_modifyitems(items):

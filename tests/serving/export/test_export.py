@@ -29,7 +29,8 @@ def test_what_is_no_model_is_refused(translator, tmp_path):
             export(*arguments)
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
+# What is stored of each type, test_weights.py tells.
+@pytest.mark.parametrize("dtype", ["int8"])
 def test_smaller_weights_translate_as_in_process(
     dtype, translator, lines, expected, tmp_path, monkeypatch
 ):
