@@ -18,7 +18,7 @@ and those that are registered (`registry.register_augmentation`).
 import random
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from t2t_keras.errors import UserError
 from t2t_keras.registry import AUGMENTATIONS, register_augmentation
@@ -66,12 +66,6 @@ class Augmentation:
             return None
         number = random.Random(seed).random()
         return next((change for below, change in self._changes if number < below), None)
-
-
-def disturbed(name: str, pairs: Sequence[Pair], seed: int = 0) -> list[Pair]:
-    """Returns all pairs with one change, as a test set for it; the same for the same seed."""
-    change = AUGMENTATIONS[name]
-    return [change(*pair, random.Random(f"{seed} {number}")) for number, pair in enumerate(pairs)]
 
 
 @register_augmentation

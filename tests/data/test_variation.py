@@ -5,10 +5,11 @@ import random
 import numpy as np
 import pytest
 
-from t2t_keras.data.augmentation import Augmentation, disturbed
+from t2t_keras.data.augmentation import Augmentation
 from t2t_keras.data.shards import ExampleStore
 from t2t_keras.data.variation import Variation
 from t2t_keras.errors import UserError
+from t2t_keras.registry import AUGMENTATIONS
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 from t2t_keras.text.subwords import SubwordTokenizer
 from t2t_keras.text.tokenizer import SPACE
@@ -18,6 +19,12 @@ PAIRS = [
     (f"{' '.join(random.Random(i).choices(WORDS, k=6))}.", f"Ja, {WORDS[i % len(WORDS)]}!")
     for i in range(200)
 ]
+
+
+def disturbed(name, pairs, seed=0):
+    """All pairs with one change."""
+    change = AUGMENTATIONS[name]
+    return [change(*pair, random.Random(f"{seed} {i}")) for i, pair in enumerate(pairs)]
 
 
 @pytest.fixture(scope="module", params=["bpe", "unigram"])

@@ -1,6 +1,7 @@
 """The examples in docs/changing.md: they train, decode as the whole model, and can be continued."""
 
 import dataclasses
+import random
 import re
 import sys
 import types
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from t2t_keras import registry
-from t2t_keras.data.augmentation import Augmentation, disturbed
+from t2t_keras.data.augmentation import Augmentation
 from t2t_keras.data.batches import make_batch
 from t2t_keras.data.chunks import ExampleChunk
 from t2t_keras.data.dataset import open_generated
@@ -147,7 +148,8 @@ def test_own_optimizers_need_no_loss_scale():
 
 
 def test_an_augmentation_disturbs_text():
-    changed = disturbed("run_together", [("a man sleeps", "x")] * 20)
+    change = registry.AUGMENTATIONS["run_together"]
+    changed = [change("a man sleeps", "x", random.Random(seed)) for seed in range(20)]
     sources = {source for source, target in changed if target == "x"}
     assert sources == {"a man sleeps", "aman sleeps", "a mansleeps"}
     assert Augmentation("run_together:0.5")

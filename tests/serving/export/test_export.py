@@ -29,11 +29,10 @@ def test_what_is_no_model_is_refused(translator, tmp_path):
             export(*arguments)
 
 
-# What is stored of each type, test_weights.py tells.
-@pytest.mark.parametrize("dtype", ["int8"])
 def test_smaller_weights_translate_as_in_process(
-    dtype, translator, lines, expected, tmp_path, monkeypatch
+    translator, lines, expected, tmp_path, monkeypatch
 ):
+    dtype = "int8"  # What is stored of each type, test_weights.py tells.
     signatures = TranslationModule.signatures
     only = lambda module: {"serving_default": signatures(module)["serving_default"]}  # noqa: E731
     monkeypatch.setattr(TranslationModule, "signatures", only)  # the others take long to trace
