@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from t2t_keras.data.problem import Problem
+from t2t_keras.data.problem import Problem, names_in
 from t2t_keras.errors import UserError
 from t2t_keras.registry import register_problem
 from t2t_keras.settings import setting
@@ -66,7 +66,7 @@ class ParallelText(Problem):
         return splits
 
     def _stems(self, split: str) -> list[str]:
-        return [stem.strip() for stem in getattr(self, split).split("+") if stem.strip()]
+        return names_in(getattr(self, split))
 
     def of_corpus(self, text: ParallelFiles) -> OfCorpus:
         """See `Problem`."""
@@ -77,12 +77,12 @@ class ParallelText(Problem):
         """Returns the word before the sources of corpora that have one."""
         corpora = self._stems("train")
         tokens = {}
-        for part in filter(str.strip, self.source_tokens.split("+")):
+        for part in names_in(self.source_tokens):
             corpus, _, token = (piece.strip() for piece in part.partition(":"))
             if corpus not in corpora or not re.fullmatch(r"<\S+>", token):
                 raise UserError(
                     f"source_tokens={self.source_tokens}: expected CORPUS:<WORD> with a corpus of "
-                    f"train={self.train}, got '{part.strip()}'."
+                    f"train={self.train}, got '{part}'."
                 )
             tokens[corpus] = token
         return tokens

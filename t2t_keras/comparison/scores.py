@@ -16,7 +16,7 @@ from sacrebleu.significance import PairedTest
 from t2t_keras.comparison.comet import Comet, CometModel
 from t2t_keras.comparison.systems import TranslatedText
 from t2t_keras.errors import UserError, nearest
-from t2t_keras.metrics.bleu import TOKENIZATIONS
+from t2t_keras.metrics.bleu import check_tokenization
 from t2t_keras.registry import METRICS
 
 DEFAULT_METRICS = ("bleu", "chrf", "ter")
@@ -128,11 +128,7 @@ def check_metrics(
             )
     if not names and not comet:
         raise UserError(f"Expected at least one metric of {', '.join(known)}.")
-    if tokenize not in TOKENIZATIONS:
-        raise UserError(
-            f"There is no tokenisation {tokenize!a}.{nearest(tokenize, TOKENIZATIONS)} There are: "
-            f"{', '.join(TOKENIZATIONS)}."
-        )
+    check_tokenization(tokenize)
     registered = [name for name in names if name in METRICS.entries]
     if not has_source and (registered or comet):
         raise UserError(

@@ -20,6 +20,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 
+from t2t_keras.data.problem import names_in
 from t2t_keras.errors import UserError
 from t2t_keras.registry import AUGMENTATIONS, register_augmentation
 
@@ -44,7 +45,7 @@ class Augmentation:
     def __init__(self, augment: str):
         self._changes: list[tuple[float, Change]] = []
         total = 0.0
-        for part in filter(str.strip, augment.split("+")):
+        for part in names_in(augment):
             name, _, share = (piece.strip() for piece in part.partition(":"))
             try:
                 total += (value := float(share))
@@ -53,7 +54,7 @@ class Augmentation:
             if not value > 0 or total > 1 + 1e-9:
                 raise UserError(
                     f"augment={augment}: expected names with positive shares of the pairs, at most "
-                    f"1 together, as typos:0.1+upper:0.05; got '{part.strip()}'."
+                    f"1 together, as typos:0.1+upper:0.05; got '{part}'."
                 )
             self._changes.append((total, AUGMENTATIONS[name]))
 

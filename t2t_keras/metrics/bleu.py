@@ -35,6 +35,15 @@ class TranslationScore:
         return "bleu", self.bleu
 
 
+def check_tokenization(name: str) -> None:
+    """Raises `UserError` unless BLEU can be computed with this tokenisation."""
+    if name not in TOKENIZATIONS:
+        raise UserError(
+            f"There is no tokenisation {name!a}.{nearest(name, TOKENIZATIONS)} There are: "
+            f"{', '.join(TOKENIZATIONS)}."
+        )
+
+
 def bleu(
     hypotheses: Sequence[str],
     references: Sequence[str],
@@ -57,11 +66,7 @@ def bleu(
     Raises:
       UserError: no lines, a different number of them, an unknown tokenisation or convention.
     """
-    if tokenize not in TOKENIZATIONS:
-        raise UserError(
-            f"There is no tokenisation '{tokenize}'.{nearest(tokenize, TOKENIZATIONS)} "
-            f"There are: {', '.join(TOKENIZATIONS)}."
-        )
+    check_tokenization(tokenize)
     if len(hypotheses) != len(references):
         raise UserError(
             f"Expected as many translations as references, line by line; got {len(hypotheses)} "
