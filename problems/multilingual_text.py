@@ -36,7 +36,6 @@ class MultilingualText(ParallelText):
 
     def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles]]:
         """See `Problem`."""
-        self._tokens()
         written = {_languages(stem)[1] for stem in self._stems("train")}
         if self.target_language not in written:
             raise UserError(

@@ -39,7 +39,6 @@ class ParallelText(Problem):
     def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles]]:
         """Returns the files; the test set is there if a test file is."""
         languages = (self.source_language, self.target_language)
-        self._tokens()  # Raises `UserError` if a corpus is not there.
         if not all(languages) or len(set(languages)) < 2:
             raise UserError(
                 f"{self.name or 'parallel_text'} needs two languages, got source_language="
@@ -51,6 +50,7 @@ class ParallelText(Problem):
     def _files(
         self, tmp_dir: Path, languages_of: Callable[[str], tuple[str, str]]
     ) -> dict[str, list[ParallelFiles]]:
+        self._tokens()  # Raises `UserError` if a corpus is not there.
         splits = {}
         for split in ("train", "dev", "test"):
             stems = self._stems(split)

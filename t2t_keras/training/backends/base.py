@@ -15,7 +15,7 @@ from t2t_keras.errors import OutOfMemoryError, UserError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.layers.base import seed_states
 from t2t_keras.training.distributed.cluster import Cluster
-from t2t_keras.training.memory.estimate import free_memory, step_memory
+from t2t_keras.training.memory.estimate import free_memory, step_memory_with
 from t2t_keras.training.optimizer import (
     INITIAL_LOSS_SCALE,
     dropout_seeds,
@@ -172,8 +172,7 @@ def plan_devices(
 
 def make_step(config: RunConfig, devices: Devices, cluster: Cluster | None = None) -> Step:
     """Returns the step of a run, with fresh weights; raises `UserError` if they do not fit."""
-    sizes = config.tokenizer.vocab_size, config.tokenizer.source_vocab_size
-    memory = step_memory(config.hparams, sizes[0], 0, length=1, source_vocab_size=sizes[1])
+    memory = step_memory_with(config.hparams, config.tokenizer, tokens=0, length=1)
     needed = (memory["weights"] + memory["optimizer"]) * max(len(devices.names), 1)
     try:
         # Other models than ours are not known before they are made. A GPU refuses at once.

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.layers.restricted_attention import block_length
+from t2t_keras.text.tokenizer import Tokenizer
 
 _FLOAT32 = 4
 # What an optimizer keeps of each weight; sums over rows and columns are as good as nothing.
@@ -61,6 +62,14 @@ def step_memory(
     }
     most = max(passing["gradients"], passing["activations"] + passing["logits"])
     return {**memory, **passing, "at most": sum(memory.values()) + most}
+
+
+def step_memory_with(
+    hparams: HParams, tokenizer: Tokenizer, tokens: int, length: int, accumulates: bool = False
+) -> dict[str, int]:
+    """Returns `step_memory` with the vocabularies of a tokenizer."""
+    sizes = tokenizer.vocab_size, tokenizer.source_vocab_size
+    return step_memory(hparams, sizes[0], tokens, length, accumulates, sizes[1])
 
 
 def count_weights(hparams: HParams, vocab_size: int, source_vocab_size: int | None = None) -> int:

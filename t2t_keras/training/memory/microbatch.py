@@ -12,7 +12,7 @@ from t2t_keras.training.backends import base as backend
 from t2t_keras.training.cost import hardware_name
 from t2t_keras.training.distributed.cluster import Cluster, cluster_from_environment
 from t2t_keras.training.distributed.sync import Workers
-from t2t_keras.training.memory.estimate import free_memory, step_memory
+from t2t_keras.training.memory.estimate import free_memory, step_memory_with
 from t2t_keras.training.options import TrainOptions
 from t2t_keras.training.run_config import RunConfig
 
@@ -152,7 +152,7 @@ def microbatch_of_run(
 
     def estimated(tokens: int, margin: float = _MARGIN) -> bool:
         rows, length = largest_microbatch(tokens, batches.longest, fixed).source.shape
-        memory = _step_memory(hparams, config.tokenizer, rows * length, length, True)
+        memory = step_memory_with(hparams, config.tokenizer, rows * length, length, True)
         # Weights and moments are there already.
         sums = memory["accumulators"]
         passing = memory["at most"] - memory["weights"] - memory["optimizer"] - sums
@@ -207,7 +207,7 @@ def dry_run(
     held = given if given and fixed else min(given or most, most)
     rows, length = largest_microbatch(held, batches.longest, fixed).source.shape
     accumulates = devices.accumulates or 0 < given < most
-    memory = _step_memory(hparams, generated.tokenizer, rows * length, length, accumulates)
+    memory = step_memory_with(hparams, generated.tokenizer, rows * length, length, accumulates)
     lines = [f"{name:<12} {size / 1e6:>9,.0f} MB" for name, size in memory.items()]
     return (
         f"Each of {devices.replicas} replica(s) with microbatch_tokens="
@@ -222,8 +222,3 @@ def dry_run(
 def _batches(generated: Generated, hparams: HParams) -> TokenBatchSampler:
     lengths = generated.store("train").lengths
     return TokenBatchSampler(lengths, hparams.batch_tokens, hparams.max_length, seed=0)
-
-
-def _step_memory(hparams, tokenizer, *shape) -> dict[str, int]:
-    sizes = tokenizer.vocab_size, tokenizer.source_vocab_size
-    return step_memory(hparams, sizes[0], *shape, source_vocab_size=sizes[1])
