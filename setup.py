@@ -16,6 +16,7 @@ COMMANDS = (
     "t2t-avg-all",
     "t2t-compare",
     "t2t-exporter",
+    "t2t-filter",
     "t2t-import",
     "t2t-insights",
     "t2t-npz-to-checkpoint",

@@ -305,6 +305,11 @@ class Translator:
         found = sorted(self.engine.log_probs(*self._read_pairs(sources, targets, names)))
         return [PairScore(float(each.sum(dtype=np.float64)), each) for _, each in found]
 
+    def fits(self, sources: Sequence[str], targets: Sequence[str]) -> list[bool]:
+        """Returns for each pair whether its sides are short enough to be scored."""
+        most, encoded = self.config.max_input_length, self._encode_pairs(sources, targets)
+        return [max(map(len, sides)) <= most for sides in zip(*encoded, strict=True)]
+
     def attention(self, sources: Sequence[str], targets: Sequence[str]) -> list[AttentionWeights]:
         """Returns the attention for each pair of a source and its translation.
 
@@ -381,10 +386,7 @@ class Translator:
     def _read_pairs(
         self, sources: Sequence[str], targets: Sequence[str], names: Sequence[str] = ()
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        sources = self._preprocessed(sources)
-        check_one_each(sources, targets, "target")
-        tokenizer = self.tokenizer
-        encoded = encode_text(sources, tokenizer.source), encode_text(targets, tokenizer)
+        encoded = self._encode_pairs(sources, targets)
         most = self.config.max_input_length
         for number, sides in enumerate(zip(*encoded, strict=True)):
             if (size := max(map(len, sides))) > most:
@@ -394,3 +396,11 @@ class Translator:
                     f"it out, or set max_input_length={size}."
                 )
         return encoded
+
+    def _encode_pairs(
+        self, sources: Sequence[str], targets: Sequence[str]
+    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        sources = self._preprocessed(sources)
+        check_one_each(sources, targets, "target")
+        tokenizer = self.tokenizer
+        return encode_text(sources, tokenizer.source), encode_text(targets, tokenizer)

@@ -1,0 +1,217 @@
+"""Learned filters: the pairs of a text that models find likely, of a noisy corpus or a teacher."""
+
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from t2t_keras.decoding.jobs.line_job import resolve_outputs, run_line_job
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.errors import UserError
+from t2t_keras.io.atomic import sha256_of
+from t2t_keras.io.outputs import is_stream
+from t2t_keras.io.state import as_json, read_json, write_json
+from t2t_keras.text.files import count_lines, read_text
+
+# What stands in place of the scores of a pair that has none.
+_BLANK, _LONG = "blank", "too long"
+_LINES_AT_ONCE = 100_000
+
+
+class Filtered(NamedTuple):
+    """What a filter did.
+
+    Attributes:
+      files: what is written, source before target.
+      pairs: number of pairs of the text.
+      kept: of those that are written.
+      left_out: of pairs without a score, by reason; they are never kept.
+      lowest: score of the worst pair that is kept; NaN = none is.
+    """
+
+    files: tuple[Path, Path]
+    pairs: int
+    kept: int
+    left_out: Mapping[str, int]
+    lowest: float
+
+    def __str__(self) -> str:
+        unlikely = self.pairs - self.kept - sum(self.left_out.values())
+        reasons = {"less likely": unlikely, **self.left_out}
+        dropped = ", ".join(f"{count:,} {why}" for why, count in reasons.items() if count)
+        return (
+            f"{self.files[0]}, {self.files[1]}: {self.kept:,} of {self.pairs:,} pairs, with scores "
+            f"of {self.lowest:.4f} and more; dropped: {dropped or 'none'}."
+        )
+
+
+def dual_scores(forward: np.ndarray, backward: np.ndarray) -> np.ndarray:
+    """Returns how good pairs are by dual conditional cross-entropy (Junczys-Dowmunt, 2018).
+
+    Both models must find a pair likely, and equally so: -|H_f - H_b| - (H_f + H_b) / 2.
+
+    Args:
+      forward: log-probabilities per token of targets given sources, [pairs], -H_f.
+      backward: of sources given targets, -H_b.
+
+    Returns:
+      Scores [pairs]; their exponential is the paper's, at most 1.
+    """
+    return (forward + backward) / 2 - np.abs(forward - backward)
+
+
+def filter_pairs(
+    source: str | Path,
+    target: str | Path,
+    output: str | Path,
+    forward: Translator | None = None,
+    backward: Translator | None = None,
+    keep: float = 1.0,
+) -> Filtered:
+    """Writes the pairs of a text that models find likely, in their order.
+
+    By one model, the score of a pair is the log-probability per token that the model finds; by
+    two, that of `dual_scores`. What they find stays in `<output>.scores`, a line for each pair,
+    forward before backward, with a tab between. It is used again for another `keep`; an interrupted
+    job continues.
+
+    Args:
+      source: UTF-8 text, one sentence a line.
+      target: its translations, line by line.
+      output: the pairs go to `<output>.<language>`, by the models' languages.
+      forward: translates the source's language to the target's.
+      backward: translates back.
+      keep: share of the scored pairs to keep, the best.
+
+    Raises:
+      UserError: no model is given, the models' languages do not fit each other or the
+        names of the files, the files differ in length, or one cannot be read or written.
+    """
+    models = {"forward": forward, "backward": backward}
+    models = {name: model for name, model in models.items() if model}
+    if not models:
+        raise UserError("Please give a forward model, a backward model, or both.")
+    if not 0 < keep <= 1:
+        raise UserError(f"keep must be above 0 and at most 1, a share of the pairs; got {keep}.")
+    languages = _languages(models, source, target)
+    for path in (source, target):
+        if is_stream(path):
+            raise UserError(f"The text must be in regular files, got {path}: it is read twice.")
+    named = {"scores": Path(f"{output}.scores")}
+    named |= {side: Path(f"{output}.{code}") for side, code in languages.items()}
+    paths = resolve_outputs([source, target], named)
+    scores_file = paths.pop("scores")
+    if (lines := count_lines(Path(source))) != (others := count_lines(Path(target))):
+        raise UserError(f"{source} has {lines:,} lines, {target} has {others:,}: they do not pair.")
+    _score(models, source, target, scores_file)
+    found, left_out = _read_scores(scores_file, len(models))
+    scores = dual_scores(*found.T) if len(models) == 2 else found[:, 0]
+    kept = _kept(scores, keep)
+    targets = read_text(Path(target))
+
+    def select(some: Sequence[str], number: int, _) -> tuple[dict, Counter]:
+        span = slice(number, number + len(some))
+        sides = {"source": some, "target": targets[span]}
+        return {
+            side: itertools.compress(text, kept[span]) for side, text in sides.items()
+        }, Counter()
+
+    made_from = {"keep": keep, "scores": sha256_of(scores_file)}
+    run_line_job(source, paths, made_from, select, _LINES_AT_ONCE)
+    lowest = float(scores[kept].min()) if kept.any() else float("nan")
+    return Filtered(tuple(paths.values()), lines, int(kept.sum()), left_out, lowest)
+
+
+def _languages(
+    models: Mapping[str, Translator], source: str | Path, target: str | Path
+) -> dict[str, str]:
+    """Returns the languages of source and target, as the models have them."""
+    pairs = {name: model.problem.languages() for name, model in models.items()}
+    if "backward" in pairs:
+        pairs["backward"] = pairs["backward"][::-1]
+    if len(set(pairs.values())) > 1:
+        raise UserError(
+            f"The models do not fit each other: the forward model translates "
+            f"{' to '.join(pairs['forward'])}, the backward model "
+            f"{' to '.join(pairs['backward'][::-1])}."
+        )
+    languages = dict(zip(("source", "target"), next(iter(pairs.values())), strict=True))
+    endings = {
+        side: Path(path).suffix[1:] for side, path in (("source", source), ("target", target))
+    }
+    swapped = {"source": languages["target"], "target": languages["source"]}
+    if endings == swapped != languages:
+        raise UserError(
+            f"{source} and {target} are the other way round: by the models, the source is "
+            f"{languages['source']}, the target {languages['target']}."
+        )
+    return languages
+
+
+def _score(
+    models: Mapping[str, Translator], source: str | Path, target: str | Path, output: Path
+) -> None:
+    """Writes what the models find, unless it is there already."""
+    provenance = as_json(
+        {
+            "source": sha256_of(Path(source)),
+            "target": sha256_of(Path(target)),
+            **{name: [model.checkpoint, model.engine.name] for name, model in models.items()},
+        }
+    )
+    record = output.with_name(f"{output.name}.json")
+    if output.exists() and record.exists():
+        known = read_json(record, "Remove it to score the pairs anew.")
+        if known == {**provenance, "scores": sha256_of(output)}:
+            return
+    targets = read_text(Path(target))
+
+    def score(lines: Sequence[str], number: int, progress) -> tuple[dict, Counter]:
+        found = _scored(models, lines, targets[number : number + len(lines)])
+        progress(len(lines))
+        return {"scores": found}, Counter()
+
+    first = next(iter(models.values()))
+    run_line_job(source, {"scores": output}, provenance, score, first.config.lines_at_once)
+    write_json(record, {**provenance, "scores": sha256_of(output)})
+
+
+def _scored(
+    models: Mapping[str, Translator], sources: Sequence[str], targets: Sequence[str]
+) -> list[str]:
+    """Returns what models find of pairs, or why they find nothing, as `_read_scores` reads it."""
+    sides = {"forward": (sources, targets), "backward": (targets, sources)}
+    found = []
+    fit = [model.fits(*sides[name]) for name, model in models.items()]
+    for source, target, *fits in zip(sources, targets, *fit, strict=True):
+        blank = not (source.strip() and target.strip())
+        found.append(_BLANK if blank else "" if all(fits) else _LONG)
+    scored = [number for number, reason in enumerate(found) if not reason]
+    columns = []
+    for name, model in models.items():
+        pairs = ([side[number] for number in scored] for side in sides[name])
+        columns.append([each.log_prob / len(each.token_log_probs) for each in model.score(*pairs)])
+    for number, values in zip(scored, zip(*columns, strict=True), strict=True):
+        found[number] = "\t".join(f"{value:.6f}" for value in values)
+    return found
+
+
+def _read_scores(path: Path, columns: int) -> tuple[np.ndarray, dict[str, int]]:
+    """Returns the scores, [pairs, columns], NaN where there is none; and how often why."""
+    lines = read_text(path)
+    missing = [np.nan] * columns
+    found = [missing if line in (_BLANK, _LONG) else line.split("\t") for line in lines]
+    left_out = {reason: lines.count(reason) for reason in (_BLANK, _LONG)}
+    return np.array(found, np.float64).reshape(-1, columns), left_out
+
+
+def _kept(scores: np.ndarray, keep: float) -> np.ndarray:
+    """Returns which pairs are kept, boolean [pairs]; of equal ones, the earlier is better."""
+    known = np.flatnonzero(~np.isnan(scores))
+    best = known[np.argsort(-scores[known], kind="stable")]
+    kept = np.zeros(len(scores), bool)
+    kept[best[: round(keep * len(best))]] = True
+    return kept
