@@ -18,6 +18,7 @@ INSTALLED := $(VENV)/.installed
 INSTALLED_TEST := $(VENV)/.installed-test
 INSTALLED_LINT := $(VENV)/.installed-lint
 INSTALLED_DOCS := $(VENV)/.installed-docs
+INSTALLED_RECIPE := $(VENV)/.installed-recipe
 INSTALLED_MUTATE := $(VENV)/.installed-mutate
 
 # What TensorFlow logs, at its import too, does not belong into the outputs of notebooks.
@@ -29,7 +30,7 @@ PYTHON ?= python3 python3.13 python3.12 python3.11
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test docs notebooks bench mutate lint format lock clean
+.PHONY: help demo test recipe docs notebooks bench mutate lint format lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1|/p' $(MAKEFILE_LIST) | \
@@ -40,6 +41,9 @@ demo: $(INSTALLED) ## train, score, average, export and serve a toy translation 
 
 test: $(INSTALLED_TEST) ## run the tests
 	@$(VENV)/bin/python -m pytest -q --numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
+
+recipe: $(INSTALLED_RECIPE) ## make a small student of raw text on the toy problem (CPU, < 10 min)
+	@$(IN_VENV) examples/recipe.sh
 
 docs: $(INSTALLED_DOCS) ## run the notebooks and build the documentation into site/ (some minutes)
 	$(call quietly,NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --quiet --strict)
@@ -112,6 +116,11 @@ $(INSTALLED_LINT): $(INSTALLED)
 $(INSTALLED_MUTATE): $(INSTALLED_TEST)
 	@echo "Installing cosmic-ray into $(VENV) ..."
 	$(call install,--editable '.[mutate]')
+	@touch $@
+
+$(INSTALLED_RECIPE): $(INSTALLED)
+	@echo "Installing Snakemake and CTranslate2 into $(VENV) ..."
+	$(call install,--editable '.[recipe]')
 	@touch $@
 
 $(INSTALLED_DOCS): $(INSTALLED)

@@ -22,6 +22,7 @@ COMMANDS = (
     "t2t-npz-to-checkpoint",
     "t2t-plot",
     "t2t-query-server",
+    "t2t-recipe",
     "t2t-tables",
     "t2t-translate-all",
 )
@@ -49,13 +50,14 @@ setup(
         "Programming Language :: Python :: 3.13",
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
     ],
-    # Follows the symlinks t2t_keras/problems and t2t_keras/hparams; the directories that they
+    # Follows the symlinks t2t_keras/problems, hparams and recipes; the directories that they
     # point to must not be installed at the top level, hence the explicit `include`.
     packages=find_packages(include=["t2t_keras", "t2t_keras.*"]),
     package_data={
         "t2t_keras.comparison": ["*.html", "*.css"],
         "t2t_keras.insights": ["*.html", "*.css", "*.js"],
         "t2t_keras.problems": ["*.tsv"],
+        "t2t_keras.recipes": ["*/Snakefile", "*/*.yaml", "*/*/*.yaml"],
         "t2t_keras.problems.toy": ["*.tsv"],
         "t2t_keras.serving.export": ["*.md"],
     },
@@ -86,6 +88,7 @@ setup(
         "litert": ["ai-edge-litert>=2.3,<3"],
         "onnx": ["onnx>=1.23,<2", "onnxruntime>=1.31,<2"],
         "plot": ["matplotlib>=3.11,<4"],
+        "recipe": ["ctranslate2>=4.8,<5", "PyYAML>=6,<7", "snakemake>=9,<10"],
         # tensorflow-datasets uses importlib_resources without asking for it.
         "tfds": ["importlib_resources>=6,<8", "tensorflow-datasets>=4.9.9,<5"],
         "test": [
@@ -106,6 +109,7 @@ setup(
             "safetensors>=0.8,<0.9",
             # Drives Chromium or Chrome, where there is one, over the pages of t2t-insights.
             "selenium>=4.30,<5",
+            "snakemake>=9,<10",
             # The packaging test builds the wheel with it, without a network.
             "setuptools>=77",
             "tensorflow-datasets>=4.9.9,<5",

@@ -2,8 +2,10 @@ r"""Compare translations of one text: scores, p-values, where the systems differ
 
 t2t-compare --reference=news.de --translations=base.de,new.de --source=news.en
 t2t-compare --runs=runs/base,runs/student --split=test --format=html --output=student.html
+t2t-compare --runs=runs/base,runs/student --source=news.en --reference=news.de
 
-The first system is the baseline. A run that has not translated its dev or test set yet does so.
+The first system is the baseline. A run that has not translated the text, or its dev or test set,
+yet does so.
 p is the chance of a difference as large between equally good systems, by sacreBLEU's tests.
 """
 
@@ -48,7 +50,7 @@ def define_flags(flags: Flags) -> None:
     flags.string("source", "File of what was translated, to be shown; COMET needs it")
     flags.group("Or runs")
     flags.strings("runs", "Folders of runs or of CTranslate2 exports; the first is the baseline")
-    flags.choice("split", "Which set of theirs", ("dev", "test"), "dev")
+    flags.choice("split", "Which set of theirs, without --source", ("dev", "test"), "dev")
     define_common(flags, "data_dir")
     define_decode_hparams(flags)
     flags.group("Comparison")
@@ -88,8 +90,9 @@ def run(flags: Flags) -> None:
     check_metrics(metrics, tokenize or "13a", comet, bool(flags.source or flags.runs))
     significance = Significance(flags.significance, flags.samples or 0, flags.seed)
     if flags.runs:
-        settings = {name: getattr(flags, name) for name in _OF_RUNS}
-        text = read_runs(flags.runs, names=flags.names or (), **settings)
+        settings = {name: getattr(flags, name) for name in (*_OF_RUNS, "source", "reference")}
+        others = flags.translations or ()
+        text = read_runs(flags.runs, names=flags.names or (), translations=others, **settings)
     else:
         text = read_files(flags.reference, flags.translations, flags.source, flags.names or ())
     found = compare(
@@ -116,7 +119,10 @@ def _check_combination(flags: Flags) -> None:
         raise UserError("--comet_python can only be used with --comet_model.")
     if flags.runs:
         if of_files:
-            raise UserError(f"--runs and --{' and --'.join(of_files)} exclude each other.")
+            required(flags, "source", "reference")
+            for name in ("split", "data_dir"):
+                if name in of_runs:
+                    raise UserError(f"--{name} and --source exclude each other: leave one out.")
         return
     if of_runs:
         raise UserError(f"--{' and --'.join(of_runs)} can only be used with --runs.")

@@ -17,6 +17,7 @@ from t2t_keras.decoding.jobs.files import (
     translation_settings,
 )
 from t2t_keras.errors import UserError
+from t2t_keras.io.atomic import sha256_of
 from t2t_keras.io.state import as_json, read_json, write_json
 from t2t_keras.text.files import read_text
 from t2t_keras.training.checkpoints.names import (
@@ -52,8 +53,11 @@ def read_runs(
     problem_config: str = "",
     decode_hparams: str = "",
     names: Sequence[str] = (),
+    source: str | Path = "",
+    reference: str | Path = "",
+    translations: Sequence[str | Path] = (),
 ) -> TranslatedText:
-    """Returns what runs make of the dev or test set that they share, "dev" or "test".
+    """Returns what runs make of a text, or of the dev or test set that they share.
 
     Translations of a run's newest checkpoint are taken from where t2t-decoder and t2t-translate-all
     store them; where there are none, the run translates, and stores them as t2t-decoder does. A run
@@ -61,33 +65,44 @@ def read_runs(
 
     Args:
       runs: their folders; the first is the baseline.
-      split: which set.
+      split: which set, "dev" or "test".
       data_dir: directory of the generated data; "" = as each run records it.
       problem_config: settings of the test set that differ from the runs', "name=value,...".
       decode_hparams: decoding settings that differ from those of the runs' problems.
       names: of the systems; by default from the paths.
+      source: file of another text to translate; "" = the set.
+      reference: file of its reference.
+      translations: files of more systems' translations of it, which come after the runs.
 
     Raises:
       UserError: there is no such run, checkpoint or set, the sets differ, the problem is none of
         translation, or a file cannot be read.
     """
-    if len(runs) < 2:
+    if len(runs) + len(translations) < 2:
         raise UserError(
             f"Expected at least two runs to compare, the first of them the baseline; got "
             f"{', '.join(map(str, runs))}."
         )
-    names = system_names(runs, names)
+    names = system_names([*runs, *translations], names)
     opened, texts, systems = [], [], []
     for path in runs:
         run = _opened(Path(path), problem_config, decode_hparams)
-        generated = open_generated(run.record.problem, data_dir or run.record.data_dir, True)
         opened.append(run)
-        texts.append(generated.text_paths(split))
+        if source:
+            texts.append((Path(source), Path(reference)))
+        else:
+            generated = open_generated(run.record.problem, data_dir or run.record.data_dir, True)
+            texts.append(generated.text_paths(split))
     references = read_text(texts[0][1])
     for run, (_, reference) in zip(opened, texts, strict=True):
         _check_same(references, read_text(reference), opened[0].path, run.path, split)
-    for name, run, (source, _) in zip(names, opened, texts, strict=True):
-        systems.append(_system(name, run, split, source))
+    of_files = [read_text(Path(path)) for path in translations]
+    for name, run, (text, _) in zip(names, opened, texts, strict=False):
+        # Of the same name, other texts have other checksums.
+        known = f"{text.name}.{sha256_of(text)[:8]}" if source else ""
+        systems.append(_system(name, run, known or f"{run.record.problem.name}.{split}", text))
+    for name, path, lines in zip(names[len(runs) :], translations, of_files, strict=True):
+        systems.append(System(name, lines, str(path)))
     source, reference = texts[0]
     return TranslatedText(
         systems,
@@ -166,8 +181,7 @@ def _check_same(
     )
 
 
-def _system(name: str, run: _Run, split: str, source: Path) -> System:
-    text = f"{run.record.problem.name}.{split}"
+def _system(name: str, run: _Run, text: str, source: Path) -> System:
     output = run.path / "decodes" / decodes_name(text, run.config, run.engine)
     stored, cost = _stored(run, text, output), _training_cost(run)
     if stored is None:

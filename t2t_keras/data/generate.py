@@ -22,7 +22,7 @@ from t2t_keras.data.dataset import MANIFEST_FILE, describe
 from t2t_keras.data.encode import Encoded, add_left_out, encode_chunk
 from t2t_keras.data.filters import check_filters, duplicate_mask, pair_hashes, versions_with
 from t2t_keras.data.mixing import parse_mix
-from t2t_keras.data.problem import Problem
+from t2t_keras.data.problem import Problem, names_in
 from t2t_keras.data.shards import SIDES
 from t2t_keras.data.workers import Call, workers
 from t2t_keras.errors import UserError
@@ -129,7 +129,7 @@ def _given_vocabulary(problem: Problem, chunks: Sequence[Chunk]) -> Tokenizer | 
     if tokenizer is None:
         return None
     pieces = tokenizer.vocabulary()
-    if missing := [each for each in problem.symbols(chunks) if f"{SPACE}{each}" not in pieces]:
+    if missing := [each for each in _symbols(problem, chunks) if f"{SPACE}{each}" not in pieces]:
         raise UserError(
             f"vocab_file={problem.vocab_file} lacks {len(missing)} symbols of {problem.name}: "
             f"{', '.join(missing[:10])}{', ...' if len(missing) > 10 else ''}. Give the vocabulary "
@@ -185,10 +185,15 @@ def _prepare(
 def _learned_vocabulary(problem: Problem, chunks: Sequence[Chunk]) -> Tokenizer:
     def learn(*sides: int) -> Tokenizer:
         lines = evenly_spread(chunks, problem.vocab_lines, sides)
-        size, symbols = problem.vocab_size, problem.symbols(chunks)
+        size, symbols = problem.vocab_size, _symbols(problem, chunks)
         return SentencePieceTokenizer.train(lines, size, problem.vocab_kind, symbols)
 
     return learn(0, 1) if problem.shared_vocabulary else learn(1).with_source(learn(0))
+
+
+def _symbols(problem: Problem, chunks: Sequence[Chunk]) -> list[str]:
+    """Returns the words that are one piece of the vocabulary."""
+    return sorted({*problem.symbols(chunks), *names_in(problem.vocab_symbols)})
 
 
 def _read_or_empty(path: Path) -> dict[str, Any]:

@@ -46,6 +46,11 @@ class Problem:
         "most training lines a side, evenly spread, that the vocabulary is learned from",
         minimum=1,
     )
+    vocab_symbols: str = setting(
+        "",
+        "words that are one piece of the vocabulary, + between several, such as those that the "
+        "source_tokens of later data will need",
+    )
     max_pair_length: int = setting(
         512,
         "training pairs with a side of more tokens, EOS included, are left out and counted",

@@ -99,17 +99,22 @@ def least_seconds(step: backend.Step, hparams: HParams, steps: int) -> float:
 
     A weight is multiplied three times for each token, once forward and twice backward.
     """
-    side = _SIDE_ON_GPU if step.gpus else _SIDE
-    matrix = ops.ones((side, side), dtype=hparams.compute_dtype)
+    a_product = seconds_of_a_product(bool(step.gpus), hparams.compute_dtype)
+    products = 3 * step.model.count_params() * hparams.batch_tokens / step.num_replicas
+    return steps * products * a_product
+
+
+def seconds_of_a_product(gpu: bool, dtype: str = "float32") -> float:
+    """Returns the seconds of a multiplication with an addition in a product of matrices."""
+    side = _SIDE_ON_GPU if gpu else _SIDE
+    matrix = ops.ones((side, side), dtype=dtype)
 
     def multiply():
         for _ in range(_PRODUCTS):
             product = ops.matmul(matrix, matrix)
         float(product[0, 0])  # Waits for all.
 
-    a_product = min(_seconds(multiply) for _ in range(3)) / _PRODUCTS / side**3
-    products = 3 * step.model.count_params() * hparams.batch_tokens / step.num_replicas
-    return steps * products * a_product
+    return min(_seconds(multiply) for _ in range(3)) / _PRODUCTS / side**3
 
 
 def duration(seconds: float) -> str:

@@ -1,0 +1,1 @@
+"""Workflows of several commands, for Snakemake."""

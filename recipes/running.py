@@ -1,0 +1,102 @@
+"""How a recipe is started: with Snakemake, from the folder of its configuration."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from t2t_keras.errors import UserError
+from t2t_keras.io.state import locked_directory
+
+_FOLDER = Path(__file__).parent
+# A job in the plan that Snakemake prints, in the order of the jobs.
+_JOB = re.compile(r"^(?:local)?rule (\w+):\n(?: +(?!output).*\n)* +output: (.*)$", re.MULTILINE)
+
+
+def run_recipe(name: str, config: str | Path, cores: int | None = None, profile: str = "") -> int:
+    """Runs a recipe, or what is left of it; returns Snakemake's exit status.
+
+    Args:
+      name: of the recipe, a folder beside this file.
+      config: its configuration, YAML.
+      cores: how many to use; None = all.
+      profile: a profile of Snakemake, or the name of one of the recipe's; "" = this machine.
+
+    Raises:
+      UserError: Snakemake is missing, there is no such recipe or file, the configuration is wrong,
+        or the recipe is running already.
+    """
+    plan = _plan(name, config)
+    plan.check()
+    flags = ["--cores", str(cores or "all")]
+    if profile:
+        own = _FOLDER / name / profile
+        flags += ["--profile", str(own if own.is_dir() else profile)]
+    with locked_directory(Path(config).parent / plan.work, "t2t-recipe"):
+        # Snakemake's lock outlives a process that is killed; ours does not.
+        return subprocess.run(
+            [*_snakemake(name, config), "--nolock", *flags], env=_paths()
+        ).returncode
+
+
+def describe(name: str, config: str | Path) -> str:
+    """Returns what is left to do of a recipe, with estimates of the hours that it takes here.
+
+    Raises:
+      UserError: as `run_recipe`; or hyperparameters or settings of decoding are wrong.
+    """
+    from t2t_keras.training.backends.base import plan_devices
+    from t2t_keras.training.recommendation import seconds_of_a_product
+
+    plan = _plan(name, config)
+    plan.check()
+    hours = plan.hours(seconds_of_a_product(bool(plan_devices().gpus)))
+    command = [*_snakemake(name, config), "--nolock", "--cores", "1", "--dry-run"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise UserError(f"Snakemake cannot plan: {done.stdout}{done.stderr.strip()}")
+    left = [(rule, *files.split(", ")) for rule, files in _JOB.findall(done.stdout + done.stderr)]
+    left = [(hours.get(files[-1], 0.0), rule, files[-1]) for rule, *files in left if rule != "text"]
+    lines = [f"{each:8.2f} h  {rule:<15} {file}" for each, rule, file in left]
+    total = sum(each for each, *_ in left)
+    return "\n".join([*lines, f"{total:8.2f} h  in all, estimated for this machine"])
+
+
+def _snakemake(name: str, config: str | Path) -> list[str]:
+    """Returns the beginning of the command."""
+    config = Path(config).resolve()
+    return [
+        *(sys.executable, "-m", "snakemake"),
+        *("--snakefile", str(_FOLDER / name / "Snakefile")),
+        *("--configfile", str(config), "--directory", str(config.parent)),
+        *("--rerun-incomplete", "--rerun-triggers", "mtime", "params", "input"),
+        *("--scheduler", "greedy"),
+    ]
+
+
+def _paths() -> dict[str, str]:
+    """Returns the environment with this Python's commands, also where it is not activated."""
+    own = sysconfig.get_path("scripts")
+    return os.environ | {"PATH": os.pathsep.join([own, os.environ.get("PATH", "")])}
+
+
+def _plan(name: str, config: str | Path) -> Any:
+    if not (_FOLDER / name / "Snakefile").is_file():
+        known = sorted(path.parent.name for path in _FOLDER.glob("*/Snakefile"))
+        raise UserError(f"There is no recipe '{name}'. There is {', '.join(known)}.")
+    if not importlib.util.find_spec("snakemake"):
+        raise UserError("Recipes need Snakemake: pip install 't2t-keras[recipe]'.")
+    try:
+        content = yaml.safe_load(Path(config).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UserError(f"Cannot read {config}: {error}") from error
+    if not isinstance(content, dict):
+        raise UserError(f"{config}: expected settings, as source_language: en.")
+    plan = importlib.import_module(f"t2t_keras.recipes.{name}.plan")
+    return plan.Plan(content, Path(config).parent)

@@ -1,0 +1,1 @@
+"""From raw corpora to a small, fast student of a large teacher."""

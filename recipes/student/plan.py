@@ -1,0 +1,296 @@
+"""What the recipe makes of its configuration: texts, data, models, and how long they take."""
+
+import copy
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from snakemake.exceptions import WorkflowError
+from snakemake.utils import validate
+
+from t2t_keras.errors import UserError
+
+_PROBLEM = "parallel_text"
+# Of European languages: a subword has about four letters.
+_TOKENS_A_BYTE = 0.25
+_SCHEMA = Path(__file__).with_name("schema.yaml")
+
+
+@dataclasses.dataclass(frozen=True)
+class Data:
+    """Data for training: what `t2t-datagen` makes.
+
+    Attributes:
+      languages: source and target.
+      train: names of the texts.
+      vocabulary: whose is taken; "" = it is learned.
+      tags: words before the sources of texts, by name.
+    """
+
+    languages: tuple[str, str]
+    train: tuple[str, ...]
+    vocabulary: str = ""
+    tags: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """A model to train.
+
+    Attributes:
+      data: name of its data.
+      settings: of its hyperparameters, by name.
+      flags: of `t2t-trainer`, beside those of folders and data.
+      mix: of its corpora.
+    """
+
+    data: str
+    settings: Mapping[str, Any]
+    flags: tuple[str, ...]
+    mix: str = ""
+
+
+class Plan:
+    """Everything that the rules of the Snakefile need to know.
+
+    Args:
+      config: what the configuration file holds.
+      folder: that of the file, which its paths are relative to.
+
+    Attributes:
+      config: the same with what was left out.
+      work: folder of all that is made, relative to `folder`.
+      source, target: the languages.
+      given: path of each text that the user has, by its path among the texts of the recipe.
+      authentic: names of the texts that people translated, those of noisy corpora as filtered.
+      data: by name.
+      models: by name.
+      teachers: names of the models that translate together.
+
+    Raises:
+      UserError: a setting that is not known, missing or of another type; or a text that is missing
+        or empty.
+    """
+
+    def __init__(self, config: Mapping[str, Any], folder: str | Path = "."):
+        self.config = config = _checked(config)
+        self.work, self._folder = config["work_dir"], Path(folder)
+        self.source, self.target = config["source_language"], config["target_language"]
+        self.noisy = {name: keep for name, (_, keep) in config["noisy"].items()}
+        noisy = {name: path for name, (path, _) in config["noisy"].items()}
+        dev = {f"dev.{name}": path for name, path in config["dev"].items()}
+        self.dev = list(dev)
+        pairs = config["corpora"] | noisy | dev
+        self.given = {
+            self.text(name, code): f"{path}.{code}"
+            for name, path in pairs.items()
+            for code in (self.source, self.target)
+        }
+        self.back_translated = {f"bt.{name}": name for name in config["monolingual"]}
+        for name, path in config["monolingual"].items():
+            self.given[self.text(f"bt.{name}", self.target)] = f"{path}.{self.target}"
+        self._check_texts()
+        self.authentic = [*config["corpora"], *(f"clean.{name}" for name in noisy)]
+        self.distilled = [f"distilled.{name}" for name in self.authentic]
+        self.teachers = [f"teacher{seed}" for seed in config["teachers"]["seeds"]]
+        self.data = self._data()
+        self.models = self._models()
+
+    def text(self, name: str, language: str) -> str:
+        """Returns the path of one side of a text."""
+        return f"{self.work}/text/{name}.{language}"
+
+    def pair(self, name: str) -> list[str]:
+        """Returns the paths of both sides of a text."""
+        return [self.text(name, self.source), self.text(name, self.target)]
+
+    def manifest(self, data: str) -> str:
+        """Returns the file that complete data has."""
+        return f"{self.work}/data/{data}/{_PROBLEM}/manifest.json"
+
+    def problem_config(self, name: str) -> str:
+        """Returns --problem_config of some data."""
+        data = self.data[name]
+        settings = {
+            "source_language": data.languages[0],
+            "target_language": data.languages[1],
+            "train": "+".join(data.train),
+            "dev": self.dev[0],
+            "filters": self.config["filters"],
+            "source_tokens": "+".join(f"{text}:{tag}" for text, tag in data.tags.items()),
+        }
+        if data.vocabulary:
+            folder = Path(self.manifest(data.vocabulary)).parent
+            settings["vocab_file"] = str(folder / "vocab.model")
+        else:
+            settings["vocab_size"] = self.config["vocab_size"]
+            settings["vocab_symbols"] = self.config["back_translation"]["tag"]
+        return ",".join(f"{name}={value}" for name, value in settings.items() if value)
+
+    def training_flags(self, name: str) -> list[str]:
+        """Returns the flags of `t2t-trainer` for a model, beside its --output_dir."""
+        model = self.models[name]
+        config = self.problem_config(model.data) + f",mix={model.mix}" * bool(model.mix)
+        folder = f"{self.work}/data/{model.data}"
+        return [
+            f"--problem={_PROBLEM}",
+            f"--data_dir={folder}",
+            f"--problem_config={config}",
+            *model.flags,
+        ]
+
+    @property
+    def teaching(self) -> list[str]:
+        """The folders that translate for the student."""
+        kind = "exports" if len(self.teachers) == 1 else "models"
+        return [f"{self.work}/{kind}/{name}" for name in self.teachers]
+
+    @property
+    def teaching_flags(self) -> list[str]:
+        """Flags of `t2t-decoder`: the teachers, together if there are several."""
+        first, *others = self.teaching
+        more = f"--ensemble={','.join(others)}" if others else "--engine=ctranslate2"
+        return [f"--output_dir={first}", more]
+
+    @property
+    def judge(self) -> str:
+        """The model that judges the translations of the teachers."""
+        backward = self.config["distillation"]["filter"] == "backward"
+        return "backward" if backward else self.teachers[0]
+
+    @property
+    def compared(self) -> list[str]:
+        """The models that are compared, the baseline first."""
+        return ["baseline"] * self.config["baseline"] + ["student", *self.teachers]
+
+    def _data(self) -> dict[str, Data]:
+        there = self.source, self.target
+        corpora, back = tuple(self.config["corpora"]), tuple(self.back_translated)
+        tag = self.config["back_translation"]["tag"]
+        data = {
+            "forward": Data(there, tuple(self.authentic)),
+            "backward": Data(there[::-1], tuple(self.authentic), "forward"),
+            "student": Data(there, tuple(self.distilled), "forward"),
+        }
+        if back:
+            tags = {name: tag for name in back if tag}
+            data["teacher"] = Data(there, (*self.authentic, *back), "forward", tags)
+        if self.noisy:
+            data["filter.forward"] = Data(there, corpora)
+            data["filter.backward"] = Data(there[::-1], corpora, "filter.forward")
+        return data
+
+    def _models(self) -> dict[str, Model]:
+        config = self.config
+        models = {
+            "backward": self._model("backward", config["backward"]),
+            "student": self._model("student", config["student"]),
+        }
+        data = "teacher" if self.back_translated else "forward"
+        for seed, name in zip(config["teachers"]["seeds"], self.teachers, strict=True):
+            models[name] = self._model(data, config["teachers"], seed, config["mix"])
+        if config["baseline"]:
+            models["baseline"] = self._model("forward", config["student"])
+        if self.noisy:
+            for name in ("filter.forward", "filter.backward"):
+                models[name] = self._model(name, config["backward"])
+        return models
+
+    def _model(self, data: str, settings: Mapping[str, Any], seed: int = 1, mix: str = "") -> Model:
+        flags = [
+            f"--{name}={value}" for name, value in settings.items() if name != "seeds" and value
+        ]
+        flags += [f"--random_seed={seed}"]
+        flags += [f"--save_checkpoints_secs={self.config['save_checkpoints_secs']}"]
+        flags += [f"--keep_checkpoint_max={max(self.config['average'], 2)}"]
+        flags += self.config["trainer_flags"].split()
+        return Model(data, settings, tuple(flags), mix)
+
+    def _check_texts(self) -> None:
+        for path in self.given.values():
+            file = self._folder / path
+            if not file.is_file():
+                raise UserError(
+                    f"There is no {file}: expected UTF-8 text, one sentence a line. The "
+                    f"configuration names it without its language, as {{name: text/train}}."
+                )
+            if not file.stat().st_size:
+                raise UserError(f"{file} is empty: leave it out, or give one with text.")
+
+    def check(self) -> None:
+        """Raises `UserError` for hyperparameters, decoding settings or a mixture that are wrong."""
+        from t2t_keras.data.mixing import parse_mix
+
+        self._weights(), self._ways("back_translation"), self._ways("distillation")
+        if self.config["mix"]:
+            texts = self.data[self.models[self.teachers[0]].data].train
+            parse_mix(self.config["mix"], dict.fromkeys(texts, 1))
+
+    def hours(self, seconds_a_product: float) -> dict[str, float]:
+        """Returns about how many hours those files take that take long.
+
+        Training computes three products a weight and token, and what else it does takes as long.
+        Translating computes one for each hypothesis that is kept, and scoring one.
+
+        Args:
+          seconds_a_product: of a multiplication with an addition, on this machine.
+        """
+        weights, products = self._weights(), {}
+        for name, (count, tokens) in weights.items():
+            products[f"{self.work}/runs/{name}.trained"] = 6 * count * tokens
+        for name in self.back_translated:
+            each = self._ways("back_translation") * weights["backward"][0]
+            products[self.text(name, self.source)] = each * self._tokens(name)
+        teachers = sum(weights[name][0] for name in self.teachers)
+        for name in self.authentic:
+            tokens = self._tokens(name.removeprefix("clean."))
+            translated = f"{self.work}/translated/{name}.{self.target}"
+            products[translated] = self._ways("distillation") * teachers * tokens
+            products[self.text(f"distilled.{name}", self.target)] = weights[self.judge][0] * tokens
+        for name in self.noisy:
+            judges = 2 * weights["filter.forward"][0]
+            products[self.text(f"clean.{name}", self.target)] = judges * self._tokens(name)
+        return {file: seconds_a_product * count / 3600 for file, count in products.items()}
+
+    def _weights(self) -> dict[str, tuple[int, int]]:
+        """Returns the number of weights of each model, and of the tokens that it is trained on."""
+        # Takes seconds, and the Snakefile needs none of it.
+        from t2t_keras import registry
+        from t2t_keras.training.memory.estimate import count_weights
+
+        found = {}
+        for name, model in self.models.items():
+            settings = model.settings
+            hparams = registry.hparams(settings["hparams_set"], settings["hparams"])
+            tokens = hparams.batch_tokens * settings["train_steps"]
+            found[name] = count_weights(hparams, self.config["vocab_size"]), tokens
+        return found
+
+    def _ways(self, part: str) -> int:
+        """Returns how many hypotheses a part of the recipe keeps while it translates."""
+        from t2t_keras.decoding.config import decode_config
+
+        decoding = decode_config(self.config[part]["decode_hparams"])
+        return decoding.samples or decoding.beam_size
+
+    def _tokens(self, name: str) -> float:
+        """Returns about how many tokens a text has on a side."""
+        path = (
+            self.given.get(self.text(name, self.source)) or self.given[self.text(name, self.target)]
+        )
+        return _TOKENS_A_BYTE * (self._folder / path).stat().st_size
+
+
+def _checked(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a copy with what was left out."""
+    config = copy.deepcopy(dict(config))
+    try:
+        validate(config, str(_SCHEMA))
+    except WorkflowError as error:
+        lines = str(error).splitlines()
+        what = next((line for line in lines if "ValidationError: " in line), lines[0])
+        where = next((line for line in lines if line.startswith("On instance[")), "")
+        where = where.removeprefix("On instance").rstrip(":")
+        raise UserError(f"The configuration{where}: {what.partition(': ')[2] or what}.") from error
+    return config

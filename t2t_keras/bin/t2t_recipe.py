@@ -1,0 +1,42 @@
+"""Run a recipe, a Snakemake workflow of t2t's commands, from a configuration file.
+
+t2t-recipe student my-config.yaml --dry_run
+t2t-recipe student my-config.yaml
+t2t-recipe student my-config.yaml --profile=slurm
+
+student makes a small, fast model of raw corpora: filters, back-translation, teachers, distillation,
+8-bit integers, a page that compares. The same command continues an interrupted recipe. It needs
+Snakemake: pip install 't2t-keras[recipe]'. docs/recipe.md tells more.
+"""
+
+from t2t_keras.bin.flags import command
+from t2t_keras.errors import UserError
+from t2t_keras.io.flags import Flags
+
+
+def define_flags(flags: Flags) -> None:
+    """Adds the flags of the command."""
+    flags.arguments("recipe", "Name of the recipe, and its configuration file")
+    flags.switch("dry_run", "Show what is left to do, and about how many hours it takes")
+    flags.integer("cores", "Cores to use; default: all", minimum=1)
+    flags.string("profile", "Profile of Snakemake, as for Slurm; slurm = the one that comes along")
+
+
+@command(define_flags)
+def run(flags: Flags) -> int:
+    """Runs what the flags say."""
+    if len(flags.recipe) != 2:
+        raise UserError(
+            f"Expected a recipe and its configuration, as in t2t-recipe student my-config.yaml; "
+            f"got '{' '.join(flags.recipe)}'."
+        )
+    from t2t_keras.recipes.running import describe, run_recipe
+
+    if flags.dry_run:
+        print(describe(*flags.recipe))
+        return 0
+    return run_recipe(*flags.recipe, flags.cores, flags.profile)
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,167 @@
+"""The recipe for a student: its plan, and its commands from raw text to the page."""
+
+import importlib
+import itertools
+import json
+import re
+import shlex
+import subprocess
+
+import pytest
+import yaml
+from snakemake.cli import get_argument_parser
+
+from t2t_keras.bin import t2t_recipe
+from t2t_keras.errors import UserError
+from t2t_keras.io.state import locked_directory
+from t2t_keras.problems.translate_toy import TranslateEndeToy
+from t2t_keras.recipes import running
+from t2t_keras.recipes.student.plan import Plan
+
+TINY = "num_layers=1,d_model=8,d_ff=8,num_heads=1,batch_tokens=256,max_length=64"
+MODEL = {"hparams_set": "transformer_tiny", "hparams": TINY, "train_steps": 2}
+CONFIG = {
+    "source_language": "en",
+    "target_language": "de",
+    "corpora": {"toy": "text/train"},
+    "monolingual": {"news": "text/news"},
+    "dev": {"toy": "text/dev"},
+    "vocab_size": 400,
+    "backward": MODEL,
+    "teachers": MODEL,
+    "student": MODEL,
+    "baseline": False,
+    "average": 1,
+    "dtype": "float32",
+}
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    return list(itertools.islice(TranslateEndeToy(name="toy").examples("train"), 600))
+
+
+@pytest.fixture
+def configured(tmp_path, pairs):
+    """configured(**changes): the path of a configuration, with its texts beside it."""
+    (tmp_path / "text").mkdir()
+    texts = {
+        "train": pairs[:300],
+        "web": pairs[300:360],
+        "news": pairs[360:380],
+        "dev": pairs[-20:],
+    }
+    for name, some in texts.items():
+        for code, side in zip(("en", "de"), zip(*some, strict=True), strict=True):
+            (tmp_path / "text" / f"{name}.{code}").write_text("".join(f"{line}\n" for line in side))
+
+    def configure(**changes):
+        path = tmp_path / "config.yaml"
+        path.write_text(yaml.safe_dump(CONFIG | changes))
+        return path
+
+    return configure
+
+
+def test_every_command_from_text_to_page(configured, tmp_path, monkeypatch):
+    """What Snakemake would run in processes of their own runs here in one."""
+    command = [*running._snakemake("student", configured()), "--nolock", "--cores", "1"]
+    command += ["--dry-run", "--printshellcmds"]
+    plan = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    commands = re.findall("^Shell command: ((?!None).*)$", plan, flags=re.MULTILINE)
+    (tmp_path / "work" / "text").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    for program, *flags in map(shlex.split, commands):
+        if program == "ln":
+            subprocess.run([program, *flags], check=True)
+        else:
+            module = importlib.import_module(f"t2t_keras.bin.{program.replace('-', '_')}")
+            module.run([program, *flags])
+    work = tmp_path / "work"
+    page = (work / "evaluation" / "dev.toy.html").read_text()
+    assert all(name in page for name in ("student", "teacher1"))
+    found = json.loads((work / "data" / "teacher" / "parallel_text" / "manifest.json").read_text())
+    assert found["splits"]["train"]["corpora"] == {"toy": 300, "bt.news": 20}
+    found = json.loads((work / "data" / "student" / "parallel_text" / "manifest.json").read_text())
+    assert found["splits"]["train"]["corpora"] == {"distilled.toy": 285}
+    sources = (tmp_path / "text" / "train.en").read_text().splitlines()
+    assert set((work / "text" / "distilled.toy.en").read_text().splitlines()) <= set(sources)
+
+
+def test_what_is_left_to_do(configured, capsys):
+    """All steps are there, with the hours of those that take long; several teachers too."""
+    teachers = MODEL | {"seeds": [1, 2], "train_steps": 10**9}
+    noisy = {"web": ["text/web", 0.5]}
+    path = configured(noisy=noisy, teachers=teachers, baseline=True)
+    t2t_recipe.run(["t2t-recipe", "student", str(path), "--dry_run"])
+    rows = [line.split(maxsplit=3) for line in capsys.readouterr().out.splitlines()]
+    files = [row[3] for row in rows]
+    hours = {row[3]: float(row[0]) for row in rows}
+    assert files.index("work/text/clean.web.de") < files.index("work/runs/teacher2.trained")
+    assert files.index("work/translated/clean.web.de") < files.index("work/runs/student.trained")
+    assert "work/runs/baseline.trained" in files
+    assert hours["work/runs/teacher2.trained"] > 10
+    assert hours["work/runs/student.trained"] == 0
+    plan = Plan(yaml.safe_load(path.read_text()), path.parent)
+    assert plan.teaching_flags == [
+        "--output_dir=work/models/teacher1",
+        "--ensemble=work/models/teacher2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"studnt": {}}, r"'studnt' was unexpected"),
+        ({"vocab_size": "many"}, r"\['vocab_size'\]: 'many' is not of type 'integer'"),
+        ({"noisy": {"web": ["text/web", 2]}}, r"\['noisy'\]\['web'\]\[1\]: 2 is greater than"),
+        ({"corpora": {"a b": "text/train"}}, r"\['corpora'\]: 'a b' does not match"),
+        ({"corpora": {"toy": "text/other"}}, r"no .*text/other.en: expected UTF-8 text"),
+        ({"monolingual": {"none": "text/empty"}}, r"text/empty.de is empty"),
+        ({"mix": "bt.other:0.5+toy:0.5"}, r"bt.other"),
+        ({"student": MODEL | {"hparams": "d_modl=8"}}, r"d_modl"),
+        ({"teachers": MODEL | {"hparams_set": "transformer_tny"}}, r"transformer_tny"),
+        ({"distillation": {"decode_hparams": "beams=4"}}, r"beams"),
+    ],
+)
+def test_what_is_refused_before_anything_is_made(configured, changes, message, tmp_path, capsys):
+    path = configured(**changes)
+    (tmp_path / "text" / "empty.de").touch()
+    with pytest.raises(SystemExit):
+        t2t_recipe.run(["t2t-recipe", "student", str(path)])
+    assert re.search(message, capsys.readouterr().err)
+    assert not (tmp_path / "work").exists()
+
+
+def test_recipes_that_are_not_there_or_run_already(configured, tmp_path):
+    path = configured()
+    with pytest.raises(UserError, match=r"no recipe 'studnt'\. There is student"):
+        running.run_recipe("studnt", path)
+    with pytest.raises(UserError, match=r"Cannot read .*nowhere.yaml"):
+        running.run_recipe("student", tmp_path / "nowhere.yaml")
+    running_already = locked_directory(tmp_path / "work", "t2t-recipe")
+    with running_already, pytest.raises(UserError, match="in use by t2t-recipe"):
+        running.run_recipe("student", path)
+
+
+def test_the_profile_for_slurm_has_options_of_snakemake(root):
+    folder = root / "recipes" / "student"
+    profile = yaml.safe_load((folder / "slurm" / "config.yaml").read_text())
+    known = {
+        option for action in get_argument_parser()._actions for option in action.option_strings
+    }
+    assert {f"--{name}" for name in profile} <= known
+    rules = re.findall(r"^rule (\w+):", (folder / "Snakefile").read_text(), flags=re.MULTILINE)
+    assert set(profile["set-resources"]) <= set(rules)
+
+
+def test_the_example_is_short_and_complete(root, tmp_path):
+    text = (root / "recipes" / "student" / "config.yaml").read_text()
+    assert len(text.splitlines()) <= 40
+    (tmp_path / "text").mkdir()
+    for name in ("train.en", "train.de", "news.de", "dev.en", "dev.de"):
+        (tmp_path / "text" / name).write_text("a\n")
+    schema = yaml.safe_load((root / "recipes" / "student" / "schema.yaml").read_text())
+    config = yaml.safe_load(text)
+    Plan(config, tmp_path)
+    assert config.keys() >= schema["properties"].keys() - {"trainer_flags"}
