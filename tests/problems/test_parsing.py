@@ -140,7 +140,8 @@ def run_dir(treebank, tmp_path_factory):
         patch.setattr(kind, "decoding", {**kind.decoding, "max_length": 12})
         t2t_trainer.run(
             ["t2t-trainer", *problem, f"--output_dir={folder / 'run'}", "--train_steps=3",
-             "--hparams_set=transformer_tiny", f"--hparams={hparams}", "--eval_bleu"]
+             "--hparams_set=transformer_tiny", f"--hparams={hparams}", "--eval_bleu",
+             "--best_by=f1"]
         )  # fmt: skip
     return folder / "run"
 
