@@ -150,6 +150,12 @@ def decode(run_dir, *flags):
     t2t_decoder.run(["t2t-decoder", f"--output_dir={run_dir}", *map(str, flags)])
 
 
+def test_trees_are_not_disturbed(run_dir, capsys):
+    with pytest.raises(SystemExit):
+        decode(run_dir, "--disturb=upper")
+    assert "plain text: parsing_wsj is of symbols" in capsys.readouterr().err
+
+
 def test_decoding_is_the_paper_s_and_prints_f1(run_dir, treebank, tmp_path, capsys):
     [evaluated] = (run_dir / "evaluations.json").read_text().splitlines()
     assert 0 <= json.loads(evaluated)["f1"] <= 100
