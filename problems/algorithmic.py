@@ -28,6 +28,7 @@ class _Algorithmic(Problem):
     seed: int = setting(0, "seed of the pairs", minimum=0)
 
     splits: ClassVar[tuple[str, ...]] = ("train", "dev")
+    is_plain_text: ClassVar[bool] = False
     tokenize: ClassVar[str] = "char"
     hparams_set: ClassVar[str] = "transformer_tiny"
 

@@ -46,6 +46,7 @@ class _Parsing(Problem):
     known: frozenset[str] = frozenset()
 
     reversible: ClassVar[bool] = False
+    is_plain_text: ClassVar[bool] = False
     hparams_set: ClassVar[str] = "transformer_parsing_small"
     # Section 6.3.
     decoding: ClassVar[Mapping[str, Any]] = {"beam_size": 21, "alpha": 0.3, "extra_length": 300}

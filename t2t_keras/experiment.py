@@ -18,6 +18,7 @@ from t2t_keras.io.state import locked_directory
 from t2t_keras.training import trainer
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.distributed.sync import workers_of_run
+from t2t_keras.training.evaluation import deciding
 from t2t_keras.training.options import TrainOptions, TrainResult
 from t2t_keras.training.progress import RunClock
 from t2t_keras.training.recommendation import recommended_hparams
@@ -132,6 +133,10 @@ def train_run(
         workers = stack.enter_context(workers_of_run(options, worker_gpu))
         generated = open_generated(requested.problem, requested.data_dir)
         config, cluster = requested.with_data(generated), workers.cluster
+        if options.best_by != "loss":
+            # Which names a score has tells one of a few lines, long before the first evaluation.
+            sources, references = (lines[:3] for lines in generated.text("dev"))
+            deciding(config.problem.score(references, references, sources), options.best_by)
         if workers.is_chief:
             check_folder(output_dir, "a run")
             stack.enter_context(locked_directory(output_dir, "t2t-trainer"))

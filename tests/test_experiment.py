@@ -131,6 +131,13 @@ def test_options_have_types(data, tmp_path):
         t2t.train(*arguments, warm_start_from=tmp_path / "nothing", callbacks=None)
 
 
+def test_a_score_that_there_is_not_is_seen_before_anything_is_made(data, tmp_path):
+    arguments = data[0], t2t.hparams("transformer_tiny", TINY), data[1], tmp_path / "run"
+    with pytest.raises(UserError, match=r"best_by=ter: expected loss or .*score, as bleu"):
+        t2t.train(*arguments, eval_bleu=True, best_by="ter")
+    assert not (tmp_path / "run").exists()
+
+
 def test_own_hyperparameters_need_a_registered_set(data, tmp_path):
     @dataclasses.dataclass(frozen=True)
     class Own(HParams):

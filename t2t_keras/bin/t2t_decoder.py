@@ -2,6 +2,7 @@
 
 t2t-decoder --output_dir=runs/averaged --decode_from_file=news.en --decode_to_file=news.de
 t2t-decoder --output_dir=runs/averaged --eval_use_test_set --results_file=results.jsonl
+t2t-decoder --output_dir=runs/averaged --disturb=upper+typos+punctuation
 t2t-decoder --output_dir=runs/averaged --score_file=pairs.tsv
 t2t-decoder --output_dir=runs/averaged --decode_interactive
 t2t-decoder --output_dir=runs/averaged --engine=ctranslate2 --decode_from_file=news.en
@@ -24,11 +25,13 @@ from t2t_keras.bin.flags import (
     recorded_run,
     split_text,
 )
+from t2t_keras.data.problem import names_in
 from t2t_keras.decoding.engines.base import ENGINES
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
 from t2t_keras.io.outputs import check_outputs, is_stream
 from t2t_keras.io.terminal import interactive_lines
+from t2t_keras.registry import AUGMENTATIONS
 from t2t_keras.text.files import read_text
 
 
@@ -39,6 +42,7 @@ def define_flags(flags: Flags) -> None:
     flags.string("decode_to_file", "File for the translations or scores; - = standard output")
     flags.string("decode_reference", "References of --decode_from_file, to print BLEU or F1")
     flags.switch("eval_use_test_set", "Translate the problem's test set, not its dev set")
+    flags.string("disturb", "Translate it also disturbed: kinds as of augment, upper+typos")
     flags.switch("decode_interactive", "Translate what you type; text behind a tab is a prefix")
     flags.string("score_file", "Score pairs, source<tab>translation; - = standard input")
     flags.string("alignment_file", "File for word alignments, as 0-0 1-2")
@@ -61,6 +65,8 @@ def run(flags: Flags) -> None:
     _check_combination(flags)
     open_record, make = _ENGINES[flags.engine]
     record = recorded_run(flags, load=open_record)
+    if flags.disturb and not record.problem.is_plain_text:
+        raise UserError(f"--disturb is for plain text: {record.problem.name} is of symbols.")
     text = None if flags.decode_interactive or flags.score_file else _text(flags, record)
     translator, provenance = make(flags, record)
     # What no output may replace, beside the text.
@@ -123,10 +129,8 @@ def _translate(
     flags: Flags, record, text: tuple, translator, provenance: dict[str, Any], reads: list
 ) -> None:
     """Translates a `_text`, and scores it where it has a reference."""
-    from t2t_keras.decoding.jobs.files import decodes_name, first_hypotheses, translate_file
-    from t2t_keras.evaluation.results import append_result
-    from t2t_keras.evaluation.run_result import run_result
-    from t2t_keras.text.alignment import read_pharaoh
+    from t2t_keras.decoding.jobs.disturbed import translate_disturbed
+    from t2t_keras.decoding.jobs.files import decodes_name, translate_file
 
     source, reference, name, split = text
     problem, settings = record.problem, dataclasses.asdict(translator.config)
@@ -137,8 +141,20 @@ def _translate(
     alignments = flags.alignment_file
     if problem.postprocess_by_alignment and reference:
         alignments = alignments or f"{output}.alignments"
+    kinds = list(dict.fromkeys(names_in(flags.disturb)))
     if flags.results_file:
-        check_outputs([source, reference, *reads], [output], appends=[flags.results_file])
+        outputs = [output, *(f"{output}.{kind}" for kind in kinds)]
+        check_outputs([source, reference, *reads], outputs, appends=[flags.results_file])
+    score = functools.partial(_score, flags, record, split, provenance, settings)
+    if kinds:
+        scores = {}
+        texts = source, reference, output, provenance, kinds, reads
+        for files in translate_disturbed(translator, *texts):
+            scores[files.kind or split] = score(
+                files.source, files.reference, files.output, "", files.kind, files.is_new
+            )
+        print(_differences(scores), flush=True)
+        return
     translate_file(
         translator,
         source,
@@ -150,25 +166,62 @@ def _translate(
         reference,
         reads,
     )
-    if not reference:
-        return
+    if reference:
+        score(source, reference, output, alignments)
+
+
+def _score(
+    flags: Flags,
+    record,
+    split: str,
+    provenance: dict[str, Any],
+    settings: dict[str, Any],
+    source: str,
+    reference: str,
+    output: str,
+    alignments: str,
+    disturb: str = "",
+    is_new: bool = True,
+):
+    """Scores translations, and adds the result to --results_file if it is new."""
+    from t2t_keras.decoding.jobs.files import first_hypotheses
+    from t2t_keras.evaluation.results import append_result
+    from t2t_keras.evaluation.run_result import run_result
+    from t2t_keras.text.alignment import read_pharaoh
+
+    problem = record.problem
     sources, references = read_text(Path(source)), read_text(Path(reference))
     aligned = None
     if problem.postprocess_by_alignment:
         aligned = list(map(read_pharaoh, read_text(Path(alignments))))
     score = problem.score(first_hypotheses(output, settings), references, sources, aligned)
-    published = problem.text_name("" if flags.decode_from_file else split, len(references))
-    print(f"{published}:\n{score}" if published else score, flush=True)
-    if not flags.results_file:
-        return
-    settings["ensemble"] = [each["checkpoint"] for each in provenance["ensemble"]]
+    text = problem.text_name("" if flags.decode_from_file else split, len(references))
+    if disturb:
+        text = f"{text or split}, {disturb}"
+        split, settings = f"{split}.{disturb}", settings | {"disturb": disturb}
+    print(f"{text}:\n{score}" if text else score, flush=True)
+    if not flags.results_file or not is_new:
+        return score
+    settings = settings | {"ensemble": [each["checkpoint"] for each in provenance["ensemble"]]}
     settings |= {"forbidden": flags.forbidden_file, "prefixes": flags.prefix_file}
-    result = run_result(record, provenance["checkpoint"], split, score, settings, published)
+    result = run_result(record, provenance["checkpoint"], split, score, settings, text)
     try:
         append_result(flags.results_file, result)
     except UserError as error:
         raise UserError(f"The translations and the score are complete, but: {error}") from error
     print(f"The score is in {flags.results_file}.")
+    return score
+
+
+def _differences(scores: dict[str, Any]) -> str:
+    """Returns a table of the score of each text, and of how far it is from the first."""
+    rows = {name: score.main[1] for name, score in scores.items()}
+    [clean, *_], [metric, *_] = rows.values(), (score.main[0] for score in scores.values())
+    width = max(map(len, rows))
+    lines = [f"{'':{width}}  {metric:>8}  difference"]
+    for name, value in rows.items():
+        lines.append(f"{name:{width}}  {value:8.2f}  {value - clean:+10.2f}")
+    return "\n".join(lines)
 
 
 def _check_combination(flags: Flags) -> None:
@@ -179,14 +232,18 @@ def _check_combination(flags: Flags) -> None:
         ("decode_interactive", (*of_a_file, *more, "decode_to_file", "score_file")),
         ("score_file", (*of_a_file, *more, "forbidden_file")),
         ("eval_use_test_set", ("decode_from_file",)),
+        ("disturb", ("decode_interactive", "score_file", *more)),
     ):
         for other in others:
             if getattr(flags, one) and getattr(flags, other):
                 raise UserError(f"--{one} and --{other} exclude each other: leave one out.")
     if flags.decode_reference and not flags.decode_from_file:
         raise UserError("--decode_reference needs --decode_from_file.")
-    if flags.results_file and flags.decode_from_file and not flags.decode_reference:
-        raise UserError("--results_file with --decode_from_file needs --decode_reference.")
+    for name in ("results_file", "disturb"):
+        if getattr(flags, name) and flags.decode_from_file and not flags.decode_reference:
+            raise UserError(f"--{name} with --decode_from_file needs --decode_reference.")
+    for kind in names_in(flags.disturb):
+        AUGMENTATIONS[kind]  # Raises `UserError` if there is none.
     own_text = flags.decode_from_file or flags.score_file or flags.decode_interactive
     if flags.decode_reference or not own_text:
         for file in (flags.decode_from_file, flags.decode_reference, flags.decode_to_file):

@@ -26,6 +26,7 @@ def define_flags(flags: Flags) -> None:
     flags.switch("generate_data", "Run t2t-datagen first if --data_dir lacks the data")
     define_common(flags, "tmp_dir", "t2t_usr_dir")
     flags.string("warm_start_from", "Run or checkpoint to take the first weights from")
+    flags.switch("adapt_vocabulary", "It has another vocabulary: average rows for new pieces")
     flags.group("Schedule")
     flags.choice("schedule", "What to do", SCHEDULES, "train_and_evaluate")
     flags.integer("train_steps", "Steps, from the beginning; default: the set's")
@@ -57,6 +58,10 @@ def run(flags: Flags) -> int:
     from t2t_keras.training.recommendation import recommended_hparams
     from t2t_keras.training.run_config import RunConfig, merge_flags
 
+    # Wrong ones are found before data is made.
+    options = TrainOptions(
+        **{field.name: getattr(flags, field.name) for field in dataclasses.fields(TrainOptions)}
+    )
     recorded = RunConfig.load(flags.output_dir) if RunConfig.exists(flags.output_dir) else None
     given = given_flags(flags, *ABOUT_THE_RUN, "data_dir", "random_seed", "train_steps")
 
@@ -71,9 +76,6 @@ def run(flags: Flags) -> int:
     config = merge_flags(recorded, given, flags.output_dir, recommend)
     if flags.generate_data:
         _generate_missing(config.problem, config.data_dir, flags.tmp_dir)
-    options = TrainOptions(
-        **{field.name: getattr(flags, field.name) for field in dataclasses.fields(TrainOptions)}
-    )
     if flags.dry_run:
         print(dry_run(config, flags.output_dir, flags.worker_gpu, options))
         return 0

@@ -18,7 +18,7 @@ and those that are registered (`registry.register_augmentation`).
 import random
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from t2t_keras.data.problem import names_in
 from t2t_keras.errors import UserError
@@ -29,6 +29,8 @@ Change = Callable[[str, str, random.Random], Pair]
 
 # Of the words with more letters than two; of shorter ones little would be left.
 _TYPOS = 0.15
+# Words in front that are for the model, as <2de> and <BT>.
+_TOKENS = re.compile(r"(<[^\s<>]+>\s)*")
 _EMOJIS = "😀😂😊😍🤔😭👍🙏🎉🔥❤⭐✅🚀"
 
 
@@ -67,6 +69,31 @@ class Augmentation:
             return None
         number = random.Random(seed).random()
         return next((change for below, change in self._changes if number < below), None)
+
+
+def changed(change: Change, source: str, target: str, random: random.Random) -> Pair:
+    """Returns a changed pair; words in front of the source that are for the model stay."""
+    tokens = _TOKENS.match(source)[0]
+    source, target = change(source.removeprefix(tokens), target, random)
+    return tokens + source, target
+
+
+def disturbed(
+    kind: str, sources: Sequence[str], targets: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Returns a text all of whose lines are changed: a function of kind, line and its number.
+
+    Raises:
+      UserError: there is no such kind, or it makes two lines of one.
+    """
+    change, pairs = AUGMENTATIONS[kind], zip(sources, targets, strict=True)
+    found = [
+        changed(change, *pair, random.Random(f"{kind} {i}")) for i, pair in enumerate(pairs, 1)
+    ]
+    for i, pair in enumerate(found, 1):
+        if "\n" in "".join(pair):
+            raise UserError(f"The augmentation {kind} puts a line break into line {i}.")
+    return [source for source, _ in found], [target for _, target in found]
 
 
 @register_augmentation

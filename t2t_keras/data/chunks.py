@@ -130,6 +130,8 @@ def _file_chunks(
             f"Line N of one file must be the translation of line N of the other, but {paths[0]} "
             f"has {count:,} lines and {paths[1]} has {other:,}. Repair the files."
         )
+    if not count:
+        raise UserError(f"{paths[0]} and {paths[1]} are empty. Give text, or do not name them.")
     offsets = zip(source_offsets, target_offsets, strict=True)
     for first, pair in zip(range(0, count, chunk_pairs), offsets, strict=True):
         yield FileChunk(paths, pair, first + 1, min(chunk_pairs, count - first), **vars(shared))

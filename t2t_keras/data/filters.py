@@ -28,6 +28,8 @@ _CHARACTERS_JUDGED = 100
 # Of correct English, German and French lines it takes at most 2 in 1,000 for another language with
 # this confidence, and sees 92 to 98 % of the lines that are in another one.
 _MIN_CONFIDENCE = 0.5
+# Of the sides of a corpus, whether they are swapped; of fewer lines nothing is said.
+_LINES_JUDGED, _FEWEST_LINES = 200, 20
 
 
 def check_filters(names: Sequence[str], languages: tuple[str, str]) -> None:
@@ -59,6 +61,50 @@ def in_other_language(lines: Iterable[str], language: str) -> list[bool]:
     expected = _base_language(language)
     judged = (_identifier().classify(line[:_CHARACTERS_JUDGED]) for line in lines)
     return [found != expected and confidence >= _MIN_CONFIDENCE for found, confidence in judged]
+
+
+def check_direction(chunks: Iterable[Chunk], languages: tuple[str, str]) -> None:
+    """Checks that no corpus has its target's language as source and the other way round.
+
+    Nothing is checked where py3langid is not installed or does not know a language.
+
+    Args:
+      chunks: of a split.
+      languages: of source and target, where a chunk has none of its own.
+
+    Raises:
+      UserError: of some lines of a corpus, most sources are in the language of the target, and most
+        targets in that of the source.
+    """
+    corpora: dict[str, list[Chunk]] = {}
+    for chunk in chunks:
+        corpora.setdefault(chunk.corpus, []).append(chunk)
+    for corpus, some in corpora.items():
+        chunk = some[len(some) // 2]
+        source, target = map(_base_language, chunk.languages or languages)
+        if source == target or not {source, target} <= _known_languages():
+            continue
+        pairs = list(chunk.pairs(0, 1 + chunk.count // _LINES_JUDGED))
+        sources, targets = ([pair[i].decode("utf-8", "replace") for pair in pairs] for i in (0, 1))
+        if _mostly_in(target, sources) and _mostly_in(source, targets):
+            raise UserError(
+                f"The two sides of {corpus} seem to be swapped: most of its source lines are in "
+                f"'{target}', and most of its target lines in '{source}'. Exchange the names of "
+                f"its files, or the languages."
+            )
+
+
+def _mostly_in(language: str, lines: Iterable[str]) -> bool:
+    judged = [line[:_CHARACTERS_JUDGED] for line in lines if line.strip()]
+    found = sum(_identifier().classify(line)[0] == language for line in judged)
+    return len(judged) >= _FEWEST_LINES and found > len(judged) / 2
+
+
+def _known_languages() -> frozenset[str]:
+    try:
+        return frozenset(_identifier().labels)
+    except UserError:
+        return frozenset()
 
 
 def _base_language(code: str) -> str:

@@ -20,7 +20,13 @@ from t2t_keras.data.augmentation import Augmentation
 from t2t_keras.data.chunks import Chunk, evenly_spread, split_chunks
 from t2t_keras.data.dataset import MANIFEST_FILE, describe
 from t2t_keras.data.encode import Encoded, add_left_out, encode_chunk
-from t2t_keras.data.filters import check_filters, duplicate_mask, pair_hashes, versions_with
+from t2t_keras.data.filters import (
+    check_direction,
+    check_filters,
+    duplicate_mask,
+    pair_hashes,
+    versions_with,
+)
 from t2t_keras.data.mixing import parse_mix
 from t2t_keras.data.problem import Problem, names_in
 from t2t_keras.data.shards import SIDES
@@ -68,9 +74,9 @@ def generate(
       chunk_pairs: pairs of a shard.
 
     Raises:
-      UserError: files that are missing or do not pair, a split without a usable pair, a vocabulary
-        that cannot be made, a directory that another t2t-datagen writes or that holds a run, a disk
-        that is full.
+      UserError: files that are missing, empty or swapped, or do not pair, a split without a usable
+        pair, a vocabulary that cannot be made, a directory that another t2t-datagen writes or that
+        holds a run, a disk that is full.
     """
     if num_workers < 1:
         raise UserError(f"--num_workers must be >= 1, got {num_workers}.")
@@ -81,6 +87,8 @@ def generate(
     # What can fail early does so while the old data is still there.
     check_filters(problem.filter_names(), problem.languages())
     plan = split_chunks(problem, tmp_dir, chunk_pairs)
+    for chunks in plan.values():
+        check_direction(chunks, problem.languages())
     Augmentation(problem.augment)  # Raises `UserError` where it is wrong.
     if problem.mix:
         sizes: dict[str, int] = {}

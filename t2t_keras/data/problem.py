@@ -94,6 +94,8 @@ class Problem:
     postprocessed_suffix: ClassVar[str] = ""
     # Whether `postprocess` and `score` take what `align` finds.
     postprocess_by_alignment: ClassVar[bool] = False
+    # Whether both sides are text, of which the vocabulary may be another one; else of symbols.
+    is_plain_text: ClassVar[bool] = True
     # Tokenisation of sacreBLEU for this text; "none" where the text is tokenised.
     tokenize: ClassVar[str] = "13a"
     # What outputs are before they are postprocessed, for users of an export, which gives these.

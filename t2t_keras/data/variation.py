@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from t2t_keras.data.augmentation import Augmentation
+from t2t_keras.data.augmentation import Augmentation, changed
 from t2t_keras.data.shards import SIDES, ExampleStore
 from t2t_keras.text.tokenizer import UNKNOWN_ID, Tokenizer
 
@@ -59,7 +59,8 @@ class Variation:
         pairs = list(zip(*texts, strict=True))
         for row, i in enumerate(varied):
             if changes[i]:
-                pairs[row] = changes[i](*pairs[row], random.Random(int(seeds[i])))
+                drawn = random.Random(int(seeds[i]))
+                pairs[row] = changed(changes[i], *pairs[row], drawn)
         for number, (tokenizer, rows) in enumerate(zip(self._tokenizers, sides, strict=True)):
             encoded = self._encode(
                 tokenizer, [pair[number] for pair in pairs], seeds[varied] + number

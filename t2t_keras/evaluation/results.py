@@ -27,7 +27,8 @@ class Result:
       set: name of the hyperparameter set.
       problem: name of the problem.
       problem_config: all its settings, by name.
-      split: "dev", "test", or the name of the file that was translated.
+      split: "dev", "test", or the name of the file that was translated; "dev.upper" where it was
+        disturbed by --disturb=upper.
       hparams: the hyperparameters that differ from the set's, by name.
       random_seed: the run's.
       steps: optimizer steps of the checkpoint; None = unknown, here and below.
@@ -84,6 +85,11 @@ class Result:
     def is_parsing(self) -> bool:
         """Whether what is scored are trees, by F1, not translations."""
         return self.f1 is not None or "parsing" in self.problem
+
+    @property
+    def undisturbed_split(self) -> str:
+        """The split without the way in which it was disturbed."""
+        return self.split.removesuffix(f".{self.decode.get('disturb')}")
 
     @property
     def is_of_the_model_alone(self) -> bool:

@@ -114,7 +114,7 @@ def cost_table(results: Sequence[Result] = (), requested: dict[str, Any] | None 
     rows = [_paper_row(model, results) for model in _PAPER]
     for name, (hours, step_seconds) in _TRAININGS.items():
         rows += [cost_row(name, hours=hours), cost_row(name, step_seconds=step_seconds)]
-    shown = [result for result in results if result.split != "dev" and not result.is_parsing]
+    shown = [each for each in results if each.undisturbed_split != "dev" and not each.is_parsing]
     rows += [row for row in (*map(_measured, shown), requested) if row]
     title = "Table 2: BLEU on newstest2014 and training cost in floating point operations"
     return Table(title, _COLUMNS, rows, _NOTES, shown)

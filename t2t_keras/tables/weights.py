@@ -64,5 +64,5 @@ def weights_table(results: Sequence[Result] = (), vocab_size: int = 37_000) -> T
         }
         rows.append(row)
     title = "Table 3: variations of the base model, EN-DE newstest2013, without averaging"
-    shown = [result for result in results if result.split == "dev" and not result.is_parsing]
+    shown = [each for each in results if each.undisturbed_split == "dev" and not each.is_parsing]
     return Table(title, _COLUMNS, rows, _NOTES.format(vocab_size=vocab_size), shown)

@@ -210,6 +210,29 @@ class SentencePieceTokenizer(Tokenizer):
         """See `Tokenizer`; a byte is as <0x41>."""
         return [self._processor.id_to_piece(i) for i in self._checked(ids)]
 
+    def spell(self, other: "SentencePieceTokenizer") -> tuple[list[list[int]], int]:
+        """Returns the ids here that spell each piece of another vocabulary, and how many both have.
+
+        A piece that both have is one id, and so are padding, end and unknown. Of another one the
+        text is encoded, without the space that lines get in front; where it stands for no text, as
+        a control symbol or a byte, it is unknown here.
+        """
+        known = self.vocabulary()
+        model = _parsed(dividing_model(self.model_bytes) if self._looks_up else self.model_bytes)
+        model.normalizer_spec.add_dummy_prefix = False
+        model.normalizer_spec.remove_extra_whitespaces = False
+        dividing = sentencepiece.SentencePieceProcessor(model_proto=model.SerializeToString())
+        theirs, spelled, shared = other._processor, [], 0
+        for i, piece in enumerate(other.pieces(range(other.vocab_size))):
+            own = i if i <= UNKNOWN_ID else known.get(piece)
+            shared += own is not None
+            ids = [UNKNOWN_ID] if own is None else [own]
+            if own is None and not (theirs.is_byte(i) or theirs.is_control(i)):
+                parts = dividing.encode(piece.replace(SPACE, " "), out_type=str)
+                ids = [known.get(part, UNKNOWN_ID) for part in parts] or ids
+            spelled.append(ids)
+        return spelled, shared
+
     def graph_tokenizer(self):
         """See `Tokenizer`."""
         from t2t_keras.text.in_graph import GraphSentencePieces

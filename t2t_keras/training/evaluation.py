@@ -100,7 +100,7 @@ class Evaluator:
             raise FloatingPointError(f"The dev loss is {scalars['loss']} after step {step}.")
         score, sample = self._score() if self._score else (None, [])
         if score:
-            scalars |= dict([score.main]) | self._deciding(score)
+            scalars |= dict([score.main]) | deciding(score, self._best_by)
         lines = str(score).splitlines() if score else []
         values = ", ".join(f"{name} {value:.4g}" for name, value in scalars.items())
         seconds = time.monotonic() - started
@@ -121,20 +121,6 @@ class Evaluator:
             write_atomically(self._output_dir / _HISTORY, text.encode("utf-8"))
         return scalars, "\n".join([heading, *lines, *_shown(sample)])
 
-    def _deciding(self, score) -> dict[str, float]:
-        """Returns the number of a score that tells the best, by its name."""
-        if self._best_by == "loss":
-            return {}
-        value = getattr(score, self._best_by, None)
-        if value is None:
-            value = getattr(score, "metrics", {}).get(self._best_by)
-        if not isinstance(value, float):
-            raise UserError(
-                f"--best_by={self._best_by}: expected loss or a number of this problem's score, "
-                f"as {score.main[0]}."
-            )
-        return {self._best_by: value}
-
     def best_step(self) -> int:
         """Returns the step of the best evaluation so far, or -1; of several, the first."""
         by = self._best_by
@@ -144,6 +130,25 @@ class Evaluator:
             return -1
         best = (min if by == "loss" else max)(value for value, _ in found)
         return next(step for value, step in found if value == best)
+
+
+def deciding(score, best_by: str) -> dict[str, float]:
+    """Returns the number of a problem's score that tells the best, by its name; {} for the loss.
+
+    Raises:
+      UserError: the score has no number of this name.
+    """
+    if best_by == "loss":
+        return {}
+    value = getattr(score, best_by, None)
+    if value is None:
+        value = getattr(score, "metrics", {}).get(best_by)
+    if not isinstance(value, float):
+        raise UserError(
+            f"--best_by={best_by}: expected loss or a number of this problem's score, as "
+            f"{score.main[0]}."
+        )
+    return {best_by: value}
 
 
 def _shown(sample: Sample) -> list[str]:

@@ -35,6 +35,8 @@ class TrainOptions:
         never.
       schedule: one of `SCHEDULES`.
       warm_start_from: a run's directory, or a checkpoint, whose weights a new run starts from.
+      adapt_vocabulary: whether that run may have another vocabulary than the data: rows of shared
+        pieces are kept, those of new ones are the means of their old pieces'.
       xla: whether TensorFlow's forward and backward pass is compiled by XLA for a few fixed
         shapes; JAX's always is.
       cpu_replicas: on a CPU, the replicas among which its cores are divided; 1 = all cores work on
@@ -58,6 +60,7 @@ class TrainOptions:
     eval_early_stopping_steps: int = 0
     schedule: str = "train_and_evaluate"
     warm_start_from: str = ""
+    adapt_vocabulary: bool = False
     xla: bool = False
     cpu_replicas: int = 1
     profile_steps: str = ""
@@ -75,6 +78,8 @@ class TrainOptions:
             raise UserError(
                 f"--best_by={self.best_by} needs scores of the dev set: give --eval_bleu as well."
             )
+        if self.adapt_vocabulary and not self.warm_start_from:
+            raise UserError("--adapt_vocabulary needs --warm_start_from.")
         if self.profile_steps and not self.profiled_steps():
             raise UserError(
                 f"--profile_steps: expected the first and the last step to trace, as 100,110; got "

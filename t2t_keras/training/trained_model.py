@@ -13,6 +13,7 @@ from t2t_keras.hyperparameters import HParams
 from t2t_keras.text.tokenizer import Tokenizer, same_vocabulary
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.checkpoints.names import existing_checkpoint
+from t2t_keras.training.other_vocabulary import load_adapted_weights
 from t2t_keras.training.run_config import RunConfig
 
 
@@ -83,13 +84,16 @@ _MEANINGS = ("num_heads", "activation", "positions", "sinusoids", "first_positio
 _MEANINGS += ("scale_embedding", "norm_epsilon", "source_end")
 
 
-def load_first_weights(model: keras.Model, config: RunConfig, source: str) -> None:
+def load_first_weights(
+    model: keras.Model, config: RunConfig, source: str, adapt_vocabulary: bool = False
+) -> None:
     """Loads the weights of another run, with which a training starts.
 
     Args:
       model: what is trained.
       config: the run that begins.
       source: the other, or a checkpoint in it.
+      adapt_vocabulary: whether it may have another vocabulary; see `load_adapted_weights`.
 
     Raises:
       UserError: there is none, or its ids or weights mean something else than those of `config`.
@@ -97,17 +101,22 @@ def load_first_weights(model: keras.Model, config: RunConfig, source: str) -> No
     files = backend.checkpoints()
     path = files.newest_checkpoint(source) if Path(source).is_dir() else source
     directory = Path(path).parent
+    is_adapted = False
     if RunConfig.exists(directory):
         other = RunConfig.load(directory)
         ours, theirs = config.tokenizer.checksum, other.tokenizer.checksum
-        if theirs != ours:
+        is_adapted = adapt_vocabulary and theirs != ours
+        if theirs != ours and not is_adapted:
             raise UserError(
                 f"--warm_start_from={source}: expected vocabulary {ours[:12]}, that of this data, "
                 f"got {theirs[:12]}. Make the data with "
-                f"--problem_config={same_vocabulary(directory, other.tokenizer)}."
+                f"--problem_config={same_vocabulary(directory, other.tokenizer)}; or give "
+                f"--adapt_vocabulary, and new pieces begin as the means of old ones."
             )
         theirs, ours = other.hparams.config(), config.hparams.config()
-        if wrong := [name for name in _MEANINGS if theirs[name] != ours[name]]:
+        # An id of one vocabulary says nothing of another's.
+        compared = [name for name in _MEANINGS if name != "start_id" or not is_adapted]
+        if wrong := [name for name in compared if theirs[name] != ours[name]]:
             given, needed = (
                 ",".join(f"{name}={values[name]}" for name in wrong) for values in (ours, theirs)
             )
@@ -115,7 +124,12 @@ def load_first_weights(model: keras.Model, config: RunConfig, source: str) -> No
                 f"--warm_start_from={source}: its weights have another meaning with {given}. Give "
                 f"--hparams={needed}."
             )
-    files.load_weights(model, path)
+    elif adapt_vocabulary:
+        raise UserError(f"--adapt_vocabulary: expected a run, with its vocabulary, in {directory}.")
+    if is_adapted:
+        load_adapted_weights(model, config, other, path)
+    else:
+        files.load_weights(model, path)
     print(f"Starting from the weights of {path}.")
 
 

@@ -91,7 +91,8 @@ class _Trainer:
         elif options.schedule == "evaluate":
             files.newest_checkpoint(output_dir)  # Says that there is none.
         elif options.warm_start_from:
-            load_first_weights(step.model, config, options.warm_start_from)
+            source, adapt = options.warm_start_from, options.adapt_vocabulary
+            load_first_weights(step.model, config, source, adapt)
         find = options.schedule != "evaluate"
         self._microbatch = microbatch_of_run(step, config, generated, output_dir, workers, find)
         self._first = self._done = step.steps_done()

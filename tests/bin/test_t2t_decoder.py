@@ -1,3 +1,4 @@
+import dataclasses
 import functools
 import io
 import json
@@ -6,15 +7,20 @@ import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 import sacrebleu
 
+from t2t_keras import registry
 from t2t_keras.bin import t2t_decoder
+from t2t_keras.decoding.jobs import disturbed
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.evaluation.results import read_results
 from t2t_keras.io.terminal import printable
+from t2t_keras.tables.cost import cost_table
+from t2t_keras.tables.weights import weights_table
 
 FAST = "beam_size=2,extra_length=2"
 SOURCES = ["A man eats.", "", "The dog sleeps in the red house.", "  ", "A house"]
@@ -128,6 +134,50 @@ def test_results_are_added(random_run, decode, write, tmp_path, capsys):
     assert caught.value.code == 2
     assert lines_of(output)[0].startswith("Ein"), "the translations are kept"
     assert "tok:13a" in capsys.readouterr().out
+
+
+def test_disturbed_text(random_run, decode, write, tmp_path, capsys, monkeypatch):
+    def interrupted(translator, source, output, *arguments, **options):
+        started.append(output)
+        if len(started) == 2:
+            raise KeyboardInterrupt
+        return translate_file(translator, source, output, *arguments, **options)
+
+    started, translate_file = [], disturbed.translate_file
+    monkeypatch.setattr(disturbed, "translate_file", interrupted)
+    # The model writes one word.
+    monkeypatch.setattr(type(registry.problem("parallel_text")), "tokenize", "char")
+    sources = ["A man sleeps in the house.", "The woman sees the dog."]
+    texts = [[sources, expected_lines(random_run, sources)]]
+    results, output = tmp_path / "results.jsonl", tmp_path / "out"
+    flags = [f"--decode_from_file={write('news', sources)}", f"--decode_to_file={output}"]
+    flags += [f"--decode_reference={write('right', texts[0][1])}", f"--results_file={results}"]
+    with pytest.raises(SystemExit):
+        decode(*flags, "--disturb=upper+typos")
+    decode(*flags, "--disturb=upper+typos")
+    files = [output, tmp_path / "out.upper", tmp_path / "out.typos"]
+    # Nothing finished is done again.
+    assert started == list(map(str, [*files[:2], *files[1:]]))
+    texts += [[lines_of(Path(f"{f}.{s}")) for s in ("source", "reference")] for f in files[1:]]
+    assert texts[1] == [[line.upper() for line in side] for side in texts[0]]
+    assert texts[2][1] == texts[0][1]
+    assert all(map(str.__ne__, texts[2][0], sources))
+    found, printed = read_results(results), capsys.readouterr().out
+    assert [each.split for each in found] == ["news", "news.upper", "news.typos"]
+    assert [each.text for each in found] == ["", "news, upper", "news, typos"]
+    assert [each.decode.get("disturb") for each in found] == [None, "upper", "typos"]
+    for file, (lines, references), result in zip(files, texts, found, strict=True):
+        assert lines_of(file) == expected_lines(random_run, lines)
+        score = sacrebleu.corpus_bleu(lines_of(file), [references], tokenize="char").score
+        assert result.bleu == pytest.approx(score, abs=1e-3)
+        name, difference = result.decode.get("disturb", "news"), f"{score - 100:+.2f}"
+        assert re.search(rf"^{name} +{score:.2f} +{re.escape(difference)}$", printed, re.M)
+    assert found[0].bleu == pytest.approx(100)
+    assert found[1].bleu < 50
+    # Table 3 shows the dev set, and Table 2 all others.
+    dev = [dataclasses.replace(each, split=each.split.replace("news", "dev")) for each in found]
+    assert (weights_table(dev).results, cost_table(dev).results) == (dev, [])
+    assert not (tmp_path / "out.disturbed.json").exists()
 
 
 def test_what_else_a_file_can_be_given(random_run, decode, write, tmp_path):

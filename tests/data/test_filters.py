@@ -8,7 +8,13 @@ from t2t_keras import registry
 from t2t_keras.data import filters
 from t2t_keras.data.chunks import ExampleChunk
 from t2t_keras.data.dataset import open_generated
-from t2t_keras.data.filters import check_filters, duplicate_mask, in_other_language, pair_hashes
+from t2t_keras.data.filters import (
+    check_direction,
+    check_filters,
+    duplicate_mask,
+    in_other_language,
+    pair_hashes,
+)
 from t2t_keras.data.generate import generate
 from t2t_keras.errors import UserError
 
@@ -95,6 +101,35 @@ def test_languages_of_real_text(shared_data):
     assert others("en-fr.fr", "de_AT") >= 135
 
 
+def corpus(pairs, order=1, **shared):
+    return ExampleChunk(tuple(pair[::order] for pair in pairs), 1, corpus="news", **shared)
+
+
+@pytest.mark.parametrize("languages", [("en", "de"), ("en", "fr")])
+def test_no_corpus_of_real_text_is_swapped_until_it_is(shared_data, languages):
+    found = 0
+    for source in sorted(shared_data.glob("*/*.en")):
+        if not (target := source.with_suffix(f".{languages[1]}")).exists():
+            continue
+        lines = (path.read_text().split("\n")[:4000] for path in (source, target))
+        pairs = list(zip(*lines, strict=True))
+        check_direction([corpus(pairs)], languages)
+        with pytest.raises(UserError, match=f"of news .*in '{languages[1]}', and .* in 'en'"):
+            check_direction([corpus(pairs, -1, languages=languages)], ("fr", "en"))
+        found += 1
+    assert found > 5
+
+
+def test_of_what_does_not_tell_the_direction_nothing_is_said():
+    pairs = [(ENGLISH, GERMAN)] * 20
+    with pytest.raises(UserError, match="of news seem to be swapped"):
+        check_direction([corpus(pairs)], ("de-AT", "en_GB"))
+    for some in (pairs[:19], [("GPL-2", "12.5")] * 99, [(ENGLISH, ENGLISH)] * 99):
+        check_direction([corpus(some)], ("de", "en"))
+    for unknown in (("de", "trees"), ("", ""), ("en_GB", "en_US")):
+        check_direction([corpus(pairs)], unknown)
+
+
 def test_duplicates_are_those_of_a_set():
     random = np.random.default_rng(1)
     values = random.integers(0, 1 << 63, 300, dtype=np.uint64) * np.uint64(2)
@@ -119,6 +154,7 @@ def test_filters_that_there_are_not(names, message):
 def test_without_the_package_that_judges(monkeypatch):
     monkeypatch.setitem(sys.modules, "py3langid.langid", None)
     # A fresh copy of the module, which does not know the package yet.
-    check_filters = runpy.run_path(filters.__file__)["check_filters"]
+    module = runpy.run_path(filters.__file__)
     with pytest.raises(UserError, match=r"py3langid .*pip install 't2t-keras\[language\]'"):
-        check_filters(["language"], ("en", "de"))
+        module["check_filters"](["language"], ("en", "de"))
+    module["check_direction"]([corpus([(ENGLISH, GERMAN)] * 20)], ("de", "en"))

@@ -112,11 +112,19 @@ def test_what_cannot_be_used_is_left_out_and_counted(
     assert f"left out: 3 with an empty side ({first})" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("content", "reason"), [(b"\n" * 25, "25 with an empty"), (b"", "none")])
-def test_a_split_without_a_usable_pair(problem, tmp_dir, tmp_path, content, reason):
+def test_an_empty_corpus_is_refused_while_old_data_is_there(problem, tmp_dir, tmp_path):
+    generate(problem, tmp_path, tmp_dir)
+    for name in ("more.en", "more.de"):
+        (tmp_dir / name).write_bytes(b"")
+    with pytest.raises(UserError, match=r"more\.en and .*more\.de are empty"):
+        generate(dataclasses.replace(problem, train="train+more"), tmp_path, tmp_dir)
+    open_generated(problem, tmp_path)
+
+
+def test_a_split_without_a_usable_pair(problem, tmp_dir, tmp_path):
     for name in ("dev.en", "dev.de"):
-        (tmp_dir / name).write_bytes(content)
-    with pytest.raises(UserError, match=f"dev split .*left out: {reason}"):
+        (tmp_dir / name).write_bytes(b"\n" * 25)
+    with pytest.raises(UserError, match=r"dev split .*left out: 25 with an empty"):
         generate(problem, tmp_path, tmp_dir)
     with pytest.raises(UserError, match="incomplete"):
         open_generated(problem, tmp_path)

@@ -5,7 +5,8 @@ import random
 import numpy as np
 import pytest
 
-from t2t_keras.data.augmentation import Augmentation
+from t2t_keras.data.augmentation import Augmentation, changed
+from t2t_keras.data.augmentation import disturbed as disturbed_text
 from t2t_keras.data.shards import ExampleStore
 from t2t_keras.data.variation import Variation
 from t2t_keras.errors import UserError
@@ -107,6 +108,27 @@ def test_shares_of_changes(tokenizer, store):
 )
 def test_changes(name, pair, expected):
     assert disturbed(name, [pair]) == [expected]
+
+
+def test_words_for_the_model_stay_in_front():
+    upper = AUGMENTATIONS["upper"]
+    for tokens in ("", "<2de> ", "<2de> <BT> "):
+        pair = changed(upper, f"{tokens}see <b>x</b> <i>", "ja", None)
+        assert pair == (f"{tokens}SEE <B>X</B> <I>", "JA")
+    assert changed(upper, "<b>x</b> y", "ja", None)[0] == "<B>X</B> Y"
+
+
+def test_whole_texts_are_changed_by_line_and_number(own_registry):
+    sources, targets = map(list, zip(*PAIRS, strict=True))
+    found = disturbed_text("typos", sources, targets)
+    assert found[1] == targets
+    assert all(map(str.__ne__, found[0], sources))
+    assert disturbed_text("typos", sources[:9], targets[:9]) == (found[0][:9], targets[:9])
+    again, _ = disturbed_text("typos", sources[:1] * 9, targets[:9])
+    assert len(set(again)) > 5
+    AUGMENTATIONS.add(broken := lambda source, target, random: ("a\nb", target))
+    with pytest.raises(UserError, match="puts a line break into line 1"):
+        disturbed_text(broken.__name__, sources, targets)
 
 
 def test_typos_and_noise_differ_from_pair_to_pair():

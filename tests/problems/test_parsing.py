@@ -140,13 +140,20 @@ def run_dir(treebank, tmp_path_factory):
         patch.setattr(kind, "decoding", {**kind.decoding, "max_length": 12})
         t2t_trainer.run(
             ["t2t-trainer", *problem, f"--output_dir={folder / 'run'}", "--train_steps=3",
-             "--hparams_set=transformer_tiny", f"--hparams={hparams}", "--eval_bleu"]
+             "--hparams_set=transformer_tiny", f"--hparams={hparams}", "--eval_bleu",
+             "--best_by=f1"]
         )  # fmt: skip
     return folder / "run"
 
 
 def decode(run_dir, *flags):
     t2t_decoder.run(["t2t-decoder", f"--output_dir={run_dir}", *map(str, flags)])
+
+
+def test_trees_are_not_disturbed(run_dir, capsys):
+    with pytest.raises(SystemExit):
+        decode(run_dir, "--disturb=upper")
+    assert "plain text: parsing_wsj is of symbols" in capsys.readouterr().err
 
 
 def test_decoding_is_the_paper_s_and_prints_f1(run_dir, treebank, tmp_path, capsys):

@@ -216,8 +216,11 @@ def test_warm_start_with_another_vocabulary_is_refused(run, make_record, tmp_pat
     run("first", train_steps=1)
     text = SentencePieceTokenizer.train(["some words", "some other words"] * 9, 280)
     dataclasses.replace(make_record(), tokenizer=text).save(tmp_path / "first")
-    with pytest.raises(UserError, match=r"vocab_file=.*first/vocab\.model"):
-        run("second", options=TrainOptions(warm_start_from=str(tmp_path / "first")))
+    options = TrainOptions(warm_start_from=str(tmp_path / "first"))
+    with pytest.raises(UserError, match=r"vocab_file=.*first/vocab\.model; or .*--adapt_voc"):
+        run("second", options=options)
+    with pytest.raises(UserError, match=r"of algorithmic_reverse_\w+, ids are symbols"):
+        run("second", options=dataclasses.replace(options, adapt_vocabulary=True))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -1,0 +1,156 @@
+"""Weights for another vocabulary: which rows are kept, and what new ones are, against NumPy."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from t2t_keras import registry
+from t2t_keras.errors import UserError
+from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
+from t2t_keras.text.words import WordTokenizer
+from t2t_keras.training.backends import base as backend
+from t2t_keras.training.checkpoints import npz, tensorflow
+from t2t_keras.training.options import TrainOptions
+from t2t_keras.training.run_config import RunConfig
+from t2t_keras.training.trained_model import load_first_weights
+
+FIRST, SECOND = (
+    SentencePieceTokenizer.train([text] * 9, size, symbols=symbols)
+    for text, size, symbols in (
+        ("low lower lowest slow slower", 280, ()),
+        ("slowest newest fastest café", 295, ["<2de>"]),
+    )
+)
+SIZES = dict(num_layers=1, d_model=8, d_ff=8, num_heads=2)
+APART = dict(share_embeddings="none", softmax_bias=True)
+
+
+def spelled(piece):
+    """Byte-pair encoding by the first vocabulary: the earliest merge first, no space in front."""
+    ids = FIRST.vocabulary()
+    parts = [[c] if c in ids else [f"<0x{byte:02X}>" for byte in c.encode()] for c in piece]
+    parts = list(itertools.chain(*parts))
+    while True:
+        merges = {i: ids.get("".join(parts[i : i + 2]), 999) for i in range(len(parts) - 1)}
+        if min(merges.values(), default=999) == 999:
+            return [ids[part] for part in parts]
+        at = min(merges, key=merges.get)
+        parts[at : at + 2] = ["".join(parts[at : at + 2])]
+
+
+def expected(rows):
+    """The rows for the second vocabulary, for those of the first."""
+    special, ids = ["<pad>", "</s>", "<unk>"], FIRST.vocabulary()
+    found = [[ids[p]] if p in ids else spelled(p) for p in SECOND.pieces(range(295))]
+    found[:3] = [[ids[each]] for each in special]
+    assert {len(each) for each in found} >= {1, 2, 3}
+    return np.stack([np.mean([rows[i] for i in each], axis=0) for each in found])
+
+
+def test_pieces_by_other_pieces():
+    found, shared = FIRST.spell(SECOND)
+    pieces = SECOND.vocabulary()
+    texts = {piece: FIRST.pieces(found[i]) for piece, i in pieces.items()}
+    assert texts["▁s"] == ["▁s"]
+    assert texts["▁slowest"] == ["▁s", "lowe", "st"]
+    assert texts["stest"] == ["st", "e", "st"]
+    assert texts["ne"] == ["<0x6E>", "e"]
+    assert texts["▁<2de>"] == ["▁", *(f"<0x{ord(c):02X}>" for c in "<2d"), "e", "<0x3E>"]
+    assert texts["é"] == ["<0xC3>", "<0xA9>"]
+    assert texts["<0xC3>"] == ["<0xC3>"]
+    assert shared == len(FIRST.vocabulary().keys() & pieces)
+    # A vocabulary of characters has no bytes, and a piece may have none of its characters.
+    characters = SentencePieceTokenizer.train(["low"], 20, "char")
+    found, _ = characters.spell(SECOND)
+    assert [found[pieces[each]] for each in ("<0xC3>", "é", "▁<2de>")] == [[2], [2], [2]]
+
+
+@pytest.fixture
+def save_first(tmp_path, randomised, monkeypatch):
+    """save_first(files, **hparams): writes a run of the first vocabulary; returns its model."""
+
+    def save(files=tensorflow, tokenizer=FIRST, **hparams):
+        monkeypatch.setattr(backend, "checkpoints", lambda: files)
+        run = run_with(tokenizer, **hparams)
+        run.save(tmp_path)
+        model = randomised(run.make_model())
+        files.Checkpoints(tmp_path, {"model": model}, keep=1).save(5)
+        return model
+
+    return save
+
+
+def run_with(tokenizer, problem="parallel_text", **hparams):
+    hparams = registry.hparams("transformer_tiny", SIZES | hparams)
+    return RunConfig(registry.problem(problem), hparams, tokenizer=tokenizer)
+
+
+def values_of(model):
+    return {each.path: each.numpy() for each in model.weights}
+
+
+@pytest.mark.parametrize(("files", "hparams"), [(tensorflow, {}), (npz, APART)])
+def test_rows_kept_made_and_all_else(save_first, tmp_path, capsys, files, hparams):
+    old, run = values_of(save_first(files, **hparams)), run_with(SECOND, **hparams)
+    model = run.make_model()
+    load_first_weights(model, run, str(tmp_path), adapt_vocabulary=True)
+    changed = 0
+    for path, value in values_of(model).items():
+        rows = old[path].T if path.endswith("reverse_embeddings") else old[path]
+        if of_vocabulary := "embedding" in path:
+            changed, rows = changed + 1, expected(rows)
+        rows = rows.T if path.endswith("reverse_embeddings") else rows
+        np.testing.assert_allclose(value, rows, atol=1e-6 * of_vocabulary, rtol=0, err_msg=path)
+    assert changed == (4 if hparams else 1)
+    kept = len(FIRST.vocabulary().keys() & SECOND.vocabulary())
+    assert f"of 295 pieces {kept} keep their rows, {295 - kept} get" in capsys.readouterr().out
+
+
+def test_what_was_shared_may_be_divided_but_not_the_other_way_round(save_first, tmp_path, capsys):
+    rows = save_first().embedding.table.embeddings.numpy()
+    run = run_with(FIRST.with_source(SECOND), **APART)
+    model = run.make_model()
+    load_first_weights(model, run, str(tmp_path), adapt_vocabulary=True)
+    source, target = model.source_embedding.table, model.embedding.table
+    np.testing.assert_allclose(source.embeddings.numpy(), expected(rows), atol=1e-6)
+    np.testing.assert_array_equal(target.embeddings.numpy(), rows)
+    np.testing.assert_array_equal(target.reverse_embeddings.numpy(), rows.T)
+    assert not np.any(model.embedding.bias.numpy())
+    assert "Target: of 280 pieces 280 keep their rows, 0 get" in capsys.readouterr().out
+    save_first(**APART)
+    run = run_with(SECOND)
+    with pytest.raises(UserError, match="softmax bias and softmax matrix and source embeddings"):
+        load_first_weights(run.make_model(), run, str(tmp_path), adapt_vocabulary=True)
+
+
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        (run_with(SECOND, d_ff=9), r"inner/bias is \[8\] there, \[9\] in"),
+        (run_with(SECOND, num_layers=2), r"decoder_1/\S+ is not there, \[8"),
+        (run_with(SECOND, "algorithmic_identity_binary40"), "of algorithmic_.* ids are symbols"),
+        (run_with(WordTokenizer.of(["p", "e", "u", "a"])), r"got a \.words file"),
+    ],
+)
+def test_what_does_not_fit_is_refused(save_first, tmp_path, run, message):
+    save_first()
+    with pytest.raises(UserError, match=message):
+        load_first_weights(run.make_model(), run, str(tmp_path), adapt_vocabulary=True)
+
+
+def test_the_start_of_the_decoder_and_what_else_the_flag_needs(save_first, tmp_path):
+    start = FIRST.vocabulary()["▁lower"]
+    rows = save_first(start_id=start).embedding.table.embeddings.numpy()
+    run = run_with(SECOND, start_id=start)
+    with pytest.raises(UserError, match=r"start_id=2 for a decoder .* with ▁lower, got"):
+        load_first_weights(run.make_model(), run, str(tmp_path), adapt_vocabulary=True)
+    run = run_with(SECOND, start_id=2)
+    model = run.make_model()
+    load_first_weights(model, run, str(tmp_path), adapt_vocabulary=True)
+    np.testing.assert_array_equal(model.embedding.table.embeddings.numpy()[2], rows[start])
+    (tmp_path / "run.json").unlink()
+    with pytest.raises(UserError, match=f"expected a run, with its vocabulary, in {tmp_path}"):
+        load_first_weights(run.make_model(), run, str(tmp_path), adapt_vocabulary=True)
+    with pytest.raises(UserError, match="--adapt_vocabulary needs --warm_start_from"):
+        TrainOptions(adapt_vocabulary=True)
