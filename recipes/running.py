@@ -68,6 +68,18 @@ def describe(name: str, config: str | Path) -> str:
     return "\n".join([*lines, f"{total:8.2f} h  in all, estimated for this machine"])
 
 
+def example(name: str) -> str:
+    """Returns an example of a recipe's configuration."""
+    return (_folder(name) / "config.yaml").read_text(encoding="utf-8")
+
+
+def _folder(name: str) -> Path:
+    if not (_FOLDER / name / "Snakefile").is_file():
+        known = sorted(path.parent.name for path in _FOLDER.glob("*/Snakefile"))
+        raise UserError(f"There is no recipe '{name}'. There is {', '.join(known)}.")
+    return _FOLDER / name
+
+
 def _snakemake(name: str, config: str | Path) -> list[str]:
     """Returns the beginning of the command."""
     config = Path(config).resolve()
@@ -87,9 +99,7 @@ def _paths() -> dict[str, str]:
 
 
 def _plan(name: str, config: str | Path) -> Any:
-    if not (_FOLDER / name / "Snakefile").is_file():
-        known = sorted(path.parent.name for path in _FOLDER.glob("*/Snakefile"))
-        raise UserError(f"There is no recipe '{name}'. There is {', '.join(known)}.")
+    _folder(name)
     if not importlib.util.find_spec("snakemake"):
         raise UserError("Recipes need Snakemake: pip install 't2t-keras[recipe]'.")
     try:

@@ -1,4 +1,4 @@
-"""The wheel holds `problems/` and `hparams/` as parts of the package, and nothing else on top."""
+"""The wheel holds problems, hparams and recipes as parts of the package, and nothing else on top."""
 
 import configparser
 import os
@@ -12,7 +12,7 @@ import pytest
 
 import t2t_keras
 
-LINKS = ["problems", "hparams"]
+LINKS = ["problems", "hparams", "recipes"]
 
 
 def run_outside(folder, *command, **environment):
@@ -30,7 +30,7 @@ def unpacked(root, tmp_path_factory):
     checkout = tmp_path_factory.mktemp("checkout") / "t2t_keras"
     ignore = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "dist")
     checkout.mkdir()
-    for entry in ["t2t_keras", "problems", "hparams", "tests"]:
+    for entry in ["t2t_keras", *LINKS, "tests"]:
         shutil.copytree(root / entry, checkout / entry, symlinks=True, ignore=ignore)
     for entry in ["setup.py", "pyproject.toml", "README.md", "LICENSE"]:
         shutil.copy(root / entry, checkout)
@@ -58,7 +58,8 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(root, unpack
             file.relative_to(folder): file.read_bytes()
             for top in ("t2t_keras", *(f"t2t_keras/{link}" for link in LINKS))
             for file in (folder / top).rglob("*")
-            if file.suffix in (".py", ".html", ".css", ".js", ".tsv")
+            if file.suffix in (".py", ".html", ".css", ".js", ".tsv", ".yaml")
+            or file.name == "Snakefile"
         }
         for folder in (root, unpacked)
     )
@@ -77,7 +78,7 @@ def test_every_module_of_a_command_is_a_console_script(root, unpacked):
     entry_points = configparser.ConfigParser()
     entry_points.read(next(unpacked.glob("*.dist-info/entry_points.txt")))
     modules = [path.stem for path in (root / "t2t_keras" / "bin").glob("t2t_*.py")]
-    assert len(modules) == 16
+    assert len(modules) == 18
     assert dict(entry_points["console_scripts"]) == {
         module.replace("_", "-"): f"t2t_keras.bin.{module}:run" for module in modules
     }

@@ -1,5 +1,6 @@
 """Run a recipe, a Snakemake workflow of t2t's commands, from a configuration file.
 
+t2t-recipe student > my-config.yaml
 t2t-recipe student my-config.yaml --dry_run
 t2t-recipe student my-config.yaml
 t2t-recipe student my-config.yaml --profile=slurm
@@ -25,13 +26,16 @@ def define_flags(flags: Flags) -> None:
 @command(define_flags)
 def run(flags: Flags) -> int:
     """Runs what the flags say."""
-    if len(flags.recipe) != 2:
+    if len(flags.recipe) not in (1, 2):
         raise UserError(
             f"Expected a recipe and its configuration, as in t2t-recipe student my-config.yaml; "
             f"got '{' '.join(flags.recipe)}'."
         )
-    from t2t_keras.recipes.running import describe, run_recipe
+    from t2t_keras.recipes.running import describe, example, run_recipe
 
+    if len(flags.recipe) == 1:
+        print(example(*flags.recipe), end="")
+        return 0
     if flags.dry_run:
         print(describe(*flags.recipe))
         return 0
