@@ -1,4 +1,4 @@
-"""The wheel holds problems, hparams and recipes as parts of the package, and nothing else on top."""
+"""The wheel has problems, hparams and recipes as parts of the package, and nothing beside it."""
 
 import configparser
 import os
