@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# A model of Tatoeba and Europarl learns LibreOffice's help from 500 to 20,000 pairs: what it gains
+# there and loses on Tatoeba; alone, with as much of the old text, and by LoRA. docs/fine_tuning.md
+# has the figures, fine_tuning.py draws them.
+#
+#   benchmarks/training_text/fine_tuning.sh ../shared/data runs/fine_tuning
+set -euo pipefail
+here=$(realpath "$(dirname "$0")") data=$(realpath "$1") out=$2
+mkdir -p "$out/text" && cd "$out"
+for code in en de; do
+    ln -sf "$data/tatoeba/train.en-de.$code" text/tatoeba.$code
+    ln -sf "$data/europarl/europarl20k.en-de.$code" text/europarl.$code
+    ln -sf "$data/tatoeba/dev.en-de.$code" text/dev.old.$code
+    ln -sf "$data/libreoffice_help/dev.en-de.$code" text/dev.new.$code
+    for size in 500 2000 8000 20000; do
+        head -$size "$data/libreoffice_help/train.en-de.$code" >text/help$size.$code
+    done
+done
+
+languages="source_language=en,target_language=de"
+data_of() { # data_of <folder> <settings>
+    [ -d "data/$1" ] || t2t-datagen --problem=parallel_text --tmp_dir=text --data_dir="data/$1" \
+        --problem_config="$languages,$2" --norecommend
+}
+train() { # train <data> <run> <settings> <flags>...
+    t2t-trainer --problem=parallel_text --data_dir="data/$1" --output_dir="runs/$2" \
+        --problem_config="$languages,$3" --save_checkpoints_secs=120 --eval_secs=0 "${@:4}"
+}
+old="train=tatoeba+europarl,dev=dev.old,vocab_size=8000"
+data_of old "$old"
+train old old "$old" --hparams_set=transformer_small --train_steps=6000
+[ -d runs/old.mean ] || t2t-avg-all --model_dir=runs/old --output_dir=runs/old.mean --n=5
+
+score() { # score <kind> <size> <run>
+    [ ! -e "runs/$3/scored" ] || return 0
+    for domain in old new; do
+        t2t-decoder --output_dir="runs/$3" --decode_from_file=text/dev.$domain.en \
+            --decode_to_file="runs/$3/$domain.de" --decode_reference=text/dev.$domain.de |
+            tee "runs/$3/$domain.score"
+        printf '%s\t%s\t%s\t%s\n' "$1" "$2" $domain \
+            "$(sed -n 's/^BLEU.* = \([0-9.]*\) .*/\1/p' "runs/$3/$domain.score")" >>scores.tsv
+    done
+    touch "runs/$3/scored"
+}
+score none 0 old.mean
+for size in 500 2000 8000 20000; do
+    # An epoch of 20,000 pairs has some 300 steps; small texts are read more often.
+    steps=$((100 + size / 25))
+    new="dev=dev.new,vocab_file=runs/old.mean/vocab.model"
+    data_of help$size "train=help$size,$new"
+    data_of both$size "train=help$size+tatoeba+europarl,$new"
+    start="--warm_start_from=runs/old.mean --hparams_set=transformer_small --train_steps=$steps"
+    train help$size alone$size "train=help$size,$new" $start \
+        --hparams=learning_rate=0.3,warmup_steps=50
+    score alone $size alone$size
+    train both$size mixed$size "train=help$size+tatoeba+europarl,$new,\
+mix=help$size:0.5+tatoeba:0.25+europarl:0.25" ${start/$steps/$((2 * steps))} \
+        --hparams=learning_rate=0.3,warmup_steps=50
+    score mixed $size mixed$size
+    train help$size lora$size "train=help$size,$new" $start \
+        --hparams=learning_rate=1.0,warmup_steps=50,lora_rank=16
+    score lora $size lora$size
+done
+python "$here/fine_tuning.py" scores.tsv fine_tuning.svg

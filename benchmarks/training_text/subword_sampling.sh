@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# BPE-dropout on the first 10,000 pairs of Multi30k EN-DE, three seeds: docs/training_text.md.
+#
+#   benchmarks/training_text/subword_sampling.sh ../shared/data runs/subword_sampling
+set -euo pipefail
+data=$(realpath "$1") out=$2
+mkdir -p "$out/text" && cd "$out"
+for code in en de; do
+    head -10000 "$data/multi30k/train.$code" >text/train.$code
+    cp "$data/multi30k/val.$code" text/dev.$code
+    cp "$data/multi30k/test_2016_flickr.$code" text/test.$code
+done
+config="source_language=en,target_language=de,vocab_size=4000"
+[ -d data ] || t2t-datagen --problem=parallel_text --tmp_dir=text --data_dir=data \
+    --problem_config=$config --norecommend
+for seed in 1 2 3; do
+    for share in 0 0.1; do
+        run=runs/seed$seed.sampling$share
+        t2t-trainer --problem=parallel_text --data_dir=data --output_dir=$run --random_seed=$seed \
+            --problem_config=$config --hparams_set=transformer_multi30k --train_steps=4000 \
+            --hparams=subword_sampling=$share --save_checkpoints_secs=60 --keep_checkpoint_max=8
+        [ -d $run.mean ] || t2t-avg-all --model_dir=$run --output_dir=$run.mean --n=5
+        t2t-decoder --output_dir=$run.mean --eval_use_test_set --disturb=typos | tee $run.scores
+    done
+    t2t-compare --runs=runs/seed$seed.sampling0.mean,runs/seed$seed.sampling0.1.mean --split=test
+done
