@@ -73,6 +73,13 @@ class HParams(ModelConfig):
     clip_norm: float = setting(
         0.0, "largest norm of the summed gradient; 0 = no clipping, as the paper", minimum=0.0
     )
+    ema_decay: float = setting(
+        0.0,
+        "decay in each step of an exponential moving average of the weights, which evaluations "
+        "measure and best/ keeps; 0 = none",
+        minimum=0.0,
+        maximum=0.999999,
+    )
     train_steps: int = setting(100_000, "optimizer steps (section 5.2)", minimum=0)
     batch_tokens: int = setting(
         25_000,

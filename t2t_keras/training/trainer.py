@@ -92,6 +92,8 @@ class _Trainer:
             files.newest_checkpoint(output_dir)  # Says that there is none.
         elif options.warm_start_from:
             load_first_weights(step.model, config, options.warm_start_from)
+        if not self._saved_path:
+            step.begin()
         find = options.schedule != "evaluate"
         self._microbatch = microbatch_of_run(step, config, generated, output_dir, workers, find)
         self._first = self._done = step.steps_done()
@@ -329,7 +331,8 @@ class _Trainer:
         with self._clock.spent_on(EVALUATION):
             training = self._callbacks.test_begin()
             try:
-                self._evaluation, report = self._evaluator.evaluate(self._done, training)
+                with self._step.averaged():
+                    self._evaluation, report = self._evaluator.evaluate(self._done, training)
             except FloatingPointError as error:
                 raise self._diverged(str(error)) from error
             newest, by = self._evaluator.history[-1], self._options.best_by

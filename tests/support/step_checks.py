@@ -29,6 +29,21 @@ def assert_same(found, expected):
         np.testing.assert_allclose([*ours.values()], [*theirs.values()], rtol=1e-5)
 
 
+def check_average(make_step, steps):
+    """The moving average is NumPy's, and the model has it for as long as it is asked for."""
+    step = make_step(ema_decay=0.75)
+    step.begin()
+    expected = None
+    for number, parts in steps:
+        step.update(number, parts)
+        after = weights_of(step)
+        expected = after if expected is None else 0.75 * expected + 0.25 * after
+        with step.averaged():
+            np.testing.assert_allclose(weights_of(step), expected, rtol=1e-5, atol=1e-7)
+        np.testing.assert_array_equal(weights_of(step), after)
+    assert np.abs(after - expected).max() > 1e-3
+
+
 def check_dropout(make_step, part):
     """Masks differ by step and by microbatch; returns the loss of the part alone."""
     # It changes nothing, so that each update sees the same weights.

@@ -1,9 +1,10 @@
 """What differs between the backends: step, devices, checkpoints; none needs another's packages."""
 
 import abc
+import contextlib
 import dataclasses
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -18,7 +19,9 @@ from t2t_keras.training.distributed.cluster import Cluster
 from t2t_keras.training.memory.estimate import free_memory, step_memory_with
 from t2t_keras.training.optimizer import (
     INITIAL_LOSS_SCALE,
+    averaged_weights,
     dropout_seeds,
+    exchange_averages,
     make_loss,
     make_optimizer,
     make_schedule,
@@ -103,6 +106,20 @@ class Step(abc.ABC):
         if self._scales_loss:
             state |= {"loss_scale": self.loss_scale, "good_steps": self.good_steps}
         return state
+
+    def begin(self) -> None:
+        """Is called when a new run has its first weights, with which their average begins."""
+        for weight, average in averaged_weights(self.optimizer):
+            average.assign(ops.copy(weight))
+
+    @contextlib.contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Gives the model the moving averages of its weights (`ema_decay`) for a while."""
+        exchange_averages(self.optimizer)
+        try:
+            yield
+        finally:
+            exchange_averages(self.optimizer)
 
     def steps_done(self) -> int:
         """Returns the number of updates so far."""
