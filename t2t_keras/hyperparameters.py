@@ -5,6 +5,7 @@ which are the base model of the paper.
 """
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -79,6 +80,11 @@ class HParams(ModelConfig):
         "measure and best/ keeps; 0 = none",
         minimum=0.0,
         maximum=0.999999,
+    )
+    trainable: str = setting(
+        "",
+        "which weights are trained: regular expressions of their whole names, joined by +, as "
+        "encoder.*; the others stay as they are; empty = all",
     )
     train_steps: int = setting(100_000, "optimizer steps (section 5.2)", minimum=0)
     batch_tokens: int = setting(
@@ -175,6 +181,14 @@ def override_hparams(hparams: HParams, changes: str | Mapping[str, Any]) -> HPar
             f"compute_dtype=float16 needs optimizer=adam, got optimizer={changed.optimizer}. Take "
             f"compute_dtype=bfloat16."
         )
+    for pattern in changed.trainable.split("+"):
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise UserError(
+                f"trainable={changed.trainable}: expected regular expressions such as encoder.*, "
+                f"joined by +, got '{pattern}' ({error})."
+            ) from error
     at_once = changed.microbatch_tokens or changed.batch_tokens
     if changed.max_length > min(at_once, changed.batch_tokens):
         raise UserError(

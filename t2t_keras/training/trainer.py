@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import json
+import math
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -175,8 +176,12 @@ class _Trainer:
         source, target = sampler.fill()
         hparams = self._config.hparams
         self._warn(hparams)
+        weights = f"{self._step.model.count_params():,} weights"
+        if self._step.model.non_trainable_weights:
+            trained = sum(math.prod(each.shape) for each in self._step.model.trainable_weights)
+            weights += f", of which {trained:,} are trained,"
         print(
-            f"{self._step.model.count_params():,} weights on {self._step.num_replicas} "
+            f"{weights} on {self._step.num_replicas} "
             f"replica(s), steps {self._first:,} to {self._last:,}, {len(self._store):,} training "
             f"pairs; a step holds on average {source:.1%} (source) and {target:.1%} (target) of "
             f"batch_tokens={hparams.batch_tokens:,}.",

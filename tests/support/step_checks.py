@@ -44,6 +44,29 @@ def check_average(make_step, steps):
     assert np.abs(after - expected).max() > 1e-3
 
 
+def check_trained_parts(make_step, parts):
+    """What matches is trained as in the whole model, and nothing else; nor has it moments."""
+    whole = make_step(dropout=0.0)
+    before = {weight.path: numpy_of(weight) for weight in whole.model.weights}
+    whole.update(0, parts)
+    step = make_step(dropout=0.0, recompute=True, trainable="encoder.*+.*bias", ema_decay=0.5)
+    step.begin()
+    said = step.update(0, parts)
+    squares, trained = 0, 0
+    for after, one in zip(step.model.weights, whole.model.weights, strict=True):
+        matches = "/encoder" in after.path or after.path.endswith("bias")
+        expected = numpy_of(one) if matches else before[one.path]
+        np.testing.assert_allclose(numpy_of(after), expected, atol=1e-5 if matches else 0)
+        trained += matches
+        if matches:
+            momentum = whole.optimizer._momentums[whole.optimizer._get_variable_index(one)]
+            squares += np.sum(np.square(numpy_of(momentum) / 0.1))
+    assert 0 < trained < len(before)
+    np.testing.assert_allclose(said["gradient_norm"], np.sqrt(squares), rtol=1e-4)
+    kept = step.optimizer.variables
+    assert len(kept) == 3 * trained + 1, [each.path for each in kept]
+
+
 def check_dropout(make_step, part):
     """Masks differ by step and by microbatch; returns the loss of the part alone."""
     # It changes nothing, so that each update sees the same weights.

@@ -27,6 +27,7 @@ from t2t_keras.training.optimizer import (
     make_schedule,
 )
 from t2t_keras.training.run_config import RunConfig
+from t2t_keras.training.trained_parts import choose_trained
 
 _SUPPORTED = ("tensorflow", "jax")
 # What a worker can request of all; see `training.distributed.sync.Actions`.
@@ -45,7 +46,7 @@ class Step(abc.ABC):
       seed: of initial weights and dropout.
 
     Attributes:
-      model, optimizer: what is trained, and what updates it.
+      model, optimizer: what is trained, in part if `hparams` say so, and what updates it.
       schedule: the learning rate as a function of the step.
       loss_scale: factor on the loss under float16.
       good_steps: steps since it changed.
@@ -66,6 +67,7 @@ class Step(abc.ABC):
         self._scales_loss = hparams.compute_dtype == "float16"
         self.schedule = make_schedule(hparams)
         self.model = make_model()
+        choose_trained(self.model, hparams)
         self.optimizer = make_optimizer(hparams, self.model.trainable_variables)
         self._loss = make_loss(hparams)
         self.loss_scale = keras.Variable(INITIAL_LOSS_SCALE, trainable=False, dtype="float32")

@@ -15,6 +15,7 @@ import numpy as np
 from t2t_keras.io.atomic import replaced_atomically
 from t2t_keras.training.checkpoints import base, names
 from t2t_keras.training.optimizer import Adam
+from t2t_keras.training.trained_parts import name_in
 
 SUFFIX = names.NPZ_SUFFIX
 _MODEL = "model"
@@ -81,19 +82,15 @@ def load_weights(model: keras.Model, path: str | Path) -> None:
 def _named_variables(state: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the variables of a state (see `Checkpoints`) by the names of their arrays."""
     model, optimizer = state[_MODEL], state.get("optimizer")
-    nested = {**state, _MODEL: {_name_in(model, weight): weight for weight in model.weights}}
+    nested = {**state, _MODEL: {name_in(model, weight): weight for weight in model.weights}}
     if isinstance(optimizer, keras.optimizers.Optimizer):
-        trained = [_name_in(model, weight) for weight in model.trainable_weights]
+        trained = [name_in(model, weight) for weight in model.trainable_weights]
         named = optimizer.named_variables(trained) if isinstance(optimizer, Adam) else {}
         if len(keras.tree.flatten(named)) != len(optimizer.variables):
             # Their paths begin with the name of the optimizer.
             named = {each.path.partition("/")[2]: each for each in optimizer.variables}
         nested["optimizer"] = named
     return {"/".join(path): each for path, each in keras.tree.flatten_with_path(nested)}
-
-
-def _name_in(model: keras.Model, weight) -> str:
-    return weight.path.removeprefix(f"{model.name}/")
 
 
 def _read(path: str) -> dict[str, np.ndarray]:

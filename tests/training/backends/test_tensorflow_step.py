@@ -8,6 +8,7 @@ from step_checks import (
     check_average,
     check_dropout,
     check_half_precision,
+    check_trained_parts,
     trained,
     weights_of,
 )
@@ -123,6 +124,13 @@ def test_an_average_begins_with_the_first_weights(make_step, generated):
     expected = 0.75 * first + 0.25 * weights_of(step)
     with step.averaged():
         np.testing.assert_allclose(weights_of(step), expected, rtol=1e-5, atol=1e-7)
+
+
+def test_trained_parts(make_step, generated):
+    def make(**changes):
+        return make_step(2, clip_norm=1e9, **changes)
+
+    check_trained_parts(make, next(batches(generated, 2, 100))[1])
 
 
 @pytest.mark.usefixtures("eagerly")
