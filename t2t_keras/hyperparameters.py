@@ -84,7 +84,16 @@ class HParams(ModelConfig):
     trainable: str = setting(
         "",
         "which weights are trained: regular expressions of their whole names, joined by +, as "
-        "encoder.*; the others stay as they are; empty = all",
+        "encoder.*; the others stay as they are; with lora_rank, which matrices; empty = all",
+    )
+    lora_rank: int = setting(
+        0,
+        "rank of the products A · B that are added to the matrices of a run to start from; they "
+        "alone are trained (LoRA; Hu et al., 2021); 0 = none",
+        minimum=0,
+    )
+    lora_alpha: float = setting(
+        0.0, "the products are multiplied by lora_alpha / lora_rank; 0 = by 1", minimum=0.0
     )
     train_steps: int = setting(100_000, "optimizer steps (section 5.2)", minimum=0)
     batch_tokens: int = setting(
@@ -140,6 +149,7 @@ _USED_BY = {
     "max_positions": ("positions", ("sinusoidal", "rotary", "none"), "learned"),
     "sinusoids": ("positions", ("learned", "rotary", "none"), "sinusoidal"),
     "weight_decay": ("optimizer", ("adam",), "adamw"),
+    "lora_alpha": ("lora_rank", (0,), 8),
     "first_position": ("positions", ("rotary", "none"), "sinusoidal"),
 }
 

@@ -35,6 +35,7 @@ def test_tensor2tensor_s_names_are_answered_with_ours():
         ("parameter_attention_heads=4", "no effect with feed_forward=feed_forward"),
         ("positions=learned,first_position=256", "first_position=256 must be below max_positions"),
         ("trainable=encoder.*+[", r"got '\['"),
+        ("lora_alpha=8", "no effect with lora_rank=0"),
         ("max_positions=9", "no effect with positions=sinusoidal: set positions=learned"),
     ],
 )

@@ -93,6 +93,11 @@ class _Trainer:
             files.newest_checkpoint(output_dir)  # Says that there is none.
         elif options.warm_start_from:
             load_first_weights(step.model, config, options.warm_start_from)
+        elif hparams.lora_rank:
+            raise UserError(
+                f"lora_rank={hparams.lora_rank} trains what is added to the weights of another "
+                f"run. Name it: --warm_start_from=RUN."
+            )
         if not self._saved_path:
             step.begin()
         find = options.schedule != "evaluate"

@@ -44,27 +44,42 @@ def check_average(make_step, steps):
     assert np.abs(after - expected).max() > 1e-3
 
 
-def check_trained_parts(make_step, parts):
-    """What matches is trained as in the whole model, and nothing else; nor has it moments."""
-    whole = make_step(dropout=0.0)
-    before = {weight.path: numpy_of(weight) for weight in whole.model.weights}
-    whole.update(0, parts)
-    step = make_step(dropout=0.0, recompute=True, trainable="encoder.*+.*bias", ema_decay=0.5)
+def first_gradients(step, parts):
+    """Returns the gradient of each weight in the first step, and the norm of all."""
     step.begin()
-    said = step.update(0, parts)
-    squares, trained = 0, 0
-    for after, one in zip(step.model.weights, whole.model.weights, strict=True):
+    norm = float(step.update(0, parts)["gradient_norm"])
+    means = zip(step.model.trainable_weights, step.optimizer._momentums, strict=True)
+    # Adam's mean is a tenth.
+    return {weight.path: numpy_of(mean) / 0.1 for weight, mean in means}, norm
+
+
+def check_trained_parts(make_step, parts):
+    """What matches is trained as in the whole model, or by adapters, and nothing else."""
+    # Nothing is clipped, but the norm is measured; nor is an update made of rounding.
+    exact = dict(dropout=0.0, adam_epsilon=1e-5, clip_norm=1e9, ema_decay=0.5)
+    whole, part = make_step(**exact), make_step(**exact, recompute=True, trainable="enc.*+.*bias")
+    thin = make_step(**exact, lora_rank=2, lora_alpha=6.0, trainable=".*(kernel|embeddings)")
+    before = {weight.path: numpy_of(weight) for weight in thin.model.weights}
+    gradients, _ = first_gradients(whole, parts)
+    trained, norm = first_gradients(part, parts)
+    for after, one in zip(part.model.weights, whole.model.weights, strict=True):
         matches = "/encoder" in after.path or after.path.endswith("bias")
+        assert matches == (after.path in trained)
         expected = numpy_of(one) if matches else before[one.path]
         np.testing.assert_allclose(numpy_of(after), expected, atol=1e-5 if matches else 0)
-        trained += matches
-        if matches:
-            momentum = whole.optimizer._momentums[whole.optimizer._get_variable_index(one)]
-            squares += np.sum(np.square(numpy_of(momentum) / 0.1))
-    assert 0 < trained < len(before)
-    np.testing.assert_allclose(said["gradient_norm"], np.sqrt(squares), rtol=1e-4)
-    kept = step.optimizer.variables
-    assert len(kept) == 3 * trained + 1, [each.path for each in kept]
+    squares = [np.sum(np.square(gradients[path])) for path in trained]
+    np.testing.assert_allclose(norm, np.sqrt(sum(squares)), rtol=1e-4)
+    assert len(part.optimizer.variables) == 3 * len(trained) + 1
+
+    # At first, B = 0 of W + scale · A · B has the gradient scale · A^T · dW, and A none.
+    factors, _ = first_gradients(thin, parts)
+    matrices = [weight for weight in whole.model.weights if len(weight.shape) == 2]
+    assert len(factors) == 2 * len(matrices)
+    for weight in matrices:
+        name = f"{weight.path.rpartition('/')[0]}/lora_{weight.name}"
+        expected = 3 * before[f"{name}_a"].T @ gradients[weight.path]
+        np.testing.assert_allclose(factors[f"{name}_b"], expected, atol=1e-5)
+        assert not factors[f"{name}_a"].any()
 
 
 def check_dropout(make_step, part):

@@ -27,7 +27,7 @@ from t2t_keras.training.optimizer import (
     make_schedule,
 )
 from t2t_keras.training.run_config import RunConfig
-from t2t_keras.training.trained_parts import choose_trained
+from t2t_keras.training.trained_parts import choose_trained, weights_state
 
 _SUPPORTED = ("tensorflow", "jax")
 # What a worker can request of all; see `training.distributed.sync.Actions`.
@@ -102,9 +102,13 @@ class Step(abc.ABC):
     def evaluate(self, microbatch: Sequence[Batch]) -> dict[str, float]:
         """Returns the sums of `token_sums` without dropout, over one part for each replica."""
 
+    def weights(self) -> dict[str, Any]:
+        """Returns what a checkpoint of the weights alone holds."""
+        return weights_state(self.model, self._hparams)
+
     def state(self) -> dict[str, Any]:
         """Returns what a checkpoint holds, as this backend's `Checkpoints` takes it."""
-        state = {"model": self.model, "optimizer": self.optimizer}
+        state = {**self.weights(), "optimizer": self.optimizer}
         if self._scales_loss:
             state |= {"loss_scale": self.loss_scale, "good_steps": self.good_steps}
         return state

@@ -15,7 +15,7 @@ from t2t_keras.training.checkpoints import names, npz
 from t2t_keras.training.cost import copy_cost, read_costs
 from t2t_keras.training.optimizer import INITIAL_LOSS_SCALE, exchange_averages, make_optimizer
 from t2t_keras.training.run_config import RunConfig
-from t2t_keras.training.trained_parts import choose_trained
+from t2t_keras.training.trained_parts import choose_trained, merged_weights, weights_state
 
 
 def average_run(
@@ -59,13 +59,13 @@ def average_run(
     chosen = paths[-1:] if ema else paths[-n:]
     if len(chosen) < n and not ema:
         print(f"There are only {len(chosen)} checkpoints{apart} in {model_dir}, not {n}.")
+    model = config.make_model()
     if ema:
         state = _trained_state(config)
         files.Checkpoints(model_dir, state, keep=1).restore(chosen[-1])
         exchange_averages(state["optimizer"])
-        model = state["model"]
+        model.set_weights(merged_weights(state["model"], config.hparams))
     else:
-        model = config.make_model()
         _load_mean(files, model, chosen)
     # The mean of one checkpoint is that checkpoint.
     averaged = len(chosen) if len(chosen) > 1 else config.averaged
@@ -164,7 +164,8 @@ def _restored_state(config: RunConfig, path: str) -> dict[str, Any]:
     import tensorflow as tf
 
     model = config.make_model()
-    if not npz.load_state({"model": model}, path):
+    beside = npz.load_weights(model, path)
+    if not any(name.startswith("optimizer/") for name in beside):
         return {"model": model}
     state = _trained_state(config)
     if config.hparams.compute_dtype == "float16":
@@ -179,7 +180,7 @@ def _trained_state(config: RunConfig) -> dict[str, Any]:
     model = config.make_model()
     choose_trained(model, config.hparams)
     optimizer = make_optimizer(config.hparams, model.trainable_variables)
-    return {"model": model, "optimizer": optimizer}
+    return {**weights_state(model, config.hparams), "optimizer": optimizer}
 
 
 def write_run(

@@ -1,5 +1,7 @@
 """One step is the same however it is split over replicas and microbatches."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -105,10 +107,7 @@ def test_clipping_is_by_the_norm_of_the_summed_gradient(make_step, generated):
 def test_moving_average(make_step, generated, request, replicas, tokens, changes):
     if replicas == 1:
         request.getfixturevalue("eagerly")
-
-    def make(**hparams):
-        return make_step(replicas, **hparams, **changes)
-
+    make = functools.partial(make_step, replicas, **changes)
     check_average(make, batches(generated, replicas, tokens))
 
 
@@ -116,21 +115,18 @@ def test_moving_average(make_step, generated, request, replicas, tokens, changes
 def test_an_average_begins_with_the_first_weights(make_step, generated):
     step = make_step(ema_decay=0.75, **FLOAT16)
     step.begin()
-    first, (number, parts) = weights_of(step), next(batches(generated, 1))
-    step.loss_scale.assign(1e30)  # The gradient overflows, and the step is left out.
-    step.update(number, parts)
-    step.loss_scale.assign(1.0)
-    step.update(number, parts)
+    first, parts = weights_of(step), next(batches(generated, 1))[1]
+    for scale in (1e30, 1.0):  # The first gradient overflows, and the step is left out.
+        step.loss_scale.assign(scale)
+        step.update(0, parts)
     expected = 0.75 * first + 0.25 * weights_of(step)
     with step.averaged():
         np.testing.assert_allclose(weights_of(step), expected, rtol=1e-5, atol=1e-7)
 
 
-def test_trained_parts(make_step, generated):
-    def make(**changes):
-        return make_step(2, clip_norm=1e9, **changes)
-
-    check_trained_parts(make, next(batches(generated, 2, 100))[1])
+def test_trained_parts_and_adapters(make_step, generated):
+    parts = next(batches(generated, 2, 100))[1]
+    check_trained_parts(functools.partial(make_step, 2), parts)
 
 
 @pytest.mark.usefixtures("eagerly")
