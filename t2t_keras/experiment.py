@@ -23,6 +23,7 @@ from t2t_keras.training.options import TrainOptions, TrainResult
 from t2t_keras.training.progress import RunClock
 from t2t_keras.training.recommendation import recommended_hparams
 from t2t_keras.training.run_config import AUTO, RunConfig
+from t2t_keras.training.trained_parts import merged_weights
 
 
 def train(
@@ -115,7 +116,7 @@ def train(
     result = train_run(config, output_dir, worker_gpu, TrainOptions(**options), callbacks)
     # The weights that were trained belong to the replicas: Keras would not compile their model.
     own = RunConfig.load(output_dir).make_model()
-    own.set_weights(result.model.get_weights())
+    own.set_weights(merged_weights(result.model, hparams))
     return dataclasses.replace(result, model=own)
 
 

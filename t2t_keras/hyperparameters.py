@@ -5,6 +5,7 @@ which are the base model of the paper.
 """
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -73,6 +74,27 @@ class HParams(ModelConfig):
     clip_norm: float = setting(
         0.0, "largest norm of the summed gradient; 0 = no clipping, as the paper", minimum=0.0
     )
+    ema_decay: float = setting(
+        0.0,
+        "decay in each step of an exponential moving average of the weights, which evaluations "
+        "measure and best/ keeps; 0 = none",
+        minimum=0.0,
+        maximum=0.999999,
+    )
+    trainable: str = setting(
+        "",
+        "which weights are trained: regular expressions of their whole names, joined by +, as "
+        "encoder.*; the others stay as they are; with lora_rank, which matrices; empty = all",
+    )
+    lora_rank: int = setting(
+        0,
+        "rank of the products A · B that are added to the matrices of a run to start from; they "
+        "alone are trained (LoRA; Hu et al., 2021); 0 = none",
+        minimum=0,
+    )
+    lora_alpha: float = setting(
+        0.0, "the products are multiplied by lora_alpha / lora_rank; 0 = by 1", minimum=0.0
+    )
     train_steps: int = setting(100_000, "optimizer steps (section 5.2)", minimum=0)
     batch_tokens: int = setting(
         25_000,
@@ -127,6 +149,7 @@ _USED_BY = {
     "max_positions": ("positions", ("sinusoidal", "rotary", "none"), "learned"),
     "sinusoids": ("positions", ("learned", "rotary", "none"), "sinusoidal"),
     "weight_decay": ("optimizer", ("adam",), "adamw"),
+    "lora_alpha": ("lora_rank", (0,), 8),
     "first_position": ("positions", ("rotary", "none"), "sinusoidal"),
 }
 
@@ -168,6 +191,14 @@ def override_hparams(hparams: HParams, changes: str | Mapping[str, Any]) -> HPar
             f"compute_dtype=float16 needs optimizer=adam, got optimizer={changed.optimizer}. Take "
             f"compute_dtype=bfloat16."
         )
+    for pattern in changed.trainable.split("+"):
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise UserError(
+                f"trainable={changed.trainable}: expected regular expressions such as encoder.*, "
+                f"joined by +, got '{pattern}' ({error})."
+            ) from error
     at_once = changed.microbatch_tokens or changed.batch_tokens
     if changed.max_length > min(at_once, changed.batch_tokens):
         raise UserError(

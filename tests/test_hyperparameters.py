@@ -34,6 +34,8 @@ def test_tensor2tensor_s_names_are_answered_with_ours():
         ("microbatch_tokens=auto,batch_tokens=255", "max_length=256 .* batch_tokens=255"),
         ("parameter_attention_heads=4", "no effect with feed_forward=feed_forward"),
         ("positions=learned,first_position=256", "first_position=256 must be below max_positions"),
+        ("trainable=encoder.*+[", r"got '\['"),
+        ("lora_alpha=8", "no effect with lora_rank=0"),
         ("max_positions=9", "no effect with positions=sinusoidal: set positions=learned"),
     ],
 )

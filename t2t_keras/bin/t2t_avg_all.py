@@ -14,6 +14,7 @@ def define_flags(flags: Flags) -> None:
     define_common(flags, "output_dir")
     flags.integer("n", "Number of checkpoints (the paper: 5 for base, 20 for big)", 5, 1)
     flags.number("seconds_apart", "Minimum seconds of training between two (the paper: 600)", 0)
+    flags.switch("ema", "Take the newest checkpoint's moving average (ema_decay) instead")
 
 
 @command(define_flags)
@@ -22,7 +23,7 @@ def run(flags: Flags) -> None:
     required(flags, "model_dir", "output_dir")
     from t2t_keras.training.checkpoints.derived import average_run
 
-    average_run(flags.model_dir, flags.output_dir, flags.n, flags.seconds_apart)
+    average_run(flags.model_dir, flags.output_dir, flags.n, flags.seconds_apart, flags.ema)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ def recomputed(layer, *inputs, **options):
     weights = [ops.copy(weight) for weight in layer.trainable_variables]
 
     given = dict(zip(map(id, states), seeds, strict=True))
-    others = [given.get(id(each), each.value) for each in others]
+    others = [given.get(id(each), ops.convert_to_tensor(each)) for each in others]
 
     @keras.remat
     def call(*tensors):

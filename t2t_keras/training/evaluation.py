@@ -115,7 +115,7 @@ class Evaluator:
             if self.best_step() == step:
                 directory = self._output_dir / BEST
                 self._loss.config.save(directory)
-                weights = {"model": self._loss.step.model}
+                weights = self._loss.step.weights()
                 backend.checkpoints().Checkpoints(directory, weights, keep=1).save(step)
             text = "".join(json.dumps(each) + "\n" for each in self.history)
             write_atomically(self._output_dir / _HISTORY, text.encode("utf-8"))

@@ -183,12 +183,15 @@ class Adam(keras.optimizers.Adam):
         variable.assign(variable - rate * momentum / denominator)
 
     def named_variables(self, weight_names):
-        """Returns {"iterations": variable, "momentum" and "velocity": {weight name: variable}}."""
-        return {
-            "iterations": self.iterations,
-            "momentum": dict(zip(weight_names, self._momentums, strict=True)),
-            "velocity": dict(zip(weight_names, self._velocities, strict=True)),
-        }
+        """Returns {"iterations": variable, "momentum", "velocity": {weight name: variable}}.
+
+        With a moving average of the weights, "average" as well.
+        """
+        kept = {"momentum": self._momentums, "velocity": self._velocities}
+        if self.use_ema:
+            kept["average"] = self._model_variables_moving_average
+        named = {name: dict(zip(weight_names, of, strict=True)) for name, of in kept.items()}
+        return {"iterations": self.iterations, **named}
 
 
 @SCHEDULES.add
@@ -257,8 +260,25 @@ def make_schedule(hparams) -> keras.optimizers.schedules.LearningRateSchedule:
 def make_optimizer(hparams, weights) -> keras.optimizers.Optimizer:
     """Returns the optimizer that `HParams` describe, with moments for these weights."""
     optimizer = OPTIMIZERS[hparams.optimizer](hparams, make_schedule(hparams))
+    optimizer.use_ema, optimizer.ema_momentum = hparams.ema_decay > 0, hparams.ema_decay
     optimizer.build(weights)
     return optimizer
+
+
+def averaged_weights(optimizer) -> list[tuple[keras.Variable, keras.Variable]]:
+    """Returns each weight that an optimizer updates with its moving average; [] = there is none."""
+    if not optimizer.use_ema:
+        return []
+    averages = optimizer._model_variables_moving_average
+    return list(zip(optimizer._trainable_variables, averages, strict=True))
+
+
+def exchange_averages(optimizer) -> None:
+    """Puts the moving averages in the place of the weights, and the weights in theirs."""
+    for weight, average in averaged_weights(optimizer):
+        value = ops.copy(weight)
+        weight.assign(average)
+        average.assign(value)
 
 
 def clip_gradients(gradients, norm, clip_norm):

@@ -12,6 +12,7 @@ from t2t_keras.text.tokenizer import UNKNOWN_ID
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.checkpoints.base import other_hyperparameters
 from t2t_keras.training.run_config import RunConfig
+from t2t_keras.training.trained_parts import own_weights
 
 _SOURCE, _TARGET = "source embeddings", "target embeddings"
 _SOFTMAX, _BIAS = "softmax matrix", "softmax bias"
@@ -109,9 +110,10 @@ def _rows(model: keras.Model) -> dict[str, keras.Variable]:
             f"--adapt_vocabulary does not know where {type(model).__name__} has its embeddings: "
             f"expected a layer SharedEmbedding, as Transformer's."
         )
-    found = {_TARGET: embedding.table.embeddings}
+    # What Keras calls `embeddings` is the sum with a LoRA adapter, if there is one.
+    found = {_TARGET: embedding.table._embeddings}
     if model.source_embedding is not embedding:
-        found[_SOURCE] = model.source_embedding.table.embeddings
+        found[_SOURCE] = model.source_embedding.table._embeddings
     if not embedding.tied:
         found[_SOFTMAX] = embedding.table.reverse_embeddings
     if embedding.bias is not None:
@@ -122,7 +124,9 @@ def _rows(model: keras.Model) -> dict[str, keras.Variable]:
 def _others(model: keras.Model, rows: dict[str, keras.Variable]) -> dict[str, keras.Variable]:
     """Returns all other weights by name."""
     left = set(map(id, rows.values()))
-    return {each.path.partition("/")[2]: each for each in model.weights if id(each) not in left}
+    return {
+        each.path.partition("/")[2]: each for each in own_weights(model) if id(each) not in left
+    }
 
 
 def _value(weight: keras.Variable) -> np.ndarray:

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import json
+import math
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -93,6 +94,13 @@ class _Trainer:
         elif options.warm_start_from:
             source, adapt = options.warm_start_from, options.adapt_vocabulary
             load_first_weights(step.model, config, source, adapt)
+        elif hparams.lora_rank:
+            raise UserError(
+                f"lora_rank={hparams.lora_rank} trains what is added to the weights of another "
+                f"run. Name it: --warm_start_from=RUN."
+            )
+        if not self._saved_path:
+            step.begin()
         find = options.schedule != "evaluate"
         self._microbatch = microbatch_of_run(step, config, generated, output_dir, workers, find)
         self._first = self._done = step.steps_done()
@@ -174,8 +182,12 @@ class _Trainer:
         source, target = sampler.fill()
         hparams = self._config.hparams
         self._warn(hparams)
+        weights = f"{self._step.model.count_params():,} weights"
+        if self._step.model.non_trainable_weights:
+            trained = sum(math.prod(each.shape) for each in self._step.model.trainable_weights)
+            weights += f", of which {trained:,} are trained,"
         print(
-            f"{self._step.model.count_params():,} weights on {self._step.num_replicas} "
+            f"{weights} on {self._step.num_replicas} "
             f"replica(s), steps {self._first:,} to {self._last:,}, {len(self._store):,} training "
             f"pairs; a step holds on average {source:.1%} (source) and {target:.1%} (target) of "
             f"batch_tokens={hparams.batch_tokens:,}.",
@@ -330,7 +342,8 @@ class _Trainer:
         with self._clock.spent_on(EVALUATION):
             training = self._callbacks.test_begin()
             try:
-                self._evaluation, report = self._evaluator.evaluate(self._done, training)
+                with self._step.averaged():
+                    self._evaluation, report = self._evaluator.evaluate(self._done, training)
             except FloatingPointError as error:
                 raise self._diverged(str(error)) from error
             newest, by = self._evaluator.history[-1], self._options.best_by

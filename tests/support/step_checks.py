@@ -29,6 +29,59 @@ def assert_same(found, expected):
         np.testing.assert_allclose([*ours.values()], [*theirs.values()], rtol=1e-5)
 
 
+def check_average(make_step, steps):
+    """The moving average is NumPy's, and the model has it for as long as it is asked for."""
+    step = make_step(ema_decay=0.75)
+    step.begin()
+    expected = None
+    for number, parts in steps:
+        step.update(number, parts)
+        after = weights_of(step)
+        expected = after if expected is None else 0.75 * expected + 0.25 * after
+        with step.averaged():
+            np.testing.assert_allclose(weights_of(step), expected, rtol=1e-5, atol=1e-7)
+        np.testing.assert_array_equal(weights_of(step), after)
+    assert np.abs(after - expected).max() > 1e-3
+
+
+def first_gradients(step, parts):
+    """Returns the gradient of each weight in the first step, and the norm of all."""
+    step.begin()
+    norm = float(step.update(0, parts)["gradient_norm"])
+    means = zip(step.model.trainable_weights, step.optimizer._momentums, strict=True)
+    # Adam's mean is a tenth.
+    return {weight.path: numpy_of(mean) / 0.1 for weight, mean in means}, norm
+
+
+def check_trained_parts(make_step, parts):
+    """What matches is trained as in the whole model, or by adapters, and nothing else."""
+    # Nothing is clipped, but the norm is measured; nor is an update made of rounding.
+    exact = dict(dropout=0.0, adam_epsilon=1e-5, clip_norm=1e9, ema_decay=0.5)
+    whole, part = make_step(**exact), make_step(**exact, recompute=True, trainable="enc.*+.*bias")
+    thin = make_step(**exact, lora_rank=2, lora_alpha=6.0, trainable=".*(kernel|embeddings)")
+    before = {weight.path: numpy_of(weight) for weight in thin.model.weights}
+    gradients, _ = first_gradients(whole, parts)
+    trained, norm = first_gradients(part, parts)
+    for after, one in zip(part.model.weights, whole.model.weights, strict=True):
+        matches = "/encoder" in after.path or after.path.endswith("bias")
+        assert matches == (after.path in trained)
+        expected = numpy_of(one) if matches else before[one.path]
+        np.testing.assert_allclose(numpy_of(after), expected, atol=1e-5 if matches else 0)
+    squares = [np.sum(np.square(gradients[path])) for path in trained]
+    np.testing.assert_allclose(norm, np.sqrt(sum(squares)), rtol=1e-4)
+    assert len(part.optimizer.variables) == 3 * len(trained) + 1
+
+    # At first, B = 0 of W + scale · A · B has the gradient scale · A^T · dW, and A none.
+    factors, _ = first_gradients(thin, parts)
+    matrices = [weight for weight in whole.model.weights if len(weight.shape) == 2]
+    assert len(factors) == 2 * len(matrices)
+    for weight in matrices:
+        name = f"{weight.path.rpartition('/')[0]}/lora_{weight.name}"
+        expected = 3 * before[f"{name}_a"].T @ gradients[weight.path]
+        np.testing.assert_allclose(factors[f"{name}_b"], expected, atol=1e-5)
+        assert not factors[f"{name}_a"].any()
+
+
 def check_dropout(make_step, part):
     """Masks differ by step and by microbatch; returns the loss of the part alone."""
     # It changes nothing, so that each update sees the same weights.

@@ -24,8 +24,9 @@ EVERY_OPTION = "pre_norm=true,self_attention_radius=2,positions=learned,max_posi
 EVERY_OPTION += ",feed_forward=parameter_attention,parameter_attention_heads=2"
 EVERY_OPTION += ",attention_bias=true,softmax_bias=true,source_bias=true,embedding_norm=true"
 EVERY_OPTION += ",share_embeddings=none,scale_embedding=false,start_id=1,first_position=1"
+EVERY_OPTION += ",trainable=encoder.*+decoder.*+target.*"
 NOISY = "dropout=0.3,attention_dropout=0.1,symbol_dropout=0.1,max_length=8"
-NOISY += ",batch_tokens=150,microbatch_tokens=100"
+NOISY += ",batch_tokens=150,microbatch_tokens=100,ema_decay=0.9"
 
 
 def run(module, *arguments, status=0):
@@ -98,7 +99,7 @@ def check_runs(folder, flags):
     for name, steps in (("whole", 5), ("parts", 3), ("parts", 5)):
         train(name, steps, NOISY, "--schedule=train")
     whole, parts = (arrays_in(folder / name / "model.ckpt-5.npz") for name in ("whole", "parts"))
-    assert sum(name.startswith("optimizer/") for name in whole) == 1 + 2 * 31
+    assert sum(name.startswith("optimizer/") for name in whole) == 1 + 3 * 31
     np.testing.assert_equal(parts, whole)
 
     run(t2t_avg_all, f"--model_dir={plain}", f"--output_dir={mean}", "--n=2")
@@ -141,8 +142,10 @@ def check_steps(folder):
     import jax
     from step_checks import (
         assert_same,
+        check_average,
         check_dropout,
         check_half_precision,
+        check_trained_parts,
         trained,
         weights_of,
     )
@@ -204,6 +207,8 @@ def check_steps(folder):
     assert_same(trained(step, steps(halves)), expected)
     check_half_precision(make, steps(whole), expected[1])
     check_dropout(make, whole[0][0])
+    check_average(make, steps(halves))
+    check_trained_parts(make, halves)
 
     # With an epsilon this large Adam's update is proportional to the gradient.
     noisy = dict(dropout=0.3, adam_epsilon=10.0, learning_rate=1000.0)

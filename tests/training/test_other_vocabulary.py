@@ -2,6 +2,7 @@
 
 import itertools
 
+import keras
 import numpy as np
 import pytest
 
@@ -14,6 +15,7 @@ from t2t_keras.training.checkpoints import npz, tensorflow
 from t2t_keras.training.options import TrainOptions
 from t2t_keras.training.run_config import RunConfig
 from t2t_keras.training.trained_model import load_first_weights
+from t2t_keras.training.trained_parts import choose_trained
 
 FIRST, SECOND = (
     SentencePieceTokenizer.train([text] * 9, size, symbols=symbols)
@@ -105,6 +107,15 @@ def test_rows_kept_made_and_all_else(save_first, tmp_path, capsys, files, hparam
     assert changed == (4 if hparams else 1)
     kept = len(FIRST.vocabulary().keys() & SECOND.vocabulary())
     assert f"of 295 pieces {kept} keep their rows, {295 - kept} get" in capsys.readouterr().out
+
+
+def test_adapters_are_added_to_what_was_adapted(save_first, tmp_path):
+    rows, run = save_first().embedding.table.embeddings.numpy(), run_with(SECOND, lora_rank=2)
+    model = run.make_model()
+    choose_trained(model, run.hparams)
+    load_first_weights(model, run, str(tmp_path), adapt_vocabulary=True)
+    found = keras.ops.convert_to_numpy(model.embedding.table.embeddings)
+    np.testing.assert_allclose(found, expected(rows), atol=1e-6)
 
 
 def test_what_was_shared_may_be_divided_but_not_the_other_way_round(save_first, tmp_path, capsys):

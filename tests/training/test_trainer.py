@@ -13,11 +13,13 @@ import types
 import numpy as np
 import pytest
 import tensorflow as tf
+from step_checks import weights_of
 from training_runs import numbers_in, weights_in
 
 from t2t_keras.errors import UserError
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
+from t2t_keras.training.checkpoints.derived import average_run
 from t2t_keras.training.cost import hardware_name, read_costs
 from t2t_keras.training.options import TrainOptions
 from t2t_keras.training.trainer import train
@@ -51,7 +53,11 @@ def run(make_record, compiled_step, generated, tmp_path):
 
 @pytest.mark.parametrize(
     ("replicas", "xla", "changes"),
-    [(1, False, {}), (1, True, {"max_length": 8}), (2, False, {"recompute": True})],
+    [
+        (1, False, {}),
+        (1, True, {"max_length": 8}),
+        (2, False, {"recompute": True, "ema_decay": 0.9}),
+    ],
 )
 def test_resumed_is_never_stopped(run, tmp_path, replicas, xla, changes):
     options = TrainOptions(schedule="train", xla=xla)
@@ -99,6 +105,24 @@ def test_evaluation_and_the_best_weights(run, tmp_path, capsys):
     np.testing.assert_array_equal(kept, expected)
     (cost,) = read_costs(tmp_path / "run" / "best").values()
     assert cost.target_tokens == sum(tokens[:best])
+
+
+def test_what_is_measured_and_best_is_the_moving_average(run, tmp_path):
+    def keep(step, number, sums):
+        kept.append(weights_of(step))
+
+    kept, options = [], TrainOptions(local_eval_frequency=1, save_checkpoints_secs=0, eval_secs=0)
+    settings = dict(train_steps=3, learning_rate=0.5)
+    result = run(options=options, after=keep, ema_decay=0.5, **settings)
+    expected = 0.25 * kept[0] + 0.25 * kept[1] + 0.5 * kept[2]
+    mean = average_run(tmp_path / "run", tmp_path / "mean", ema=True)
+    for path in (mean, tmp_path / "run" / "best" / "model.ckpt-3"):
+        np.testing.assert_allclose(weights_in(path), expected, rtol=1e-5, atol=1e-7)
+    np.testing.assert_array_equal(weights_in(result.checkpoint), kept[2])
+    warm = dataclasses.replace(options, warm_start_from=mean)
+    assert run("warm", warm, train_steps=0).evaluation == pytest.approx(result.evaluation)
+    with pytest.raises(UserError, match="ema_decay=0"):
+        average_run(tmp_path / "warm", tmp_path / "none", ema=True)
 
 
 @pytest.mark.usefixtures("eagerly")

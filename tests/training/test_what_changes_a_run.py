@@ -32,7 +32,7 @@ CHANGES = {
     | dict(num_encoder_layers=2, num_decoder_layers=2)
     | dict(positions="learned", feed_forward="parameter_attention")
     | dict(attention_bias=True, embedding_norm=True, source_bias=True, softmax_bias=True)
-    | dict(share_embeddings="target"),
+    | dict(share_embeddings="target", trainable="encoder.*"),
     "loss": dict(dropout=0.5, attention_dropout=0.5, relu_dropout=0.5, symbol_dropout=0.5)
     | dict(label_smoothing=0.3, self_attention_radius=1, compute_dtype="bfloat16")
     | dict(activation="gelu", norm_epsilon=1e-3, scale_embedding=False, start_id=1)
@@ -40,8 +40,8 @@ CHANGES = {
     "moments": dict(adam_beta1=0.8, adam_beta2=0.9, clip_norm=1e-3),
     "weights": dict(learning_rate=3.0, warmup_steps=5, adam_epsilon=1e-2),
     "steps": dict(train_steps=2),
-    # One replica has nobody to exchange gradients with.
-    "nothing": dict(reduction_dtype="bfloat16"),
+    # One replica has nobody to exchange gradients with; an average is beside what is trained.
+    "nothing": dict(reduction_dtype="bfloat16", ema_decay=0.5),
 }
 # The same for other sets: what base does not have, or what another layer must obey itself.
 OTHER_CHANGES = {
@@ -128,6 +128,7 @@ def test_recompute_alone_changes_nothing_but_the_last_bits(observe):
     tried = [changes for kinds in TRIED.values() for changes in kinds.values()]
     others = {"recompute", "optimizer", "schedule", "loss"}  # Those are tried in test_own_names.py.
     others |= {"subword_sampling", "subword_nbest"}  # And those in test_variation.py.
+    others |= {"lora_rank", "lora_alpha"}  # Those in test_trained_parts.py.
     others |= {"weight_decay"}  # And this one in test_optimizer.py.
     assert set(hparams.config()) == others.union(*tried), "each is tried"
     before, same = observe(hparams), observe(override_hparams(hparams, {"recompute": True}))

@@ -1,9 +1,10 @@
 """What differs between the backends: step, devices, checkpoints; none needs another's packages."""
 
 import abc
+import contextlib
 import dataclasses
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -18,12 +19,15 @@ from t2t_keras.training.distributed.cluster import Cluster
 from t2t_keras.training.memory.estimate import free_memory, step_memory_with
 from t2t_keras.training.optimizer import (
     INITIAL_LOSS_SCALE,
+    averaged_weights,
     dropout_seeds,
+    exchange_averages,
     make_loss,
     make_optimizer,
     make_schedule,
 )
 from t2t_keras.training.run_config import RunConfig
+from t2t_keras.training.trained_parts import choose_trained, weights_state
 
 _SUPPORTED = ("tensorflow", "jax")
 # What a worker can request of all; see `training.distributed.sync.Actions`.
@@ -42,7 +46,7 @@ class Step(abc.ABC):
       seed: of initial weights and dropout.
 
     Attributes:
-      model, optimizer: what is trained, and what updates it.
+      model, optimizer: what is trained, in part if `hparams` say so, and what updates it.
       schedule: the learning rate as a function of the step.
       loss_scale: factor on the loss under float16.
       good_steps: steps since it changed.
@@ -63,6 +67,7 @@ class Step(abc.ABC):
         self._scales_loss = hparams.compute_dtype == "float16"
         self.schedule = make_schedule(hparams)
         self.model = make_model()
+        choose_trained(self.model, hparams)
         self.optimizer = make_optimizer(hparams, self.model.trainable_variables)
         self._loss = make_loss(hparams)
         self.loss_scale = keras.Variable(INITIAL_LOSS_SCALE, trainable=False, dtype="float32")
@@ -97,12 +102,30 @@ class Step(abc.ABC):
     def evaluate(self, microbatch: Sequence[Batch]) -> dict[str, float]:
         """Returns the sums of `token_sums` without dropout, over one part for each replica."""
 
+    def weights(self) -> dict[str, Any]:
+        """Returns what a checkpoint of the weights alone holds."""
+        return weights_state(self.model, self._hparams)
+
     def state(self) -> dict[str, Any]:
         """Returns what a checkpoint holds, as this backend's `Checkpoints` takes it."""
-        state = {"model": self.model, "optimizer": self.optimizer}
+        state = {**self.weights(), "optimizer": self.optimizer}
         if self._scales_loss:
             state |= {"loss_scale": self.loss_scale, "good_steps": self.good_steps}
         return state
+
+    def begin(self) -> None:
+        """Is called when a new run has its first weights, with which their average begins."""
+        for weight, average in averaged_weights(self.optimizer):
+            average.assign(ops.copy(weight))
+
+    @contextlib.contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Gives the model the moving averages of its weights (`ema_decay`) for a while."""
+        exchange_averages(self.optimizer)
+        try:
+            yield
+        finally:
+            exchange_averages(self.optimizer)
 
     def steps_done(self) -> int:
         """Returns the number of updates so far."""

@@ -88,9 +88,9 @@ class JaxStep(Step):
     def evaluate(self, microbatch: Sequence[Batch]) -> dict[str, float]:
         """See `Step`."""
         (part,) = microbatch
-        weights = self._values()["weights"]
+        given = self._values()["weights"], self._frozen()
         with _memory_errors():
-            sums = self._evaluate(weights, part.source, part.target, self._seeds(0, 0))
+            sums = self._evaluate(*given, part.source, part.target, self._seeds(0, 0))
             return {name: float(value) for name, value in jax.device_get(sums).items()}
 
     def _values(self) -> dict[str, list[jax.Array]]:
@@ -98,6 +98,10 @@ class JaxStep(Step):
             name: [variable.value for variable in variables]
             for name, variables in self._variables.items()
         }
+
+    def _frozen(self) -> list[jax.Array]:
+        # Arguments: what is not one is compiled in as a constant.
+        return [weight.value for weight in self.model.non_trainable_weights]
 
     def _zero_totals(self):
         padding = np.zeros((1, 1), np.int32)
@@ -108,9 +112,9 @@ class JaxStep(Step):
 
     def _add_gradient(self, totals, values, step, number, part, tokens):
         """Starts to add a microbatch's gradient and sums to `totals`, which are donated."""
-        weights, (scale, _) = values["weights"], values["loss_scale"]
+        weights, (scale, _) = (values["weights"], self._frozen()), values["loss_scale"]
         seeds = self._seeds(step, number)
-        return self._accumulate(totals, weights, scale, part.source, part.target, seeds, tokens)
+        return self._accumulate(totals, *weights, scale, part.source, part.target, seeds, tokens)
 
     def _seeds(self, step: int, part: int) -> np.ndarray:
         # JAX's keys are uint32.
@@ -118,17 +122,18 @@ class JaxStep(Step):
 
     # What follows is compiled.
 
-    def _logits(self, weights, source, target, seeds, training):
+    def _logits(self, weights, frozen, source, target, seeds, training):
         inputs = {"source": source, "target": target}
         given = dict(zip(map(id, seed_states(self.model)), seeds, strict=True))
-        others = [given.get(id(each), each.value) for each in self.model.non_trainable_variables]
+        given |= dict(zip(map(id, self.model.non_trainable_weights), frozen, strict=True))
+        others = [given[id(each)] for each in self.model.non_trainable_variables]
         return self.model.stateless_call(weights, others, inputs, training=training)[0]
 
-    def _one_accumulation(self, totals, weights, loss_scale, source, target, seeds, tokens):
+    def _one_accumulation(self, totals, weights, frozen, loss_scale, source, target, seeds, tokens):
         """Adds a microbatch's share of the step's gradient, and its sums, to `totals`."""
 
         def loss(weights):
-            logits = self._logits(weights, source, target, seeds, training=True)
+            logits = self._logits(weights, frozen, source, target, seeds, training=True)
             sums = token_sums(logits, target, self._hparams.label_smoothing, self._loss)
             share = sums["loss"] / tokens
             return share * loss_scale if self._scales_loss else share, sums
@@ -155,8 +160,8 @@ class JaxStep(Step):
             new["loss_scale"] = list(adapt_loss_scale(scale, good_steps, finite))
         return new, jax.tree.map(jnp.zeros_like, totals), {**totals["sums"], "gradient_norm": norm}
 
-    def _one_evaluation(self, weights, source, target, seeds):
-        logits = self._logits(weights, source, target, seeds, training=False)
+    def _one_evaluation(self, weights, frozen, source, target, seeds):
+        logits = self._logits(weights, frozen, source, target, seeds, training=False)
         return token_sums(logits, target)
 
 

@@ -233,6 +233,8 @@ class TensorFlowStep(Step):
             # Every replica has the same sum and updates its own copy: no further exchange.
             if self._fused:
                 update_by_adam(self.optimizer, self.schedule, gradients, self._weights)
+                trained = self.model.trainable_variables
+                self.optimizer._update_model_variables_moving_average(trained)
             else:
                 # Keras sums over the replicas once more, and counts the step.
                 shares = [gradient / self.num_replicas for gradient in gradients]

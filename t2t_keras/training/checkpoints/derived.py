@@ -13,12 +13,17 @@ from t2t_keras.io.state import locked_directory
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.checkpoints import names, npz
 from t2t_keras.training.cost import copy_cost, read_costs
-from t2t_keras.training.optimizer import INITIAL_LOSS_SCALE, make_optimizer
+from t2t_keras.training.optimizer import INITIAL_LOSS_SCALE, exchange_averages, make_optimizer
 from t2t_keras.training.run_config import RunConfig
+from t2t_keras.training.trained_parts import choose_trained, merged_weights, weights_state
 
 
 def average_run(
-    model_dir: str | Path, output_dir: str | Path, n: int = 5, seconds_apart: float = 0
+    model_dir: str | Path,
+    output_dir: str | Path,
+    n: int = 5,
+    seconds_apart: float = 0,
+    ema: bool = False,
 ) -> str:
     """Writes the mean of a run's last `n` checkpoints, a run of its own in the same format.
 
@@ -31,14 +36,19 @@ def average_run(
       n: number of checkpoints; if there are fewer, all are taken, which is reported.
       seconds_apart: least seconds of training between two of them: going back from the newest, the
         next one that is old enough is taken; 0 = all.
+      ema: whether instead the moving average of the weights is written that the newest checkpoint
+        holds of all steps before it.
 
     Returns:
       The path of the mean.
 
     Raises:
-      UserError: there is no run or checkpoint, one cannot be read, or `output_dir` has a run.
+      UserError: there is no run or checkpoint, one cannot be read, or `output_dir` has a run; or
+        the run keeps no moving average.
     """
     config = RunConfig.load(model_dir)
+    if ema and not config.hparams.ema_decay:
+        raise UserError(f"{model_dir} keeps no moving average: it is trained with ema_decay=0.")
     files = npz if npz.checkpoint_paths(model_dir) else backend.checkpoints()
     files.newest_checkpoint(model_dir)
     _refuse_occupied(output_dir)
@@ -46,11 +56,17 @@ def average_run(
     if seconds_apart:
         paths = spaced_apart(paths, _written_at(paths), seconds_apart)
         apart = f" {seconds_apart:g} s apart"
-    chosen = paths[-n:]
-    if len(chosen) < n:
+    chosen = paths[-1:] if ema else paths[-n:]
+    if len(chosen) < n and not ema:
         print(f"There are only {len(chosen)} checkpoints{apart} in {model_dir}, not {n}.")
     model = config.make_model()
-    _load_mean(files, model, chosen)
+    if ema:
+        state = _trained_state(config)
+        files.Checkpoints(model_dir, state, keep=1).restore(chosen[-1])
+        exchange_averages(state["optimizer"])
+        model.set_weights(merged_weights(state["model"], config.hparams))
+    else:
+        _load_mean(files, model, chosen)
     # The mean of one checkpoint is that checkpoint.
     averaged = len(chosen) if len(chosen) > 1 else config.averaged
     config = dataclasses.replace(config, averaged=averaged)
@@ -63,7 +79,8 @@ def average_run(
         files,
         chosen[-1],
     )
-    print(f"{mean} is the mean of {', '.join(Path(path).name for path in chosen)}.")
+    what = "moving average" if ema else "mean"
+    print(f"{mean} is the {what} of {', '.join(Path(path).name for path in chosen)}.")
     return mean
 
 
@@ -147,15 +164,23 @@ def _restored_state(config: RunConfig, path: str) -> dict[str, Any]:
     import tensorflow as tf
 
     model = config.make_model()
-    if not npz.load_state({"model": model}, path):
+    beside = npz.load_weights(model, path)
+    if not any(name.startswith("optimizer/") for name in beside):
         return {"model": model}
-    optimizer = make_optimizer(config.hparams, model.trainable_variables)
-    state = {"model": model, "optimizer": optimizer}
+    state = _trained_state(config)
     if config.hparams.compute_dtype == "float16":
         state["loss_scale"] = tf.Variable(INITIAL_LOSS_SCALE, trainable=False)
         state["good_steps"] = tf.Variable(0, trainable=False)
     npz.load_state(state, path)
     return state
+
+
+def _trained_state(config: RunConfig) -> dict[str, Any]:
+    """Returns a model and its optimizer, to be restored."""
+    model = config.make_model()
+    choose_trained(model, config.hparams)
+    optimizer = make_optimizer(config.hparams, model.trainable_variables)
+    return {**weights_state(model, config.hparams), "optimizer": optimizer}
 
 
 def write_run(

@@ -15,6 +15,7 @@ import numpy as np
 from t2t_keras.io.atomic import replaced_atomically
 from t2t_keras.training.checkpoints import base, names
 from t2t_keras.training.optimizer import Adam
+from t2t_keras.training.trained_parts import merged, name_in
 
 SUFFIX = names.NPZ_SUFFIX
 _MODEL = "model"
@@ -52,7 +53,21 @@ def load_state(state: Mapping[str, Any], path: str | Path) -> set[str]:
     One that is missing, damaged or of a model with other hyperparameters raises `UserError`.
     """
     path = names.existing_checkpoint(path, SUFFIX)
-    arrays, variables = _read(path), _named_variables(state)
+    return _assign(_named_variables(state), _read(path), path)
+
+
+def load_weights(model: keras.Model, path: str | Path) -> set[str]:
+    """Restores the weights of a model, on any backend, with those of adapters merged.
+
+    Returns and raises what `load_state` does.
+    """
+    path = names.existing_checkpoint(path, SUFFIX)
+    variables = _named_variables({_MODEL: model})
+    own = {name: each for name, each in variables.items() if "/lora_" not in name}
+    return _assign(own, merged(_read(path)), path)
+
+
+def _assign(variables: Mapping[str, Any], arrays: Mapping[str, np.ndarray], path: str) -> set[str]:
     missing = [name for name in variables if name not in arrays]
     if missing and not any(name.startswith(f"{_MODEL}/") for name in missing):
         raise base.weights_only(path)
@@ -73,27 +88,18 @@ def load_state(state: Mapping[str, Any], path: str | Path) -> set[str]:
     return set(beside)
 
 
-def load_weights(model: keras.Model, path: str | Path) -> None:
-    """Restores the weights of a model, on any backend; see `load_state`."""
-    load_state({_MODEL: model}, path)
-
-
 def _named_variables(state: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the variables of a state (see `Checkpoints`) by the names of their arrays."""
     model, optimizer = state[_MODEL], state.get("optimizer")
-    nested = {**state, _MODEL: {_name_in(model, weight): weight for weight in model.weights}}
+    nested = {**state, _MODEL: {name_in(model, weight): weight for weight in model.weights}}
     if isinstance(optimizer, keras.optimizers.Optimizer):
-        trained = [_name_in(model, weight) for weight in model.trainable_weights]
+        trained = [name_in(model, weight) for weight in model.trainable_weights]
         named = optimizer.named_variables(trained) if isinstance(optimizer, Adam) else {}
         if len(keras.tree.flatten(named)) != len(optimizer.variables):
             # Their paths begin with the name of the optimizer.
             named = {each.path.partition("/")[2]: each for each in optimizer.variables}
         nested["optimizer"] = named
     return {"/".join(path): each for path, each in keras.tree.flatten_with_path(nested)}
-
-
-def _name_in(model: keras.Model, weight) -> str:
-    return weight.path.removeprefix(f"{model.name}/")
 
 
 def _read(path: str) -> dict[str, np.ndarray]:

@@ -28,7 +28,7 @@ def step_memory(
     several are summed.
 
     Returns:
-      Bytes of "weights" (in half precision with their copies), "optimizer" (the moments),
+      Bytes of "weights" (in half precision with their copies), "optimizer" (moments, average),
       "accumulators" (sums of gradients), "gradients", "activations" (kept for the backward pass),
       "logits" (with their softmax, or what the backward pass of a layer needs, if that is more),
       and "at most": the first three and the larger of gradients and activations with logits.
@@ -50,13 +50,16 @@ def step_memory(
     # In half precision also the logits before they became float32. The projection reads a
     # transposed copy of the embedding matrix.
     logits = vocab_size * ((2 * _FLOAT32 + casts) * tokens + size * hparams.d_model)
+    # Adapters are as good as nothing.
+    trained = 0 if hparams.lora_rank else weights
+    kept = _MOMENTS.get(hparams.optimizer, 2) + (hparams.ema_decay > 0)
     memory = {
         "weights": (_FLOAT32 + casts) * weights,
-        "optimizer": _MOMENTS.get(hparams.optimizer, 2) * _FLOAT32 * weights,
-        "accumulators": _FLOAT32 * weights * accumulates,
+        "optimizer": kept * _FLOAT32 * trained,
+        "accumulators": _FLOAT32 * trained * accumulates,
     }
     passing = {
-        "gradients": _FLOAT32 * weights,
+        "gradients": _FLOAT32 * trained,
         "activations": tokens * (embedded + layers),
         "logits": max(logits, tokens * work),
     }

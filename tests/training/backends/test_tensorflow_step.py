@@ -1,12 +1,24 @@
 """One step is the same however it is split over replicas and microbatches."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
-from step_checks import assert_same, check_dropout, check_half_precision, trained, weights_of
+from step_checks import (
+    assert_same,
+    check_average,
+    check_dropout,
+    check_half_precision,
+    check_trained_parts,
+    trained,
+    weights_of,
+)
 
 from t2t_keras.data.batches import make_batch, split_batch
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
+
+FLOAT16 = {"compute_dtype": "float16"}
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +97,36 @@ def test_clipping_is_by_the_norm_of_the_summed_gradient(make_step, generated):
         assert np.linalg.norm(after - before) == pytest.approx(expected, rel=1e-2)
     assert norms[0] > 0.01
     assert norms[1] == pytest.approx(norms[0], rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "tokens", "changes"),
+    [(1, 512, {}), (2, 100, {}), (2, 512, {"optimizer": "lion"}), (1, 512, FLOAT16)],
+    ids=["one", "microbatches of two replicas", "Keras's optimizer", "float16"],
+)
+def test_moving_average(make_step, generated, request, replicas, tokens, changes):
+    if replicas == 1:
+        request.getfixturevalue("eagerly")
+    make = functools.partial(make_step, replicas, **changes)
+    check_average(make, batches(generated, replicas, tokens))
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_an_average_begins_with_the_first_weights(make_step, generated):
+    step = make_step(ema_decay=0.75, **FLOAT16)
+    step.begin()
+    first, parts = weights_of(step), next(batches(generated, 1))[1]
+    for scale in (1e30, 1.0):  # The first gradient overflows, and the step is left out.
+        step.loss_scale.assign(scale)
+        step.update(0, parts)
+    expected = 0.75 * first + 0.25 * weights_of(step)
+    with step.averaged():
+        np.testing.assert_allclose(weights_of(step), expected, rtol=1e-5, atol=1e-7)
+
+
+def test_trained_parts_and_adapters(make_step, generated):
+    parts = next(batches(generated, 2, 100))[1]
+    check_trained_parts(functools.partial(make_step, 2), parts)
 
 
 @pytest.mark.usefixtures("eagerly")

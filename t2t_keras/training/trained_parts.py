@@ -1,0 +1,95 @@
+"""Which of a model's weights a run trains: all, some by name, or low-rank adapters (LoRA)."""
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import keras
+import numpy as np
+
+from t2t_keras.errors import UserError
+from t2t_keras.hyperparameters import HParams
+
+LORA_SCALE = "lora_scale"
+# What Keras calls A beside a matrix; that of B ends in _b.
+_FACTOR = re.compile(r"(.*/)lora_(\w+)_a")
+
+
+def name_in(model: keras.Model, weight: keras.Variable) -> str:
+    """Returns the name of a weight, as `encoder_0/self_attention/query/kernel`."""
+    return weight.path.removeprefix(f"{model.name}/")
+
+
+def choose_trained(model: keras.Model, hparams: HParams) -> None:
+    """Makes `trainable` what `HParams` say is trained, of what a model would train.
+
+    With `lora_rank`, that is Keras's adapters, which are added to the matrices that are chosen.
+
+    Raises:
+      UserError: a pattern matches no name.
+    """
+    weights = {name_in(model, weight): weight for weight in model.trainable_weights}
+    if not hparams.lora_rank:
+        chosen = _matching(weights, hparams.trainable)
+        for name, weight in weights.items():
+            weight.trainable = name in chosen
+        return
+    layers = {}
+    for layer in model._flatten_layers():
+        if isinstance(layer, keras.layers.Dense):
+            layers[name_in(model, layer.kernel)] = layer
+        elif isinstance(layer, keras.layers.Embedding):
+            layers[name_in(model, layer.embeddings)] = layer
+    for name in _matching(layers, hparams.trainable):
+        layers[name].enable_lora(hparams.lora_rank, hparams.lora_alpha or None)
+    for weight in weights.values():
+        weight.trainable = False
+
+
+def _matching(names: Collection[str], patterns: str) -> list[str]:
+    """Returns the names that match one of the patterns, which are joined by +; "" = all."""
+    parts = patterns.split("+") if patterns else [".*"]
+    for pattern in parts:
+        if not any(re.fullmatch(pattern, name) for name in names):
+            first = dict.fromkeys(name.partition("/")[0] for name in names)
+            raise UserError(
+                f"trainable={patterns}: no whole name matches '{pattern}'. Names are such as "
+                f"{max(names, key=len)}; they begin with {', '.join(first)}."
+            )
+    return [name for name in names if any(re.fullmatch(pattern, name) for pattern in parts)]
+
+
+def weights_state(model: keras.Model, hparams: HParams) -> dict[str, Any]:
+    """Returns what a checkpoint holds of a model, so that it can be read without its adapters."""
+    if not hparams.lora_rank:
+        return {"model": model}
+    scale = (hparams.lora_alpha or hparams.lora_rank) / hparams.lora_rank
+    return {"model": model, LORA_SCALE: keras.Variable(scale, trainable=False, dtype="float32")}
+
+
+def own_weights(model: keras.Model) -> list[keras.Variable]:
+    """Returns a model's weights but its adapters."""
+    return [weight for weight in model.weights if "/lora_" not in weight.path]
+
+
+def merged_weights(model: keras.Model, hparams: HParams) -> list[np.ndarray]:
+    """Returns what `get_weights` of the model would without adapters, with these merged."""
+    if not hparams.lora_rank:
+        return model.get_weights()
+    named = {name_in(model, weight): weight for weight in model.weights}
+    named[LORA_SCALE] = weights_state(model, hparams)[LORA_SCALE]
+    arrays = {name: keras.ops.convert_to_numpy(each.value) for name, each in named.items()}
+    found = merged(arrays)
+    return [found[name_in(model, weight)] for weight in own_weights(model)]
+
+
+def merged(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Returns the arrays of a checkpoint with W + scale · A · B for each W with an adapter."""
+    found = {name: array for name, array in arrays.items() if "/lora_" not in name}
+    for name, a in arrays.items():
+        factor = _FACTOR.fullmatch(name)
+        # The moments of factors have such names, too.
+        if factor and (matrix := f"{factor[1]}{factor[2]}") in found:
+            b = arrays[f"{name.removesuffix('_a')}_b"]
+            found[matrix] = found[matrix] + arrays[LORA_SCALE] * (a @ b)
+    return found
