@@ -118,13 +118,13 @@ class HParams(ModelConfig):
     subword_sampling: float = setting(
         0.0,
         "training text is divided anew each time: of a bpe vocabulary, the share of merges left "
-        "out (BPE-dropout's p, 0.1); of a unigram one, how little likelier divisions are preferred "
-        "(subword regularisation's alpha, 0.1 to 0.5); 0 = not",
+        "out (BPE-dropout's p, 0.1); of a unigram one, how much likelier divisions are preferred "
+        "(subword regularisation's alpha, 0.1 to 0.5: the less, the more they vary); 0 = not",
         minimum=0.0,
         maximum=1.0,
     )
     subword_nbest: int = setting(
-        0, "likeliest divisions that a unigram vocabulary draws from; 0 = all", minimum=0
+        0, "likeliest divisions of a line that a unigram one draws from; 0 = all", minimum=0
     )
     compute_dtype: str = setting(
         "float32",
@@ -150,6 +150,7 @@ _USED_BY = {
     "sinusoids": ("positions", ("learned", "rotary", "none"), "sinusoidal"),
     "weight_decay": ("optimizer", ("adam",), "adamw"),
     "lora_alpha": ("lora_rank", (0,), 8),
+    "subword_nbest": ("subword_sampling", (0,), 0.1),
     "first_position": ("positions", ("rotary", "none"), "sinusoidal"),
 }
 

@@ -63,12 +63,14 @@ class Augmentation:
     def __bool__(self) -> bool:
         return bool(self._changes)
 
-    def drawn(self, seed: int) -> Change | None:
-        """Returns the change that a seed draws, None for none."""
+    def drawn(self, seed: str) -> Callable[[str, str], Pair] | None:
+        """Returns what a seed makes of a source and its target, None for nothing."""
         if not self._changes:
             return None
-        number = random.Random(seed).random()
-        return next((change for below, change in self._changes if number < below), None)
+        # The change draws on: a second generator of this seed would begin with the same number.
+        number = (generator := random.Random(seed)).random()
+        change = next((change for below, change in self._changes if number < below), None)
+        return change and (lambda *pair: changed(change, *pair, generator))
 
 
 def changed(change: Change, source: str, target: str, random: random.Random) -> Pair:

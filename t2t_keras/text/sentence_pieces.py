@@ -11,6 +11,7 @@ import numpy as np
 import sentencepiece
 
 from t2t_keras.errors import UserError
+from t2t_keras.text.subword_sampling import SubwordSampler
 from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID, SPACE, UNKNOWN_ID, Tokenizer
 
 VOCABULARY_KINDS = ("bpe", "unigram", "char")
@@ -156,28 +157,16 @@ class SentencePieceTokenizer(Tokenizer):
         encoded = self._processor.encode(list(lines), add_eos=True, num_threads=1)
         return [np.array(ids, np.int32) for ids in encoded]
 
-    def check_sampling(self) -> None:
+    def sampler(self, sampling: float, nbest: int = 0) -> SubwordSampler:
         """See `Tokenizer`."""
-        try:
-            self._processor.encode("a", enable_sampling=True, alpha=0.1, nbest_size=-1)
-        except RuntimeError:
-            super().check_sampling()
-
-    def sample(
-        self, lines: Sequence[str], alpha: float, nbest: int, seeds: Sequence[int]
-    ) -> list[np.ndarray]:
-        """See `Tokenizer`."""
-        draw = dict(enable_sampling=True, alpha=alpha, nbest_size=nbest or -1)
-        found = []
-        for line, seed in zip(lines, seeds, strict=True):
-            sentencepiece.set_random_generator_seed(seed)
-            if self._looks_up:
-                pieces = self._dividing.encode(line, out_type=str, **draw)
-                ids = [self._ids_of_pieces.get(piece, UNKNOWN_ID) for piece in pieces]
-            else:
-                ids = self._processor.encode(line, **draw)
-            found.append(np.array([*ids, EOS_ID], np.int32))
-        return found
+        model = _parsed(dividing_model(self.model_bytes) if self._looks_up else self.model_bytes)
+        if model.trainer_spec.model_type not in (
+            model.trainer_spec.BPE,
+            model.trainer_spec.UNIGRAM,
+        ):
+            super().sampler(sampling, nbest)
+        processor = self._dividing if self._looks_up else self._processor
+        return SubwordSampler(model, processor, self._ids_of_pieces, sampling, nbest)
 
     @functools.cached_property
     def _dividing(self) -> sentencepiece.SentencePieceProcessor:

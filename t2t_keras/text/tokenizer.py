@@ -157,25 +157,20 @@ class Tokenizer(abc.ABC):
     def encode(self, lines: Sequence[str]) -> list[np.ndarray]:
         """Returns one int32 [length] array of ids a line, read-only, each with EOS at its end."""
 
-    def check_sampling(self) -> None:
-        """Raises `UserError` if the vocabulary has but one way to divide a text."""
+    def sampler(self, sampling: float, nbest: int = 0):
+        """Returns what draws divisions, with a method `sample(lines, seeds)` as of `encode`.
+
+        Args:
+          sampling: `HParams.subword_sampling`, above 0.
+          nbest: `HParams.subword_nbest`.
+
+        Raises:
+          UserError: the vocabulary has but one way to divide a text.
+        """
         raise UserError(
             "subword_sampling needs a SentencePiece vocabulary of kind bpe or unigram, got one of "
             "another kind. Set subword_sampling=0."
         )
-
-    def sample(
-        self, lines: Sequence[str], alpha: float, nbest: int, seeds: Sequence[int]
-    ) -> list[np.ndarray]:
-        """Returns ids as `encode` does, of divisions that are drawn.
-
-        Args:
-          lines: text.
-          alpha: see `HParams.subword_sampling`.
-          nbest: see `HParams.subword_nbest`.
-          seeds: of each line.
-        """
-        raise NotImplementedError
 
     @abc.abstractmethod
     def decode(self, sequences: Iterable[Sequence[int]]) -> list[str]:
@@ -199,12 +194,12 @@ class Tokenizer(abc.ABC):
         return [i for i in before_eos if i != PADDING_ID]
 
     def _checked(self, ids: Iterable[int]) -> list[int]:
-        ids = [int(i) for i in ids]
+        ids, size = list(map(int, ids)), self.vocab_size
         for i in ids:
-            if not 0 <= i < self.vocab_size:
+            if not 0 <= i < size:
                 raise UserError(
-                    f"The id {i} is not in the vocabulary, which has ids 0 to "
-                    f"{self.vocab_size - 1}. Was this made with another vocabulary?"
+                    f"The id {i} is not in the vocabulary, which has ids 0 to {size - 1}. Was this "
+                    f"made with another vocabulary?"
                 )
         return ids
 

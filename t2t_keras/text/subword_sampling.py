@@ -1,0 +1,183 @@
+"""Divisions of text that are drawn, as SentencePiece draws them but the same in every process.
+
+SentencePiece's own generator has another secret in each process, whatever its seed.
+"""
+
+import array
+import bisect
+import functools
+import itertools
+import math
+import random
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+import numpy as np
+
+from t2t_keras.text.tokenizer import EOS_ID, SPACE, UNKNOWN_ID
+
+Draw = Callable[[], float]
+
+# So many divisions are remembered, and the paths of so many words, some 50 MB of either.
+_MOST_DIVISIONS, _MOST_WORDS = 1 << 17, 1 << 14
+# Of longer ones, as lines without spaces, every division is a new one.
+_LONG_WORD = 20
+# SentencePiece's: below the least score, for a character without a piece.
+_UNKNOWN_SCORE = -10.0
+
+
+class SubwordSampler:
+    """Draws divisions of text with a SentencePiece model.
+
+    Args:
+      model: its `ModelProto`, of kind bpe or unigram.
+      processor: SentencePiece's for it.
+      ids: of its pieces.
+      sampling: `HParams.subword_sampling`, above 0.
+      nbest: `HParams.subword_nbest`.
+    """
+
+    def __init__(self, model, processor, ids: Mapping[str, int], sampling: float, nbest: int):
+        self._processor, self._ids = processor, ids
+        self._sampling, self._nbest = sampling, nbest
+        pieces = [each for each in model.pieces if each.type in (each.NORMAL, each.UNUSED)]
+        self._scores = {each.piece: each.score for each in pieces}
+        self._unused = {each.piece for each in pieces if each.type == each.UNUSED}
+        self._scores_by_number = np.array([each.score for each in model.pieces])
+        self._longest = max(map(len, self._scores), default=0)
+        self._worst = min(self._scores.values(), default=0.0) + _UNKNOWN_SCORE
+        symbols = [each.piece for each in model.pieces if each.type == each.USER_DEFINED]
+        longest_first = map(re.escape, sorted(symbols, key=len, reverse=True))
+        self._symbols = re.compile(f"({'|'.join(longest_first) or '(?!)'})")
+        # Where no piece has a space but at its beginning, words are divided one by one.
+        by_word = not any(SPACE in piece[1:] for piece in self._scores)
+        self._words = re.compile(f"{SPACE}?[^{SPACE}]+|{SPACE}" if by_word else ".+", re.S)
+        self._log_kept = math.log1p(-sampling) if sampling < 1 else -math.inf
+        self._is_bpe = model.trainer_spec.model_type == model.trainer_spec.BPE
+        self._merged = functools.lru_cache(_MOST_DIVISIONS)(self._merge)
+        self._paths = functools.lru_cache(_MOST_WORDS)(self._find_paths)
+
+    def sample(self, lines: Sequence[str], seeds: Sequence[str]) -> list[np.ndarray]:
+        """Returns ids as `Tokenizer.encode` does, of a division by the seed of each line."""
+        divide = self._divide if self._is_bpe or not self._nbest else self._choose
+        found = []
+        for line, seed in zip(lines, seeds, strict=True):
+            ids = divide(line, random.Random(seed).random)
+            ids.append(EOS_ID)
+            found.append(np.frombuffer(ids, np.int32))
+        return found
+
+    def _divide(self, line: str, draw: Draw) -> array.array:
+        draw_words = self._draw_merges if self._is_bpe else self._draw_paths
+        ids = array.array("i")
+        # Symbols, which are never divided, stand between other text.
+        for i, part in enumerate(self._symbols.split(self._processor.normalize(line))):
+            if i % 2:
+                ids += self._piece(part)
+            else:
+                draw_words(self._words.findall(part), draw, ids)
+        return ids
+
+    def _choose(self, line: str, draw: Draw) -> array.array:
+        """One of the likeliest divisions of a line, by its likelihood to the power alpha."""
+        found = self._processor.nbest_encode(line, out_type=int, nbest_size=self._nbest)
+        together = list(itertools.chain(*found))
+        ids = array.array("i")
+        if together:
+            starts = np.cumsum([0, *map(len, found[:-1])])
+            scores = np.add.reduceat(self._scores_by_number[together], starts)
+            totals = np.cumsum(np.exp(self._sampling * (scores - scores.max()))).tolist()
+            chosen = bisect.bisect(totals, draw() * totals[-1], 0, len(totals) - 1)
+            for number in found[chosen]:
+                ids += self._piece(self._processor.id_to_piece(number))
+        return ids
+
+    def _piece(self, piece: str) -> array.array:
+        """Returns the id of a piece, or those of its bytes."""
+        if (own := self._ids.get(piece)) is not None:
+            return array.array("i", [own])
+        named = (f"<0x{byte:02X}>" for byte in piece.encode())
+        spelled = [self._ids.get(name, UNKNOWN_ID) for name in named]
+        return array.array("i", [UNKNOWN_ID] if UNKNOWN_ID in spelled else spelled)
+
+    def _draw_merges(self, words: Sequence[str], draw: Draw, ids: array.array) -> None:
+        """BPE-dropout (Provilkov et al., 2020): of the merges in their order some are left out."""
+
+        def tries() -> int:
+            """Returns how many merges are tried before the next one that is left out."""
+            return int(math.log(1 - draw()) / self._log_kept)
+
+        before = tries()
+        for word in words:
+            if len(word) > _LONG_WORD:
+                left_out = {i for i in range(3 * len(word)) if draw() < self._sampling}
+                ids += self._merge(word, left_out)[0]
+                continue
+            left_out, done = (), 0
+            divided, tried = self._merged(word, left_out)
+            while before < tried - done:
+                left_out += (done + before,)
+                divided, tried = self._merged(word, left_out)
+                done, before = left_out[-1] + 1, tries()
+            before -= tried - done
+            ids += divided
+
+    def _merge(self, word: str, left_out: Collection[int]) -> tuple[array.array, int]:
+        """Merges but for those tries; returns ids, and how many merges were tried."""
+        none, known = -math.inf, self._scores.get
+        parts, tried, divided = list(word), 0, {}
+        scores = [known(one + other, none) for one, other in itertools.pairwise(parts)]
+        while scores and (best := max(scores)) > none:
+            at = scores.index(best)
+            if tried in left_out:
+                # It is tried again only beside another neighbour.
+                scores[at] = none
+            else:
+                merged = parts[at] + parts[at + 1]
+                if merged in self._unused:
+                    divided[merged] = parts[at : at + 2]
+                parts[at : at + 2] = [merged]
+                del scores[at]
+                if at:
+                    scores[at - 1] = known(parts[at - 1] + merged, none)
+                if at < len(scores):
+                    scores[at] = known(merged + parts[at + 1], none)
+            tried += 1
+        while not divided.keys().isdisjoint(parts):
+            parts = [piece for part in parts for piece in divided.get(part, [part])]
+        ids = array.array("i")
+        for part in parts:
+            ids += self._piece(part)
+        return ids, tried
+
+    def _draw_paths(self, words: Sequence[str], draw: Draw, ids: array.array) -> None:
+        """Subword regularisation (Kudo, 2018): a division by its likelihood to the power alpha."""
+        for word in words:
+            paths, end, found = self._paths(word), len(word), []
+            while end:
+                totals, starts, pieces = paths[end]
+                chosen = bisect.bisect(totals, draw() * totals[-1], 0, len(totals) - 1)
+                found.append(pieces[chosen])
+                end = starts[chosen]
+            for piece in reversed(found):
+                ids += piece
+
+    def _find_paths(self, word: str) -> list[tuple[list[float], list[int], list[array.array]]]:
+        """Returns, for each end, the last pieces before it: sums of weights, starts, ids."""
+        best, paths = [0.0], [([], [], [])]
+        for end in range(1, len(word) + 1):
+            weights, starts, pieces = [], [], []
+            for start in range(max(end - self._longest, 0), end):
+                piece = word[start:end]
+                score = None if piece in self._unused else self._scores.get(piece)
+                if score is None and start == end - 1:
+                    score = self._worst
+                if score is not None:
+                    weights.append(best[start] + self._sampling * score)
+                    starts.append(start)
+                    pieces.append(self._piece(piece))
+            most = max(weights)
+            totals = list(itertools.accumulate(math.exp(each - most) for each in weights))
+            best.append(most + math.log(totals[-1]))
+            paths.append((totals, starts, pieces))
+        return paths
