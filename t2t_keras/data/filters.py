@@ -80,7 +80,8 @@ def check_direction(chunks: Iterable[Chunk], languages: tuple[str, str]) -> None
     for chunk in chunks:
         corpora.setdefault(chunk.corpus, []).append(chunk)
     for corpus, some in corpora.items():
-        chunk = some[len(some) // 2]
+        # One in the middle; the last may be short.
+        chunk = some[(len(some) - 1) // 2]
         source, target = map(_base_language, chunk.languages or languages)
         if source == target or not {source, target} <= _known_languages():
             continue

@@ -30,7 +30,8 @@ class TrainOptions:
       eval_steps: most batches of an evaluation; 0 = the whole dev set.
       eval_bleu: whether the dev set is translated and scored as well.
       best_by: what tells the best weights, which `best/` keeps: "loss", or a number of the
-        problem's score by its name, as bleu or chrf, which needs `eval_bleu`.
+        problem's score by its name, as bleu or chrf, the larger the better, which needs
+        `eval_bleu`.
       eval_early_stopping_steps: the run ends when that has not improved for so many steps; 0 =
         never.
       schedule: one of `SCHEDULES`.

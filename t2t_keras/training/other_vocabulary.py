@@ -12,7 +12,7 @@ from t2t_keras.text.tokenizer import UNKNOWN_ID
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.checkpoints.base import other_hyperparameters
 from t2t_keras.training.run_config import RunConfig
-from t2t_keras.training.trained_parts import own_weights
+from t2t_keras.training.trained_parts import name_in, own_weights
 
 _SOURCE, _TARGET = "source embeddings", "target embeddings"
 _SOFTMAX, _BIAS = "softmax matrix", "softmax bias"
@@ -124,9 +124,7 @@ def _rows(model: keras.Model) -> dict[str, keras.Variable]:
 def _others(model: keras.Model, rows: dict[str, keras.Variable]) -> dict[str, keras.Variable]:
     """Returns all other weights by name."""
     left = set(map(id, rows.values()))
-    return {
-        each.path.partition("/")[2]: each for each in own_weights(model) if id(each) not in left
-    }
+    return {name_in(model, each): each for each in own_weights(model) if id(each) not in left}
 
 
 def _value(weight: keras.Variable) -> np.ndarray:

@@ -123,7 +123,7 @@ def test_no_corpus_of_real_text_is_swapped_until_it_is(shared_data, languages):
 def test_of_what_does_not_tell_the_direction_nothing_is_said():
     pairs = [(ENGLISH, GERMAN)] * 20
     with pytest.raises(UserError, match="of news seem to be swapped"):
-        check_direction([corpus(pairs)], ("de-AT", "en_GB"))
+        check_direction([corpus(pairs), corpus(pairs[:2])], ("de-AT", "en_GB"))
     for some in (pairs[:19], [("GPL-2", "12.5")] * 99, [(ENGLISH, ENGLISH)] * 99):
         check_direction([corpus(some)], ("de", "en"))
     for unknown in (("de", "trees"), ("", ""), ("en_GB", "en_US")):

@@ -161,26 +161,28 @@ def convert_npz_run(
 
 def _restored_state(config: RunConfig, path: str) -> dict[str, Any]:
     """Returns what a run on TensorFlow keeps, as far as the `.npz` holds it."""
-    import tensorflow as tf
-
     model = config.make_model()
     beside = npz.load_weights(model, path)
     if not any(name.startswith("optimizer/") for name in beside):
         return {"model": model}
     state = _trained_state(config)
-    if config.hparams.compute_dtype == "float16":
-        state["loss_scale"] = tf.Variable(INITIAL_LOSS_SCALE, trainable=False)
-        state["good_steps"] = tf.Variable(0, trainable=False)
     npz.load_state(state, path)
     return state
 
 
 def _trained_state(config: RunConfig) -> dict[str, Any]:
-    """Returns a model and its optimizer, to be restored."""
+    """Returns all that a training keeps, to be restored."""
     model = config.make_model()
     choose_trained(model, config.hparams)
     optimizer = make_optimizer(config.hparams, model.trainable_variables)
-    return {**weights_state(model, config.hparams), "optimizer": optimizer}
+    state = {**weights_state(model, config.hparams), "optimizer": optimizer}
+    if config.hparams.compute_dtype == "float16":
+        for name, value, dtype in (
+            ("loss_scale", INITIAL_LOSS_SCALE, "float32"),
+            ("good_steps", 0, "int32"),
+        ):
+            state[name] = keras.Variable(value, trainable=False, dtype=dtype)
+    return state
 
 
 def write_run(

@@ -96,8 +96,11 @@ def _named_variables(state: Mapping[str, Any]) -> dict[str, Any]:
         trained = [name_in(model, weight) for weight in model.trainable_weights]
         named = optimizer.named_variables(trained) if isinstance(optimizer, Adam) else {}
         if len(keras.tree.flatten(named)) != len(optimizer.variables):
-            # Their paths begin with the name of the optimizer.
-            named = {each.path.partition("/")[2]: each for each in optimizer.variables}
+            named = {}
+            for each in optimizer.variables:
+                # Their paths begin with the name of the optimizer; Adafactor's are not unique.
+                name = each.path.partition("/")[2]
+                named[f"{name}_{len(named)}" if name in named else name] = each
         nested["optimizer"] = named
     return {"/".join(path): each for path, each in keras.tree.flatten_with_path(nested)}
 

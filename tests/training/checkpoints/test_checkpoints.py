@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_keras import registry
 from t2t_keras.errors import UserError
 from t2t_keras.training.checkpoints import npz
 from t2t_keras.training.checkpoints import tensorflow as checkpoints
 from t2t_keras.training.checkpoints.names import step_of
+from t2t_keras.training.optimizer import make_optimizer
 
 
 @pytest.fixture(params=[checkpoints, npz], ids=["tensorflow", "npz"])
@@ -71,6 +73,12 @@ def test_the_arrays_of_an_npz_are_named_by_layer(model, tmp_path):
     arrays = np.load(npz.Checkpoints(tmp_path, state, 1).save(7))
     assert set(arrays) == {"model/dense/kernel", "model/dense/bias", "optimizer/iterations"}
     assert arrays["optimizer/iterations"] == 7
+    for name in ("adam", "adamw", "lion", "adafactor"):
+        hparams = registry.hparams("transformer_tiny", {"optimizer": name, "ema_decay": 0.5})
+        optimizer = make_optimizer(hparams, model.trainable_variables)
+        state = {"model": model, "optimizer": optimizer}
+        arrays = np.load(npz.Checkpoints(tmp_path / name, state, 1).save(1))
+        assert len(arrays) == 2 + len(optimizer.variables)
 
 
 def test_a_run_does_not_continue_from_weights_only(files, model, tmp_path):
