@@ -42,11 +42,12 @@ class Variation:
 
     def examples(self, store: ExampleStore, numbers: np.ndarray, step: int) -> ExampleStore:
         """Returns the examples with these numbers as a step reads them, in this order."""
-        sides = [_rows(store, numbers, side) for side in SIDES]
+        padded = [store.padded(numbers, side) for side in SIDES]
+        lengths = zip(padded, store.lengths[numbers].T, strict=True)
+        sides = [[row[:size] for row, size in zip(*side, strict=True)] for side in lengths]
         seeds = [f"{self._seed} {step} {number}" for number in numbers.tolist()]
         # Of what became the unknown id, the text is lost.
-        unknown = [(store.padded(numbers, side) == UNKNOWN_ID).any(axis=1) for side in SIDES]
-        known = ~np.logical_or(*unknown)
+        known = ~np.logical_or(*((ids == UNKNOWN_ID).any(axis=1) for ids in padded))
         changes = [self._augmentation.drawn(seed) for seed in seeds]
         varied = [i for i, change in enumerate(changes) if known[i] and (change or self._samplers)]
         decoders = zip(self._tokenizers, sides, strict=True)
@@ -67,9 +68,3 @@ class Variation:
         lengths = np.array([list(map(len, pair)) for pair in zip(*sides, strict=True)], np.int32)
         tokens = [ids for pair in zip(*sides, strict=True) for ids in pair]
         return ExampleStore([np.concatenate(tokens)], [lengths])
-
-
-def _rows(store: ExampleStore, numbers: np.ndarray, side: str) -> list[np.ndarray]:
-    lengths = store.lengths[numbers, SIDES.index(side)]
-    padded = store.padded(numbers, side)
-    return [row[:length] for row, length in zip(padded, lengths, strict=True)]

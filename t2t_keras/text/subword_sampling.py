@@ -20,7 +20,7 @@ Draw = Callable[[], float]
 
 # So many divisions are remembered, and the paths of so many words, some 50 MB of either.
 _MOST_DIVISIONS, _MOST_WORDS = 1 << 17, 1 << 14
-# Of longer ones, as lines without spaces, every division is a new one.
+# Longer ones, as lines without spaces, hardly come again.
 _LONG_WORD = 20
 # SentencePiece's: below the least score, for a character without a piece.
 _UNKNOWN_SCORE = -10.0
@@ -153,7 +153,8 @@ class SubwordSampler:
     def _draw_paths(self, words: Sequence[str], draw: Draw, ids: array.array) -> None:
         """Subword regularisation (Kudo, 2018): a division by its likelihood to the power alpha."""
         for word in words:
-            paths, end, found = self._paths(word), len(word), []
+            find = self._paths if len(word) <= _LONG_WORD else self._find_paths
+            paths, end, found = find(word), len(word), []
             while end:
                 totals, starts, pieces = paths[end]
                 chosen = bisect.bisect(totals, draw() * totals[-1], 0, len(totals) - 1)

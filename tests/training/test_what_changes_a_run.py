@@ -127,7 +127,7 @@ def test_recompute_alone_changes_nothing_but_the_last_bits(observe):
     hparams = registry.hparams("transformer_base", TINY)
     tried = [changes for kinds in TRIED.values() for changes in kinds.values()]
     others = {"recompute", "optimizer", "schedule", "loss"}  # Those are tried in test_own_names.py.
-    others |= {"subword_sampling", "subword_nbest"}  # And those in test_variation.py.
+    others |= {"subword_sampling", "subword_nbest"}  # And those in test_subword_sampling.py.
     others |= {"lora_rank", "lora_alpha"}  # Those in test_trained_parts.py.
     others |= {"weight_decay"}  # And this one in test_optimizer.py.
     assert set(hparams.config()) == others.union(*tried), "each is tried"
