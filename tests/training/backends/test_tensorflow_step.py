@@ -101,11 +101,11 @@ def test_clipping_is_by_the_norm_of_the_summed_gradient(make_step, generated):
 
 @pytest.mark.parametrize(
     ("replicas", "tokens", "changes"),
-    [(1, 512, {}), (2, 100, {}), (2, 512, {"optimizer": "lion"}), (1, 512, FLOAT16)],
-    ids=["one", "microbatches of two replicas", "Keras's optimizer", "float16"],
+    [(2, 100, {}), (2, 512, {"optimizer": "lion"}), (1, 512, FLOAT16)],
+    ids=["microbatches of two replicas", "Keras's optimizer", "float16"],
 )
 def test_moving_average(make_step, generated, request, replicas, tokens, changes):
-    if replicas == 1:
+    if not changes or replicas == 1:
         request.getfixturevalue("eagerly")
     make = functools.partial(make_step, replicas, **changes)
     check_average(make, batches(generated, replicas, tokens))
@@ -124,6 +124,7 @@ def test_an_average_begins_with_the_first_weights(make_step, generated):
         np.testing.assert_allclose(weights_of(step), expected, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_trained_parts_and_adapters(make_step, generated):
     parts = next(batches(generated, 2, 100))[1]
     check_trained_parts(functools.partial(make_step, 2), parts)
