@@ -7,7 +7,7 @@ import subprocess
 import sys
 import sysconfig
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import yaml
 
@@ -19,13 +19,15 @@ _FOLDER = Path(__file__).parent
 _JOB = re.compile(r"^(?:local)?rule (\w+):\n(?: +(?!output).*\n)* +output: (.*)$", re.MULTILINE)
 
 
-def run_recipe(name: str, config: str | Path, cores: int | None = None, profile: str = "") -> int:
-    """Runs a recipe, or what is left of it; returns Snakemake's exit status.
+def run_recipe(
+    name: str, config: str | Path, cores: int | None = None, profile: str = ""
+) -> NoReturn:
+    """Runs a recipe, or what is left of it: Snakemake takes this process.
 
     Args:
       name: of the recipe, a folder beside this file.
       config: its configuration, YAML.
-      cores: how many to use; None = all.
+      cores: how many to use; None = all, or what the profile says.
       profile: a profile of Snakemake, or the name of one of the recipe's; "" = this machine.
 
     Raises:
@@ -34,15 +36,17 @@ def run_recipe(name: str, config: str | Path, cores: int | None = None, profile:
     """
     plan = _plan(name, config)
     plan.check()
-    flags = ["--cores", str(cores or "all")]
+    flags = ["--nolock"]
+    if cores or not profile:
+        # With a cluster, they would limit the threads of its jobs.
+        flags += ["--cores", str(cores or "all")]
     if profile:
         own = _FOLDER / name / profile
         flags += ["--profile", str(own if own.is_dir() else profile)]
-    with locked_directory(Path(config).parent / plan.work, "t2t-recipe"):
-        # Snakemake's lock outlives a process that is killed; ours does not.
-        return subprocess.run(
-            [*_snakemake(name, config), "--nolock", *flags], env=_paths()
-        ).returncode
+    with locked_directory(Path(config).parent / plan.work, "t2t-recipe") as lock:
+        # Snakemake's own lock outlives a process that is killed. Signals, as of Ctrl-C, reach it.
+        os.set_inheritable(lock.fileno(), True)
+        os.execve(sys.executable, [*_snakemake(name, config), *flags], _paths())
 
 
 def describe(name: str, config: str | Path) -> str:
