@@ -175,9 +175,28 @@ class Plan:
         return "backward" if backward else self.teachers[0]
 
     @property
+    def made(self) -> list[str]:
+        """All files and folders that the recipe makes."""
+        files = [self.manifest(name) for name in self.data]
+        for name in self.models:
+            files += [f"{self.work}/runs/{name}.trained"]
+            files += [f"{self.work}/{kind}/{name}" for kind in ("models", "exports")]
+        clean = [f"clean.{name}" for name in self.noisy]
+        for name in (*clean, *self.back_translated, *self.distilled):
+            files += self.pair(name)
+        texts = self.authentic + self.dev * (len(self.teachers) > 1)
+        files += [f"{self.work}/translated/{name}.{self.target}" for name in texts]
+        pages = [f"{self.work}/evaluation/{name}" for name in self.dev]
+        return files + [f"{page}.{kind}" for page in pages for kind in ("html", "json")]
+
+    @property
     def compared(self) -> list[str]:
         """The models that are compared, the baseline first."""
         return ["baseline"] * self.config["baseline"] + ["student", *self.teachers]
+
+    @property
+    def _needs_backward(self) -> bool:
+        return bool(self.back_translated) or self.judge == "backward"
 
     def _data(self) -> dict[str, Data]:
         there = self.source, self.target
@@ -185,9 +204,10 @@ class Plan:
         tag = self.config["back_translation"]["tag"]
         data = {
             "forward": Data(there, tuple(self.authentic)),
-            "backward": Data(there[::-1], tuple(self.authentic), "forward"),
             "student": Data(there, tuple(self.distilled), "forward"),
         }
+        if self._needs_backward:
+            data["backward"] = Data(there[::-1], tuple(self.authentic), "forward")
         if back:
             tags = {name: tag for name in back if tag}
             data["teacher"] = Data(there, (*self.authentic, *back), "forward", tags)
@@ -198,10 +218,9 @@ class Plan:
 
     def _models(self) -> dict[str, Model]:
         config = self.config
-        models = {
-            "backward": self._model("backward", config["backward"]),
-            "student": self._model("student", config["student"]),
-        }
+        models = {"student": self._model("student", config["student"])}
+        if self._needs_backward:
+            models["backward"] = self._model("backward", config["backward"])
         data = "teacher" if self.back_translated else "forward"
         for seed, name in zip(config["teachers"]["seeds"], self.teachers, strict=True):
             models[name] = self._model(data, config["teachers"], seed, config["mix"])

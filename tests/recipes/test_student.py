@@ -106,6 +106,8 @@ def test_what_is_left_to_do(configured, capsys):
     assert hours["work/runs/teacher2.trained"] > 10
     assert hours["work/runs/student.trained"] == 0
     plan = Plan(yaml.safe_load(path.read_text()), path.parent)
+    # All is asked for: Snakemake would not miss what a killed job has removed.
+    assert set(files[:-1]) <= set(plan.made)
     assert plan.teaching_flags == [
         "--output_dir=work/models/teacher1",
         "--ensemble=work/models/teacher2",
