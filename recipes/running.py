@@ -9,12 +9,12 @@ import sysconfig
 from pathlib import Path
 from typing import Any, NoReturn
 
-import yaml
-
 from t2t_keras.errors import UserError
 from t2t_keras.io.state import locked_directory
 
 _FOLDER = Path(__file__).parent
+# Hours that a command takes until it has loaded TensorFlow and a model.
+_START = 10 / 3600
 # A job in the plan that Snakemake prints, in the order of the jobs.
 _JOB = re.compile(r"^(?:local)?rule (\w+):\n(?: +(?!output).*\n)* +output: (.*)$", re.MULTILINE)
 
@@ -66,7 +66,11 @@ def describe(name: str, config: str | Path) -> str:
     if done.returncode:
         raise UserError(f"Snakemake cannot plan: {done.stdout}{done.stderr.strip()}")
     left = [(rule, *files.split(", ")) for rule, files in _JOB.findall(done.stdout + done.stderr)]
-    left = [(hours.get(files[-1], 0.0), rule, files[-1]) for rule, *files in left if rule != "text"]
+    left = [
+        (_START + hours.get(files[-1], 0.0), rule, files[-1])
+        for rule, *files in left
+        if rule != "text"
+    ]
     lines = [f"{each:8.2f} h  {rule:<15} {file}" for each, rule, file in left]
     total = sum(each for each, *_ in left)
     return "\n".join([*lines, f"{total:8.2f} h  in all, estimated for this machine"])
@@ -106,6 +110,8 @@ def _plan(name: str, config: str | Path) -> Any:
     _folder(name)
     if not importlib.util.find_spec("snakemake"):
         raise UserError("Recipes need Snakemake: pip install 't2t-keras[recipe]'.")
+    import yaml  # Comes with it.
+
     try:
         content = yaml.safe_load(Path(config).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
