@@ -7,25 +7,27 @@ import subprocess
 import sys
 import sysconfig
 from pathlib import Path
-from typing import Any
-
-import yaml
+from typing import Any, NoReturn
 
 from t2t_keras.errors import UserError
 from t2t_keras.io.state import locked_directory
 
 _FOLDER = Path(__file__).parent
+# Hours that a command takes until it has loaded TensorFlow and a model.
+_START = 10 / 3600
 # A job in the plan that Snakemake prints, in the order of the jobs.
 _JOB = re.compile(r"^(?:local)?rule (\w+):\n(?: +(?!output).*\n)* +output: (.*)$", re.MULTILINE)
 
 
-def run_recipe(name: str, config: str | Path, cores: int | None = None, profile: str = "") -> int:
-    """Runs a recipe, or what is left of it; returns Snakemake's exit status.
+def run_recipe(
+    name: str, config: str | Path, cores: int | None = None, profile: str = ""
+) -> NoReturn:
+    """Runs a recipe, or what is left of it: Snakemake takes this process.
 
     Args:
       name: of the recipe, a folder beside this file.
       config: its configuration, YAML.
-      cores: how many to use; None = all.
+      cores: how many to use; None = all, or what the profile says.
       profile: a profile of Snakemake, or the name of one of the recipe's; "" = this machine.
 
     Raises:
@@ -34,15 +36,17 @@ def run_recipe(name: str, config: str | Path, cores: int | None = None, profile:
     """
     plan = _plan(name, config)
     plan.check()
-    flags = ["--cores", str(cores or "all")]
+    flags = ["--nolock"]
+    if cores or not profile:
+        # With a cluster, they would limit the threads of its jobs.
+        flags += ["--cores", str(cores or "all")]
     if profile:
         own = _FOLDER / name / profile
         flags += ["--profile", str(own if own.is_dir() else profile)]
-    with locked_directory(Path(config).parent / plan.work, "t2t-recipe"):
-        # Snakemake's lock outlives a process that is killed; ours does not.
-        return subprocess.run(
-            [*_snakemake(name, config), "--nolock", *flags], env=_paths()
-        ).returncode
+    with locked_directory(Path(config).parent / plan.work, "t2t-recipe") as lock:
+        # Snakemake's own lock outlives a process that is killed. Signals, as of Ctrl-C, reach it.
+        os.set_inheritable(lock.fileno(), True)
+        os.execve(sys.executable, [*_snakemake(name, config), *flags], _paths())
 
 
 def describe(name: str, config: str | Path) -> str:
@@ -62,7 +66,11 @@ def describe(name: str, config: str | Path) -> str:
     if done.returncode:
         raise UserError(f"Snakemake cannot plan: {done.stdout}{done.stderr.strip()}")
     left = [(rule, *files.split(", ")) for rule, files in _JOB.findall(done.stdout + done.stderr)]
-    left = [(hours.get(files[-1], 0.0), rule, files[-1]) for rule, *files in left if rule != "text"]
+    left = [
+        (_START + hours.get(files[-1], 0.0), rule, files[-1])
+        for rule, *files in left
+        if rule != "text"
+    ]
     lines = [f"{each:8.2f} h  {rule:<15} {file}" for each, rule, file in left]
     total = sum(each for each, *_ in left)
     return "\n".join([*lines, f"{total:8.2f} h  in all, estimated for this machine"])
@@ -102,6 +110,8 @@ def _plan(name: str, config: str | Path) -> Any:
     _folder(name)
     if not importlib.util.find_spec("snakemake"):
         raise UserError("Recipes need Snakemake: pip install 't2t-keras[recipe]'.")
+    import yaml  # Comes with it.
+
     try:
         content = yaml.safe_load(Path(config).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,14 @@ from snakemake.exceptions import WorkflowError
 from snakemake.utils import validate
 
 from t2t_keras.errors import UserError
+from t2t_keras.text.files import decoded, read_lines
 
 _PROBLEM = "parallel_text"
 # Of European languages: a subword has about four letters.
 _TOKENS_A_BYTE = 0.25
+# A step of training computes three products a weight and token, and does more: measured with
+# transformer_small, of 2 to 4 layers, on a CPU, it takes as long as 4.2 to 4.7.
+_PRODUCTS_OF_TRAINING = 4.5
 _SCHEMA = Path(__file__).with_name("schema.yaml")
 
 
@@ -41,7 +46,7 @@ class Model:
     Attributes:
       data: name of its data.
       settings: of its hyperparameters, by name.
-      flags: of `t2t-trainer`, beside those of folders and data.
+      flags: of `t2t-trainer` that decide what is learned, beside those of data.
       mix: of its corpora.
     """
 
@@ -77,6 +82,10 @@ class Plan:
         self.config = config = _checked(config)
         self.work, self._folder = config["work_dir"], Path(folder)
         self.source, self.target = config["source_language"], config["target_language"]
+        if self.source == self.target:
+            raise UserError(f"The two languages must differ, got {self.source} twice.")
+        if twice := config["corpora"].keys() & config["noisy"].keys():
+            raise UserError(f"{', '.join(sorted(twice))}: a name of corpora and of noisy ones.")
         self.noisy = {name: keep for name, (_, keep) in config["noisy"].items()}
         noisy = {name: path for name, (path, _) in config["noisy"].items()}
         dev = {f"dev.{name}": path for name, path in config["dev"].items()}
@@ -141,6 +150,15 @@ class Plan:
         ]
 
     @property
+    def saving_flags(self) -> list[str]:
+        """Flags of `t2t-trainer` whose change makes no finished training start again."""
+        return [
+            f"--save_checkpoints_secs={self.config['save_checkpoints_secs']}",
+            f"--keep_checkpoint_max={max(self.config['average'], 2)}",
+            *shlex.split(self.config["trainer_flags"]),
+        ]
+
+    @property
     def teaching(self) -> list[str]:
         """The folders that translate for the student."""
         kind = "exports" if len(self.teachers) == 1 else "models"
@@ -160,9 +178,28 @@ class Plan:
         return "backward" if backward else self.teachers[0]
 
     @property
+    def made(self) -> list[str]:
+        """All files and folders that the recipe makes."""
+        files = [self.manifest(name) for name in self.data]
+        for name in self.models:
+            files += [f"{self.work}/runs/{name}.trained"]
+            files += [f"{self.work}/{kind}/{name}" for kind in ("models", "exports")]
+        clean = [f"clean.{name}" for name in self.noisy]
+        for name in (*clean, *self.back_translated, *self.distilled):
+            files += self.pair(name)
+        texts = self.authentic + self.dev * (len(self.teachers) > 1)
+        files += [f"{self.work}/translated/{name}.{self.target}" for name in texts]
+        pages = [f"{self.work}/evaluation/{name}" for name in self.dev]
+        return files + [f"{page}.{kind}" for page in pages for kind in ("html", "json")]
+
+    @property
     def compared(self) -> list[str]:
         """The models that are compared, the baseline first."""
         return ["baseline"] * self.config["baseline"] + ["student", *self.teachers]
+
+    @property
+    def _needs_backward(self) -> bool:
+        return bool(self.back_translated) or self.judge == "backward"
 
     def _data(self) -> dict[str, Data]:
         there = self.source, self.target
@@ -170,9 +207,10 @@ class Plan:
         tag = self.config["back_translation"]["tag"]
         data = {
             "forward": Data(there, tuple(self.authentic)),
-            "backward": Data(there[::-1], tuple(self.authentic), "forward"),
             "student": Data(there, tuple(self.distilled), "forward"),
         }
+        if self._needs_backward:
+            data["backward"] = Data(there[::-1], tuple(self.authentic), "forward")
         if back:
             tags = {name: tag for name in back if tag}
             data["teacher"] = Data(there, (*self.authentic, *back), "forward", tags)
@@ -183,10 +221,9 @@ class Plan:
 
     def _models(self) -> dict[str, Model]:
         config = self.config
-        models = {
-            "backward": self._model("backward", config["backward"]),
-            "student": self._model("student", config["student"]),
-        }
+        models = {"student": self._model("student", config["student"])}
+        if self._needs_backward:
+            models["backward"] = self._model("backward", config["backward"])
         data = "teacher" if self.back_translated else "forward"
         for seed, name in zip(config["teachers"]["seeds"], self.teachers, strict=True):
             models[name] = self._model(data, config["teachers"], seed, config["mix"])
@@ -202,9 +239,6 @@ class Plan:
             f"--{name}={value}" for name, value in settings.items() if name != "seeds" and value
         ]
         flags += [f"--random_seed={seed}"]
-        flags += [f"--save_checkpoints_secs={self.config['save_checkpoints_secs']}"]
-        flags += [f"--keep_checkpoint_max={max(self.config['average'], 2)}"]
-        flags += self.config["trainer_flags"].split()
         return Model(data, settings, tuple(flags), mix)
 
     def _check_texts(self) -> None:
@@ -219,26 +253,70 @@ class Plan:
                 raise UserError(f"{file} is empty: leave it out, or give one with text.")
 
     def check(self) -> None:
-        """Raises `UserError` for hyperparameters, decoding settings or a mixture that are wrong."""
+        """Checks what would else be seen only when much is done.
+
+        Raises:
+          UserError: a setting of models or decoding, or a mixture, is wrong; a text is not UTF-8,
+            or two do not pair or are swapped.
+        """
         from t2t_keras.data.mixing import parse_mix
 
-        self._weights(), self._ways("back_translation"), self._ways("distillation")
+        self._check_models(), self._check_pairs()
         if self.config["mix"]:
             texts = self.data[self.models[self.teachers[0]].data].train
             parse_mix(self.config["mix"], dict.fromkeys(texts, 1))
 
+    def _check_models(self) -> None:
+        from t2t_keras.decoding.config import DecodeConfig
+        from t2t_keras.decoding.engines.ctranslate2 import check_settings, positions_needed
+        from t2t_keras.serving.export.ctranslate2 import check_config
+
+        for name in self.models:
+            check_config(self._hparams(name))
+        for part in ("back_translation", "distillation"):
+            config = self._decoding(part)
+            where = f"{part}: decode_hparams"
+            if config.return_beams or config.write_beam_scores:
+                raise UserError(f"{where}: expected one translation a line, and nothing else.")
+            if part == "distillation" and len(self.teachers) > 1:
+                continue
+            check_settings(config)
+            most, needed = positions_needed(DecodeConfig()), positions_needed(config)
+            if needed > most:
+                raise UserError(
+                    f"{where}: the exports are for {most:,} tokens, and these settings need "
+                    f"{needed:,}. Lower max_input_length, extra_length or max_length."
+                )
+
+    def _check_pairs(self) -> None:
+        from t2t_keras.data.chunks import FileChunk
+        from t2t_keras.data.filters import check_direction
+
+        files = {text: self._folder / path for text, path in self.given.items()}
+        lines = {text: _count_lines(file) for text, file in files.items()}
+        for name in (*self.config["corpora"], *self.noisy, *self.dev):
+            source, target = self.pair(name)
+            count, paths = lines[source], (files[source], files[target])
+            if count != lines[target]:
+                raise UserError(
+                    f"Line N of one file must be the translation of line N of the other, but "
+                    f"{paths[0]} has {count:,} lines and {paths[1]} has {lines[target]:,}."
+                )
+            chunk = FileChunk(paths=paths, offsets=(0, 0), first_line=1, count=count, corpus=name)
+            check_direction([chunk], (self.source, self.target))
+
     def hours(self, seconds_a_product: float) -> dict[str, float]:
         """Returns about how many hours those files take that take long.
 
-        Training computes three products a weight and token, and what else it does takes as long.
-        Translating computes one for each hypothesis that is kept, and scoring one.
+        Training takes as long as `_PRODUCTS_OF_TRAINING` a weight and token, translating as one for
+        each hypothesis that is kept, and scoring as one.
 
         Args:
           seconds_a_product: of a multiplication with an addition, on this machine.
         """
         weights, products = self._weights(), {}
         for name, (count, tokens) in weights.items():
-            products[f"{self.work}/runs/{name}.trained"] = 6 * count * tokens
+            products[f"{self.work}/runs/{name}.trained"] = _PRODUCTS_OF_TRAINING * count * tokens
         for name in self.back_translated:
             each = self._ways("back_translation") * weights["backward"][0]
             products[self.text(name, self.source)] = each * self._tokens(name)
@@ -255,24 +333,30 @@ class Plan:
 
     def _weights(self) -> dict[str, tuple[int, int]]:
         """Returns the number of weights of each model, and of the tokens that it is trained on."""
-        # Takes seconds, and the Snakefile needs none of it.
-        from t2t_keras import registry
         from t2t_keras.training.memory.estimate import count_weights
 
         found = {}
         for name, model in self.models.items():
-            settings = model.settings
-            hparams = registry.hparams(settings["hparams_set"], settings["hparams"])
-            tokens = hparams.batch_tokens * settings["train_steps"]
+            hparams = self._hparams(name)
+            tokens = hparams.batch_tokens * model.settings["train_steps"]
             found[name] = count_weights(hparams, self.config["vocab_size"]), tokens
         return found
 
-    def _ways(self, part: str) -> int:
-        """Returns how many hypotheses a part of the recipe keeps while it translates."""
+    def _hparams(self, model: str) -> Any:
+        from t2t_keras import registry  # Takes seconds, and the Snakefile does not need it.
+
+        settings = self.models[model].settings
+        return registry.hparams(settings["hparams_set"], settings["hparams"])
+
+    def _decoding(self, part: str) -> Any:
         from t2t_keras.decoding.config import decode_config
 
-        decoding = decode_config(self.config[part]["decode_hparams"])
-        return decoding.samples or decoding.beam_size
+        return decode_config(self.config[part]["decode_hparams"])
+
+    def _ways(self, part: str) -> int:
+        """Returns how many hypotheses a part of the recipe keeps while it translates."""
+        config = self._decoding(part)
+        return config.samples or config.beam_size
 
     def _tokens(self, name: str) -> float:
         """Returns about how many tokens a text has on a side."""
@@ -280,6 +364,14 @@ class Plan:
             self.given.get(self.text(name, self.source)) or self.given[self.text(name, self.target)]
         )
         return _TOKENS_A_BYTE * (self._folder / path).stat().st_size
+
+
+def _count_lines(file: Path) -> int:
+    """Returns the number of lines; raises `UserError` where one is not UTF-8."""
+    count = 0
+    for count, line in enumerate(read_lines(file), 1):
+        decoded(line, file, count)
+    return count
 
 
 def _checked(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,12 +19,12 @@ def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.arguments("recipe", "Name of the recipe, and its configuration file")
     flags.switch("dry_run", "Show what is left to do, and about how many hours it takes")
-    flags.integer("cores", "Cores to use; default: all", minimum=1)
+    flags.integer("cores", "Cores to use; default: all, or what --profile says", minimum=1)
     flags.string("profile", "Profile of Snakemake, as for Slurm; slurm = the one that comes along")
 
 
 @command(define_flags)
-def run(flags: Flags) -> int:
+def run(flags: Flags) -> None:
     """Runs what the flags say."""
     if len(flags.recipe) not in (1, 2):
         raise UserError(
@@ -35,11 +35,10 @@ def run(flags: Flags) -> int:
 
     if len(flags.recipe) == 1:
         print(example(*flags.recipe), end="")
-        return 0
-    if flags.dry_run:
+    elif flags.dry_run:
         print(describe(*flags.recipe))
-        return 0
-    return run_recipe(*flags.recipe, flags.cores, flags.profile)
+    else:
+        run_recipe(*flags.recipe, flags.cores, flags.profile)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import os
 import socket
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import lock, make_parent, write_atomically
@@ -51,12 +51,12 @@ def differences(recorded: Mapping[str, Any], requested: Mapping[str, Any]) -> li
 
 
 @contextlib.contextmanager
-def locked_directory(directory: str | Path, what: str) -> Iterator[None]:
+def locked_directory(directory: str | Path, what: str) -> Iterator[BinaryIO]:
     """Keeps other processes from writing into a directory, which is made where it is missing.
 
     Readers are not locked out. The system frees the lock when its owner ends, however it ends. A
     file system without locks lets everybody in. `what` names the command in the `UserError` that
-    others get.
+    others get; the file that is locked is what is yielded.
     """
     path = Path(directory) / _LOCK_FILE
     make_parent(path)
@@ -76,4 +76,4 @@ def locked_directory(directory: str | Path, what: str) -> Iterator[None]:
         with contextlib.suppress(OSError):  # As on a full disk; it only informs.
             file.truncate(0)
             file.write(f"{what}, process {os.getpid()} on {socket.gethostname()}\n".encode())
-        yield
+        yield file

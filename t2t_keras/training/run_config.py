@@ -178,8 +178,8 @@ class RunConfig:
         if lines := "\n  ".join(differences(self.compared(), requested.compared())):
             raise UserError(
                 f"--output_dir={output_dir} contains a run with different settings:\n  {lines}\n"
-                f"Leave these flags out to use that run, or start another one from its weights in "
-                f"a new --output_dir with --warm_start_from={output_dir}."
+                f"Leave these flags out to use that run, start another one from its weights in a "
+                f"new --output_dir with --warm_start_from={output_dir}, or remove it to train anew."
             )
 
 

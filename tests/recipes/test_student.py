@@ -81,7 +81,10 @@ def test_every_command_from_text_to_page(configured, tmp_path, monkeypatch):
     page = (work / "evaluation" / "dev.toy.html").read_text()
     assert all(name in page for name in ("student", "teacher1"))
     found = json.loads((work / "data" / "teacher" / "parallel_text" / "manifest.json").read_text())
-    assert found["splits"]["train"]["corpora"] == {"toy": 300, "bt.news": 20}
+    counts = found["splits"]["train"]["corpora"]
+    # What is drawn may be blank.
+    assert counts["toy"] == 300
+    assert 10 < counts["bt.news"] <= 20
     found = json.loads((work / "data" / "student" / "parallel_text" / "manifest.json").read_text())
     assert found["splits"]["train"]["corpora"] == {"distilled.toy": 285}
     sources = (tmp_path / "text" / "train.en").read_text().splitlines()
@@ -101,8 +104,10 @@ def test_what_is_left_to_do(configured, capsys):
     assert files.index("work/translated/clean.web.de") < files.index("work/runs/student.trained")
     assert "work/runs/baseline.trained" in files
     assert hours["work/runs/teacher2.trained"] > 10
-    assert hours["work/runs/student.trained"] == 0
+    assert hours["work/runs/student.trained"] == 0  # Ten seconds, rounded.
     plan = Plan(yaml.safe_load(path.read_text()), path.parent)
+    # All is asked for: Snakemake would not miss what a killed job has removed.
+    assert set(files[:-1]) <= set(plan.made)
     assert plan.teaching_flags == [
         "--output_dir=work/models/teacher1",
         "--ensemble=work/models/teacher2",
@@ -116,17 +121,31 @@ def test_what_is_left_to_do(configured, capsys):
         ({"vocab_size": "many"}, r"\['vocab_size'\]: 'many' is not of type 'integer'"),
         ({"noisy": {"web": ["text/web", 2]}}, r"\['noisy'\]\['web'\]\[1\]: 2 is greater than"),
         ({"corpora": {"a b": "text/train"}}, r"\['corpora'\]: 'a b' does not match"),
+        ({"target_language": "en"}, r"must differ, got en twice"),
+        ({"noisy": {"toy": ["text/web", 0.5]}}, r"toy: a name of corpora and of noisy ones"),
+        ({"work_dir": "a,b"}, r"\['work_dir'\]: 'a,b' does not match"),
+        ({"dtype": "int9"}, r"\['dtype'\]: 'int9' is not one of"),
+        ({"back_translation": {"tag": "BT"}}, r"\['tag'\]: 'BT' does not match"),
+        ({"dev": {"toy": "text/short"}}, r"short.en has 20 lines and .*short.de has 1\."),
+        ({"monolingual": {"news": "text/latin1"}}, r"latin1.de:2 is not UTF-8"),
         ({"corpora": {"toy": "text/other"}}, r"no .*text/other.en: expected UTF-8 text"),
         ({"monolingual": {"none": "text/empty"}}, r"text/empty.de is empty"),
         ({"mix": "bt.other:0.5+toy:0.5"}, r"bt.other"),
         ({"student": MODEL | {"hparams": "d_modl=8"}}, r"d_modl"),
         ({"teachers": MODEL | {"hparams_set": "transformer_tny"}}, r"transformer_tny"),
+        ({"student": MODEL | {"hparams": "self_attention_radius=4"}}, r"radius=4"),
         ({"distillation": {"decode_hparams": "beams=4"}}, r"beams"),
+        ({"distillation": {"decode_hparams": "return_beams=true"}}, r"one translation a line"),
+        ({"back_translation": {"decode_hparams": "samples=1,seed=2"}}, r"no seed"),
+        ({"distillation": {"decode_hparams": "extra_length=99"}}, r"for 562 tokens, .* need 611"),
     ],
 )
 def test_what_is_refused_before_anything_is_made(configured, changes, message, tmp_path, capsys):
     path = configured(**changes)
     (tmp_path / "text" / "empty.de").touch()
+    (tmp_path / "text" / "short.en").write_text("a\n" * 20)
+    (tmp_path / "text" / "short.de").write_text("a\n")
+    (tmp_path / "text" / "latin1.de").write_bytes("ä\n".encode() + b"\xe4\n")
     with pytest.raises(SystemExit):
         t2t_recipe.run(["t2t-recipe", "student", str(path)])
     assert re.search(message, capsys.readouterr().err)

@@ -93,7 +93,12 @@ def _checked(models: Sequence) -> Sequence[Transformer]:
             f"CTranslate2 cannot represent the model {type(models[0]).__name__}: expected a "
             f"Transformer."
         )
-    config: ModelConfig = models[0].config
+    check_config(models[0].config)
+    return models
+
+
+def check_config(config: ModelConfig) -> None:
+    """Raises `UserError` unless CTranslate2 can represent such a Transformer."""
     width = config.d_model // config.num_heads
     refused = {
         "feed_forward": config.feed_forward != "feed_forward",
@@ -111,7 +116,6 @@ def _checked(models: Sequence) -> Sequence[Transformer]:
             f"{', '.join(_ACTIVATIONS)}, its positions {', '.join(_POSITIONS)}, a head's width is "
             f"d_model / num_heads. Export a SavedModel: --format=saved_model."
         )
-    return models
 
 
 def _spec(model: Transformer, positions: int) -> specs.TransformerSpec:
