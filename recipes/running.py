@@ -34,9 +34,7 @@ def run_recipe(
       UserError: Snakemake is missing, there is no such recipe or file, the configuration is wrong,
         or the recipe is running already.
     """
-    plan = _plan(name, config)
-    plan.check()
-    flags = ["--nolock"]
+    plan, flags = _plan(name, config), []
     if cores or not profile:
         # With a cluster, they would limit the threads of its jobs.
         flags += ["--cores", str(cores or "all")]
@@ -59,9 +57,8 @@ def describe(name: str, config: str | Path) -> str:
     from t2t_keras.training.recommendation import seconds_of_a_product
 
     plan = _plan(name, config)
-    plan.check()
-    hours = plan.hours(seconds_of_a_product(bool(plan_devices().gpus)))
-    command = [*_snakemake(name, config), "--nolock", "--cores", "1", "--dry-run"]
+    hours = plan.hours(seconds_of_a_product(bool(plan_devices().gpus), tries=10))
+    command = [*_snakemake(name, config), "--cores", "1", "--dry-run"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise UserError(f"Snakemake cannot plan: {done.stdout}{done.stderr.strip()}")
@@ -96,7 +93,7 @@ def _snakemake(name: str, config: str | Path) -> list[str]:
         *("--snakefile", str(_FOLDER / name / "Snakefile")),
         *("--configfile", str(config), "--directory", str(config.parent)),
         *("--rerun-incomplete", "--rerun-triggers", "mtime", "params", "input"),
-        *("--scheduler", "greedy"),
+        *("--scheduler", "greedy", "--nolock"),
     ]
 
 
@@ -107,6 +104,7 @@ def _paths() -> dict[str, str]:
 
 
 def _plan(name: str, config: str | Path) -> Any:
+    """Returns the plan of a recipe, checked."""
     _folder(name)
     if not importlib.util.find_spec("snakemake"):
         raise UserError("Recipes need Snakemake: pip install 't2t-keras[recipe]'.")
@@ -118,5 +116,7 @@ def _plan(name: str, config: str | Path) -> Any:
         raise UserError(f"Cannot read {config}: {error}") from error
     if not isinstance(content, dict):
         raise UserError(f"{config}: expected settings, as source_language: en.")
-    plan = importlib.import_module(f"t2t_keras.recipes.{name}.plan")
-    return plan.Plan(content, Path(config).parent)
+    module = importlib.import_module(f"t2t_keras.recipes.{name}.plan")
+    plan = module.Plan(content, Path(config).parent)
+    plan.check()
+    return plan

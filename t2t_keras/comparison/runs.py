@@ -96,11 +96,11 @@ def read_runs(
     references = read_text(texts[0][1])
     for run, (_, reference) in zip(opened, texts, strict=True):
         _check_same(references, read_text(reference), opened[0].path, run.path, split)
+    # Of the same name, other texts have other checksums.
+    own = f"{Path(source).name}.{sha256_of(Path(source))[:8]}" if source else ""
     of_files = [read_text(Path(path)) for path in translations]
     for name, run, (text, _) in zip(names, opened, texts, strict=False):
-        # Of the same name, other texts have other checksums.
-        known = f"{text.name}.{sha256_of(text)[:8]}" if source else ""
-        systems.append(_system(name, run, known or f"{run.record.problem.name}.{split}", text))
+        systems.append(_system(name, run, own or f"{run.record.problem.name}.{split}", text))
     for name, path, lines in zip(names[len(runs) :], translations, of_files, strict=True):
         systems.append(System(name, lines, str(path)))
     source, reference = texts[0]

@@ -50,6 +50,19 @@ def encode_text(lines: Sequence[str], tokenizer: Tokenizer) -> list[np.ndarray]:
     return tokenizer.encode(lines)
 
 
+def check_lengths(
+    encoded: Sequence[Sequence[np.ndarray]], max_length: int, names: Sequence[str] = ()
+) -> None:
+    """Raises `UserError` if a side of a pair has more tokens; `names` are the pairs', for it."""
+    for number, sides in enumerate(zip(*encoded, strict=True)):
+        if (size := max(map(len, sides))) > max_length:
+            name = names[number] if names else f"Pair {number + 1}"
+            raise UserError(
+                f"{name}: expected at most {max_length:,} tokens on each side, got {size:,}. Leave "
+                f"it out, or set max_input_length={size}."
+            )
+
+
 def check_lines(lines: Sequence[str]) -> None:
     """Raises `UserError` unless this is a list of valid Unicode strings."""
     check_several(lines)

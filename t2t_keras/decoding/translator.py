@@ -14,6 +14,7 @@ from t2t_keras.decoding.config import DecodeConfig, decode_config
 from t2t_keras.decoding.engines.base import ENGINES, Engine, Output
 from t2t_keras.decoding.source_text import (
     Source,
+    check_lengths,
     check_lines,
     check_one_each,
     check_several,
@@ -387,14 +388,7 @@ class Translator:
         self, sources: Sequence[str], targets: Sequence[str], names: Sequence[str] = ()
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
         encoded = self._encode_pairs(sources, targets)
-        most = self.config.max_input_length
-        for number, sides in enumerate(zip(*encoded, strict=True)):
-            if (size := max(map(len, sides))) > most:
-                name = names[number] if names else f"Pair {number + 1}"
-                raise UserError(
-                    f"{name}: expected at most {most:,} tokens on each side, got {size:,}. Leave "
-                    f"it out, or set max_input_length={size}."
-                )
+        check_lengths(encoded, self.config.max_input_length, names)
         return encoded
 
     def _encode_pairs(

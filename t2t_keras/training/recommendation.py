@@ -33,7 +33,7 @@ _HOUR, _DAY = 3600.0, 86_400.0
 # The least time of a training that takes days; matrix products are about half of a step.
 LONG = _DAY / 2
 # The width of the matrices whose product is timed: a GPU is busy only with large ones.
-_SIDE, _SIDE_ON_GPU, _PRODUCTS, _TRIES = 512, 4096, 4, 10
+_SIDE, _SIDE_ON_GPU, _PRODUCTS = 512, 4096, 4
 
 
 def recommended_hparams(
@@ -108,8 +108,11 @@ def least_seconds(step: backend.Step, hparams: HParams, steps: int) -> float:
     return steps * products * a_product
 
 
-def seconds_of_a_product(gpu: bool, dtype: str = "float32") -> float:
-    """Returns the seconds of a multiplication with an addition in a product of matrices."""
+def seconds_of_a_product(gpu: bool, dtype: str = "float32", tries: int = 3) -> float:
+    """Returns the seconds of a multiplication with an addition in a product of matrices.
+
+    It is the least of so many tries: what else runs slows single ones.
+    """
     side = _SIDE_ON_GPU if gpu else _SIDE
     matrix = ops.ones((side, side), dtype=dtype)
 
@@ -118,7 +121,7 @@ def seconds_of_a_product(gpu: bool, dtype: str = "float32") -> float:
             product = ops.matmul(matrix, matrix)
         float(product[0, 0])  # Waits for all.
 
-    return min(_seconds(multiply) for _ in range(_TRIES)) / _PRODUCTS / side**3
+    return min(_seconds(multiply) for _ in range(tries)) / _PRODUCTS / side**3
 
 
 def duration(seconds: float) -> str:

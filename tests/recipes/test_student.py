@@ -65,7 +65,7 @@ def configured(tmp_path, pairs):
 
 def test_every_command_from_text_to_page(configured, tmp_path, monkeypatch):
     """What Snakemake would run in processes of their own runs here in one."""
-    command = [*running._snakemake("student", configured()), "--nolock", "--cores", "1"]
+    command = [*running._snakemake("student", configured()), "--cores", "1"]
     command += ["--dry-run", "--printshellcmds"]
     plan = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
     commands = re.findall("^Shell command: ((?!None).*)$", plan, flags=re.MULTILINE)
