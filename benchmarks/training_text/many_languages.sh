@@ -19,20 +19,20 @@ train() { # train <name> <problem> <settings>
     [ -d "data/$1" ] || t2t-datagen --problem="$2" --tmp_dir=text --data_dir="data/$1" \
         --problem_config="$3" --norecommend
     t2t-trainer --problem="$2" --data_dir="data/$1" --output_dir="$run" --problem_config="$3" \
-        --hparams_set=transformer_multi30k --train_steps="$4" --save_checkpoints_secs=60 \
+        --hparams_set=transformer_multi30k --hparams=compute_dtype=bfloat16 --train_steps="$4" --save_checkpoints_secs=60 \
         --keep_checkpoint_max=8
     [ -d "$run.mean" ] || t2t-avg-all --model_dir="$run" --output_dir="$run.mean" --n=5
 }
 for target in de fr; do
     train en-$target parallel_text "source_language=en,target_language=$target,vocab_size=8000,\
-train=train.en-$target,dev=dev.en-$target,test=test.en-$target" 6000
+train=train.en-$target,dev=dev.en-$target,test=test.en-$target" 3000
 done
 pairs() { local found; found=$(printf "+$1.%s" "${@:2}"); echo "${found#+}"; }
 train two multilingual_text "target_language=de,vocab_size=12000,\
-train=$(pairs train en-de en-fr),dev=$(pairs dev en-de en-fr)" 12000
+train=$(pairs train en-de en-fr),dev=$(pairs dev en-de en-fr)" 6000
 # To translate from French at all, a model must have read it.
 train four multilingual_text "target_language=de,vocab_size=12000,\
-train=$(pairs train en-de en-fr de-en fr-en),dev=$(pairs dev en-de en-fr)" 18000
+train=$(pairs train en-de en-fr de-en fr-en),dev=$(pairs dev en-de en-fr)" 9000
 
 translate() { # translate <run> <source> <target> <tag>
     sed "s/^/$4/" "text/test.$2-$3.$2" >"$1.$2-$3.$2"

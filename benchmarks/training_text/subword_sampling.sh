@@ -17,8 +17,8 @@ for seed in 1 2 3; do
     for share in 0 0.1; do
         run=runs/seed$seed.sampling$share
         t2t-trainer --problem=parallel_text --data_dir=data --output_dir=$run --random_seed=$seed \
-            --problem_config=$config --hparams_set=transformer_multi30k --train_steps=4000 \
-            --hparams=subword_sampling=$share --save_checkpoints_secs=60 --keep_checkpoint_max=8
+            --problem_config=$config --hparams_set=transformer_multi30k --train_steps=2000 \
+            --hparams=compute_dtype=bfloat16,subword_sampling=$share --save_checkpoints_secs=60 --keep_checkpoint_max=8
         [ -d $run.mean ] || t2t-avg-all --model_dir=$run --output_dir=$run.mean --n=5
         t2t-decoder --output_dir=$run.mean --eval_use_test_set --disturb=typos | tee $run.scores
     done
