@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# The recipe of docs/recipe.md on real text: EN-DE of Tatoeba, LibreOffice's help, Debian's package
+# descriptions and messages of free software. Some hours on two cores; it goes on where it was.
+#
+#   benchmarks/training_text/student.sh ../shared/data runs/student
+set -euo pipefail
+here=$(realpath "$(dirname "$0")") data=$(realpath "$1") out=$2
+mkdir -p "$out/text" && cd "$out"
+for corpus in tatoeba libreoffice_help debian_descriptions localisation; do
+    for split in train dev; do
+        for code in en de; do
+            ln -sf "$data/$corpus/$split.en-de.$code" "text/$corpus.$split.$code"
+        done
+    done
+done
+cp -u "$here/student.yaml" config.yaml
+t2t-recipe student config.yaml
+
+# One core, greedily, after the model is loaded; then a page of all dev sets together.
+for name in teacher1 student; do
+    taskset -c 0 python "$here/one_core.py" work/exports/$name text/tatoeba.dev.en
+done
+du -sh work/exports/*
