@@ -17,9 +17,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import sacremoses
 from sacrebleu.metrics import BLEU
-from sacremoses.corpus import NonbreakingPrefixes
 
 from t2t_keras.errors import UserError, nearest
 
@@ -60,6 +58,10 @@ def convention_bleu(
             f"There is no convention '{convention}'.{nearest(convention, CONVENTIONS)} There are: "
             f"{', '.join(CONVENTIONS)}."
         )
+    # Its tables of characters take a third of a second, which few commands need.
+    import sacremoses
+    from sacremoses.corpus import NonbreakingPrefixes
+
     languages = NonbreakingPrefixes().available_langs
     if language not in languages:  # as which sacremoses would take English
         raise UserError(
