@@ -18,14 +18,15 @@ train() { # train <name> <settings> <flags>...
     [ -d "data/$1" ] || t2t-datagen --problem=parallel_text --tmp_dir=text --data_dir="data/$1" \
         --problem_config="$config" --norecommend
     t2t-trainer --problem=parallel_text --data_dir="data/$1" --output_dir="$run" \
-        --problem_config="$config" --hparams_set=transformer_multi30k --hparams=compute_dtype=bfloat16 \
+        --problem_config="$config" --hparams_set=transformer_cpu --hparams=$model \
         --save_checkpoints_secs=60 --keep_checkpoint_max=8 "${@:3}"
     [ -d "$run.mean" ] || t2t-avg-all --model_dir="$run" --output_dir="$run.mean" --n=5
 }
+model=batch_tokens=2048,num_layers=2,dropout=0.3,compute_dtype=bfloat16
 there="source_language=en,target_language=de"
 vocabulary="vocab_file=data/none/parallel_text/vocab.model"
-train none "$there,train=pairs,vocab_size=4000,vocab_symbols=<BT>" --train_steps=2000
-train backward "source_language=de,target_language=en,train=pairs,$vocabulary" --train_steps=2000
+train none "$there,train=pairs,vocab_size=4000,vocab_symbols=<BT>" --train_steps=3000
+train backward "source_language=de,target_language=en,train=pairs,$vocabulary" --train_steps=3000
 [ -e text/bt.en ] || t2t-decoder --output_dir=runs/backward.mean --decode_from_file=text/bt.de \
     --decode_to_file=text/bt.en --decode_hparams="${DECODING:-samples=1,top_k=10}"
 train plain "$there,train=pairs+bt,$vocabulary" --train_steps=4000

@@ -19,10 +19,11 @@ train() { # train <name> <problem> <settings>
     [ -d "data/$1" ] || t2t-datagen --problem="$2" --tmp_dir=text --data_dir="data/$1" \
         --problem_config="$3" --norecommend
     t2t-trainer --problem="$2" --data_dir="data/$1" --output_dir="$run" --problem_config="$3" \
-        --hparams_set=transformer_multi30k --hparams=compute_dtype=bfloat16 --train_steps="$4" --save_checkpoints_secs=60 \
-        --keep_checkpoint_max=8
+        --hparams_set=transformer_cpu --hparams=$model --train_steps="$4" \
+        --save_checkpoints_secs=60 --keep_checkpoint_max=8
     [ -d "$run.mean" ] || t2t-avg-all --model_dir="$run" --output_dir="$run.mean" --n=5
 }
+model=batch_tokens=2048,num_layers=3,compute_dtype=bfloat16
 for target in de fr; do
     train en-$target parallel_text "source_language=en,target_language=$target,vocab_size=8000,\
 train=train.en-$target,dev=dev.en-$target,test=test.en-$target" 3000
