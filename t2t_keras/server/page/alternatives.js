@@ -99,9 +99,14 @@ function choose(line) {
 }
 
 function showMenu(content) {
+  at("menu").replaceChildren(...content);
+  at("menu").hidden = false;
+  placeMenu();
+}
+
+/** Puts the menu under its word, or above it where there is more room. */
+export function placeMenu() {
   const menu = at("menu");
-  menu.replaceChildren(...content);
-  menu.hidden = false;
   const box = state.menu.word.getClientRects()[0];
   const below = window.innerHeight - box.bottom - MARGIN;
   const isAbove = menu.offsetHeight > below && box.top > below;

@@ -9,7 +9,7 @@ let queue = Promise.resolve();
 /** Says which files the server takes, once it is known. */
 export function drawFormats() {
   if (!state.formats) return;
-  at("formats").textContent = `: ${state.formats.join(" ")}`;
+  at("formats").textContent = `Formats: ${state.formats.join(", ")}`;
   at("file").accept = state.formats.join(",");
 }
 
@@ -54,7 +54,7 @@ async function translateFile(file, languages, status, signal) {
 }
 
 function check({ name, size }, { target }) {
-  const suffix = name.slice(name.lastIndexOf(".")).toLowerCase();
+  const suffix = name.match(/\.[^.]*$/)?.[0].toLowerCase();
   if (!target) throw new Trouble("The server offers no languages yet.");
   if (state.formats && !state.formats.includes(suffix))
     throw new Trouble(`Files of this format are not translated here: expected ${state.formats.join(", ")}.`);
@@ -64,8 +64,7 @@ function check({ name, size }, { target }) {
 function link(url, { name }, target) {
   // Of this server, whatever name it goes by behind a proxy.
   const { pathname, search } = new URL(url, location.href);
-  const dot = name.lastIndexOf(".");
-  const saved = `${name.slice(0, dot)}.${target}${name.slice(dot)}`;
+  const saved = name.replace(/(\.[^.]*)?$/, `.${target}$1`);
   const made = element("a", { href: pathname + search, download: saved });
   made.append("Download ", element("span", { textContent: saved }));
   return made;

@@ -7,14 +7,17 @@ const FIELDS = ["Term", "Translation", "Note"];
 const isBlank = (row) => row.every((cell) => !cell.trim());
 const nameOfPair = () => Object.values(pair()).join("-");
 
+// Capitals at the beginning of a word tell nothing, as for the server; others do: US, GmbH.
+const keyOf = (term) => (/.\p{Lu}/u.test(term) ? term : term.toLowerCase()).trim();
+
 /** Returns the terms to translate by, [[source, target]]; of two for the same words, the first. */
 export function glossary() {
   const terms = new Map();
   for (const row of state.terms) {
     const [source, target] = row.map((cell) => cell.trim());
-    if (source && target && !terms.has(source)) terms.set(source, target);
+    if (source && target && !terms.has(keyOf(source))) terms.set(keyOf(source), [source, target]);
   }
-  return [...terms];
+  return [...terms.values()];
 }
 
 /** Draws the terms of the languages of now. */
@@ -74,10 +77,10 @@ function report() {
   for (const row of at("terms").rows) {
     const [source, target] = [...row.querySelectorAll("input")];
     const [term, translation] = [source.value.trim(), target.value.trim()];
-    const isDouble = term && translation && used.has(term);
+    const isDouble = term && translation && used.has(keyOf(term));
     if (isDouble) doubles.push(term);
     if (Boolean(term) !== Boolean(translation)) halves.push(term || translation);
-    if (term && translation) used.add(term);
+    if (term && translation) used.add(keyOf(term));
     source.setAttribute("aria-invalid", String(Boolean(isDouble || (!term && translation))));
     target.setAttribute("aria-invalid", String(Boolean(term && !translation)));
   }
@@ -106,8 +109,8 @@ export async function importTerms(file) {
   const rows = lines.filter((line) => !isBlank(line));
   const good = rows.filter(([source, target]) => source.trim() && target?.trim());
   const bad = lines.flatMap((line, index) => (!isBlank(line) && !good.includes(line) ? index + 1 : []));
-  const terms = new Map(state.terms.map((row) => [row[0].trim(), row]));
-  for (const [source, target, note = ""] of good) terms.set(source.trim(), [source, target, note]);
+  const terms = new Map(state.terms.map((row) => [keyOf(row[0]), row]));
+  for (const [source, target, note = ""] of good) terms.set(keyOf(source), [source, target, note]);
   keep([...terms.values()]);
   drawTerms();
   const without = `without a term and its translation: ${bad.slice(0, 5).join(", ")}`;

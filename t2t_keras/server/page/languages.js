@@ -62,6 +62,11 @@ export function chooseLanguages() {
   settle();
 }
 
+/** The text is gone, and its language with it. */
+export function forgetDetected() {
+  if (state.detected) chooseLanguages();
+}
+
 /** Exchanges the languages; the translation, if there is one, becomes the text. */
 export function swap(translation) {
   const { source, target } = pair();

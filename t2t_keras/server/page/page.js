@@ -1,13 +1,13 @@
 // The page starts here: text is translated while it is typed; words, terms and files go along.
 // There is no framework, and nothing is fetched but from the server that the page came from.
 
-import { moveInMenu, openMenu } from "./alternatives.js";
+import { moveInMenu, openMenu, placeMenu } from "./alternatives.js";
 import { drawFormats, listenToDrops, translateFiles } from "./files.js";
 import { drawTerms, exportTerms, importTerms, readTerms, removeRow } from "./glossary.js";
 import { chooseLanguages, drawLanguages, swap } from "./languages.js";
 import { ask, showTrouble } from "./server.js";
 import { at, element, memory, state } from "./state.js";
-import { forget, schedule, translate } from "./translation.js";
+import { forget, schedule, translate, unknownLines } from "./translation.js";
 import {
   draw,
   focusWord,
@@ -48,6 +48,7 @@ function shade(isShaded) {
 
 /** Browsers give pages the clipboard only over TLS or on this machine; elsewhere, the old way. */
 async function copy() {
+  if (unknownLines().length) await translate();
   const text = translation();
   let isCopied = true;
   try {
@@ -118,7 +119,7 @@ function listenToMenu() {
       point("focused");
     }
   });
-  window.addEventListener("resize", () => state.menu?.close());
+  window.addEventListener("resize", () => state.menu && placeMenu());
 }
 
 function listenToTerms() {
@@ -142,12 +143,14 @@ function takeFiles(button, input, take) {
 function listen() {
   for (const id of ["source-language", "target-language"])
     at(id).addEventListener("change", chooseLanguages);
-  at("swap").addEventListener("click", () => swap(translation()));
+  // Half a translation would leave the rest of the text behind.
+  at("swap").addEventListener("click", () => swap(unknownLines().length ? "" : translation()));
   document.addEventListener("languages", () => {
     drawTerms();
     forget(0);
   });
   document.addEventListener("terms", () => forget(PAUSE.terms));
+  at("key-form").addEventListener("submit", (event) => event.preventDefault());
   at("key").addEventListener("change", () => (state.languages.length ? translate() : askServer()));
   at("shading").addEventListener("change", ({ target }) => shade(target.checked));
   at("theme").addEventListener("click", switchTheme);
@@ -168,7 +171,7 @@ async function askServer() {
     state.languages = languages;
     if (settings.charLimit > 0) state.limit = settings.charLimit;
     if (settings.filesTranslation) state.formats = settings.supportedFilesFormat;
-    at("key-label").hidden &&= !settings.keyRequired;
+    if (settings.keyRequired) at("key-form").hidden = false;
     at("files-section").hidden = !settings.filesTranslation;
     showTrouble(null);
     drawFormats();

@@ -22,7 +22,7 @@ async function refusal(response) {
     return new Trouble(`Too many requests. ${wait}`, 1000 * seconds || RETRY);
   }
   if (response.status === 401 || response.status === 403) {
-    at("key-label").hidden = false;
+    at("key-form").hidden = false;
     return new Trouble(`${said || "The server wants an API key."} Enter the key above.`);
   }
   if (response.status < 500)

@@ -1,12 +1,12 @@
 // Live translation: what is not known yet is asked for, line by line, while the text is typed.
 
 import { glossary } from "./glossary.js";
-import { detect, pair } from "./languages.js";
+import { detect, forgetDetected, pair } from "./languages.js";
 import { ask, showTrouble, Trouble } from "./server.js";
 import { at, state } from "./state.js";
 import { draw, sourceLines, translation } from "./words.js";
 
-const LINES_A_REQUEST = 16; // A long text appears part by part.
+const LINES_A_REQUEST = { first: 16, most: 256 }; // A long text appears part by part.
 const MOST_KNOWN = 2000; // Lines.
 // Python splits lines there, this page does not: such a character is a space for the server.
 const OTHER_LINE_ENDS = /[\v\f\r\x1c-\x1e\x85\u2028\u2029]/g;
@@ -28,7 +28,8 @@ export function forget(pause) {
   schedule(pause);
 }
 
-const unknownLines = () =>
+/** Returns the lines of the text whose translation is awaited. */
+export const unknownLines = () =>
   [...new Set(sourceLines())].filter((line) => line.trim() && !state.known.has(line));
 
 function wait(isWaiting) {
@@ -54,6 +55,7 @@ export async function translate() {
   request = new AbortController();
   const { signal } = request;
   const text = at("source").value;
+  if (!text.trim()) forgetDetected();
   const isTranslated = state.languages.length && text.trim() && [...text].length <= state.limit;
   try {
     if (isTranslated && unknownLines().length) {
@@ -61,8 +63,10 @@ export async function translate() {
       await detect(text, signal);
     }
     // A language that was just detected has begun another request, which goes on with this.
-    while (isTranslated && !signal.aborted && unknownLines().length) {
-      await translateLines(unknownLines().slice(0, LINES_A_REQUEST), signal);
+    for (let most = LINES_A_REQUEST.first; isTranslated && !signal.aborted; most *= 2) {
+      const lines = unknownLines().slice(0, Math.min(most, LINES_A_REQUEST.most));
+      if (!lines.length) break;
+      await translateLines(lines, signal);
       draw();
     }
     if (signal.aborted) return;

@@ -120,7 +120,7 @@ function drawCount() {
     at("count").textContent = `${length.toLocaleString("en")} / ${counted(state.limit, "character")}`;
   else at("count").textContent = counted(length, "character");
   at("clear").disabled = !text;
-  at("copy").disabled = !translation().trim();
+  at("copy").disabled = !text.trim();
 }
 
 /** Marks the word that is pointed at, or else the focused one, and those that belong to it. */
