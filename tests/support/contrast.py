@@ -27,10 +27,11 @@ _TEXT_AND_COLORS = """
         return [[], ...stripes].map((over) =>
             [each.textContent, paint([color]), paint(behind(each).concat(over))]);
     });
+    const colors = (each) => [null, "::placeholder"].map((of) => getComputedStyle(each, of).color);
     const ofInputs = [...document.querySelectorAll(selector)].filter((each) =>
         each.matches("input, textarea") && each.checkVisibility()
-    ).flatMap((each) => ["::placeholder", null].map((part) =>
-        [each.placeholder, paint([getComputedStyle(each, part).color]), paint(behind(each))]));
+    ).flatMap((each) => colors(each).filter((color) => color !== "rgba(0, 0, 0, 0)")
+        .map((color) => [each.placeholder, paint([color]), paint(behind(each))]));
     return ofText.concat(ofInputs);"""
 
 

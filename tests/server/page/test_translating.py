@@ -12,6 +12,16 @@ def select(page, id, value):
     page.one(f"#{id} option[value='{value}']").click()
 
 
+def paste(page, text):
+    page.driver.execute_script(
+        """
+        const text = document.getElementById("source");
+        text.value = arguments[0];
+        text.dispatchEvent(new Event("input"));""",
+        text,
+    )
+
+
 def test_text_is_translated_while_it_is_typed(open_page, server):
     page = open_page()
     page.type("the house\n\nthe red book", "Haus das", "", "das Buch rote")
@@ -38,10 +48,7 @@ def test_only_new_lines_are_asked_for(open_page, server):
 
 def test_long_texts_come_part_by_part(open_page, server):
     page = open_page()
-    page.driver.execute_script("""
-        const text = document.getElementById("source");
-        text.value = [...Array(100).keys()].map((number) => `line ${number}`).join("\\n");
-        text.dispatchEvent(new Event("input"));""")
+    paste(page, "\n".join(f"line {number}" for number in range(100)))
     page.translated(*(f"{number} line" for number in range(100)))
     asked = [body["q"].count("\n") + 1 for body in server.asked("/page/translate")]
     assert asked == [16, 32, 52]
@@ -72,7 +79,8 @@ def test_what_is_awaited_is_muted_and_cannot_be_chosen(open_page, server, wait):
 
 def test_ends_of_lines_that_only_python_knows_are_spaces(open_page, server):
     page = open_page()
-    page.type("the\u2028house\u0085red\u000bbook", "das Haus Buch rote")
+    paste(page, "the\u2028house\u0085red\u000bbook")
+    page.translated("das Haus Buch rote")
     assert server.asked("/page/translate")[0]["q"] == "the house red book"
 
 
