@@ -81,11 +81,9 @@ function drawLine(source, index) {
   view.mirror.replaceChildren(...parts(source, line?.source_words ?? [], mark));
   const isAwaited = Boolean(!line && source.trim());
   view.output.classList.toggle("stale", isAwaited);
-  if (isAwaited) {
-    // What stood here stays to be read, but it is no answer to this line: nothing to choose.
-    view.output.textContent = view.output.textContent;
-    return;
-  }
+  // What stood here stays to be read, but it is no answer to this line: nothing to choose.
+  view.output.inert = isAwaited;
+  if (isAwaited) return;
   const words = line?.words.map(({ text }) => text) ?? [];
   const make = (text, number) => (view.targets[number] = targetWord(line, text, number));
   view.output.replaceChildren(...parts(line?.text ?? "", words, make));
@@ -101,8 +99,8 @@ export function draw() {
     view.output.remove();
   }
   // The keyboard comes in at one word.
-  if (!at("target").querySelector(".word[tabindex='0']"))
-    at("target").querySelector(".word")?.setAttribute("tabindex", "0");
+  const words = targetWords();
+  if (words.length && !words.some(({ word }) => word.tabIndex === 0)) words[0].word.tabIndex = 0;
   state.hovered = null;
   showPointed();
   drawCount();
