@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -24,11 +24,13 @@ class ApiError(Exception):
       status: of HTTP.
       message: what came, and what was expected.
       retry_after: seconds to wait before trying again; 0 = trying again does not help.
+      detail: more about it.
     """
 
-    def __init__(self, status: int, message: str, retry_after: int = 0):
+    def __init__(self, status: int, message: str, retry_after: int = 0, detail: str = ""):
         super().__init__(message)
-        self.status, self.message, self.retry_after = status, message, retry_after
+        self.status, self.message = status, message
+        self.retry_after, self.detail = retry_after, detail
 
 
 class Parameters:
@@ -71,6 +73,17 @@ class Parameters:
         if found not in ("", "0", "1", "true", "false"):
             raise ApiError(400, f"Value for '{name}' not supported.")
         return found in ("1", "true") if found else default
+
+    def choice(self, name: str, allowed: Sequence[str], default: str = "") -> str:
+        """Returns a parameter that is one of some words.
+
+        Raises:
+          ApiError: it is another.
+        """
+        found = self.text(name)
+        if found and found not in allowed:
+            raise ApiError(400, f"Value for '{name}' not supported.")
+        return found or default
 
     def file(self, name: str) -> UploadFile | None:
         """Returns an uploaded file; None where there is none."""

@@ -131,16 +131,17 @@ class ServedModel:
     """A model that answers all the time, also while a newer version of it is loaded.
 
     Args:
-      origin: where it comes from.
-      observe_reload: takes "ok" or "failed" after each attempt.
+      origin: where it comes from; an attribute as well.
 
     Attributes:
+      observe_reload: takes "ok" or "failed" after each attempt; may be replaced.
       translator: the newest that could be loaded.
       version: names it: the checkpoint's or export's path.
     """
 
-    def __init__(self, origin: ModelSource, observe_reload: Callable[[str], object] = print):
-        self.origin, self._observe = origin, observe_reload
+    def __init__(self, origin: ModelSource):
+        self.origin = origin
+        self.observe_reload: Callable[[str], object] = lambda outcome: None
         self.version, self._identity = self._newest()
         self._failures = 0
         self.translator = origin.load()
@@ -167,12 +168,12 @@ class ServedModel:
             if self._failures % _ATTEMPTS:
                 self._identity = None
             _LOG.warning("%s-%s is not reloaded: %s", *self.origin.pair, error)
-            self._observe("failed")
+            self.observe_reload("failed")
             return False
         self.translator, self.version, self._failures = translator, version, 0
         gc.collect()  # The old model is in cycles, and large.
         _LOG.info("%s-%s is now %s", *self.origin.pair, version)
-        self._observe("ok")
+        self.observe_reload("ok")
         return True
 
 

@@ -2,19 +2,18 @@
 
 import asyncio
 import dataclasses
-import functools
-import inspect
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.server.batching import Batcher
 from t2t_keras.server.config import ServerConfig
-from t2t_keras.server.languages import base_language, nearest_pair
+from t2t_keras.server.languages import base_language
 from t2t_keras.server.metrics import Metrics
 from t2t_keras.server.models import ModelSource, ServedModel, Watcher
 from t2t_keras.server.passages import joined_texts, read_passages, sentence_splitter
+from t2t_keras.text.glossary import Glossary
 
 Pair = tuple[str, str]
 
@@ -25,26 +24,38 @@ class Options:
 
     Attributes:
       format: "text", "html" or "xml".
-      glossary: pairs of terms.
+      glossary: terms; the same object for requests that may share batches.
       ignore_tags: names of elements whose text stays.
     """
 
     format: str = "text"
-    glossary: tuple[tuple[str, str], ...] = ()
+    glossary: Glossary | None = None
     ignore_tags: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
-class Lines:
-    """How the lines and sentences of a plain text are told apart.
+class Splitting:
+    """How the sentences of a plain text are told apart.
 
     Attributes:
-      split_lines: whether an end of line ends a sentence.
-      split_sentences: whether sentences are translated one by one.
+      lines: whether an end of line ends a sentence; else it is a space.
+      sentences: whether the sentences of a line are translated one by one.
     """
 
-    split_lines: bool = True
-    split_sentences: bool = True
+    lines: bool = True
+    sentences: bool = True
+
+
+class Translated(NamedTuple):
+    """A translated text.
+
+    Attributes:
+      text: the translation.
+      alternatives: what else the beam found, best first, each once.
+    """
+
+    text: str
+    alternatives: list[str]
 
 
 class TranslationService:
@@ -85,7 +96,7 @@ class TranslationService:
             metrics.batch_lines.labels(name).observe(lines)
             metrics.batch_seconds.labels(name).observe(seconds)
 
-        def translate(lines: list[str], options: Hashable) -> Sequence[Translation]:
+        def translate(lines: list[str], options: Options) -> Sequence[Translation]:
             metrics.characters.labels(name).inc(sum(map(len, lines)))
             return _translate(model.translator, lines, options)
 
@@ -100,3 +111,61 @@ class TranslationService:
         )
         metrics.queued.labels(name).set_function(lambda: self._batchers[source.pair].queued_lines)
         metrics.model_info.labels(name, model.version).set(1)
+
+    @property
+    def most_alternatives(self) -> int:
+        """The most alternatives that every model gives."""
+        return min(each.translator.config.num_hypotheses for each in self.models.values()) - 1
+
+    async def translate(
+        self,
+        pair: Pair,
+        texts: Sequence[str],
+        options: Options = Options(),  # noqa: B008 (frozen)
+        splitting: Splitting = Splitting(),  # noqa: B008
+    ) -> list[Translated]:
+        """Translates texts of any number of lines; white space between sentences stays.
+
+        Args:
+          pair: one of `models`.
+          texts: in the format of the options; blank ones stay as they are.
+          options: how.
+          splitting: of plain text; that of markup is the translator's.
+
+        Raises:
+          QueueFullError: too many lines wait for the model.
+          UserError: a text is not what its format says, or the model computes NaN.
+        """
+        if options.format != "text":
+            found = await self._batchers[pair].translate(texts, options)
+            return [Translated(each.text, []) for each in found]
+        split = None
+        if splitting.sentences and self._config.split_sentences:
+            split = sentence_splitter(base_language(pair[0]))
+        passages = [read_passages(text, splitting.lines, split) for text in texts]
+        sentences = [sentence for each in passages for sentence in each.sentences]
+        # In parts, so that a long text is not in the way of the short ones that come meanwhile.
+        size, found = self._config.max_batch_lines, []
+        for first in range(0, len(sentences), size):
+            found += await self._batchers[pair].translate(sentences[first : first + size], options)
+        translated, rest = [], iter(found)
+        for each in passages:
+            best, *others = joined_texts(each, [next(rest) for _ in each.sentences])
+            translated.append(Translated(best, others))
+        return translated
+
+    async def close(self) -> None:
+        """Ends the threads when all that was accepted has been translated."""
+        await asyncio.to_thread(self._watcher.stop)
+        for batcher in self._batchers.values():
+            await asyncio.to_thread(batcher.close)
+
+
+def _translate(
+    translator: Translator, lines: Sequence[str], options: Options
+) -> list[Translation]:
+    """Calls the translator with what the options ask for."""
+    asked = {}
+    if options.glossary:
+        asked["glossary"] = options.glossary
+    return translator.translate(lines, **asked)
