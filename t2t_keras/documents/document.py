@@ -1,0 +1,105 @@
+"""`Document` and `Unit`: what every format has in common."""
+
+import collections
+import dataclasses
+from pathlib import Path
+
+from t2t_keras.errors import UserError
+from t2t_keras.io.atomic import write_atomically
+from t2t_keras.io.outputs import check_outputs
+
+MATCHES = ("machine", "exact")
+
+
+@dataclasses.dataclass(frozen=True)
+class Suggestion:
+    """A similar text of a translation memory, for whoever reviews the translation.
+
+    Attributes:
+      source: the similar text.
+      target: its translation.
+      ratio: how similar it is, 1 = the same.
+    """
+
+    source: str
+    target: str
+    ratio: float
+
+
+@dataclasses.dataclass
+class Unit:
+    """A piece of a document that is translated as a whole.
+
+    Attributes:
+      source: its text, without the white space around it that the format does not count.
+      target: the translation that the document has, "" = none.
+      format: "text", or what its markup is: "html" or "xml".
+      is_translated: whether the document counts `target` as a translation that needs no other.
+      context: what the document says of it, as a PO file's msgctxt; "" = nothing.
+      match: where a new translation comes from, "machine" or "exact" (the memory); "" = none came.
+      quality: how good it is likely to be, 0 to 1; None = unknown.
+      is_final: whether it needs no review.
+      suggestions: what the memory has like it.
+    """
+
+    source: str
+    target: str = ""
+    format: str = "text"
+    is_translated: bool = False
+    context: str = ""
+    match: str = ""
+    quality: float | None = None
+    is_final: bool = False
+    suggestions: list[Suggestion] = dataclasses.field(default_factory=list)
+
+    def set(
+        self, text: str, match: str = "machine", quality: float | None = None, final: bool = False
+    ) -> None:
+        """Takes a translation, which `Document.save` then writes.
+
+        Args:
+          text: the translation, in the unit's format.
+          match: "machine", or "exact" = from a translation memory.
+          quality: how good it is likely to be, 0 to 1; None = unknown.
+          final: whether it needs no review.
+
+        Raises:
+          UserError: there is no such kind of match.
+        """
+        if match not in MATCHES:
+            raise UserError(f"Expected match to be one of {', '.join(MATCHES)}, got '{match}'.")
+        self.target, self.match, self.quality, self.is_final = text, match, quality, final
+
+
+class Document:
+    """A file whose text is to be translated; each format has its own subclass.
+
+    Args:
+      path: the file.
+      languages: codes of source and target, "" = unknown.
+
+    Attributes:
+      units: what is to be translated, in the order of the file.
+      left_out: how many pieces of text are in no unit, by the reason.
+
+    The arguments are attributes as well.
+    """
+
+    def __init__(self, path: Path, languages: tuple[str, str]):
+        self.path = path
+        self.languages = languages
+        self.units: list[Unit] = []
+        self.left_out: collections.Counter[str] = collections.Counter()
+
+    def content(self) -> bytes:
+        """Returns the file with the translations that its units were given."""
+        raise NotImplementedError
+
+    def save(self, path: str | Path) -> None:
+        """Writes the file with the translations that its units were given.
+
+        Raises:
+          UserError: it cannot be written there, or would replace what it was read from.
+        """
+        check_outputs([self.path], [path])
+        write_atomically(Path(path), self.content())

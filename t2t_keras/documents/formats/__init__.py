@@ -1,0 +1,1 @@
+"""Each module reads one format, by its function `read`."""
