@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from t2t_keras.errors import UserError
 from t2t_keras.server.access import Access, ApiKeys
-from t2t_keras.server.apis import deepl, libretranslate
+from t2t_keras.server.apis import deepl, deepl_documents, deepl_glossaries, libretranslate
 from t2t_keras.server.batching import QueueFullError
 from t2t_keras.server.config import MEBIBYTE, ServerConfig
 from t2t_keras.server.context import Context
@@ -49,7 +49,9 @@ def make_app(sources: Sequence[ModelSource], config: ServerConfig | None = None)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        context.files.begin()
         yield
+        await context.files.close()
         await service.close()
         access.save()
 
@@ -60,7 +62,7 @@ def make_app(sources: Sequence[ModelSource], config: ServerConfig | None = None)
     app.state.context = context
     _handle_errors(app)
     _add_operations(app, metrics)
-    for api in (libretranslate, deepl):
+    for api in (libretranslate, deepl, deepl_glossaries, deepl_documents):
         app.include_router(api.make_router(context))
     app.add_middleware(Gate, config=config, metrics=metrics)
     if config.cors:
@@ -154,6 +156,8 @@ class Gate:
             await self._app(scope, self._bounded(scope, receive), observed)
         finally:
             self._metrics.in_flight.dec()
+            if form := scope.get("state", {}).get("form"):
+                await form.close()
             seconds = time.perf_counter() - began
             route = getattr(scope.get("route"), "path", "none")
             self._metrics.requests.labels(scope["method"], route, status).inc()

@@ -76,14 +76,17 @@ class Batcher:
         return await asyncio.wrap_future(self.submit(lines, options)) if lines else []
 
     def submit(
-        self, lines: Sequence[str], options: Hashable = None
+        self, lines: Sequence[str], options: Hashable = None, may_wait: bool = False
     ) -> concurrent.futures.Future[list[Translation]]:
-        """Returns what `translate` does as a future, for threads."""
+        """Returns what `translate` does as a future, for threads.
+
+        Those that have time may wait, however many lines wait already.
+        """
         job = _Job(list(lines), options, concurrent.futures.Future())
         with self._changed:
             waiting = sum(len(each.lines) for each in self._jobs)
             # Whatever is allowed in a request must be possible on an idle server.
-            if waiting and waiting + len(job.lines) > self._max_queued:
+            if not may_wait and waiting and waiting + len(job.lines) > self._max_queued:
                 raise QueueFullError
             if not self._open:
                 raise UserError("The model was removed while it was asked: try again.")

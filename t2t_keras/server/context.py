@@ -11,6 +11,8 @@ from t2t_keras.errors import UserError
 from t2t_keras.server.access import Access, Client
 from t2t_keras.server.config import ServerConfig
 from t2t_keras.server.detection import Detected, detect
+from t2t_keras.server.files import TranslatedFiles
+from t2t_keras.server.glossaries import Glossaries
 from t2t_keras.server.languages import language_name, nearest_code, nearest_pair
 from t2t_keras.server.messages import ApiError, Parameters
 from t2t_keras.server.service import Pair, TranslationService
@@ -27,10 +29,15 @@ class Context:
       service: translates.
       config: the settings.
       access: lets clients in.
+      glossaries: that clients have made.
+      files: that clients have sent.
     """
 
     def __init__(self, service: TranslationService, config: ServerConfig, access: Access):
         self.service, self.config, self.access = service, config, access
+        folder = config.storage
+        self.glossaries = Glossaries(folder / "glossaries" if folder else None)
+        self.files = TranslatedFiles(service, config)
 
     def admit(self, request: Request, parameters: Parameters | None = None) -> Client:
         """Returns who sends a request, by its header Authorization or its parameter api_key.
@@ -115,7 +122,3 @@ class Context:
         if self.config.log_text:
             for source, target in zip(sources, targets, strict=True):
                 LOG.info("%r -> %r", source, target)
-
-    def file_formats(self) -> list[str]:
-        """Returns the endings of files that can be translated, as .po."""
-        return []

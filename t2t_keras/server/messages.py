@@ -112,6 +112,7 @@ async def read_parameters(request: Request) -> Parameters:
             form = await request.form(max_files=1, max_fields=_MOST_FIELDS, max_part_size=_MOST_BYTES)
         except ValueError as error:
             raise ApiError(400, "Invalid request: the form cannot be read") from error
+        request.state.form = form  # The gate closes its files.
         values |= _repeated(form.multi_items())
     elif body := await request.body():
         values |= _json_object(body)

@@ -12,7 +12,7 @@ from t2t_keras.server.config import ServerConfig
 from t2t_keras.server.models import ModelSource
 
 # What clients have sent before they see the end is still read and answered.
-_SECONDS_TO_HEAR = 0.5
+SECONDS_TO_HEAR = 0.5
 _LOOPBACK = "127.0.0.1"
 
 
@@ -82,7 +82,7 @@ def make_server(
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             for listening in self.servers:
                 listening.close()
-            await asyncio.sleep(_SECONDS_TO_HEAR)
+            await asyncio.sleep(SECONDS_TO_HEAR)
             await super().shutdown(sockets)
 
     # Before the models are loaded, which takes a while.

@@ -154,6 +154,16 @@ class TranslationService:
             translated.append(Translated(best, others))
         return translated
 
+    def translate_now(
+        self, pair: Pair, lines: Sequence[str], options: Options
+    ) -> list[Translation]:
+        """Translates lines as the translator does, for a thread that may wait; errors as its."""
+        size, found = self._config.max_batch_lines, []
+        for first in range(0, len(lines), size):
+            part = lines[first : first + size]
+            found += self._batchers[pair].submit(part, options, may_wait=True).result()
+        return found
+
     async def close(self) -> None:
         """Ends the threads when all that was accepted has been translated."""
         await asyncio.to_thread(self._watcher.stop)

@@ -5,6 +5,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
+from t2t_keras.server.apis.deepl_glossaries import requested_glossary
 from t2t_keras.server.context import Context
 from t2t_keras.server.languages import canonical, language_name
 from t2t_keras.server.messages import ApiError, Parameters, read_parameters, unless_gone
@@ -74,7 +75,8 @@ async def _translate(context: Context, request: Request) -> dict[str, Any]:
     kind = parameters.choice("tag_handling", ("html", "xml"), "text")
     splitting = parameters.choice("split_sentences", tuple(_SPLITTING), "1")
     pair = await read_pair(context, parameters, texts)
-    options = Options(format=kind)
+    glossary = await requested_glossary(context, client, parameters, pair)
+    options = Options(format=kind, glossary=glossary)
     with context.charged(client, texts):
         work = context.service.translate(pair, texts, options, _SPLITTING[splitting])
         found = await unless_gone(request, work)

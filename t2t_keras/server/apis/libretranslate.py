@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request
+from fastapi.responses import FileResponse
 
 from t2t_keras.server.context import Context
 from t2t_keras.server.detection import Detected
@@ -41,7 +42,7 @@ def make_router(context: Context) -> APIRouter:
     async def frontend_settings() -> dict[str, Any]:
         source, target = next(iter(context.service.models))
         names = {"source": source, "target": target}
-        formats = context.file_formats()
+        formats = context.files.formats()
         return {
             "charLimit": context.config.max_characters,
             "frontendTimeout": 500,
@@ -55,7 +56,40 @@ def make_router(context: Context) -> APIRouter:
             },
         }
 
+    _add_files(router, context)
     return router
+
+
+def _add_files(router: APIRouter, context: Context) -> None:
+    files = context.files
+
+    @router.post("/translate_file")
+    async def translate_file(request: Request) -> dict[str, str]:
+        parameters = await read_parameters(request)
+        client = context.admit(request, parameters)
+        sent = parameters.file("file")
+        if sent is None:
+            raise ApiError(400, "Invalid request: missing file parameter")
+        if not sent.filename:
+            raise ApiError(400, "Invalid request: empty file")
+        source, target = required(parameters, "source"), required(parameters, "target")
+        async with files.kept(sent.file, sent.filename, client.identity) as file:
+            texts = await files.texts(file)
+            if source == "auto":
+                source = (await context.detect(texts))[0].language
+            pair = context.pair(source, target)
+            context.access.charge(client, sum(map(len, texts)))
+            files.translate(file, pair)
+            await files.finished(file)
+        address = request.url_for("download_file", file_id=file.file_id, name=file.name)
+        return {"translatedFileUrl": str(address)}
+
+    @router.get("/download_file/{file_id}/{name}")
+    async def download_file(file_id: str, name: str) -> FileResponse:
+        file = files.find(file_id)
+        if file.status != "done":
+            raise ApiError(404, "Not found")
+        return FileResponse(files.path(file), filename=file.name)
 
 
 async def _translate(context: Context, request: Request) -> dict[str, Any]:
