@@ -42,6 +42,14 @@ class ParallelText(Problem):
         "learn word alignments, and give the vocabulary the marks of hints, for augment=terms:0.3",
     )
 
+    def __post_init__(self):
+        super().__post_init__()
+        names = [part.partition(":")[0].strip() for part in names_in(self.augment)]
+        if "terms" in names and not self.terms:
+            raise UserError(
+                f"augment={self.augment}: hints need terms=true beside it, in t2t-datagen too."
+            )
+
     def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles]]:
         """Returns the files; the test set is there if a test file is."""
         languages = (self.source_language, self.target_language)

@@ -2,6 +2,8 @@
 
 import collections
 import dataclasses
+import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from t2t_keras.errors import UserError
@@ -9,6 +11,9 @@ from t2t_keras.io.atomic import write_atomically
 from t2t_keras.io.outputs import check_outputs
 
 MATCHES = ("machine", "exact")
+# More than any document of a bounded size has, unless it is made to fill the memory.
+MAX_UNITS = 1 << 20
+_TAG = re.compile(r"</?[A-Za-z][\w:.-]*(?:\s[^<>]*)?/?>")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +57,11 @@ class Unit:
     is_final: bool = False
     suggestions: list[Suggestion] = dataclasses.field(default_factory=list)
 
+    @property
+    def needs_review(self) -> bool:
+        """Whether it has a new translation that nobody should trust yet."""
+        return self.match == "machine" and not self.is_final
+
     def set(
         self, text: str, match: str = "machine", quality: float | None = None, final: bool = False
     ) -> None:
@@ -91,6 +101,12 @@ class Document:
         self.units: list[Unit] = []
         self.left_out: collections.Counter[str] = collections.Counter()
 
+    def add_units(self, units: Iterable[Unit]) -> None:
+        """Adds units; too many of them are a `UserError`."""
+        self.units += units
+        if len(self.units) > MAX_UNITS:
+            raise UserError(f"{self.path}: expected at most {MAX_UNITS:,} texts. Split it.")
+
     def content(self) -> bytes:
         """Returns the file with the translations that its units were given."""
         raise NotImplementedError
@@ -103,3 +119,29 @@ class Document:
         """
         check_outputs([self.path], [path])
         write_atomically(Path(path), self.content())
+
+
+def markup_of(text: str) -> str:
+    """Returns the format of a text that a program shows: "html" if it has tags, else "text"."""
+    return "html" if _TAG.search(text) else "text"
+
+
+def checked_languages(
+    path: Path, found: tuple[str, str], expected: tuple[str, str]
+) -> tuple[str, str]:
+    """Returns the languages of a document: those that it names, else those that are expected.
+
+    Raises:
+      UserError: it names others; "en-GB" is no other than "en".
+    """
+    for side, named, wanted in zip(("source", "target"), found, expected, strict=True):
+        if named and wanted and _main_language(named) != _main_language(wanted):
+            raise UserError(
+                f"{path}: expected {wanted} as its {side} language, got {named}. Take a model for "
+                f"this language, or change what the file says."
+            )
+    return found[0] or expected[0], found[1] or expected[1]
+
+
+def _main_language(code: str) -> str:
+    return re.split(r"[-_@.]", code.lower())[0]

@@ -8,9 +8,16 @@ from t2t_keras.documents.document import Document
 from t2t_keras.errors import UserError, nearest
 from t2t_keras.text.files import MAX_LINE_BYTES
 
-# The module of each format, in t2t_keras/documents/formats/.
-EXTENSIONS = {".txt": "plain", ".po": "po", ".pot": "po"}
-_BINARY = ("word",)
+# The module of each format.
+EXTENSIONS = {
+    ".po": "exchange.po",
+    ".pot": "exchange.po",
+    ".txt": "formats.plain",
+    ".xlf": "exchange.xliff",
+    ".xliff": "exchange.xliff",
+    ".tmx": "exchange.tmx",
+}
+_BINARY = ("formats.word",)
 MAX_BYTES = 1 << 28
 _LONG_LINE = re.compile(rb"[^\r\n]{%d}" % MAX_LINE_BYTES)
 
@@ -37,7 +44,7 @@ def read_document(path: str | Path, source: str = "", target: str = "") -> Docum
         )
     name = EXTENSIONS[extension]
     content = _bounded(path, name not in _BINARY)
-    module = importlib.import_module(f"t2t_keras.documents.formats.{name}")
+    module = importlib.import_module(f"t2t_keras.documents.{name}")
     try:
         return module.read(path, (source, target), content)
     except ModuleNotFoundError as error:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 _BREAK = re.compile(r"[^\S\r\n]*(?:\r\n|\r|\n)\s*")
 # Shorter lines are not the lines of a sentence that was wrapped, but an own text each.
 _LEAST_WRAPPED = 40
-_SENTENCE_END = re.compile(r"[.!?:;…。！？][)\]\"'”’»“]*$")
+_SENTENCE_END = re.compile(r"[.!?:;…。\uff01\uff1f][^\w\s]*$")
 _LETTER = re.compile(r"[^\W\d_]")
 
 

@@ -3,7 +3,7 @@
 import codecs
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import AnyStr, NamedTuple
 
 from t2t_keras.documents.document import Document, Unit
 from t2t_keras.errors import UserError
@@ -56,7 +56,7 @@ class SpanDocument(Document):
     def add(self, start: int, end: int, unit: Unit) -> None:
         """Adds a unit whose translation replaces the text from `start` to `end`."""
         self.spans.append((start, end, unit))
-        self.units.append(unit)
+        self.add_units([unit])
 
     def content(self) -> bytes:
         """See `Document`."""
@@ -64,10 +64,10 @@ class SpanDocument(Document):
         return self.read.encoded(replaced(self.read.text, changes))
 
 
-def replaced(text: str, changes: Iterable[tuple[int, int, str]]) -> str:
+def replaced(text: AnyStr, changes: Iterable[tuple[int, int, AnyStr]]) -> AnyStr:
     """Returns a text with spans (start, end, new text), in rising order, replaced."""
     parts, position = [], 0
     for start, end, new in changes:
         parts += [text[position:start], new]
         position = end
-    return "".join([*parts, text[position:]])
+    return text[:0].join([*parts, text[position:]])

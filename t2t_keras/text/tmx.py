@@ -4,8 +4,8 @@ The file is read as a stream, without a tree in memory, and entities that attack
 refused.
 """
 
-from collections.abc import Iterator
-from typing import BinaryIO
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO
 from xml.etree.ElementTree import ParseError
 
 from t2t_keras.errors import UserError
@@ -35,7 +35,7 @@ class _Units:
             self._texts = {}
         elif tag == "tuv":
             language = attributes.get(_XML_LANGUAGE) or attributes.get("lang") or ""
-            self._language = _normalised(language)
+            self._language = normalised(language)
         elif tag == "seg":
             self._parts = []
 
@@ -77,7 +77,7 @@ def translation_units(
                 raise UserError(f"{name}: a translation unit of over {MAX_LINE_BYTES:,} bytes.")
             for texts in units.complete:
                 found.update(texts)
-                pair = tuple(_in_language(texts, language) for language in languages)
+                pair = tuple(in_language(texts, language) or "" for language in languages)
                 complete += all(pair)
                 yield tuple(text.encode("utf-8", "surrogatepass") for text in pair)
             units.complete.clear()
@@ -102,11 +102,16 @@ def translation_units(
         )
 
 
-def _normalised(language: str) -> str:
+def in_language(of: Mapping[str, Any], language: str) -> Any:
+    """Returns what there is of a language or, where there is none, of a regional variant, or None.
+
+    The keys are codes as `normalised` returns them.
+    """
+    language = normalised(language)
+    regional = (each for code, each in of.items() if code.startswith(f"{language}-"))
+    return of[language] if language in of else next(regional, None)
+
+
+def normalised(language: str) -> str:
+    """Returns a language code as "en-gb"."""
     return language.lower().replace("_", "-")
-
-
-def _in_language(texts: dict[str, str], language: str) -> str:
-    language = _normalised(language)
-    regional = (text for code, text in texts.items() if code.startswith(f"{language}-"))
-    return texts.get(language, next(regional, ""))

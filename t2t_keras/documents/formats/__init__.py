@@ -1,1 +1,1 @@
-"""Each module reads one format, by its function `read`."""
+"""Files in one language. Each module of a format has a function `read`."""

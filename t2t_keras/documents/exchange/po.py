@@ -6,8 +6,8 @@ from pathlib import Path
 import polib
 
 from t2t_keras.documents.document import Document, Unit
-from t2t_keras.documents.formats.plurals import default_header, plural_forms
-from t2t_keras.documents.formats.po_lines import Entry, entries_of, rendered
+from t2t_keras.documents.exchange.plurals import default_header, plural_forms
+from t2t_keras.documents.exchange.po_lines import Entry, entries_of, rendered
 from t2t_keras.documents.spans import Text, decoded, replaced
 from t2t_keras.errors import UserError
 
@@ -52,7 +52,7 @@ class PoDocument(Document):
         self.plural_header = "" if plural_forms(header) else default_header(self.languages[1])
         self.forms = plural_forms(self.plural_header or header)
         self.of_entry: list[list[tuple[str, Unit]]] = list(map(self._units, self.messages))
-        self.units = [unit for units in self.of_entry for _, unit in units]
+        self.add_units(unit for units in self.of_entry for _, unit in units)
 
     def _units(self, message: polib.POEntry) -> list[tuple[str, Unit]]:
         """Returns the keyword and the unit of each translation that a message has."""
@@ -112,7 +112,7 @@ def _rendered(
     entry: Entry, message: polib.POEntry, units: list[tuple[str, Unit]], newline: str
 ) -> str:
     flags = [flag for flag in message.flags if flag != "fuzzy"]
-    if any(unit.match == "machine" and not unit.is_final for _, unit in units):
+    if any(unit.needs_review for _, unit in units):
         flags.insert(0, "fuzzy")
     comments = [
         f"{each.ratio:.0%} like “{each.source}”: “{each.target}”"
