@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from t2t_keras.errors import UserError
 from t2t_keras.server.access import Access, ApiKeys
-from t2t_keras.server.apis import deepl, deepl_documents, deepl_glossaries, libretranslate
+from t2t_keras.server.apis import deepl, deepl_documents, deepl_glossaries, libretranslate, page
 from t2t_keras.server.batching import QueueFullError
 from t2t_keras.server.config import MEBIBYTE, ServerConfig
 from t2t_keras.server.context import Context
@@ -62,8 +62,9 @@ def make_app(sources: Sequence[ModelSource], config: ServerConfig | None = None)
     app.state.context = context
     _handle_errors(app)
     _add_operations(app, metrics)
-    for api in (libretranslate, deepl, deepl_glossaries, deepl_documents):
+    for api in (libretranslate, deepl, deepl_glossaries, deepl_documents, page):
         app.include_router(api.make_router(context))
+    page.mount(app)
     app.add_middleware(Gate, config=config, metrics=metrics)
     if config.cors:
         app.add_middleware(

@@ -6,13 +6,12 @@ import concurrent.futures
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from t2t_keras.decoding.translation import Translation
 from t2t_keras.errors import UserError
 
-# Translates lines, all with the same options.
-Translate = Callable[[list[str], Hashable], Sequence[Translation]]
+# Gives a result for each line, all with the same options.
+Translate = Callable[[list[str], Hashable], Sequence[Any]]
 
 
 class QueueFullError(Exception):
@@ -35,7 +34,7 @@ class Batcher:
     is overtaken by later ones with its options.
 
     Args:
-      translate: takes lines and options, and returns a translation of each.
+      translate: takes lines and options, and returns a result for each, as a `Translation`.
       max_wait_ms: longest wait of an idle batcher.
       max_lines: most lines of a batch; a longer job is a batch of its own.
       max_queued: most lines that wait.
@@ -64,10 +63,8 @@ class Batcher:
         with self._changed:
             return sum(len(job.lines) for job in self._jobs)
 
-    async def translate(
-        self, lines: Sequence[str], options: Hashable = None
-    ) -> list[Translation]:
-        """Returns a translation of each line; what is cancelled while it waits is not translated.
+    async def translate(self, lines: Sequence[str], options: Hashable = None) -> list[Any]:
+        """Returns the result for each line; what is cancelled while it waits is not translated.
 
         Raises:
           QueueFullError: too many lines wait.
@@ -77,7 +74,7 @@ class Batcher:
 
     def submit(
         self, lines: Sequence[str], options: Hashable = None, may_wait: bool = False
-    ) -> concurrent.futures.Future[list[Translation]]:
+    ) -> concurrent.futures.Future[list[Any]]:
         """Returns what `translate` does as a future, for threads.
 
         Those that have time may wait, however many lines wait already.

@@ -54,6 +54,7 @@ def read_passages(
     return Passages(sentences, [*between, space])
 
 
+@functools.lru_cache(maxsize=64)
 def sentence_splitter(language: str) -> Callable[[str], list[str]]:
     """Returns a function that divides a line of a language into sentences, white space included.
 

@@ -2,8 +2,8 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.decoding.translator import Translator
@@ -16,6 +16,8 @@ from t2t_keras.server.passages import joined_texts, read_passages, sentence_spli
 from t2t_keras.text.glossary import Glossary
 
 Pair = tuple[str, str]
+# What a model does with lines, giving one result for each; equal ones share batches.
+Work = Callable[[Translator, Sequence[str]], Sequence[Any]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +33,15 @@ class Options:
     format: str = "text"
     glossary: Glossary | None = None
     ignore_tags: tuple[str, ...] = ()
+
+    def __call__(self, translator: Translator, lines: Sequence[str]) -> list[Translation]:
+        """Translates lines."""
+        asked = {}
+        if self.format != "text":
+            asked["format"] = self.format
+        if self.glossary is not None:
+            asked["glossary"] = self.glossary
+        return translator.translate(lines, **asked)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,9 +107,11 @@ class TranslationService:
             metrics.batch_lines.labels(name).observe(lines)
             metrics.batch_seconds.labels(name).observe(seconds)
 
-        def translate(lines: list[str], options: Options) -> Sequence[Translation]:
+        def translate(lines: list[str], work: Work) -> Sequence[Any]:
             metrics.characters.labels(name).inc(sum(map(len, lines)))
-            return _translate(model.translator, lines, options)
+            found = work(model.translator, lines)
+            metrics.broken.labels(name).inc(sum(getattr(each, "broken", 0) for each in found))
+            return found
 
         model.observe_reload = observe_reload
         self.models[source.pair] = model
@@ -111,6 +124,12 @@ class TranslationService:
         )
         metrics.queued.labels(name).set_function(lambda: self._batchers[source.pair].queued_lines)
         metrics.model_info.labels(name, model.version).set(1)
+
+    def splitter(self, language: str) -> Callable[[str], list[str]] | None:
+        """Returns what divides lines of a language into sentences; None = nothing does."""
+        if not self._config.split_sentences:
+            return None
+        return sentence_splitter(base_language(language))
 
     @property
     def most_alternatives(self) -> int:
@@ -137,22 +156,24 @@ class TranslationService:
           UserError: a text is not what its format says, or the model computes NaN.
         """
         if options.format != "text":
-            found = await self._batchers[pair].translate(texts, options)
+            found = await self.run(pair, texts, options)
             return [Translated(each.text, []) for each in found]
-        split = None
-        if splitting.sentences and self._config.split_sentences:
-            split = sentence_splitter(base_language(pair[0]))
+        split = self.splitter(pair[0]) if splitting.sentences else None
         passages = [read_passages(text, splitting.lines, split) for text in texts]
         sentences = [sentence for each in passages for sentence in each.sentences]
-        # In parts, so that a long text is not in the way of the short ones that come meanwhile.
-        size, found = self._config.max_batch_lines, []
-        for first in range(0, len(sentences), size):
-            found += await self._batchers[pair].translate(sentences[first : first + size], options)
-        translated, rest = [], iter(found)
+        translated, rest = [], iter(await self.run(pair, sentences, options))
         for each in passages:
             best, *others = joined_texts(each, [next(rest) for _ in each.sentences])
             translated.append(Translated(best, others))
         return translated
+
+    async def run(self, pair: Pair, lines: Sequence[str], work: Work) -> list[Any]:
+        """Returns the result of work for each line; raises as `translate`."""
+        # In parts, so that a long text is not in the way of the short ones that come meanwhile.
+        size, found = self._config.max_batch_lines, []
+        for first in range(0, len(lines), size):
+            found += await self._batchers[pair].translate(lines[first : first + size], work)
+        return found
 
     def translate_now(
         self, pair: Pair, lines: Sequence[str], options: Options
@@ -169,13 +190,3 @@ class TranslationService:
         await asyncio.to_thread(self._watcher.stop)
         for batcher in self._batchers.values():
             await asyncio.to_thread(batcher.close)
-
-
-def _translate(
-    translator: Translator, lines: Sequence[str], options: Options
-) -> list[Translation]:
-    """Calls the translator with what the options ask for."""
-    asked = {}
-    if options.glossary:
-        asked["glossary"] = options.glossary
-    return translator.translate(lines, **asked)
