@@ -1,4 +1,4 @@
-"""Keeping the terms of a glossary: by hints in the source, or by forcing what is missing."""
+"""Keeping the terms of a glossary: by hints in the source, or by force where they are missing."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from t2t_keras.decoding.source_text import Source
-from t2t_keras.decoding.translation import Translation
+from t2t_keras.decoding.translation import Translation, joined
 from t2t_keras.errors import UserError
+from t2t_keras.text.alignment import Alignment
+from t2t_keras.text.forced_terms import beginnings_with
 from t2t_keras.text.glossary import Glossary
 from t2t_keras.text.hints import has_marks, with_hints, without_hints
 from t2t_keras.text.term_uses import MISSING, find_uses
@@ -26,7 +28,7 @@ def takes_hints(translator: "Translator") -> bool:
     trained = translator.problem.takes_hints
     if translator.config.terms == "soft" and not trained:
         raise UserError(
-            "terms=soft needs a model that was trained with hints: --problem_config=terms=true,"
+            "terms=soft needs a model that was trained with hints, --problem_config=terms=true,"
             "augment=terms:0.3. With this one, set terms=hard."
         )
     return trained
@@ -47,7 +49,7 @@ def keep_terms(
     translations: Sequence[Translation],
     glossary: Glossary,
 ) -> list[Translation]:
-    """Returns translations that say what became of the terms.
+    """Returns translations that say what became of the terms, and have those that are forced.
 
     Args:
       translator: that made them.
@@ -56,21 +58,124 @@ def keep_terms(
       translations: of the sources.
       glossary: the terms.
     """
+    found = _with_uses(translator, sources, translations, glossary)
+    forces = {"auto": not translator.problem.takes_hints, "hard": True, "soft": False}
+    if not forces[translator.config.terms]:
+        return found
+    jobs = {
+        number: _jobs(translator, source, prefix, translation, glossary)
+        for number, (source, prefix, translation) in enumerate(
+            zip(sources, prefixes, found, strict=True)
+        )
+        if _missing(translation)
+    }
+    _force(translator, [job for of_line in jobs.values() for job in of_line], glossary)
+    for number, of_line in jobs.items():
+        made = of_line[0].translation
+        if len(of_line) > 1:
+            hypotheses = [job.translation.hypotheses for job in of_line]
+            made = joined(sources[number], prefixes[number], hypotheses, translator.config)
+        found[number] = made
+    changed = _with_uses(translator, [sources[i] for i in jobs], [found[i] for i in jobs], glossary)
+    for number, translation in zip(jobs, changed, strict=True):
+        found[number] = translation
+    return found
+
+
+def _with_uses(
+    translator: "Translator",
+    sources: Sequence[Source],
+    translations: Sequence[Translation],
+    glossary: Glossary,
+) -> list[Translation]:
+    """Returns translations with `hinted` and `terms`."""
     texts = [without_hints(source.line) for source in sources]
     found = []
     for source, text, translation in zip(sources, texts, translations, strict=True):
         hinted = source.line if source.line != text else ""
         terms = tuple(find_uses(text, glossary.matches(text), translation.text))
         found.append(dataclasses.replace(translation, hinted=hinted, terms=terms))
-    missing = [
-        number
-        for number, translation in enumerate(found)
-        if any(use.kind == MISSING for use in translation.terms)
-    ]
-    some = [found[number] for number in missing]
-    alignments = translator.align_sources([sources[number] for number in missing], some)
+    missing = [number for number, each in enumerate(found) if _missing(each)]
+    alignments = _alignments(
+        translator, [sources[number] for number in missing], [found[number] for number in missing]
+    )
     for number, alignment in zip(missing, alignments, strict=True):
         matches = [use.match for use in found[number].terms]
-        uses = find_uses(texts[number], matches, found[number].text, alignment)
-        found[number] = dataclasses.replace(found[number], terms=tuple(uses))
+        terms = find_uses(texts[number], matches, found[number].text, alignment)
+        found[number] = dataclasses.replace(found[number], terms=tuple(terms))
     return found
+
+
+def _alignments(
+    translator: "Translator", sources: Sequence[Source], translations: Sequence[Translation]
+) -> Sequence[Alignment]:
+    return translator.align_sources(sources, translations) if sources else []
+
+
+def _missing(translation: Translation) -> int:
+    return sum(use.kind == MISSING for use in translation.terms)
+
+
+@dataclasses.dataclass
+class _Job:
+    """A line to be translated with its terms, or a sentence of one that was split."""
+
+    source: Source
+    prefix: np.ndarray
+    translation: Translation
+    tried: set[int] = dataclasses.field(default_factory=set)
+
+    def next_missing(self) -> int | None:
+        """Returns the number of the first term that is missing, and not tried yet."""
+        numbers = (i for i, use in enumerate(self.translation.terms) if use.kind == MISSING)
+        return next((number for number in numbers if number not in self.tried), None)
+
+
+def _jobs(
+    translator: "Translator",
+    source: Source,
+    prefix: np.ndarray,
+    translation: Translation,
+    glossary: Glossary,
+) -> list[_Job]:
+    if len(source.parts) == 1:
+        return [_Job(source, prefix, translation)]
+    texts = translator.tokenizer.source.decode(source.parts)
+    sources = [Source(text, [ids], [0], 0) for text, ids in zip(texts, source.parts, strict=True)]
+    prefixes = [prefix[: None if part == 0 else 0] for part in range(len(sources))]
+    # Once more, for the score of each.
+    found = translator.search_sources(sources, prefixes)
+    found = _with_uses(translator, sources, found, glossary)
+    return list(map(_Job, sources, prefixes, found))
+
+
+def _force(translator: "Translator", jobs: Sequence[_Job], glossary: Glossary) -> None:
+    """Translates anew with beginnings that have missing terms, one after the other.
+
+    Of what several beginnings give, what keeps most terms is taken, and of this the likeliest.
+    """
+    while pending := [(job, number) for job in jobs if (number := job.next_missing()) is not None]:
+        chosen = [job for job, _ in pending]
+        alignments = _alignments(
+            translator, [job.source for job in chosen], [job.translation for job in chosen]
+        )
+        candidates = []
+        for (job, number), alignment in zip(pending, alignments, strict=True):
+            job.tried.add(number)
+            text = without_hints(job.source.line)
+            match = job.translation.terms[number].match
+            [fixed] = translator.tokenizer.decode([job.prefix])
+            for begin in beginnings_with(match, text, job.translation.text, alignment):
+                if begin.startswith(fixed):
+                    candidates.append((job, begin))
+        begins = [begin for _, begin in candidates]
+        prefixes = [ids[:-1] for ids in translator.tokenizer.encode(begins)]
+        sources = [job.source for job, _ in candidates]
+        found = translator.search_sources(sources, prefixes)
+        found = _with_uses(translator, sources, found, glossary)
+        for job in chosen:
+            own = [each for (other, _), each in zip(candidates, found, strict=True) if other is job]
+            best = min(own, key=lambda each: (_missing(each), -each.score), default=job.translation)
+            if _missing(best) < _missing(job.translation):
+                job.translation = best
+                job.tried.clear()
