@@ -1,7 +1,8 @@
 """Keeping the terms of a glossary: by hints in the source, or by force where they are missing."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,10 +14,13 @@ from t2t_keras.text.alignment import Alignment
 from t2t_keras.text.forced_terms import beginnings_with
 from t2t_keras.text.glossary import Glossary
 from t2t_keras.text.hints import has_marks, with_hints, without_hints
-from t2t_keras.text.term_uses import MISSING, find_uses
+from t2t_keras.text.term_uses import KINDS, MISSING, find_uses
 
 if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translator
+
+# In counts, before the source and the target of a term; and how many of these a report names.
+_MISSING_TERM, _MOST_NAMED = "missing term ", 10
 
 
 def takes_hints(translator: "Translator") -> bool:
@@ -179,3 +183,33 @@ def _force(translator: "Translator", jobs: Sequence[_Job], glossary: Glossary) -
             if _missing(best) < _missing(job.translation):
                 job.translation = best
                 job.tried.clear()
+
+
+def term_counts(translations: Iterable[Translation]) -> Counter:
+    """Returns how many terms became what, by kind, and how often each one is missing."""
+    counts: Counter = Counter()
+    for use in (use for translation in translations for use in translation.terms):
+        counts[f"terms {use.kind}"] += 1
+        if use.kind == MISSING:
+            counts[f"{_MISSING_TERM}{use.match.term.source} -> {use.match.term.target}"] += 1
+    return counts
+
+
+def terms_report(counts: Mapping[str, int]) -> str:
+    """Returns what a sum of `term_counts` says, for people; other counts may be among it."""
+    kinds = {kind: counts.get(f"terms {kind}", 0) for kind in KINDS}
+    total = sum(kinds.values())
+    if not total:
+        return "No term of the glossary is in the source."
+    shares = ", ".join(f"{count:,} {kind} ({count / total:.1%})" for kind, count in kinds.items())
+    missing = {
+        name.removeprefix(_MISSING_TERM): count
+        for name, count in counts.items()
+        if name.startswith(_MISSING_TERM)
+    }
+    lines = [f"{total:,} terms of the glossary: {shares}"]
+    most = sorted(missing, key=lambda name: (-missing[name], name))
+    lines += [f"  missing {missing[name]:,} times: {name}" for name in most[:_MOST_NAMED]]
+    if len(most) > _MOST_NAMED:
+        lines.append(f"  and {len(most) - _MOST_NAMED:,} others")
+    return "\n".join(lines)
