@@ -14,6 +14,7 @@ from t2t_keras.text.alignment import Alignment
 from t2t_keras.text.forced_terms import beginnings_with
 from t2t_keras.text.glossary import Glossary
 from t2t_keras.text.hints import has_marks, with_hints, without_hints
+from t2t_keras.text.placeholders import missing as missing_placeholders
 from t2t_keras.text.term_uses import KINDS, MISSING, find_uses
 
 if TYPE_CHECKING:
@@ -129,6 +130,11 @@ class _Job:
     translation: Translation
     tried: set[int] = dataclasses.field(default_factory=set)
 
+    def broken(self, translation: Translation) -> int:
+        """Returns how many placeholders a translation has lost or added."""
+        found = missing_placeholders(without_hints(self.source.line), translation.text)
+        return sum(map(len, found))
+
     def next_missing(self) -> int | None:
         """Returns the number of the first term that is missing, and not tried yet."""
         numbers = (i for i, use in enumerate(self.translation.terms) if use.kind == MISSING)
@@ -179,6 +185,7 @@ def _force(translator: "Translator", jobs: Sequence[_Job], glossary: Glossary) -
         found = _with_uses(translator, sources, found, glossary)
         for job in chosen:
             own = [each for (other, _), each in zip(candidates, found, strict=True) if other is job]
+            own = [each for each in own if job.broken(each) <= job.broken(job.translation)]
             best = min(own, key=lambda each: (_missing(each), -each.score), default=job.translation)
             if _missing(best) < _missing(job.translation):
                 job.translation = best
@@ -209,7 +216,7 @@ def terms_report(counts: Mapping[str, int]) -> str:
     }
     lines = [f"{total:,} terms of the glossary: {shares}"]
     most = sorted(missing, key=lambda name: (-missing[name], name))
-    lines += [f"  missing {missing[name]:,} times: {name}" for name in most[:_MOST_NAMED]]
+    lines += [f"  missing: {name} ({missing[name]:,} of its places)" for name in most[:_MOST_NAMED]]
     if len(most) > _MOST_NAMED:
         lines.append(f"  and {len(most) - _MOST_NAMED:,} others")
     return "\n".join(lines)

@@ -92,7 +92,7 @@ def translate_file(
 
     def translate(lines: Sequence[str], number: int, progress) -> tuple[dict, Counter]:
         some = begins[number : number + len(lines)] if prefixes else None
-        found = translator.translate_stream(lines, some, number, progress, terms)
+        found = translator.translate_stream(lines, some, number, progress, glossary=terms)
         translations = list(found)
         made = {name: make(lines, translations) for name, (_, make) in makers.items()}
         return made, _counts(lines, translations)
