@@ -4,6 +4,7 @@ A model that reads them learns to write what a hint says, in the form that the s
 """
 
 import random
+import unicodedata
 from collections.abc import Sequence
 
 from t2t_keras.text.glossary import Token, tokens_of
@@ -17,8 +18,8 @@ _NUMBERS = (0.5, 0.25, 0.15, 0.1)
 _LONGER = 0.25
 # How often a hint is another form of the reference's word.
 _OTHER_FORM = 0.3
-# What may stand right beside a word, besides space; anything else may be a program's.
-_BESIDE = frozenset(".,;:!?…()[]\"'’‘‚“”„«»‹›¿¡-–—/。、，！？：；（）「」")
+# Signs that stand right beside a word in programs rather than in the language; no symbol does.
+_OF_PROGRAMS = frozenset(r"%&@#*\_{}")
 
 Link = tuple[int, int]
 
@@ -94,4 +95,7 @@ class HintDrawer:
 def _is_word(text: str, token: Token) -> bool:
     """Returns whether a token is a word of the language, not part of markup or a placeholder."""
     around = f" {text} "[token.start], f" {text} "[token.end + 1]
-    return token.text[0].isalpha() and all(each.isspace() or each in _BESIDE for each in around)
+    return token.text[0].isalpha() and all(
+        each.isspace() or (unicodedata.category(each)[0] == "P" and each not in _OF_PROGRAMS)
+        for each in around
+    )

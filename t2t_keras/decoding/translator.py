@@ -179,7 +179,7 @@ class Translator:
         self,
         lines: Sequence[str],
         prefixes: Sequence[str] | None = None,
-        *,
+        format: str = "text",  # noqa: A002
         glossary: Glossary | None = None,
     ) -> list[Translation]:
         """Translates each line; a blank line gives a blank line.
@@ -187,12 +187,18 @@ class Translator:
         Args:
           lines: the source text.
           prefixes: how each translation must begin; "" = no prefix. A blank line's is not used.
+          format: "html" or "xml" = each of the lines is a fragment or a document, of any number of
+            lines, whose tags stay; see `t2t_keras.decoding.markup.translate_markup`.
           glossary: what words of the source are to become, as `DecodeConfig.terms` says.
 
         Raises:
           UserError: a line is not valid text, the numbers of prefixes and lines differ, no
             translation is possible under the constraints, or the model computes NaN.
         """
+        if format != "text":
+            from t2t_keras.decoding.markup import translate_markup
+
+            return translate_markup(self, lines, format, glossary=glossary)
         if prefixes is not None:
             check_one_each(lines, prefixes, "prefix, which may be blank,")
         return list(self.translate_stream(lines, prefixes, glossary=glossary))

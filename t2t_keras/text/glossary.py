@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from t2t_keras.errors import UserError
 from t2t_keras.text.files import is_text, read_text
 from t2t_keras.text.hints import MARKS
+from t2t_keras.text.placeholders import find as find_placeholders
 
 # Scripts that put no space between words, of which each character counts as one: Thai, Lao,
 # Burmese, Khmer, hiragana, Chinese.
@@ -93,19 +94,13 @@ class Glossary:
     def __iter__(self) -> Iterator[Term]:
         return iter(self.terms)
 
-    def matches(self, text: str, protected: Iterable[tuple[int, int]] = ()) -> list[Match]:
+    def matches(self, text: str) -> list[Match]:
         """Returns the terms in a text, in order; none is inside another, and the longest win.
 
         A term is found as whole words, in capitals or not; one with a capital behind its first
-        letter, as "GmbH", only as it is.
-
-        Args:
-          text: of a source.
-          protected: (start, end) of what no term may touch, such as placeholders.
+        letter, as "GmbH", only as it is. Placeholders, as "%(file)s", have no terms in them.
         """
         tokens, taken = tokens_of(text), bytearray(len(text))
-        for start, end in protected:
-            taken[start:end] = b"\1" * (end - start)
         keys, found = _keys(tokens), []
         for first, (key, _) in enumerate(keys):
             node, last = self._root.get((key, False)), first
@@ -115,6 +110,9 @@ class Glossary:
                         found.append(Match(tokens[first].start, tokens[last].end, term))
                 last += 1
                 node = node.get(keys[last]) if last < len(keys) else None
+        if found:
+            for each in find_placeholders(text):
+                taken[each.start : each.end] = b"\1" * (each.end - each.start)
         # Of several as long, what has capitals, then the first.
         found.sort(key=lambda each: (each.start - each.end, not has_capitals(each.term.source)))
         chosen = []

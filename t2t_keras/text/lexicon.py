@@ -22,6 +22,7 @@ _TENSION, _OF_NONE = 4.0, 0.08
 # Translations less likely than that in one direction, and links of less, are left out.
 _LEAST, _LEAST_LINK = 0.01, 0.02
 _BITS = 32
+_LOW = (1 << _BITS) - 1
 
 
 class Lexicon:
@@ -70,10 +71,13 @@ class Lexicon:
             arrays = [file[name] for name in ("keys", "scores", "counts")]
         return cls(*(side.split("\n") if side else [] for side in sides), *arrays)
 
-    def without(self, sources: Iterable[str]) -> "Lexicon":
-        """Returns a lexicon without what it says of some source words."""
-        left_out = [self._numbers[0].get(folded(word), -1) for word in sources]
-        kept = ~np.isin(self._keys >> _BITS, left_out)
+    def without(self, sources: Iterable[str], targets: Iterable[str] = ()) -> "Lexicon":
+        """Returns a lexicon without what it says of some words."""
+        kept = np.ones(len(self), bool)
+        for numbers, words, of_side in zip(
+            self._numbers, (sources, targets), (self._keys >> _BITS, self._keys & _LOW), strict=True
+        ):
+            kept &= ~np.isin(of_side, [numbers.get(folded(word), -1) for word in words])
         arrays = self._keys[kept], self._scores[kept], self._counts
         return Lexicon(self.sources, self.targets, *arrays)
 
@@ -87,7 +91,7 @@ class Lexicon:
         number = self._numbers[0].get(folded(source), -1)
         first, end = np.searchsorted(self._keys, [number << _BITS, (number + 1) << _BITS])
         order = first + np.argsort(-self._scores[first:end], kind="stable")
-        numbers = self._keys[order] & ((1 << _BITS) - 1)
+        numbers = self._keys[order] & _LOW
         words = [self.targets[i] for i in numbers.tolist()]
         return dict(zip(words, self._scores[order].tolist(), strict=True))
 
@@ -174,7 +178,7 @@ class _Cells:
     def probabilities(self, side: int) -> np.ndarray:
         """Returns of each key how likely its word of a side becomes the one of the other side."""
         other = 1 - side
-        makers = self.keys >> _BITS if side == 0 else self.keys & ((1 << _BITS) - 1)
+        makers = self.keys >> _BITS if side == 0 else self.keys & _LOW
         made = self.words[other]
         found, of_none = np.ones(len(self.keys)), np.ones(made.max() + 1)
         for _ in range(_ITERATIONS):

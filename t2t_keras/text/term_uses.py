@@ -94,12 +94,14 @@ def aligned_tokens(
 
 def aligned_words(source: str, match: Match, alignment: Alignment) -> set[int]:
     """Returns the numbers of the target's words that are aligned with those of a term."""
-    words = {
-        number
-        for number, (start, end) in enumerate(word_spans(source))
-        if start < match.end and match.start < end
-    }
+    words = words_of(source, match)
     return {target for number, target in alignment if number in words}
+
+
+def words_of(source: str, match: Match) -> set[int]:
+    """Returns the numbers of the source's words that a term is in."""
+    spans = enumerate(word_spans(source))
+    return {number for number, (start, end) in spans if start < match.end and match.start < end}
 
 
 def _find(
