@@ -1,7 +1,7 @@
 """A text as the sentences that a model translates one by one, and back as it was laid out."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 _BREAK = re.compile(r"[^\S\r\n]*(?:\r\n|\r|\n)\s*")
@@ -18,15 +18,25 @@ class Segment(NamedTuple):
     gaps: list[str]  # white space behind each
     breaks: list[str]  # of its lines, from the end of the text of one to the beginning of the next
 
+    @property
+    def line(self) -> str:
+        """All sentences in one line."""
+        return "".join(
+            sentence + gap for sentence, gap in zip(self.sentences, self.gaps, strict=True)
+        )
 
-def segmented(text: str, language: str = "en") -> list[str | Segment]:
+
+def segmented(text: str, language: str = "", is_plain: bool = True) -> list[str | Segment]:
     """Returns segments, and the white space before, between and behind them as strings.
 
-    Lines are segments of their own, unless they look like those of a wrapped sentence.
+    Lines are segments of their own, unless they look like those of a wrapped sentence. A text that
+    is not plain has one segment with all of it, for markup has ends of lines anywhere.
     """
     start, end = len(text) - len(text.lstrip()), len(text.rstrip())
     if end <= start:
         return [text]
+    if not is_plain:
+        return [text[:start], Segment([text[start:end]], [""], []), text[end:]]
     parts: list[str | Segment] = [text[:start]]
     lines, breaks = _lines(text[start:end])
     group, inner = [lines[0]], []
@@ -40,18 +50,22 @@ def segmented(text: str, language: str = "en") -> list[str | Segment]:
     return [*parts, _segment(group, inner, language), text[end:]]
 
 
-def sentences_of(parts: Sequence[str | Segment]) -> Iterator[str]:
-    """Yields the sentences that have a letter; others stay as they are."""
-    for part in parts:
-        if isinstance(part, Segment):
-            yield from filter(_LETTER.search, part.sentences)
+def has_letters(text: str) -> bool:
+    """Returns whether there is anything to translate: numbers and symbols are not."""
+    return bool(_LETTER.search(text))
 
 
-def joined(parts: Sequence[str | Segment], translations: Mapping[str, str]) -> str:
-    """Returns the text with its sentences replaced by their translations."""
-    return "".join(
-        part if isinstance(part, str) else _laid_out(part, translations) for part in parts
-    )
+def laid_out(parts: Sequence[str | Segment], translations: Mapping[str, str]) -> str:
+    """Returns the text with lines or sentences replaced by their translations, where there are."""
+    return "".join(part if isinstance(part, str) else _of(part, translations) for part in parts)
+
+
+def _of(segment: Segment, translations: Mapping[str, str]) -> str:
+    pairs = zip(segment.sentences, segment.gaps, strict=True)
+    text = translations.get(segment.line)
+    if text is None:
+        text = "".join(translations.get(sentence, sentence) + gap for sentence, gap in pairs)
+    return wrapped(text, segment.breaks)
 
 
 def _lines(text: str) -> tuple[list[str], list[str]]:
@@ -80,12 +94,6 @@ def _segment(lines: Sequence[str], breaks: Sequence[str], language: str) -> Segm
     sentences = [sentence.rstrip() for sentence in found]
     gaps = [raw[len(text) :] for raw, text in zip(found, sentences, strict=True)]
     return Segment(sentences, gaps, list(breaks))
-
-
-def _laid_out(segment: Segment, translations: Mapping[str, str]) -> str:
-    pairs = zip(segment.sentences, segment.gaps, strict=True)
-    text = "".join(translations.get(sentence, sentence) + gap for sentence, gap in pairs)
-    return wrapped(text, segment.breaks)
 
 
 def wrapped(text: str, breaks: Sequence[str]) -> str:

@@ -18,7 +18,8 @@ _XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 class _Units:
     """Target of an XML parser: collects the text of translation units."""
 
-    def __init__(self):
+    def __init__(self, keep_lines: bool):
+        self._text = str if keep_lines else one_line
         # Units that ended: text by language code, as "en-gb"; the first where one comes twice.
         self.complete: list[dict[str, str]] = []
         self._texts: dict[str, str] = {}
@@ -44,7 +45,7 @@ class _Units:
         if self._code:
             self._code -= 1
         elif tag == "seg" and self._parts is not None:
-            self._texts.setdefault(self._language, one_line("".join(self._parts)))
+            self._texts.setdefault(self._language, self._text("".join(self._parts)))
             self._parts = None
         elif tag == "tu":
             self.complete.append(self._texts)
@@ -55,17 +56,18 @@ class _Units:
 
 
 def translation_units(
-    stream: BinaryIO, name: str, languages: tuple[str, str]
+    stream: BinaryIO, name: str, languages: tuple[str, str], keep_lines: bool = False
 ) -> Iterator[tuple[bytes, bytes]]:
     """Yields source and target of every unit; a side that the unit lacks is empty.
 
     The code "en" also finds "en-GB", where there is no "en". A file that cannot be parsed, or has
-    no unit in both languages, is a `UserError`.
+    no unit in both languages, is a `UserError`. Texts are one line each, or as they stand if lines
+    are to be kept.
     """
     from defusedxml import DefusedXmlException
     from defusedxml.ElementTree import DefusedXMLParser
 
-    units = _Units()
+    units = _Units(keep_lines)
     parser = DefusedXMLParser(target=units)
     found: set[str] = set()
     complete = size = 0
