@@ -60,6 +60,7 @@ setup(
         "t2t_keras.problems": ["*.tsv"],
         "t2t_keras.recipes": ["*/Snakefile", "*/*.yaml", "*/*/*.yaml"],
         "t2t_keras.problems.toy": ["*.tsv"],
+        "t2t_keras.server": ["page/*.html", "page/*.css", "page/*.js"],
         "t2t_keras.serving.export": ["*.md"],
     },
     python_requires=">=3.11,<3.14",
@@ -108,7 +109,7 @@ setup(
             "PyYAML>=6,<7",
             "pytest-xdist>=3.6,<4",
             "safetensors>=0.8,<0.9",
-            # Drives Chromium or Chrome, where there is one, over the pages of t2t-insights.
+            # Drives Chromium or Chrome, where there is one, over the pages that commands show.
             "selenium>=4.30,<5",
             "snakemake>=9,<10",
             # The packaging test builds the wheel with it, without a network.
