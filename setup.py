@@ -25,6 +25,7 @@ COMMANDS = (
     "t2t-recipe",
     "t2t-tables",
     "t2t-translate-all",
+    "t2t-translate-file",
 )
 
 

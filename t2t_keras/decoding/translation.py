@@ -7,7 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.source_text import Source
 from t2t_keras.text.alignment import Alignment
+from t2t_keras.text.term_uses import Use
 
 # What would divide the lines and the columns of a file.
 _SEPARATORS = re.compile(r"[\n\r\t]")
@@ -41,6 +44,10 @@ class Translation:
       prefix_cut: number of tokens of the prefix left out because the output may not be so long.
       postprocessed: `text` as the problem gives it to users: the tree of a parser, else the same.
       alignment: pairs (source word, word of `text`) where the problem postprocesses by them.
+      broken: number of placeholders that no hypothesis had right and that were repaired.
+      chosen: rank of the hypothesis that was taken, 0 = the best.
+      hinted: the source with hints, as it was translated; "" = it had none.
+      terms: what became of the terms of a glossary, in the order of the source.
     """
 
     text: str
@@ -51,6 +58,10 @@ class Translation:
     prefix_cut: int = 0
     postprocessed: str = ""
     alignment: Alignment | None = None
+    broken: int = 0
+    chosen: int = 0
+    hinted: str = ""
+    terms: tuple[Use, ...] = ()
 
     def __repr__(self) -> str:
         count = len(self.hypotheses)
@@ -99,6 +110,31 @@ class AttentionWeights:
     encoder: np.ndarray
     decoder: np.ndarray
     cross: np.ndarray
+
+
+def joined(
+    source: Source,
+    prefix: Sequence[int],
+    parts: Sequence[Sequence[Hypothesis]],
+    config: DecodeConfig,
+) -> Translation:
+    """Returns a line's translation from the hypotheses of its parts, best joined with best."""
+    if not parts:
+        return Translation("", 0.0)
+    hypotheses = tuple(
+        Hypothesis(" ".join(each.text for each in ranked), sum(each.score for each in ranked))
+        for ranked in zip(*parts, strict=False)
+    )
+    # Its end is not a prefix's.
+    most = config.longest_output(len(source.parts[0])) - 1
+    return Translation(
+        hypotheses[0].text,
+        hypotheses[0].score,
+        hypotheses,
+        parts=tuple(found[0].text for found in parts),
+        cut=source.cut,
+        prefix_cut=max(len(prefix) - most, 0),
+    )
 
 
 def one_line(text: str) -> str:
