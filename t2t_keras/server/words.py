@@ -7,7 +7,8 @@ from typing import Any
 
 from t2t_keras.decoding.confidence import confidences
 from t2t_keras.decoding.continuations import continuations
-from t2t_keras.decoding.translation import Translation, one_line
+from t2t_keras.decoding.source_text import Source
+from t2t_keras.decoding.translation import Hypothesis, Translation, one_line
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.server.passages import Passages, hypothesis_texts, joined_texts, read_passages
 from t2t_keras.text.alignment import count_words, split_words
@@ -116,14 +117,15 @@ class OtherWords:
 
     def __call__(
         self, translator: Translator, lines: Sequence[str]
-    ) -> list[list[dict[str, str]]]:
-        """Returns for each line {"word": next word, "text": whole translation}, likeliest first.
+    ) -> list[list[dict[str, Any]]]:
+        """Returns the translations of each line behind the beginning, likeliest first.
 
-        The sentences that the beginning completes stay as they are there.
+        Each is {"word": next word, "text": whole translation}, with "words" and "alignment" as of
+        `WordByWord`. The sentences that the beginning completes stay as they are there.
         """
         return [self._of(translator, line) for line in lines]
 
-    def _of(self, translator: Translator, line: str) -> list[dict[str, str]]:
+    def _of(self, translator: Translator, line: str) -> list[dict[str, Any]]:
         passages = read_passages(line, split=self.split)
         if not passages.sentences:
             return []
@@ -132,9 +134,23 @@ class OtherWords:
         number = min(len(finished), len(passages.sentences) - 1)
         done, current = begun[:number], " ".join(begun[number:])
         rest = translator.translate(passages.sentences[number + 1 :], glossary=self.glossary)
-        behind = [hypothesis_texts(each)[0] for each in rest]
-        [source] = translator.read([passages.sentences[number]])
+        sources = translator.read(passages.sentences)
+        source = sources.pop(number)
+        found = continuations(translator, source, current, self.count)
+        around = [*map(_given, sources, done), *rest]
+        others = [_given(source, one_line(each.text)) for each in found]
+        begin, end = passages.sentences[:number], passages.sentences[number + 1 :]
+        again = [passages.sentences[number]] * len(found)
+        known = _known(translator, [*begin, *end, *again], [*around, *others])
+        first, last, new = known[:number], known[number : len(around)], known[len(around) :]
+        whole = [_line(line, passages, [*first, each, *last]) for each in new]
         return [
-            {"word": each.word, "text": passages.joined([*done, one_line(each.text), *behind])}
-            for each in continuations(translator, source, current, self.count)
+            {"word": each.word, **{name: line[name] for name in ("text", "words", "alignment")}}
+            for each, line in zip(found, whole, strict=True)
         ]
+
+
+def _given(source: Source, text: str) -> Translation:
+    """Returns a translation that was not searched for, whole with the source's first part."""
+    parts = (text, *[""] * (len(source.parts) - 1))
+    return Translation(text, 0.0, (Hypothesis(text, 0.0),), parts)

@@ -52,17 +52,27 @@ function entries(alternatives, prefix) {
   const addsNew = ({ text }) => !isNew.has(text) && isNew.add(text);
   const words = alternatives.filter(addsNew).map((each) => {
     const rest = each.text.slice(prefix.length).trimStart().slice(each.word.length);
-    return entry(continued(view.line, index, each), element("b", { textContent: each.word }), rest);
+    const line = continued(view.line, index, each);
+    const next = element("span", {}, element("b", { textContent: each.word }), rest);
+    return entry(line, next, ...share(line.words[index]));
   });
   const others = best.alternatives.map((text) => continued(best, 0, { text }));
   const lines = [best, ...others].filter(addsNew);
-  const whole = lines.map((line) => entry(line, element("span", { textContent: line.text })));
+  const whole = lines.map((line) =>
+    entry(line, element("span", { className: "whole", textContent: line.text })),
+  );
   const instead = `Instead of ${quoted([view.line.words[index].text])}`;
   return [
     ...(words.length ? [heading(instead), ...words] : []),
     ...(whole.length ? [heading("The whole line"), ...whole] : []),
     ...(words.length + whole.length ? [] : [heading("No alternatives.")]),
   ];
+}
+
+function share({ confidence }) {
+  if (!Number.isFinite(confidence)) return [];
+  const textContent = confidence < 0.01 ? "< 1 %" : `${Math.floor(100 * confidence)} %`;
+  return [element("small", { textContent, lang: "en", dir: "ltr" })];
 }
 
 function heading(textContent) {
