@@ -23,6 +23,7 @@ COMMANDS = (
     "t2t-plot",
     "t2t-query-server",
     "t2t-recipe",
+    "t2t-serve",
     "t2t-tables",
     "t2t-translate-all",
     "t2t-translate-file",

@@ -64,6 +64,7 @@ def make_app(sources: Sequence[ModelSource], config: ServerConfig | None = None)
     _add_operations(app, metrics)
     for api in (libretranslate, deepl, deepl_glossaries, deepl_documents, page):
         app.include_router(api.make_router(context))
+    app.include_router(deepl.make_last_router())
     page.mount(app)
     app.add_middleware(Gate, config=config, metrics=metrics)
     if config.cors:
