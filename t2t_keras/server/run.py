@@ -62,9 +62,7 @@ def serve(
         asyncio.run(server.serve([bound]))
 
 
-def make_server(
-    sources: Sequence[ModelSource], config: ServerConfig | None, address: Address
-):
+def make_server(sources: Sequence[ModelSource], config: ServerConfig | None, address: Address):
     """Returns uvicorn's server, and the socket that it is to serve; arguments as of `serve`."""
     try:
         import uvicorn

@@ -114,9 +114,7 @@ class OtherWords:
     split_target: Splitter = None
     glossary: Glossary | None = None
 
-    def __call__(
-        self, translator: Translator, lines: Sequence[str]
-    ) -> list[list[dict[str, str]]]:
+    def __call__(self, translator: Translator, lines: Sequence[str]) -> list[list[dict[str, str]]]:
         """Returns for each line {"word": next word, "text": whole translation}, likeliest first.
 
         The sentences that the beginning completes stay as they are there.

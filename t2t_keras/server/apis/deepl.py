@@ -94,9 +94,7 @@ async def _translate(context: Context, request: Request) -> dict[str, Any]:
     pair = await read_pair(context, parameters, texts)
     glossary = await requested_glossary(context, client, parameters, pair)
     options = Options(kind, glossary, *_tags(parameters, kind))
-    found = await context.translate(
-        request, client, pair, texts, options, _SPLITTING[splitting]
-    )
+    found = await context.translate(request, client, pair, texts, options, _SPLITTING[splitting])
     shared: dict[str, Any] = {"detected_source_language": pair[0].partition("-")[0].upper()}
     if model := parameters.text("model_type"):
         shared["model_type_used"] = _MODEL_TYPES[model]

@@ -12,10 +12,8 @@ def server(serving):
 
 
 @pytest.fixture
-def client(server):
-    with_key = deepl.DeepLClient("any key", server_url=server.url)
-    yield with_key
-    with_key.close()
+def client(server, deepl_client):
+    return deepl_client(server, "any key")
 
 
 def test_texts(client):
@@ -54,9 +52,9 @@ def test_every_option_that_does_not_ask_for_another_model(client):
         (deepl.SplitSentences.ALL, ["One.", "Two", "three."]),
     ],
 )
-def test_sentences_are_split_as_asked(serving, how, calls):
+def test_sentences_are_split_as_asked(serving, deepl_client, how, calls):
     source = Source()
-    client = deepl.DeepLClient("key", server_url=serving([source]).url)
+    client = deepl_client(serving([source]))
     client.translate_text("One. Two\nthree.", target_lang="DE", split_sentences=how)
     assert [line.replace("\n", " ") for line in source.translator.calls[-1]] == [
         line.replace("\n", " ") for line in calls
@@ -65,7 +63,9 @@ def test_sentences_are_split_as_asked(serving, how, calls):
 
 def test_markup(client):
     for kind in ("html", "xml"):
-        found = client.translate_text("<b>big</b>", target_lang="DE", source_lang="EN", tag_handling=kind)
+        found = client.translate_text(
+            "<b>big</b>", target_lang="DE", source_lang="EN", tag_handling=kind
+        )
         assert found.text == "<b>BIG</b>"
 
 
@@ -121,4 +121,7 @@ def test_forms_as_older_clients_send_them(server):
     found = httpx.post(f"{server.url}/v2/translate", data=sent).json()
     assert [each["text"] for each in found["translations"]] == ["ONE", "TWO"]
     found = httpx.post(f"{server.url}/v2/translate", data={"target_lang": "DE"})
-    assert (found.status_code, found.json()) == (400, {"message": "Parameter 'text' not specified."})
+    assert (found.status_code, found.json()) == (
+        400,
+        {"message": "Parameter 'text' not specified."},
+    )

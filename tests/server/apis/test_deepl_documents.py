@@ -8,10 +8,13 @@ from upper_case import Source
 
 
 @pytest.fixture
-def client(serving):
-    with_key = deepl.DeepLClient("key", server_url=serving([Source(), Source("de", "en")]).url)
-    yield with_key
-    with_key.close()
+def server(serving):
+    return serving([Source(), Source("de", "en")])
+
+
+@pytest.fixture
+def client(server, deepl_client):
+    return deepl_client(server)
 
 
 @pytest.fixture
@@ -65,14 +68,16 @@ def test_what_cannot_be_translated_is_refused(client):
 
 
 @pytest.mark.usefixtures("quick")
-def test_only_key_and_owner_together_give_the_document(client, serving):
-    handle = client.translate_document_upload(b"a", filename="a.txt", target_lang="DE", source_lang="EN")
+def test_only_key_and_owner_together_give_the_document(client, server, deepl_client):
+    handle = client.translate_document_upload(
+        b"a", filename="a.txt", target_lang="DE", source_lang="EN"
+    )
     for wrong in (
         deepl.DocumentHandle(handle.document_id, "0" * 64),
         deepl.DocumentHandle("0" * 32, handle.document_key),
     ):
         with pytest.raises(deepl.DeepLException, match="Not found"):
             client.translate_document_get_status(wrong)
-    other = deepl.DeepLClient("other", server_url=client.server_url)
+    other = deepl_client(server, "other")
     with pytest.raises(deepl.DeepLException, match="Not found"):
         other.translate_document_get_status(handle)

@@ -14,10 +14,8 @@ def server(serving, tmp_path):
 
 
 @pytest.fixture
-def client(server):
-    with_key = deepl.DeepLClient("my key", server_url=server.url)
-    yield with_key
-    with_key.close()
+def client(server, deepl_client):
+    return deepl_client(server, "my key")
 
 
 def text_of(client, glossary):
@@ -77,18 +75,18 @@ def test_the_first_of_several_glossaries_wins(client):
     assert client.translate_text("house", **asked).text == "Bau"
 
 
-def test_each_key_has_its_own(server, client):
+def test_each_key_has_its_own(server, client, deepl_client):
     made = client.create_glossary("mine", "EN", "DE", TERMS)
-    other = deepl.DeepLClient("another key", server_url=server.url)
+    other = deepl_client(server, "another key")
     assert other.list_glossaries() == []
     with pytest.raises(deepl.GlossaryNotFoundException):
         other.delete_glossary(made)
 
 
-def test_they_outlive_the_server(serving, client, server, tmp_path):
+def test_they_outlive_the_server(serving, client, server, deepl_client, tmp_path):
     made = client.create_glossary("mine", "EN", "DE", TERMS)
     server.stop()
-    again = deepl.DeepLClient("my key", server_url=serving(storage=tmp_path).url)
+    again = deepl_client(serving(storage=tmp_path), "my key")
     assert vars(again.get_glossary(made.glossary_id)) == vars(made)
     assert text_of(again, made.glossary_id) == "THE Hütte"
 
