@@ -16,7 +16,9 @@ EXTENSIONS = {
     ".pot": "exchange.po",
     ".txt": "formats.plain",
     ".xlf": "exchange.xliff",
+    ".xml": "formats.xml",
     ".xliff": "exchange.xliff",
+    ".srt": "formats.subtitles",
     ".tmx": "exchange.tmx",
 }
 _BINARY = ("formats.word",)

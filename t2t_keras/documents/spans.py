@@ -1,7 +1,7 @@
 """Documents in which translations replace spans of the text, and all else stays as it is."""
 
 import codecs
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import AnyStr, NamedTuple
 
@@ -9,6 +9,8 @@ from t2t_keras.documents.document import Document, Unit
 from t2t_keras.errors import UserError
 
 _UTF16_MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+
+Span = tuple[int, int]
 
 
 class Text(NamedTuple):
@@ -53,22 +55,29 @@ class SpanDocument(Document):
     def __init__(self, path: Path, languages: tuple[str, str], read: Text, errors: str = "strict"):
         super().__init__(path, languages)
         self.read, self.errors = read, errors
-        self._spans: list[tuple[int, int, Unit, Callable[[str], str]]] = []
+        self._units: list[tuple[Unit, Sequence[Span], Callable[[str], Sequence[str]]]] = []
 
     def add(
         self, start: int, end: int, unit: Unit, written: Callable[[str], str] = lambda text: text
     ) -> None:
         """Adds a unit; `written` of its translation replaces the text from `start` to `end`."""
-        self._spans.append((start, end, unit, written))
+        self.add_parts(unit, [(start, end)], lambda text: [written(text)])
+
+    def add_parts(
+        self, unit: Unit, spans: Sequence[Span], written: Callable[[str], Sequence[str]]
+    ) -> None:
+        """Adds a unit of several spans; `written` of its translation has the text of each."""
+        self._units.append((unit, spans, written))
         self.add_units([unit])
 
     def content(self) -> bytes:
         """See `Document`."""
-        changes = (
-            (start, end, written(unit.target))
-            for start, end, unit, written in self._spans
+        changes = [
+            (start, end, new)
+            for unit, spans, written in self._units
             if unit.match
-        )
+            for (start, end), new in zip(spans, written(unit.target), strict=True)
+        ]
         try:
             return self.read.encoded(replaced(self.read.text, changes), self.errors)
         except UnicodeEncodeError as error:

@@ -34,7 +34,7 @@ def read(path: Path, languages: tuple[str, str], content: bytes) -> SpanDocument
         charset = "utf-8"
     text = decoded(path, content, charset)
     document = SpanDocument(path, languages, text, "xmlcharrefreplace")
-    for start, end, keeps_lines in _units(text.text):
+    for start, end, keeps_lines in units_of(text.text):
         unit, breaks = _unit(text.text[start:end], keeps_lines)
         if not has_letters(unit.source):
             continue
@@ -57,7 +57,7 @@ def _written_as(breaks: Sequence[str]):
     return lambda text: wrapped(escape(text, quote=False), breaks)
 
 
-def _units(text: str) -> Iterator[tuple[int, int, bool]]:
+def units_of(text: str) -> Iterator[tuple[int, int, bool]]:
     """Yields where the units begin and end, and whether ends of lines in them are no spaces."""
     run: list[Token] = []  # tokens since the last tag of a block
     visible = 0  # How many of them are text to translate.
