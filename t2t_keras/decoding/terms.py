@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from t2t_keras.decoding.searching import joined
 from t2t_keras.decoding.source_text import Source
-from t2t_keras.decoding.translation import Translation, joined
+from t2t_keras.decoding.translation import Translation
 from t2t_keras.errors import UserError
 from t2t_keras.text.alignment import Alignment
 from t2t_keras.text.forced_terms import beginnings_with

@@ -37,7 +37,7 @@ class Repeats:
         self.problem = problem or Problem()
         self.translated = 0
 
-    def translate_stream(self, lines, prefixes, first_number, progress):
+    def translate_stream(self, lines, prefixes, first_number, progress, glossary=None):
         prefixes = prefixes or [""] * len(lines)
         for number, (line, prefix) in enumerate(zip(lines, prefixes, strict=True), first_number):
             if line == "stop":
@@ -50,7 +50,7 @@ class Repeats:
             yield Translation(text, -0.5, hypotheses, (), *cuts, postprocessed=postprocessed)
         progress(len(lines))
 
-    def translate(self, lines, prefixes):
+    def translate(self, lines, prefixes, glossary=None):
         return list(self.translate_stream(lines, prefixes, 0, lambda count: None))
 
     def align(self, lines, translations):
