@@ -124,6 +124,8 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         super().__init__(*args, directory=stand_in.folder)
 
     def do_GET(self):
+        if self._refuse():
+            return
         if self.path == "/languages":
             self._reply(LANGUAGES)
         elif self.path == "/frontend/settings":

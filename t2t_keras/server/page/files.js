@@ -57,7 +57,9 @@ function check({ name, size }, { target }) {
   const suffix = name.match(/\.[^.]*$/)?.[0].toLowerCase();
   if (!target) throw new Trouble("The server offers no languages yet.");
   if (state.formats && !state.formats.includes(suffix))
-    throw new Trouble(`Files of this format are not translated here: expected ${state.formats.join(", ")}.`);
+    throw new Trouble(
+      `Files of this format are not translated here: expected ${state.formats.join(", ")}.`,
+    );
   if (!size) throw new Trouble("The file is empty.");
 }
 

@@ -108,7 +108,9 @@ export async function importTerms(file) {
   const lines = text.split(/\r?\n/).map((line) => line.split("\t"));
   const rows = lines.filter((line) => !isBlank(line));
   const good = rows.filter(([source, target]) => source.trim() && target?.trim());
-  const bad = lines.flatMap((line, index) => (!isBlank(line) && !good.includes(line) ? index + 1 : []));
+  const bad = lines.flatMap((line, index) =>
+    !isBlank(line) && !good.includes(line) ? index + 1 : [],
+  );
   const terms = new Map(state.terms.map((row) => [keyOf(row[0]), row]));
   for (const [source, target, note = ""] of good) terms.set(keyOf(source), [source, target, note]);
   keep([...terms.values()]);

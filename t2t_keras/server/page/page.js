@@ -50,14 +50,14 @@ function shade(isShaded) {
 async function copy() {
   if (unknownLines().length) await translate();
   const text = translation();
-  let isCopied = true;
+  let isCopied = !unknownLines().length;
   try {
     await navigator.clipboard.writeText(text);
   } catch {
     const area = element("textarea", { value: text, className: "unseen" });
     document.body.append(area);
     area.select();
-    isCopied = document.execCommand("copy");
+    isCopied &&= document.execCommand("copy");
     area.remove();
     at("copy").focus();
   }
@@ -81,9 +81,10 @@ function listenToText() {
     if (/^(Arrow|Home|End|Page)/.test(key)) point("focused", sourceWordAtCaret());
   });
   at("clear").addEventListener("click", () => {
-    text.value = "";
-    schedule(0);
+    // As a key does it: so it can be undone.
     text.focus();
+    text.select();
+    document.execCommand("delete");
   });
 }
 

@@ -52,11 +52,12 @@ async function translateLines(lines, signal) {
 export async function translate() {
   request.abort();
   clearTimeout(timer);
+  if (!state.languages.length) return; // The server has not answered yet.
   request = new AbortController();
   const { signal } = request;
   const text = at("source").value;
   if (!text.trim()) forgetDetected();
-  const isTranslated = state.languages.length && text.trim() && [...text].length <= state.limit;
+  const isTranslated = text.trim() && [...text].length <= state.limit;
   try {
     if (isTranslated && unknownLines().length) {
       wait(true);

@@ -62,7 +62,10 @@ function targetWord(line, text, index) {
 
 function viewAt(index) {
   if (!state.views[index]) {
-    const view = { mirror: element("div", { dir: "auto" }), output: element("div", { dir: "auto" }) };
+    const view = {
+      mirror: element("div", { dir: "auto" }),
+      output: element("div", { dir: "auto" }),
+    };
     at("mirror").append(view.mirror);
     at("target").append(view.output);
     state.views[index] = view;
@@ -115,7 +118,8 @@ function drawCount() {
     const limit = state.limit.toLocaleString("en");
     at("count").textContent = `${counted(over, "character")} over the limit of ${limit}`;
   } else if (state.limit < Infinity)
-    at("count").textContent = `${length.toLocaleString("en")} / ${counted(state.limit, "character")}`;
+    at("count").textContent =
+      `${length.toLocaleString("en")} / ${counted(state.limit, "character")}`;
   else at("count").textContent = counted(length, "character");
   at("clear").disabled = !text;
   at("copy").disabled = !text.trim();
@@ -148,7 +152,8 @@ export function point(how, found = null) {
 
 /** The word of the text at a point of the screen. */
 export function sourceWordAt(x, y) {
-  const holds = ({ left, right, top, bottom }) => left <= x && x <= right && top <= y && y <= bottom;
+  const holds = ({ left, right, top, bottom }) =>
+    left <= x && x <= right && top <= y && y <= bottom;
   const view = state.views.find(({ mirror }) => holds(mirror.getBoundingClientRect()));
   const index = view?.sources.findIndex((word) => [...word.getClientRects()].some(holds)) ?? -1;
   return index < 0 ? null : { side: "sources", view, index };
@@ -170,7 +175,8 @@ export function sourceWordAtCaret() {
 }
 
 function targetWords() {
-  const ofView = (view) => view.targets.map((word, index) => ({ side: "targets", view, index, word }));
+  const ofView = (view) =>
+    view.targets.map((word, index) => ({ side: "targets", view, index, word }));
   return state.views.flatMap(ofView);
 }
 

@@ -121,7 +121,8 @@ def test_files_are_dropped_anywhere(page, server, wait):
     assert page.driver.execute_script(drag, "drop", names), "the browser does not open it"
     assert not page.is_shown("#drop")
     wait(lambda: len(page.all("#files a")) == 2)
-    assert [body["file"][0] for body in server.asked("/translate_file")] == ["one.txt", "three.html"]
+    sent = [body["file"][0] for body in server.asked("/translate_file")]
+    assert sent == ["one.txt", "three.html"]
     assert "expected .txt, .po, .html" in page.text("#files .bad")
 
 

@@ -8,8 +8,8 @@ webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
 Keys, ActionChains = webdriver.Keys, webdriver.ActionChains
 
 
-def select(page, id, value):
-    page.one(f"#{id} option[value='{value}']").click()
+def select(page, name, value):
+    page.one(f"#{name} option[value='{value}']").click()
 
 
 def paste(page, text):
@@ -20,6 +20,11 @@ def paste(page, text):
         text.dispatchEvent(new Event("input"));""",
         text,
     )
+
+
+def press_with_control(page, key):
+    keys = ActionChains(page.driver).key_down(Keys.CONTROL).send_keys(key).key_up(Keys.CONTROL)
+    keys.perform()
 
 
 def test_text_is_translated_while_it_is_typed(open_page, server):
@@ -137,9 +142,17 @@ def test_the_translation_is_copied(open_page):
     page.type("the house\nred", "Haus das", "rote")
     page.one("#copy").click()
     page.one("#clear").click()
-    paste = ActionChains(page.driver).key_down(Keys.CONTROL).send_keys("v").key_up(Keys.CONTROL)
-    paste.perform()
+    press_with_control(page, "v")
     assert page.one("#source").get_attribute("value") == "Haus das\nrote"
+
+
+def test_a_text_that_was_cleared_can_be_had_again(open_page):
+    page = open_page()
+    page.type("the house", "Haus das")
+    page.one("#clear").click()
+    page.translated("")
+    press_with_control(page, "z")
+    page.translated("Haus das")
 
 
 @pytest.mark.parametrize(
@@ -186,6 +199,20 @@ def test_a_server_that_is_away_is_told_and_asked_again(open_page, server):
         if page.translation == ["Haus das"]:
             break
         time.sleep(3)
+    page.translated("Haus das")
+    page.forgive_refusals()
+
+
+def test_text_can_be_typed_before_the_server_answers(open_page, server):
+    page = open_page()
+    server.refusals["/languages"] = (503, {"error": "Loading"}, {})
+    page.driver.get(server.address)
+    page.until_trouble("The server failed (503): Loading.")
+    page.one("#source").send_keys("the house")
+    time.sleep(0.5)
+    page.until_trouble("The server failed (503): Loading.")
+    server.refusals.clear()
+    page.one("#again").click()
     page.translated("Haus das")
     page.forgive_refusals()
 

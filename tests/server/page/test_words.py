@@ -1,4 +1,4 @@
-"""Words of the translation: where they come from, how sure they are, and what else they could be."""
+"""Words of the translation: where they are from, how sure they are, what else could be there."""
 
 import pytest
 
