@@ -10,6 +10,7 @@ from t2t_keras.text.files import MAX_LINE_BYTES
 
 # The module of each format.
 EXTENSIONS = {
+    ".docx": "formats.word",
     ".htm": "formats.html",
     ".html": "formats.html",
     ".po": "exchange.po",
