@@ -16,7 +16,7 @@ from t2t_keras.text.forced_terms import put_term
 from t2t_keras.text.glossary import Glossary
 from t2t_keras.text.hints import has_marks, with_hints, without_hints
 from t2t_keras.text.placeholders import missing as missing_placeholders
-from t2t_keras.text.term_uses import KINDS, MISSING, find_uses
+from t2t_keras.text.term_uses import KINDS, MISSING, find_uses, may_be_inflected
 
 if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translator
@@ -101,11 +101,15 @@ def _with_uses(
         hinted = source.line if source.line != text else ""
         terms = tuple(find_uses(text, glossary.matches(text), translation.text))
         found.append(dataclasses.replace(translation, hinted=hinted, terms=terms))
-    missing = [number for number, each in enumerate(found) if _missing(each)]
+    unsure = [
+        number
+        for number, each in enumerate(found)
+        if any(may_be_inflected(use, each.text) for use in each.terms)
+    ]
     alignments = _alignments(
-        translator, [sources[number] for number in missing], [found[number] for number in missing]
+        translator, [sources[number] for number in unsure], [found[number] for number in unsure]
     )
-    for number, alignment in zip(missing, alignments, strict=True):
+    for number, alignment in zip(unsure, alignments, strict=True):
         matches = [use.match for use in found[number].terms]
         terms = find_uses(texts[number], matches, found[number].text, alignment)
         found[number] = dataclasses.replace(found[number], terms=tuple(terms))

@@ -3,7 +3,7 @@ import pytest
 from t2t_keras.text.alignment import split_words
 from t2t_keras.text.forced_terms import put_term
 from t2t_keras.text.glossary import Glossary
-from t2t_keras.text.term_uses import find_uses, same_stem
+from t2t_keras.text.term_uses import find_uses, may_be_inflected, same_stem
 
 GLOSSARY = Glossary.of(
     [("dog", "Hund"), ("house", "Haus"), ("red house", "rotes Haus"), ("company", "GmbH")]
@@ -35,7 +35,8 @@ def test_forms_of_a_word(one, other, same):
         ("a dog", "die Hundehütte", [(1, 1)], "missing"),
         # Another form counts where the source word is, and only there.
         ("a dog", "des Hundes Haus", [(1, 1)], "inflected"),
-        ("a dog", "des Hundes Haus", [(1, 2)], "missing"),
+        ("a dog", "des Hundes Haus", [(0, 1)], "inflected"),
+        ("a big dog", "des Hundes Haus", [(0, 1), (2, 2)], "missing"),
         ("a dog", "des Hundes Haus", None, "missing"),
         # Each occurrence is of one term.
         ("dog dog", "Hund", [], "exact missing"),
@@ -53,6 +54,13 @@ def test_forms_of_a_word(one, other, same):
 def test_what_became_of_terms(source, target, alignment, kinds):
     uses = find_uses(source, GLOSSARY.matches(source), target, alignment)
     assert [use.kind for use in uses] == kinds.split()
+
+
+def test_only_what_has_a_form_need_be_aligned():
+    uses = find_uses("red house, dog", GLOSSARY.matches("red house, dog"), "die Häuser, rote")
+    assert [may_be_inflected(use, "die Häuser, rote") for use in uses] == [True, False]
+    [use] = find_uses("dog", GLOSSARY.matches("dog"), "Hund")
+    assert not may_be_inflected(use, "Hund")
 
 
 @pytest.mark.parametrize(
