@@ -16,6 +16,7 @@ import sacrebleu
 from t2t_keras import registry
 from t2t_keras.bin import t2t_decoder
 from t2t_keras.decoding.jobs import disturbed
+from t2t_keras.decoding.translation import one_line
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.evaluation.results import read_results
 from t2t_keras.io.terminal import printable
@@ -112,7 +113,7 @@ def test_a_glossary(random_run, decode, write, tmp_path, capsys):
     name = "in.txt.transformer.transformer_tiny.parallel_text.terms.beam2.alpha0.6.decodes"
     translator = Translator.from_run(random_run, decode_hparams=settings)
     found = translator.translate(SOURCES, glossary=Glossary.read(terms))
-    assert lines_of(tmp_path / name) == [each.text for each in found]
+    assert lines_of(tmp_path / name) == [one_line(each.text) for each in found]
     printed = capsys.readouterr().out
     kept = sum(use.kind == "exact" for each in found for use in each.terms)
     assert f"2 terms of the glossary: {kept} exact" in printed
