@@ -78,6 +78,11 @@ def run(flags: Flags) -> None:
         _path(flags.key),
         tuple(flags.trusted_proxies or ()),
     )
+    if not all(source.newest()[0].is_dir() for source in sources):
+        from t2t_keras.decoding.config import DecodeConfig
+        from t2t_keras.decoding.engines.keras import share_cores
+
+        share_cores(DecodeConfig())
     serve(sources, config, address)
 
 

@@ -1,11 +1,13 @@
 """Translations that go on in different ways behind a given beginning."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from t2t_keras.decoding.source_text import Source, encode_text
+from t2t_keras.decoding.source_text import encode_text
 from t2t_keras.text.alignment import split_words, word_numbers
+from t2t_keras.text.glossary import Glossary
 
 if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translator
@@ -29,7 +31,11 @@ class Continuation(NamedTuple):
 
 
 def continuations(
-    translator: "Translator", source: Source, prefix: str, count: int
+    translator: "Translator",
+    line: str,
+    prefix: str,
+    count: int,
+    glossary: Glossary | None = None,
 ) -> list[Continuation]:
     """Returns translations that begin alike and go on with different words, the likeliest first.
 
@@ -37,29 +43,27 @@ def continuations(
 
     Args:
       translator: of any engine.
-      source: what `Translator.read` returned for a line; of several parts, the first counts.
+      line: the source text.
       prefix: the beginning, of whole words.
       count: the most to return.
+      glossary: as of `Translator.translate`.
 
     Raises:
-      UserError: the prefix is not valid text, or the model computes NaN.
+      UserError: as `Translator.translate`.
     """
+    [source] = translator.read([line])
     if not source.parts:
         return []
-    ids, engine = source.parts[0], translator.engine
-    [begin] = [np.int32(each[:-1]) for each in encode_text([prefix], translator.tokenizer)]
-    begins = [
-        np.append(begin, np.int32(symbol))
-        for symbol in engine.next_symbols(ids, begin, _MOST_SYMBOLS)
-    ]
-    words, found = split_words(prefix), {}
-    begins = [each for each in begins if _begins_word(translator, each, len(words))]
-    begins = begins[: _SYMBOLS_A_WORD * count]
-    if not begins:
-        return []
-    outputs = engine.outputs([ids] * len(begins), begins, range(len(begins)))
-    texts = translator.tokenizer.decode([ranked[0].ids for ranked in outputs])
-    for text in texts:
+    tokenizer, words = translator.tokenizer, split_words(prefix)
+    [begin] = [np.int32(ids[:-1]) for ids in encode_text([prefix], tokenizer)]
+    symbols = translator.engine.next_symbols(source.parts[0], begin, _MOST_SYMBOLS)
+    begins = [np.append(begin, np.int32(symbol)) for symbol in symbols]
+    begins = [ids for ids in begins if _begins_word(tokenizer.pieces(ids), len(words))]
+    texts = list(dict.fromkeys(tokenizer.decode(begins[: _SYMBOLS_A_WORD * count])))
+    found: dict[str, Continuation] = {}
+    lines = [line] * len(texts)
+    for each in translator.translate(lines, texts, glossary=glossary) if texts else ():
+        text = each.postprocessed
         theirs = split_words(text)
         if theirs[: len(words)] == words and len(theirs) > len(words):
             word = theirs[len(words)]
@@ -67,7 +71,7 @@ def continuations(
     return list(found.values())[:count]
 
 
-def _begins_word(translator: "Translator", ids: np.ndarray, words: int) -> bool:
-    """Returns whether the last id stands behind so many words."""
-    number = word_numbers(translator.tokenizer.pieces(ids))[-1]
+def _begins_word(pieces: Sequence[str], words: int) -> bool:
+    """Returns whether the last piece stands behind so many words."""
+    number = word_numbers(pieces)[-1]
     return number is None or number >= words

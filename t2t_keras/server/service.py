@@ -141,8 +141,8 @@ class TranslationService:
         self,
         pair: Pair,
         texts: Sequence[str],
-        options: Options = Options(),  # noqa: B008 (frozen)
-        splitting: Splitting = Splitting(),  # noqa: B008
+        options: Options = Options(),
+        splitting: Splitting = Splitting(),
     ) -> list[Translated]:
         """Translates texts of any number of lines; white space between sentences stays.
 

@@ -131,8 +131,9 @@ class OtherWords:
         done, current = begun[:number], " ".join(begun[number:])
         rest = translator.translate(passages.sentences[number + 1 :], glossary=self.glossary)
         behind = [hypothesis_texts(each)[0] for each in rest]
-        [source] = translator.read([passages.sentences[number]])
+        sentence = passages.sentences[number]
+        found = continuations(translator, sentence, current, self.count, self.glossary)
         return [
             {"word": each.word, "text": passages.joined([*done, one_line(each.text), *behind])}
-            for each in continuations(translator, source, current, self.count)
+            for each in found
         ]

@@ -160,9 +160,11 @@ def test_tls(serving, tmp_path):
 
 
 def test_an_address_that_is_taken_is_refused(serving):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        with pytest.raises(UserError, match="Cannot listen on"):
-            serving(address=Address(port=taken.getsockname()[1]))
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        pytest.raises(UserError, match="Cannot listen on"),
+    ):
+        serving(address=Address(port=taken.getsockname()[1]))
 
 
 def test_the_end_waits_for_all_that_was_asked(serving, monkeypatch):

@@ -1,9 +1,9 @@
 import pytest
 
 from t2t_keras.text.alignment import split_words
-from t2t_keras.text.forced_terms import beginnings_with
+from t2t_keras.text.forced_terms import put_term
 from t2t_keras.text.glossary import Glossary
-from t2t_keras.text.term_uses import find_uses, same_stem
+from t2t_keras.text.term_uses import find_uses, may_be_inflected, same_stem
 
 GLOSSARY = Glossary.of(
     [("dog", "Hund"), ("house", "Haus"), ("red house", "rotes Haus"), ("company", "GmbH")]
@@ -35,7 +35,8 @@ def test_forms_of_a_word(one, other, same):
         ("a dog", "die Hundehütte", [(1, 1)], "missing"),
         # Another form counts where the source word is, and only there.
         ("a dog", "des Hundes Haus", [(1, 1)], "inflected"),
-        ("a dog", "des Hundes Haus", [(1, 2)], "missing"),
+        ("a dog", "des Hundes Haus", [(0, 1)], "inflected"),
+        ("a big dog", "des Hundes Haus", [(0, 1), (2, 2)], "missing"),
         ("a dog", "des Hundes Haus", None, "missing"),
         # Each occurrence is of one term.
         ("dog dog", "Hund", [], "exact missing"),
@@ -55,38 +56,59 @@ def test_what_became_of_terms(source, target, alignment, kinds):
     assert [use.kind for use in uses] == kinds.split()
 
 
+def test_only_what_has_a_form_need_be_aligned():
+    uses = find_uses("red house, dog", GLOSSARY.matches("red house, dog"), "die Häuser, rote")
+    assert [may_be_inflected(use, "die Häuser, rote") for use in uses] == [True, False]
+    [use] = find_uses("dog", GLOSSARY.matches("dog"), "Hund")
+    assert not may_be_inflected(use, "Hund")
+
+
 @pytest.mark.parametrize(
-    ("target", "alignment", "expected"),
+    ("target", "alignment", "beginnings", "wholes"),
     [
         # In the place of what is aligned; signs around it stay.
         (
             "Der „Kater“ schläft.",
             [(0, 0), (1, 1), (2, 2)],
-            ["Der „Hund", "Der „Hund“ schläft.", "Der „Kater“ Hund"],
+            ["Der „Hund", "Der „Hund“ schläft.", "Der „Kater“ Hund", "Der „Kater“ Hund schläft."],
+            ["Der „Hund“ schläft.", "Der „Kater“ Hund schläft."],
         ),
-        ("Ich sehe Kater.", [(1, 2)], ["Ich sehe Hund", "Ich sehe Hund."]),
-        # Of several places, each; of words beside each other, one.
-        ("Der Kater Karlo.", [(1, 1), (1, 2)], ["Der Hund", "Der Hund."]),
-        ("Kater und Katze", [(1, 0), (1, 2)], ["Hund", "Hund und", "Kater und Hund"]),
+        (
+            "Ich sehe Kater.",
+            [(1, 2)],
+            ["Ich sehe Hund", "Ich sehe Hund.", "Ich sehe Kater Hund", "Ich sehe Kater Hund."],
+            ["Ich sehe Hund.", "Ich sehe Kater Hund."],
+        ),
+        # Of words beside each other one, of several places each.
+        (
+            "Der Kater Karlo ist so.",
+            [(1, 1), (1, 2)],
+            ["Der Hund", "Der Hund ist", "Der Kater Karlo Hund", "Der Kater Karlo Hund ist"],
+            ["Der Hund ist so.", "Der Kater Karlo Hund ist so."],
+        ),
+        (
+            "Kater und Katze",
+            [(1, 0), (1, 2)],
+            ["Hund", "Hund und", "Kater und Hund", "Kater und Katze Hund"],
+            ["Hund und Katze", "Kater und Hund", "Kater und Katze Hund"],
+        ),
         # Where nothing is, behind the translation of the word before; in front of the full stop.
-        ("Der schläft.", [(0, 0), (2, 1)], ["Der Hund", "Der Hund schläft."]),
-        ("Er ist da.", [(0, 2)], ["Er ist da Hund", "Er ist da Hund."]),
-        ("Er ist da.", [], ["Hund", "Hund Er ist da."]),
-        ("", [], ["Hund"]),
+        ("Der ruht.", [(0, 0), (2, 1)], ["Der Hund", "Der Hund ruht."], ["Der Hund ruht."]),
+        ("Er ist da.", [(0, 2)], ["Er ist da Hund", "Er ist da Hund."], ["Er ist da Hund."]),
+        ("Er ist da.", [], ["Hund", "Hund Er"], ["Hund Er ist da."]),
+        ("", [], ["Hund"], ["Hund"]),
     ],
 )
-def test_beginnings_that_have_a_missing_term(target, alignment, expected):
+def test_a_missing_term_is_put_in(target, alignment, beginnings, wholes):
     source = "The dog sleeps"
     [match] = GLOSSARY.matches(source)
-    found = beginnings_with(match, source, target, alignment)
-    assert set(expected) <= set(found)
-    assert len(set(found)) == len(found)
-    assert all("Hund" in begin for begin in found)
+    assert put_term(match, source, target, alignment) == (beginnings, wholes)
 
 
 def test_a_capital_at_the_beginning():
     [match] = Glossary.of([("big", "groß")]).matches("big dogs")
-    assert "Groß Hunde" in beginnings_with(match, "big dogs", "Kleine Hunde", [(0, 0), (1, 1)])
+    found = put_term(match, "big dogs", "Kleine Hunde", [(0, 0), (1, 1)])
+    assert found.wholes == ["Groß Hunde", "Kleine groß Hunde"]
 
 
 def test_words_are_divided_by_ascii_white_space():

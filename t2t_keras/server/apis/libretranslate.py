@@ -1,6 +1,5 @@
 """LibreTranslate's API, as https://docs.libretranslate.com/api describes it."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request

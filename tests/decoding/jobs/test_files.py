@@ -20,6 +20,8 @@ from t2t_keras.decoding.jobs.files import (
 )
 from t2t_keras.decoding.translation import Hypothesis, PairScore, Translation
 from t2t_keras.errors import UserError
+from t2t_keras.text.glossary import Glossary
+from t2t_keras.text.term_uses import find_uses
 
 MADE_BY = {"checkpoint": "model.ckpt-1"}
 RECORD = """{"read": "", "counts": {}, "files": {"translations": "out.txt"}, "provenance": {},
@@ -352,6 +354,20 @@ def answers(*lines, **options):
     found = []
     translate_interactively(Repeats(**options), [*lines, "stop"], found.append)
     return found
+
+
+def test_missing_terms_are_named_while_one_types():
+    glossary, found = Glossary.of([("dog", "Hund"), ("a", "ein"), ("the", "\x07")]), []
+    translator = Repeats()
+    translator.translate = lambda lines, prefixes, glossary: [
+        Translation(
+            "Hund", 0.0, postprocessed="Hund", terms=tuple(find_uses(lines[0], matches, "Hund"))
+        )
+        for matches in [glossary.matches(lines[0])]
+    ]
+    translate_interactively(translator, ["a dog", "the dog"], found.append, glossary)
+    missing = "(Missing: a -> ein)", "(Missing: the -> \\x07)"
+    assert found == ["Hund", missing[0], "Hund", missing[1]]
 
 
 def test_interactive(capsys):

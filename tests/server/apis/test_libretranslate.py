@@ -5,7 +5,6 @@ import json
 import httpx
 import pytest
 from libretranslatepy import LibreTranslateAPI
-
 from upper_case import Source
 
 
