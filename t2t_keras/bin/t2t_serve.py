@@ -41,7 +41,9 @@ def define_flags(flags: Flags) -> None:
     flags.integer("max_characters", "Most characters of a request", 200_000, 1)
     flags.integer("max_file_megabytes", "Largest file", 30, 1)
     flags.group("Storage")
-    flags.string("storage", "Folder for glossaries, files and usage; default: none, lost at the end")
+    flags.string(
+        "storage", "Folder for glossaries, files and usage; default: none, lost at the end"
+    )
     flags.number("keep_files_minutes", "How long a translated file can be fetched", 60)
     flags.switch("log_text", "Show in the log what is translated")
 
@@ -76,6 +78,11 @@ def run(flags: Flags) -> None:
         _path(flags.key),
         tuple(flags.trusted_proxies or ()),
     )
+    if not all(source.newest()[0].is_dir() for source in sources):
+        from t2t_keras.decoding.config import DecodeConfig
+        from t2t_keras.decoding.engines.keras import share_cores
+
+        share_cores(DecodeConfig())
     serve(sources, config, address)
 
 

@@ -2,12 +2,12 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from t2t_keras.decoding.source_text import check_one_each, encode_text
+from t2t_keras.decoding.source_text import Source, check_one_each, encode_text
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.text.alignment import word_numbers
 
@@ -48,8 +48,8 @@ def confidences(
     sources = translator.sources_of(lines, translations)
     parts = [
         (number, ids, text)
-        for number, (source, translation) in enumerate(zip(sources, translations, strict=True))
-        for ids, text in zip(source.parts, translation.parts, strict=True)
+        for number, pair in enumerate(zip(sources, translations, strict=True))
+        for ids, text in _parts(*pair)
     ]
     if not parts:
         return [Confidence() for _ in lines]
@@ -66,6 +66,15 @@ def confidences(
         Confidence(tuple(of_words), math.exp(math.fsum(each) / max(len(each), 1)))
         for of_words, each in zip(words, tokens, strict=True)
     ]
+
+
+def _parts(source: Source, translation: Translation) -> Iterator[tuple[np.ndarray, str]]:
+    """Yields the parts of a line with theirs of the translation, or all if it was changed since."""
+    if " ".join(translation.parts) == translation.text:
+        yield from zip(source.parts, translation.parts, strict=True)
+    elif source.parts:
+        bodies = [ids[:-1] for ids in source.parts]
+        yield np.concatenate([*bodies, source.parts[-1][-1:]]), translation.text
 
 
 def _of_words(pieces: Sequence[str], log_probs: np.ndarray) -> list[float]:

@@ -1,17 +1,22 @@
 """Translations that go on in different ways behind a given beginning."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from t2t_keras.decoding.source_text import Source, encode_text
-from t2t_keras.text.alignment import split_words
+from t2t_keras.decoding.source_text import encode_text
+from t2t_keras.decoding.translation import Translation
+from t2t_keras.text.alignment import split_words, word_numbers
+from t2t_keras.text.glossary import Glossary
 
 if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translator
 
-# Several of the likeliest symbols begin the same word, or go on with the one before.
-_SYMBOLS_A_WORD = 3
+# Of so many symbols, those that begin a word are tried: others go on with the word before. Some
+# begin the same word.
+_MOST_SYMBOLS = 100
+_SYMBOLS_A_WORD = 2
 
 
 class Continuation(NamedTuple):
@@ -20,14 +25,20 @@ class Continuation(NamedTuple):
     Attributes:
       word: the first word behind it.
       text: the whole translation.
+      translation: the same with all that is known of it.
     """
 
     word: str
     text: str
+    translation: Translation
 
 
 def continuations(
-    translator: "Translator", source: Source, prefix: str, count: int
+    translator: "Translator",
+    line: str,
+    prefix: str,
+    count: int,
+    glossary: Glossary | None = None,
 ) -> list[Continuation]:
     """Returns translations that begin alike and go on with different words, the likeliest first.
 
@@ -35,25 +46,35 @@ def continuations(
 
     Args:
       translator: of any engine.
-      source: what `Translator.read` returned for a line; of several parts, the first counts.
+      line: the source text.
       prefix: the beginning, of whole words.
       count: the most to return.
+      glossary: as of `Translator.translate`.
 
     Raises:
-      UserError: the prefix is not valid text, or the model computes NaN.
+      UserError: as `Translator.translate`.
     """
+    [source] = translator.read([line])
     if not source.parts:
         return []
-    ids, engine = source.parts[0], translator.engine
-    [begin] = [np.int32(each[:-1]) for each in encode_text([prefix], translator.tokenizer)]
-    symbols = engine.next_symbols(ids, begin, _SYMBOLS_A_WORD * count)
+    tokenizer, words = translator.tokenizer, split_words(prefix)
+    [begin] = [np.int32(ids[:-1]) for ids in encode_text([prefix], tokenizer)]
+    symbols = translator.engine.next_symbols(source.parts[0], begin, _MOST_SYMBOLS)
     begins = [np.append(begin, np.int32(symbol)) for symbol in symbols]
-    outputs = engine.outputs([ids] * len(begins), begins, range(len(begins)))
-    texts = translator.tokenizer.decode([ranked[0].ids for ranked in outputs])
-    words, found = split_words(prefix), {}
-    for text in texts:
+    begins = [ids for ids in begins if _begins_word(tokenizer.pieces(ids), len(words))]
+    texts = list(dict.fromkeys(tokenizer.decode(begins[: _SYMBOLS_A_WORD * count])))
+    found: dict[str, Continuation] = {}
+    lines = [line] * len(texts)
+    for each in translator.translate(lines, texts, glossary=glossary) if texts else ():
+        text = each.postprocessed
         theirs = split_words(text)
         if theirs[: len(words)] == words and len(theirs) > len(words):
             word = theirs[len(words)]
-            found.setdefault(word, Continuation(word, text))
+            found.setdefault(word, Continuation(word, text, each))
     return list(found.values())[:count]
+
+
+def _begins_word(pieces: Sequence[str], words: int) -> bool:
+    """Returns whether the last piece stands behind so many words."""
+    number = word_numbers(pieces)[-1]
+    return number is None or number >= words

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from t2t_keras.decoding.source_text import Source
-from t2t_keras.decoding.translation import Translation, joined
+from t2t_keras.decoding.searching import joined
+from t2t_keras.decoding.source_text import Source, encode_text
+from t2t_keras.decoding.translation import Hypothesis, Translation
 from t2t_keras.errors import UserError
 from t2t_keras.text.alignment import Alignment
-from t2t_keras.text.forced_terms import beginnings_with
+from t2t_keras.text.forced_terms import put_term
 from t2t_keras.text.glossary import Glossary
 from t2t_keras.text.hints import has_marks, with_hints, without_hints
 from t2t_keras.text.placeholders import missing as missing_placeholders
-from t2t_keras.text.term_uses import KINDS, MISSING, find_uses
+from t2t_keras.text.term_uses import KINDS, MISSING, find_uses, may_be_inflected
 
 if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translator
@@ -100,11 +101,15 @@ def _with_uses(
         hinted = source.line if source.line != text else ""
         terms = tuple(find_uses(text, glossary.matches(text), translation.text))
         found.append(dataclasses.replace(translation, hinted=hinted, terms=terms))
-    missing = [number for number, each in enumerate(found) if _missing(each)]
+    unsure = [
+        number
+        for number, each in enumerate(found)
+        if any(may_be_inflected(use, each.text) for use in each.terms)
+    ]
     alignments = _alignments(
-        translator, [sources[number] for number in missing], [found[number] for number in missing]
+        translator, [sources[number] for number in unsure], [found[number] for number in unsure]
     )
-    for number, alignment in zip(missing, alignments, strict=True):
+    for number, alignment in zip(unsure, alignments, strict=True):
         matches = [use.match for use in found[number].terms]
         terms = find_uses(texts[number], matches, found[number].text, alignment)
         found[number] = dataclasses.replace(found[number], terms=tuple(terms))
@@ -160,36 +165,59 @@ def _jobs(
 
 
 def _force(translator: "Translator", jobs: Sequence[_Job], glossary: Glossary) -> None:
-    """Translates anew with beginnings that have missing terms, one after the other.
+    """Puts missing terms in, one of a line after the other.
 
-    Of what several beginnings give, what keeps most terms is taken, and of this the likeliest.
+    Of the translations that begin with a term at its place, and of the one that is changed there
+    only, what keeps most terms is taken, and of this the likeliest.
     """
     while pending := [(job, number) for job in jobs if (number := job.next_missing()) is not None]:
         chosen = [job for job, _ in pending]
         alignments = _alignments(
             translator, [job.source for job in chosen], [job.translation for job in chosen]
         )
-        candidates = []
+        begun, texts = [], []
         for (job, number), alignment in zip(pending, alignments, strict=True):
             job.tried.add(number)
-            text = without_hints(job.source.line)
-            match = job.translation.terms[number].match
+            match, text = job.translation.terms[number].match, without_hints(job.source.line)
+            forced = put_term(match, text, job.translation.text, alignment)
             [fixed] = translator.tokenizer.decode([job.prefix])
-            for begin in beginnings_with(match, text, job.translation.text, alignment):
-                if begin.startswith(fixed):
-                    candidates.append((job, begin))
-        begins = [begin for _, begin in candidates]
-        prefixes = [ids[:-1] for ids in translator.tokenizer.encode(begins)]
-        sources = [job.source for job, _ in candidates]
-        found = translator.search_sources(sources, prefixes)
-        found = _with_uses(translator, sources, found, glossary)
+            begun += [(job, each) for each in forced.beginnings if each.startswith(fixed)]
+            texts += [(job, each) for each in forced.wholes if each.startswith(fixed)]
+        whole, of_whole = _scored(translator, texts)
+        sources = [job.source for job, _ in begun]
+        prefixes = encode_text([text for _, text in begun], translator.tokenizer)
+        found = translator.search_sources(sources, [ids[:-1] for ids in prefixes])
+        candidates = [job for job, _ in begun] + whole
+        found = [*found, *of_whole]
+        found = _with_uses(translator, [job.source for job in candidates], found, glossary)
         for job in chosen:
-            own = [each for (other, _), each in zip(candidates, found, strict=True) if other is job]
+            own = [each for of, each in zip(candidates, found, strict=True) if of is job]
             own = [each for each in own if job.broken(each) <= job.broken(job.translation)]
             best = min(own, key=lambda each: (_missing(each), -each.score), default=job.translation)
             if _missing(best) < _missing(job.translation):
                 job.translation = best
                 job.tried.clear()
+
+
+def _scored(
+    translator: "Translator", texts: Sequence[tuple[_Job, str]]
+) -> tuple[list[_Job], list[Translation]]:
+    """Returns texts as translations of jobs, scored as a search would, but for those too long."""
+    config, jobs, found = translator.config, [job for job, _ in texts], []
+    targets = encode_text([text for _, text in texts], translator.tokenizer)
+    fit = [
+        number
+        for number, job in enumerate(jobs)
+        if len(targets[number]) <= config.longest_output(len(job.source.parts[0]))
+    ]
+    pairs = [jobs[i].source.parts[0] for i in fit], [targets[i] for i in fit]
+    log_probs = dict(translator.engine.log_probs(*pairs)) if fit else {}
+    for row, number in enumerate(fit):
+        penalty = ((5 + len(targets[number])) / 6) ** config.alpha
+        score = float(log_probs[row].sum(dtype=np.float64)) / penalty
+        hypothesis, job = Hypothesis(texts[number][1], score), jobs[number]
+        found.append(joined(job.source, job.prefix, [[hypothesis]], config))
+    return [jobs[number] for number in fit], found
 
 
 def term_counts(translations: Iterable[Translation]) -> Counter:

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.source_text import Source
 from t2t_keras.text.alignment import Alignment
 from t2t_keras.text.term_uses import Use
 
@@ -110,31 +108,6 @@ class AttentionWeights:
     encoder: np.ndarray
     decoder: np.ndarray
     cross: np.ndarray
-
-
-def joined(
-    source: Source,
-    prefix: Sequence[int],
-    parts: Sequence[Sequence[Hypothesis]],
-    config: DecodeConfig,
-) -> Translation:
-    """Returns a line's translation from the hypotheses of its parts, best joined with best."""
-    if not parts:
-        return Translation("", 0.0)
-    hypotheses = tuple(
-        Hypothesis(" ".join(each.text for each in ranked), sum(each.score for each in ranked))
-        for ranked in zip(*parts, strict=False)
-    )
-    # Its end is not a prefix's.
-    most = config.longest_output(len(source.parts[0])) - 1
-    return Translation(
-        hypotheses[0].text,
-        hypotheses[0].score,
-        hypotheses,
-        parts=tuple(found[0].text for found in parts),
-        cut=source.cut,
-        prefix_cut=max(len(prefix) - most, 0),
-    )
 
 
 def one_line(text: str) -> str:

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from t2t_keras.data.problem import Problem
-from t2t_keras.decoding.batching import parallel_batches, shared_batches
+from t2t_keras.decoding.aligning import align_parts
 from t2t_keras.decoding.config import DecodeConfig, decode_config
-from t2t_keras.decoding.engines.base import ENGINES, Engine, Output
+from t2t_keras.decoding.engines.base import ENGINES, Engine
+from t2t_keras.decoding.searching import search_lines
 from t2t_keras.decoding.source_text import (
     Source,
     check_lengths,
@@ -24,15 +25,12 @@ from t2t_keras.decoding.source_text import (
 from t2t_keras.decoding.terms import hinted, keep_terms, takes_hints
 from t2t_keras.decoding.translation import (
     AttentionWeights,
-    Hypothesis,
     PairScore,
     Translation,
-    joined,
 )
 from t2t_keras.errors import UserError
-from t2t_keras.text.alignment import count_words, word_alignment
 from t2t_keras.text.glossary import Glossary
-from t2t_keras.text.hints import of_words_without_hints, without_hints
+from t2t_keras.text.hints import without_hints
 from t2t_keras.text.tokenizer import Tokenizer
 from t2t_keras.training.checkpoints.names import identity
 from t2t_keras.training.run_config import RunConfig
@@ -259,44 +257,8 @@ class Translator:
           first_number: as of `translate_stream`.
           progress: likewise.
         """
-        # The parts of a line by (line, part); its prefix belongs to the first.
-        parts = {
-            (number, part): ids
-            for number, source in enumerate(sources)
-            for part, ids in enumerate(source.parts)
-        }
-
-        def search(batch: list[tuple[int, int]]) -> list[list[Hypothesis]]:
-            begins = [prefixes[number][: None if part == 0 else 0] for number, part in batch]
-            # No two of the first 2^24 lines' parts, up to 128 of a line, share a number.
-            numbers = [
-                (first_number + number + (part << 24)) & 0x7FFFFFFF for number, part in batch
-            ]
-            found = self.engine.outputs([parts[key] for key in batch], begins, numbers)
-            return list(map(self._decoded, found))
-
-        found, at_once = {}, self.engine.batches_at_once
-        lengths = {key: len(ids) for key, ids in parts.items()}
-        batches = shared_batches(lengths, self.config, at_once)
-        for batch, hypotheses in parallel_batches(search, batches, at_once):
-            found.update(zip(batch, hypotheses, strict=True))
-            progress(len(batch))
-        return [
-            joined(
-                source,
-                prefixes[number],
-                [found[number, part] for part in range(count)],
-                self.config,
-            )
-            for number, source in enumerate(sources)
-            for count in [len(source.parts)]
-        ]
-
-    def _decoded(self, outputs: Sequence[Output]) -> list[Hypothesis]:
-        texts = self.tokenizer.decode([each.ids for each in outputs])
-        return [
-            Hypothesis(text, float(each.score)) for text, each in zip(texts, outputs, strict=True)
-        ]
+        made_of = self.engine, self.tokenizer, self.config
+        return search_lines(*made_of, sources, prefixes, first_number, progress)
 
     def _postprocessed(
         self, sources: Sequence[Source], translations: Sequence[Translation]
@@ -345,7 +307,11 @@ class Translator:
         """`attention` of int32 arrays of any length, each with its end of sentence."""
         found = dict(self.engine.attention(sources, targets))
         return [
-            AttentionWeights(*map(tuple, self._pieces(source, target)), **found[number])
+            AttentionWeights(
+                tuple(self.tokenizer.source.pieces(source)),
+                tuple(self.tokenizer.pieces(target)),
+                **found[number],
+            )
             for number, (source, target) in enumerate(zip(sources, targets, strict=True))
         ]
 
@@ -375,29 +341,8 @@ class Translator:
         self, sources: Sequence[Source], translations: Sequence[Translation]
     ) -> list[list[tuple[int, int]]]:
         """`align` of what `read` or `sources_of` returned."""
-        # Of each part: the number of its line, and of the words before it on both sides.
-        offsets = []
-        for number, (source, translation) in enumerate(zip(sources, translations, strict=True)):
-            words = 0
-            for first, text in zip(source.first_words, translation.parts, strict=True):
-                offsets.append((number, first, words))
-                words += count_words(text)
-        ids = [part for source in sources for part in source.parts]
-        texts = [part for translation in translations for part in translation.parts]
-        targets = encode_text(texts, self.tokenizer)
-        alignments: list[list[tuple[int, int]]] = [[] for _ in sources]
-        for part, weights in self.engine.cross_attention(ids, targets):
-            number, first, words = offsets[part]
-            pieces = self._pieces(ids[part], targets[part][: len(weights) + 1])
-            pairs = word_alignment(*pieces, weights, self.problem.align)
-            alignments[number] += [(first + source, words + target) for source, target in pairs]
-        for number, translation in enumerate(translations):
-            if translation.hinted:
-                alignments[number] = of_words_without_hints(alignments[number], translation.hinted)
-        return [sorted(alignment, key=lambda pair: pair[1]) for alignment in alignments]
-
-    def _pieces(self, source: np.ndarray, target: np.ndarray) -> tuple[list[str], list[str]]:
-        return self.tokenizer.source.pieces(source), self.tokenizer.pieces(target)
+        align = self.problem.align
+        return align_parts(self.engine, self.tokenizer, sources, translations, align)
 
     def _preprocessed(self, lines: Sequence[str]) -> list[str]:
         check_lines(lines)

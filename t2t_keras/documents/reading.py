@@ -10,15 +10,20 @@ from t2t_keras.text.files import MAX_LINE_BYTES
 
 # The module of each format.
 EXTENSIONS = {
+    ".docx": "formats.word",
+    ".htm": "formats.html",
+    ".html": "formats.html",
     ".po": "exchange.po",
     ".pot": "exchange.po",
     ".txt": "formats.plain",
     ".xlf": "exchange.xliff",
+    ".xml": "formats.xml",
     ".xliff": "exchange.xliff",
+    ".srt": "formats.subtitles",
     ".tmx": "exchange.tmx",
 }
 _BINARY = ("formats.word",)
-MAX_BYTES = 1 << 28
+MAX_BYTES = 1 << 26
 _LONG_LINE = re.compile(rb"[^\r\n]{%d}" % MAX_LINE_BYTES)
 
 
@@ -32,7 +37,7 @@ def read_document(path: str | Path, source: str = "", target: str = "") -> Docum
 
     Raises:
       UserError: the format is unknown, the file cannot be read, is no such format, is for other
-        languages, is larger than 256 MB, has a line of over 16 MB, or attacks its reader; or a
+        languages, is larger than 64 MB, has a line of over 16 MB, or attacks its reader; or a
         package is not installed.
     """
     path = Path(path)

@@ -4,10 +4,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-_BREAK = re.compile(r"[^\S\r\n]*(?:\r\n|\r|\n)\s*")
+# It begins only where white space does, so that a long run of it is not tried from each place.
+_BREAK = re.compile(r"(?<![^\S\r\n])[^\S\r\n]*+(?:\r\n|\r|\n)\s*")
 # Shorter lines are not the lines of a sentence that was wrapped, but an own text each.
 _LEAST_WRAPPED = 40
-_SENTENCE_END = re.compile(r"[.!?:;…。\uff01\uff1f][^\w\s]*$")
+_SENTENCE_END = re.compile(r"[.!?:;…♪。\uff01\uff1f][^\w\s]*$")
 _LETTER = re.compile(r"[^\W\d_]")
 
 
@@ -55,6 +56,11 @@ def has_letters(text: str) -> bool:
     return bool(_LETTER.search(text))
 
 
+def ends_sentence(text: str) -> bool:
+    """Returns whether a text ends in a mark that ends sentences, or in one behind that."""
+    return bool(_SENTENCE_END.search(text[-10:]))
+
+
 def laid_out(parts: Sequence[str | Segment], translations: Mapping[str, str]) -> str:
     """Returns the text with lines or sentences replaced by their translations, where there are."""
     return "".join(part if isinstance(part, str) else _of(part, translations) for part in parts)
@@ -82,7 +88,7 @@ def _is_wrapped(line: str, following: str, between: str) -> bool:
     return (
         len(line) >= _LEAST_WRAPPED
         and between.count("\n") + between.replace("\r\n", "").count("\r") == 1
-        and not _SENTENCE_END.search(line)
+        and not ends_sentence(line)
         and following[0].islower()
     )
 
@@ -101,16 +107,25 @@ def wrapped(text: str, breaks: Sequence[str]) -> str:
 
     Where it has too few words, it has fewer lines.
     """
-    words = text.split(" ")
-    lines, position, count = [""], 0, len(breaks) + 1
-    for word in words:
+    lines = [line for line in divided(text, [1.0] * (len(breaks) + 1)) if line]
+    pairs = zip(lines, [*breaks[: len(lines) - 1], ""], strict=True)
+    return "".join(line + between for line, between in pairs)
+
+
+def divided(text: str, lengths: Sequence[float]) -> list[str]:
+    """Divides a text between words into parts whose lengths are in such proportions.
+
+    Where it has too few words, the last parts are empty.
+    """
+    lines, position, number = [""], 0, 1
+    share = len(text) / sum(lengths)
+    for word in text.split(" "):
         # A line ends where the text has reached its share, to the nearest word.
-        is_full = position + len(word) / 2 >= len(text) * len(lines) / count
-        if is_full and len(lines) < count and lines[-1]:
+        is_full = position + len(word) / 2 >= share * sum(lengths[:number])
+        if is_full and number < len(lengths) and lines[-1]:
             lines.append(word)
+            number += 1
         else:
             lines[-1] += f" {word}" if position else word
         position += len(word) + 1
-    return "".join(
-        line + between for line, between in zip(lines, [*breaks[: len(lines) - 1], ""], strict=True)
-    )
+    return lines + [""] * (len(lengths) - len(lines))

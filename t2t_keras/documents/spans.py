@@ -1,7 +1,7 @@
 """Documents in which translations replace spans of the text, and all else stays as it is."""
 
 import codecs
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import AnyStr, NamedTuple
 
@@ -9,6 +9,8 @@ from t2t_keras.documents.document import Document, Unit
 from t2t_keras.errors import UserError
 
 _UTF16_MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+
+Span = tuple[int, int]
 
 
 class Text(NamedTuple):
@@ -18,9 +20,9 @@ class Text(NamedTuple):
     mark: bytes  # the byte order mark, b"" = none
     encoding: str
 
-    def encoded(self, text: str) -> bytes:
-        """Returns the bytes of a file with another text."""
-        return self.mark + text.encode(self.encoding)
+    def encoded(self, text: str, errors: str = "strict") -> bytes:
+        """Returns the bytes of a file with another text; `errors` as of `str.encode`."""
+        return self.mark + text.encode(self.encoding, errors)
 
 
 def decoded(path: Path, content: bytes, encoding: str = "utf-8") -> Text:
@@ -46,22 +48,43 @@ class SpanDocument(Document):
       path: the file.
       languages: codes of source and target.
       read: its text.
+      errors: what becomes of characters that its encoding does not have, as of `str.encode`; by
+        default they are a `UserError`.
     """
 
-    def __init__(self, path: Path, languages: tuple[str, str], read: Text):
+    def __init__(self, path: Path, languages: tuple[str, str], read: Text, errors: str = "strict"):
         super().__init__(path, languages)
-        self.read = read
-        self.spans: list[tuple[int, int, Unit]] = []
+        self.read, self.errors = read, errors
+        self._units: list[tuple[Unit, Sequence[Span], Callable[[str], Sequence[str]]]] = []
 
-    def add(self, start: int, end: int, unit: Unit) -> None:
-        """Adds a unit whose translation replaces the text from `start` to `end`."""
-        self.spans.append((start, end, unit))
+    def add(
+        self, start: int, end: int, unit: Unit, written: Callable[[str], str] = lambda text: text
+    ) -> None:
+        """Adds a unit; `written` of its translation replaces the text from `start` to `end`."""
+        self.add_parts(unit, [(start, end)], lambda text: [written(text)])
+
+    def add_parts(
+        self, unit: Unit, spans: Sequence[Span], written: Callable[[str], Sequence[str]]
+    ) -> None:
+        """Adds a unit of several spans; `written` of its translation has the text of each."""
+        self._units.append((unit, spans, written))
         self.add_units([unit])
 
     def content(self) -> bytes:
         """See `Document`."""
-        changes = ((start, end, unit.target) for start, end, unit in self.spans if unit.match)
-        return self.read.encoded(replaced(self.read.text, changes))
+        changes = [
+            (start, end, new)
+            for unit, spans, written in self._units
+            if unit.match
+            for (start, end), new in zip(spans, written(unit.target), strict=True)
+        ]
+        try:
+            return self.read.encoded(replaced(self.read.text, changes), self.errors)
+        except UnicodeEncodeError as error:
+            raise UserError(
+                f"{self.path}: its encoding {self.read.encoding} does not have "
+                f"{error.object[error.start]!a}, which translations need. Convert it to UTF-8."
+            ) from error
 
 
 def replaced(text: AnyStr, changes: Iterable[tuple[int, int, AnyStr]]) -> AnyStr:

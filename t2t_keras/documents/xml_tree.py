@@ -84,6 +84,7 @@ class XmlFile:
         whole: Collection[str],
         opened: Callable[[Element], object],
         closed: Callable[[Element], object],
+        texts: Callable[[str], object] = lambda text: None,
     ) -> None:
         """Reads the file and calls back for its elements, in order.
 
@@ -91,11 +92,12 @@ class XmlFile:
           whole: names of the elements of which all that is in them is kept until they end.
           opened: takes each other element when it begins, outside of such.
           closed: takes each such element and each of those when it ends.
+          texts: takes text outside of such elements.
 
         Raises:
           UserError: it is not well-formed, is nested too deeply, or declares entities.
         """
-        walker = _Walker(self, frozenset(whole), opened, closed)
+        walker = _Walker(self, frozenset(whole), opened, closed, texts)
         parser = expat.ParserCreate("utf-8", SEPARATOR)
         walker.attach(parser)
         try:
@@ -110,8 +112,9 @@ class XmlFile:
 class _Walker:
     """The handlers of a parser."""
 
-    def __init__(self, file: XmlFile, whole, opened, closed):
+    def __init__(self, file: XmlFile, whole, opened, closed, texts):
         self.file, self.whole, self.opened, self.closed = file, whole, opened, closed
+        self.texts = texts
         self.stack: list[Element] = []
         self.kept = 0  # depth of the outermost element of `whole`, 0 = outside
 
@@ -155,6 +158,8 @@ class _Walker:
     def text(self, text: str) -> None:
         if self.kept:
             self.stack[-1].items.append(text)
+        else:
+            self.texts(text)
 
     def skipped(self, name: str, is_parameter: bool) -> None:
         if not is_parameter:

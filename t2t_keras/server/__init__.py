@@ -1,1 +1,1 @@
-"""A server for people and programs that have text: LibreTranslate's and DeepL's APIs, and a page."""
+"""A server of translations: LibreTranslate's and DeepL's APIs, and a page."""

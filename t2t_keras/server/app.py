@@ -64,6 +64,7 @@ def make_app(sources: Sequence[ModelSource], config: ServerConfig | None = None)
     _add_operations(app, metrics)
     for api in (libretranslate, deepl, deepl_glossaries, deepl_documents, page):
         app.include_router(api.make_router(context))
+    app.include_router(deepl.make_last_router())
     page.mount(app)
     app.add_middleware(Gate, config=config, metrics=metrics)
     if config.cors:
@@ -164,9 +165,7 @@ class Gate:
             self._metrics.requests.labels(scope["method"], route, status).inc()
             self._metrics.seconds.labels(route).observe(seconds)
             client = scope.get("state", {}).get("client", "")
-            _LOG.info(
-                "%s %s %d %.0f ms %s", scope["method"], route, status, 1000 * seconds, client
-            )
+            _LOG.info("%s %s %d %.0f ms %s", scope["method"], route, status, 1000 * seconds, client)
 
     def _bounded(self, scope: Scope, receive: Receive) -> Receive:
         """Returns `receive` that raises `ApiError` behind the most bytes that a body may have."""

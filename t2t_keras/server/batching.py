@@ -50,7 +50,11 @@ class Batcher:
         observe: Callable[[int, float], object] = lambda lines, seconds: None,
     ):
         self._translate, self._observe = translate, observe
-        self._max_wait, self._max_lines, self._max_queued = max_wait_ms / 1000, max_lines, max_queued
+        self._max_wait, self._max_lines, self._max_queued = (
+            max_wait_ms / 1000,
+            max_lines,
+            max_queued,
+        )
         self._jobs: collections.deque[_Job] = collections.deque()
         self._changed = threading.Condition()
         self._open = True

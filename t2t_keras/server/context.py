@@ -14,8 +14,8 @@ from t2t_keras.server.detection import Detected, detect
 from t2t_keras.server.files import TranslatedFiles
 from t2t_keras.server.glossaries import Glossaries
 from t2t_keras.server.languages import language_name, nearest_code, nearest_pair
-from t2t_keras.server.messages import ApiError, Parameters
-from t2t_keras.server.service import Pair, TranslationService
+from t2t_keras.server.messages import ApiError, Parameters, unless_gone
+from t2t_keras.server.service import Options, Pair, Splitting, Translated, TranslationService
 
 LOG = logging.getLogger("t2t_keras.server")
 
@@ -102,6 +102,32 @@ class Context:
                     413,
                     f"Invalid request: request ({size:,} {what}) exceeds text limit ({limit:,})",
                 )
+
+    async def translate(
+        self,
+        request: Request,
+        client: Client,
+        pair: Pair,
+        texts: Sequence[str],
+        options: Options,
+        splitting: Splitting = Splitting(),  # noqa: B008 (frozen)
+    ) -> list[Translated]:
+        """Translates the texts of a request; arguments as of `TranslationService.translate`.
+
+        Raises:
+          ApiError: it is too much, markup is malformed, or the client has gone.
+        """
+        self.check_size(texts)
+        with self.charged(client, texts):
+            work = self.service.translate(pair, texts, options, splitting)
+            try:
+                found = await unless_gone(request, work)
+            except UserError as error:
+                if options.format == "text":
+                    raise  # It is not the text's fault.
+                raise ApiError(400, f"Invalid request: {error}") from error
+        self.log_texts(texts, [each.text for each in found])
+        return found
 
     @contextlib.contextmanager
     def charged(self, client: Client, texts: Sequence[str]) -> Iterator[int]:

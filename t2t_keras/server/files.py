@@ -137,7 +137,7 @@ class TranslatedFiles:
             raise
 
     async def texts(self, file: TranslatedFile) -> list[str]:
-        """Returns what there is to translate in a file; an `ApiError` says what is wrong with it."""
+        """Returns what is to be translated in a file; an `ApiError` says what is wrong with it."""
         from t2t_keras.documents import read_document
 
         try:

@@ -109,7 +109,9 @@ async def read_parameters(request: Request) -> Parameters:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind in ("multipart/form-data", "application/x-www-form-urlencoded"):
         try:
-            form = await request.form(max_files=1, max_fields=_MOST_FIELDS, max_part_size=_MOST_BYTES)
+            form = await request.form(
+                max_files=1, max_fields=_MOST_FIELDS, max_part_size=_MOST_BYTES
+            )
         except ValueError as error:
             raise ApiError(400, "Invalid request: the form cannot be read") from error
         request.state.form = form  # The gate closes its files.

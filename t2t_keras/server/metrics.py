@@ -32,7 +32,9 @@ class Metrics:
         self.in_flight = make(Gauge, "requests_in_flight", "Requests that are being answered")
         self.lines = make(Counter, "lines", "Translated lines", "model")
         self.characters = make(Counter, "characters", "Translated characters", "model")
-        self.batch_lines = make(Histogram, "batch_lines", "Lines of a batch", "model", buckets=_LINES)
+        self.batch_lines = make(
+            Histogram, "batch_lines", "Lines of a batch", "model", buckets=_LINES
+        )
         self.batch_seconds = make(
             Histogram, "batch_seconds", "Time of a batch", "model", buckets=_SECONDS
         )

@@ -1,4 +1,4 @@
-"""The models that a server has, each for a pair of languages, replaced when there is a newer one."""
+"""The models of a server, each for a pair of languages, replaced by newer versions."""
 
 import dataclasses
 import gc

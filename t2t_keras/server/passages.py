@@ -82,5 +82,8 @@ def joined_texts(passages: Passages, translations: Sequence[Translation]) -> lis
     """Returns the translations of a text, best first: the best of all sentences, and so on."""
     ranked = [hypothesis_texts(each) for each in translations]
     count = max(map(len, ranked), default=1)
-    texts = (passages.joined([each[min(rank, len(each) - 1)] for each in ranked]) for rank in range(count))
+    texts = (
+        passages.joined([each[min(rank, len(each) - 1)] for each in ranked])
+        for rank in range(count)
+    )
     return list(dict.fromkeys(texts))

@@ -1,10 +1,13 @@
 """Running the application, until it is told to stop."""
 
 import asyncio
+import contextlib
 import dataclasses
 import logging
+import signal
 import socket
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from t2t_keras.errors import UserError
@@ -62,9 +65,7 @@ def serve(
         asyncio.run(server.serve([bound]))
 
 
-def make_server(
-    sources: Sequence[ModelSource], config: ServerConfig | None, address: Address
-):
+def make_server(sources: Sequence[ModelSource], config: ServerConfig | None, address: Address):
     """Returns uvicorn's server, and the socket that it is to serve; arguments as of `serve`."""
     try:
         import uvicorn
@@ -77,7 +78,21 @@ def make_server(
         ) from error
 
     class Server(uvicorn.Server):
-        """Hears what was sent to it before it closes its connections."""
+        """Hears what was sent to it before it closes its connections, and then just returns."""
+
+        @contextlib.contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            # uvicorn's own raises them again at the end.
+            if threading.current_thread() is not threading.main_thread():
+                yield
+                return
+            kinds = signal.SIGINT, signal.SIGTERM
+            before = {kind: signal.signal(kind, self.handle_exit) for kind in kinds}
+            try:
+                yield
+            finally:
+                for kind, handler in before.items():
+                    signal.signal(kind, handler)
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             for listening in self.servers:

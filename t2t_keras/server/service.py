@@ -5,6 +5,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from t2t_keras.decoding.markup import translate_markup
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.server.batching import Batcher
@@ -27,21 +28,21 @@ class Options:
     Attributes:
       format: "text", "html" or "xml".
       glossary: terms; the same object for requests that may share batches.
-      ignore_tags: names of elements whose text stays.
+      keep: names of elements whose text stays, in markup.
+      blocks: names of elements that separate segments of text, in markup.
     """
 
     format: str = "text"
     glossary: Glossary | None = None
-    ignore_tags: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+    blocks: tuple[str, ...] = ()
 
     def __call__(self, translator: Translator, lines: Sequence[str]) -> list[Translation]:
         """Translates lines."""
-        asked = {}
-        if self.format != "text":
-            asked["format"] = self.format
-        if self.glossary is not None:
-            asked["glossary"] = self.glossary
-        return translator.translate(lines, **asked)
+        if self.keep or self.blocks:
+            tags = self.blocks, self.keep
+            return translate_markup(translator, lines, self.format, *tags, glossary=self.glossary)
+        return translator.translate(lines, format=self.format, glossary=self.glossary)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,8 +141,8 @@ class TranslationService:
         self,
         pair: Pair,
         texts: Sequence[str],
-        options: Options = Options(),  # noqa: B008 (frozen)
-        splitting: Splitting = Splitting(),  # noqa: B008
+        options: Options = Options(),
+        splitting: Splitting = Splitting(),
     ) -> list[Translated]:
         """Translates texts of any number of lines; white space between sentences stays.
 

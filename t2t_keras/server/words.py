@@ -8,7 +8,7 @@ from typing import Any
 from t2t_keras.decoding.confidence import confidences
 from t2t_keras.decoding.continuations import continuations
 from t2t_keras.decoding.source_text import Source
-from t2t_keras.decoding.translation import Hypothesis, Translation, one_line
+from t2t_keras.decoding.translation import Hypothesis, Translation
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.server.passages import Passages, hypothesis_texts, joined_texts, read_passages
 from t2t_keras.text.alignment import count_words, split_words
@@ -115,9 +115,7 @@ class OtherWords:
     split_target: Splitter = None
     glossary: Glossary | None = None
 
-    def __call__(
-        self, translator: Translator, lines: Sequence[str]
-    ) -> list[list[dict[str, Any]]]:
+    def __call__(self, translator: Translator, lines: Sequence[str]) -> list[list[dict[str, Any]]]:
         """Returns the translations of each line behind the beginning, likeliest first.
 
         Each is {"word": next word, "text": whole translation}, with "words" and "alignment" as of
@@ -134,19 +132,17 @@ class OtherWords:
         number = min(len(finished), len(passages.sentences) - 1)
         done, current = begun[:number], " ".join(begun[number:])
         rest = translator.translate(passages.sentences[number + 1 :], glossary=self.glossary)
-        sources = translator.read(passages.sentences)
-        source = sources.pop(number)
-        found = continuations(translator, source, current, self.count)
-        around = [*map(_given, sources, done), *rest]
-        others = [_given(source, one_line(each.text)) for each in found]
+        sentence = passages.sentences[number]
+        found = continuations(translator, sentence, current, self.count, self.glossary)
         begin, end = passages.sentences[:number], passages.sentences[number + 1 :]
-        again = [passages.sentences[number]] * len(found)
-        known = _known(translator, [*begin, *end, *again], [*around, *others])
+        around = [*map(_given, translator.read(begin), done), *rest]
+        sources = [*begin, *end, *[sentence] * len(found)]
+        known = _known(translator, sources, [*around, *(each.translation for each in found)])
         first, last, new = known[:number], known[number : len(around)], known[len(around) :]
         whole = [_line(line, passages, [*first, each, *last]) for each in new]
         return [
-            {"word": each.word, **{name: line[name] for name in ("text", "words", "alignment")}}
-            for each, line in zip(found, whole, strict=True)
+            {"word": each.word, **{name: shown[name] for name in ("text", "words", "alignment")}}
+            for each, shown in zip(found, whole, strict=True)
         ]
 
 

@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from t2t_keras.text.alignment import Alignment, split_words
 from t2t_keras.text.glossary import Match
@@ -11,13 +12,24 @@ from t2t_keras.text.term_uses import aligned_words, words_of
 _LEADING, _TRAILING = re.compile(r"[^\w]*"), re.compile(r"[^\w]*$")
 
 
-def beginnings_with(match: Match, source: str, target: str, alignment: Alignment) -> list[str]:
-    """Returns beginnings of a translation that have a term it lacks, without repetition.
+class Forced(NamedTuple):
+    """Texts with a term that a translation lacked.
+
+    Attributes:
+      beginnings: end with the term, and what follows is free; or with the word behind it, so that
+        the term's last word does not become a longer one.
+      wholes: the whole translation, changed in this place only.
+    """
+
+    beginnings: list[str]
+    wholes: list[str]
+
+
+def put_term(match: Match, source: str, target: str, alignment: Alignment) -> Forced:
+    """Puts a term into a translation that lacks it.
 
     The term takes the place of the words that are aligned with it, or stands behind the translation
-    of what is in front of it. Some beginnings end with the term, and what follows is free; some
-    with the next word, so that the term's last one does not become a longer one; and some are the
-    whole translation with the term put in.
+    of what is in front of it.
 
     Args:
       match: of the term in the source.
@@ -26,10 +38,13 @@ def beginnings_with(match: Match, source: str, target: str, alignment: Alignment
       alignment: of their words.
     """
     words = split_words(target)
-    found: list[list[str]] = []
-    for first, end in _places(match, source, len(words), alignment):
-        found += _put_in(words, first, end, match.term.target)
-    return list(dict.fromkeys(map(" ".join, found)))
+    found = [
+        _put_in(words, *place, match.term.target)
+        for place in _places(match, source, len(words), alignment)
+    ]
+    beginnings = [begin for free, closed, _ in found for begin in (free, closed)]
+    wholes = [whole for _, _, whole in found]
+    return Forced(*(list(dict.fromkeys(map(" ".join, some))) for some in (beginnings, wholes)))
 
 
 def _places(
@@ -49,8 +64,8 @@ def _places(
     yield min(behind, count), min(behind, count)
 
 
-def _put_in(words: Sequence[str], first: int, end: int, term: str) -> list[list[str]]:
-    """Returns beginnings in which the term takes the place of some words, or of none."""
+def _put_in(words: Sequence[str], first: int, end: int, term: str) -> tuple[list[str], ...]:
+    """Returns words up to the term, up to the next one, and all, with the term put in."""
     before, after = list(words[:first]), list(words[end:])
     leading = trailing = ""
     if first < end:
@@ -64,4 +79,4 @@ def _put_in(words: Sequence[str], first: int, end: int, term: str) -> list[list[
         term = term[:1].upper() + term[1:]
     free = [*before, leading + term]
     closed = [*before, leading + term + trailing]
-    return [free, closed + after[:1], closed + after]
+    return free, closed + after[:1], closed + after

@@ -19,8 +19,8 @@ class Use(NamedTuple):
 
     Attributes:
       match: where it is in the source.
-      kind: "exact" = the translation has its target; "inflected" = another form of it, at its
-        place; "missing".
+      kind: "exact" = the translation has its target; "inflected" = another form of it, aligned
+        with the source of the term or a word beside; "missing".
     """
 
     match: Match
@@ -63,7 +63,7 @@ def find_uses(
     tokens = tokens_of(target)
     free, kinds = [True] * len(tokens), [MISSING] * len(matches)
     order = sorted(range(len(matches)), key=lambda number: -len(matches[number].term.target))
-    places = [aligned_tokens(source, match, target, tokens, alignment) for match in matches]
+    places = [_places(source, match, target, tokens, alignment) for match in matches]
     for kind in (EXACT, INFLECTED)[: 1 if alignment is None else 2]:
         for number in order:
             if kinds[number] == MISSING:
@@ -75,20 +75,29 @@ def find_uses(
     return [Use(match, kind) for match, kind in zip(matches, kinds, strict=True)]
 
 
-def aligned_tokens(
-    source: str,
-    match: Match,
-    target: str,
-    tokens: Sequence[Token],
-    alignment: Alignment | None,
+def may_be_inflected(use: Use, target: str) -> bool:
+    """Returns whether a term that is missing may be there in another form, at whatever place."""
+    words = [token.text for token in tokens_of(target)]
+    return use.kind == MISSING and all(
+        any(same_stem(each, token.text) for each in words)
+        for token in tokens_of(use.match.term.target)
+    )
+
+
+def _places(
+    source: str, match: Match, target: str, tokens: Sequence[Token], alignment: Alignment | None
 ) -> set[int]:
-    """Returns the numbers of the target's tokens in words that are aligned with a term's."""
-    words = aligned_words(source, match, alignment or ())
-    spans = word_spans(target) if words else []
+    """Returns the target's tokens in words that are aligned with a term's, or one beside them.
+
+    Attention often looks at the word beside.
+    """
+    words = {near for word in words_of(source, match) for near in (word - 1, word, word + 1)}
+    aligned = {to for number, to in alignment or () if number in words}
+    spans = word_spans(target) if aligned else []
     return {
         number
         for number, token in enumerate(tokens)
-        if any(spans[word][0] <= token.start < spans[word][1] for word in words)
+        if any(spans[word][0] <= token.start < spans[word][1] for word in aligned)
     }
 
 

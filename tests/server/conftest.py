@@ -6,12 +6,26 @@ import dataclasses
 import threading
 from types import SimpleNamespace
 
+import deepl
 import pytest
 from upper_case import Source
 
 from t2t_keras.server import run
 from t2t_keras.server.config import ServerConfig
 from t2t_keras.server.run import Address, make_server
+
+
+@pytest.fixture
+def deepl_client():
+    """deepl_client(server, key): DeepL's official client of a server."""
+    with contextlib.ExitStack() as clients:
+
+        def connect(server, key="any key"):
+            client = deepl.DeepLClient(key, server_url=server.url)
+            clients.callback(client.close)
+            return client
+
+        yield connect
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.markup import translate_markup
 from t2t_keras.decoding.translation import Hypothesis, Translation
 
 
@@ -16,7 +17,9 @@ class UpperCase:
         self.problem = Problem()
         self.calls = []
 
-    def translate(self, lines, prefixes=None, *, glossary=None, format="text"):  # noqa: A002
+    def translate(self, lines, prefixes=None, format="text", glossary=None):  # noqa: A002
+        if format != "text":
+            return translate_markup(self, lines, format, glossary=glossary)
         self.calls.append(list(lines))
         if "explode" in lines:
             raise RuntimeError("as asked")

@@ -8,6 +8,7 @@ from t2t_keras.documents.document import Document, Unit, markup_of
 from t2t_keras.documents.exchange.inline_codes import Codes, codes_of
 from t2t_keras.documents.xml_tree import Element, XmlFile
 
+_ATTRIBUTE = re.compile(r"""(?<!\s)\s++([^\s=<>/"']+)\s*=\s*(?:"[^"]*"|'[^']*')""")
 # What replaces the bytes from a position to another.
 Change = tuple[int, int, str]
 
@@ -91,10 +92,10 @@ def with_attributes(tag: str, **attributes: str) -> str:
     """
     for name, value in attributes.items():
         name = name.replace("_", "-")
-        tag = re.sub(rf"""\s+{name}\s*=\s*("[^"]*"|'[^']*')""", "", tag)
+        tag = _ATTRIBUTE.sub(lambda match, name=name: "" if match[1] == name else match[0], tag)
         if value:
-            end = re.search(r"\s*/?>$", tag).start()
-            tag = f"{tag[:end]} {name}={quoteattr(value)}{tag[end:]}"
+            end = "/>" if tag.endswith("/>") else ">"
+            tag = f"{tag.removesuffix(end).rstrip()} {name}={quoteattr(value)}{end}"
     return tag
 
 

@@ -16,6 +16,13 @@ _AROUND = {"g", "mrk", "pc", "hi"}
 # The attributes that the two halves of a pair share.
 _BEGINS = {"bpt": ("rid", "i", "id"), "bx": ("rid", "id"), "sc": ("id",)}
 _ENDS = {"ept": ("rid", "i", "id"), "ex": ("rid", "id"), "ec": ("startRef",)}
+# What is no text in XML that is well-formed.
+_MARKUP = re.compile(
+    r"""<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>|<[^<>"']*+(?>"[^"]*"[^<>"']*+|'[^']*'[^<>"']*+)*+>"""
+    r"""|&(?!(?:amp|lt|gt|quot|apos|\#[0-9]+|\#x[0-9A-Fa-f]+);)[^;]+;""",
+    re.DOTALL,
+)
+_PROTECTED = re.compile(r"""\btranslat(?:e\s*=\s*["']no|able\s*=\s*["']false)\b""")
 _MASK = re.compile(r'<(?:(/)g|(g|x) i="(\d+)"[^<>]*?(/?))\s*>')
 
 
@@ -92,6 +99,35 @@ def codes_of(file: XmlFile, element: Element) -> Codes:
             parts.append(f'<x i="{len(tags)}"/>')
             tags.append((piece.raw, ""))
     return Codes("".join(parts), "xml", tags)
+
+
+def codes_in(raw: str) -> Codes:
+    """Returns what well-formed XML contains, tags and entities of its own as codes.
+
+    Text in its CDATA sections is a code as well.
+    """
+    tags: list[tuple[str, str]] = []
+    open_codes: list[int] = []
+
+    def masked(match: re.Match) -> str:
+        tag = match[0]
+        if tag.startswith("</"):
+            number = open_codes.pop()
+            tags[number] = (tags[number][0], tag)
+            return "</g>"
+        tags.append((tag, ""))
+        if tag.startswith(("<!", "<?", "&")) or tag.endswith("/>"):
+            return f'<x i="{len(tags) - 1}"/>'
+        open_codes.append(len(tags) - 1)
+        protected = ' translate="no"' if is_protected(tag) else ""
+        return f'<g i="{len(tags) - 1}"{protected}>'
+
+    return Codes(_MARKUP.sub(masked, raw), "xml", tags)
+
+
+def is_protected(tag: str) -> bool:
+    """Returns whether an opening tag says that its element is not to be translated."""
+    return bool(_PROTECTED.search(tag))
 
 
 def _pieces(file: XmlFile, items: Sequence[str | Element]) -> list[_Piece]:

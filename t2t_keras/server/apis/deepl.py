@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from t2t_keras.server.apis.deepl_glossaries import requested_glossary
 from t2t_keras.server.context import Context
 from t2t_keras.server.languages import canonical, language_name
-from t2t_keras.server.messages import ApiError, Parameters, read_parameters, unless_gone
+from t2t_keras.server.messages import ApiError, Parameters, read_parameters
 from t2t_keras.server.service import Options, Pair, Splitting
 
 # What its clients do not take as a target, and take instead.
@@ -27,6 +27,7 @@ _MODEL_TYPES = {
 }
 # What would change a translation, and cannot here.
 _REFUSED = ("style_id", "translation_memory_id", "custom_instructions")
+_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 _UNLIMITED = 1_000_000_000_000  # What DeepL says of an account without a limit.
 
 
@@ -58,6 +59,22 @@ def make_router(context: Context) -> APIRouter:
     return router
 
 
+def make_last_router() -> APIRouter:
+    """Returns the route of all that this server has not; it stands behind all others."""
+    router = APIRouter()
+
+    @router.api_route("/v2/{rest:path}", methods=_METHODS)
+    @router.api_route("/v3/{rest:path}", methods=_METHODS)
+    async def missing(rest: str) -> None:
+        raise ApiError(
+            404,
+            "This server has no such thing: it translates text and documents, and has languages, "
+            "usage and glossaries.",
+        )
+
+    return router
+
+
 def _add_empty_list(router: APIRouter, context: Context, name: str) -> None:
     @router.get(f"/v3/{name}")
     async def nothing(request: Request) -> dict[str, Any]:
@@ -76,11 +93,8 @@ async def _translate(context: Context, request: Request) -> dict[str, Any]:
     splitting = parameters.choice("split_sentences", tuple(_SPLITTING), "1")
     pair = await read_pair(context, parameters, texts)
     glossary = await requested_glossary(context, client, parameters, pair)
-    options = Options(format=kind, glossary=glossary)
-    with context.charged(client, texts):
-        work = context.service.translate(pair, texts, options, _SPLITTING[splitting])
-        found = await unless_gone(request, work)
-    context.log_texts(texts, [each.text for each in found])
+    options = Options(kind, glossary, *_tags(parameters, kind))
+    found = await context.translate(request, client, pair, texts, options, _SPLITTING[splitting])
     shared: dict[str, Any] = {"detected_source_language": pair[0].partition("-")[0].upper()}
     if model := parameters.text("model_type"):
         shared["model_type_used"] = _MODEL_TYPES[model]
@@ -91,6 +105,17 @@ async def _translate(context: Context, request: Request) -> dict[str, Any]:
             for text, each in zip(texts, found, strict=True)
         ]
     }
+
+
+def _tags(parameters: Parameters, kind: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Returns the elements whose text stays, and those that separate segments."""
+    ignored, splitting, others = (
+        {tag.strip() for text in parameters.texts(name) for tag in text.split(",") if tag.strip()}
+        for name in ("ignore_tags", "splitting_tags", "non_splitting_tags")
+    )
+    if kind == "text":
+        return (), ()
+    return tuple(sorted(ignored)), tuple(sorted(splitting - others))
 
 
 def check_options(parameters: Parameters) -> None:

@@ -1,6 +1,5 @@
 """LibreTranslate's API, as https://docs.libretranslate.com/api describes it."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -9,7 +8,7 @@ from fastapi.responses import FileResponse
 from t2t_keras.server.context import Context
 from t2t_keras.server.detection import Detected
 from t2t_keras.server.languages import canonical, language_name
-from t2t_keras.server.messages import ApiError, Parameters, read_parameters, unless_gone
+from t2t_keras.server.messages import ApiError, Parameters, read_parameters
 from t2t_keras.server.service import Options
 
 _FORMATS = ("text", "html")
@@ -107,11 +106,7 @@ async def _translate(context: Context, request: Request) -> dict[str, Any]:
         detected = (await context.detect(texts))[0]
         source = detected.language
     pair = context.pair(source, target)
-    with context.charged(client, texts):
-        found = await unless_gone(
-            request, context.service.translate(pair, texts, Options(format=kind))
-        )
-    context.log_texts(texts, [each.text for each in found])
+    found = await context.translate(request, client, pair, texts, Options(format=kind))
     answer: dict[str, Any] = {"translatedText": [each.text for each in found]}
     if detected:
         answer["detectedLanguage"] = [_as_json(detected)] * len(texts)

@@ -5,7 +5,6 @@ import json
 import httpx
 import pytest
 from libretranslatepy import LibreTranslateAPI
-
 from upper_case import Source
 
 
@@ -65,7 +64,11 @@ def test_one_text_and_several_with_alternatives_and_detection(server, sent):
     ],
 )
 def test_what_is_wrong_has_its_status_and_says_so(serving, sent, status, message):
-    server = serving([Source("en", "de"), Source("de", "en"), Source("en", "pt-BR")], max_characters=100, max_texts=4)
+    server = serving(
+        [Source("en", "de"), Source("de", "en"), Source("en", "pt-BR")],
+        max_characters=100,
+        max_texts=4,
+    )
     found = httpx.post(f"{server.url}/translate", content=json.dumps(sent))
     assert found.status_code == status
     assert message in found.json()["error"]
@@ -81,7 +84,11 @@ def test_a_body_that_is_no_json_object_is_refused(server, body):
 
 def test_a_form_that_cannot_be_read_is_refused(server):
     kind = {"Content-Type": "multipart/form-data; boundary=b"}
-    for body in (b"--b\r\nContent-Disposition: form-data\r\n\r\nx\r\n--b--", b"--c", b"--b\r\n\xff"):
+    for body in (
+        b"--b\r\nContent-Disposition: form-data\r\n\r\nx\r\n--b--",
+        b"--c",
+        b"--b\r\n\xff",
+    ):
         found = httpx.post(f"{server.url}/translate", content=body, headers=kind)
         assert (found.status_code, list(found.json())) == (400, ["error"])
 
