@@ -8,6 +8,7 @@ import { at, element, quoted, state } from "./state.js";
 import { draw, focusWord, point, targetWordOf } from "./words.js";
 
 const MARGIN = 12; // Pixels between the menu and the ends of the window.
+const LEAST_HEIGHT = 120;
 
 export async function openMenu(found) {
   state.menu?.close();
@@ -85,6 +86,8 @@ function entry(line, ...content) {
   const made = element("button", { type: "button", tabIndex: -1, dir: "auto" }, ...content);
   made.setAttribute("role", "menuitem");
   made.addEventListener("click", () => choose(line));
+  // One of them is marked, by mouse or by keyboard.
+  made.addEventListener("pointermove", () => made.focus({ preventScroll: true }));
   return made;
 }
 
@@ -118,8 +121,10 @@ function showMenu(content) {
 export function placeMenu() {
   const menu = at("menu");
   const box = state.menu.word.getClientRects()[0];
-  const below = window.innerHeight - box.bottom - MARGIN;
-  const isAbove = menu.offsetHeight > below && box.top > below;
+  const [above, below] = [box.top - MARGIN, window.innerHeight - box.bottom - MARGIN];
+  menu.style.maxHeight = "";
+  const isAbove = menu.offsetHeight > below && above > below;
+  menu.style.maxHeight = `${Math.max(isAbove ? above : below, LEAST_HEIGHT)}px`;
   const top = isAbove ? Math.max(box.top - menu.offsetHeight - 6, 4) : box.bottom + 6;
   const rightmost = document.documentElement.clientWidth - menu.offsetWidth - MARGIN;
   menu.style.left = `${Math.max(MARGIN, Math.min(box.left - 8, rightmost)) + window.scrollX}px`;
