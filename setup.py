@@ -23,8 +23,10 @@ COMMANDS = (
     "t2t-plot",
     "t2t-query-server",
     "t2t-recipe",
+    "t2t-serve",
     "t2t-tables",
     "t2t-translate-all",
+    "t2t-translate-file",
 )
 
 
@@ -59,6 +61,7 @@ setup(
         "t2t_keras.problems": ["*.tsv"],
         "t2t_keras.recipes": ["*/Snakefile", "*/*.yaml", "*/*/*.yaml"],
         "t2t_keras.problems.toy": ["*.tsv"],
+        "t2t_keras.server": ["page/*.html", "page/*.css", "page/*.js"],
         "t2t_keras.serving.export": ["*.md"],
     },
     python_requires=">=3.11,<3.14",
@@ -89,32 +92,49 @@ setup(
         "onnx": ["onnx>=1.23,<2", "onnxruntime>=1.31,<2"],
         "plot": ["matplotlib>=3.11,<4"],
         "recipe": ["ctranslate2>=4.8,<5", "PyYAML>=6,<7", "snakemake>=9,<10"],
+        "server": [
+            "fastapi>=0.120,<1",
+            "prometheus-client>=0.22,<1",
+            "py3langid>=0.4,<0.5",
+            "python-multipart>=0.0.20,<0.1",
+            "sentencex>=1,<2",
+            "uvicorn[standard]>=0.38,<1",
+        ],
         # tensorflow-datasets uses importlib_resources without asking for it.
         "tfds": ["importlib_resources>=6,<8", "tensorflow-datasets>=4.9.9,<5"],
         "test": [
             "ai-edge-litert>=2.3,<3",
             "ctranslate2>=4.8,<5",
+            # The official clients of what t2t-serve speaks.
+            "deepl>=1.32,<2",
+            "fastapi>=0.120,<1",
+            "httpx>=0.28,<1",
             "importlib_resources>=6,<8",
             "jax>=0.10,<0.11",
             "keras-nlp>=0.32,<0.33",
+            "libretranslatepy>=2.1,<3",
             "matplotlib>=3.11,<4",
             "onnx>=1.23,<2",
             "onnxruntime>=1.31,<2",
+            "prometheus-client>=0.22,<1",
             "py3langid>=0.4,<0.5",
             "pydot>=4,<5",
             "pytest>=9,<10",
+            "python-multipart>=0.0.20,<0.1",
             # Reads the job for Kubernetes in docs/.
             "PyYAML>=6,<7",
             "pytest-xdist>=3.6,<4",
             "safetensors>=0.8,<0.9",
-            # Drives Chromium or Chrome, where there is one, over the pages of t2t-insights.
+            # Drives Chromium or Chrome, where there is one, over the pages that commands show.
             "selenium>=4.30,<5",
             "snakemake>=9,<10",
+            "sentencex>=1,<2",
             # The packaging test builds the wheel with it, without a network.
             "setuptools>=77",
             "tensorflow-datasets>=4.9.9,<5",
             # The official messages of TensorFlow Serving, to compare with.
             "tensorflow-serving-api>=2.21,<2.22",
+            "uvicorn[standard]>=0.38,<1",
         ],
         "lint": ["import-linter>=2.16,<3", "pre-commit>=4,<5", "ruff==0.17.5", "vulture>=2.16,<3"],
         "mutate": ["cosmic-ray>=8.7,<9"],

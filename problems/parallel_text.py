@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from t2t_keras.data.problem import Problem, names_in
@@ -10,6 +10,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.registry import register_problem
 from t2t_keras.settings import setting
 from t2t_keras.text.formats import PACKED
+from t2t_keras.text.hints import MARKS
 from t2t_keras.text.sources import OfCorpus, ParallelFiles, SourceFile
 
 
@@ -35,6 +36,19 @@ class ParallelText(Problem):
         "a word before each source of a corpus, a piece of the vocabulary, as web:<BT>; + between "
         "several",
     )
+
+    terms: bool = setting(
+        False,
+        "learn word alignments, and give the vocabulary the marks of hints, for augment=terms:0.3",
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        names = [part.partition(":")[0].strip() for part in names_in(self.augment)]
+        if "terms" in names and not self.terms:
+            raise UserError(
+                f"augment={self.augment}: hints need terms=true beside it, in t2t-datagen too."
+            )
 
     def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles]]:
         """Returns the files; the test set is there if a test file is."""
@@ -67,6 +81,15 @@ class ParallelText(Problem):
 
     def _stems(self, split: str) -> list[str]:
         return names_in(getattr(self, split))
+
+    def symbols(self, chunks: Sequence) -> list[str]:
+        """See `Problem`."""
+        return sorted({*super().symbols(chunks), *(MARKS if self.terms else ())})
+
+    @property
+    def takes_hints(self) -> bool:
+        """See `Problem`."""
+        return self.terms
 
     def of_corpus(self, text: ParallelFiles) -> OfCorpus:
         """See `Problem`."""

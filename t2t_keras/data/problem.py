@@ -138,6 +138,11 @@ class Problem:
         """Returns a line that a user gives as the model is to see it."""
         return source
 
+    @property
+    def takes_hints(self) -> bool:
+        """Whether models are trained with hints of what words become, `t2t_keras.text.hints`."""
+        return False
+
     def align(self, target: Sequence[str], weights: np.ndarray) -> Alignment:
         """Aligns the words of an output by attention, float32 [target words, source words]."""
         return most_attended(target, weights)

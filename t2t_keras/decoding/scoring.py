@@ -10,6 +10,7 @@ from t2t_keras.decoding.batching import padded, parallel_batches, shared_batches
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.search.ensemble import Ensemble
 from t2t_keras.errors import UserError
+from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 
@@ -32,9 +33,14 @@ class Scorer:
         self._ensemble, self._config, self.batches_at_once = ensemble, config, at_once
         # One graph each for all shapes; it keeps only the attention that it returns. There is
         # nothing to convert for autograph, and looking for it took most of the start.
-        self._log_probs, self._attention, self._cross_attention = (
+        self._log_probs, self._attention, self._cross_attention, self._next_logits = (
             tf.function(function, input_signature=[_IDS, _IDS], autograph=False)
-            for function in (ensemble.log_probs, self._all_attention, self._mean_cross_attention)
+            for function in (
+                ensemble.log_probs,
+                self._all_attention,
+                self._mean_cross_attention,
+                ensemble.next_logits,
+            )
         )
 
     def log_probs(
@@ -43,6 +49,15 @@ class Scorer:
         """Yields log-probabilities of the symbols of each target, float32 [target]."""
         for number, found, _, n in self._pairs(self._log_probs, sources, targets):
             yield number, found[:n]
+
+    def next_symbols(self, source: np.ndarray, prefix: np.ndarray, count: int) -> list[int]:
+        """See `Engine`."""
+        arrays = padded([source]), padded([np.append(prefix, np.int32(EOS_ID))])
+        self._ensemble.check_ids(*arrays)
+        logits = self._next_logits(*arrays).numpy()[0]
+        _check_finite(logits)
+        logits[[PADDING_ID, EOS_ID]] = -np.inf
+        return np.argsort(-logits, kind="stable")[: min(count, len(logits) - 2)].tolist()
 
     def attention(
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
@@ -76,11 +91,7 @@ class Scorer:
             arrays = [padded([side[number] for number in batch]) for side in (sources, targets)]
             self._ensemble.check_ids(*arrays)
             found = tf.nest.map_structure(lambda x: x.numpy(), graph(*arrays))
-            if not all(np.isfinite(array).all() for array in tf.nest.flatten(found)):
-                raise UserError(
-                    "The model computes NaN or infinite values: its weights are damaged, or its "
-                    "training diverged. Use another checkpoint."
-                )
+            _check_finite(*tf.nest.flatten(found))
             return found
 
         lengths = list(zip(map(len, sources), map(len, targets), strict=True))
@@ -103,3 +114,11 @@ class Scorer:
             cross = model.attention_weights({"source": source, "target": target})["cross"]
             found.append(tf.reduce_mean(cross[:, alignment_layer(cross.shape[1])], axis=1))
         return tf.add_n(found) / len(found)
+
+
+def _check_finite(*arrays: np.ndarray) -> None:
+    if not all(np.isfinite(array).all() for array in arrays):
+        raise UserError(
+            "The model computes NaN or infinite values: its weights are damaged, or its "
+            "training diverged. Use another checkpoint."
+        )

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from t2t_keras.data.problem import Problem
-from t2t_keras.decoding.batching import parallel_batches, shared_batches
+from t2t_keras.decoding.aligning import align_parts
 from t2t_keras.decoding.config import DecodeConfig, decode_config
-from t2t_keras.decoding.engines.base import ENGINES, Engine, Output
+from t2t_keras.decoding.engines.base import ENGINES, Engine
+from t2t_keras.decoding.searching import search_lines
 from t2t_keras.decoding.source_text import (
     Source,
     check_lengths,
@@ -21,9 +22,15 @@ from t2t_keras.decoding.source_text import (
     encode_text,
     read_sources,
 )
-from t2t_keras.decoding.translation import AttentionWeights, Hypothesis, PairScore, Translation
+from t2t_keras.decoding.terms import hinted, keep_terms, takes_hints
+from t2t_keras.decoding.translation import (
+    AttentionWeights,
+    PairScore,
+    Translation,
+)
 from t2t_keras.errors import UserError
-from t2t_keras.text.alignment import count_words, word_alignment
+from t2t_keras.text.glossary import Glossary
+from t2t_keras.text.hints import without_hints
 from t2t_keras.text.tokenizer import Tokenizer
 from t2t_keras.training.checkpoints.names import identity
 from t2t_keras.training.run_config import RunConfig
@@ -167,21 +174,32 @@ class Translator:
         return translator
 
     def translate(
-        self, lines: Sequence[str], prefixes: Sequence[str] | None = None
+        self,
+        lines: Sequence[str],
+        prefixes: Sequence[str] | None = None,
+        format: str = "text",  # noqa: A002
+        glossary: Glossary | None = None,
     ) -> list[Translation]:
         """Translates each line; a blank line gives a blank line.
 
         Args:
           lines: the source text.
           prefixes: how each translation must begin; "" = no prefix. A blank line's is not used.
+          format: "html" or "xml" = each of the lines is a fragment or a document, of any number of
+            lines, whose tags stay; see `t2t_keras.decoding.markup.translate_markup`.
+          glossary: what words of the source are to become, as `DecodeConfig.terms` says.
 
         Raises:
           UserError: a line is not valid text, the numbers of prefixes and lines differ, no
             translation is possible under the constraints, or the model computes NaN.
         """
+        if format != "text":
+            from t2t_keras.decoding.markup import translate_markup
+
+            return translate_markup(self, lines, format, glossary=glossary)
         if prefixes is not None:
             check_one_each(lines, prefixes, "prefix, which may be blank,")
-        return list(self.translate_stream(lines, prefixes))
+        return list(self.translate_stream(lines, prefixes, glossary=glossary))
 
     def translate_stream(
         self,
@@ -189,6 +207,7 @@ class Translator:
         prefixes: Iterable[str] | None = None,
         first_number: int = 0,
         progress: Callable[[int], object] = lambda count: None,
+        glossary: Glossary | None = None,
     ) -> Iterator[Translation]:
         """Yields a translation of each line as they come, `lines_at_once` of them at a time.
 
@@ -197,6 +216,7 @@ class Translator:
           prefixes: as of `translate`.
           first_number: number of the first line, which the draws of samples depend on.
           progress: takes the number of further lines, or sentences of split lines, that are done.
+          glossary: as of `translate`.
 
         Raises:
           UserError: as `translate`.
@@ -211,82 +231,44 @@ class Translator:
                     f"Expected a prefix, which may be blank, for each of at least "
                     f"{first_number + len(chunk)} lines, got {first_number + len(begins)}."
                 )
-            sources = self.read(chunk)
+            texts = self._preprocessed(chunk)
+            if glossary and takes_hints(self):
+                texts = [hinted(text, glossary) for text in texts]
+            sources = self._encoded(texts)
             begins = [ids[:-1] for ids in encode_text(begins, self.tokenizer)]
-            found = self._search_lines(sources, begins, first_number, progress)
-            yield from self._postprocessed(sources, list(map(self._joined, sources, begins, found)))
+            found = self.search_sources(sources, begins, first_number, progress)
+            if glossary:
+                found = keep_terms(self, sources, begins, found, glossary)
+            yield from self._postprocessed(sources, found)
             first_number += len(chunk)
 
-    def _search_lines(
+    def search_sources(
         self,
         sources: Sequence[Source],
         prefixes: Sequence[np.ndarray],
-        first_number: int,
-        progress: Callable[[int], object],
-    ) -> list[list[list[Hypothesis]]]:
-        """Returns the hypotheses of each part of each line."""
-        # The parts of a line by (line, part); its prefix belongs to the first.
-        parts = {
-            (number, part): ids
-            for number, source in enumerate(sources)
-            for part, ids in enumerate(source.parts)
-        }
+        first_number: int = 0,
+        progress: Callable[[int], object] = lambda count: None,
+    ) -> list[Translation]:
+        """Returns translations of what `read` returned, which are not postprocessed.
 
-        def search(batch: list[tuple[int, int]]) -> list[list[Hypothesis]]:
-            begins = [prefixes[number][: None if part == 0 else 0] for number, part in batch]
-            # No two of the first 2^24 lines' parts, up to 128 of a line, share a number.
-            numbers = [
-                (first_number + number + (part << 24)) & 0x7FFFFFFF for number, part in batch
-            ]
-            found = self.engine.outputs([parts[key] for key in batch], begins, numbers)
-            return list(map(self._decoded, found))
-
-        found, at_once = {}, self.engine.batches_at_once
-        lengths = {key: len(ids) for key, ids in parts.items()}
-        batches = shared_batches(lengths, self.config, at_once)
-        for batch, hypotheses in parallel_batches(search, batches, at_once):
-            found.update(zip(batch, hypotheses, strict=True))
-            progress(len(batch))
-        return [
-            [found[number, part] for part in range(len(source.parts))]
-            for number, source in enumerate(sources)
-        ]
-
-    def _decoded(self, outputs: Sequence[Output]) -> list[Hypothesis]:
-        texts = self.tokenizer.decode([each.ids for each in outputs])
-        return [
-            Hypothesis(text, float(each.score)) for text, each in zip(texts, outputs, strict=True)
-        ]
-
-    def _joined(
-        self, source: Source, prefix: np.ndarray, parts: Sequence[Sequence[Hypothesis]]
-    ) -> Translation:
-        """Returns a line's translation from the hypotheses of its parts, best joined with best."""
-        if not parts:
-            return Translation("", 0.0)
-        hypotheses = tuple(
-            Hypothesis(" ".join(each.text for each in ranked), sum(each.score for each in ranked))
-            for ranked in zip(*parts, strict=False)
-        )
-        # Its end is not a prefix's.
-        most = self.config.longest_output(len(source.parts[0])) - 1
-        return Translation(
-            hypotheses[0].text,
-            hypotheses[0].score,
-            hypotheses,
-            parts=tuple(found[0].text for found in parts),
-            cut=source.cut,
-            prefix_cut=max(len(prefix) - most, 0),
-        )
+        Args:
+          sources: lines.
+          prefixes: ids, without an end.
+          first_number: as of `translate_stream`.
+          progress: likewise.
+        """
+        made_of = self.engine, self.tokenizer, self.config
+        return search_lines(*made_of, sources, prefixes, first_number, progress)
 
     def _postprocessed(
         self, sources: Sequence[Source], translations: Sequence[Translation]
     ) -> Iterator[Translation]:
         alignments: Sequence = [None] * len(sources)
         if self.problem.postprocess_by_alignment:
-            alignments = list(map(tuple, self._align(sources, translations)))
+            alignments = list(map(tuple, self.align_sources(sources, translations)))
         for source, translation, alignment in zip(sources, translations, alignments, strict=True):
-            text = self.problem.postprocess(source.line, translation.text, alignment)
+            line = without_hints(source.line) if translation.hinted else source.line
+            text = self.problem.postprocess(line, translation.text, alignment)
             yield dataclasses.replace(translation, postprocessed=text, alignment=alignment)
 
     def score(
@@ -325,7 +307,11 @@ class Translator:
         """`attention` of int32 arrays of any length, each with its end of sentence."""
         found = dict(self.engine.attention(sources, targets))
         return [
-            AttentionWeights(*map(tuple, self._pieces(source, target)), **found[number])
+            AttentionWeights(
+                tuple(self.tokenizer.source.pieces(source)),
+                tuple(self.tokenizer.pieces(target)),
+                **found[number],
+            )
             for number, (source, target) in enumerate(zip(sources, targets, strict=True))
         ]
 
@@ -349,31 +335,14 @@ class Translator:
           UserError: the numbers of translations and lines differ, or the model computes NaN.
         """
         check_one_each(lines, translations, "translation")
-        return self._align(self.read(lines), translations)
+        return self.align_sources(self.sources_of(lines, translations), translations)
 
-    def _align(
+    def align_sources(
         self, sources: Sequence[Source], translations: Sequence[Translation]
     ) -> list[list[tuple[int, int]]]:
-        # Of each part: the number of its line, and of the words before it on both sides.
-        offsets = []
-        for number, (source, translation) in enumerate(zip(sources, translations, strict=True)):
-            words = 0
-            for first, text in zip(source.first_words, translation.parts, strict=True):
-                offsets.append((number, first, words))
-                words += count_words(text)
-        ids = [part for source in sources for part in source.parts]
-        texts = [part for translation in translations for part in translation.parts]
-        targets = encode_text(texts, self.tokenizer)
-        alignments: list[list[tuple[int, int]]] = [[] for _ in sources]
-        for part, weights in self.engine.cross_attention(ids, targets):
-            number, first, words = offsets[part]
-            pieces = self._pieces(ids[part], targets[part][: len(weights) + 1])
-            pairs = word_alignment(*pieces, weights, self.problem.align)
-            alignments[number] += [(first + source, words + target) for source, target in pairs]
-        return [sorted(alignment, key=lambda pair: pair[1]) for alignment in alignments]
-
-    def _pieces(self, source: np.ndarray, target: np.ndarray) -> tuple[list[str], list[str]]:
-        return self.tokenizer.source.pieces(source), self.tokenizer.pieces(target)
+        """`align` of what `read` or `sources_of` returned."""
+        align = self.problem.align
+        return align_parts(self.engine, self.tokenizer, sources, translations, align)
 
     def _preprocessed(self, lines: Sequence[str]) -> list[str]:
         check_lines(lines)
@@ -381,8 +350,16 @@ class Translator:
 
     def read(self, lines: Sequence[str]) -> list[Source]:
         """Returns lines as they are translated: preprocessed, encoded, and cut or split."""
+        return self._encoded(self._preprocessed(lines))
+
+    def sources_of(self, lines: Sequence[str], translations: Sequence[Translation]) -> list[Source]:
+        """Returns lines as they were translated: as `read`, with the hints that they had."""
+        texts = zip(self._preprocessed(lines), translations, strict=True)
+        return self._encoded([translation.hinted or text for text, translation in texts])
+
+    def _encoded(self, texts: Sequence[str]) -> list[Source]:
         most, split_long = self.config.max_input_length, self.config.split_long
-        return read_sources(self._preprocessed(lines), self.tokenizer, most, split_long)
+        return read_sources(texts, self.tokenizer, most, split_long)
 
     def _read_pairs(
         self, sources: Sequence[str], targets: Sequence[str], names: Sequence[str] = ()

@@ -66,6 +66,11 @@ class Flags(absl_flags.FlagValues):
         """Defines a flag that takes strings separated by commas."""
         absl_flags.DEFINE_list(name, None, meaning, flag_values=self)
 
+    def repeated(self, name: str, meaning: str) -> None:
+        """Defines a flag that takes a string and may be given several times."""
+        absl_flags.DEFINE_multi_string(name, None, meaning, flag_values=self)
+        self[name].help = meaning  # absl has added to it.
+
     def arguments(self, name: str, meaning: str) -> None:
         """Defines what the command takes besides flags, as a list that is an attribute."""
         self.__dict__["arguments_meaning"][name] = meaning

@@ -4,8 +4,8 @@ The file is read as a stream, without a tree in memory, and entities that attack
 refused.
 """
 
-from collections.abc import Iterator
-from typing import BinaryIO
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO
 from xml.etree.ElementTree import ParseError
 
 from t2t_keras.errors import UserError
@@ -18,7 +18,8 @@ _XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 class _Units:
     """Target of an XML parser: collects the text of translation units."""
 
-    def __init__(self):
+    def __init__(self, keep_lines: bool):
+        self._text = str if keep_lines else one_line
         # Units that ended: text by language code, as "en-gb"; the first where one comes twice.
         self.complete: list[dict[str, str]] = []
         self._texts: dict[str, str] = {}
@@ -35,7 +36,7 @@ class _Units:
             self._texts = {}
         elif tag == "tuv":
             language = attributes.get(_XML_LANGUAGE) or attributes.get("lang") or ""
-            self._language = _normalised(language)
+            self._language = normalised(language)
         elif tag == "seg":
             self._parts = []
 
@@ -44,7 +45,7 @@ class _Units:
         if self._code:
             self._code -= 1
         elif tag == "seg" and self._parts is not None:
-            self._texts.setdefault(self._language, one_line("".join(self._parts)))
+            self._texts.setdefault(self._language, self._text("".join(self._parts)))
             self._parts = None
         elif tag == "tu":
             self.complete.append(self._texts)
@@ -55,17 +56,18 @@ class _Units:
 
 
 def translation_units(
-    stream: BinaryIO, name: str, languages: tuple[str, str]
+    stream: BinaryIO, name: str, languages: tuple[str, str], keep_lines: bool = False
 ) -> Iterator[tuple[bytes, bytes]]:
     """Yields source and target of every unit; a side that the unit lacks is empty.
 
     The code "en" also finds "en-GB", where there is no "en". A file that cannot be parsed, or has
-    no unit in both languages, is a `UserError`.
+    no unit in both languages, is a `UserError`. Texts are one line each, or as they stand if lines
+    are to be kept.
     """
     from defusedxml import DefusedXmlException
     from defusedxml.ElementTree import DefusedXMLParser
 
-    units = _Units()
+    units = _Units(keep_lines)
     parser = DefusedXMLParser(target=units)
     found: set[str] = set()
     complete = size = 0
@@ -77,7 +79,7 @@ def translation_units(
                 raise UserError(f"{name}: a translation unit of over {MAX_LINE_BYTES:,} bytes.")
             for texts in units.complete:
                 found.update(texts)
-                pair = tuple(_in_language(texts, language) for language in languages)
+                pair = tuple(in_language(texts, language) or "" for language in languages)
                 complete += all(pair)
                 yield tuple(text.encode("utf-8", "surrogatepass") for text in pair)
             units.complete.clear()
@@ -102,11 +104,16 @@ def translation_units(
         )
 
 
-def _normalised(language: str) -> str:
+def in_language(of: Mapping[str, Any], language: str) -> Any:
+    """Returns what there is of a language or, where there is none, of a regional variant, or None.
+
+    The keys are codes as `normalised` returns them.
+    """
+    language = normalised(language)
+    regional = (each for code, each in of.items() if code.startswith(f"{language}-"))
+    return of[language] if language in of else next(regional, None)
+
+
+def normalised(language: str) -> str:
+    """Returns a language code as "en-gb"."""
     return language.lower().replace("_", "-")
-
-
-def _in_language(texts: dict[str, str], language: str) -> str:
-    language = _normalised(language)
-    regional = (text for code, text in texts.items() if code.startswith(f"{language}-"))
-    return texts.get(language, next(regional, ""))

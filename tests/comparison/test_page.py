@@ -60,7 +60,7 @@ def page(text):
 def test_it_fits_its_window_and_asks_for_nothing(driver, page, tmp_path, width, scheme):
     path = tmp_path / "page.html"
     path.write_text(page, "utf-8")
-    with opening(driver, path) as open_page:
+    with opening(driver, path.as_uri()) as open_page:
         open_page(width, scheme)
         assert driver.execute_script("return document.documentElement.scrollWidth") <= width
         wider, outside, plots, axes = driver.execute_script("""

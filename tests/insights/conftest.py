@@ -51,21 +51,10 @@ def sentences(attention):
     ]
 
 
-@pytest.fixture(scope="session")
-def linear():
-    """linear(colors): linear RGB of sRGB colours, 0 .. 255, after WCAG 2.1."""
-
-    def linear(colors):
-        coded = colors / 255
-        return np.where(coded <= 0.04045, coded / 12.92, ((coded + 0.055) / 1.055) ** 2.4)
-
-    return linear
-
-
 @pytest.fixture
 def open_page(driver, sentences, tmp_path):
     """open_page(width, scheme): the browser with the page; at the end, nothing went wrong."""
     path = tmp_path / "page.html"
     path.write_text(attention_page(sentences), "utf-8")
-    with opening(driver, path) as open_page:
+    with opening(driver, path.as_uri()) as open_page:
         yield open_page

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from contrast import linear
 
 from t2t_keras.insights.views import ON_DARK, ON_LIGHT, head_color, head_dashes
 
@@ -44,7 +45,7 @@ def lab(linear_rgb):
     return np.stack([116 * fy - 16, 500 * (fx - fy), 200 * (fy - fz)], axis=1)
 
 
-def test_lines_stand_out_from_the_page(root, linear):
+def test_lines_stand_out_from_the_page(root):
     style = (root / "t2t_keras/insights/attention_page.css").read_text("utf-8")
     surfaces = re.findall(r"--surface: (#\w{6})", style)
     for colors, surface in zip((ON_LIGHT, ON_DARK), surfaces, strict=True):
@@ -54,7 +55,7 @@ def test_lines_stand_out_from_the_page(root, linear):
 
 @pytest.mark.parametrize("colors", [ON_LIGHT, ON_DARK])
 @pytest.mark.parametrize("vision", VISION)
-def test_all_eyes_tell_the_colors_apart(colors, vision, linear):
+def test_all_eyes_tell_the_colors_apart(colors, vision):
     seen = lab(linear(rgb(colors)) @ np.transpose(VISION[vision]))
     distances = np.linalg.norm(seen[:, None] - seen[None], axis=-1)
     # 2.3 is a just noticeable difference.

@@ -59,6 +59,18 @@ class Engine(abc.ABC):
         """Yields log-probabilities of the symbols of each target, float32 [target]."""
 
     @abc.abstractmethod
+    def next_symbols(self, source: np.ndarray, prefix: np.ndarray, count: int) -> list[int]:
+        """Returns the symbols that are likeliest behind a prefix, the likeliest first.
+
+        Neither the end of sentence nor padding is among them.
+
+        Args:
+          source: ids with their end.
+          prefix: ids without an end.
+          count: the most to return.
+        """
+
+    @abc.abstractmethod
     def cross_attention(
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> Iterator[tuple[int, np.ndarray]]:

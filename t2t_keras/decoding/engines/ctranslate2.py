@@ -298,6 +298,22 @@ class CTranslate2Engine(Engine):
         """See `Engine`."""
         return self._in_batches(self._scored, sources, targets)
 
+    def next_symbols(self, source: np.ndarray, prefix: np.ndarray, count: int) -> list[int]:
+        """See `Engine`."""
+        ends = [[self._names[each]] for each in (PADDING_ID, EOS_ID)]
+        count = min(count, len(self._names) - len(ends))
+        # The first step of a search: `return_alternatives` gives others than the likeliest.
+        [found] = self._translator.translate_batch(
+            self._named_sources([source]),
+            [[self._names[i] for i in prefix]],
+            beam_size=count,
+            num_hypotheses=count,
+            suppress_sequences=ends,
+            max_input_length=0,
+            max_decoding_length=len(prefix) + 1,
+        )
+        return [self._ids[tokens[len(prefix)]] for tokens in found.hypotheses]
+
     def cross_attention(
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> Iterator[tuple[int, np.ndarray]]:

@@ -92,6 +92,15 @@ class Ensemble:
         found = -tf.nn.sparse_softmax_cross_entropy_with_logits(target, logits)
         return tf.where(target != PADDING_ID, found, 0.0)
 
+    def next_logits(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        """Returns unnormalised log-probabilities of what may stand last in targets, [B, V].
+
+        Rows of ids, source [B, S] and target [B, T], have no padding; the last ids of targets do
+        not matter.
+        """
+        inputs = {"source": source, "target": target}
+        return self._mean([model(inputs, training=False)[:, -1] for model in self.models])
+
     def _mean(self, logits: list[tf.Tensor]) -> tf.Tensor:
         """Returns unnormalised log-probabilities of the mean distribution."""
         if len(logits) == 1:

@@ -49,6 +49,20 @@ def scores(translations):
     return pytest.approx([each.score for each in translations], abs=1e-4)
 
 
+def test_next_symbols_are_the_likeliest_of_all(expected, load):
+    [source] = expected.read(LINES[:1])
+    ids = source.parts[0]
+    prefix = np.int32(expected.tokenizer.encode(["the big"])[0][:-1])
+    symbols = [each for each in range(expected.tokenizer.vocab_size) if each > 1]
+    targets = [np.append(prefix, np.int32([symbol, 1])) for symbol in symbols]
+    scored = dict(expected.engine.log_probs([ids] * len(targets), targets))
+    log_probs = [scored[row][len(prefix)] for row in range(len(targets))]
+    likeliest = np.array(symbols)[np.argsort(log_probs)[::-1][:6]].tolist()
+    for translator in (expected, load()):
+        assert translator.engine.next_symbols(ids, prefix, 6) == likeliest
+        assert len(translator.engine.next_symbols(ids, prefix[:0], 1000)) == len(symbols)
+
+
 def test_translations(expected, load):
     lines = [*LINES, LONG]
     found, wanted = load().translate(lines), expected.translate(lines)

@@ -1,0 +1,315 @@
+"""Many clients at once against t2t-serve: are all answers right, and how fast are they?
+
+    python benchmarks/server_load.py [--output_dir=runs/averaged] [--engine=ctranslate2]
+        [--text=news.en] [--clients=64] [--requests=10000]
+
+Starts t2t-serve on loopback with a copy of a run, of its export for CTranslate2, or of a small
+model with random weights, and sends it 1 to 4 lines a request, in the ways of LibreTranslate and
+DeepL. One in ten is malformed, each kind with its status. In the middle a newer version of the model, with
+the same weights, appears. It fails unless every good request gets what the translator gives, every
+malformed one its status, the newer version is loaded, and the server's memory is afterwards what it
+was before. Prints a line of JSON.
+"""
+
+import collections
+import concurrent.futures
+import http.client
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.parse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from absl import app, flags
+from measuring import in_own_process
+
+_RUN = flags.DEFINE_string("output_dir", "", "Run to serve; default: random weights.")
+_PAIR = flags.DEFINE_string("pair", "en-de", "Languages of the run.")
+_ENGINE = flags.DEFINE_enum("engine", "keras", ("keras", "ctranslate2"), "Engine of the server.")
+_TEXT = flags.DEFINE_string("text", "", "Lines to translate; default: the run's dev set.")
+_LINES = flags.DEFINE_integer("lines", 1000, "Most lines of the text.", 1)
+_CLIENTS = flags.DEFINE_integer("clients", 64, "Clients at once.", 1, 512)
+_REQUESTS = flags.DEFINE_integer("requests", 10_000, "Requests in all.", 20, 1_000_000)
+_MOST_SECONDS = flags.DEFINE_integer("most_secs", 3600, "Seconds after which it gives up.", 1)
+
+_JSON = {"Content-Type": "application/json"}
+_FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+_LARGEST_GROWTH = 0.1
+
+
+class _Request(NamedTuple):
+    """A request, and the answer that it must get: translations, or a status."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+    expected: list[str] | int
+
+
+def _requests(lines: list[str], translations: list[str], count: int) -> list[_Request]:
+    """Returns so many requests for 1 to 4 of the lines, one in ten of them malformed."""
+    choose, requests = random.Random(0), []
+    for number in range(count):
+        rows = [choose.randrange(len(lines)) for _ in range(choose.randint(1, 4))]
+        texts = [lines[row] for row in rows]
+        if number % 10 == 3:
+            requests.append(_malformed(texts, number // 10))
+        else:
+            requests.append(_good(texts, [translations[row] for row in rows], number % 3))
+    return requests
+
+
+def _good(texts: list[str], expected: list[str], way: int) -> _Request:
+    source, target = _PAIR.value.split("-", 1)
+    ours = {"q": texts, "source": source, "target": target}
+    if way == 0:
+        body = urllib.parse.urlencode(ours, doseq=True).encode()
+        # A form with one text has one answer, which is no list.
+        return _Request("POST", "/translate", _FORM, body, expected)
+    if way == 1:
+        return _Request("POST", "/translate", _JSON, json.dumps(ours).encode(), expected)
+    theirs = {"text": texts, "source_lang": source.upper(), "target_lang": target.upper()}
+    headers = _JSON | {"Authorization": "DeepL-Auth-Key load"}
+    return _Request("POST", "/v2/translate", headers, json.dumps(theirs).encode(), expected)
+
+
+def _malformed(texts: list[str], number: int) -> _Request:
+    """Returns a request that must be refused."""
+    whole = json.dumps({"q": texts, "source": "en", "target": "xx"}).encode()
+    kinds = (
+        ("POST", "/translate", _JSON, whole, 400),
+        ("POST", "/translate", _JSON, whole[:-5], 400),
+        ("POST", "/translate", _JSON, json.dumps({"q": texts}).encode(), 400),
+        ("POST", "/translate", _JSON, b"\xff\xfe", 400),
+        ("POST", "/v2/translate", _JSON, json.dumps({"target_lang": "DE"}).encode(), 400),
+        ("POST", "/v2/translate", _JSON, json.dumps({"text": texts}).encode(), 400),
+        ("GET", "/v2/glossaries/00000000-0000-4000-8000-000000000000", {}, b"", 404),
+        ("POST", "/translat", _JSON, whole, 405),
+        ("GET", "/no/such/page", {}, b"", 404),
+        ("POST", "/translate", _JSON, b'{"q": "' + b"a" * 300_000 + b'"}', 400),
+    )
+    return _Request(*kinds[number % len(kinds)])
+
+
+class _Server:
+    """t2t-serve in a process of its own, and the memory it has over time."""
+
+    def __init__(self, model: Path, folder: Path):
+        flags_ = [f"--model={_PAIR.value}={model}", "--port=0", "--reload_secs=1"]
+        flags_ += ["--nosplit_sentences"]
+        self._log = (folder / "log").open("wb")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "t2t_keras.bin.t2t_serve", *flags_],
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+        )
+        line = self.process.stdout.readline()
+        self.port = urllib.parse.urlsplit(line.removeprefix("Serving on ").strip()).port
+        if not self.port:
+            sys.exit(f"The server did not start:\n{(folder / 'log').read_text()[-2000:]}")
+
+    def mebibytes(self) -> float:
+        """Returns its resident memory."""
+        pages = Path(f"/proc/{self.process.pid}/statm").read_text("ascii").split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+    def metrics(self) -> str:
+        """Returns what it counts."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection.request("GET", "/metrics")
+        text = connection.getresponse().read().decode()
+        connection.close()
+        return text
+
+    def stop(self) -> int:
+        """Returns its exit status."""
+        self.process.terminate()
+        status = self.process.wait(120)
+        self.process.stdout.close()
+        self._log.close()
+        return status
+
+
+class _Clients:
+    """Sends requests, so many at once, each client on a connection that it keeps."""
+
+    def __init__(self, server: _Server):
+        self._server, self._local = server, threading.local()
+        self.outcomes = collections.Counter()
+        self.milliseconds: list[float] = []
+        self.memory: list[float] = []
+        self.wrong: list[str] = []
+
+    def send(self, requests: Sequence[_Request]) -> float:
+        """Sends all and returns the seconds that it took."""
+        began = time.perf_counter()
+        self._until = time.monotonic() + _MOST_SECONDS.value
+        with concurrent.futures.ThreadPoolExecutor(_CLIENTS.value) as pool:
+            list(pool.map(self._send, requests))
+        return time.perf_counter() - began
+
+    def _send(self, request: _Request) -> None:
+        if time.monotonic() > self._until:
+            self.outcomes["not sent"] += 1
+            return
+        if not hasattr(self._local, "connection"):
+            self._local.connection = http.client.HTTPConnection(
+                "127.0.0.1", self._server.port, timeout=300
+            )
+        began = time.perf_counter()
+        try:
+            self._local.connection.request(
+                request.method, request.path, request.body, request.headers
+            )
+            answer = self._local.connection.getresponse()
+            found = _read(answer.status, answer.read())
+        except (OSError, http.client.HTTPException) as error:
+            self._local.connection.close()
+            found = f"{type(error).__name__}: {error}"
+        if found != request.expected:
+            self.outcomes["wrong" if isinstance(found, list | int) else "lost"] += 1
+            self.wrong.append(f"{request}: got {found}")
+        elif isinstance(found, int):
+            self.outcomes["refused"] += 1
+        else:
+            self.outcomes["good"] += 1
+            self.milliseconds.append(1000 * (time.perf_counter() - began))
+        self.memory.append(self._server.mebibytes())
+
+
+def _read(status: int, body: bytes) -> list[str] | int:
+    if status != 200:
+        return status
+    found = json.loads(body)
+    if "translations" in found:
+        return [each["text"] for each in found["translations"]]
+    texts = found["translatedText"]
+    return texts if isinstance(texts, list) else [texts]
+
+
+def _prepare(folder: str, run: str, pair: str, engine: str, text: str, most: int) -> dict:
+    """Makes <folder>/model of a run; returns lines with translations, and what makes it newer."""
+    from t2t_keras.data.dataset import open_generated
+    from t2t_keras.decoding.translator import Translator
+    from t2t_keras.server.models import ModelSource
+    from t2t_keras.serving.export.formats import write_format
+    from t2t_keras.text.files import read_text
+    from t2t_keras.training.run_config import RunConfig
+    from t2t_keras.training.trained_model import checkpoint_at
+
+    run, model = run or _random_run(Path(folder)), Path(folder) / "model"
+    record, checkpoint = RunConfig.load(run), checkpoint_at(run)
+    if text:
+        lines = read_text(Path(text))
+    else:
+        lines, _ = open_generated(record.problem, record.data_dir).text("dev")
+    lines = sorted({line.strip() for line in lines if line.strip()})[:most]
+    if engine == "ctranslate2":
+        write_format("ctranslate2", Translator.from_run(run), model / "1", "float32")
+        shutil.copytree(model / "1", Path(folder) / "newer")
+        newer = [(str(Path(folder) / "newer"), str(model / "2"))]
+    else:
+        record.save(model)
+        newer = []
+        for file in sorted(Path(checkpoint).parent.glob(f"{Path(checkpoint).name}.*")):
+            ending = file.name.removeprefix(Path(checkpoint).name)
+            shutil.copy(file, model / f"model.ckpt-1{ending}")
+            newer.append((str(file), str(model / f"model.ckpt-2{ending}")))
+    translator = ModelSource.parse(f"{pair}={model}", engine).load()
+    found = [each.text for each in translator.translate(lines)]
+    return {"model": str(model), "lines": lines, "translations": found, "newer": newer}
+
+
+def _random_run(folder: Path) -> Path:
+    """Returns a run of random weights on the toy problem."""
+    import keras
+
+    from t2t_keras import registry
+    from t2t_keras.data.dataset import open_generated
+    from t2t_keras.data.generate import generate
+    from t2t_keras.training.checkpoints.tensorflow import Checkpoints
+    from t2t_keras.training.run_config import RunConfig
+
+    problem = registry.problem("translate_ende_toy")
+    generate(problem, folder / "data", folder)
+    hparams = registry.hparams("transformer_tiny", "num_layers=2,d_model=64,d_ff=128,num_heads=4")
+    record = RunConfig(
+        problem=problem,
+        model="transformer",
+        hparams=hparams,
+        random_seed=1,
+        data_dir=str(folder / "data"),
+    ).with_data(open_generated(problem, folder / "data"))
+    record.save(folder / "run")
+    keras.utils.set_random_seed(1)
+    Checkpoints(folder / "run", {"model": record.make_model()}, keep=1).save(1)
+    return folder / "run"
+
+
+def _newer_version(copies: Sequence[Sequence[str]]) -> None:
+    """Writes a newer version, each file or folder whole or not at all, the index last."""
+    for source, target in sorted(copies, key=lambda copy: copy[0].endswith(".index")):
+        (shutil.copytree if Path(source).is_dir() else shutil.copy)(source, f"{target}.writing")
+        Path(f"{target}.writing").rename(target)
+
+
+def main(_) -> None:
+    """Loads a server as the flags say."""
+    with tempfile.TemporaryDirectory() as folder:
+        settings = (each.value for each in (_RUN, _PAIR, _ENGINE, _TEXT, _LINES))
+        made = in_own_process(_prepare, folder, *settings)
+        requests = _requests(made["lines"], made["translations"], _REQUESTS.value)
+        server = _Server(Path(made["model"]), Path(folder))
+        clients = _Clients(server)
+        half = len(requests) // 2
+        timer = threading.Thread(target=_newer_when, args=(clients, half, made["newer"]))
+        timer.start()
+        seconds = clients.send(requests)
+        timer.join()
+        reloaded = 'outcome="ok"} 1.0' in server.metrics()
+        status = server.stop()
+    report = _report(clients, seconds)
+    print(json.dumps(report | {"reloaded": reloaded, "exit_status": status}))
+    if clients.wrong:
+        print(f"The first of {len(clients.wrong)}: {clients.wrong[0]:.2000}", file=sys.stderr)
+    complete = report["good"] + report["refused"] == len(requests)
+    if not complete or not reloaded or status or report["memory_growth"] > _LARGEST_GROWTH:
+        sys.exit("Some answers are wrong, or the server has grown or not reloaded: see above.")
+
+
+def _newer_when(clients: _Clients, count: int, copies: Sequence[Sequence[str]]) -> None:
+    while sum(clients.outcomes.values()) < count:
+        time.sleep(0.01)
+    _newer_version(copies)
+
+
+def _report(clients: _Clients, seconds: float) -> dict:
+    """Returns figures; "memory_growth" compares the last tenth with what was before the reload."""
+    memory = clients.memory
+    before, after = memory[len(memory) // 5 : len(memory) // 2], memory[-len(memory) // 10 :]
+    return {
+        **{name: clients.outcomes[name] for name in ("good", "refused", "wrong", "lost")},
+        "clients": _CLIENTS.value,
+        "engine": _ENGINE.value,
+        "seconds": round(seconds, 3),
+        "requests_per_second": round(len(memory) / seconds, 1),
+        "p50_ms": round(np.percentile(clients.milliseconds or [0], 50), 1),
+        "p99_ms": round(np.percentile(clients.milliseconds or [0], 99), 1),
+        "memory_mib": round(memory[-1]),
+        "memory_growth": round(np.median(after) / max(before) - 1, 3),
+    }
+
+
+if __name__ == "__main__":
+    app.run(main)

@@ -1,0 +1,16 @@
+"""Documents of many formats: what is in them to translate, translated, and written back."""
+
+from t2t_keras.documents.document import Document, Unit
+from t2t_keras.documents.memory import TranslationMemory
+from t2t_keras.documents.reading import EXTENSIONS, read_document
+from t2t_keras.documents.translating import Report, translate_document
+
+__all__ = [
+    "EXTENSIONS",
+    "Document",
+    "Report",
+    "TranslationMemory",
+    "Unit",
+    "read_document",
+    "translate_document",
+]

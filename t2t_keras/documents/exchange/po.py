@@ -1,0 +1,122 @@
+"""gettext's PO files: entries that are changed are written anew, all others stay as they are."""
+
+import re
+from pathlib import Path
+
+import polib
+
+from t2t_keras.documents.document import Document, Unit
+from t2t_keras.documents.exchange.plurals import default_header, plural_forms
+from t2t_keras.documents.exchange.po_lines import Entry, entries_of, rendered
+from t2t_keras.documents.spans import Text, decoded, replaced
+from t2t_keras.errors import UserError
+
+_CHARSET = re.compile(rb'"Content-Type:[^"\n]*charset=([\w.:-]+)', re.IGNORECASE)
+# Messages in which translators name themselves, of KDE and of GNOME.
+_CREDITS = {"NAME OF TRANSLATORS", "EMAIL OF TRANSLATORS"}
+_CREDITS_TEXT = {"translator-credits", "translator_credits"}
+_TAG = re.compile(r"<(?:/?[A-Za-z][\w:.-]*(?:\s[^<>]*)?/?|!--.*?--)>", re.DOTALL)
+
+
+def read(path: Path, languages: tuple[str, str], content: bytes) -> "PoDocument":
+    """Returns a document with a unit for each message, and for each of its plural forms."""
+    found = _CHARSET.search(content)
+    charset = found[1].decode() if found else "utf-8"
+    try:
+        "".encode(charset)
+    except LookupError:
+        charset = "utf-8"
+    text = decoded(path, content, charset)
+    encoding = "utf-8-sig" if text.mark else text.encoding
+    try:
+        parsed = polib.pofile(str(path), encoding=encoding)
+    except (OSError, ValueError, IndexError, AttributeError) as error:
+        raise UserError(f"{path} is no valid PO file: {error}. msgfmt -c tells more.") from error
+    return PoDocument(path, languages, text, parsed)
+
+
+class PoDocument(Document):
+    """A PO file; `entries` have its lines, `parsed` what polib reads in these."""
+
+    def __init__(self, path: Path, languages: tuple[str, str], text: Text, parsed: polib.POFile):
+        source, target = languages
+        super().__init__(path, (source or "en", target or parsed.metadata.get("Language", "")))
+        self.text, self.parsed = text, parsed
+        entries = entries_of(text.text)
+        self.headers = [entry for entry in entries if entry.is_header]
+        self.entries = [entry for entry in entries if not entry.is_header]
+        self.messages = [message for message in parsed if not message.obsolete]
+        if len(self.entries) != len(self.messages):
+            raise UserError(f"{path} is no valid PO file. msgfmt -c tells more.")
+        header = parsed.metadata.get("Plural-Forms", "")
+        self.plural_header = "" if plural_forms(header) else default_header(self.languages[1])
+        self.forms = plural_forms(self.plural_header or header)
+        self.of_entry: list[list[tuple[str, Unit]]] = list(map(self._units, self.messages))
+        self.add_units(unit for units in self.of_entry for _, unit in units)
+
+    def _units(self, message: polib.POEntry) -> list[tuple[str, Unit]]:
+        """Returns the keyword and the unit of each translation that a message has."""
+        if message.msgctxt in _CREDITS or message.msgid in _CREDITS_TEXT:
+            self.left_out["names of translators"] += 1
+            return []
+        if not message.msgid_plural:
+            return [("msgstr", _unit(message, message.msgid, message.msgstr))]
+        if not self.forms:
+            self.left_out["plurals, for want of a Plural-Forms header"] += 1
+            return []
+        one = {0} if len(message.msgstr_plural) > self.forms.count else self.forms.only_one
+        return [
+            (
+                f"msgstr[{form}]",
+                _unit(
+                    message,
+                    message.msgid if form in one else message.msgid_plural,
+                    message.msgstr_plural.get(form, ""),
+                ),
+            )
+            for form in range(self.forms.count)
+        ]
+
+    def content(self) -> bytes:
+        """See `Document`."""
+        newline = next(iter(re.findall(r"\r\n|\n|\r", self.text.text)), "\n")
+        rows = zip(self.entries, self.messages, self.of_entry, strict=True)
+        changes = [
+            (entry.start, entry.end, _rendered(entry, message, units, newline))
+            for entry, message, units in rows
+            if any(unit.match for _, unit in units)
+        ]
+        changes = self._header_changes(newline) + changes
+        text = replaced(self.text.text, changes)
+        try:
+            return self.text.encoded(text)
+        except UnicodeEncodeError:
+            # The header says so.
+            return re.sub(r"(charset=)[\w.:-]+", r"\1UTF-8", text, count=1).encode()
+
+    def _header_changes(self, newline: str) -> list[tuple[int, int, str]]:
+        return []
+
+
+def _unit(message: polib.POEntry, source: str, target: str) -> Unit:
+    return Unit(
+        source,
+        target,
+        "html" if _TAG.search(source) else "text",
+        bool(target) and not message.fuzzy,
+        message.msgctxt or "",
+    )
+
+
+def _rendered(
+    entry: Entry, message: polib.POEntry, units: list[tuple[str, Unit]], newline: str
+) -> str:
+    flags = [flag for flag in message.flags if flag != "fuzzy"]
+    if any(unit.needs_review for _, unit in units):
+        flags.insert(0, "fuzzy")
+    comments = [
+        f"{each.ratio:.0%} like “{each.source}”: “{each.target}”"
+        for each in dict.fromkeys(each for _, unit in units for each in unit.suggestions)
+    ]
+    translations = [(keyword, unit.target) for keyword, unit in units]
+    return rendered(entry, translations, flags, comments, newline)

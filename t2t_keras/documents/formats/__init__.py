@@ -1,0 +1,1 @@
+"""Files in one language. Each module of a format has a function `read`."""

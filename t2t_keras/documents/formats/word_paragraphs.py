@@ -1,0 +1,231 @@
+"""The text of a paragraph of WordprocessingML, and its runs built anew."""
+
+import collections
+import copy
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from xml.sax.saxutils import escape
+
+from lxml import etree
+
+from t2t_keras.documents.document import Unit
+from t2t_keras.documents.segments import has_letters
+from t2t_keras.errors import UserError
+
+_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_SPACE = "{http://www.w3.org/XML/1998/namespace}space"
+PARAGRAPH = f"{_W}p"
+_RUN, _TEXT, _FORMAT = f"{_W}r", f"{_W}t", f"{_W}rPr"
+# Elements around runs, whose text is translated.
+_AROUND = {f"{_W}{name}" for name in ("hyperlink", "ins", "smartTag")}
+# What word processors note about the last layout and the spelling.
+_NOTES = {f"{_W}{name}" for name in ("proofErr", "lastRenderedPageBreak")}
+# Differences in format that nobody sees.
+_UNSEEN = (f"{_W}lang", f"{_W}noProof")
+
+
+class _Piece(NamedTuple):
+    """Text in a format, an element around pieces, or elements that stay as they are."""
+
+    text: str
+    format: etree._Element | None  # w:rPr
+    key: str  # of the format
+    elements: list[etree._Element]
+    inner: list["_Piece"] | None = None  # of the one element
+
+    @property
+    def is_text(self) -> bool:
+        return not self.elements
+
+
+class Paragraph:
+    """A paragraph, and the unit of its text.
+
+    Attributes:
+      unit: what is translated.
+      has_text: whether there is anything to translate.
+      fields: number of fields, as of page numbers, whose text stays.
+    """
+
+    def __init__(self, element: etree._Element, path: Path):
+        self._element, self._path = element, path
+        self.fields = 0
+        pieces = _merged(self._pieces(_children(element)))
+        first, last = 0, len(pieces)
+        while first < last and not _has_text([pieces[first]]):
+            first += 1
+        while first < last and not _has_text([pieces[last - 1]]):
+            last -= 1
+        self.has_text = first < last
+        self._before, self._after = pieces[:first], pieces[last:]
+        pieces = pieces[first:last]
+        sizes: collections.Counter[str] = collections.Counter()
+        formats = {}
+        for each in pieces:
+            sizes[each.key] += len(each.text)
+            formats.setdefault(each.key, each.format)
+        # What most of the text looks like needs no code.
+        self._key = max(sizes, key=sizes.__getitem__, default="")
+        self._format = formats.get(self._key)
+        self._codes: list[_Piece] = []
+        if len(pieces) == 1 and pieces[0].is_text:
+            self.unit = Unit(pieces[0].text)
+        else:
+            self.unit = Unit(self._masked(pieces, self._key), format="xml")
+
+    def _pieces(self, elements: Iterable[etree._Element]) -> list[_Piece]:
+        pieces: list[_Piece] = []
+        field: list[etree._Element] = []  # the elements of a field that has begun
+        depth = 0
+        for element in elements:
+            kinds = [each.get(f"{_W}fldCharType") for each in element.iter(f"{_W}fldChar")]
+            if depth or "begin" in kinds:
+                depth += kinds.count("begin") - kinds.count("end")
+                field.append(element)
+                if depth <= 0:
+                    pieces.append(_Piece("", None, "", field))
+                    self.fields += 1
+                    field, depth = [], 0
+            elif element.tag == _RUN:
+                pieces += _of_run(element)
+            elif element.tag in _AROUND:
+                inner = _merged(self._pieces(_children(element)))
+                pieces.append(_Piece("", None, "", [element], inner))
+            elif element.tag not in _NOTES:
+                pieces.append(_Piece("", None, "", [element]))
+        # A field that goes on in the next paragraph.
+        return [*pieces, _Piece("", None, "", field)] if field else pieces
+
+    def _masked(self, pieces: Sequence[_Piece], key: str) -> str:
+        parts = []
+        for each in pieces:
+            if each.is_text and each.key == key:
+                parts.append(escape(each.text))
+                continue
+            number = len(self._codes)
+            self._codes.append(each)
+            if each.is_text:
+                parts.append(f'<g i="{number}">{escape(each.text)}</g>')
+            elif each.inner:
+                # Its first format is what its text looks like.
+                inner_key = next((piece.key for piece in each.inner if piece.is_text), "")
+                parts.append(f'<g i="{number}">{self._masked(each.inner, inner_key)}</g>')
+            else:
+                parts.append(f'<x i="{number}"/>')
+        return "".join(parts)
+
+    def write(self) -> bool:
+        """Puts the unit's translation, if it was given one, in place; returns whether it was."""
+        if not self.unit.match:
+            return False
+        target = self.unit.target
+        text = target if self.unit.format == "xml" else escape(target)
+        try:
+            # Characters that XML cannot hold, as form feeds, are an error here as well.
+            root = etree.fromstring(f"<t>{text}</t>")
+        except etree.XMLSyntaxError as error:
+            raise UserError(f"{self._path}: {text!a} is not well-formed: {error.msg}.") from error
+        numbers = sorted(int(each.get("i", "-1")) for each in root.iter("g", "x"))
+        if numbers != list(range(len(self._codes))):
+            raise UserError(
+                f"{self._path}: expected {len(self._codes)} inline codes once each, got {text!a}."
+            )
+        new = [*_elements(self._before), *self._built(root, self._format)]
+        _fill(self._element, [*new, *_elements(self._after)])
+        return True
+
+    def _built(self, root: etree._Element, form: etree._Element | None) -> list[etree._Element]:
+        """Returns runs and other elements for the text and the codes in an element."""
+        built = list(_runs(root.text, form))
+        for each in root:
+            code = self._codes[int(each.get("i"))]
+            if each.tag == "x":
+                built += code.elements
+            elif code.is_text:
+                built += self._built(each, code.format)
+            else:
+                [around] = code.elements
+                first = next((piece.format for piece in code.inner if piece.is_text), form)
+                _fill(around, self._built(each, first))
+                built.append(around)
+            built += _runs(each.tail, form)
+        return built
+
+
+def _children(element: etree._Element) -> list[etree._Element]:
+    """Returns what is in an element but its properties."""
+    return [each for each in element if isinstance(each.tag, str) and each.tag != f"{_W}pPr"]
+
+
+def _fill(element: etree._Element, children: Iterable[etree._Element]) -> None:
+    """Replaces what is in an element but its properties."""
+    for each in _children(element):
+        element.remove(each)
+    element.extend(children)
+
+
+def _of_run(run: etree._Element) -> Iterator[_Piece]:
+    """Yields the texts and other elements of a run, each of these in a run of its own."""
+    if run.find(_TEXT) is None:
+        if len(run) > (run.find(_FORMAT) is not None):
+            yield _Piece("", None, "", [run])
+        return
+    form = run.find(_FORMAT)
+    has_paragraphs = next(run.iter(PARAGRAPH), None) is not None
+    for each in list(run):
+        if each.tag == _TEXT:
+            yield _Piece(each.text or "", form, _key(form), [])
+        elif each.tag != _FORMAT and each.tag not in _NOTES:
+            own = etree.Element(_RUN, run.attrib)
+            if form is not None:
+                own.append(copy.deepcopy(form))
+            # Paragraphs of text boxes are translated as well, where they are.
+            own.append(each if has_paragraphs else copy.deepcopy(each))
+            yield _Piece("", None, "", [own])
+
+
+def _key(form: etree._Element | None) -> str:
+    if form is None:
+        return ""
+    form = copy.deepcopy(form)
+    for name in _UNSEEN:
+        for each in form.findall(name):
+            form.remove(each)
+    return etree.tostring(form, encoding="unicode", with_tail=False) if len(form) else ""
+
+
+def _merged(pieces: Iterable[_Piece]) -> list[_Piece]:
+    """Returns the pieces with neighbours of one format as one."""
+    merged: list[_Piece] = []
+    for each in pieces:
+        if each.is_text and merged and merged[-1].is_text and merged[-1].key == each.key:
+            merged[-1] = merged[-1]._replace(text=merged[-1].text + each.text)
+        elif not each.is_text or each.text:
+            merged.append(each)
+    return merged
+
+
+def _has_text(pieces: Sequence[_Piece]) -> bool:
+    return any(has_letters(each.text) or _has_text(each.inner or []) for each in pieces)
+
+
+def _elements(pieces: Iterable[_Piece]) -> Iterator[etree._Element]:
+    """Yields the elements of pieces that stay as they are."""
+    for each in pieces:
+        if each.is_text:
+            yield from _runs(each.text, each.format)
+        else:
+            yield from each.elements
+
+
+def _runs(text: str | None, form: etree._Element | None) -> Iterator[etree._Element]:
+    """Yields the run of a text, if there is any."""
+    if text:
+        run = etree.Element(_RUN)
+        if form is not None:
+            run.append(copy.deepcopy(form))
+        element = etree.SubElement(run, _TEXT)
+        element.text = text
+        element.set(_SPACE, "preserve")
+        yield run

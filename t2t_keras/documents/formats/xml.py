@@ -1,0 +1,97 @@
+"""XML of any kind: a unit for each outermost element that has text of its own."""
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from xml.sax.saxutils import escape, unescape
+
+from t2t_keras.documents.document import Document, Unit, markup_of
+from t2t_keras.documents.exchange.inline_codes import codes_in, is_protected
+from t2t_keras.documents.segments import has_letters, wrapped
+from t2t_keras.documents.xml_tree import Element, XmlFile
+
+_CDATA = re.compile(r"<!\[CDATA\[(.*)\]\]>", re.DOTALL)
+_SPACE = re.compile(r"[ \t\r\n]+")
+_REFERENCE = re.compile(r"&(?!(?:amp|lt|gt|quot|apos);)")
+
+
+def read(path: Path, languages: tuple[str, str], content: bytes) -> "XmlDocument":
+    """Returns a document with a unit for each outermost element that has text of its own."""
+    return XmlDocument(path, languages, content)
+
+
+class XmlDocument(Document):
+    """XML of which translations replace what is in elements."""
+
+    def __init__(self, path: Path, languages: tuple[str, str], content: bytes):
+        super().__init__(path, languages)
+        self.file = XmlFile(path, content)
+        self._open: list[_Open] = []
+        self._texts: list[tuple[int, int]] = []
+        self.file.walk((), self._opened, self._closed, self._text)
+        self._written: list[tuple[int, int, Unit, Callable[[str], str]]] = []
+        for start, end in self._texts:
+            self._add(start, end)
+        self.add_units(unit for _, _, unit, _ in self._written)
+
+    def _opened(self, element: Element) -> None:
+        tag = self.file.raw(element.start, element.inner_start)
+        is_silent = is_protected(tag) or bool(self._open and self._open[-1].is_silent)
+        self._open.append(_Open(len(self._texts), is_silent))
+
+    def _text(self, text: str) -> None:
+        if self._open and not self._open[-1].is_silent:
+            self._open[-1].has_text |= has_letters(text)
+
+    def _closed(self, element: Element) -> None:
+        found = self._open.pop()
+        if found.has_text:
+            # What is within it is inline.
+            del self._texts[found.first :]
+            self._texts.append((element.inner_start, element.inner_end))
+
+    def _add(self, start: int, end: int) -> None:
+        raw = self.file.raw(start, end)
+        stripped = raw.strip(" \t\r\n")
+        start += len(raw[: raw.index(stripped)].encode())
+        end = start + len(stripped.encode())
+        cdata = _CDATA.fullmatch(stripped) if stripped.count("]]>") == 1 else None
+        if cdata:
+            unit = Unit(cdata[1], format=markup_of(cdata[1]))
+            write = _as_cdata
+        elif "<" not in stripped and not _REFERENCE.search(stripped):
+            breaks = [space for space in _SPACE.findall(stripped) if "\n" in space]
+            text = unescape(_SPACE.sub(" ", stripped), {"&quot;": '"', "&apos;": "'"})
+            unit = Unit(text, format=markup_of(text))
+            write = _escaped_in(breaks)
+        else:
+            codes = codes_in(stripped)
+            unit = Unit(codes.text, format="xml")
+
+            def write(text: str) -> str:
+                return codes.restored(text, str(self.path))
+
+        self._written.append((start, end, unit, write))
+
+    def content(self) -> bytes:
+        """See `Document`."""
+        return self.file.changed(
+            (start, end, written(unit.target))
+            for start, end, unit, written in self._written
+            if unit.match
+        )
+
+
+class _Open:
+    """An open element: how many texts there were before it, and whether it has one."""
+
+    def __init__(self, first: int, is_silent: bool):
+        self.first, self.is_silent, self.has_text = first, is_silent, False
+
+
+def _as_cdata(text: str) -> str:
+    return f"<![CDATA[{text.replace(']]>', ']]]]><![CDATA[>')}]]>"
+
+
+def _escaped_in(breaks: Sequence[str]) -> Callable[[str], str]:
+    return lambda text: wrapped(escape(text), breaks)

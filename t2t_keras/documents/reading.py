@@ -1,0 +1,76 @@
+"""`read_document`: a document of any format, which nobody needs to trust."""
+
+import importlib
+import re
+from pathlib import Path
+
+from t2t_keras.documents.document import Document
+from t2t_keras.errors import UserError, nearest
+from t2t_keras.text.files import MAX_LINE_BYTES
+
+# The module of each format.
+EXTENSIONS = {
+    ".docx": "formats.word",
+    ".htm": "formats.html",
+    ".html": "formats.html",
+    ".po": "exchange.po",
+    ".pot": "exchange.po",
+    ".txt": "formats.plain",
+    ".xlf": "exchange.xliff",
+    ".xml": "formats.xml",
+    ".xliff": "exchange.xliff",
+    ".srt": "formats.subtitles",
+    ".tmx": "exchange.tmx",
+}
+_BINARY = ("formats.word",)
+MAX_BYTES = 1 << 26
+_LONG_LINE = re.compile(rb"[^\r\n]{%d}" % MAX_LINE_BYTES)
+
+
+def read_document(path: str | Path, source: str = "", target: str = "") -> Document:
+    """Returns the document in a file; the extension tells the format.
+
+    Args:
+      path: the file.
+      source: code of the language it is in, "" = what the file says.
+      target: code of the language it is translated to, "" = what the file says.
+
+    Raises:
+      UserError: the format is unknown, the file cannot be read, is no such format, is for other
+        languages, is larger than 64 MB, has a line of over 16 MB, or attacks its reader; or a
+        package is not installed.
+    """
+    path = Path(path)
+    extension = path.suffix.lower()
+    if extension not in EXTENSIONS:
+        raise UserError(
+            f"{path}: expected the extension of a format that can be translated, one of "
+            f"{', '.join(EXTENSIONS)}; got '{extension}'.{nearest(extension, EXTENSIONS)}"
+        )
+    name = EXTENSIONS[extension]
+    content = _bounded(path, name not in _BINARY)
+    module = importlib.import_module(f"t2t_keras.documents.{name}")
+    try:
+        return module.read(path, (source, target), content)
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"{path}: reading {extension} needs {error.name}: pip install 't2t-keras[documents]'."
+        ) from error
+
+
+def _bounded(path: Path, has_lines: bool) -> bytes:
+    """Returns the bytes of a file, of bounded size and lines."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}.") from error
+    if len(content) > MAX_BYTES:
+        raise UserError(f"{path}: expected at most {MAX_BYTES:,} bytes, got more. Split it.")
+    if has_lines and (found := _LONG_LINE.search(content)):
+        number = content.count(b"\n", 0, found.start()) + 1
+        raise UserError(
+            f"{path}:{number}: expected lines of less than "
+            f"{MAX_LINE_BYTES:,} bytes, got a longer one. Is this text?"
+        )
+    return content

@@ -1,0 +1,131 @@
+"""A text as the sentences that a model translates one by one, and back as it was laid out."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+# It begins only where white space does, so that a long run of it is not tried from each place.
+_BREAK = re.compile(r"(?<![^\S\r\n])[^\S\r\n]*+(?:\r\n|\r|\n)\s*")
+# Shorter lines are not the lines of a sentence that was wrapped, but an own text each.
+_LEAST_WRAPPED = 40
+_SENTENCE_END = re.compile(r"[.!?:;…♪。\uff01\uff1f][^\w\s]*$")
+_LETTER = re.compile(r"[^\W\d_]")
+
+
+class Segment(NamedTuple):
+    """Sentences in one or more lines: what is between them, and where their lines break."""
+
+    sentences: list[str]
+    gaps: list[str]  # white space behind each
+    breaks: list[str]  # of its lines, from the end of the text of one to the beginning of the next
+
+    @property
+    def line(self) -> str:
+        """All sentences in one line."""
+        return "".join(
+            sentence + gap for sentence, gap in zip(self.sentences, self.gaps, strict=True)
+        )
+
+
+def segmented(text: str, language: str = "", is_plain: bool = True) -> list[str | Segment]:
+    """Returns segments, and the white space before, between and behind them as strings.
+
+    Lines are segments of their own, unless they look like those of a wrapped sentence. A text that
+    is not plain has one segment with all of it, for markup has ends of lines anywhere.
+    """
+    start, end = len(text) - len(text.lstrip()), len(text.rstrip())
+    if end <= start:
+        return [text]
+    if not is_plain:
+        return [text[:start], Segment([text[start:end]], [""], []), text[end:]]
+    parts: list[str | Segment] = [text[:start]]
+    lines, breaks = _lines(text[start:end])
+    group, inner = [lines[0]], []
+    for line, between in zip(lines[1:], breaks, strict=True):
+        if _is_wrapped(group[-1], line, between):
+            inner.append(between)
+            group.append(line)
+        else:
+            parts += [_segment(group, inner, language), between]
+            group, inner = [line], []
+    return [*parts, _segment(group, inner, language), text[end:]]
+
+
+def has_letters(text: str) -> bool:
+    """Returns whether there is anything to translate: numbers and symbols are not."""
+    return bool(_LETTER.search(text))
+
+
+def ends_sentence(text: str) -> bool:
+    """Returns whether a text ends in a mark that ends sentences, or in one behind that."""
+    return bool(_SENTENCE_END.search(text[-10:]))
+
+
+def laid_out(parts: Sequence[str | Segment], translations: Mapping[str, str]) -> str:
+    """Returns the text with lines or sentences replaced by their translations, where there are."""
+    return "".join(part if isinstance(part, str) else _of(part, translations) for part in parts)
+
+
+def _of(segment: Segment, translations: Mapping[str, str]) -> str:
+    pairs = zip(segment.sentences, segment.gaps, strict=True)
+    text = translations.get(segment.line)
+    if text is None:
+        text = "".join(translations.get(sentence, sentence) + gap for sentence, gap in pairs)
+    return wrapped(text, segment.breaks)
+
+
+def _lines(text: str) -> tuple[list[str], list[str]]:
+    lines, breaks, position = [], [], 0
+    for match in _BREAK.finditer(text):
+        lines.append(text[position : match.start()])
+        breaks.append(match[0])
+        position = match.end()
+    return [*lines, text[position:]], breaks
+
+
+def _is_wrapped(line: str, following: str, between: str) -> bool:
+    """Returns whether a line goes on in the following one."""
+    return (
+        len(line) >= _LEAST_WRAPPED
+        and between.count("\n") + between.replace("\r\n", "").count("\r") == 1
+        and not ends_sentence(line)
+        and following[0].islower()
+    )
+
+
+def _segment(lines: Sequence[str], breaks: Sequence[str], language: str) -> Segment:
+    import sentencex
+
+    found = list(sentencex.segment(language or "en", " ".join(lines)))
+    sentences = [sentence.rstrip() for sentence in found]
+    gaps = [raw[len(text) :] for raw, text in zip(found, sentences, strict=True)]
+    return Segment(sentences, gaps, list(breaks))
+
+
+def wrapped(text: str, breaks: Sequence[str]) -> str:
+    """Returns a text in lines of like length, with these breaks between them.
+
+    Where it has too few words, it has fewer lines.
+    """
+    lines = [line for line in divided(text, [1.0] * (len(breaks) + 1)) if line]
+    pairs = zip(lines, [*breaks[: len(lines) - 1], ""], strict=True)
+    return "".join(line + between for line, between in pairs)
+
+
+def divided(text: str, lengths: Sequence[float]) -> list[str]:
+    """Divides a text between words into parts whose lengths are in such proportions.
+
+    Where it has too few words, the last parts are empty.
+    """
+    lines, position, number = [""], 0, 1
+    share = len(text) / sum(lengths)
+    for word in text.split(" "):
+        # A line ends where the text has reached its share, to the nearest word.
+        is_full = position + len(word) / 2 >= share * sum(lengths[:number])
+        if is_full and number < len(lengths) and lines[-1]:
+            lines.append(word)
+            number += 1
+        else:
+            lines[-1] += f" {word}" if position else word
+        position += len(word) + 1
+    return lines + [""] * (len(lengths) - len(lines))

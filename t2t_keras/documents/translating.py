@@ -1,0 +1,180 @@
+"""`translate_document`: the untranslated units of a document, by a model and a memory."""
+
+import collections
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+
+from t2t_keras.documents.document import Document, Suggestion, Unit
+from t2t_keras.documents.memory import TranslationMemory
+from t2t_keras.documents.segments import Segment, has_letters, laid_out, segmented
+
+# Texts that are translated together: more would only make the bar jump.
+_AT_ONCE = 1024
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """What was done to the units of a document.
+
+    Attributes:
+      translated: units that the model translated.
+      from_memory: units that the translation memory had.
+      fuzzy: units of the model for which the memory has something similar.
+      kept: units that were translated before.
+      broken: units of the model in which a placeholder was lost or added, and repaired.
+      left_out: pieces of text that are in no unit, by the reason.
+    """
+
+    translated: int = 0
+    from_memory: int = 0
+    fuzzy: int = 0
+    kept: int = 0
+    broken: int = 0
+    left_out: dict[str, int] = dataclasses.field(default_factory=dict)
+
+    def __str__(self) -> str:
+        counts = [f"{self.translated:,} translated"]
+        counts += [f"{self.from_memory:,} from the memory"] * bool(self.from_memory)
+        counts += [f"{self.fuzzy:,} with something similar in it"] * bool(self.fuzzy)
+        counts += [f"{self.kept:,} kept"] * bool(self.kept)
+        counts += [f"{self.broken:,} with repaired placeholders"] * bool(self.broken)
+        counts += [f"{count:,} left out: {reason}" for reason, count in self.left_out.items()]
+        return ", ".join(counts)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Found:
+    """A translation, how sure the model is of it, and whether placeholders were broken."""
+
+    text: str
+    confidence: float | None
+    is_broken: bool
+
+
+# By format and text.
+_Translations = dict[tuple[str, str], _Found | None]
+
+
+def translate_document(
+    document: Document,
+    translator,
+    everything: bool = False,
+    memory: TranslationMemory | None = None,
+    progress: Callable[[int, int], object] = lambda done, total: None,
+    glossary=None,
+    final: bool = False,
+    least: float = 0.75,
+    confidence: bool = False,
+) -> Report:
+    """Translates the units of a document that have no translation.
+
+    Text is split into sentences; what is the same is translated once.
+
+    Args:
+      document: what `read_document` returned; `save` then writes it.
+      translator: a `Translator`.
+      everything: also translate anew what is translated.
+      memory: what it has is taken, what is similar is suggested.
+      progress: takes the number of sentences that are done, and of all.
+      glossary: a `Glossary`: how terms are translated.
+      final: mark translations as good, not as in need of a review.
+      least: how similar a suggestion of the memory must be, 0 to 1.
+      confidence: also tell how sure the model is of each text without markup, as its `quality`.
+
+    Raises:
+      UserError: as `Translator.translate`.
+    """
+    pending = [unit for unit in document.units if everything or not unit.is_translated]
+    kept = len(document.units) - len(pending)
+    jobs = [_Job(unit, document.languages[0], memory) for unit in pending]
+    translations: _Translations = dict.fromkeys(
+        (job.unit.format, text) for job in jobs for text in job.missing
+    )
+    fuzzy = 0
+    for job in jobs:
+        if memory and job.missing and (found := memory.fuzzy(job.unit.source, least)):
+            job.unit.suggestions = [Suggestion(*found)]
+            fuzzy += 1
+    _translate(translations, translator, glossary, confidence, progress)
+    broken = sum(job.finish(translations, final) for job in jobs)
+    known = sum(job.unit.match == "exact" for job in jobs)
+    return Report(len(jobs) - known, known, fuzzy, kept, broken, dict(document.left_out))
+
+
+class _Job:
+    """A unit, the parts of its text, and those that the model has to translate."""
+
+    def __init__(self, unit: Unit, language: str, memory: TranslationMemory | None):
+        self.unit = unit
+        self.known: dict[str, str] = {}
+        self.parts: Sequence[str | Segment] = []
+        text = unit.source.strip()
+        # A tag of a masked text stands for others in another text.
+        self.whole = memory.exact(text) if memory and unit.format != "xml" else None
+        if self.whole is None:
+            self.parts = segmented(unit.source, language, unit.format == "text")
+            for segment in self.segments() if memory and unit.format == "text" else ():
+                # A sentence of several lines, or several sentences, as a whole or one by one.
+                for each in (segment.line, *segment.sentences):
+                    if (target := memory.exact(each)) is not None:
+                        self.known[each] = target
+        self.missing = list(self._missing())
+
+    def segments(self) -> Iterator[Segment]:
+        return (part for part in self.parts if isinstance(part, Segment))
+
+    def _missing(self) -> Iterator[str]:
+        for segment in self.segments():
+            if segment.line not in self.known:
+                yield from (
+                    each
+                    for each in segment.sentences
+                    if each not in self.known and has_letters(each)
+                )
+
+    def finish(self, translations: _Translations, final: bool) -> bool:
+        """Sets the unit's translation and returns whether its placeholders were broken."""
+        if self.whole is not None:
+            self.unit.set(_in_space_of(self.unit.source, self.whole), "exact", 1.0, final)
+            return False
+        found = [translations[self.unit.format, text] for text in self.missing]
+        texts = {text: each.text for text, each in zip(self.missing, found, strict=True)}
+        text = laid_out(self.parts, texts | self.known)
+        if self.known and not found:
+            self.unit.set(text, "exact", 1.0, final)
+            return False
+        sure = [each.confidence for each in found if each.confidence is not None]
+        # A text is as good as its worst sentence.
+        self.unit.set(text, "machine", min(sure, default=None), final)
+        return any(each.is_broken for each in found)
+
+
+def _translate(
+    translations: _Translations, translator, glossary, confidence: bool, progress
+) -> None:
+    """Translates what is the key of each entry."""
+    kinds = collections.defaultdict(list)
+    for kind, text in translations:
+        kinds[kind].append(text)
+    done = 0
+    for kind, texts in kinds.items():
+        options = {"format": kind} | ({"glossary": glossary} if glossary is not None else {})
+        for start in range(0, len(texts), _AT_ONCE):
+            chunk = texts[start : start + _AT_ONCE]
+            found = translator.translate(chunk, **options)
+            sure = [None] * len(chunk)
+            if confidence and kind == "text":
+                from t2t_keras.decoding.confidence import confidences
+
+                sure = [each.whole for each in confidences(translator, chunk, found)]
+            for text, each, of_it in zip(chunk, found, sure, strict=True):
+                is_broken = bool(getattr(each, "broken", 0))
+                translations[kind, text] = _Found(each.text, of_it, is_broken)
+            done += len(chunk)
+            progress(done, len(translations))
+
+
+def _in_space_of(text: str, other: str) -> str:
+    """Returns another text with the white space that a text has around it."""
+    start, end = len(text) - len(text.lstrip()), len(text.rstrip())
+    return text[:start] + other + text[end:]

@@ -1,0 +1,172 @@
+"""XML with the position of everything in it, so that all but the translations stays as it is."""
+
+import dataclasses
+import re
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
+from xml.parsers import expat
+
+from t2t_keras.documents.spans import decoded, replaced
+from t2t_keras.errors import UserError
+
+_DECLARATION = re.compile(rb"""<\?xml[^>]{0,200}?encoding\s*=\s*["']([\w.:-]+)""")
+_TAG = re.compile(rb"""<[^<>"']*(?:"[^"]*"[^<>"']*|'[^']*'[^<>"']*)*>""")
+_MAX_DEPTH = 200
+_LANGUAGE = "http://www.w3.org/XML/1998/namespace lang"
+# Between a namespace and a name, as expat gives them.
+SEPARATOR = " "
+
+
+@dataclasses.dataclass(slots=True)
+class Element:
+    """An element: where its tags begin and end, in bytes, and what is between them."""
+
+    name: str  # without its namespace
+    namespace: str
+    attributes: dict[str, str]
+    start: int
+    inner_start: int
+    inner_end: int = -1
+    end: int = -1
+    items: list["str | Element"] = dataclasses.field(default_factory=list)
+
+    @property
+    def is_empty_tag(self) -> bool:
+        """Whether one tag is all of it."""
+        return self.inner_end < self.inner_start
+
+    @property
+    def language(self) -> str:
+        """What xml:lang says, or lang, as TMX had it."""
+        return self.attributes.get(_LANGUAGE) or self.attributes.get("lang", "")
+
+    def text(self) -> str:
+        """Returns all text in it."""
+        return "".join(item if isinstance(item, str) else item.text() for item in self.items)
+
+    def children(self, *names: str) -> list["Element"]:
+        """Returns the elements of these names that are directly in it."""
+        return [each for each in self.items if isinstance(each, Element) and each.name in names]
+
+    def child(self, name: str) -> "Element | None":
+        """Returns the first of `children`."""
+        return next(iter(self.children(name)), None)
+
+
+class XmlFile:
+    """The bytes of an XML file as UTF-8, and what it takes to write them again."""
+
+    def __init__(self, path: Path, content: bytes):
+        self.path = path
+        found = _DECLARATION.match(content.removeprefix(b"\xef\xbb\xbf"))
+        try:
+            self.original = decoded(path, content, found[1].decode() if found else "utf-8")
+        except LookupError as error:
+            raise UserError(f"{path} cannot be read: {error}. Convert it to UTF-8.") from error
+        try:
+            self.data = self.original.text.encode()
+        except UnicodeEncodeError as error:
+            raise UserError(f"{path} is not valid Unicode. Convert it to UTF-8.") from error
+
+    def raw(self, start: int, end: int) -> str:
+        """Returns a part of the file."""
+        return self.data[start:end].decode()
+
+    def changed(self, changes: Iterable[tuple[int, int, str]]) -> bytes:
+        """Returns the file with spans (start, end, new text) replaced."""
+        encoded = [(start, end, new.encode()) for start, end, new in sorted(changes)]
+        text = replaced(self.data, encoded).decode()
+        mark, encoding = self.original.mark, self.original.encoding
+        return mark + text.encode(encoding, "xmlcharrefreplace")
+
+    def walk(
+        self,
+        whole: Collection[str],
+        opened: Callable[[Element], object],
+        closed: Callable[[Element], object],
+        texts: Callable[[str], object] = lambda text: None,
+    ) -> None:
+        """Reads the file and calls back for its elements, in order.
+
+        Args:
+          whole: names of the elements of which all that is in them is kept until they end.
+          opened: takes each other element when it begins, outside of such.
+          closed: takes each such element and each of those when it ends.
+          texts: takes text outside of such elements.
+
+        Raises:
+          UserError: it is not well-formed, is nested too deeply, or declares entities.
+        """
+        walker = _Walker(self, frozenset(whole), opened, closed, texts)
+        parser = expat.ParserCreate("utf-8", SEPARATOR)
+        walker.attach(parser)
+        try:
+            parser.Parse(self.data, True)
+        except expat.ExpatError as error:
+            raise UserError(
+                f"{self.path}:{error.lineno}: not well-formed XML at column {error.offset + 1} "
+                f"({expat.ErrorString(error.code)}). Repair it."
+            ) from error
+
+
+class _Walker:
+    """The handlers of a parser."""
+
+    def __init__(self, file: XmlFile, whole, opened, closed, texts):
+        self.file, self.whole, self.opened, self.closed = file, whole, opened, closed
+        self.texts = texts
+        self.stack: list[Element] = []
+        self.kept = 0  # depth of the outermost element of `whole`, 0 = outside
+
+    def attach(self, parser) -> None:
+        self.parser = parser
+        parser.StartElementHandler = self.start
+        parser.EndElementHandler = self.end
+        parser.CharacterDataHandler = self.text
+        parser.SkippedEntityHandler = self.skipped
+        parser.EntityDeclHandler = self.entity
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        if len(self.stack) >= _MAX_DEPTH:
+            raise UserError(f"{self.file.path}: elements in over {_MAX_DEPTH:,} others.")
+        position = self.parser.CurrentByteIndex
+        namespace, _, local = name.rpartition(SEPARATOR)
+        tag_end = _TAG.match(self.file.data, position).end()
+        element = Element(local, namespace, attributes, position, tag_end)
+        if self.kept:
+            self.stack[-1].items.append(element)
+        self.stack.append(element)
+        if self.kept:
+            return
+        if local in self.whole:
+            self.kept = len(self.stack)
+        else:
+            self.opened(element)
+
+    def end(self, name: str) -> None:
+        element = self.stack.pop()
+        if self.file.data[element.inner_start - 2 : element.inner_start] == b"/>":
+            element.end = element.inner_start
+        else:
+            element.inner_end = self.parser.CurrentByteIndex
+            element.end = self.file.data.index(b">", element.inner_end) + 1
+        if len(self.stack) < self.kept:
+            self.kept = 0
+        if not self.kept:
+            self.closed(element)
+
+    def text(self, text: str) -> None:
+        if self.kept:
+            self.stack[-1].items.append(text)
+        else:
+            self.texts(text)
+
+    def skipped(self, name: str, is_parameter: bool) -> None:
+        if not is_parameter:
+            self.text(f"&{name};")
+
+    def entity(self, name: str, *others) -> None:
+        raise UserError(
+            f"{self.file.path} declares the entity '{name}', which could attack the reader. Take "
+            f"the declaration out."
+        )

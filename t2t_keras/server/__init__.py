@@ -1,0 +1,1 @@
+"""A server of translations: LibreTranslate's and DeepL's APIs, and a page."""

@@ -1,0 +1,200 @@
+"""Who may use the server, how often, and how much."""
+
+import hashlib
+import math
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from t2t_keras.errors import UserError
+from t2t_keras.io.state import read_json, write_json
+from t2t_keras.server.messages import ApiError
+from t2t_keras.text.files import read_text
+
+# Buckets of those who were not here for a while are forgotten when there are more.
+_MOST_BUCKETS = 10_000
+_SECONDS_BETWEEN_SAVES = 60.0
+_ADVICE = "Remove it: the counts of characters then begin anew."
+
+
+class ApiKey(NamedTuple):
+    """A key and what it allows; 0 = as the server's settings say, or any number."""
+
+    name: str
+    requests_per_minute: int = 0
+    characters_per_month: int = 0
+
+
+class Client(NamedTuple):
+    """Who sends a request.
+
+    Attributes:
+      identity: tells the owners of glossaries and files apart; no key can be read from it.
+      name: for the log.
+      key: what it may.
+    """
+
+    identity: str
+    name: str
+    key: ApiKey
+
+
+class ApiKeys:
+    """The keys in a file, one a line: key, and behind tabs its name, requests a minute, characters.
+
+    The last two are limits, of a minute and of a calendar month; empty or 0 = the server's, and any
+    number. A line may be a comment, behind #. The file is read again when it has changed.
+
+    Raises:
+      UserError: it cannot be read, or a line has another form.
+    """
+
+    def __init__(self, path: Path):
+        self._path, self._looked = path, time.monotonic()
+        self._written = path.stat().st_mtime_ns if path.exists() else 0
+        self._keys = _read_keys(path)
+
+    def find(self, key: str) -> ApiKey | None:
+        """Returns what a key allows; None = there is no such key."""
+        now = time.monotonic()
+        if now - self._looked > 1.0:
+            self._looked = now
+            self._read_again()
+        return self._keys.get(_digest(key))
+
+    def _read_again(self) -> None:
+        try:
+            written = self._path.stat().st_mtime_ns
+            if written != self._written:
+                self._written, self._keys = written, _read_keys(self._path)
+        except (OSError, UserError):
+            return  # It is being written: those that were read last hold.
+
+
+def _read_keys(path: Path) -> dict[str, ApiKey]:
+    keys = {}
+    for number, line in enumerate(read_text(path), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        key, name, *limits = [*(part.strip() for part in line.split("\t")), "", ""][:5]
+        name = name or f"line {number}"
+        limits = [limit or "0" for limit in limits[:2]]
+        if not key or not all(limit.isdecimal() for limit in limits) or line.count("\t") > 3:
+            raise UserError(
+                f"{path}:{number}: expected key, name, requests a minute and characters a month "
+                f"with tabs between them, of which only the key must be there."
+            )
+        if _digest(key) in keys:
+            raise UserError(f"{path}:{number}: this key is there twice.")
+        keys[_digest(key)] = ApiKey(name, *map(int, limits))
+    if not keys:
+        raise UserError(f"{path} has no keys: write one a line.")
+    return keys
+
+
+def _digest(key: str) -> str:
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Access:
+    """Lets clients in, limits their requests, and counts their characters.
+
+    Args:
+      keys: None = no key is needed, and any is taken.
+      requests_per_minute: of a key without its own limit, or of an address; 0 = any number.
+      usage_file: where the counts stay; None = nowhere.
+      clock: seconds, which only grow.
+    """
+
+    def __init__(
+        self,
+        keys: ApiKeys | None = None,
+        requests_per_minute: int = 0,
+        usage_file: Path | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        self._keys, self._per_minute = keys, requests_per_minute
+        self._file, self._clock = usage_file, clock
+        self._buckets: dict[str, tuple[float, float]] = {}  # requests left, and when
+        self._month, self._used = _this_month(), dict[str, int]()
+        if usage_file and usage_file.exists():
+            saved = read_json(usage_file, _ADVICE, ("month", "characters"))
+            if saved["month"] == self._month:
+                self._used = saved["characters"]
+        self._saved = clock()
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether a key is needed."""
+        return self._keys is not None
+
+    def client(self, key: str, address: str) -> Client:
+        """Returns who sends a request, and counts it.
+
+        Raises:
+          ApiError: 403, the key is missing or unknown; 429, there were too many requests.
+        """
+        allowed = ApiKey("")
+        if self._keys is not None:
+            if not key:
+                raise ApiError(403, "Please contact the server operator to get an API key")
+            if (allowed := self._keys.find(key)) is None:
+                raise ApiError(403, "Invalid API key")
+        # Without keys, whoever sends one still finds the glossaries made with it, as DeepL's do.
+        identity = _digest(key)[:32] if key else ""
+        self._count(identity if self._keys is not None else address, allowed)
+        return Client(identity, allowed.name, allowed)
+
+    def _count(self, who: str, key: ApiKey) -> None:
+        limit = key.requests_per_minute or self._per_minute
+        if not limit:
+            return
+        now = self._clock()
+        left, since = self._buckets.pop(who, (float(limit), now))
+        left = min(left + (now - since) * limit / 60, limit)
+        # Put last: the first ones are those that have not come for the longest time.
+        self._buckets[who] = (left - 1 if left >= 1 else left, now)
+        while len(self._buckets) > _MOST_BUCKETS:
+            del self._buckets[next(iter(self._buckets))]
+        if left < 1:
+            wait = math.ceil((1 - left) * 60 / limit)
+            raise ApiError(429, f"Too many requests: more than {limit} in a minute", wait)
+
+    def characters(self, client: Client) -> int:
+        """Returns how many characters a client has had translated this month."""
+        if (month := _this_month()) != self._month:
+            self._month, self._used = month, {}
+        return self._used.get(self._account(client), 0)
+
+    def _account(self, client: Client) -> str:
+        # Without keys, whatever is sent as one would have a count of its own.
+        return client.identity if self.needs_key else ""
+
+    def charge(self, client: Client, characters: int) -> None:
+        """Counts the characters of a request.
+
+        Raises:
+          ApiError: 456, they are more than the client's key allows.
+        """
+        used = self.characters(client) + characters
+        if 0 < client.key.characters_per_month < used:
+            raise ApiError(456, "Quota for this billing period has been exceeded.")
+        self._used[self._account(client)] = used
+        if self._clock() - self._saved > _SECONDS_BETWEEN_SAVES:
+            self.save()
+
+    def refund(self, client: Client, characters: int) -> None:
+        """Takes back what was counted for a request that was not answered."""
+        self._used[self._account(client)] = max(self.characters(client) - characters, 0)
+
+    def save(self) -> None:
+        """Writes the counts."""
+        self._saved = self._clock()
+        if self._file:
+            content: Mapping = {"month": self._month, "characters": self._used}
+            write_json(self._file, content)
+
+
+def _this_month() -> str:
+    return time.strftime("%Y-%m", time.gmtime())

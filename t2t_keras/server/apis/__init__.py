@@ -1,0 +1,1 @@
+"""What the server speaks: LibreTranslate's API, DeepL's, and that of its own page."""

@@ -1,0 +1,163 @@
+"""DeepL's API for text, as https://developers.deepl.com/docs describes it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import APIRouter, Request
+
+from t2t_keras.server.apis.deepl_glossaries import requested_glossary
+from t2t_keras.server.context import Context
+from t2t_keras.server.languages import canonical, language_name
+from t2t_keras.server.messages import ApiError, Parameters, read_parameters
+from t2t_keras.server.service import Options, Pair, Splitting
+
+# What its clients do not take as a target, and take instead.
+_TARGET_VARIANTS = {"en": ("en-GB", "en-US"), "pt": ("pt-PT", "pt-BR")}
+
+_SPLITTING = {
+    "0": Splitting(lines=False, sentences=False),
+    "1": Splitting(),
+    "nonewlines": Splitting(lines=False),
+}
+_FORMALITIES = ("default", "less", "more", "prefer_less", "prefer_more")
+_MODEL_TYPES = {
+    "quality_optimized": "quality_optimized",
+    "prefer_quality_optimized": "quality_optimized",
+    "latency_optimized": "latency_optimized",
+}
+# What would change a translation, and cannot here.
+_REFUSED = ("style_id", "translation_memory_id", "custom_instructions")
+_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+_UNLIMITED = 1_000_000_000_000  # What DeepL says of an account without a limit.
+
+
+def make_router(context: Context) -> APIRouter:
+    """Returns the routes of the API, but those of glossaries and documents."""
+    router = APIRouter()
+
+    @router.post("/v2/translate")
+    async def translate(request: Request) -> dict[str, Any]:
+        return await _translate(context, request)
+
+    @router.api_route("/v2/languages", methods=["GET", "POST"])
+    async def languages(request: Request) -> list[dict[str, Any]]:
+        parameters = await read_parameters(request)
+        context.admit(request, parameters)
+        kind = parameters.choice("type", ("source", "target"), "source")
+        return _languages(context, kind)
+
+    @router.api_route("/v2/usage", methods=["GET", "POST"])
+    async def usage(request: Request) -> dict[str, int]:
+        client = context.admit(request, await read_parameters(request))
+        return {
+            "character_count": context.access.characters(client),
+            "character_limit": client.key.characters_per_month or _UNLIMITED,
+        }
+
+    for name in ("style_rules", "translation_memories"):
+        _add_empty_list(router, context, name)
+    return router
+
+
+def make_last_router() -> APIRouter:
+    """Returns the route of all that this server has not; it stands behind all others."""
+    router = APIRouter()
+
+    @router.api_route("/v2/{rest:path}", methods=_METHODS)
+    @router.api_route("/v3/{rest:path}", methods=_METHODS)
+    async def missing(rest: str) -> None:
+        raise ApiError(
+            404,
+            "This server has no such thing: it translates text and documents, and has languages, "
+            "usage and glossaries.",
+        )
+
+    return router
+
+
+def _add_empty_list(router: APIRouter, context: Context, name: str) -> None:
+    @router.get(f"/v3/{name}")
+    async def nothing(request: Request) -> dict[str, Any]:
+        context.admit(request, await read_parameters(request))
+        return {name: []}
+
+
+async def _translate(context: Context, request: Request) -> dict[str, Any]:
+    parameters = await read_parameters(request)
+    client = context.admit(request, parameters)
+    if not (texts := parameters.texts("text")):
+        raise ApiError(400, "Parameter 'text' not specified.")
+    context.check_size(texts)
+    check_options(parameters)
+    kind = parameters.choice("tag_handling", ("html", "xml"), "text")
+    splitting = parameters.choice("split_sentences", tuple(_SPLITTING), "1")
+    pair = await read_pair(context, parameters, texts)
+    glossary = await requested_glossary(context, client, parameters, pair)
+    options = Options(kind, glossary, *_tags(parameters, kind))
+    found = await context.translate(request, client, pair, texts, options, _SPLITTING[splitting])
+    shared: dict[str, Any] = {"detected_source_language": pair[0].partition("-")[0].upper()}
+    if model := parameters.text("model_type"):
+        shared["model_type_used"] = _MODEL_TYPES[model]
+    billed = parameters.switch("show_billed_characters")
+    return {
+        "translations": [
+            shared | {"text": each.text} | ({"billed_characters": len(text)} if billed else {})
+            for text, each in zip(texts, found, strict=True)
+        ]
+    }
+
+
+def _tags(parameters: Parameters, kind: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Returns the elements whose text stays, and those that separate segments."""
+    ignored, splitting, others = (
+        {tag.strip() for text in parameters.texts(name) for tag in text.split(",") if tag.strip()}
+        for name in ("ignore_tags", "splitting_tags", "non_splitting_tags")
+    )
+    if kind == "text":
+        return (), ()
+    return tuple(sorted(ignored)), tuple(sorted(splitting - others))
+
+
+def check_options(parameters: Parameters) -> None:
+    """Raises `ApiError` for values that DeepL has not, and for what no model here can do."""
+    for name in ("preserve_formatting", "outline_detection", "show_billed_characters"):
+        parameters.switch(name)
+    parameters.choice("tag_handling_version", ("v1", "v2"))
+    parameters.choice("model_type", tuple(_MODEL_TYPES))
+    if parameters.choice("formality", _FORMALITIES, "default") in ("less", "more"):
+        raise ApiError(400, "'formality' is not supported for given 'target_lang'.")
+    for name in _REFUSED:
+        if parameters.any(name):
+            raise ApiError(400, f"'{name}' is not supported by this server.")
+
+
+async def read_pair(context: Context, parameters: Parameters, texts: Sequence[str]) -> Pair:
+    """Returns the pair of languages of a request; a missing source is detected.
+
+    Raises:
+      ApiError: there is no model for them.
+    """
+    target, source = parameters.text("target_lang"), parameters.text("source_lang")
+    if not target:
+        raise ApiError(400, "Value for 'target_lang' not supported.")
+    if not source:
+        source = (await context.detect(texts))[0].language
+    try:
+        return context.pair(canonical(source), canonical(target))
+    except ApiError as error:
+        known = {code for _, code in context.service.models}
+        wrong = "source_lang" if context.serves(canonical(target), known) else "target_lang"
+        raise ApiError(400, f"Value for '{wrong}' not supported.", detail=error.message) from error
+
+
+def _languages(context: Context, kind: str) -> list[dict[str, Any]]:
+    models = context.service.models
+    if kind == "source":
+        # Without variants: no client sends them.
+        codes = {source.partition("-")[0] for source, _ in models}
+        return [{"language": code.upper(), "name": language_name(code)} for code in sorted(codes)]
+    codes = {code for _, target in models for code in _TARGET_VARIANTS.get(target, (target,))}
+    return [
+        {"language": code.upper(), "name": language_name(code), "supports_formality": False}
+        for code in sorted(codes)
+    ]

@@ -1,0 +1,71 @@
+"""DeepL's API for documents: upload, status, result."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import FileResponse
+from starlette.background import BackgroundTask
+
+from t2t_keras.server.apis.deepl import check_options, read_pair
+from t2t_keras.server.apis.deepl_glossaries import requested_glossary
+from t2t_keras.server.context import Context
+from t2t_keras.server.files import TranslatedFile
+from t2t_keras.server.messages import ApiError, Parameters, read_parameters
+
+
+def make_router(context: Context) -> APIRouter:
+    """Returns the routes of the API."""
+    router, files = APIRouter(), context.files
+
+    @router.post("/v2/document")
+    async def upload(request: Request) -> dict[str, str]:
+        parameters = await read_parameters(request)
+        client = context.admit(request, parameters)
+        sent = parameters.file("file")
+        if sent is None or not sent.filename:
+            raise ApiError(400, "Invalid file data.")
+        _check_format(parameters, sent.filename)
+        check_options(parameters)
+        async with files.kept(sent.file, sent.filename, client.identity) as file:
+            texts = await files.texts(file)
+            pair = await read_pair(context, parameters, texts)
+            glossary = await requested_glossary(context, client, parameters, pair)
+            context.access.charge(client, sum(map(len, texts)))
+            files.translate(file, pair, [(term.source, term.target) for term in glossary or ()])
+        return {"document_id": file.file_id, "document_key": file.secret}
+
+    @router.api_route("/v2/document/{document_id}", methods=["GET", "POST"])
+    async def status(request: Request, document_id: str) -> dict[str, Any]:
+        file = await _find(context, request, document_id)
+        found: dict[str, Any] = {"document_id": file.file_id, "status": file.status}
+        if file.status == "done":
+            found |= {"seconds_remaining": 0, "billed_characters": file.characters}
+        if file.status == "error":
+            found |= {"error_message": file.error, "message": file.error}
+        return found
+
+    @router.api_route("/v2/document/{document_id}/result", methods=["GET", "POST"])
+    async def result(request: Request, document_id: str) -> FileResponse:
+        file = await _find(context, request, document_id)
+        if file.status != "done":
+            raise ApiError(503, "Document translation is not done")
+        # As DeepL's, it can be fetched once.
+        removal = BackgroundTask(files.remove, file)
+        return FileResponse(files.path(file), filename=file.name, background=removal)
+
+    return router
+
+
+def _check_format(parameters: Parameters, name: str) -> None:
+    wanted = parameters.text("output_format").lower()
+    if wanted and not name.lower().endswith(f".{wanted}"):
+        raise ApiError(400, "output_format not supported.")
+
+
+async def _find(context: Context, request: Request, document_id: str) -> TranslatedFile:
+    parameters = await read_parameters(request)
+    client = context.admit(request, parameters)
+    file = context.files.find(document_id)
+    if (file.secret, file.owner) != (parameters.text("document_key"), client.identity):
+        raise ApiError(404, "Not found")
+    return file

@@ -1,0 +1,43 @@
+"""How a server works: batches, limits, what it keeps."""
+
+import dataclasses
+from pathlib import Path
+
+MEBIBYTE = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class ServerConfig:
+    """The settings of a server.
+
+    Attributes:
+      max_wait_ms: longest wait of an idle model for more requests to translate together.
+      max_batch_lines: most lines that a model translates together.
+      max_queue_lines: lines that may wait for one model; a request beyond is told to try again.
+      max_texts: most texts of a request.
+      max_characters: most characters of a request's texts together.
+      max_file_bytes: largest file to translate.
+      requests_per_minute: of one key, or of one address without keys; 0 = any number.
+      api_keys_file: see `access.ApiKeys`; None = whoever reaches the server may use it.
+      cors: origins, as https://example.org, whose pages may use the server; "*" = all.
+      split_sentences: whether sentences of a text are translated one by one.
+      log_text: whether the log shows what was translated.
+      storage: folder for glossaries, files and usage; None = they are lost at the end.
+      keep_files_minutes: how long a translated file can be fetched.
+      reload_seconds: how often to look for newer versions of the models; 0 = never.
+    """
+
+    max_wait_ms: float = 5.0
+    max_batch_lines: int = 128
+    max_queue_lines: int = 10_000
+    max_texts: int = 1_000
+    max_characters: int = 200_000
+    max_file_bytes: int = 30 * MEBIBYTE
+    requests_per_minute: int = 0
+    api_keys_file: Path | None = None
+    cors: tuple[str, ...] = ()
+    split_sentences: bool = True
+    log_text: bool = False
+    storage: Path | None = None
+    keep_files_minutes: float = 60.0
+    reload_seconds: float = 5.0

@@ -1,0 +1,150 @@
+"""What the routes of every API share: who asks, how much, in which languages."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+
+from fastapi import Request
+
+from t2t_keras.errors import UserError
+from t2t_keras.server.access import Access, Client
+from t2t_keras.server.config import ServerConfig
+from t2t_keras.server.detection import Detected, detect
+from t2t_keras.server.files import TranslatedFiles
+from t2t_keras.server.glossaries import Glossaries
+from t2t_keras.server.languages import language_name, nearest_code, nearest_pair
+from t2t_keras.server.messages import ApiError, Parameters, unless_gone
+from t2t_keras.server.service import Options, Pair, Splitting, Translated, TranslationService
+
+LOG = logging.getLogger("t2t_keras.server")
+
+_KEY_SCHEMES = ("deepl-auth-key", "bearer")
+
+
+class Context:
+    """A server's parts, for its routes.
+
+    Attributes:
+      service: translates.
+      config: the settings.
+      access: lets clients in.
+      glossaries: that clients have made.
+      files: that clients have sent.
+    """
+
+    def __init__(self, service: TranslationService, config: ServerConfig, access: Access):
+        self.service, self.config, self.access = service, config, access
+        folder = config.storage
+        self.glossaries = Glossaries(folder / "glossaries" if folder else None)
+        self.files = TranslatedFiles(service, config)
+
+    def admit(self, request: Request, parameters: Parameters | None = None) -> Client:
+        """Returns who sends a request, by its header Authorization or its parameter api_key.
+
+        Raises:
+          ApiError: it may not, or not so often.
+        """
+        scheme, _, key = request.headers.get("authorization", "").strip().partition(" ")
+        key = key.strip() if scheme.lower() in _KEY_SCHEMES else ""
+        for name in ("api_key", "auth_key"):
+            if not key and parameters:
+                key = parameters.text(name)
+        address = request.client.host if request.client else ""
+        client = self.access.client(key, address)
+        request.state.client = client.name
+        return client
+
+    def languages(self) -> list[str]:
+        """Returns the codes of all sources and targets."""
+        return sorted({code for pair in self.service.models for code in pair})
+
+    def targets(self, source: str) -> list[str]:
+        """Returns the codes of what a language is translated to."""
+        return sorted(target for code, target in self.service.models if code == source)
+
+    def serves(self, code: str, known: Iterable[str]) -> bool:
+        """Returns whether a code, or a variant of it, is among others."""
+        return bool(nearest_code(code, known))
+
+    def pair(self, source: str, target: str) -> Pair:
+        """Returns the pair of a model for what a request calls its languages.
+
+        Raises:
+          ApiError: there is none.
+        """
+        known = self.languages()
+        for code in (source, target):
+            if not self.serves(code, known):
+                raise ApiError(400, f"{code} is not supported")
+        if pair := nearest_pair(source, target, self.service.models):
+            return pair
+        names = [f"{language_name(code)} ({code})" for code in (target, source)]
+        raise ApiError(400, f"{names[0]} is not available as a target language from {names[1]}")
+
+    async def detect(self, texts: Sequence[str]) -> list[Detected]:
+        """Returns the languages, of those that are translated, that texts may be in."""
+        sources = {source for source, _ in self.service.models}
+        try:
+            return await asyncio.to_thread(detect, texts, sources)
+        except UserError as error:
+            raise ApiError(501, str(error)) from error
+
+    def check_size(self, texts: Sequence[str]) -> None:
+        """Raises `ApiError` for more text than a request may have."""
+        config = self.config
+        for size, limit, what in (
+            (len(texts), config.max_texts, "texts"),
+            (sum(map(len, texts)), config.max_characters, "characters"),
+        ):
+            if size > limit:
+                raise ApiError(
+                    413,
+                    f"Invalid request: request ({size:,} {what}) exceeds text limit ({limit:,})",
+                )
+
+    async def translate(
+        self,
+        request: Request,
+        client: Client,
+        pair: Pair,
+        texts: Sequence[str],
+        options: Options,
+        splitting: Splitting = Splitting(),  # noqa: B008 (frozen)
+    ) -> list[Translated]:
+        """Translates the texts of a request; arguments as of `TranslationService.translate`.
+
+        Raises:
+          ApiError: it is too much, markup is malformed, or the client has gone.
+        """
+        self.check_size(texts)
+        with self.charged(client, texts):
+            work = self.service.translate(pair, texts, options, splitting)
+            try:
+                found = await unless_gone(request, work)
+            except UserError as error:
+                if options.format == "text":
+                    raise  # It is not the text's fault.
+                raise ApiError(400, f"Invalid request: {error}") from error
+        self.log_texts(texts, [each.text for each in found])
+        return found
+
+    @contextlib.contextmanager
+    def charged(self, client: Client, texts: Sequence[str]) -> Iterator[int]:
+        """Counts the characters of texts for a client, unless they are not translated after all.
+
+        Yields their number. Raises `ApiError` where they are more than the client may have.
+        """
+        characters = sum(map(len, texts))
+        self.access.charge(client, characters)
+        try:
+            yield characters
+        except BaseException:
+            self.access.refund(client, characters)
+            raise
+
+    def log_texts(self, sources: Sequence[str], targets: Sequence[str]) -> None:
+        """Logs what was translated, if the settings ask for it."""
+        if self.config.log_text:
+            for source, target in zip(sources, targets, strict=True):
+                LOG.info("%r -> %r", source, target)

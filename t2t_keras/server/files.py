@@ -1,0 +1,268 @@
+"""Files that clients send, and their translations, until they are fetched or too old."""
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO
+
+from t2t_keras.errors import UserError
+from t2t_keras.io.state import read_json, write_json
+from t2t_keras.server.config import ServerConfig
+from t2t_keras.server.messages import ApiError
+from t2t_keras.server.service import Options, Pair, TranslationService
+from t2t_keras.text.glossary import Glossary
+
+_LOG = logging.getLogger("t2t_keras.server")
+
+_RECORD, _SOURCE, _TARGET = "record.json", "source", "target"
+_AT_ONCE = 2
+_MOST_FILES = 1_000
+_SECONDS_BETWEEN_CLEANINGS = 30.0
+_ADVICE = "Remove its folder."
+
+
+@dataclasses.dataclass
+class TranslatedFile:
+    """A file, or its translation.
+
+    Attributes:
+      file_id: names it; whoever knows it may fetch the translation by LibreTranslate's API.
+      secret: DeepL's document_key, which is asked for as well.
+      owner: identity of the client that sent it.
+      name: of the file, without folders.
+      pair: languages.
+      terms: of a glossary, source and target.
+      status: "queued", "translating", "done" or "error".
+      characters: that were translated.
+      error: what went wrong.
+      changed: when the status changed, in seconds since 1970.
+    """
+
+    file_id: str
+    secret: str
+    owner: str
+    name: str
+    pair: Pair = ("", "")
+    terms: list[Sequence[str]] = dataclasses.field(default_factory=list)
+    status: str = "queued"
+    characters: int = 0
+    error: str = ""
+    changed: float = dataclasses.field(default_factory=time.time)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing more happens to it."""
+        return self.status in ("done", "error")
+
+
+class TranslatedFiles:
+    """All files of a server.
+
+    With a folder for storage they outlive it: what it has not finished is finished by the next.
+
+    Args:
+      service: translates.
+      config: says where they are, how large they may be and how long they stay.
+    """
+
+    def __init__(self, service: TranslationService, config: ServerConfig):
+        self._service, self._config = service, config
+        self._folder = config.storage / "files" if config.storage else None
+        self._temporary: tempfile.TemporaryDirectory | None = None
+        self._files: dict[str, TranslatedFile] = {}
+        self._tasks: dict[str, asyncio.Task] = {}
+        self._cleaner: asyncio.Task | None = None
+        self._free = asyncio.Semaphore(_AT_ONCE)
+
+    def begin(self) -> None:
+        """Takes up what an earlier server has left."""
+        if self._folder is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="t2t-serve-")
+            self._folder = Path(self._temporary.name)
+        for path in sorted(self._folder.glob(f"*/{_RECORD}")):
+            fields = [field.name for field in dataclasses.fields(TranslatedFile)]
+            content = read_json(path, _ADVICE, fields)
+            file = TranslatedFile(**{name: content[name] for name in fields})
+            source, target = file.pair
+            if file.is_finished:
+                self._files[file.file_id] = file
+            else:
+                self.translate(file, (source, target), file.terms)
+        self._cleaner = asyncio.create_task(self._clean())
+
+    async def close(self) -> None:
+        """Waits until all files are translated."""
+        if self._cleaner:
+            self._cleaner.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        if self._temporary:
+            self._temporary.cleanup()
+
+    def formats(self) -> list[str]:
+        """Returns the endings of files that can be translated, as .po."""
+        from t2t_keras.documents import EXTENSIONS
+
+        return sorted(EXTENSIONS)
+
+    @contextlib.asynccontextmanager
+    async def kept(self, content: BinaryIO, name: str, owner: str) -> AsyncIterator[TranslatedFile]:
+        """Takes a file, to be translated by `translate`; it is removed if an error is raised.
+
+        Args:
+          content: of the file.
+          name: that it has at the client; its ending is that of its format.
+          owner: identity of the client.
+
+        Raises:
+          ApiError: its format is unknown, it is too large, or there are too many files.
+        """
+        name = PurePosixPath(name.replace("\\", "/")).name.replace("\0", "")[-200:]
+        if PurePosixPath(name).suffix.lower() not in self.formats():
+            raise ApiError(400, "Invalid request: file format not supported")
+        if len(self._files) >= _MOST_FILES:
+            raise ApiError(429, "Too many requests: there are too many files", 60)
+        file = TranslatedFile(secrets.token_hex(16), secrets.token_hex(32), owner, name)
+        try:
+            await asyncio.to_thread(self._keep, file, content)
+            yield file
+        except BaseException:
+            self.remove(file)
+            raise
+
+    async def texts(self, file: TranslatedFile) -> list[str]:
+        """Returns what is to be translated in a file; an `ApiError` says what is wrong with it."""
+        from t2t_keras.documents import read_document
+
+        try:
+            document = await asyncio.to_thread(read_document, self._path(file, _SOURCE))
+        except UserError as error:
+            message = self._without_folders(file, str(error))
+            raise ApiError(400, f"Invalid request: {message}") from error
+        return [unit.source for unit in document.units if not unit.is_translated]
+
+    def translate(
+        self, file: TranslatedFile, pair: Pair, terms: Sequence[Sequence[str]] = ()
+    ) -> None:
+        """Begins to translate a file.
+
+        Args:
+          file: that was kept.
+          pair: languages.
+          terms: of a glossary, source and target.
+        """
+        file.pair, file.terms = pair, list(terms)
+        self._files[file.file_id] = file
+        self._record(file)
+        task = asyncio.create_task(self._translate(file))
+        self._tasks[file.file_id] = task
+        task.add_done_callback(lambda _: self._tasks.pop(file.file_id, None))
+
+    def _keep(self, file: TranslatedFile, content: BinaryIO) -> None:
+        source = self._path(file, _SOURCE)
+        source.parent.mkdir(parents=True)
+        with source.open("wb") as kept:
+            shutil.copyfileobj(content, kept)
+        if source.stat().st_size > (most := self._config.max_file_bytes):
+            raise ApiError(413, f"Request entity too large: expected at most {most:,} bytes")
+
+    def _path(self, file: TranslatedFile, which: str) -> Path:
+        """Returns where a file is: its name is a client's, and only its ending is used."""
+        return self._folder / file.file_id / f"{which}{PurePosixPath(file.name).suffix.lower()}"
+
+    def _record(self, file: TranslatedFile) -> None:
+        write_json(self._folder / file.file_id / _RECORD, dataclasses.asdict(file))
+
+    def find(self, file_id: str) -> TranslatedFile:
+        """Returns a file; an `ApiError` says that there is none, or that it is too old."""
+        if file_id not in self._files:
+            raise ApiError(404, "Not found")
+        return self._files[file_id]
+
+    def path(self, file: TranslatedFile) -> Path:
+        """Returns where the translation is, once it is done."""
+        return self._path(file, _TARGET)
+
+    async def finished(self, file: TranslatedFile) -> None:
+        """Waits until a file is translated; an `ApiError` says what is wrong with it."""
+        if task := self._tasks.get(file.file_id):
+            await asyncio.shield(task)
+        if file.status == "error":
+            raise ApiError(400, f"Invalid request: {file.error}")
+
+    async def _translate(self, file: TranslatedFile) -> None:
+        async with self._free:
+            self._set(file, "translating")
+            try:
+                file.characters = await asyncio.to_thread(self._translate_now, file)
+            except UserError as error:
+                self._set(file, "error", self._without_folders(file, str(error)))
+            except Exception:
+                _LOG.exception("A file %s was not translated", PurePosixPath(file.name).suffix)
+                self._set(file, "error", "The file cannot be translated.")
+            else:
+                self._set(file, "done")
+
+    def _translate_now(self, file: TranslatedFile) -> int:
+        from t2t_keras.documents import read_document, translate_document
+
+        if file.pair not in self._service.models:
+            raise UserError("The model is not served any more.")
+        document = read_document(self._path(file, _SOURCE), *file.pair)
+        translator = _Batched(self._service, file.pair)
+        glossary = Glossary.of(file.terms) if file.terms else None
+        translate_document(document, translator, glossary=glossary)
+        document.save(self._path(file, _TARGET))
+        return translator.characters
+
+    def _without_folders(self, file: TranslatedFile, message: str) -> str:
+        for path in (self._path(file, _SOURCE), self._path(file, _TARGET)):
+            message = message.replace(str(path), file.name)
+        return message.replace(str(self._folder), "")
+
+    def _set(self, file: TranslatedFile, status: str, error: str = "") -> None:
+        file.status, file.error, file.changed = status, error, time.time()
+        with contextlib.suppress(UserError):  # A full disk: it is still in memory.
+            self._record(file)
+
+    def remove(self, file: TranslatedFile) -> None:
+        """Removes a file and its translation."""
+        self._files.pop(file.file_id, None)
+        shutil.rmtree(self._folder / file.file_id, ignore_errors=True)
+
+    async def _clean(self) -> None:
+        while True:
+            await asyncio.sleep(_SECONDS_BETWEEN_CLEANINGS)
+            before = time.time() - 60 * self._config.keep_files_minutes
+            for file in list(self._files.values()):
+                if file.is_finished and file.changed < before:
+                    self.remove(file)
+
+
+class _Batched:
+    """A model as documents need one: its lines share batches with those of other requests."""
+
+    def __init__(self, service: TranslationService, pair: Pair):
+        self._service, self._pair = service, pair
+        self.characters = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._service.models[self._pair].translator, name)
+
+    def translate(
+        self,
+        lines: Sequence[str],
+        prefixes: Sequence[str] | None = None,
+        *,
+        format: str = "text",  # noqa: A002 (the translator's name)
+        glossary: Any = None,
+    ) -> list:
+        """As `Translator.translate`."""
+        self.characters += sum(map(len, lines))
+        return self._service.translate_now(self._pair, lines, Options(format, glossary))

@@ -1,0 +1,101 @@
+"""Codes and names of languages, and which of them a request means."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+from t2t_keras.errors import UserError
+
+Served = TypeVar("Served")
+
+_NAMES = dict(
+    entry.split(":")
+    for entry in (
+        "af:Afrikaans|am:Amharic|ar:Arabic|as:Assamese|az:Azerbaijani|be:Belarusian|bg:Bulgarian|"
+        "bn:Bengali|br:Breton|bs:Bosnian|ca:Catalan|cs:Czech|cy:Welsh|da:Danish|de:German|"
+        "dsb:Lower Sorbian|el:Greek|en:English|en-GB:English (British)|en-US:English (American)|"
+        "eo:Esperanto|es:Spanish|es-419:Spanish (Latin American)|et:Estonian|eu:Basque|fa:Persian|"
+        "fi:Finnish|fo:Faroese|fr:French|fy:Western Frisian|ga:Irish|gd:Scottish Gaelic|"
+        "gl:Galician|gu:Gujarati|ha:Hausa|he:Hebrew|hi:Hindi|hr:Croatian|hsb:Upper Sorbian|"
+        "ht:Haitian Creole|hu:Hungarian|hy:Armenian|id:Indonesian|ig:Igbo|is:Icelandic|it:Italian|"
+        "ja:Japanese|jv:Javanese|ka:Georgian|kab:Kabyle|kk:Kazakh|km:Khmer|kn:Kannada|ko:Korean|"
+        "ku:Kurdish|ky:Kyrgyz|la:Latin|lb:Luxembourgish|lo:Lao|lt:Lithuanian|lv:Latvian|"
+        "mg:Malagasy|mk:Macedonian|ml:Malayalam|mn:Mongolian|mr:Marathi|ms:Malay|mt:Maltese|"
+        "my:Burmese|nb:Norwegian Bokmål|nds:Low German|ne:Nepali|nl:Dutch|nn:Norwegian Nynorsk|"
+        "no:Norwegian|oc:Occitan|or:Odia|pa:Punjabi|pl:Polish|ps:Pashto|pt:Portuguese|"
+        "pt-BR:Portuguese (Brazilian)|pt-PT:Portuguese (European)|qu:Quechua|ro:Romanian|"
+        "ru:Russian|rw:Kinyarwanda|sd:Sindhi|si:Sinhala|sk:Slovak|sl:Slovenian|so:Somali|"
+        "sq:Albanian|sr:Serbian|sv:Swedish|sw:Swahili|ta:Tamil|te:Telugu|tg:Tajik|th:Thai|"
+        "tk:Turkmen|tl:Tagalog|tr:Turkish|tt:Tatar|ug:Uyghur|uk:Ukrainian|ur:Urdu|uz:Uzbek|"
+        "vi:Vietnamese|xh:Xhosa|yi:Yiddish|yo:Yoruba|zh:Chinese|zh-Hans:Chinese (simplified)|"
+        "zh-Hant:Chinese (traditional)|zu:Zulu"
+    ).split("|")
+)
+
+# LibreTranslate's own codes.
+_ALIASES = {"pb": "pt-BR", "zt": "zh-Hant"}
+
+_CODE = r"[a-z]{2,3}(?:-(?:[A-Z][a-z]{3}|[A-Z]{2}|\d{3}))*"
+_PAIR = re.compile(f"({_CODE})-({_CODE})")
+
+
+def language_name(code: str) -> str:
+    """Returns a language's English name; of an unknown variant, "name (variant)"."""
+    base, _, variant = code.partition("-")
+    known = _NAMES.get(base, base)
+    return _NAMES.get(code) or (f"{known} ({variant})" if variant else known)
+
+
+def canonical(code: str) -> str:
+    """Returns a code as BCP 47 writes it: de, pt-BR, zh-Hans, es-419."""
+    base, *parts = code.strip().replace("_", "-").lower().split("-")
+    found = "-".join([base, *(_canonical_part(part) for part in parts)])
+    return _ALIASES.get(found, found)
+
+
+def _canonical_part(part: str) -> str:
+    return part.title() if len(part) == 4 else part.upper()
+
+
+def parse_pair(text: str) -> tuple[str, str]:
+    """Returns source and target of a pair of languages, as en-de or en-pt-BR.
+
+    Raises:
+      UserError: it is none.
+    """
+    if not (match := _PAIR.fullmatch(text)) or match[1] == match[2]:
+        raise UserError(
+            f"Expected a pair of languages, as en-de or en-pt-BR, got {text!r}. Countries are "
+            f"written in capitals."
+        )
+    return match[1], match[2]
+
+
+def base_language(code: str) -> str:
+    """Returns the language without its variant, pt of pt-BR."""
+    return code.partition("-")[0]
+
+
+def nearest_code(requested: str, known: Iterable[str]) -> str:
+    """Returns the known code that is meant, "" if there is none.
+
+    That is itself, else the language without variant, else the first variant of it.
+    """
+    known, code = sorted(known), canonical(requested)
+    if code in known:
+        return code
+    if (base := base_language(code)) in known:
+        return base
+    variants = [each for each in known if base_language(each) == code]
+    return variants[0] if variants else ""
+
+
+def nearest_pair(
+    source: str, target: str, served: Mapping[tuple[str, str], Served]
+) -> tuple[str, str] | None:
+    """Returns the pair of codes, of those that are served, that is meant; None = there is none."""
+    sources = {pair[0] for pair in served}
+    if not (found := nearest_code(source, sources)):
+        return None
+    target = nearest_code(target, {pair[1] for pair in served if pair[0] == found})
+    return (found, target) if target else None

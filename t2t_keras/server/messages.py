@@ -1,0 +1,167 @@
+"""What comes in a request, and what goes wrong with it."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from fastapi import Request
+from starlette.datastructures import UploadFile
+
+from t2t_keras.server.config import MEBIBYTE
+from t2t_keras.text.files import is_text
+
+Result = TypeVar("Result")
+
+_MOST_FIELDS = 2_000
+_MOST_BYTES = 16 * MEBIBYTE  # of a field; the body as a whole is limited before
+
+
+class ApiError(Exception):
+    """A request that is refused.
+
+    Attributes:
+      status: of HTTP.
+      message: what came, and what was expected.
+      retry_after: seconds to wait before trying again; 0 = trying again does not help.
+      detail: more about it.
+    """
+
+    def __init__(self, status: int, message: str, retry_after: int = 0, detail: str = ""):
+        super().__init__(message)
+        self.status, self.message = status, message
+        self.retry_after, self.detail = retry_after, detail
+
+
+class Parameters:
+    """The parameters of a request: of its query, and of its body as JSON or a form."""
+
+    def __init__(self, values: Mapping[str, Any]):
+        self._values = dict(values)
+
+    def __contains__(self, name: str) -> bool:
+        return self._values.get(name) is not None
+
+    def any(self, name: str) -> Any:
+        """Returns a value as it came; None where there is none."""
+        return self._values.get(name)
+
+    def text(self, name: str, default: str = "") -> str:
+        """Returns a string; of several, the first. Numbers and true are taken as they are written.
+
+        Raises:
+          ApiError: it is no string.
+        """
+        value = self._values.get(name)
+        if isinstance(value, list) and value:
+            value = value[0]
+        if value is None:
+            return default
+        if isinstance(value, bool | int | float):
+            value = json.dumps(value)
+        return _checked_text(name, value)
+
+    def texts(self, name: str) -> list[str]:
+        """Returns strings, of one that comes alone too; [] where there are none."""
+        value = self._values.get(name)
+        values = value if isinstance(value, list) else [] if value is None else [value]
+        return [_checked_text(name, each) for each in values]
+
+    def switch(self, name: str, default: bool = False) -> bool:
+        """Returns whether a parameter is on: true, "true", 1 or "1"."""
+        found = self.text(name).lower()
+        if found not in ("", "0", "1", "true", "false"):
+            raise ApiError(400, f"Value for '{name}' not supported.")
+        return found in ("1", "true") if found else default
+
+    def choice(self, name: str, allowed: Sequence[str], default: str = "") -> str:
+        """Returns a parameter that is one of some words.
+
+        Raises:
+          ApiError: it is another.
+        """
+        found = self.text(name)
+        if found and found not in allowed:
+            raise ApiError(400, f"Value for '{name}' not supported.")
+        return found or default
+
+    def file(self, name: str) -> UploadFile | None:
+        """Returns an uploaded file; None where there is none."""
+        value = self._values.get(name)
+        return value if isinstance(value, UploadFile) else None
+
+
+def _checked_text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise ApiError(400, f"Invalid request: {name} is not text")
+    if not is_text(value):
+        raise ApiError(400, f"Invalid request: {name} is not valid Unicode")
+    return value
+
+
+async def read_parameters(request: Request) -> Parameters:
+    """Reads the parameters of a request, JSON or a form, whatever its method.
+
+    Raises:
+      ApiError: the body is neither.
+    """
+    values = _repeated(request.query_params.multi_items())
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind in ("multipart/form-data", "application/x-www-form-urlencoded"):
+        try:
+            form = await request.form(
+                max_files=1, max_fields=_MOST_FIELDS, max_part_size=_MOST_BYTES
+            )
+        except ValueError as error:
+            raise ApiError(400, "Invalid request: the form cannot be read") from error
+        request.state.form = form  # The gate closes its files.
+        values |= _repeated(form.multi_items())
+    elif body := await request.body():
+        values |= _json_object(body)
+    return Parameters(values)
+
+
+def _repeated(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in items:
+        # PHP's and some clients' way to write a list.
+        name = name.removesuffix("[]")
+        if name in found:
+            before = found[name]
+            found[name] = [*(before if isinstance(before, list) else [before]), value]
+        else:
+            found[name] = value
+    return found
+
+
+def _json_object(body: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise ApiError(400, "Invalid request: expected a JSON object or a form") from error
+    if not isinstance(found, dict):
+        raise ApiError(400, "Invalid request: expected a JSON object")
+    return found
+
+
+async def unless_gone(request: Request, work: Awaitable[Result]) -> Result:
+    """Awaits work for a client, and cancels it when the client has gone.
+
+    Raises:
+      ApiError: it has gone; nobody will read this.
+    """
+    task = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(_disconnected(request))
+    try:
+        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ApiError(499, "The client has closed the connection.")
+        return task.result()
+    finally:
+        task.cancel()
+        gone.cancel()
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,199 @@
+"""The models of a server, each for a pair of languages, replaced by newer versions."""
+
+import dataclasses
+import gc
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from t2t_keras.decoding.engines.base import ENGINES
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.errors import UserError
+from t2t_keras.server.languages import base_language, parse_pair
+from t2t_keras.training.checkpoints.names import TENSORFLOW_SUFFIX, newest_checkpoint
+from t2t_keras.training.run_config import RunConfig
+
+_LOG = logging.getLogger("t2t_keras.server")
+
+_RECORD = "t2t_keras.json"  # of an export for CTranslate2
+_ATTEMPTS = 3
+_WARM_UP = ("A.", "One, two, three, four, five, six.", "One. " * 8)
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelSource:
+    """Where a model comes from.
+
+    Attributes:
+      source: code of the language that it reads.
+      target: code of the language that it writes.
+      path: a run, an export for CTranslate2, or a folder of numbered exports, the highest counts.
+      engine: one of `ENGINES`; "" = the one that the path is for.
+      decode_hparams: decoding settings that differ from its own.
+    """
+
+    source: str
+    target: str
+    path: Path
+    engine: str = ""
+    decode_hparams: str = ""
+
+    @classmethod
+    def parse(cls, text: str, engine: str = "", decode_hparams: str = "") -> "ModelSource":
+        """Returns what PAIR=PATH says, as en-de=runs/averaged.
+
+        Raises:
+          UserError: it has another form, or there is neither a run nor an export.
+        """
+        pair, _, path = text.partition("=")
+        if not path:
+            raise UserError(f"--model: expected PAIR=PATH, as en-de=runs/averaged, got {text!r}.")
+        found = cls(*parse_pair(pair), Path(path), engine, decode_hparams)
+        found.newest()
+        return found
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """The codes of both languages."""
+        return self.source, self.target
+
+    def newest(self) -> tuple[Path, tuple]:
+        """Returns the folder or checkpoint to load, and what changes when it is replaced.
+
+        Raises:
+          UserError: there is nothing to load.
+        """
+        folder = self._versioned()
+        if RunConfig.exists(folder) and self.engine != ENGINES[1]:
+            checkpoint = Path(newest_checkpoint(folder, TENSORFLOW_SUFFIX))
+            return checkpoint, _identity(checkpoint.with_name(checkpoint.name + TENSORFLOW_SUFFIX))
+        for record in (folder / _RECORD, folder / "ctranslate2" / _RECORD):
+            if record.exists() and self.engine != ENGINES[0]:
+                return record.parent, _identity(record)
+        raise UserError(
+            f"There is no model{f' for the engine {self.engine}' * bool(self.engine)} in "
+            f"{self.path}: expected a run, or what t2t-exporter --format=ctranslate2 wrote."
+        )
+
+    def _versioned(self) -> Path:
+        if RunConfig.exists(self.path) or (self.path / _RECORD).exists():
+            return self.path
+        numbers = [
+            int(folder.name)
+            for folder in (self.path.iterdir() if self.path.is_dir() else ())
+            if folder.name.isdecimal() and (folder / _RECORD).exists()
+        ]
+        return self.path / str(max(numbers)) if numbers else self.path
+
+    def load(self) -> Translator:
+        """Returns a translator that has translated once; `UserError` if it cannot be loaded."""
+        path, _ = self.newest()
+        settings = _with_hypotheses(self.decode_hparams)
+        if path.is_dir():
+            translator = Translator.from_run(path, None, settings, engine=ENGINES[1])
+        else:
+            translator = Translator.from_run(path.parent, path, settings)
+        _check_languages(translator, self)
+        translator.translate(_WARM_UP)
+        return translator
+
+
+def _identity(file: Path) -> tuple:
+    try:
+        stat = file.stat()
+    except OSError as error:
+        raise UserError(f"{file} cannot be read: {error.strerror}.") from error
+    return str(file), stat.st_mtime_ns, stat.st_ino, stat.st_size
+
+
+def _with_hypotheses(settings: str) -> str:
+    """Alternatives are hypotheses, which a beam has anyway."""
+    return settings if "return_beams" in settings else f"{settings},return_beams=true".lstrip(",")
+
+
+def _check_languages(translator: Translator, origin: ModelSource) -> None:
+    """Has a model of several languages translate to the right one; `UserError` for others."""
+    problem = translator.problem
+    if not problem.source_language and problem.target_language:
+        translator.problem = dataclasses.replace(problem, target_language=origin.target)
+        return
+    own = problem.source_language, problem.target_language
+    if all(own) and tuple(map(base_language, own)) != tuple(map(base_language, origin.pair)):
+        raise UserError(
+            f"{origin.path} translates from {own[0]} to {own[1]}: it cannot be the model of "
+            f"{origin.source}-{origin.target}."
+        )
+
+
+class ServedModel:
+    """A model that answers all the time, also while a newer version of it is loaded.
+
+    Args:
+      origin: where it comes from; an attribute as well.
+
+    Attributes:
+      observe_reload: takes "ok" or "failed" after each attempt; may be replaced.
+      translator: the newest that could be loaded.
+      version: names it: the checkpoint's or export's path.
+    """
+
+    def __init__(self, origin: ModelSource):
+        self.origin = origin
+        self.observe_reload: Callable[[str], object] = lambda outcome: None
+        self.version, self._identity = self._newest()
+        self._failures = 0
+        self.translator = origin.load()
+
+    def _newest(self) -> tuple[str, Any]:
+        path, identity = self.origin.newest()
+        return str(path), identity
+
+    def reload_if_newer(self) -> bool:
+        """Loads a newer version if there is one; returns whether it did.
+
+        One that cannot be loaded, as one that is still being written, is tried again some times,
+        and when it has changed; the old one stays.
+        """
+        try:
+            version, identity = self._newest()
+            if identity == self._identity:
+                return False
+            # Not after loading: what changes meanwhile is newer.
+            self._identity = identity
+            translator = self.origin.load()
+        except UserError as error:
+            self._failures += 1
+            if self._failures % _ATTEMPTS:
+                self._identity = None
+            _LOG.warning("%s-%s is not reloaded: %s", *self.origin.pair, error)
+            self.observe_reload("failed")
+            return False
+        self.translator, self.version, self._failures = translator, version, 0
+        gc.collect()  # The old model is in cycles, and large.
+        _LOG.info("%s-%s is now %s", *self.origin.pair, version)
+        self.observe_reload("ok")
+        return True
+
+
+class Watcher:
+    """Looks for newer versions of models, in a thread of its own."""
+
+    def __init__(self, models: Sequence[ServedModel], seconds: float):
+        self._models, self._seconds = models, seconds
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="watcher", daemon=True)
+        if seconds:
+            self._thread.start()
+
+    def _watch(self) -> None:
+        while not self._stopped.wait(self._seconds):
+            for model in self._models:
+                model.reload_if_newer()
+
+    def stop(self) -> None:
+        """Ends the thread, after the model that it is loading."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join()

@@ -1,0 +1,93 @@
+// Files: dropped or chosen, translated one after another, and given back.
+
+import { pair } from "./languages.js";
+import { ask, Trouble } from "./server.js";
+import { at, element, quoted, state } from "./state.js";
+
+let queue = Promise.resolve();
+
+/** Says which files the server takes, once it is known. */
+export function drawFormats() {
+  if (!state.formats) return;
+  at("formats").textContent = `Formats: ${state.formats.join(", ")}`;
+  at("file").accept = state.formats.join(",");
+}
+
+/** Translates files into the languages of now. */
+export function translateFiles(files) {
+  const target = at("target-language").value;
+  const source = pair()?.source ?? "auto";
+  for (const file of files) {
+    const status = element("span", { textContent: "Waiting …", className: "note" });
+    const name = element("span", { textContent: file.name, className: "name", dir: "auto" });
+    const remove = element("button", { type: "button", className: "icon", textContent: "×" });
+    remove.setAttribute("aria-label", `Remove ${file.name}`);
+    const request = new AbortController();
+    const row = element("li", {}, name, status, remove);
+    remove.addEventListener("click", () => {
+      request.abort();
+      row.remove();
+      at("choose").focus();
+    });
+    at("files").append(row);
+    queue = queue.then(() => translateFile(file, { source, target }, status, request.signal));
+  }
+}
+
+async function translateFile(file, languages, status, signal) {
+  if (signal.aborted) return;
+  status.textContent = "Translating …";
+  try {
+    check(file, languages);
+    const body = new FormData();
+    body.set("source", languages.source);
+    body.set("target", languages.target);
+    body.set("file", file);
+    const { translatedFileUrl } = await ask("translate_file", { body, signal, patience: Infinity });
+    status.replaceWith(link(translatedFileUrl, file, languages.target));
+  } catch (error) {
+    if (signal.aborted) return;
+    if (!(error instanceof Trouble)) console.error(error);
+    status.textContent = error.message.replace(" Your text stays here.", "");
+    status.className = "bad";
+  }
+}
+
+function check({ name, size }, { target }) {
+  const suffix = name.match(/\.[^.]*$/)?.[0].toLowerCase();
+  if (!target) throw new Trouble("The server offers no languages yet.");
+  if (state.formats && !state.formats.includes(suffix))
+    throw new Trouble(
+      `Files of this format are not translated here: expected ${state.formats.join(", ")}.`,
+    );
+  if (!size) throw new Trouble("The file is empty.");
+}
+
+function link(url, { name }, target) {
+  // Of this server, whatever name it goes by behind a proxy.
+  const { pathname, search } = new URL(url, location.href);
+  const saved = name.replace(/(\.[^.]*)?$/, `.${target}$1`);
+  const made = element("a", { href: pathname + search, download: saved });
+  made.append("Download ", element("span", { textContent: saved }));
+  return made;
+}
+
+/** Takes files that are dropped anywhere; other things that are dragged go their own way. */
+export function listenToDrops() {
+  const hasFiles = (event) => event.dataTransfer?.types.includes("Files");
+  let depth = 0; // Every element that is entered or left tells so.
+  const show = (change) => {
+    depth = Math.max(0, depth + change);
+    at("drop").hidden = !depth;
+  };
+  document.addEventListener("dragenter", (event) => hasFiles(event) && show(1));
+  document.addEventListener("dragleave", (event) => hasFiles(event) && show(-1));
+  document.addEventListener("dragover", (event) => hasFiles(event) && event.preventDefault());
+  document.addEventListener("drop", (event) => {
+    if (!hasFiles(event)) return;
+    event.preventDefault();
+    show(-depth);
+    translateFiles(event.dataTransfer.files);
+    at("files-section").scrollIntoView({ block: "nearest" });
+  });
+}

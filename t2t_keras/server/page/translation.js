@@ -1,0 +1,88 @@
+// Live translation: what is not known yet is asked for, line by line, while the text is typed.
+
+import { glossary } from "./glossary.js";
+import { detect, forgetDetected, pair } from "./languages.js";
+import { ask, showTrouble, Trouble } from "./server.js";
+import { at, state } from "./state.js";
+import { draw, sourceLines, translation } from "./words.js";
+
+const LINES_A_REQUEST = { first: 16, most: 256 }; // A long text appears part by part.
+const MOST_KNOWN = 2000; // Lines.
+// Python splits lines there, this page does not: such a character is a space for the server.
+const OTHER_LINE_ENDS = /[\v\f\r\x1c-\x1e\x85\u2028\u2029]/g;
+
+let request = new AbortController();
+let timer = 0;
+
+/** Translates after a pause in milliseconds, unless it is called again before. */
+export function schedule(pause) {
+  request.abort();
+  clearTimeout(timer);
+  timer = setTimeout(translate, pause);
+  draw();
+}
+
+/** Forgets what is known: languages or terms are others. */
+export function forget(pause) {
+  state.known.clear();
+  schedule(pause);
+}
+
+/** Returns the lines of the text whose translation is awaited. */
+export const unknownLines = () =>
+  [...new Set(sourceLines())].filter((line) => line.trim() && !state.known.has(line));
+
+function wait(isWaiting) {
+  at("target-pane").classList.toggle("waiting", isWaiting);
+  at("target").setAttribute("aria-busy", String(isWaiting));
+}
+
+async function translateLines(lines, signal) {
+  const q = lines.map((line) => line.replace(OTHER_LINE_ENDS, " ")).join("\n");
+  const body = { q, ...pair(), glossary: glossary() };
+  const answers = (await ask("page/translate", { body, signal })).lines;
+  if (answers.length !== lines.length)
+    throw new Trouble(`The server answered ${answers.length} of ${lines.length} lines.`);
+  lines.forEach((line, index) => {
+    state.known.set(line, { best: answers[index], shown: answers[index] });
+  });
+}
+
+/** Asks for what is not known of the text. An earlier request that is still under way is dropped. */
+export async function translate() {
+  request.abort();
+  clearTimeout(timer);
+  if (!state.languages.length) return; // The server has not answered yet.
+  request = new AbortController();
+  const { signal } = request;
+  const text = at("source").value;
+  if (!text.trim()) forgetDetected();
+  const isTranslated = text.trim() && [...text].length <= state.limit;
+  try {
+    if (isTranslated && unknownLines().length) {
+      wait(true);
+      await detect(text, signal);
+    }
+    // A language that was just detected has begun another request, which goes on with this.
+    for (let most = LINES_A_REQUEST.first; isTranslated && !signal.aborted; most *= 2) {
+      const lines = unknownLines().slice(0, Math.min(most, LINES_A_REQUEST.most));
+      if (!lines.length) break;
+      await translateLines(lines, signal);
+      draw();
+    }
+    if (signal.aborted) return;
+    showTrouble(null);
+    announce();
+  } catch (error) {
+    if (!signal.aborted) showTrouble(error, translate);
+  }
+  if (!signal.aborted) wait(false);
+}
+
+function announce() {
+  const current = new Set(sourceLines());
+  if (state.known.size > MOST_KNOWN)
+    for (const line of state.known.keys()) if (!current.has(line)) state.known.delete(line);
+  if (at("announcement").textContent !== translation())
+    at("announcement").textContent = translation();
+}

@@ -1,0 +1,89 @@
+"""A text as the sentences that a model translates, and what stands between them."""
+
+import functools
+import itertools
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from t2t_keras.decoding.translation import Translation, one_line
+from t2t_keras.errors import UserError
+
+# Ends of lines of every system; they are kept.
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|[\r\n])?")
+_PARTS = re.compile(r"(\s*)(.*?)(\s*)", re.DOTALL)
+
+
+class Passages(NamedTuple):
+    """A text as sentences.
+
+    Attributes:
+      sentences: what is translated.
+      between: the white space before the first, between any two, and behind the last.
+    """
+
+    sentences: list[str]
+    between: list[str]
+
+    def joined(self, sentences: Sequence[str]) -> str:
+        """Returns the text with other sentences in the places of its own."""
+        pairs = itertools.zip_longest(self.between, sentences, fillvalue="")
+        return "".join(itertools.chain.from_iterable(pairs))
+
+
+def read_passages(
+    text: str, split_lines: bool = True, split: Callable[[str], list[str]] | None = None
+) -> Passages:
+    """Reads a text; joining its own sentences gives it back, character for character.
+
+    Args:
+      text: of any number of lines.
+      split_lines: whether each line is translated by itself; else line ends are spaces.
+      split: returns the sentences of a line, with the white space behind each; None = it is one.
+    """
+    sentences, between, space = [], [], ""
+    for line in _LINE.findall(text) if split_lines else [text]:
+        for part in split(line) if split and line.strip() else [line]:
+            before, sentence, after = _PARTS.fullmatch(part).groups()
+            space += before
+            if sentence:
+                sentences.append(sentence if split_lines else " ".join(sentence.split()))
+                between.append(space)
+                space = ""
+            space += after
+    return Passages(sentences, [*between, space])
+
+
+@functools.lru_cache(maxsize=64)
+def sentence_splitter(language: str) -> Callable[[str], list[str]]:
+    """Returns a function that divides a line of a language into sentences, white space included.
+
+    Raises:
+      UserError: sentencex is not installed.
+    """
+    try:
+        import sentencex
+    except ImportError as error:
+        raise UserError(
+            f"Splitting sentences needs {error.name}, which is not installed: "
+            f"pip install 't2t-keras[server]'. Or leave it out: --nosplit_sentences."
+        ) from error
+    return functools.partial(sentencex.segment, language)
+
+
+def hypothesis_texts(translation: Translation) -> list[str]:
+    """Returns the translation and what else the beam found, each once, best first."""
+    best = one_line(translation.postprocessed or translation.text)
+    others = [one_line(each.text) for each in translation.hypotheses[1:]]
+    return list(dict.fromkeys([best, *others]))
+
+
+def joined_texts(passages: Passages, translations: Sequence[Translation]) -> list[str]:
+    """Returns the translations of a text, best first: the best of all sentences, and so on."""
+    ranked = [hypothesis_texts(each) for each in translations]
+    count = max(map(len, ranked), default=1)
+    texts = (
+        passages.joined([each[min(rank, len(each) - 1)] for each in ranked])
+        for rank in range(count)
+    )
+    return list(dict.fromkeys(texts))

@@ -1,0 +1,193 @@
+"""Texts of requests, translated by the models of a server."""
+
+import asyncio
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from t2t_keras.decoding.markup import translate_markup
+from t2t_keras.decoding.translation import Translation
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.server.batching import Batcher
+from t2t_keras.server.config import ServerConfig
+from t2t_keras.server.languages import base_language
+from t2t_keras.server.metrics import Metrics
+from t2t_keras.server.models import ModelSource, ServedModel, Watcher
+from t2t_keras.server.passages import joined_texts, read_passages, sentence_splitter
+from t2t_keras.text.glossary import Glossary
+
+Pair = tuple[str, str]
+# What a model does with lines, giving one result for each; equal ones share batches.
+Work = Callable[[Translator, Sequence[str]], Sequence[Any]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """How a text is translated; texts with the same options share batches.
+
+    Attributes:
+      format: "text", "html" or "xml".
+      glossary: terms; the same object for requests that may share batches.
+      keep: names of elements whose text stays, in markup.
+      blocks: names of elements that separate segments of text, in markup.
+    """
+
+    format: str = "text"
+    glossary: Glossary | None = None
+    keep: tuple[str, ...] = ()
+    blocks: tuple[str, ...] = ()
+
+    def __call__(self, translator: Translator, lines: Sequence[str]) -> list[Translation]:
+        """Translates lines."""
+        if self.keep or self.blocks:
+            tags = self.blocks, self.keep
+            return translate_markup(translator, lines, self.format, *tags, glossary=self.glossary)
+        return translator.translate(lines, format=self.format, glossary=self.glossary)
+
+
+@dataclasses.dataclass(frozen=True)
+class Splitting:
+    """How the sentences of a plain text are told apart.
+
+    Attributes:
+      lines: whether an end of line ends a sentence; else it is a space.
+      sentences: whether the sentences of a line are translated one by one.
+    """
+
+    lines: bool = True
+    sentences: bool = True
+
+
+class Translated(NamedTuple):
+    """A translated text.
+
+    Attributes:
+      text: the translation.
+      alternatives: what else the beam found, best first, each once.
+    """
+
+    text: str
+    alternatives: list[str]
+
+
+class TranslationService:
+    """Some models behind one door.
+
+    Args:
+      sources: where the models come from; each is loaded here.
+      config: the server's settings.
+      metrics: what it counts.
+
+    Attributes:
+      models: by pair of languages.
+
+    Raises:
+      UserError: a model cannot be loaded, or two are for the same languages.
+    """
+
+    def __init__(self, sources: Sequence[ModelSource], config: ServerConfig, metrics: Metrics):
+        self._config, self._metrics = config, metrics
+        self.models: dict[Pair, ServedModel] = {}
+        self._batchers: dict[Pair, Batcher] = {}
+        for source in sources:
+            self._add(source)
+        self._watcher = Watcher(list(self.models.values()), config.reload_seconds)
+
+    def _add(self, source: ModelSource) -> None:
+        name, metrics = "-".join(source.pair), self._metrics
+        model = ServedModel(source)
+
+        def observe_reload(outcome: str) -> None:
+            metrics.reloads.labels(name, outcome).inc()
+            metrics.model_info.clear()
+            for pair, each in self.models.items():
+                metrics.model_info.labels("-".join(pair), each.version).set(1)
+
+        def observe_batch(lines: int, seconds: float) -> None:
+            metrics.lines.labels(name).inc(lines)
+            metrics.batch_lines.labels(name).observe(lines)
+            metrics.batch_seconds.labels(name).observe(seconds)
+
+        def translate(lines: list[str], work: Work) -> Sequence[Any]:
+            metrics.characters.labels(name).inc(sum(map(len, lines)))
+            found = work(model.translator, lines)
+            metrics.broken.labels(name).inc(sum(getattr(each, "broken", 0) for each in found))
+            return found
+
+        model.observe_reload = observe_reload
+        self.models[source.pair] = model
+        self._batchers[source.pair] = Batcher(
+            translate,
+            self._config.max_wait_ms,
+            self._config.max_batch_lines,
+            self._config.max_queue_lines,
+            observe_batch,
+        )
+        metrics.queued.labels(name).set_function(lambda: self._batchers[source.pair].queued_lines)
+        metrics.model_info.labels(name, model.version).set(1)
+
+    def splitter(self, language: str) -> Callable[[str], list[str]] | None:
+        """Returns what divides lines of a language into sentences; None = nothing does."""
+        if not self._config.split_sentences:
+            return None
+        return sentence_splitter(base_language(language))
+
+    @property
+    def most_alternatives(self) -> int:
+        """The most alternatives that every model gives."""
+        return min(each.translator.config.num_hypotheses for each in self.models.values()) - 1
+
+    async def translate(
+        self,
+        pair: Pair,
+        texts: Sequence[str],
+        options: Options = Options(),
+        splitting: Splitting = Splitting(),
+    ) -> list[Translated]:
+        """Translates texts of any number of lines; white space between sentences stays.
+
+        Args:
+          pair: one of `models`.
+          texts: in the format of the options; blank ones stay as they are.
+          options: how.
+          splitting: of plain text; that of markup is the translator's.
+
+        Raises:
+          QueueFullError: too many lines wait for the model.
+          UserError: a text is not what its format says, or the model computes NaN.
+        """
+        if options.format != "text":
+            found = await self.run(pair, texts, options)
+            return [Translated(each.text, []) for each in found]
+        split = self.splitter(pair[0]) if splitting.sentences else None
+        passages = [read_passages(text, splitting.lines, split) for text in texts]
+        sentences = [sentence for each in passages for sentence in each.sentences]
+        translated, rest = [], iter(await self.run(pair, sentences, options))
+        for each in passages:
+            best, *others = joined_texts(each, [next(rest) for _ in each.sentences])
+            translated.append(Translated(best, others))
+        return translated
+
+    async def run(self, pair: Pair, lines: Sequence[str], work: Work) -> list[Any]:
+        """Returns the result of work for each line; raises as `translate`."""
+        # In parts, so that a long text is not in the way of the short ones that come meanwhile.
+        size, found = self._config.max_batch_lines, []
+        for first in range(0, len(lines), size):
+            found += await self._batchers[pair].translate(lines[first : first + size], work)
+        return found
+
+    def translate_now(
+        self, pair: Pair, lines: Sequence[str], options: Options
+    ) -> list[Translation]:
+        """Translates lines as the translator does, for a thread that may wait; errors as its."""
+        size, found = self._config.max_batch_lines, []
+        for first in range(0, len(lines), size):
+            part = lines[first : first + size]
+            found += self._batchers[pair].submit(part, options, may_wait=True).result()
+        return found
+
+    async def close(self) -> None:
+        """Ends the threads when all that was accepted has been translated."""
+        await asyncio.to_thread(self._watcher.stop)
+        for batcher in self._batchers.values():
+            await asyncio.to_thread(batcher.close)

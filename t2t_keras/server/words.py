@@ -1,0 +1,152 @@
+"""Translations word by word, for the page: how sure, from which words, what else."""
+
+import dataclasses
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from t2t_keras.decoding.confidence import confidences
+from t2t_keras.decoding.continuations import continuations
+from t2t_keras.decoding.source_text import Source
+from t2t_keras.decoding.translation import Hypothesis, Translation
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.server.passages import Passages, hypothesis_texts, joined_texts, read_passages
+from t2t_keras.text.alignment import count_words, split_words
+from t2t_keras.text.glossary import Glossary
+
+# Also with quotation marks or brackets behind it.
+_SENTENCE_END = re.compile(r"[.!?…。\uff01\uff1f][^\w\s]*$")
+
+Splitter = Callable[[str], list[str]] | None
+
+
+@dataclasses.dataclass(frozen=True)
+class WordByWord:
+    """Translates lines and says of each word what is known of it.
+
+    Attributes:
+      glossary: terms.
+      split: divides lines into sentences; None = nothing does.
+    """
+
+    glossary: Glossary | None = None
+    split: Splitter = None
+
+    def __call__(self, translator: Translator, lines: Sequence[str]) -> list[dict[str, Any]]:
+        """Returns what the page shows of each line, see docs/server.md."""
+        passages = [read_passages(line, split=self.split) for line in lines]
+        sentences = [sentence for each in passages for sentence in each.sentences]
+        translations = translator.translate(sentences, glossary=self.glossary)
+        known = iter(_known(translator, sentences, translations))
+        return [
+            _line(line, each, [next(known) for _ in each.sentences])
+            for line, each in zip(lines, passages, strict=True)
+        ]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Sentence:
+    """A translated sentence, with what is known of its words."""
+
+    source: str
+    translation: Translation
+    alignment: list[tuple[int, int]]
+    confidences: tuple[float, ...]
+    whole: float
+
+    @property
+    def words(self) -> list[str]:
+        return split_words(hypothesis_texts(self.translation)[0])
+
+
+def _known(
+    translator: Translator, sentences: Sequence[str], translations: Sequence[Translation]
+) -> list[_Sentence]:
+    alignments = translator.align(sentences, translations)
+    sure = confidences(translator, sentences, translations)
+    found = zip(sentences, translations, alignments, sure, strict=True)
+    return [
+        _Sentence(source, translation, alignment, each.words, each.whole)
+        for source, translation, alignment, each in found
+    ]
+
+
+def _line(line: str, passages: Passages, sentences: Sequence[_Sentence]) -> dict[str, Any]:
+    best, *others = joined_texts(passages, [each.translation for each in sentences])
+    words, alignment, sources = [], [], 0
+    tokens = sum(len(each.words) for each in sentences)
+    whole = 1.0
+    for each in sentences:
+        # Words of which nothing is known, as behind what a model may read, are shown as sure.
+        known = dict(enumerate(each.confidences))
+        alignment += [[sources + source, len(words) + target] for source, target in each.alignment]
+        words += [
+            {"text": word, "confidence": round(known.get(number, 1.0), 4)}
+            for number, word in enumerate(each.words)
+        ]
+        sources += count_words(each.source)
+        whole *= each.whole ** (len(each.words) / max(tokens, 1))
+    return {
+        "source": line,
+        "text": best,
+        "source_words": split_words(line),
+        "words": words,
+        "alignment": alignment,
+        "alternatives": others,
+        "confidence": round(whole, 4),
+    }
+
+
+@dataclasses.dataclass(frozen=True)
+class OtherWords:
+    """Finds what may stand behind the beginning of a line's translation.
+
+    Attributes:
+      prefix: the beginning, of whole words.
+      count: the most to find.
+      split: divides the line into sentences; None = nothing does.
+      split_target: divides the beginning.
+      glossary: terms.
+    """
+
+    prefix: str
+    count: int
+    split: Splitter = None
+    split_target: Splitter = None
+    glossary: Glossary | None = None
+
+    def __call__(self, translator: Translator, lines: Sequence[str]) -> list[list[dict[str, Any]]]:
+        """Returns the translations of each line behind the beginning, likeliest first.
+
+        Each is {"word": next word, "text": whole translation}, with "words" and "alignment" as of
+        `WordByWord`. The sentences that the beginning completes stay as they are there.
+        """
+        return [self._of(translator, line) for line in lines]
+
+    def _of(self, translator: Translator, line: str) -> list[dict[str, Any]]:
+        passages = read_passages(line, split=self.split)
+        if not passages.sentences:
+            return []
+        begun = read_passages(self.prefix, split=self.split_target).sentences
+        finished = [each for each in begun if _SENTENCE_END.search(each)]
+        number = min(len(finished), len(passages.sentences) - 1)
+        done, current = begun[:number], " ".join(begun[number:])
+        rest = translator.translate(passages.sentences[number + 1 :], glossary=self.glossary)
+        sentence = passages.sentences[number]
+        found = continuations(translator, sentence, current, self.count, self.glossary)
+        begin, end = passages.sentences[:number], passages.sentences[number + 1 :]
+        around = [*map(_given, translator.read(begin), done), *rest]
+        sources = [*begin, *end, *[sentence] * len(found)]
+        known = _known(translator, sources, [*around, *(each.translation for each in found)])
+        first, last, new = known[:number], known[number : len(around)], known[len(around) :]
+        whole = [_line(line, passages, [*first, each, *last]) for each in new]
+        return [
+            {"word": each.word, **{name: shown[name] for name in ("text", "words", "alignment")}}
+            for each, shown in zip(found, whole, strict=True)
+        ]
+
+
+def _given(source: Source, text: str) -> Translation:
+    """Returns a translation that was not searched for, whole with the source's first part."""
+    parts = (text, *[""] * (len(source.parts) - 1))
+    return Translation(text, 0.0, (Hypothesis(text, 0.0),), parts)

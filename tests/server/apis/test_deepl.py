@@ -1,0 +1,127 @@
+"""DeepL's API for text, by its official client."""
+
+import deepl
+import httpx
+import pytest
+from upper_case import Source
+
+
+@pytest.fixture
+def server(serving):
+    return serving([Source("en", "de"), Source("de", "en"), Source("en", "pt-BR")])
+
+
+@pytest.fixture
+def client(server, deepl_client):
+    return deepl_client(server, "any key")
+
+
+def test_texts(client):
+    found = client.translate_text("a man sleeps", target_lang="DE", source_lang="EN")
+    assert (found.text, found.detected_source_lang) == ("A MAN SLEEPS", "EN")
+    assert found.billed_characters == len("a man sleeps")
+    several = client.translate_text(["Guten Tag", "Die Frau schläft."], target_lang="EN-GB")
+    assert [each.text for each in several] == ["GUTEN TAG", "DIE FRAU SCHLÄFT."]
+    assert {each.detected_source_lang for each in several} == {"DE"}
+
+
+def test_every_option_that_does_not_ask_for_another_model(client):
+    found = client.translate_text(
+        "one. two.",
+        source_lang="EN",
+        target_lang="PT-BR",
+        context="numbers",
+        split_sentences=deepl.SplitSentences.NO_NEWLINES,
+        preserve_formatting=True,
+        formality=deepl.Formality.PREFER_LESS,
+        outline_detection=False,
+        model_type=deepl.ModelType.PREFER_QUALITY_OPTIMIZED,
+        tag_handling="xml",
+        tag_handling_version="v2",
+        non_splitting_tags=["a", "b,c"],
+        extra_body_parameters={"enable_beta": True},
+    )
+    assert (found.text, found.model_type_used) == ("ONE. TWO.", "quality_optimized")
+
+
+@pytest.mark.parametrize(
+    ("how", "calls"),
+    [
+        (deepl.SplitSentences.OFF, ["One. Two\nthree."]),
+        (deepl.SplitSentences.NO_NEWLINES, ["One.", "Two three."]),
+        (deepl.SplitSentences.ALL, ["One.", "Two", "three."]),
+    ],
+)
+def test_sentences_are_split_as_asked(serving, deepl_client, how, calls):
+    source = Source()
+    client = deepl_client(serving([source]))
+    client.translate_text("One. Two\nthree.", target_lang="DE", split_sentences=how)
+    assert [line.replace("\n", " ") for line in source.translator.calls[-1]] == [
+        line.replace("\n", " ") for line in calls
+    ]
+
+
+def test_markup(client):
+    for kind in ("html", "xml"):
+        found = client.translate_text(
+            "<b>big</b>", target_lang="DE", source_lang="EN", tag_handling=kind
+        )
+        assert found.text == "<b>BIG</b>"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (dict(target_lang="XX"), "Value for 'target_lang' not supported"),
+        (dict(target_lang="DE", source_lang="XX"), "Value for 'source_lang' not supported"),
+        (dict(target_lang="DE", formality="less"), "'formality' is not supported"),
+        (dict(target_lang="DE", tag_handling="rtf"), "Value for 'tag_handling' not supported"),
+        (dict(target_lang="DE", split_sentences="2"), "Value for 'split_sentences' not supported"),
+        (dict(target_lang="DE", style_rule="a"), "'style_id' is not supported"),
+        (dict(target_lang="DE", translation_memory="a"), "'translation_memory_id' is not"),
+        (dict(target_lang="DE", custom_instructions=["a"]), "'custom_instructions' is not"),
+    ],
+)
+def test_what_is_not_supported_is_an_error_that_names_it(client, options, message):
+    with pytest.raises(deepl.DeepLException, match=message) as raised:
+        client.translate_text("a", **{"source_lang": "EN"} | options)
+    assert raised.value.http_status_code == 400
+
+
+def test_languages(client):
+    sources, targets = client.get_source_languages(), client.get_target_languages()
+    assert [(each.code, each.name) for each in sources] == [("DE", "German"), ("EN", "English")]
+    assert [each.code for each in targets] == ["DE", "EN-GB", "EN-US", "PT-BR"]
+    assert not any(each.supports_formality for each in targets)
+
+
+def test_usage_counts_characters(client):
+    before = client.get_usage().character
+    client.translate_text("1234567", target_lang="DE", source_lang="EN")
+    after = client.get_usage()
+    assert after.character.count == before.count + 7
+    assert not after.any_limit_reached
+
+
+def test_what_this_server_has_not(client):
+    assert client.get_all_style_rules() == []
+    assert client.list_translation_memories() == []
+    for call in (
+        lambda: client.rephrase_text("a", target_lang="EN-GB"),
+        lambda: client.correct_text("a"),
+        lambda: client.create_style_rule("a", "en"),
+        lambda: client.get_translation_memory("a"),
+    ):
+        with pytest.raises(deepl.DeepLException, match="This server has no such thing"):
+            call()
+
+
+def test_forms_as_older_clients_send_them(server):
+    sent = {"text": ["one", "two"], "target_lang": "de", "source_lang": "en", "auth_key": "key"}
+    found = httpx.post(f"{server.url}/v2/translate", data=sent).json()
+    assert [each["text"] for each in found["translations"]] == ["ONE", "TWO"]
+    found = httpx.post(f"{server.url}/v2/translate", data={"target_lang": "DE"})
+    assert (found.status_code, found.json()) == (
+        400,
+        {"message": "Parameter 'text' not specified."},
+    )

@@ -1,0 +1,83 @@
+"""DeepL's API for documents, by its official client."""
+
+import io
+
+import deepl
+import pytest
+from upper_case import Source
+
+
+@pytest.fixture
+def server(serving):
+    return serving([Source(), Source("de", "en")])
+
+
+@pytest.fixture
+def client(server, deepl_client):
+    return deepl_client(server)
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """The client asks at once, not after five seconds."""
+    monkeypatch.setattr("deepl.translator.time.sleep", lambda seconds: None)
+
+
+@pytest.mark.usefixtures("quick")
+def test_files_with_and_without_glossary(client, tmp_path):
+    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("The house.\nA dog.\n")
+    glossary = client.create_glossary("mine", "EN", "DE", {"house": "Hütte"})
+    for terms, house in ((None, "HOUSE"), (glossary, "Hütte")):
+        done = client.translate_document_from_filepath(
+            source, target, source_lang="EN", target_lang="DE", glossary=terms
+        )
+        assert target.read_text() == f"THE {house}.\nA DOG.\n"
+        assert (done.done, done.billed_characters) == (True, len("The house.A dog."))
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_language_is_detected(client):
+    output = io.BytesIO()
+    handle = client.translate_document_upload(
+        "Die Frau schläft im Haus.".encode(), filename="a.txt", target_lang="EN-US"
+    )
+    client.translate_document_wait_until_done(handle)
+    client.translate_document_download(handle, output)
+    assert output.getvalue().decode() == "DIE FRAU SCHLÄFT IM HAUS."
+    with pytest.raises(deepl.DeepLException, match="Not found"):
+        client.translate_document_get_status(handle)  # It is fetched once.
+
+
+def test_what_cannot_be_translated_is_refused(client):
+    def upload(content, name, **options):
+        return client.translate_document_upload(
+            content, filename=name, source_lang="EN", target_lang="DE", **options
+        )
+
+    for content, name, options, message in (
+        (b"a", "a.exe", {}, "file format not supported"),
+        (b"\xff", "a.txt", {}, "a.txt"),
+        (b"a", "a.txt", {"output_format": "pdf"}, "output_format not supported"),
+        (b"a", "a.txt", {"formality": "more"}, "'formality' is not supported"),
+        (b"a", "a.txt", {"style_rule": "a"}, "'style_id' is not supported"),
+    ):
+        with pytest.raises(deepl.DeepLException, match=message) as raised:
+            upload(content, name, **options)
+        assert raised.value.http_status_code == 400
+
+
+@pytest.mark.usefixtures("quick")
+def test_only_key_and_owner_together_give_the_document(client, server, deepl_client):
+    handle = client.translate_document_upload(
+        b"a", filename="a.txt", target_lang="DE", source_lang="EN"
+    )
+    for wrong in (
+        deepl.DocumentHandle(handle.document_id, "0" * 64),
+        deepl.DocumentHandle("0" * 32, handle.document_key),
+    ):
+        with pytest.raises(deepl.DeepLException, match="Not found"):
+            client.translate_document_get_status(wrong)
+    other = deepl_client(server, "other")
+    with pytest.raises(deepl.DeepLException, match="Not found"):
+        other.translate_document_get_status(handle)

@@ -1,0 +1,106 @@
+"""DeepL's API for glossaries, by its official client."""
+
+import deepl
+import pytest
+from deepl.api_data import MultilingualGlossaryDictionaryEntries as Entries
+from upper_case import Source
+
+TERMS = {"house": "Hütte", "dog": "Dackel"}
+
+
+@pytest.fixture
+def server(serving, tmp_path):
+    return serving([Source("en", "de"), Source("de", "en")], storage=tmp_path)
+
+
+@pytest.fixture
+def client(server, deepl_client):
+    return deepl_client(server, "my key")
+
+
+def text_of(client, glossary):
+    asked = dict(source_lang="EN", target_lang="DE", glossary=glossary)
+    return client.translate_text("the house", **asked).text
+
+
+def test_of_one_pair(client):
+    pairs = {(pair.source_lang, pair.target_lang) for pair in client.get_glossary_languages()}
+    assert pairs == {("en", "de"), ("de", "en")}
+    made = client.create_glossary("mine", "EN", "DE", TERMS)
+    assert (made.name, made.ready, made.entry_count) == ("mine", True, 2)
+    assert text_of(client, made) == "THE Hütte"
+    assert client.translate_text_with_glossary("house", made).text == "Hütte"
+    assert vars(client.get_glossary(made.glossary_id)) == vars(made)
+    assert client.get_glossary_entries(made) == TERMS
+    csv = 'house,"Haus, groß",en,de\nHaus,house,de,en\n'
+    other = client.create_glossary_from_csv("csv", "en", "de", csv)
+    assert client.get_glossary_entries(other) == {"house": "Haus, groß"}
+    assert [each.name for each in client.list_glossaries()] == ["mine", "csv"]
+    client.delete_glossary(made)
+    with pytest.raises(deepl.GlossaryNotFoundException):
+        client.get_glossary(made.glossary_id)
+    with pytest.raises(deepl.DeepLException, match="Glossary not found"):
+        text_of(client, made.glossary_id)
+
+
+def test_of_several_pairs(client):
+    entries = [Entries("EN", "DE", TERMS), Entries("DE", "EN", {"Haus": "hut"})]
+    made = client.create_multilingual_glossary("both", entries)
+    assert [(each.source_lang, each.entry_count) for each in made.dictionaries] == [
+        ("EN", 2),
+        ("DE", 1),
+    ]
+    assert text_of(client, made) == "THE Hütte"
+    client.update_multilingual_glossary_name(made, "renamed")
+    client.update_multilingual_glossary_dictionary(made, Entries("EN", "DE", {"house": "Bau"}))
+    [found] = client.get_multilingual_glossary_entries(made, "EN", "DE").dictionaries
+    assert found.entries == "house\tBau\ndog\tDackel"
+    replaced = client.replace_multilingual_glossary_dictionary_from_csv(made, "EN", "DE", "a,b")
+    assert replaced.entry_count == 1
+    client.delete_multilingual_glossary_dictionary(made, source_lang="DE", target_lang="EN")
+    [only] = client.list_multilingual_glossaries()
+    assert (only.name, len(only.dictionaries)) == ("renamed", 1)
+    with pytest.raises(deepl.GlossaryNotFoundException, match="Dictionary not found"):
+        client.get_multilingual_glossary_entries(made, "DE", "EN")
+    client.delete_multilingual_glossary(made)
+    assert client.list_multilingual_glossaries() == []
+
+
+def test_the_first_of_several_glossaries_wins(client):
+    made = [
+        client.create_glossary(target, "EN", "DE", {"house": target, target: "x"})
+        for target in ("Bau", "Heim")
+    ]
+    asked = dict(source_lang="EN", target_lang="DE", glossary_ids=made)
+    assert client.translate_text("house", **asked).text == "Bau"
+
+
+def test_each_key_has_its_own(server, client, deepl_client):
+    made = client.create_glossary("mine", "EN", "DE", TERMS)
+    other = deepl_client(server, "another key")
+    assert other.list_glossaries() == []
+    with pytest.raises(deepl.GlossaryNotFoundException):
+        other.delete_glossary(made)
+
+
+def test_they_outlive_the_server(serving, client, server, deepl_client, tmp_path):
+    made = client.create_glossary("mine", "EN", "DE", TERMS)
+    server.stop()
+    again = deepl_client(serving(storage=tmp_path), "my key")
+    assert vars(again.get_glossary(made.glossary_id)) == vars(made)
+    assert text_of(again, made.glossary_id) == "THE Hütte"
+
+
+def test_wrong_ones_are_refused(client):
+    def refused(call, message):
+        with pytest.raises(deepl.DeepLException, match=message) as raised:
+            call()
+        assert raised.value.http_status_code in (400, 404)
+
+    create = client.create_glossary_from_csv
+    refused(lambda: create("a", "en", "fr", "a,b"), "Unsupported glossary source and target")
+    refused(lambda: create("a", "en", "de", "a,b\na,c"), "duplicates")
+    refused(lambda: create("a", "en", "de", "only one"), "is not a source and a target")
+    refused(lambda: create("a", "en", "de", ""), "Invalid glossary entries provided")
+    refused(lambda: client.get_glossary("no-id"), "glossary_id")
+    refused(lambda: text_of(client, "b2d2b5f8-2c9d-4e1b-9d5c-1f0f4ad2b6aa"), "Glossary not found")

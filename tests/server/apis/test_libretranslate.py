@@ -1,0 +1,124 @@
+"""LibreTranslate's API, by its official client and by what its documentation shows."""
+
+import json
+
+import httpx
+import pytest
+from libretranslatepy import LibreTranslateAPI
+from upper_case import Source
+
+
+@pytest.fixture
+def server(serving):
+    return serving([Source("en", "de"), Source("de", "en"), Source("en", "pt-BR")])
+
+
+def test_the_official_client_translates_detects_and_lists(server):
+    client = LibreTranslateAPI(server.url)
+    assert client.translate("a man sleeps\n\n so & so", "en", "de") == "A MAN SLEEPS\n\n SO & SO"
+    [best, other] = client.detect("Der Mann schläft im Haus, und die Katze auch.")
+    assert (best["language"], other["language"]) == ("de", "en")
+    assert best["confidence"] > 90
+    assert client.languages() == [
+        {"code": "de", "name": "German", "targets": ["en"]},
+        {"code": "en", "name": "English", "targets": ["de", "pt-BR"]},
+        {"code": "pt-BR", "name": "Portuguese (Brazilian)", "targets": []},
+    ]
+
+
+@pytest.mark.parametrize("sent", ["json", "data"])
+def test_one_text_and_several_with_alternatives_and_detection(server, sent):
+    def translated(**parameters):
+        return httpx.post(f"{server.url}/translate", **{sent: parameters}).json()
+
+    asked = {"source": "en", "target": "de"}
+    assert translated(q="one", **asked) == {"translatedText": "ONE"}
+    found = translated(q=["one", "two", ""], alternatives=1, **asked)
+    assert found == {
+        "translatedText": ["ONE", "TWO", ""],
+        "alternatives": [["ONE!"], ["TWO!"], []],
+    }
+    found = translated(q="the woman sees a house", source="auto", target="pb")
+    assert found["translatedText"] == "THE WOMAN SEES A HOUSE"
+    assert found["detectedLanguage"]["language"] == "en"
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "message"),
+    [
+        ({"source": "en", "target": "de"}, 400, "missing q parameter"),
+        ({"q": "", "source": "en", "target": "de"}, 400, "missing q parameter"),
+        ({"q": "a", "target": "de"}, 400, "missing source parameter"),
+        ({"q": "a", "source": "en"}, 400, "missing target parameter"),
+        ({"q": 3, "source": "en", "target": "de"}, 400, "q is not text"),
+        ({"q": [["a"]], "source": "en", "target": "de"}, 400, "q is not text"),
+        ({"q": "\ud800", "source": "en", "target": "de"}, 400, "not valid Unicode"),
+        ({"q": "a", "source": "xx", "target": "de"}, 400, "xx is not supported"),
+        ({"q": "a", "source": "de", "target": "pt"}, 400, "is not available as a target language"),
+        ({"q": "a", "source": "en", "target": "de", "format": "rtf"}, 400, "rtf format is not"),
+        ({"q": "a", "source": "en", "target": "de", "alternatives": 3}, 400, "must be <= 2"),
+        ({"q": "a", "source": "en", "target": "de", "alternatives": "x"}, 400, "not a number"),
+        ({"q": "a" * 101, "source": "en", "target": "de"}, 413, "exceeds text limit"),
+        ({"q": ["a"] * 5, "source": "en", "target": "de"}, 413, "exceeds text limit"),
+        ({"q": "explode", "source": "en", "target": "de"}, 500, "Internal server error"),
+    ],
+)
+def test_what_is_wrong_has_its_status_and_says_so(serving, sent, status, message):
+    server = serving(
+        [Source("en", "de"), Source("de", "en"), Source("en", "pt-BR")],
+        max_characters=100,
+        max_texts=4,
+    )
+    found = httpx.post(f"{server.url}/translate", content=json.dumps(sent))
+    assert found.status_code == status
+    assert message in found.json()["error"]
+    # And it still answers.
+    assert LibreTranslateAPI(server.url).translate("b", "en", "de") == "B"
+
+
+@pytest.mark.parametrize("body", [b"{", b"[]", b"\xff", b"[" * 100_000, b'"q"'])
+def test_a_body_that_is_no_json_object_is_refused(server, body):
+    found = httpx.post(f"{server.url}/translate", content=body)
+    assert (found.status_code, list(found.json())) == (400, ["error"])
+
+
+def test_a_form_that_cannot_be_read_is_refused(server):
+    kind = {"Content-Type": "multipart/form-data; boundary=b"}
+    for body in (
+        b"--b\r\nContent-Disposition: form-data\r\n\r\nx\r\n--b--",
+        b"--c",
+        b"--b\r\n\xff",
+    ):
+        found = httpx.post(f"{server.url}/translate", content=body, headers=kind)
+        assert (found.status_code, list(found.json())) == (400, ["error"])
+
+
+def test_files_are_translated_and_fetched(server):
+    sent = {"file": ("../../my text.txt", b"A man sleeps.\nThe end.\n")}
+    for source in ("en", "auto"):
+        asked = {"source": source, "target": "de"}
+        found = httpx.post(f"{server.url}/translate_file", data=asked, files=sent).json()
+        fetched = httpx.get(found["translatedFileUrl"])
+        assert fetched.content == b"A MAN SLEEPS.\nTHE END.\n"
+        assert "my%20text.txt" in fetched.headers["content-disposition"]
+
+
+def test_files_that_cannot_be_translated_are_refused(server):
+    for name, content, message in (
+        ("a.exe", b"x", "file format not supported"),
+        ("a.po", b'nonsense "a', "a.po"),
+        ("a.txt", b"\xff", "a.txt"),
+    ):
+        asked = {"source": "en", "target": "de"}
+        sent = {"file": (name, content)}
+        found = httpx.post(f"{server.url}/translate_file", data=asked, files=sent)
+        assert (found.status_code, message in found.json()["error"]) == (400, True)
+        assert "/tmp" not in found.text
+
+
+def test_the_settings_of_a_frontend(server):
+    found = httpx.get(f"{server.url}/frontend/settings").json()
+    assert found["charLimit"] == 200_000
+    assert found["filesTranslation"]
+    assert ".txt" in found["supportedFilesFormat"]
+    assert found["language"]["target"] == {"code": "de", "name": "German"}

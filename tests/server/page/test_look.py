@@ -1,0 +1,117 @@
+"""The page can be read: on a phone, in light and dark, and its marks lie where the words are."""
+
+import pytest
+from contrast import contrast, text_contrasts
+
+webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
+
+LONG = "Donaudampfschifffahrt" * 4
+TEXT = f"{LONG} red book reads the house", f"{LONG} rote Buch liest Haus das"
+
+
+@pytest.fixture
+def full_page(open_page, wait):
+    """full_page(width, scheme): the page with all its parts shown."""
+
+    def full_page(width=1000, scheme="light"):
+        page = open_page(width, scheme)
+        page.type(*TEXT)
+        page.one("#glossary summary").click()
+        page.one("#terms input").send_keys("only-one-side-" * 4)
+        page.driver.execute_script("""
+            const data = new DataTransfer();
+            data.items.add(new File(["red"], "a_long_name_without_any_space_in_it_at_all.po"));
+            data.items.add(new File(["red"], "wrong.exe"));
+            document.dispatchEvent(new DragEvent("drop", { dataTransfer: data }));
+            for (const id of ["trouble", "key-form"])
+                document.getElementById(id).hidden = false;
+            document.getElementById("trouble-text").textContent = "The server cannot be reached.";
+            """)
+        wait(lambda: page.all("#files a") and page.all("#files .bad"))
+        return page
+
+    return full_page
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_all_text_can_be_read(full_page, scheme, wait):
+    """WCAG AA: 4.5 to 1 for text, 3 to 1 for what shows the focus and the borders of inputs."""
+    page = full_page(scheme=scheme)
+    page.word("liest").click()
+    wait(lambda: page.all("#menu [role=menuitem]"))
+    found = text_contrasts(page.driver, "main *, #menu, #menu *, #drop *")
+    assert len(found) > 40
+    for text, ratio in found:
+        assert ratio >= 4.5, text
+    css = "return getComputedStyle(document.querySelector(arguments[0]))[arguments[1]]"
+
+    def color(selector, name):
+        rgb = page.driver.execute_script(css, selector, name)
+        return [int(part) for part in rgb.removeprefix("rgb(").removesuffix(")").split(",")]
+
+    for edge in (color(".pointed", "outlineColor"), color("#choose", "borderTopColor")):
+        for behind in (color(".card", "backgroundColor"), color("body", "backgroundColor")):
+            assert contrast(edge, behind) >= 3
+    assert (sum(color("body", "backgroundColor")) < 384) == (scheme == "dark")
+
+
+@pytest.mark.parametrize("width", [320, 360, 700, 1400])
+def test_nothing_is_scrolled_sideways(full_page, width):
+    page = full_page(width)
+    assert page.driver.execute_script("return document.documentElement.scrollWidth") <= width
+    outside = page.driver.execute_script("""
+        return [...document.querySelectorAll("body *")].filter((each) => {
+            const { left, right } = each.getBoundingClientRect();
+            return each.checkVisibility() && (left < 0 || right > innerWidth);
+        }).map((each) => each.id || each.outerHTML);""")
+    assert outside == []
+
+
+def test_panes_stand_beside_each_other_or_on_a_phone_below(open_page):
+    places = """return ["source", "target"].map((id) => {
+        const { left, top } = document.getElementById(id).getBoundingClientRect();
+        return [left, top]; });"""
+    (left, top), (other_left, other_top) = open_page(1000).driver.execute_script(places)
+    assert (top, left < other_left) == (other_top, True)
+    (left, top), (other_left, other_top) = open_page(360).driver.execute_script(places)
+    assert (left, top < other_top) == (other_left, True)
+
+
+@pytest.mark.parametrize("width", [360, 1000])
+def test_the_mirror_breaks_lines_as_the_text_does(open_page, width):
+    """A text area grows by rows: it needs as many as the mirror, which gives its height, has."""
+    page = open_page(width)
+    texts = ["a " * 200, "Wort" * 90, "  indented\n\n\nx " + "1/2 " * 90, "word  " * 70 + "\n"]
+    for text in texts:
+        needed, height = page.driver.execute_script(
+            """
+            const text = document.getElementById("source");
+            text.value = arguments[0];
+            text.dispatchEvent(new Event("input"));
+            const mirror = document.getElementById("mirror");
+            mirror.style.alignSelf = "start";
+            const { offsetHeight } = mirror;
+            text.style.height = "1px";
+            const needed = text.scrollHeight;
+            text.style.height = mirror.style.alignSelf = "";
+            return [needed, offsetHeight];""",
+            text,
+        )
+        assert height == pytest.approx(needed, abs=1)
+
+
+def test_the_theme_is_the_systems_until_the_other_is_chosen(open_page):
+    page = open_page(scheme="dark")
+    page_color = "return getComputedStyle(document.body).backgroundColor"
+    button = page.one("#theme")
+    dark = page.driver.execute_script(page_color)
+    assert button.get_attribute("aria-pressed") == "true"
+    button.click()
+    light = page.driver.execute_script(page_color)
+    assert (light != dark, button.get_attribute("aria-pressed")) == (True, "false")
+    page.reload()
+    assert page.driver.execute_script(page_color) == light, "it is remembered"
+    page.one("#theme").click()
+    feature = {"name": "prefers-color-scheme", "value": "light"}
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+    assert page.driver.execute_script(page_color) == light, "the system's again"

@@ -1,0 +1,140 @@
+"""The editor of terms, and files that are dropped or chosen."""
+
+import pytest
+
+webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
+
+CATALOGUE = b'msgid ""\nmsgstr "Language: de\\n"\n\nmsgid "red book"\nmsgstr ""\n'
+
+
+def cells(page):
+    return [cell.get_attribute("value") for cell in page.all("#terms input")]
+
+
+def write_term(page, row, *values):
+    for column, value in enumerate(values, 1):
+        page.one(f"#terms tr:nth-child({row}) td:nth-child({column}) input").send_keys(value)
+
+
+@pytest.fixture
+def page(open_page):
+    page = open_page()
+    page.one("#glossary summary").click()
+    return page
+
+
+@pytest.fixture
+def downloads(page, tmp_path, wait):
+    """downloads(click): the name and the content of the file that it gives."""
+    folder = tmp_path / "downloads"
+    folder.mkdir()
+    how = {"behavior": "allow", "downloadPath": str(folder)}
+    page.driver.execute_cdp_cmd("Browser.setDownloadBehavior", how)
+
+    def downloads(click):
+        click()
+        path = wait(lambda: [each for each in folder.iterdir() if each.suffix != ".crdownload"])[0]
+        return path.name, path.read_bytes()
+
+    return downloads
+
+
+def test_terms_are_written_used_and_remembered(page, server, wait):
+    page.type("the house", "Haus das")
+    write_term(page, 1, "house", "Bau", "as the client says")
+    page.translated("Bau das")
+    assert server.asked("/page/translate")[-1]["glossary"] == [["house", "Bau"]]
+    assert page.text("#glossary-count") == "1 term"
+    assert cells(page) == ["house", "Bau", "as the client says", "", "", ""], "a row to go on with"
+    page.word("Bau").click()
+    wait(lambda: server.asked("/page/alternatives"))
+    assert server.asked("/page/alternatives")[-1]["glossary"] == [["house", "Bau"]]
+    page.reload()
+    assert cells(page)[:3] == ["house", "Bau", "as the client says"]
+    page.one("#swap").click()
+    assert cells(page) == ["", "", ""], "other languages have other terms"
+
+
+def test_a_term_is_removed(page, server):
+    page.type("the house", "Haus das")
+    write_term(page, 1, "house", "Bau")
+    page.translated("Bau das")
+    page.one("#terms tr:first-child button").click()
+    page.translated("Haus das")
+    assert cells(page) == ["", "", ""]
+    assert page.driver.switch_to.active_element.accessible_name == "Term"
+
+
+def test_rows_that_are_not_used_are_named(page, server):
+    for row, values in enumerate([("red", "rot"), ("book", ""), ("Red", "blau"), ("US", "USA")], 1):
+        write_term(page, row, *values)
+    note = page.text("#glossary-note")
+    assert "Not used, as one side is empty: “book”." in note
+    assert "There twice, the first is used: “Red”." in note
+    page.type("red us", "us rot")
+    assert server.asked("/page/translate")[-1]["glossary"] == [["red", "rot"], ["US", "USA"]]
+    assert len(page.all("#terms [aria-invalid=true]")) == 2
+
+
+def test_terms_are_imported_and_exported(page, tmp_path, wait, downloads):
+    write_term(page, 1, "house", "Heim")
+    content = "\ufeffhouse\tBau\tas said\nred\n\nbook\tBuch\n"
+    (tmp_path / "terms.tsv").write_text(content, "utf-8")
+    page.one("#import-file").send_keys(str(tmp_path / "terms.tsv"))
+    left_out = "1 line left out, without a term and its translation: 2."
+    wait(lambda: page.text("#imported") == f"2 terms imported. {left_out}")
+    assert cells(page)[:6] == ["house", "Bau", "as said", "book", "Buch", ""]
+    name, exported = downloads(page.one("#export").click)
+    assert (name, exported.decode()) == ("en-de.tsv", "house\tBau\tas said\nbook\tBuch\n")
+
+
+def test_a_glossary_in_another_encoding_changes_nothing(page, tmp_path, wait):
+    (tmp_path / "terms.tsv").write_bytes("book\tBücher\n".encode("latin-1"))
+    page.one("#import-file").send_keys(str(tmp_path / "terms.tsv"))
+    wait(lambda: "not UTF-8 text: nothing was imported" in page.text("#imported"))
+    assert cells(page) == ["", "", ""]
+
+
+def test_a_chosen_file_is_translated_and_given_back(page, server, tmp_path, wait, downloads):
+    (tmp_path / "messages.po").write_bytes(CATALOGUE)
+    page.one("#file").send_keys(str(tmp_path / "messages.po"))
+    wait(lambda: page.all("#files a"))
+    expected = {"file": ("messages.po", CATALOGUE), "source": "en", "target": "de"}
+    assert server.asked("/translate_file") == [expected]
+    assert page.one("#files a").get_attribute("href").startswith(server.address)
+    assert downloads(page.one("#files a").click) == ("messages.de.po", CATALOGUE.upper())
+    page.one("#files button").click()
+    assert page.all("#files li") == []
+
+
+def test_files_are_dropped_anywhere(page, server, wait):
+    drag = """
+        const data = new DataTransfer();
+        for (const name of arguments[1]) data.items.add(new File(["red book"], name));
+        const event = { dataTransfer: data, bubbles: true, cancelable: true };
+        const dropped = new DragEvent(arguments[0], event);
+        document.querySelector("h1").dispatchEvent(dropped);
+        return dropped.defaultPrevented;"""
+    page.driver.execute_script(drag, "dragenter", ["one.txt"])
+    assert page.is_shown("#drop")
+    names = ["one.txt", "two.exe", "three.html"]
+    assert page.driver.execute_script(drag, "drop", names), "the browser does not open it"
+    assert not page.is_shown("#drop")
+    wait(lambda: len(page.all("#files a")) == 2)
+    sent = [body["file"][0] for body in server.asked("/translate_file")]
+    assert sent == ["one.txt", "three.html"]
+    assert "expected .txt, .po, .html" in page.text("#files .bad")
+
+
+def test_a_file_that_fails_says_why(page, server, tmp_path, wait):
+    server.refusals["/translate_file"] = (400, {"error": "messages.po:3: no msgid"}, {})
+    (tmp_path / "messages.po").write_bytes(CATALOGUE)
+    page.one("#file").send_keys(str(tmp_path / "messages.po"))
+    wait(lambda: page.all("#files .bad"))
+    assert page.text("#files .bad") == "messages.po:3: no msgid."
+    page.forgive_refusals()
+
+
+def test_a_server_without_files_shows_none(open_page, server):
+    server.settings["filesTranslation"] = False
+    assert not open_page().is_shown("#files-section")

@@ -1,0 +1,206 @@
+"""What holds for every route: limits, keys, errors, metrics, the log, CORS, TLS, the end."""
+
+import concurrent.futures
+import json
+import logging
+import re
+import socket
+import ssl
+import subprocess
+import threading
+
+import deepl
+import httpx
+import pytest
+from libretranslatepy import LibreTranslateAPI
+from upper_case import Source, UpperCase
+
+from t2t_keras.errors import UserError
+from t2t_keras.server import run
+from t2t_keras.server.run import Address
+
+ASKED = {"source": "en", "target": "de"}
+
+
+class Gated(UpperCase):
+    """Translates once its gate is open."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate, self.begun = threading.Event(), threading.Event()
+
+    def translate(self, lines, *arguments, **options):
+        self.begun.set()
+        assert self.gate.wait(20)
+        return super().translate(lines, *arguments, **options)
+
+
+def test_larger_bodies_are_refused_however_they_come(serving):
+    url = serving(max_characters=1000, max_file_bytes=2000).url
+    large = b'{"q": "' + b"a" * 3_000_000
+    chunks = (large[start : start + 100_000] for start in range(0, len(large), 100_000))
+    for content in (large, chunks):
+        found = httpx.post(f"{url}/translate", content=content)
+        assert found.status_code == 413
+        assert "expected at most" in found.json()["error"]
+    for size in (2_100, 3_000_000):
+        sent = {"file": ("a.txt", b"a" * size)}
+        found = httpx.post(f"{url}/v2/document", data={"target_lang": "DE"}, files=sent)
+        assert (found.status_code, list(found.json())) == (413, ["message"])
+
+
+def test_keys_of_both_apis(serving, deepl_client, tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text("secret\tmine\t\t20\n")
+    server = serving(api_keys_file=keys)
+    url = server.url
+    assert LibreTranslateAPI(url, "secret").translate("one", "en", "de") == "ONE"
+    for header in ("Bearer secret", "DeepL-Auth-Key secret"):
+        found = httpx.post(
+            f"{url}/translate", json={"q": "a"} | ASKED, headers={"Authorization": header}
+        )
+        assert found.json() == {"translatedText": "A"}
+    for key, message in (("", "to get an API key"), ("wrong", "Invalid API key")):
+        found = httpx.post(f"{url}/translate", json={"q": "a", "api_key": key} | ASKED)
+        assert (found.status_code, message in found.json()["error"]) == (403, True)
+    with pytest.raises(deepl.AuthorizationException):
+        deepl_client(server, "wrong").get_usage()
+    client = deepl_client(server, "secret")
+    assert (client.get_usage().character.count, client.get_usage().character.limit) == (5, 20)
+    with pytest.raises(deepl.QuotaExceededException):
+        client.translate_text("a" * 16, target_lang="DE")
+    assert httpx.get(f"{url}/frontend/settings").json()["keyRequired"]
+
+
+def test_too_many_requests_are_told_when_to_come_again(serving):
+    url = serving(requests_per_minute=2).url
+    found = [httpx.post(f"{url}/translate", json={"q": "a"} | ASKED) for _ in range(3)]
+    assert [each.status_code for each in found] == [200, 200, 429]
+    assert found[2].json()["error"].startswith("Slowdown: ")
+    assert 1 <= int(found[2].headers["Retry-After"]) <= 30
+    assert httpx.get(f"{url}/health").status_code == 200
+
+
+def test_a_full_queue_is_told_at_once(serving):
+    source = Source(translator=Gated())
+    url = serving([source], max_queue_lines=1).url
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        ask = lambda: httpx.post(f"{url}/translate", json={"q": "a"} | ASKED, timeout=20)  # noqa: E731
+        first = pool.submit(ask)
+        assert source.translator.begun.wait(10)
+        others = [pool.submit(ask) for _ in range(2)]
+        done, _ = concurrent.futures.wait(others, return_when=concurrent.futures.FIRST_COMPLETED)
+        assert next(iter(done)).result().status_code == 429
+        source.translator.gate.set()
+        assert first.result().json() == {"translatedText": "A"}
+
+
+def test_whoever_hangs_up_is_not_translated_for(serving):
+    source = Source(translator=Gated())
+    url = serving([source]).url
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        first = pool.submit(httpx.post, f"{url}/translate", json={"q": "a"} | ASKED, timeout=20)
+        assert source.translator.begun.wait(10)
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(f"{url}/translate", json={"q": "unwanted"} | ASKED, timeout=0.3)
+        while 't2t_serve_queued_lines{model="en-de"} 0.0' in httpx.get(f"{url}/metrics").text:
+            pass  # The other may not have come yet.
+        source.translator.gate.set()
+        first.result()
+    assert httpx.post(f"{url}/translate", json={"q": "b"} | ASKED).json() == {"translatedText": "B"}
+    assert ["unwanted"] not in source.translator.calls
+
+
+def test_metrics_count_and_tell_no_text(serving):
+    url = serving().url
+    httpx.post(f"{url}/translate", json={"q": ["secret text", "b"]} | ASKED)
+    httpx.post(f"{url}/translate?q=secret", json=[])
+    httpx.get(f"{url}/secret/path")
+    text = httpx.get(f"{url}/metrics").text
+    assert 't2t_serve_requests_total{method="POST",route="/translate",status="200"} 1.0' in text
+    assert 't2t_serve_requests_total{method="POST",route="/translate",status="400"} 1.0' in text
+    assert 't2t_serve_lines_total{model="en-de"} 2.0' in text
+    assert 't2t_serve_model_info{model="en-de",version="version-1"} 1.0' in text
+    assert "secret" not in text
+
+
+@pytest.mark.parametrize("log_text", [False, True])
+def test_the_log_has_text_only_if_asked(serving, caplog, log_text):
+    caplog.set_level(logging.INFO)
+    server = serving(log_text=log_text)
+    LibreTranslateAPI(server.url).translate("secret words", "en", "de")
+    httpx.post(f"{server.url}/translate?q=secret+words", json={"q": "explode"} | ASKED)
+    server.stop()
+    assert re.search(r"POST /translate 200 \d+ ms", caplog.text)
+    assert ("secret words" in caplog.text) == log_text
+
+
+def test_other_pages_may_use_it_only_if_asked(serving):
+    headers = {"Origin": "https://example.org", "Access-Control-Request-Method": "POST"}
+    for settings, allowed in (
+        ({}, None),
+        ({"cors": ("https://example.org",)}, "https://example.org"),
+    ):
+        found = httpx.options(f"{serving(**settings).url}/translate", headers=headers)
+        assert found.headers.get("access-control-allow-origin") == allowed
+
+
+def test_tls(serving, tmp_path):
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    command = f"openssl req -x509 -newkey rsa:2048 -nodes -keyout {key} -out {certificate} -days 1"
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run([*command.split(), *subject], check=True, capture_output=True)
+    url = serving(address=Address(port=0, certificate=certificate, key=key)).url
+    assert url.startswith("https://")
+    trusting = ssl.create_default_context(cafile=certificate)
+    found = httpx.post(f"{url}/translate", json={"q": "a"} | ASKED, verify=trusting)
+    assert found.json() == {"translatedText": "A"}
+    with pytest.raises(UserError, match="TLS with"):
+        serving(address=Address(port=0, certificate=key, key=key))
+
+
+def test_an_address_that_is_taken_is_refused(serving):
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        pytest.raises(UserError, match="Cannot listen on"),
+    ):
+        serving(address=Address(port=taken.getsockname()[1]))
+
+
+def test_the_end_waits_for_all_that_was_asked(serving, monkeypatch):
+    monkeypatch.setattr(run, "SECONDS_TO_HEAR", 0.5)
+    source = Source(translator=Gated())
+    server = serving([source])
+    kept = httpx.Client(base_url=server.url, timeout=20)
+    kept.get("/health")  # Its connection stays open.
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        asked = [
+            pool.submit(
+                httpx.post, f"{server.url}/translate", json={"q": str(i)} | ASKED, timeout=20
+            )
+            for i in range(3)
+        ]
+        assert source.translator.begun.wait(10)
+        while 'route="/translate"' in httpx.get(f"{server.url}/metrics").text:
+            pass
+        server.server.should_exit = True
+        late = pool.submit(kept.post, "/translate", json={"q": "late"} | ASKED)
+        source.translator.gate.set()
+        found = [each.result().json()["translatedText"] for each in asked]
+        assert found == ["0", "1", "2"]
+        assert late.result().json() == {"translatedText": "LATE"}
+    kept.close()
+    server.stop()
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{server.url}/health")
+
+
+def test_a_page_is_there_and_nothing_is_loaded_from_a_network(serving):
+    url = serving().url
+    page = httpx.get(f"{url}/")
+    assert page.headers["content-type"].startswith("text/html")
+    assert not re.search(r'(src|href)="(https?:)?//', page.text)
+    assert httpx.get(f"{url}/page.js").status_code == 200
+    assert httpx.get(f"{url}/../app.py").status_code == 404
+    assert httpx.get(f"{url}/docs").status_code == 404
+    assert json.loads(httpx.get(f"{url}/nothing").content) == {"error": "Not Found"}

@@ -1,0 +1,154 @@
+"""Real models behind the server: what is served is what the translator gives, newer ones too."""
+
+import concurrent.futures
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import httpx
+import pytest
+from libretranslatepy import LibreTranslateAPI
+from tiny_runs import PAIRS, TinyRun
+
+from t2t_keras.decoding.confidence import confidences
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.errors import UserError
+from t2t_keras.server.models import ModelSource
+from t2t_keras.serving.export.formats import write_format
+from t2t_keras.text.glossary import Glossary
+
+LINES = [source for source, _ in PAIRS]
+FEW = "extra_length=5,beam_size=2"
+
+
+@pytest.fixture
+def run(tmp_path):
+    found = TinyRun(tmp_path)
+    found.save(10)
+    return found
+
+
+@pytest.fixture
+def sources(run):
+    """sources(engine): the source of the run's model, by an engine."""
+
+    def sources(engine):
+        path = run.path
+        if engine == "ctranslate2":
+            path = run.path.parent / "exports"
+            write_format("ctranslate2", Translator.from_run(run.path), path / "1", "float32")
+        return ModelSource.parse(f"en-de={path}", "", FEW)
+
+    return sources
+
+
+def translated(url, lines):
+    asked = {"q": lines, "source": "en", "target": "de"}
+    return httpx.post(f"{url}/translate", json=asked, timeout=60).json()["translatedText"]
+
+
+@pytest.mark.parametrize("engine", ["keras", "ctranslate2"])
+def test_what_is_served_is_what_the_translator_gives(run, sources, serving, engine):
+    source = sources(engine)
+    expected = source.load()
+    texts = [each.text for each in expected.translate(LINES)]
+    url = serving([source]).url
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda line: translated(url, [line]), LINES * 4))
+    assert found == [[text] for text in texts * 4]
+    assert len(set(texts)) > 1
+
+    # And what the page is told of the words.
+    [translation], glossary = expected.translate(LINES[:1]), [["man", "Hund"], ["house", "Haus"]]
+    asked = {"source": "en", "target": "de"}
+    sent = {"q": f"{LINES[0]}\n\n", **asked}
+    [line, blank, _] = httpx.post(f"{url}/page/translate", json=sent, timeout=60).json()["lines"]
+    [confidence] = confidences(expected, LINES[:1], [translation])
+    assert (line["source"], line["text"]) == (LINES[0], translation.text)
+    assert line["source_words"] == LINES[0].split()
+    assert [word["text"] for word in line["words"]] == translation.text.split()
+    words = [word["confidence"] for word in line["words"]]
+    assert words == pytest.approx(confidence.words, abs=1e-3)
+    assert line["confidence"] == pytest.approx(confidence.whole, abs=1e-3)
+    [alignment] = expected.align(LINES[:1], [translation])
+    assert line["alignment"] == list(map(list, alignment))
+    assert line["alternatives"][0] == translation.hypotheses[1].text
+    assert (blank["text"], blank["words"], blank["confidence"]) == ("", [], 1.0)
+    with_terms = sent | {"glossary": glossary}
+    found = httpx.post(f"{url}/page/translate", json=with_terms, timeout=60).json()["lines"]
+    [termed] = expected.translate(LINES[:1], glossary=Glossary.of(glossary))
+    assert found[0]["text"] == termed.text != translation.text
+
+    prefix = translation.text.split()[0]
+    sent = {"q": f"{LINES[0]} {LINES[1]}", "prefix": prefix, **asked}
+    found = httpx.post(f"{url}/page/alternatives", json=sent, timeout=60).json()["alternatives"]
+    assert len(found) > 1
+    assert len({each["word"] for each in found}) == len(found)
+    assert all(each["text"].split()[:2] == [prefix, each["word"]] for each in found)
+    assert all(each["text"].endswith(texts[1]) for each in found)
+
+
+@pytest.mark.parametrize("engine", ["keras", "ctranslate2"])
+def test_a_newer_version_replaces_the_old_one_while_it_serves(run, sources, serving, engine):
+    source = sources(engine)
+    old = [each.text for each in source.load().translate(LINES)]
+    server = serving([source], reload_seconds=0.05)
+    model = server.app.state.context.service.models["en", "de"]
+    run.save(20)
+    if engine == "ctranslate2":
+        assert translated(server.url, LINES) == old
+        write_format("ctranslate2", Translator.from_run(run.path), source.path / "2", "float32")
+    new = [each.text for each in source.load().translate(LINES)]
+    assert new != old
+    until, seen = time.monotonic() + 60, []
+    while (found := translated(server.url, LINES)) != new:
+        seen.append(found)
+        assert time.monotonic() < until
+    assert all(each == old for each in seen)
+    assert model.version.endswith("2" if engine == "ctranslate2" else "model.ckpt-20")
+    metrics = httpx.get(f"{server.url}/metrics").text
+    assert 't2t_serve_reloads_total{model="en-de",outcome="ok"} 1.0' in metrics
+
+
+def test_a_version_that_cannot_be_loaded_leaves_the_old_one(run, sources, serving):
+    server = serving([sources("keras")])
+    before = translated(server.url, LINES)
+    for suffix in (".index", ".data-00000-of-00001"):
+        (run.path / f"model.ckpt-30{suffix}").write_bytes(b"damaged")
+    model = server.app.state.context.service.models["en", "de"]
+    assert [model.reload_if_newer() for _ in range(4)] == [False] * 4
+    assert translated(server.url, LINES) == before
+    metrics = httpx.get(f"{server.url}/metrics").text
+    assert 'outcome="failed"} 3.0' in metrics  # Then only when it changes.
+
+
+def test_what_is_no_model_of_these_languages_is_refused(run):
+    for text, message in (
+        ("en-de", "expected PAIR=PATH"),
+        ("english=runs", "Expected a pair of languages"),
+        ("en-de=/nowhere", "There is no model in"),
+    ):
+        with pytest.raises(UserError, match=message):
+            ModelSource.parse(text)
+    with pytest.raises(UserError, match="translates from en to de"):
+        ModelSource.parse(f"en-fr={run.path}").load()
+    with pytest.raises(UserError, match="no model for the engine ctranslate2"):
+        ModelSource.parse(f"en-de={run.path}", "ctranslate2")
+
+
+def test_the_command_serves_until_it_is_told_to_stop(run):
+    flags = [f"--model=en-de={run.path}", "--port=0", f"--decode_hparams={FEW}"]
+    command = [sys.executable, "-m", "t2t_keras.bin.t2t_serve", *flags]
+    pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ)
+    with subprocess.Popen(command, **pipes) as process:
+        url = process.stdout.readline().removeprefix("Serving on ").strip()
+        assert url.startswith("http://127.0.0.1:")
+        assert LibreTranslateAPI(url).translate(LINES[0], "en", "de")
+        process.send_signal(signal.SIGTERM)
+        _, log = process.communicate(timeout=30)
+    assert process.returncode == 0, log
+    assert "Traceback" not in log
+    assert "POST /translate 200" in log
+    assert LINES[0] not in log

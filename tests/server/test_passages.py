@@ -1,0 +1,42 @@
+"""A text as sentences, and back."""
+
+import pytest
+
+from t2t_keras.decoding.translation import Hypothesis, Translation
+from t2t_keras.server.passages import joined_texts, read_passages, sentence_splitter
+
+TEXTS = [
+    "",
+    " \n\t",
+    "One. Two.",
+    "  One.  Two.\r\n\r\n\tthree\rfour \n",
+    "Mr. Smith came. \u3000He left.\u2028Here too. \x0b x",
+    "。一。二",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("split", [None, sentence_splitter("en")])
+def test_its_own_sentences_give_the_text_back(text, split):
+    found = read_passages(text, split=split)
+    assert found.joined(found.sentences) == text
+    assert all(each == each.strip() != "" for each in found.sentences)
+    assert not any(set("\r\n") & set(each) for each in found.sentences)
+
+
+def test_lines_and_sentences():
+    text = " One. Two.\nthree\n"
+    split = sentence_splitter("en")
+    assert read_passages(text, split=split).sentences == ["One.", "Two.", "three"]
+    assert read_passages(text).sentences == ["One. Two.", "three"]
+    assert read_passages(text, split_lines=False).sentences == ["One. Two. three"]
+
+
+def test_alternatives_are_joined_rank_by_rank_each_text_once():
+    def ranked(*texts):
+        hypotheses = tuple(Hypothesis(text, 0.0) for text in texts)
+        return Translation(texts[0], 0.0, hypotheses, postprocessed=texts[0])
+
+    passages = read_passages("a\n b ")
+    found = joined_texts(passages, [ranked("A", "A", "X\nY"), ranked("B")])
+    assert found == ["A\n B ", "X Y\n B "]

@@ -1,0 +1,53 @@
+"""A model for servers, as quick as it is simple: it writes capitals."""
+
+import dataclasses
+from pathlib import Path
+
+from t2t_keras.data.problem import Problem
+from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.markup import translate_markup
+from t2t_keras.decoding.translation import Hypothesis, Translation
+
+
+class UpperCase:
+    """A translator that writes capitals, and a beam of three."""
+
+    def __init__(self, config=None):
+        self.config = config or DecodeConfig(beam_size=3, return_beams=True)
+        self.problem = Problem()
+        self.calls = []
+
+    def translate(self, lines, prefixes=None, format="text", glossary=None):  # noqa: A002
+        if format != "text":
+            return translate_markup(self, lines, format, glossary=glossary)
+        self.calls.append(list(lines))
+        if "explode" in lines:
+            raise RuntimeError("as asked")
+        return [self.translation(line, glossary) for line in lines]
+
+    def translation(self, line, glossary):
+        text = line.upper()
+        for term in glossary or ():
+            text = text.replace(term.source.upper(), term.target)
+        others = [Hypothesis(f"{text}{mark}", -1.0) for mark in "!?"]
+        return Translation(text, 0.0, (Hypothesis(text, 0.0), *others), postprocessed=text)
+
+
+@dataclasses.dataclass
+class Source:
+    """As a `ModelSource`, of a translator that is there."""
+
+    source: str = "en"
+    target: str = "de"
+    translator: object = dataclasses.field(default_factory=UpperCase)
+    version: int = 1
+
+    @property
+    def pair(self):
+        return self.source, self.target
+
+    def newest(self):
+        return Path(f"version-{self.version}"), self.version
+
+    def load(self):
+        return self.translator
