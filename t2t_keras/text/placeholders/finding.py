@@ -15,6 +15,10 @@ _UNITS = (
     "%|‰|°[CF]?|[kKMGTP]?i?B(?:/s)?|[kKMG]?bit/s|[kKMG]bit|[kM]?bps|px|pt|em|dpi|ppi|fps|[kMGT]?Hz|"
     "[nµm]?s|min|h|[nµmck]?m[²³]?|[µmk]?g|[mk]?[VWA]|dB"
 )
+_PRINTF = (
+    r"%(?:\d+\$)?[#0\-+'I]*(?:\d+|\*(?:\d+\$)?)?(?:\.(?:\d+|\*(?:\d+\$)?)?)?"
+    r"(?:hh|h|ll|l|q|j|z|t|L)?[diouxXeEfFgGaAcsCSpnmr@]"
+)
 # In the order in which they are tried at a place.
 _KINDS = (
     # A literal sign of the range that stands for placeholders is one as well.
@@ -23,13 +27,12 @@ _KINDS = (
     r"\bwww\.[^\s<>\"“”«»]+",
     r"\b[\w.+\-]{1,64}@\w[\w\-]*(?:\.\w[\w\-]*)+",
     r"&(?:[A-Za-z][A-Za-z0-9]{1,31}|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});",
-    rf"(?<![\w.,])\d[\d.,]*+(?<![.,])(?:[ \u00a0\u202f]?(?:{_UNITS})(?![\w%])|[ \u00a0\u202f]?%(?=ige))",
+    rf"(?<![\w.,])\d[\d.,]*+(?<![.,])[ \u00a0\u202f]?(?:(?:{_UNITS})(?![\w%])|%(?=ige))",
     # Python's %(name)s, Ruby's %{name}, gettext's %<PRIu64>.
     r"%\([^()\s]+\)[#0\-+]*(?:\d+|\*)?(?:\.(?:\d+|\*))?[hlL]*[diouxXeEfFgGcrsa]",
     r"%\{[^{}\s]+\}|%<PRI[A-Za-z0-9]+>",
-    # printf, strftime.
-    r"%(?:\d+\$)?[#0\-+'I]*(?:\d+|\*(?:\d+\$)?)?(?:\.(?:\d+|\*(?:\d+\$)?)?)?"
-    r"(?:hh|h|ll|l|q|j|z|t|L)?[diouxXeEfFgGaAcsCSpnmr@]",
+    _PRINTF,
+    # strftime's others.
     r"%[YmHMBbyjIZzkleTRDhUWVAu](?![a-z])",
     r"%L?(?:\d{1,2}|n)",  # Qt, KDE
     "%%",
