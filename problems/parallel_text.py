@@ -11,9 +11,9 @@ from t2t_keras.errors import UserError
 from t2t_keras.registry import register_problem
 from t2t_keras.settings import setting
 from t2t_keras.text.formats import PACKED
-from t2t_keras.text.hints import MARKS
 from t2t_keras.text.placeholders.finding import SYMBOLS
 from t2t_keras.text.sources import OfCorpus, ParallelFiles, SourceFile
+from t2t_keras.text.terms.hints import MARKS
 
 
 @register_problem

@@ -9,8 +9,8 @@ from t2t_keras.decoding.engines.base import Engine
 from t2t_keras.decoding.source_text import Source, encode_text
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.text.alignment import count_words, word_alignment
-from t2t_keras.text.hints import of_words_without_hints, without_hints
 from t2t_keras.text.placeholders.symbols import Shield
+from t2t_keras.text.terms.hints import of_words_without_hints, without_hints
 from t2t_keras.text.tokenizer import Tokenizer
 
 

@@ -12,11 +12,11 @@ from t2t_keras.decoding.source_text import Source, encode_text
 from t2t_keras.decoding.translation import Hypothesis, Translation
 from t2t_keras.errors import UserError
 from t2t_keras.text.alignment import Alignment
-from t2t_keras.text.forced_terms import put_term
 from t2t_keras.text.glossary import Glossary
-from t2t_keras.text.hints import has_marks, with_hints, without_hints
 from t2t_keras.text.placeholders.repair import number_broken
-from t2t_keras.text.term_uses import KINDS, MISSING, find_uses, may_be_inflected
+from t2t_keras.text.terms.forcing import put_term
+from t2t_keras.text.terms.hints import has_marks, with_hints, without_hints
+from t2t_keras.text.terms.uses import KINDS, MISSING, find_uses, may_be_inflected
 
 if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translator

@@ -26,8 +26,8 @@ from t2t_keras.decoding.terms import hinted, keep_terms, takes_hints
 from t2t_keras.decoding.translation import AttentionWeights, PairScore, Translation
 from t2t_keras.errors import UserError
 from t2t_keras.text.glossary import Glossary
-from t2t_keras.text.hints import without_hints
 from t2t_keras.text.placeholders.symbols import shield
+from t2t_keras.text.terms.hints import without_hints
 from t2t_keras.text.tokenizer import Tokenizer
 from t2t_keras.training.checkpoints.names import identity
 from t2t_keras.training.run_config import RunConfig

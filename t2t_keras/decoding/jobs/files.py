@@ -25,7 +25,7 @@ from t2t_keras.io.terminal import printable
 from t2t_keras.text.alignment import pharaoh
 from t2t_keras.text.files import count_lines, read_text
 from t2t_keras.text.glossary import Glossary
-from t2t_keras.text.term_uses import MISSING
+from t2t_keras.text.terms.uses import MISSING
 from t2t_keras.text.tokenizer import EOS_ID
 
 # Weights grow with the square of the length: of the base model, a line of 512 pieces and as long a
