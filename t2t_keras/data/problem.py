@@ -141,7 +141,7 @@ class Problem:
 
     @property
     def takes_hints(self) -> bool:
-        """Whether models are trained with hints of what words become, `t2t_keras.text.terms.hints`."""
+        """Whether models are trained with hints, see `t2t_keras.text.terms.hints`."""
         return False
 
     @property
