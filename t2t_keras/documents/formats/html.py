@@ -34,13 +34,18 @@ def read(path: Path, languages: tuple[str, str], content: bytes) -> SpanDocument
         charset = "utf-8"
     text = decoded(path, content, charset)
     document = SpanDocument(path, languages, text, "xmlcharrefreplace")
-    for start, end, keeps_lines in units_of(text.text):
-        unit, breaks = _unit(text.text[start:end], keeps_lines)
-        if not has_letters(unit.source):
-            continue
-        is_text = unit.format == "text"
-        document.add(start, end, unit, _written_as(breaks) if is_text else str)
+    add_pages(document, 0, len(text.text))
     return document
+
+
+def add_pages(document: SpanDocument, first: int, last: int) -> None:
+    """Adds the units of HTML from a place to another in a document."""
+    text = document.read.text[first:last]
+    for start, end, keeps_lines in units_of(text):
+        unit, breaks = _unit(text[start:end], keeps_lines)
+        if has_letters(unit.source):
+            written = _written_as(breaks) if unit.format == "text" else str
+            document.add(first + start, first + end, unit, written)
 
 
 def _unit(raw: str, keeps_lines: bool) -> tuple[Unit, list[str]]:
