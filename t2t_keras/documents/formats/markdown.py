@@ -160,4 +160,7 @@ class _Block:
         self, text: str, breaks: Sequence[Mark], raw: Callable[[Mark | None], str]
     ) -> str:
         codes = [(raw(first), raw(last)) for first, last in self._inline.codes]
-        return tags_restored(wrapped(text, list(map(raw, breaks))), codes)
+        lines = self._inline.lines
+        lines = tags_replaced(lines) if codes else lines
+        lengths = list(map(len, lines.split("\n")))
+        return tags_restored(wrapped(text, list(map(raw, breaks)), lengths), codes)

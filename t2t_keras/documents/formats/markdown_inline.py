@@ -42,16 +42,21 @@ class Inline(NamedTuple):
     """The text of a block.
 
     Attributes:
-      text: with codes as plain tags, where it has any; ends of lines are spaces.
+      lines: with codes as plain tags, where it has any.
       format: "text", or "xml" if it has codes.
       codes: where each code is: that of the opening and of the closing tag, or the code's and None.
       breaks: where the ends of lines are.
     """
 
-    text: str
+    lines: str
     format: str
     codes: list[tuple[Mark, Mark | None]]
     breaks: list[Mark]
+
+    @property
+    def text(self) -> str:
+        """The text in one line."""
+        return self.lines.replace("\n", " ")
 
 
 def parser() -> MarkdownIt:
@@ -126,7 +131,7 @@ def inline_of(markdown: MarkdownIt, content: str) -> Inline:
         position = mark.end
         if mark.kind == "break":
             parts[-1] = parts[-1].rstrip(" ")
-            parts.append(" ")
+            parts.append("\n")
         elif mark.kind == "close" and open_codes:
             number = open_codes.pop()
             codes[number] = (codes[number][0], mark)
