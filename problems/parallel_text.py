@@ -2,14 +2,16 @@
 
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from t2t_keras.data.problem import Problem, names_in
 from t2t_keras.errors import UserError
 from t2t_keras.registry import register_problem
 from t2t_keras.settings import setting
 from t2t_keras.text.formats import PACKED
+from t2t_keras.text.placeholders.finding import SYMBOLS
 from t2t_keras.text.sources import OfCorpus, ParallelFiles, SourceFile
 
 
@@ -35,6 +37,26 @@ class ParallelText(Problem):
         "a word before each source of a corpus, a piece of the vocabulary, as web:<BT>; + between "
         "several",
     )
+
+    protect: bool = setting(
+        False,
+        "placeholders, as %s, {name} and addresses, that both sides of a pair have become symbols, "
+        "which translations carry over",
+    )
+
+    @property
+    def protects(self) -> bool:
+        """See `Problem`."""
+        return self.protect
+
+    @property
+    def decoding(self) -> Mapping[str, Any]:
+        """Placeholders are checked where they were trained."""
+        return {"check_placeholders": True} if self.protect else {}
+
+    def symbols(self, chunks: Sequence) -> list[str]:
+        """See `Problem`."""
+        return super().symbols(chunks) + list(SYMBOLS if self.protect else ())
 
     def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles]]:
         """Returns the files; the test set is there if a test file is."""

@@ -63,6 +63,11 @@ class DecodeConfig:
     split_long: bool = setting(
         False, "split lines that are too long into sentences, translate each, and join them"
     )
+    check_placeholders: bool = setting(
+        False,
+        "take the first hypothesis that has the placeholders of its line, as %s, {name} and "
+        "addresses; repair the best where none has",
+    )
     lines_at_once: int = _number(
         1024,
         1,

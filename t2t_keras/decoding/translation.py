@@ -41,6 +41,8 @@ class Translation:
       prefix_cut: number of tokens of the prefix left out because the output may not be so long.
       postprocessed: `text` as the problem gives it to users: the tree of a parser, else the same.
       alignment: pairs (source word, word of `text`) where the problem postprocesses by them.
+      broken: number of placeholders that no hypothesis had right and that were repaired.
+      chosen: rank of the hypothesis that was taken, 0 = the best.
     """
 
     text: str
@@ -51,6 +53,8 @@ class Translation:
     prefix_cut: int = 0
     postprocessed: str = ""
     alignment: Alignment | None = None
+    broken: int = 0
+    chosen: int = 0
 
     def __repr__(self) -> str:
         count = len(self.hypotheses)

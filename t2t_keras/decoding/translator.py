@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from t2t_keras.data.problem import Problem
-from t2t_keras.decoding.batching import parallel_batches, shared_batches
+from t2t_keras.decoding.aligning import align_lines
+from t2t_keras.decoding.candidates import Candidates, CandidateSearch
 from t2t_keras.decoding.config import DecodeConfig, decode_config
-from t2t_keras.decoding.engines.base import ENGINES, Engine, Output
+from t2t_keras.decoding.engines.base import ENGINES, Engine
 from t2t_keras.decoding.source_text import (
     Source,
     check_lengths,
@@ -21,9 +22,9 @@ from t2t_keras.decoding.source_text import (
     encode_text,
     read_sources,
 )
-from t2t_keras.decoding.translation import AttentionWeights, Hypothesis, PairScore, Translation
+from t2t_keras.decoding.translation import AttentionWeights, PairScore, Translation
 from t2t_keras.errors import UserError
-from t2t_keras.text.alignment import count_words, word_alignment
+from t2t_keras.text.placeholders.symbols import shield
 from t2t_keras.text.tokenizer import Tokenizer
 from t2t_keras.training.checkpoints.names import identity
 from t2t_keras.training.run_config import RunConfig
@@ -167,18 +168,27 @@ class Translator:
         return translator
 
     def translate(
-        self, lines: Sequence[str], prefixes: Sequence[str] | None = None
+        self,
+        lines: Sequence[str],
+        prefixes: Sequence[str] | None = None,
+        format: str = "text",  # noqa: A002
     ) -> list[Translation]:
         """Translates each line; a blank line gives a blank line.
 
         Args:
           lines: the source text.
           prefixes: how each translation must begin; "" = no prefix. A blank line's is not used.
+          format: "html" or "xml" = each of the lines is a fragment or a document, of any number of
+            lines, whose tags stay; see `t2t_keras.decoding.markup.translate_markup`.
 
         Raises:
           UserError: a line is not valid text, the numbers of prefixes and lines differ, no
             translation is possible under the constraints, or the model computes NaN.
         """
+        if format != "text":
+            from t2t_keras.decoding.markup import translate_markup
+
+            return translate_markup(self, lines, format)
         if prefixes is not None:
             check_one_each(lines, prefixes, "prefix, which may be blank,")
         return list(self.translate_stream(lines, prefixes))
@@ -212,72 +222,28 @@ class Translator:
                     f"{first_number + len(chunk)} lines, got {first_number + len(begins)}."
                 )
             sources = self.read(chunk)
-            begins = [ids[:-1] for ids in encode_text(begins, self.tokenizer)]
-            found = self._search_lines(sources, begins, first_number, progress)
-            yield from self._postprocessed(sources, list(map(self._joined, sources, begins, found)))
+            hidden = [each.shield.hide(begin) for each, begin in zip(sources, begins, strict=True)]
+            prefix_ids = [ids[:-1] for ids in encode_text(hidden, self.tokenizer)]
+            check = self.config.check_placeholders
+            found = self.candidates(sources, prefix_ids, first_number, progress, check)
+            joined = [
+                each.joined(source, ids, self.config)
+                for source, ids, each in zip(sources, prefix_ids, found, strict=True)
+            ]
+            yield from self._postprocessed(sources, joined)
             first_number += len(chunk)
 
-    def _search_lines(
+    def candidates(
         self,
         sources: Sequence[Source],
         prefixes: Sequence[np.ndarray],
-        first_number: int,
-        progress: Callable[[int], object],
-    ) -> list[list[list[Hypothesis]]]:
-        """Returns the hypotheses of each part of each line."""
-        # The parts of a line by (line, part); its prefix belongs to the first.
-        parts = {
-            (number, part): ids
-            for number, source in enumerate(sources)
-            for part, ids in enumerate(source.parts)
-        }
-
-        def search(batch: list[tuple[int, int]]) -> list[list[Hypothesis]]:
-            begins = [prefixes[number][: None if part == 0 else 0] for number, part in batch]
-            # No two of the first 2^24 lines' parts, up to 128 of a line, share a number.
-            numbers = [
-                (first_number + number + (part << 24)) & 0x7FFFFFFF for number, part in batch
-            ]
-            found = self.engine.outputs([parts[key] for key in batch], begins, numbers)
-            return list(map(self._decoded, found))
-
-        found, at_once = {}, self.engine.batches_at_once
-        lengths = {key: len(ids) for key, ids in parts.items()}
-        batches = shared_batches(lengths, self.config, at_once)
-        for batch, hypotheses in parallel_batches(search, batches, at_once):
-            found.update(zip(batch, hypotheses, strict=True))
-            progress(len(batch))
-        return [
-            [found[number, part] for part in range(len(source.parts))]
-            for number, source in enumerate(sources)
-        ]
-
-    def _decoded(self, outputs: Sequence[Output]) -> list[Hypothesis]:
-        texts = self.tokenizer.decode([each.ids for each in outputs])
-        return [
-            Hypothesis(text, float(each.score)) for text, each in zip(texts, outputs, strict=True)
-        ]
-
-    def _joined(
-        self, source: Source, prefix: np.ndarray, parts: Sequence[Sequence[Hypothesis]]
-    ) -> Translation:
-        """Returns a line's translation from the hypotheses of its parts, best joined with best."""
-        if not parts:
-            return Translation("", 0.0)
-        hypotheses = tuple(
-            Hypothesis(" ".join(each.text for each in ranked), sum(each.score for each in ranked))
-            for ranked in zip(*parts, strict=False)
-        )
-        # Its end is not a prefix's.
-        most = self.config.longest_output(len(source.parts[0])) - 1
-        return Translation(
-            hypotheses[0].text,
-            hypotheses[0].score,
-            hypotheses,
-            parts=tuple(found[0].text for found in parts),
-            cut=source.cut,
-            prefix_cut=max(len(prefix) - most, 0),
-        )
+        first_number: int = 0,
+        progress: Callable[[int], object] = lambda count: None,
+        check: bool = False,
+    ) -> list[Candidates]:
+        """Returns the hypotheses of lines that `read` returned, see `CandidateSearch.find`."""
+        search = CandidateSearch(self.engine, self.tokenizer, self.config, self.problem.align)
+        return search.find(sources, prefixes, first_number, progress, check)
 
     def _postprocessed(
         self, sources: Sequence[Source], translations: Sequence[Translation]
@@ -354,35 +320,38 @@ class Translator:
     def _align(
         self, sources: Sequence[Source], translations: Sequence[Translation]
     ) -> list[list[tuple[int, int]]]:
-        # Of each part: the number of its line, and of the words before it on both sides.
-        offsets = []
-        for number, (source, translation) in enumerate(zip(sources, translations, strict=True)):
-            words = 0
-            for first, text in zip(source.first_words, translation.parts, strict=True):
-                offsets.append((number, first, words))
-                words += count_words(text)
-        ids = [part for source in sources for part in source.parts]
-        texts = [part for translation in translations for part in translation.parts]
-        targets = encode_text(texts, self.tokenizer)
-        alignments: list[list[tuple[int, int]]] = [[] for _ in sources]
-        for part, weights in self.engine.cross_attention(ids, targets):
-            number, first, words = offsets[part]
-            pieces = self._pieces(ids[part], targets[part][: len(weights) + 1])
-            pairs = word_alignment(*pieces, weights, self.problem.align)
-            alignments[number] += [(first + source, words + target) for source, target in pairs]
-        return [sorted(alignment, key=lambda pair: pair[1]) for alignment in alignments]
+        found = sources, translations
+        return align_lines(self.engine, self.tokenizer, *found, self.problem.align)
 
     def _pieces(self, source: np.ndarray, target: np.ndarray) -> tuple[list[str], list[str]]:
         return self.tokenizer.source.pieces(source), self.tokenizer.pieces(target)
 
-    def _preprocessed(self, lines: Sequence[str]) -> list[str]:
-        check_lines(lines)
-        return [self.problem.preprocess(line) for line in lines]
+    def read(
+        self,
+        lines: Sequence[str],
+        verbatim: Sequence[Sequence[str]] | None = None,
+        accelerators: bool | None = None,
+    ) -> list[Source]:
+        """Returns lines as they are translated: preprocessed, encoded, and cut or split.
 
-    def read(self, lines: Sequence[str]) -> list[Source]:
-        """Returns lines as they are translated: preprocessed, encoded, and cut or split."""
+        Args:
+          lines: the source text.
+          verbatim: more placeholders of each line.
+          accelerators: whether their marks are left out; default: where placeholders are checked.
+        """
+        check_lines(lines)
+        if accelerators is None:
+            accelerators = self.problem.protects or self.config.check_placeholders
+        options = dict(symbols=self.problem.protects, accelerators=accelerators)
+        pieces = [()] * len(lines) if verbatim is None else verbatim
+        shields = [
+            shield(line, *some, **options) for line, *some in zip(lines, pieces, strict=True)
+        ]
         most, split_long = self.config.max_input_length, self.config.split_long
-        return read_sources(self._preprocessed(lines), self.tokenizer, most, split_long)
+        seen = [self.problem.preprocess(each.text) for each in shields]
+        sources = read_sources(seen, self.tokenizer, most, split_long)
+        pairs = zip(sources, shields, strict=True)
+        return [source._replace(shield=shielded) for source, shielded in pairs]
 
     def _read_pairs(
         self, sources: Sequence[str], targets: Sequence[str], names: Sequence[str] = ()
@@ -394,7 +363,12 @@ class Translator:
     def _encode_pairs(
         self, sources: Sequence[str], targets: Sequence[str]
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        sources = self._preprocessed(sources)
+        check_lines(sources)
         check_one_each(sources, targets, "target")
-        tokenizer = self.tokenizer
-        return encode_text(sources, tokenizer.source), encode_text(targets, tokenizer)
+        check_lines(targets)
+        pairs = list(
+            itertools.starmap(self.problem.prepare_pair, zip(sources, targets, strict=True))
+        )
+        sources = [self.problem.preprocess(source) for source, _ in pairs]
+        targets = [target for _, target in pairs]
+        return encode_text(sources, self.tokenizer.source), encode_text(targets, self.tokenizer)

@@ -261,7 +261,11 @@ def attention_records(
         some = slice(start, start + _ATTENTION_LINES)
         sources = translator.read(lines[some])
         ids = [source.parts[0] if source.parts else _BLANK for source in sources]
-        targets = encode_text([each.text for each in translations[some]], translator.tokenizer)
+        targets = [
+            source.shield.hide(each.text)
+            for source, each in zip(sources, translations[some], strict=True)
+        ]
+        targets = encode_text(targets, translator.tokenizer)
         for found in translator.attention_of_ids(ids, targets):
             record = io.BytesIO()
             pieces = np.array(found.source), np.array(found.target)
@@ -276,6 +280,9 @@ def _counts(lines: Sequence[str], translations: Sequence[Translation]) -> Counte
         cut=sum(each.cut > 0 for each in translations),
         tokens_cut=sum(each.cut for each in translations),
         prefixes_cut=sum(each.prefix_cut > 0 for each in translations),
+        others_taken=sum(each.chosen > 0 for each in translations),
+        repaired=sum(each.broken > 0 for each in translations),
+        placeholders_repaired=sum(each.broken for each in translations),
         breaks=sum(each.text != one_line(each.text) for each in translations),
     )
 
@@ -291,6 +298,10 @@ def _report(output: str | Path, config: DecodeConfig, done: JobSummary) -> None:
         f"translates such lines by sentences.",
         "prefixes_cut": "prefixes were longer than their translations may be, and were cut. "
         "--decode_hparams=extra_length=100 allows more tokens, unless max_length is reached.",
+        "others_taken": "translations are not the best hypothesis, which had other placeholders "
+        "than its source.",
+        "repaired": f"translations had other placeholders than their sources: "
+        f"{counts['placeholders_repaired']:,} placeholders were repaired.",
         "breaks": "translations had line breaks or tabs, which became spaces.",
     }.items():
         if counts[name]:

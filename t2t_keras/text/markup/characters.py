@@ -1,0 +1,79 @@
+"""Characters of markup: references such as `&amp;`, and how they are written again."""
+
+import html
+import html.entities
+import re
+import unicodedata
+from collections.abc import Mapping, MutableMapping
+from typing import NamedTuple
+
+_PARTS = re.compile(
+    r"(?P<space>[ \t\n\r\f]+)|(?P<reference>&(?:#[0-9]{1,7};|#[xX][0-9a-fA-F]{1,6};|[^\W\d][\w.\-:]{0,63};))|"
+    r"[^ \t\n\r\f&]+|&"
+)
+_XML = {"&lt;": "<", "&gt;": ">", "&amp;": "&", "&quot;": '"', "&apos;": "'"}
+_MARKUP = re.compile("[&<>]")
+
+
+class Characters(NamedTuple):
+    """Some characters of a text between tags.
+
+    Attributes:
+      raw: as they stand there.
+      text: what a reader sees; " " for white space.
+      is_space: whether it is white space, of which any amount is a single space.
+      is_kept: whether it is a reference that is written as it stood: to an entity that is not
+        known, to a space of its own kind, as `&nbsp;`, or to what is not seen, as `&shy;`.
+    """
+
+    raw: str
+    text: str
+    is_space: bool = False
+    is_kept: bool = False
+
+
+def read_characters(
+    raw: str, is_html: bool, spelled: MutableMapping[str, str]
+) -> list[Characters]:
+    """Takes text between tags apart; adds how characters are `spelled`, where it is otherwise."""
+    found = []
+    for part in _PARTS.finditer(raw):
+        if part["space"]:
+            found.append(Characters(part[0], " ", is_space=True))
+        elif part["reference"]:
+            found.append(_referred(part[0], is_html, spelled))
+        else:
+            found.append(Characters(part[0], part[0]))
+            for sign in _MARKUP.findall(part[0]):
+                spelled.setdefault(sign, sign)
+    return found
+
+
+def _referred(raw: str, is_html: bool, spelled: MutableMapping[str, str]) -> Characters:
+    if is_html and raw[1] != "#":
+        text = html.entities.html5.get(raw[1:], raw)
+    else:
+        text = html.unescape(raw) if raw[1] == "#" else _XML.get(raw, raw)
+    if text == raw:
+        return Characters(raw, raw, is_kept=True)
+    if all(each.isspace() or unicodedata.category(each)[0] in "CZ" for each in text):
+        return Characters(raw, " " if text.isspace() else "", is_kept=True)
+    if len(text) == 1:
+        spelled.setdefault(text, raw)
+    return Characters(raw, text)
+
+
+def write_characters(text: str, spelled: Mapping[str, str]) -> str:
+    """Returns text as it stands between tags; other signs are spelled as they were in the source.
+
+    "&", "<" and ">" that stood there as such do so again where they can mean nothing else.
+    """
+    parts = []
+    for position, sign in enumerate(text):
+        raw = spelled.get(sign, sign)
+        if raw == sign and sign in "&<>":
+            behind = text[position + 1 : position + 2]
+            bare = sign in spelled and (sign == ">" or behind in ("", " "))
+            raw = sign if bare else {"&": "&amp;", "<": "&lt;", ">": "&gt;"}[sign]
+        parts.append(raw)
+    return "".join(parts)

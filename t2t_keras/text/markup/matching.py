@@ -1,0 +1,110 @@
+"""Which tags of a text open and close an element together, and which elements are kept as they are.
+
+Takes time in proportion to the number of tags, however deep they are nested.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+from t2t_keras.text.markup.tokens import CLOSE, EMPTY, OPEN, Token, malformed
+
+# Elements of HTML that stand between pieces of running text, not in it.
+HTML_BLOCKS = frozenset(
+    "address article aside blockquote body br caption center col colgroup dd details dialog dir div "
+    "dl dt fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header "
+    "hgroup hr html legend li link main menu meta nav noscript ol optgroup option p pre search "
+    "section summary table tbody td template tfoot th thead title tr ul".split()
+)
+# Elements whose content is no text of a language.
+HTML_KEPT = frozenset(
+    "code kbd samp var tt script style svg math textarea iframe noembed noframes object xmp".split()
+)
+# Of XLIFF: their content is the code of another format.
+XML_KEPT = frozenset({"bpt", "ept", "it", "ph"})
+
+# Elements of HTML that end where one of these begins.
+_ENDED_BY = {
+    "p": HTML_BLOCKS - {"br", "link", "meta", "body", "head", "html", "col"},
+    "li": {"li"},
+    "dt": {"dt", "dd"},
+    "dd": {"dt", "dd"},
+    "td": {"td", "th", "tr", "tbody", "tfoot"},
+    "th": {"td", "th", "tr", "tbody", "tfoot"},
+    "tr": {"tr", "tbody", "tfoot"},
+    "option": {"option", "optgroup"},
+}
+_NOT_TRANSLATED = re.compile(
+    r"""\s(?:its:)?translate\s*=\s*(?:"no"|'no'|no(?=[\s/>]))"""
+    r"""|\sclass\s*=\s*(?:"(?:[^"]*\s)?notranslate[\s"]|'(?:[^']*\s)?notranslate[\s'])""",
+    re.IGNORECASE,
+)
+_PRESERVED = re.compile(r"""\sxml:space\s*=\s*["']preserve["']""")
+
+
+def match_html(tokens: Sequence[Token]) -> tuple[list[int | None], list[int | None]]:
+    """Returns, for each token, that of the other tag of its element, and where the element ends.
+
+    That is the number of the token behind it, None for what is not an opening tag. A tag that is
+    not closed, or closes nothing, has no other one; what the standard ends without a tag ends.
+    """
+    partners: list[int | None] = [None] * len(tokens)
+    ends: list[int | None] = [None] * len(tokens)
+    opened: list[int] = []
+    names: Counter = Counter()
+
+    def ended(at: int) -> int:
+        number = opened.pop()
+        names[tokens[number].name] -= 1
+        if tokens[number].name in _ENDED_BY:
+            ends[number] = at
+        return number
+
+    for number, token in enumerate(tokens):
+        if token.kind == OPEN or (token.kind == EMPTY and token.name == "hr"):
+            while opened and token.name in _ENDED_BY.get(tokens[opened[-1]].name, ()):
+                ended(number)
+        if token.kind == OPEN:
+            opened.append(number)
+            names[token.name] += 1
+        elif token.kind == CLOSE and names[token.name]:
+            while tokens[opened[-1]].name != token.name:
+                ended(number)
+            partner = ended(number)
+            partners[number], partners[partner], ends[partner] = partner, number, number + 1
+    return partners, ends
+
+
+def match_xml(tokens: Sequence[Token], text: str) -> tuple[list[int | None], list[int | None]]:
+    """Returns what `match_html` does; a `UserError` where tags do not match."""
+    partners: list[int | None] = [None] * len(tokens)
+    ends: list[int | None] = [None] * len(tokens)
+    opened: list[int] = []
+    position, places, begun = 0, [], False
+    for number, token in enumerate(tokens):
+        places.append(position)
+        position += len(token.raw)
+        if token.name == "!DOCTYPE" and begun:
+            raise malformed(text, places[number], "<!DOCTYPE behind the first tag, or twice")
+        begun = begun or token.kind in (OPEN, EMPTY) or token.name == "!DOCTYPE"
+        if token.kind == OPEN:
+            opened.append(number)
+        elif token.kind == CLOSE:
+            if not opened or tokens[opened[-1]].name != token.name:
+                expected = f"</{tokens[opened[-1]].name}>" if opened else "none"
+                raise malformed(text, places[number], f"expected {expected} as the closing tag")
+            partner = opened.pop()
+            partners[number], partners[partner], ends[partner] = partner, number, number + 1
+    if opened:
+        raise malformed(text, places[opened[-1]], f"<{tokens[opened[-1]].name}> is not closed")
+    return partners, ends
+
+
+def is_kept(token: Token, names: Collection[str]) -> bool:
+    """Returns whether the content of an element stays as it is; `names` are such elements."""
+    return token.name in names or bool(_NOT_TRANSLATED.search(token.raw))
+
+
+def preserves_space(token: Token, is_html: bool) -> bool:
+    """Returns whether the white space in an element matters."""
+    return token.name == "pre" if is_html else bool(_PRESERVED.search(token.raw))

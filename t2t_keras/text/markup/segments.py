@@ -1,0 +1,143 @@
+"""Segments: running text with tags in it, between the tags that divide a page."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from t2t_keras.text.markup.characters import Characters
+
+# Kinds of marks.
+OPEN, CLOSE, LONE, KEPT = "open", "close", "lone", "kept"
+
+
+@dataclasses.dataclass(frozen=True)
+class Mark:
+    """What stands in a text besides its characters.
+
+    Attributes:
+      kind: OPEN or CLOSE of an element; LONE, as an image or a comment; KEPT, an element whose text
+        is in that of the segment and stays as it is.
+      raw: as it stands there.
+      element: number of the element that it opens or closes.
+      start: its place in the text of the segment; for KEPT, that of its first character.
+      end: the same; for KEPT, behind its last character.
+      space_before: whether white space is on its left.
+      space_behind: whether white space is on its right.
+      is_space: whether it is a space itself, as `&nbsp;`.
+    """
+
+    kind: str
+    raw: str
+    element: int = -1
+    start: int = 0
+    end: int = 0
+    space_before: bool = False
+    space_behind: bool = False
+    is_space: bool = False
+
+
+class Atom(NamedTuple):
+    """A mark, or some characters."""
+
+    raw: str
+    mark: Mark | None = None
+    characters: Characters | None = None
+    text: str = ""  # that of a KEPT mark
+
+    @property
+    def is_text(self) -> bool:
+        """Whether there is something to read."""
+        if self.mark:
+            return self.mark.kind == KEPT
+        return not self.characters.is_space
+
+
+@dataclasses.dataclass(frozen=True)
+class Segment:
+    """A piece of running text.
+
+    Attributes:
+      before: markup and white space in front of its first word.
+      behind: the same, behind its last one.
+      text: what is translated, white space as single spaces.
+      marks: what stands within it, in order.
+      spelled: how characters are written there, where it is otherwise than usual.
+    """
+
+    before: str
+    behind: str
+    text: str
+    marks: tuple[Mark, ...]
+    spelled: Mapping[str, str]
+
+
+def segment_of(atoms: Sequence[Atom], spelled: Mapping[str, str]) -> Segment | str:
+    """Returns a segment of atoms, or their markup if it has no letters."""
+    if not any(_has_letters(atom) for atom in atoms):
+        return "".join(atom.raw for atom in atoms)
+    first, last = _core(atoms)
+    text, marks = _text_and_marks(atoms[first:last])
+    before, behind = (
+        "".join(atom.raw for atom in some) for some in (atoms[:first], atoms[last:])
+    )
+    return Segment(before, behind, text, tuple(marks), spelled)
+
+
+def _has_letters(atom: Atom) -> bool:
+    characters = atom.characters
+    return bool(characters) and not characters.is_kept and any(map(str.isalpha, characters.text))
+
+
+def _core(atoms: Sequence[Atom]) -> tuple[int, int]:
+    """Returns the part of the atoms around which nothing has to be placed.
+
+    Of an element, both tags are outside of it, or none; unless the other is of another segment.
+    """
+    words = [number for number, atom in enumerate(atoms) if atom.is_text]
+    first, last = words[0], words[-1] + 1
+    marks = {
+        (atom.mark.kind, atom.mark.element): number
+        for number, atom in enumerate(atoms)
+        if atom.mark and atom.mark.element >= 0
+    }
+    begin, end = first, last
+    for (kind, element), number in marks.items():
+        other = marks.get((CLOSE if kind == OPEN else OPEN, element))
+        if kind == OPEN and number < first and other is not None and other < last:
+            begin = min(begin, number)
+        if kind == CLOSE and number >= last and other is not None and other >= first:
+            end = max(end, number + 1)
+    return begin, end
+
+
+def _text_and_marks(atoms: Sequence[Atom]) -> tuple[str, list[Mark]]:
+    parts: list[str] = []
+    marks: list[Mark] = []
+    waiting: list[int] = []  # Numbers of the marks behind the last word or space.
+    size, space = 0, False
+    for atom in atoms:
+        if atom.characters and atom.characters.is_space:
+            space = size > 0
+            for number in waiting:
+                marks[number] = dataclasses.replace(marks[number], space_behind=True)
+            waiting = []
+            continue
+        if atom.is_text:
+            content = atom.text if atom.mark else atom.characters.text
+            if space and content:
+                parts.append(" ")
+                size += 1
+                space = False
+            start, size = size, size + len(content)
+            parts.append(content)
+            waiting = []
+            if atom.mark:
+                marks.append(dataclasses.replace(atom.mark, start=start, end=size))
+            continue
+        mark = dataclasses.replace(atom.mark, start=size, end=size, space_before=space)
+        waiting.append(len(marks))
+        marks.append(mark)
+        if mark.is_space:
+            space = size > 0
+    return "".join(parts), marks
+

@@ -1,0 +1,5 @@
+"""Pieces of a text that its translation must have unchanged: `%s`, `{name}`, `&nbsp;`, `5 MB`."""
+
+from t2t_keras.text.placeholders.finding import Placeholder, find, is_reordered, missing
+
+__all__ = ["Placeholder", "find", "is_reordered", "missing"]

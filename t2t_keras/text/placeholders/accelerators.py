@@ -1,0 +1,72 @@
+"""Accelerators: the letter behind the mark in `_File` and `&File`, which opens a menu."""
+
+import re
+from typing import NamedTuple
+
+from t2t_keras.text.placeholders.finding import find
+
+_MARK = re.compile(r"(?<!&)&(?=[^\W_])|_(?=[^\W\d_])")
+# Longer texts are no labels.
+_MOST_CHARACTERS = 200
+
+
+class Accelerator(NamedTuple):
+    """The letter that a mark stands in front of.
+
+    Attributes:
+      mark: `_` or `&`.
+      letter: as it stands in the text.
+      offset: of the mark.
+    """
+
+    mark: str
+    letter: str
+    offset: int
+
+
+def without_mark(text: str) -> tuple[str, Accelerator | None]:
+    """Returns a text without the mark of its accelerator, and the accelerator, if it has one."""
+    if len(text) > _MOST_CHARACTERS or not ("_" in text or "&" in text):
+        return text, None
+    places = [each.start() for each in _MARK.finditer(text)]
+    taken = find(text)
+    places = [place for place in places if _opens_menu(text, place) and _is_free(place, taken)]
+    if len(places) != 1:
+        return text, None
+    [place] = places
+    bare = text[:place] + text[place + 1 :]
+    if [each.text for each in find(bare)] != [each.text for each in taken]:
+        return text, None
+    return bare, Accelerator(text[place], text[place + 1], place)
+
+
+def _opens_menu(text: str, place: int) -> bool:
+    """Returns whether a mark is not of a name, as in R&D, AT&T, snake_case and __init__."""
+    before = re.search(r"\w*$", text[:place])[0]
+    behind = re.match(r"\w*", text[place + 1 :])[0]
+    if "_" in before + behind:
+        return False
+    within_a_word = before[:1].isupper() and behind[0].islower() and before.isalpha()
+    return not before or (within_a_word and behind.isalpha())
+
+
+def _is_free(place: int, taken) -> bool:
+    return not any(each.start <= place < each.end for each in taken)
+
+
+def with_mark(text: str, accelerator: Accelerator) -> str:
+    """Returns a translation with an accelerator: the same letter, at a word's beginning if it can.
+
+    Without that letter it is the first one; text in a script without capitals gets it in brackets
+    at its end, as `文件(_F)`.
+    """
+    if not text.strip():
+        return text
+    taken, letter = find(text), re.escape(accelerator.letter)
+    for pattern in (rf"(?<![^\W_]){letter}", letter, r"(?<![^\W_])[^\W\d_]"):
+        for found in re.finditer(pattern, text, re.IGNORECASE):
+            place = found.start()
+            if _is_free(place, taken) and found[0].lower() != found[0].upper():
+                return f"{text[:place]}{accelerator.mark}{text[place:]}"
+    end = len(text.rstrip(" .:…\u3002"))
+    return f"{text[:end]}({accelerator.mark}{accelerator.letter.upper()}){text[end:]}"

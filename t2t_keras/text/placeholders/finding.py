@@ -1,0 +1,176 @@
+"""Finds the placeholders of a text, and compares those of a translation with them."""
+
+import functools
+import re
+import string
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+# Stand for placeholders in the text that a model sees, see `t2t_keras.text.placeholders.symbols`.
+# They are of Unicode's last private plane: fonts and markup use the first private range.
+SYMBOLS = tuple(chr(0x10FF00 + number) for number in range(16))
+
+_UNITS = (
+    "%|‰|°[CF]?|[kKMGTP]?i?B(?:/s)?|[kKMG]?bit/s|[kKMG]bit|[kM]?bps|px|pt|em|dpi|ppi|fps|[kMGT]?Hz|"
+    "[nµm]?s|min|h|[nµmck]?m[²³]?|[µmk]?g|[mk]?[VWA]|dB"
+)
+_PRINTF = (
+    r"%(?:\d+\$)?[#0\-+'I]*(?:\d+|\*(?:\d+\$)?)?(?:\.(?:\d+|\*(?:\d+\$)?)?)?"
+    r"(?:hh|h|ll|l|q|j|z|t|L)?[diouxXeEfFgGaAcsCSpnmr@]"
+)
+# In the order in which they are tried at a place.
+_KINDS = (
+    # A literal sign of the range that stands for placeholders is one as well.
+    f"[{SYMBOLS[0]}-{SYMBOLS[-1]}]",
+    r"\b[A-Za-z][A-Za-z0-9+.\-]{1,15}://[^\s<>\"“”«»]+",
+    r"\bwww\.[^\s<>\"“”«»]+",
+    r"\b[\w.+\-]{1,64}@\w[\w\-]*(?:\.\w[\w\-]*)+",
+    r"&(?:[A-Za-z][A-Za-z0-9]{1,31}|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});",
+    rf"(?<![\w.,])\d[\d.,]*+(?<![.,])[ \u00a0\u202f]?(?:(?:{_UNITS})(?![\w%])|%(?=ige))",
+    # Python's %(name)s, Ruby's %{name}, gettext's %<PRIu64>.
+    r"%\([^()\s]+\)[#0\-+]*(?:\d+|\*)?(?:\.(?:\d+|\*))?[hlL]*[diouxXeEfFgGcrsa]",
+    r"%\{[^{}\s]+\}|%<PRI[A-Za-z0-9]+>",
+    _PRINTF,
+    # strftime's others.
+    r"%[YmHMBbyjIZzkleTRDhUWVAu](?![a-z])",
+    r"%L?(?:\d{1,2}|n)",  # Qt, KDE
+    "%%",
+    r"\$\{[^{}\n]+\}|\$\([^()\s]+\)|\$[A-Za-z_]\w*",
+    r"\{\{[^{}\n]+\}\}|\{%[^{}%\n]+%\}",
+    r"\{(?:[\w.\-]+(?:\[\w+\])*)?(?:![rsa])?(?::[^{}\s]*)?\}",
+    r"\\(?:[abefnrtv0\\]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4})",
+)
+# What ends a sentence around an address is not of it.
+_TRAILING = ".,;:!?'*_"
+_CLOSING = {")": "(", "]": "[", "}": "{"}
+_UNNUMBERED = re.compile(
+    r"%[#0\-+'I]*(?:\d+|\*)?(?:\.(?:\d+|\*)?)?(?:hh|h|ll|l|q|j|z|t|L)?[diouxXeEfFgGaAcsCSp]"
+)
+_NUMBERED = re.compile(r"%\d+\$.*")
+# Without any of these there is no placeholder.
+_SIGNS = re.compile(rf"[%&\\@${{\d{SYMBOLS[0]}-{SYMBOLS[-1]}]|://|www\.")
+
+
+class Placeholder(NamedTuple):
+    """A placeholder: `text` is that from `start` to `end`."""
+
+    start: int
+    end: int
+    text: str
+
+
+def find(text: str, verbatim: Sequence[str] = ()) -> list[Placeholder]:
+    r"""Returns the placeholders of a text, in order; none overlap.
+
+    They are those of printf, Python, Ruby, Qt, KDE, the shell and templates (`%s`, `%(name)s`,
+    `%1`, `{0}`, `${x}`), entities as `&nbsp;`, escapes as `\n`, addresses of the web and of mail,
+    and numbers with units as "5 MB" and "50 %".
+
+    Args:
+      text: any.
+      verbatim: more pieces of text that are placeholders wherever they stand.
+    """
+    if not verbatim and not _SIGNS.search(text):
+        return []
+    found, position = [], 0
+    pattern = _pattern(tuple(sorted({*filter(None, verbatim)}, key=len, reverse=True)))
+    while match := pattern.search(text, position):
+        piece = match[0]
+        if match.lastgroup == "address":
+            piece = _without_trailing(piece)
+        position = match.start() + len(piece)
+        found.append(Placeholder(match.start(), position, piece))
+    return found
+
+
+@functools.lru_cache(64)
+def _pattern(verbatim: tuple[str, ...]) -> re.Pattern:
+    address = "|".join(_KINDS[1:3])
+    kinds = [*map(re.escape, verbatim), _KINDS[0], f"(?P<address>{address})", *_KINDS[3:]]
+    return re.compile("|".join(kinds))
+
+
+def _without_trailing(address: str) -> str:
+    counts, end = Counter(address), len(address)
+    while end > 1:
+        last = address[end - 1]
+        unopened = last in _CLOSING and counts[_CLOSING[last]] < counts[last]
+        if last not in _TRAILING and not unopened:
+            break
+        counts[last] -= 1
+        end -= 1
+    return address[:end]
+
+
+def missing(source: str, target: str, verbatim: Sequence[str] = ()) -> tuple[list[str], list[str]]:
+    """Returns the placeholders of a source that its translation lacks, and those that it has added.
+
+    A number with a unit is the same in the spelling of another language: "1.5 GB", "1,5 GB".
+
+    Args:
+      source: text.
+      target: its translation.
+      verbatim: as of `find`.
+    """
+    lost, added = unmatched(find(source, verbatim), find(target, verbatim))
+    return [each.text for each in lost], [each.text for each in added]
+
+
+def unmatched(
+    source: Sequence[Placeholder], target: Sequence[Placeholder]
+) -> tuple[list[Placeholder], list[Placeholder]]:
+    """Returns the placeholders of each side that the other lacks: of several alike the last ones.
+
+    `%s` and `%d`, in this order, are the same as `%2$d` and `%1$s`.
+    """
+    sides = source, target
+    numbered = [any(_NUMBERED.fullmatch(each.text) for each in side) for side in sides]
+    keys = []
+    for side, other_is_numbered in zip(sides, reversed(numbered), strict=True):
+        places = {each: place for place, each in enumerate(unnumbered(side), 1)}
+        keys.append(
+            [
+                f"%{places[each]}${each.text[1:]}"
+                if other_is_numbered and each in places and each.text[0] == "%"
+                else _key(each.text)
+                for each in side
+            ]
+        )
+    return tuple(
+        _surplus(side, own, Counter(others))
+        for side, own, others in zip(sides, keys, reversed(keys), strict=True)
+    )
+
+
+def _surplus(found: Sequence[Placeholder], keys: Sequence[str], left: Counter) -> list[Placeholder]:
+    surplus = []
+    for each, name in zip(found, keys, strict=True):
+        if left[name]:
+            left[name] -= 1
+        else:
+            surplus.append(each)
+    return surplus
+
+
+def _key(placeholder: str) -> str:
+    """Returns what is the same for the same number with a unit in another language's spelling."""
+    if placeholder[0] in string.digits:
+        placeholder = re.sub(r"[.,](?=\d{3}(?!\d))|[ \u00a0\u202f]", "", placeholder)
+        return placeholder.replace(",", ".")
+    return placeholder
+
+
+def is_reordered(source: str, target: str) -> bool:
+    """Returns whether conversions without a number, as `%d` and `%s`, have changed places.
+
+    A program gives them their values in the order in which they stand.
+    """
+    sides = [unnumbered(find(text)) for text in (source, target)]
+    texts = [[each.text for each in side] for side in sides]
+    return texts[0] != texts[1] and sorted(texts[0]) == sorted(texts[1])
+
+
+def unnumbered(found: Sequence[Placeholder]) -> list[Placeholder]:
+    """Returns those that a program takes by their places."""
+    return [each for each in found if _UNNUMBERED.fullmatch(each.text) or each.text == "{}"]

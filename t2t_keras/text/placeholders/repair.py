@@ -1,0 +1,134 @@
+"""Gives a translation the placeholders of its source."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from t2t_keras.text.alignment import Alignment, count_words
+from t2t_keras.text.placeholders.finding import (
+    Placeholder,
+    find,
+    is_reordered,
+    missing,
+    unmatched,
+    unnumbered,
+)
+
+# What is put in or taken out may stand beside something that makes a placeholder with it.
+_MOST_ROUNDS = 4
+_PUNCTUATION = ".,:;!?…\u3002\uff0c\uff1a\uff1b\uff01\uff1f"
+
+_Edit = tuple[int, int, str]  # start, end, what is there afterwards
+
+
+def number_broken(source: str, target: str, verbatim: Sequence[str] = ()) -> int:
+    """Returns how many placeholders of a source are not as they should be in its translation."""
+    broken = max(map(len, missing(source, target, verbatim)))
+    return broken or int(is_reordered(source, target))
+
+
+def repaired(
+    source: str, target: str, alignment: Alignment = (), verbatim: Sequence[str] = ()
+) -> str:
+    """Returns a translation with the placeholders of its source.
+
+    A lost one takes the place of one that was added or misspelled. Else it is put beside what its
+    neighbours are aligned with, or at the end; what else was added is taken out.
+
+    Args:
+      source: text.
+      target: its translation.
+      alignment: pairs (source word, target word) of `word_numbers`.
+      verbatim: as of `find`.
+    """
+    for _ in range(_MOST_ROUNDS):
+        found = find(source, verbatim), find(target, verbatim)
+        lost, added = unmatched(*found)
+        if not (lost or added):
+            break
+        edits: list[_Edit] = [
+            (old.start, old.end, new.text) for old, new in zip(added, lost, strict=False)
+        ]
+        taken = [(each.start, each.end) for each in found[1]]
+        edits += [_taken_out(target, each) for each in added[len(lost) :]]
+        for each in lost[len(added) :]:
+            place = _misspelled(each.text, target, taken)
+            if place:
+                taken.append(place)
+                edits.append((*place, each.text))
+            else:
+                edits.append(_put_in(source, target, each, alignment))
+        target, alignment = _edited(target, edits), ()
+    if is_reordered(source, target):
+        sides = [unnumbered(find(text)) for text in (source, target)]
+        pairs = zip(*sides, strict=True)
+        target = _edited(target, [(old.start, old.end, new.text) for new, old in pairs])
+    if number_broken(source, target, verbatim):
+        return _plainly(source, target, verbatim)
+    return target
+
+
+def _plainly(source: str, target: str, verbatim: Sequence[str]) -> str:
+    """Returns what is plain text of a translation, with all placeholders at its end."""
+    plain = [word for word in target.split() if not re.search(r"[^\w'.,:;!?\-]|[\d_]", word)]
+    return " ".join([*plain, *(each.text for each in find(source, verbatim))])
+
+
+def _misspelled(text: str, target: str, taken: Iterable[tuple[int, int]]) -> tuple[int, int] | None:
+    """Returns where a placeholder stands with other capitals or with spaces inside."""
+    pattern = r"\s*".join(re.escape(each) for each in text if not each.isspace())
+    for found in re.finditer(pattern, target, re.IGNORECASE):
+        start, end = found.span()
+        # "% s" may have been found as something shorter.
+        if all(end <= begin or start >= stop for begin, stop in taken):
+            return start, end
+    return None
+
+
+def _taken_out(target: str, added: Placeholder) -> _Edit:
+    start, end = added.start, added.end
+    if target[start - 1 : start] == " " and target[end : end + 1] in ("", " ", *_PUNCTUATION):
+        start -= 1
+    return start, end, ""
+
+
+def _put_in(source: str, target: str, lost: Placeholder, alignment: Alignment) -> _Edit:
+    """Returns the edit that puts a lost placeholder beside what its neighbours are aligned with."""
+    word = count_words(source[: lost.start + 1]) - 1
+    spans = [found.span() for found in re.finditer(r"[^ \t-\r]+", target)]
+    pairs = [(s, t) for s, t in alignment if t < len(spans)]
+    place, before = len(target), False
+    if pairs:
+        nearest, other = min(
+            pairs, key=lambda pair: (abs(pair[0] - word), pair[0] > word, -pair[1])
+        )
+        before = nearest > word
+        place = spans[other][0] if before else spans[other][1]
+    if not before:
+        # "file %s." has it inside of the sentence, "file: %s" behind the colon.
+        begins = source[: lost.start].rstrip()[-1:] in ("", *_PUNCTUATION)
+        place = place if begins else len(target[:place].rstrip(_PUNCTUATION))
+    left = "" if target[place - 1 : place] in ("", " ") or not place else " "
+    right = "" if target[place : place + 1] in ("", " ", *_PUNCTUATION) else " "
+    return place, place, f"{left}{lost.text}{right}"
+
+
+def _edited(text: str, edits: Iterable[_Edit]) -> str:
+    parts, position = [], 0
+    for start, end, new in sorted(edits, key=lambda edit: edit[:2]):
+        parts += [text[position : max(start, position)]]
+        position = max(end, position)
+        before = next((part[-1] for part in reversed(parts) if part), " ")
+        if new and _clash(before, new[0]):
+            new = f" {new}"
+        # An address goes on to the next space.
+        behind = text[position : position + 1]
+        if new and behind and (_clash(new[-1], behind) or ("://" in new and behind != " ")):
+            new = f"{new} "
+        parts.append(new)
+    return "".join([*parts, text[position:]])
+
+
+def _clash(before: str, behind: str) -> bool:
+    """Returns whether the placeholder that one of two signs is of may not end between them."""
+    signs = "%_$&\\@{(:/-+#"
+    return (before.isalnum() or before in signs) and (behind.isalnum() or behind in signs)

@@ -1,0 +1,137 @@
+"""Puts symbols in the place of placeholders, which a model learns to carry over as they are.
+
+A symbol is a single character that is a piece of the vocabulary. Those of a line are numbered from
+a start that the line decides, so that training sees each as often.
+"""
+
+import dataclasses
+import re
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+
+from t2t_keras.text.placeholders.accelerators import Accelerator, with_mark, without_mark
+from t2t_keras.text.placeholders.finding import SYMBOLS, Placeholder, find
+
+_ANY_SYMBOL = re.compile(f"[{SYMBOLS[0]}-{SYMBOLS[-1]}]")
+
+
+@dataclasses.dataclass(frozen=True)
+class Shield:
+    """A line as a model is to see it, and what its output becomes.
+
+    Attributes:
+      text: the line with symbols for placeholders, and without the mark of its accelerator.
+      verbatim: pieces of `text` that its translation must have.
+      places: (start, end in the line, length of what stands for it in `text`) of what is replaced.
+      originals: what each symbol stands for; None = it has none, and outputs stay as they are.
+      accelerator: the one that was left out, if any.
+    """
+
+    text: str
+    verbatim: tuple[str, ...] = ()
+    places: tuple[tuple[int, int, int], ...] = ()
+    originals: Mapping[str, str] | None = None
+    accelerator: Accelerator | None = None
+
+    def restore(self, output: str) -> str:
+        """Returns a piece of an output with the placeholders; a symbol that has none is left out.
+
+        The accelerator's mark is of a whole output: `finish` puts it in.
+        """
+        if self.originals is None:
+            return output
+        return _ANY_SYMBOL.sub(lambda found: self.originals.get(found[0], ""), output)
+
+    def finish(self, output: str) -> str:
+        """Returns an output with all that was taken out of the line."""
+        output = self.restore(output)
+        return with_mark(output, self.accelerator) if self.accelerator else output
+
+    def hide(self, text: str) -> str:
+        """Returns what `restore` turns into a text, such as the beginning of a translation."""
+        if self.originals is None:
+            return text
+        symbols: dict[str, list[str]] = {}
+        for symbol, original in self.originals.items():
+            symbols.setdefault(original, []).append(symbol)
+        return _replaced(text, _paired(find(text, self.originals.values()), symbols))
+
+    def offset(self, position: int) -> int:
+        """Returns where a place in the line is in `text`; inside of what is replaced, its end."""
+        moved = position
+        for start, end, length in self.places:
+            if end <= position:
+                moved += length - (end - start)
+            elif start < position:
+                return moved - (position - start) + length
+        return moved
+
+
+def shield(
+    line: str, verbatim: Sequence[str] = (), symbols: bool = False, accelerators: bool = False
+) -> Shield:
+    """Shields a line.
+
+    Args:
+      line: what a user gives.
+      verbatim: more pieces of it that are placeholders.
+      symbols: whether placeholders become symbols; as many as there are symbols.
+      accelerators: whether the mark of an accelerator is left out.
+    """
+    accelerator, text, places = None, line, ()
+    if accelerators:
+        text, accelerator = without_mark(line)
+        if accelerator:
+            places = ((accelerator.offset, accelerator.offset + 1, 0),)
+    if not symbols:
+        return Shield(text, tuple(verbatim), places, None, accelerator)
+    found = find(text, verbatim)[: len(SYMBOLS)]
+    names = dict(zip(found, _symbols(line), strict=False))
+    shift = accelerator.offset if accelerator else len(line)
+    places += tuple(
+        (each.start + (each.start >= shift), each.end + (each.end > shift), 1) for each in found
+    )
+    originals = {names[each]: each.text for each in found}
+    return Shield(_replaced(text, names), (), tuple(sorted(places)), originals, accelerator)
+
+
+def shield_pair(source: str, target: str) -> tuple[str, str]:
+    """Returns a pair with symbols for the placeholders that both sides have.
+
+    The marks of accelerators are left out where both have one.
+    """
+    bare = [without_mark(side) for side in (source, target)]
+    if all(accelerator for _, accelerator in bare):
+        source, target = (text for text, _ in bare)
+    sides = [find(side) for side in (source, target)]
+    shared: dict[str, list[str]] = {}
+    symbols = iter(_symbols(source))
+    written = [each.text for each in sides[1]]
+    for each in sides[0]:
+        if each.text in written:
+            written.remove(each.text)
+            shared.setdefault(each.text, []).append(next(symbols, each.text))
+    pairs = zip((source, target), sides, strict=True)
+    return tuple(_replaced(side, _paired(found, shared)) for side, found in pairs)
+
+
+def _symbols(line: str) -> tuple[str, ...]:
+    start = zlib.crc32(line.encode("utf-8", "replace")) % len(SYMBOLS)
+    return SYMBOLS[start:] + SYMBOLS[:start]
+
+
+def _paired(
+    found: Iterable[Placeholder], symbols: Mapping[str, Sequence[str]]
+) -> dict[Placeholder, str]:
+    """Gives each placeholder the next of the symbols of its text."""
+    left = {text: iter(names) for text, names in symbols.items()}
+    paired = ((each, next(left.get(each.text, iter(())), None)) for each in found)
+    return {each: name for each, name in paired if name}
+
+
+def _replaced(text: str, names: Mapping[Placeholder, str]) -> str:
+    parts, position = [], 0
+    for each, name in names.items():
+        parts += [text[position : each.start], name]
+        position = each.end
+    return "".join([*parts, text[position:]])
