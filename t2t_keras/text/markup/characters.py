@@ -32,9 +32,7 @@ class Characters(NamedTuple):
     is_kept: bool = False
 
 
-def read_characters(
-    raw: str, is_html: bool, spelled: MutableMapping[str, str]
-) -> list[Characters]:
+def read_characters(raw: str, is_html: bool, spelled: MutableMapping[str, str]) -> list[Characters]:
     """Takes text between tags apart; adds how characters are `spelled`, where it is otherwise."""
     found = []
     for part in _PARTS.finditer(raw):

@@ -77,9 +77,7 @@ def segment_of(atoms: Sequence[Atom], spelled: Mapping[str, str]) -> Segment | s
         return "".join(atom.raw for atom in atoms)
     first, last = _core(atoms)
     text, marks = _text_and_marks(atoms[first:last])
-    before, behind = (
-        "".join(atom.raw for atom in some) for some in (atoms[:first], atoms[last:])
-    )
+    before, behind = ("".join(atom.raw for atom in some) for some in (atoms[:first], atoms[last:]))
     return Segment(before, behind, text, tuple(marks), spelled)
 
 
@@ -140,4 +138,3 @@ def _text_and_marks(atoms: Sequence[Atom]) -> tuple[str, list[Mark]]:
         if mark.is_space:
             space = size > 0
     return "".join(parts), marks
-
