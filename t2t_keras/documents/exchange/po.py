@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polib
 
-from t2t_keras.documents.document import Document, Unit, markup_of
+from t2t_keras.documents.document import Document, Unit, checked_languages, markup_of
 from t2t_keras.documents.exchange.plurals import default_header, plural_forms
 from t2t_keras.documents.exchange.po_lines import Entry, entries_of, field_lines, rendered
 from t2t_keras.documents.spans import Text, decoded, replaced
@@ -48,9 +48,13 @@ class PoDocument(Document):
     """A PO file; `entries` have its lines, `parsed` what polib reads in these."""
 
     def __init__(self, path: Path, languages: tuple[str, str], text: Text, parsed: polib.POFile):
-        source, target = languages
-        super().__init__(path, (source or "en", target or parsed.metadata.get("Language", "")))
+        found = "", parsed.metadata.get("Language", "")
+        super().__init__(path, checked_languages(path, found, languages))
         self.text, self.parsed = text, parsed
+        for number, line in enumerate(text.text.split("\n"), 1):
+            if (line := line.strip()) and line[0] != "#" and line[-1] != '"':
+                # polib would take the string without its last character.
+                raise UserError(f"{path}:{number} is no valid PO file: a string has no end.")
         entries = entries_of(text.text)
         self.headers = [entry for entry in entries if entry.is_header]
         self.entries = [entry for entry in entries if not entry.is_header]
@@ -95,6 +99,8 @@ class PoDocument(Document):
             for entry, message, units in rows
             if any(unit.match for _, unit in units)
         ]
+        if not changes:
+            return self.text.encoded(self.text.text)
         changes = self._header_changes(newline) + changes
         text = replaced(self.text.text, changes)
         try:
@@ -173,7 +179,7 @@ def _rendered(
         flags.insert(0, "fuzzy")
     comments = [
         f"{each.ratio:.0%} like “{each.source}”: “{each.target}”"
-        for each in dict.fromkeys(each for _, unit in units for each in unit.suggestions)
+        for each in {each.source: each for _, unit in units for each in unit.suggestions}.values()
     ]
     translations = [(keyword, unit.target) for keyword, unit in units]
     return rendered(entry, translations, flags, comments, newline)
