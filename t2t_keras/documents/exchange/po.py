@@ -77,13 +77,12 @@ class PoDocument(Document):
         if not self.forms:
             self.left_out["plurals, for want of a Plural-Forms header"] += 1
             return []
-        one = {0} if len(message.msgstr_plural) > self.forms.count else self.forms.only_one
         return [
             (
                 f"msgstr[{form}]",
                 _unit(
                     message,
-                    message.msgid if form in one else message.msgid_plural,
+                    message.msgid if form in self.forms.only_one else message.msgid_plural,
                     message.msgstr_plural.get(form, ""),
                 ),
             )

@@ -3,7 +3,7 @@
 import collections
 import re
 from collections.abc import Callable, Iterator, Sequence
-from html import escape
+from html import escape, unescape
 from pathlib import Path
 
 from t2t_keras.documents.document import Unit
@@ -50,8 +50,7 @@ def add_pages(document: SpanDocument, first: int, last: int) -> None:
         else:
             line, lay_out = unwrapped(raw)
             unit, written = Unit(line), _escaped_as(lay_out)
-        if has_letters(unit.source):
-            document.add(first + start, first + end, unit, written)
+        document.add(first + start, first + end, unit, written)
 
 
 def _escaped(text: str) -> str:
@@ -81,7 +80,7 @@ def units_of(text: str) -> Iterator[tuple[int, int, bool]]:
             run, visible = [], 0
         else:
             run.append(token)
-            visible += is_text and not text[token.start : token.end].isspace()
+            visible += is_text and has_letters(unescape(text[token.start : token.end]))
         if token.kind == "start":
             is_protected = token.is_protected or token.name in _CODE
             open_elements.append((token.name, is_protected))

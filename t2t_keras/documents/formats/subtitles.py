@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from t2t_keras.documents.document import Unit, markup_of
 from t2t_keras.documents.formats.html import units_of
-from t2t_keras.documents.segments import divided, ends_sentence, has_letters, unwrapped
+from t2t_keras.documents.segments import divided, ends_sentence, unwrapped
 from t2t_keras.documents.spans import SpanDocument, decoded
 from t2t_keras.errors import UserError
 
@@ -63,8 +63,6 @@ def _texts(text: str, cues: list[re.Match]) -> Iterator[_Text]:
             lead = _LEAD.match(raw).end()
             for first, last, _ in units_of(raw[lead:]):
                 found = raw[lead + first : lead + last]
-                if not has_letters(found):
-                    continue
                 is_alone = len(speakers) == 1 and markup_of(found) == "text"
                 yield _Text(
                     start + lead + first,
