@@ -8,7 +8,7 @@ import numpy as np
 from t2t_keras.decoding.engines.base import Engine
 from t2t_keras.decoding.source_text import Source, encode_text
 from t2t_keras.decoding.translation import Translation
-from t2t_keras.text.alignment import count_words, word_alignment
+from t2t_keras.text.alignment import count_words, span_weights, word_alignment
 from t2t_keras.text.placeholders.symbols import Shield
 from t2t_keras.text.tokenizer import Tokenizer
 
@@ -61,6 +61,32 @@ def align_pairs(
             )
             alignments[number] = word_alignment(*pieces, weights, align)
     return alignments
+
+
+def spans_of_pairs(
+    engine: Engine,
+    tokenizer: Tokenizer,
+    sources: Sequence[np.ndarray],
+    pairs: Sequence[tuple[tuple[str, Sequence], tuple[str, Sequence]]],
+) -> list[np.ndarray]:
+    """Returns the attention of spans to spans, see `span_weights`.
+
+    Args:
+      engine: has the attention.
+      tokenizer: of both sides.
+      sources: ids with their ends.
+      pairs: the text of each source and spans in it, and its translation and spans in that.
+    """
+    targets = encode_text([text for _, (text, _) in pairs], tokenizer)
+    found = [np.zeros([len(target), len(source)]) for (_, source), (_, target) in pairs]
+    if sources:
+        for number, weights in engine.cross_attention(sources, targets):
+            pieces = (
+                tokenizer.source.pieces(sources[number]),
+                tokenizer.pieces(targets[number][: len(weights) + 1]),
+            )
+            found[number] = span_weights(*pieces, weights, *pairs[number])
+    return found
 
 
 def _restored(

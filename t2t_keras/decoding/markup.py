@@ -1,14 +1,33 @@
-"""Translation of HTML and XML."""
+"""Translation of HTML and XML: of the text in it, with its tags around the words that they were of."""
 
+import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from t2t_keras.decoding.translation import Translation
-from t2t_keras.errors import UserError
+import numpy as np
+
+from t2t_keras.decoding.aligning import spans_of_pairs
+from t2t_keras.decoding.candidates import Candidates
+from t2t_keras.decoding.source_text import Source, check_lines, sentences
+from t2t_keras.decoding.translation import Hypothesis, Translation
+from t2t_keras.text.markup.characters import write_characters
+from t2t_keras.text.markup.reading import Fragment, read_fragment
+from t2t_keras.text.markup.segments import KEPT, Segment
+from t2t_keras.text.markup.sentences import Sentence, Translated, divide
+
+if TYPE_CHECKING:
+    from t2t_keras.decoding.translator import Translator
+
+# What may end a sentence within a text.
+_BREAK = re.compile(r"[.!?\u2026\u3002\uff01\uff1f][^\w\s]*\s|[\u3002\uff01\uff1f]")
+# Products of units of both sides beyond which the marks of a sentence stand in proportion.
+_MOST_WEIGHTS = 4_000_000
+_NO_PREFIX = np.zeros(0, np.int32)
 
 
 def translate_markup(
-    translator,
+    translator: "Translator",
     texts: Sequence[str],
     format: str,  # noqa: A002
     blocks: Sequence[str] = (),
@@ -16,22 +35,131 @@ def translate_markup(
 ) -> list[Translation]:
     """Translates HTML or XML.
 
+    Every tag comes back once, and where tags were well nested they are; attributes, comments and
+    what is not to be translated are as they were, byte for byte. Text is translated sentence by
+    sentence. The placeholders in it are checked.
+
+    What is not translated: in HTML, the content of elements as `<code>`, `<script>` and `<style>`
+    (see `t2t_keras.text.markup.matching.HTML_KEPT`) and what has translate="no" or the class
+    notranslate; in XML, what has translate="no", CDATA, and XLIFF's codes.
+
     Args:
       translator: a `Translator`.
-      texts: fragments, or whole documents.
+      texts: fragments, or whole documents; each of at most ten million characters.
       format: "html" or "xml".
-      blocks: more elements that separate segments of text.
+      blocks: more elements that divide the text. In XML every element else stands within it.
       keep: more elements whose content is not translated.
 
+    Returns:
+      Of each text, a translation whose `text` and hypotheses are markup; `score` is the sum over
+      the sentences, and `parts` are empty.
+
     Raises:
-      UserError: malformed XML, or as of `Translator.translate`.
+      UserError: a text is malformed XML or too long, or as of `Translator.translate`.
     """
-    if format not in ("html", "xml"):
-        raise UserError(f"Expected format to be text, html or xml, got {format!r}.")
-    found = []
-    for text in texts:
-        pieces = re.split("(<[^>]*>)", text)
-        lines = [re.sub(r"\s+", " ", each).strip() for each in pieces[::2]]
-        pieces[::2] = [each.text for each in translator.translate(lines)]
-        found.append(Translation("".join(pieces), 0.0))
+    check_lines(texts)
+    jobs = [_Job(read_fragment(text, format, blocks, keep)) for text in texts]
+    found: list[Translation] = []
+    while jobs:
+        # Their sentences are translated together, but not those of a whole site.
+        some, count = [], 0
+        while jobs and (not some or count < translator.config.lines_at_once):
+            some.append(jobs.pop(0))
+            count += len(some[-1].sentences)
+        found += _translated(translator, some)
     return found
+
+
+class _Job:
+    """A fragment, its segments divided into sentences."""
+
+    def __init__(self, fragment: Fragment):
+        self.fragment = fragment
+        self.divided = [divide(segment, _split) for segment in fragment.segments]
+
+    @property
+    def sentences(self) -> list[tuple[Sentence, Segment]]:
+        """Its sentences, each with the segment that it is of."""
+        pairs = zip(self.divided, self.fragment.segments, strict=True)
+        return [(sentence, segment) for some, segment in pairs for sentence in some]
+
+    def written(self, sentences: Iterable[str]) -> str:
+        """Returns its markup with other sentences, given as markup."""
+        rest = iter(sentences)
+        return self.fragment.write([" ".join(next(rest) for _ in some) for some in self.divided])
+
+
+def _split(text: str) -> list[str]:
+    # The splitter takes seconds to load, and many segments are one sentence.
+    return sentences(text) if _BREAK.search(text) else [text]
+
+
+def _translated(translator: "Translator", jobs: Sequence[_Job]) -> Iterator[Translation]:
+    pairs = [pair for job in jobs for pair in job.sentences]
+    texts, kept = ([each.text for each, _ in pairs], [each.kept for each, _ in pairs])
+    sources = translator.read(texts, kept, accelerators=False)
+    found = translator.candidates(sources, [_NO_PREFIX] * len(sources), check=True)
+    most = max((len(part) for each in found for part in each.parts), default=1)
+    ranks = [_of_rank(translator, rank, pairs, sources, found) for rank in range(most)]
+    first = 0
+    for job in jobs:
+        some = slice(first, first + len(job.sentences))
+        first = some.stop
+        hypotheses = tuple(
+            Hypothesis(job.written(markup[some]), sum(scores[some])) for markup, scores in ranks
+        )
+        yield Translation(
+            hypotheses[0].text,
+            hypotheses[0].score,
+            hypotheses[: translator.config.num_hypotheses],
+            cut=sum(each.cut for each in sources[some]),
+            postprocessed=hypotheses[0].text,
+            broken=sum(each.broken for each in found[some]),
+            chosen=max((each.chosen for each in found[some]), default=0),
+        )
+
+
+def _of_rank(
+    translator: "Translator",
+    rank: int,
+    pairs: Sequence[tuple[Sentence, Segment]],
+    sources: Sequence[Source],
+    found: Sequence[Candidates],
+) -> tuple[list[str], list[float]]:
+    """Returns the hypothesis of a rank of each sentence as markup, or its last one; and scores."""
+    chosen = [[part[min(rank, len(part) - 1)] for part in each.parts] for each in found]
+    translated = [
+        _with_marks(*pair, source, " ".join(each.text for each in parts))
+        for pair, source, parts in zip(pairs, sources, chosen, strict=True)
+    ]
+    weights: list[np.ndarray | None] = [None] * len(translated)
+    aligned = [
+        number
+        for number, (each, source) in enumerate(zip(translated, sources, strict=True))
+        if each.has_marks
+        and len(source.parts) == 1
+        and len(each.source_units) * len(each.target_units) <= _MOST_WEIGHTS
+    ]
+    spans = [translated[number].texts_with_units() for number in aligned]
+    ids = [sources[number].parts[0] for number in aligned]
+    engine, tokenizer = translator.engine, translator.tokenizer
+    for number, each in zip(aligned, spans_of_pairs(engine, tokenizer, ids, spans), strict=True):
+        weights[number] = each
+    markup = [each.markup(some) for each, some in zip(translated, weights, strict=True)]
+    return markup, [sum(part.score for part in parts) for parts in chosen]
+
+
+def _with_marks(
+    sentence: Sentence, segment: Segment, source: Source, translation: str
+) -> Translated:
+    shield = source.shield
+    marks = [
+        dataclasses.replace(mark, start=shield.offset(mark.start), end=shield.offset(mark.end))
+        for mark in sentence.marks
+    ]
+    kept = [shield.text[mark.start : mark.end] for mark in marks if mark.kind == KEPT]
+
+    def write(text: str) -> str:
+        return write_characters(shield.restore(text), segment.spelled)
+
+    return Translated(shield.text, marks, translation, kept, write)

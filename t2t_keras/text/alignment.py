@@ -73,6 +73,64 @@ def word_alignment(
     return [(of_source[column], of_target[row]) for column, row in pairs]
 
 
+def span_weights(
+    source: Sequence[str],
+    target: Sequence[str],
+    attention: np.ndarray,
+    source_spans: Sequence[tuple[str, Sequence[tuple[int, int]]]],
+    target_spans: Sequence[tuple[str, Sequence[tuple[int, int]]]],
+) -> np.ndarray:
+    """Returns the attention of spans of a translation to spans of its source.
+
+    Args:
+      source: pieces of the source with the end of sentence.
+      target: pieces of the translation with the end.
+      attention: float32 [target, source].
+      source_spans: the text that the pieces end with, and (start, end) of spans in it.
+      target_spans: the same of the translation.
+
+    Returns:
+      float [target spans, source spans]. Where pieces spell another text, spans have the attention
+      of the words that they are in.
+    """
+    attention = attention[: len(target) - 1, : len(source) - 1]
+    sides = [
+        _shares(pieces[: attention.shape[axis]], text, spans)
+        for axis, (pieces, (text, spans)) in enumerate(
+            ((target, target_spans), (source, source_spans))
+        )
+    ]
+    rows = sides[0].sum(axis=0)
+    of_target = np.divide(sides[0], rows, out=np.zeros_like(sides[0]), where=rows > 0)
+    return of_target.T @ attention @ sides[1]
+
+
+def _shares(pieces: Sequence[str], text: str, spans: Sequence[tuple[int, int]]) -> np.ndarray:
+    """Returns the share of each piece that is in each span, float64 [pieces, spans]."""
+    shares = np.zeros([len(pieces), len(spans)])
+    if not spans or not len(pieces):
+        return shares
+    spelled = [_spelled(piece) for piece in pieces]
+    together = b"".join(spelled)
+    begin = together.rfind(text.encode("utf-8")) if len(together) >= len(text) else -1
+    if begin < 0:
+        words = {number: indices for number, indices in _pieces_of_words(pieces).items()}
+        before = max(max(words, default=0) + 1 - count_words(text), 0)
+        for column, (start, _) in enumerate(spans):
+            shares[words.get(before + count_words(text[: start + 1]) - 1, []), column] = 1.0
+        return shares
+    sizes = np.array([len(each) for each in spelled], np.float64)
+    ends = np.cumsum(sizes) - begin
+    starts = ends - sizes
+    # A space in front of a word is not of it.
+    starts += [len(each) - len(each.lstrip(b" ")) for each in spelled]
+    offsets = np.cumsum([0, *(len(character.encode("utf-8")) for character in text)])
+    for column, (start, end) in enumerate(spans):
+        both = np.minimum(ends, offsets[end]) - np.maximum(starts, offsets[start])
+        shares[:, column] = np.maximum(both, 0) / np.maximum(ends - starts, 1)
+    return shares
+
+
 def word_numbers(pieces: Sequence[str]) -> list[int | None]:
     """Returns the number of the word that each piece belongs to; None behind the last word.
 

@@ -1,0 +1,94 @@
+"""The words and signs of a text, between which tags can stand."""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+
+import numpy as np
+
+from t2t_keras.text.placeholders import find
+
+Span = tuple[int, int]
+
+# Written without spaces between words: each character stands alone.
+_ALONE = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+)
+_UNIT = re.compile(rf"[{_ALONE}]|[^\W{_ALONE}]+(?:['\u2019\u2010-][^\W{_ALONE}]+)*|[^\w\s]")
+# Of signs that languages exchange for each other.
+_ALIKE = str.maketrans("\u2026\u3002\uff0c\uff1b\uff1a\uff01\uff1f\u2013\u2014", "..,;:!?--")
+_QUOTES = "\"'\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u00ab\u00bb\u2039\u203a\u300c\u300d"
+
+
+def units(text: str, verbatim: Sequence[str] = ()) -> list[Span]:
+    """Returns where each word or sign of a text begins and ends; a placeholder is one."""
+    spans, position = [], 0
+    for each in [*find(text, verbatim), None]:
+        start = each.start if each else len(text)
+        spans += [found.span() for found in _UNIT.finditer(text, position, start)]
+        if each:
+            spans.append((each.start, each.end))
+            position = each.end
+    return spans
+
+
+def agreement(
+    source: str,
+    target: str,
+    source_units: Sequence[Span],
+    target_units: Sequence[Span],
+    weights: np.ndarray,
+) -> np.ndarray:
+    """Returns how much each unit of a translation is of each of the source's.
+
+    A word is as its attention says. A sign is of the same sign behind or before the word that its
+    own neighbour is of; one that the source has not is of nothing.
+
+    Args:
+      source: text.
+      target: its translation.
+      source_units: of the text.
+      target_units: of the translation.
+      weights: float [target units, source units], by attention.
+
+    Returns:
+      float [target units, source units]; a row adds up to 1, or to 0.
+    """
+    weights = np.asarray(weights, np.float64)
+    signs = [
+        np.array([_sign(text[start:end]) for start, end in spans], object)
+        for text, spans in ((source, source_units), (target, target_units))
+    ]
+    is_word = signs[0] == ""
+    found = np.where(is_word[None, :] & (signs[1] == "")[:, None], weights, 0.0)
+    totals = found.sum(axis=1, keepdims=True)
+    found = np.divide(found, totals, out=np.zeros_like(found), where=totals > 0)
+    places = found @ np.arange(len(source_units)) if len(source_units) else np.zeros(0)
+    taken: set[int] = set()
+    for row in np.flatnonzero(signs[1] != ""):
+        alike = [each for each in np.flatnonzero(signs[0] == signs[1][row]) if each not in taken]
+        if alike:
+            place = _expected_place(row, found, places, len(target_units), len(source_units))
+            column = min(alike, key=lambda each: abs(each - place))
+            taken.add(column)
+            found[row, column] = 1.0
+    return found
+
+
+def _sign(text: str) -> str:
+    """Returns the kind of a sign, "" for a word."""
+    if len(text) > 1 or text.isalnum() or unicodedata.category(text) == "Co":
+        return ""
+    return '"' if text in _QUOTES else text.translate(_ALIKE)
+
+
+def _expected_place(
+    row: int, found: np.ndarray, places: np.ndarray, rows: int, columns: int
+) -> float:
+    """Returns where the source should have a sign: behind what the word before it is of."""
+    has_place = found.sum(axis=1) > 0
+    for step, offset in ((-1, 1), (1, -1)):
+        each = row + step
+        if 0 <= each < rows and has_place[each]:
+            return float(found[each].argmax()) + offset
+    return (row + 0.5) / rows * columns
