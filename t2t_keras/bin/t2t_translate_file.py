@@ -44,8 +44,11 @@ def run(flags: Flags) -> int:
     plan = planned(getattr(flags, "IN ... OUT"), [flags.output_dir, flags.memory])
     from t2t_keras.decoding.translator import Translator
 
+    settings = flags.decode_hparams
+    if "check_placeholders" not in settings:
+        settings = ",".join(filter(None, (settings, "check_placeholders=true")))
     translator = Translator.from_run(
-        flags.output_dir, flags.checkpoint_path, flags.decode_hparams, engine=flags.engine
+        flags.output_dir, flags.checkpoint_path, settings, engine=flags.engine
     )
     failed = translate_files(
         plan,

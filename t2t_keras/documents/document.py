@@ -3,7 +3,7 @@
 import collections
 import dataclasses
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from t2t_keras.errors import UserError
@@ -45,6 +45,7 @@ class Unit:
       quality: how good it is likely to be, 0 to 1; None = unknown.
       is_final: whether it needs no review.
       suggestions: what the memory has like it.
+      is_safe: tells of a translation whether a program can work with it; None = with any.
     """
 
     source: str
@@ -56,11 +57,17 @@ class Unit:
     quality: float | None = None
     is_final: bool = False
     suggestions: list[Suggestion] = dataclasses.field(default_factory=list)
+    is_safe: Callable[[str], bool] | None = dataclasses.field(default=None, repr=False)
 
     @property
     def needs_review(self) -> bool:
         """Whether it has a new translation that nobody should trust yet."""
-        return self.match == "machine" and not self.is_final
+        return self.is_unsafe or (self.match == "machine" and not self.is_final)
+
+    @property
+    def is_unsafe(self) -> bool:
+        """Whether it has a new translation that could break the program."""
+        return bool(self.match and self.is_safe and not self.is_safe(self.target))
 
     def set(
         self, text: str, match: str = "machine", quality: float | None = None, final: bool = False

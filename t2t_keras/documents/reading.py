@@ -13,6 +13,7 @@ EXTENSIONS = {
     ".docx": "formats.word",
     ".htm": "formats.html",
     ".html": "formats.html",
+    ".md": "formats.markdown",
     ".po": "exchange.po",
     ".pot": "exchange.po",
     ".txt": "formats.plain",

@@ -1,11 +1,13 @@
 """A text as the sentences that a model translates one by one, and back as it was laid out."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 # It begins only where white space does, so that a long run of it is not tried from each place.
 _BREAK = re.compile(r"(?<![^\S\r\n])[^\S\r\n]*+(?:\r\n|\r|\n)\s*")
+_LINE_END = re.compile(r"(?<![ \t])[ \t]*+\r?\n[ \t\r\n]*")
+_SPACES = re.compile(r"[ \t\r\n\f]+")
 # Shorter lines are not the lines of a sentence that was wrapped, but an own text each.
 _LEAST_WRAPPED = 40
 _SENTENCE_END = re.compile(r"[.!?:;…♪。\uff01\uff1f][^\w\s]*$")
@@ -18,6 +20,7 @@ class Segment(NamedTuple):
     sentences: list[str]
     gaps: list[str]  # white space behind each
     breaks: list[str]  # of its lines, from the end of the text of one to the beginning of the next
+    lengths: list[int]  # of its lines
 
     @property
     def line(self) -> str:
@@ -37,7 +40,7 @@ def segmented(text: str, language: str = "", is_plain: bool = True) -> list[str 
     if end <= start:
         return [text]
     if not is_plain:
-        return [text[:start], Segment([text[start:end]], [""], []), text[end:]]
+        return [text[:start], Segment([text[start:end]], [""], [], []), text[end:]]
     parts: list[str | Segment] = [text[:start]]
     lines, breaks = _lines(text[start:end])
     group, inner = [lines[0]], []
@@ -71,7 +74,7 @@ def _of(segment: Segment, translations: Mapping[str, str]) -> str:
     text = translations.get(segment.line)
     if text is None:
         text = "".join(translations.get(sentence, sentence) + gap for sentence, gap in pairs)
-    return wrapped(text, segment.breaks)
+    return wrapped(text, segment.breaks, segment.lengths)
 
 
 def _lines(text: str) -> tuple[list[str], list[str]]:
@@ -99,15 +102,30 @@ def _segment(lines: Sequence[str], breaks: Sequence[str], language: str) -> Segm
     found = list(sentencex.segment(language or "en", " ".join(lines)))
     sentences = [sentence.rstrip() for sentence in found]
     gaps = [raw[len(text) :] for raw, text in zip(found, sentences, strict=True)]
-    return Segment(sentences, gaps, list(breaks))
+    return Segment(sentences, gaps, list(breaks), list(map(len, lines)))
 
 
-def wrapped(text: str, breaks: Sequence[str]) -> str:
-    """Returns a text in lines of like length, with these breaks between them.
+def unwrapped(text: str) -> tuple[str, Callable[[str], str]]:
+    """Returns a text in which ends of lines are no more than spaces, as one line.
 
-    Where it has too few words, it has fewer lines.
+    Also returns a function that lays out its translation in as many lines.
     """
-    lines = [line for line in divided(text, [1.0] * (len(breaks) + 1)) if line]
+    lines = _LINE_END.split(text)
+    breaks = _LINE_END.findall(text)
+    lengths = list(map(len, lines))
+    return _SPACES.sub(" ", " ".join(lines)), lambda found: wrapped(found, breaks, lengths)
+
+
+def wrapped(text: str, breaks: Sequence[str], lengths: Sequence[int]) -> str:
+    """Returns a text in lines, with these breaks between them.
+
+    Their lengths are in proportion to those that are given. Where it has too few words, it has
+    fewer lines.
+    """
+    if not breaks:
+        return text
+    # With the space that a break replaces.
+    lines = [line for line in divided(text, [length + 1 for length in lengths]) if line]
     pairs = zip(lines, [*breaks[: len(lines) - 1], ""], strict=True)
     return "".join(line + between for line, between in pairs)
 

@@ -22,6 +22,7 @@ class Report:
       fuzzy: units of the model for which the memory has something similar.
       kept: units that were translated before.
       broken: units of the model in which a placeholder was lost or added, and repaired.
+      unsafe: units whose translation could break the program: they stay marked for review.
       left_out: pieces of text that are in no unit, by the reason.
     """
 
@@ -30,6 +31,7 @@ class Report:
     fuzzy: int = 0
     kept: int = 0
     broken: int = 0
+    unsafe: int = 0
     left_out: dict[str, int] = dataclasses.field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -38,6 +40,7 @@ class Report:
         counts += [f"{self.fuzzy:,} with something similar in it"] * bool(self.fuzzy)
         counts += [f"{self.kept:,} kept"] * bool(self.kept)
         counts += [f"{self.broken:,} with repaired placeholders"] * bool(self.broken)
+        counts += [f"{self.unsafe:,} unsafe for the program"] * bool(self.unsafe)
         counts += [f"{count:,} left out: {reason}" for reason, count in self.left_out.items()]
         return ", ".join(counts)
 
@@ -98,7 +101,8 @@ def translate_document(
     _translate(translations, translator, glossary, confidence, progress)
     broken = sum(job.finish(translations, final) for job in jobs)
     known = sum(job.unit.match == "exact" for job in jobs)
-    return Report(len(jobs) - known, known, fuzzy, kept, broken, dict(document.left_out))
+    unsafe = sum(unit.is_unsafe for unit in pending)
+    return Report(len(jobs) - known, known, fuzzy, kept, broken, unsafe, dict(document.left_out))
 
 
 class _Job:

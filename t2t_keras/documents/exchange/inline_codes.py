@@ -23,7 +23,8 @@ _MARKUP = re.compile(
     re.DOTALL,
 )
 _PROTECTED = re.compile(r"""\btranslat(?:e\s*=\s*["']no|able\s*=\s*["']false)\b""")
-_MASK = re.compile(r'<(?:(/)g|(g|x) i="(\d+)"[^<>]*?(/?))\s*>')
+# The tags that stand for codes.
+MASK = re.compile(r'<(?:(/)g|(g|x) i="(\d+)"[^<>]*?(/?))\s*>')
 
 
 class _Piece(NamedTuple):
@@ -68,7 +69,7 @@ class Codes(NamedTuple):
                 return self.tags[number][0]
             return "".join(self.tags[number])
 
-        restored = _MASK.sub(tag, text)
+        restored = MASK.sub(tag, text)
         if sorted(found) != list(range(len(self.tags))) or open_codes:
             raise UserError(
                 f"{name}: expected each of {len(self.tags)} inline codes once, got {text!r}."

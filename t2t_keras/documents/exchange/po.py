@@ -1,13 +1,14 @@
 """gettext's PO files: entries that are changed are written anew, all others stay as they are."""
 
+import functools
 import re
 from pathlib import Path
 
 import polib
 
-from t2t_keras.documents.document import Document, Unit
+from t2t_keras.documents.document import Document, Unit, checked_languages, markup_of
 from t2t_keras.documents.exchange.plurals import default_header, plural_forms
-from t2t_keras.documents.exchange.po_lines import Entry, entries_of, rendered
+from t2t_keras.documents.exchange.po_lines import Entry, entries_of, field_lines, rendered
 from t2t_keras.documents.spans import Text, decoded, replaced
 from t2t_keras.errors import UserError
 
@@ -15,7 +16,15 @@ _CHARSET = re.compile(rb'"Content-Type:[^"\n]*charset=([\w.:-]+)', re.IGNORECASE
 # Messages in which translators name themselves, of KDE and of GNOME.
 _CREDITS = {"NAME OF TRANSLATORS", "EMAIL OF TRANSLATORS"}
 _CREDITS_TEXT = {"translator-credits", "translator_credits"}
-_TAG = re.compile(r"<(?:/?[A-Za-z][\w:.-]*(?:\s[^<>]*)?/?|!--.*?--)>", re.DOTALL)
+_CONTENT_TYPE = "Content-Type: text/plain; charset=UTF-8\nContent-Transfer-Encoding: 8bit\n"
+# All that any of gettext's formats can take for a directive.
+_DIRECTIVE = re.compile(
+    r"%(?:\([^()]*\)|\{[^{}]*\}|<[^<>]*>)?[-+ #0'I*.\d$hlLqjzt]*.?|\$\{?\w+|[{}][^{}]*|~."
+    r"|</?[A-Za-z][^<>]*>",
+    re.DOTALL,
+)
+_NUMBERED = re.compile(r"%L?\d{1,2}|%n")
+_HAS_NAME = re.compile(r"%(?:[({<]|\d+\$|L?\d|n)|[{}$<]")
 
 
 def read(path: Path, languages: tuple[str, str], content: bytes) -> "PoDocument":
@@ -39,9 +48,13 @@ class PoDocument(Document):
     """A PO file; `entries` have its lines, `parsed` what polib reads in these."""
 
     def __init__(self, path: Path, languages: tuple[str, str], text: Text, parsed: polib.POFile):
-        source, target = languages
-        super().__init__(path, (source or "en", target or parsed.metadata.get("Language", "")))
+        found = "", parsed.metadata.get("Language", "")
+        super().__init__(path, checked_languages(path, found, languages))
         self.text, self.parsed = text, parsed
+        for number, line in enumerate(text.text.split("\n"), 1):
+            if (line := line.strip()) and line[0] != "#" and line[-1] != '"':
+                # polib would take the string without its last character.
+                raise UserError(f"{path}:{number} is no valid PO file: a string has no end.")
         entries = entries_of(text.text)
         self.headers = [entry for entry in entries if entry.is_header]
         self.entries = [entry for entry in entries if not entry.is_header]
@@ -64,13 +77,12 @@ class PoDocument(Document):
         if not self.forms:
             self.left_out["plurals, for want of a Plural-Forms header"] += 1
             return []
-        one = {0} if len(message.msgstr_plural) > self.forms.count else self.forms.only_one
         return [
             (
                 f"msgstr[{form}]",
                 _unit(
                     message,
-                    message.msgid if form in one else message.msgid_plural,
+                    message.msgid if form in self.forms.only_one else message.msgid_plural,
                     message.msgstr_plural.get(form, ""),
                 ),
             )
@@ -86,6 +98,8 @@ class PoDocument(Document):
             for entry, message, units in rows
             if any(unit.match for _, unit in units)
         ]
+        if not changes:
+            return self.text.encoded(self.text.text)
         changes = self._header_changes(newline) + changes
         text = replaced(self.text.text, changes)
         try:
@@ -95,17 +109,65 @@ class PoDocument(Document):
             return re.sub(r"(charset=)[\w.:-]+", r"\1UTF-8", text, count=1).encode()
 
     def _header_changes(self, newline: str) -> list[tuple[int, int, str]]:
-        return []
+        """Returns the change of a template's header, or of one that lacks what it has to say."""
+        [header, *_] = self.headers or [None]
+        old = self._header_text(header) if header else _CONTENT_TYPE
+        text = old.replace("charset=CHARSET", "charset=UTF-8")
+        wanted = {"Language": self.languages[1]}
+        if not self.forms or self.plural_header:
+            wanted["Plural-Forms"] = self.plural_header
+        for name, value in wanted.items():
+            has_value = re.search(rf"^{name}: *[^\sY]", text, re.MULTILINE)
+            if value and (name == "Plural-Forms" or not has_value):
+                line = f"{name}: {value}\n"
+                text, count = re.subn(rf"^{name}:.*\n", line, text, flags=re.MULTILINE)
+                text += line * (not count)
+        if header is None:
+            lines = ['msgid ""', *field_lines("msgstr", text), ""]
+            return [(0, 0, "".join(f"{line}{newline}" for line in lines))]
+        if text == old:
+            return []
+        flags = [each for line in header.flags for each in line[2:].replace(",", " ").split()]
+        flags = [flag for flag in flags if flag != "fuzzy"]
+        new = rendered(header, [("msgstr", text)], flags, [], newline)
+        return [(header.start, header.end, new)]
+
+    @staticmethod
+    def _header_text(header: Entry) -> str:
+        lines = (line.strip().removeprefix("msgstr").strip() for line in header.translations)
+        return polib.unescape("".join(line[1:-1] for line in lines))
 
 
 def _unit(message: polib.POEntry, source: str, target: str) -> Unit:
+    formats = [flag for flag in message.flags if flag.endswith("-format")]
+    pattern = _DIRECTIVE if formats else None
+    if formats and set(formats) <= {"kde-format", "qt-format"}:
+        pattern = _NUMBERED
     return Unit(
         source,
         target,
-        "html" if _TAG.search(source) else "text",
+        markup_of(source),
         bool(target) and not message.fuzzy,
         message.msgctxt or "",
+        is_safe=functools.partial(_is_safe, source, pattern),
     )
+
+
+def _is_safe(source: str, directive: re.Pattern | None, target: str) -> bool:
+    """Returns whether msgfmt -c surely accepts a translation of a source.
+
+    It compares more than msgfmt does, which counts some signs in a text as directives only.
+    """
+    for ends in (str.startswith, str.endswith):
+        if ends(source, "\n") != ends(target, "\n"):
+            return False
+    if not directive:
+        return True
+    found = [directive.findall(text) for text in (source, target)]
+    # Directives that are numbered or named can change places.
+    if all(map(_HAS_NAME.match, found[0])):
+        found = list(map(sorted, found))
+    return found[0] == found[1]
 
 
 def _rendered(
@@ -116,7 +178,7 @@ def _rendered(
         flags.insert(0, "fuzzy")
     comments = [
         f"{each.ratio:.0%} like “{each.source}”: “{each.target}”"
-        for each in dict.fromkeys(each for _, unit in units for each in unit.suggestions)
+        for each in {each.source: each for _, unit in units for each in unit.suggestions}.values()
     ]
     translations = [(keyword, unit.target) for keyword, unit in units]
     return rendered(entry, translations, flags, comments, newline)

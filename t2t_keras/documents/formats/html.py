@@ -2,13 +2,13 @@
 
 import collections
 import re
-from collections.abc import Iterator, Sequence
-from html import escape
+from collections.abc import Callable, Iterator, Sequence
+from html import escape, unescape
 from pathlib import Path
 
 from t2t_keras.documents.document import Unit
 from t2t_keras.documents.formats.html_tokens import Token, tokens_of
-from t2t_keras.documents.segments import has_letters, wrapped
+from t2t_keras.documents.segments import has_letters, unwrapped
 from t2t_keras.documents.spans import SpanDocument, decoded
 
 _CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
@@ -21,7 +21,6 @@ _INLINE = frozenset(
 _CODE = frozenset("code kbd math samp svg var".split())
 _KEEPS_LINES = ("listing", "pre", "textarea")
 _SPACES = " \t\r\n\f"
-_SPACE = re.compile(r"[ \t\r\n\f]+")
 
 
 def read(path: Path, languages: tuple[str, str], content: bytes) -> SpanDocument:
@@ -34,27 +33,32 @@ def read(path: Path, languages: tuple[str, str], content: bytes) -> SpanDocument
         charset = "utf-8"
     text = decoded(path, content, charset)
     document = SpanDocument(path, languages, text, "xmlcharrefreplace")
-    for start, end, keeps_lines in units_of(text.text):
-        unit, breaks = _unit(text.text[start:end], keeps_lines)
-        if not has_letters(unit.source):
-            continue
-        is_text = unit.format == "text"
-        document.add(start, end, unit, _written_as(breaks) if is_text else str)
+    add_pages(document, 0, len(text.text))
     return document
 
 
-def _unit(raw: str, keeps_lines: bool) -> tuple[Unit, list[str]]:
-    """Returns a unit, and the ends of lines in it where they are spaces of plain text."""
-    if "<" in raw or "&" in raw:
-        return Unit(raw, format="html"), []
-    if keeps_lines:
-        return Unit(raw), []
-    breaks = [space for space in _SPACE.findall(raw) if "\n" in space]
-    return Unit(_SPACE.sub(" ", raw)), breaks
+def add_pages(document: SpanDocument, first: int, last: int) -> None:
+    """Adds the units of HTML from a place to another in a document."""
+    text = document.read.text[first:last]
+    for start, end, keeps_lines in units_of(text):
+        raw = text[start:end]
+        written: Callable[[str], str] = str
+        if "<" in raw or "&" in raw:
+            unit = Unit(raw, format="html")
+        elif keeps_lines:
+            unit, written = Unit(raw), _escaped
+        else:
+            line, lay_out = unwrapped(raw)
+            unit, written = Unit(line), _escaped_as(lay_out)
+        document.add(first + start, first + end, unit, written)
 
 
-def _written_as(breaks: Sequence[str]):
-    return lambda text: wrapped(escape(text, quote=False), breaks)
+def _escaped(text: str) -> str:
+    return escape(text, quote=False)
+
+
+def _escaped_as(lay_out: Callable[[str], str]) -> Callable[[str], str]:
+    return lambda text: lay_out(_escaped(text))
 
 
 def units_of(text: str) -> Iterator[tuple[int, int, bool]]:
@@ -76,7 +80,7 @@ def units_of(text: str) -> Iterator[tuple[int, int, bool]]:
             run, visible = [], 0
         else:
             run.append(token)
-            visible += is_text and not text[token.start : token.end].isspace()
+            visible += is_text and has_letters(unescape(text[token.start : token.end]))
         if token.kind == "start":
             is_protected = token.is_protected or token.name in _CODE
             open_elements.append((token.name, is_protected))

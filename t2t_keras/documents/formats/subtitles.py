@@ -1,13 +1,13 @@
 """SubRip subtitles: sentences that go on in the next subtitle are translated as one."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from t2t_keras.documents.document import Unit, markup_of
 from t2t_keras.documents.formats.html import units_of
-from t2t_keras.documents.segments import divided, ends_sentence, has_letters, wrapped
+from t2t_keras.documents.segments import divided, ends_sentence, unwrapped
 from t2t_keras.documents.spans import SpanDocument, decoded
 from t2t_keras.errors import UserError
 
@@ -18,7 +18,6 @@ _CUE = re.compile(
 # Where and how it is shown, as {\an8}, and who speaks.
 _LEAD = re.compile(r"(?:\s|\{\\[^{}]*\}|[-\u2013\u2014](?=\s*\S))*")
 _NEXT_SPEAKER = re.compile(r"(\r?\n[ \t]*)(?=[-\u2013\u2014]\s*\S)")
-_LINE_END = re.compile(r"(?<![ \t])[ \t]*+\r?\n[ \t]*")
 _MOST_SECONDS = 1.0
 _MOST_JOINED = 4
 
@@ -29,12 +28,9 @@ class _Text(NamedTuple):
     start: int
     end: int
     text: str  # in one line
-    breaks: list[str]  # of its lines
+    written: Callable[[str], str]  # lays out its translation in as many lines
     begins: float  # seconds, infinite where it cannot go on from another subtitle
     ends: float  # likewise, where it cannot go on in another
-
-    def written(self, text: str) -> str:
-        return wrapped(text, self.breaks)
 
 
 def read(path: Path, languages: tuple[str, str], content: bytes) -> SpanDocument:
@@ -67,14 +63,11 @@ def _texts(text: str, cues: list[re.Match]) -> Iterator[_Text]:
             lead = _LEAD.match(raw).end()
             for first, last, _ in units_of(raw[lead:]):
                 found = raw[lead + first : lead + last]
-                if not has_letters(found):
-                    continue
                 is_alone = len(speakers) == 1 and markup_of(found) == "text"
                 yield _Text(
                     start + lead + first,
                     start + lead + last,
-                    _LINE_END.sub(" ", found),
-                    _LINE_END.findall(found),
+                    *unwrapped(found),
                     _seconds(cue.groups()[:4]) if is_alone else float("inf"),
                     _seconds(cue.groups()[4:]) if is_alone else float("-inf"),
                 )

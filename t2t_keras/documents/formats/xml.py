@@ -1,17 +1,16 @@
 """XML of any kind: a unit for each outermost element that has text of its own."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from xml.sax.saxutils import escape, unescape
 
 from t2t_keras.documents.document import Document, Unit, markup_of
 from t2t_keras.documents.exchange.inline_codes import codes_in, is_protected
-from t2t_keras.documents.segments import has_letters, wrapped
+from t2t_keras.documents.segments import has_letters, unwrapped
 from t2t_keras.documents.xml_tree import Element, XmlFile
 
 _CDATA = re.compile(r"<!\[CDATA\[(.*)\]\]>", re.DOTALL)
-_SPACE = re.compile(r"[ \t\r\n]+")
 _REFERENCE = re.compile(r"&(?!(?:amp|lt|gt|quot|apos);)")
 
 
@@ -60,10 +59,10 @@ class XmlDocument(Document):
             unit = Unit(cdata[1], format=markup_of(cdata[1]))
             write = _as_cdata
         elif "<" not in stripped and not _REFERENCE.search(stripped):
-            breaks = [space for space in _SPACE.findall(stripped) if "\n" in space]
-            text = unescape(_SPACE.sub(" ", stripped), {"&quot;": '"', "&apos;": "'"})
+            line, lay_out = unwrapped(stripped)
+            text = unescape(line, {"&quot;": '"', "&apos;": "'"})
             unit = Unit(text, format=markup_of(text))
-            write = _escaped_in(breaks)
+            write = _escaped_as(lay_out)
         else:
             codes = codes_in(stripped)
             unit = Unit(codes.text, format="xml")
@@ -93,5 +92,5 @@ def _as_cdata(text: str) -> str:
     return f"<![CDATA[{text.replace(']]>', ']]]]><![CDATA[>')}]]>"
 
 
-def _escaped_in(breaks: Sequence[str]) -> Callable[[str], str]:
-    return lambda text: wrapped(escape(text), breaks)
+def _escaped_as(lay_out: Callable[[str], str]) -> Callable[[str], str]:
+    return lambda text: lay_out(escape(text))

@@ -1,0 +1,188 @@
+"""PO files, checked by gettext's own msgfmt and read by polib."""
+
+import re
+import shutil
+import subprocess
+
+import polib
+import pytest
+
+from t2t_keras.documents import TranslationMemory, read_document, translate_document
+from t2t_keras.errors import UserError
+
+HEADER = """msgid ""
+msgstr ""
+"Project-Id-Version: x\\n"
+"Language: de\\n"
+"Content-Type: text/plain; charset=UTF-8\\n"
+"Plural-Forms: nplurals=2; plural=(n != 1);\\n"
+
+"""
+BODY = """# of a translator
+#. extracted
+#: a.c:1
+#, c-format
+msgctxt "menu"
+msgid "Open %s"
+msgstr ""
+
+#, fuzzy, c-format
+#| msgid "%d dog"
+msgid "%d cat\\n"
+msgid_plural "%d cats\\n"
+msgstr[0] "%d Hund\\n"
+msgstr[1] ""
+
+msgid   "kept as\\tit is"
+msgstr "behalten"
+
+msgctxt "NAME OF TRANSLATORS"
+msgid "Your names"
+msgstr ""
+
+#~ msgid "old"
+#~ msgstr "alt"
+"""
+
+
+@pytest.fixture
+def msgfmt(tmp_path):
+    """msgfmt(content, *flags): what `msgfmt -c` says of a PO file, "" = it is right."""
+    if not shutil.which("msgfmt"):
+        pytest.skip("needs msgfmt of gettext")
+
+    def msgfmt(content, *flags):
+        (tmp_path / "check.po").write_bytes(content)
+        command = ["msgfmt", "-c", *flags, "-o", "/dev/null", tmp_path / "check.po"]
+        found = subprocess.run(command, capture_output=True, text=True, check=False)
+        return found.stderr or "failed" if found.returncode else ""
+
+    return msgfmt
+
+
+def test_only_what_is_not_translated_changes(translated, msgfmt):
+    found = translated("a.po", HEADER + BODY)
+    expected = (HEADER + BODY).replace(
+        '#, c-format\nmsgctxt "menu"\nmsgid "Open %s"\nmsgstr ""',
+        '#, fuzzy, c-format\nmsgctxt "menu"\nmsgid "Open %s"\nmsgstr "OPEN %s"',
+    )
+    expected = expected.replace('#| msgid "%d dog"\n', "")
+    expected = expected.replace('"%d Hund\\n"', '"%d CAT\\n"')
+    assert found == expected.replace('msgstr[1] ""', 'msgstr[1] "%d CATS\\n"')
+    assert translated.report.left_out == {"names of translators": 1}
+    assert (translated.report.translated, translated.report.kept) == (3, 1)
+    assert msgfmt(found.encode(), "-f") == ""
+
+
+def test_final_translations_are_not_fuzzy(translated):
+    parsed = polib.pofile(translated("a.po", HEADER + BODY, final=True))
+    assert [entry.msgid for entry in parsed.fuzzy_entries()] == []
+    assert parsed[1].msgstr_plural == {0: "%d CAT\n", 1: "%d CATS\n"}
+
+
+def test_everything_is_translated_anew_if_asked(translated):
+    found = polib.pofile(translated("a.po", HEADER + BODY, everything=True))
+    assert found.find("kept as\tit is").msgstr == "KEPT AS\tIT IS"
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("%s of %d\\n", "%d of %s\\n"),
+        ("100% correct %s", "%s 100% more"),
+        ("%(name)s is", "is"),
+        ("line\\n", "line"),
+    ],
+)
+def test_what_msgfmt_refuses_stays_fuzzy(written, msgfmt, source, target):
+    flag = "python" if "(" in source else "c"
+    entry = f'#, {flag}-format\nmsgid "{source}"\nmsgstr "'
+    bad = polib.unescape(target)
+    assert msgfmt(f'{HEADER}{entry}{target}"\n'.encode())
+    document = read_document(written("a.po", f'{HEADER}{entry}"\n'), "en", "de")
+    document.units[0].set(bad, final=True)
+    assert document.units[0].is_unsafe
+    assert polib.pofile(document.content().decode())[0].fuzzy
+    assert msgfmt(document.content()) == ""
+
+
+def test_placeholders_that_are_numbered_or_named_may_change_places(written):
+    entry = '#, python-format\nmsgid "%(a)s or %(b)d"\nmsgstr ""\n'
+    document = read_document(written("a.po", HEADER + entry), "en", "de")
+    document.units[0].set("%(b)d oder %(a)s", final=True)
+    assert not document.units[0].is_unsafe
+
+
+def test_a_template_becomes_a_catalogue_of_its_language(translated, msgfmt):
+    header = HEADER.replace("Language: de", "Language: ").replace("UTF-8", "CHARSET")
+    header = re.sub("nplurals=2.*;", "nplurals=INTEGER; plural=EXPRESSION;", header)
+    entry = '#, c-format\nmsgid "One thing"\nmsgid_plural "%d things"\nmsgstr[0] ""\nmsgstr[1] ""\n'
+    found = translated("a.pot", f"#, fuzzy\n{header}{entry}", languages=("en", "ru"), final=True)
+    parsed = polib.pofile(found)
+    assert parsed.metadata["Language"] == "ru"
+    assert not parsed.metadata_is_fuzzy
+    # The first form is for 21 as well, so it needs the number.
+    assert parsed[0].msgstr_plural == dict.fromkeys(range(3), "%d THINGS")
+    assert msgfmt(found.encode()) == ""
+
+
+def test_a_file_without_a_header_gets_one(translated, msgfmt):
+    entry = 'msgid "%d thing"\nmsgid_plural "%d things"\nmsgstr[0] ""\nmsgstr[1] ""\n'
+    found = translated("a.po", entry, languages=("en", "ja"))
+    assert polib.pofile(found)[0].msgstr_plural == {0: "%d THINGS"}
+    assert msgfmt(found.encode(), "-f") == ""
+
+
+def test_a_memory_is_taken_or_suggested(translated):
+    memory = TranslationMemory([("Open %s", "%s öffnen"), ("%d cattle", "%d Rinder")])
+    found = translated("a.po", HEADER + BODY, memory=memory)
+    assert 'msgid "Open %s"\nmsgstr "%s öffnen"' in found
+    assert '# 75% like “%d cattle”: “%d Rinder”\n#, fuzzy, c-format\nmsgid "%d cat\\n"' in found
+    parsed = polib.pofile(found)
+    assert not parsed.find("Open %s").fuzzy
+
+
+def test_a_charset_without_the_characters_becomes_utf_8(written):
+    content = (HEADER.replace("UTF-8", "ISO-8859-1") + 'msgid "é"\nmsgstr ""\n').encode("latin-1")
+    document = read_document(written("a.po", content), "en", "de")
+    document.units[0].set("ä")
+    assert document.content().decode("latin-1").endswith('msgstr "ä"\n')
+    document.units[0].set("č")
+    assert "charset=UTF-8" in document.content().decode()
+    assert polib.pofile(document.content().decode())[0].msgstr == "č"
+
+
+def test_long_and_several_lines_are_written_as_gettext_does(written):
+    document = read_document(written("a.po", HEADER + 'msgid "x"\nmsgstr ""\n'), "en", "de")
+    text = 'A "quoted" line\nand ' + "word " * 30 + "\\ end\n"
+    document.units[0].set(text)
+    found = document.content().decode()
+    assert max(map(len, found.splitlines())) <= 79
+    assert polib.pofile(found)[0].msgstr == text
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('msgid "a', "no valid PO file"),
+        ('msgid "a"\nmsgstr "b"\nfoo\n', "no valid PO file"),
+        ('msgstr "b"\n', "no valid PO file"),
+        ("\xff".encode("latin-1"), "not valid UTF-8"),
+        (HEADER, "expected fr as its target language, got de"),
+    ],
+)
+def test_what_is_no_po_file_is_refused(written, content, said):
+    with pytest.raises(UserError, match=said):
+        read_document(written("a.po", content), "en", "fr")
+
+
+def test_real_catalogues_come_back_and_pass_msgfmt(root, written, translator, msgfmt):
+    paths = sorted((root.parent / "shared/data/localisation/po").glob("*.po"))
+    if not paths:
+        pytest.skip("needs ../shared/data/localisation")
+    for path in paths:
+        document = read_document(path, "en", "de")
+        assert document.content() == path.read_bytes()
+        translate_document(document, translator, everything=True, final=True)
+        assert msgfmt(document.content()) == "", path
+        assert polib.pofile(document.content().decode()).percent_translated() > 90

@@ -1,0 +1,45 @@
+"""TMX as a document: what a language lacks is added."""
+
+import pytest
+from lxml import etree
+
+from t2t_keras.documents import read_document
+from t2t_keras.errors import UserError
+
+LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+TMX = """<?xml version="1.0"?>
+<!DOCTYPE tmx SYSTEM "tmx14.dtd">
+<tmx version="1.4"><header srclang="en-GB"/><body>
+  <tu tuid="a">
+    <tuv xml:lang="en-GB"><seg>Click <bpt i="1">&lt;b&gt;</bpt>me<ept i="1">x</ept></seg></tuv>
+    <tuv xml:lang="fr"><seg>Clic</seg></tuv>
+  </tu>
+  <tu><tuv xml:lang="EN"><seg>Kept</seg></tuv><tuv xml:lang="de-AT"><seg>Da</seg></tuv></tu>
+  <tu><tuv xml:lang="en"><seg>Empty</seg></tuv><tuv xml:lang="de"><seg/></tuv></tu>
+  <tu><tuv xml:lang="fr"><seg>Oui</seg></tuv></tu>
+</body></tmx>"""
+
+
+def test_missing_variants_are_added(translated):
+    found = translated("a.tmx", TMX)
+    units = etree.fromstring(found.encode()).findall(".//tu")
+    segments = [
+        {each.get(LANGUAGE): "".join(each.itertext()).strip() for each in unit} for unit in units
+    ]
+    assert segments[0] == {"en-GB": "Click <b>mex", "de": "CLICK <b>MEx", "fr": "Clic"}
+    assert segments[1] == {"EN": "Kept", "de-AT": "Da"}
+    assert segments[2] == {"en": "Empty", "de": "EMPTY"}
+    assert translated.report.left_out == {"units without en": 1}
+    # All else is as it was.
+    lines = set(found.splitlines()) - set(TMX.splitlines())
+    assert len(lines) == 3
+    assert "<!DOCTYPE" in found
+
+
+def test_languages_are_those_of_the_header_or_must_be_named(written):
+    path = written("a.tmx", TMX)
+    assert read_document(path, target="de").languages == ("en-GB", "de")
+    with pytest.raises(UserError, match="expected two languages"):
+        read_document(path)
+    with pytest.raises(UserError, match="expected TMX"):
+        read_document(written("b.tmx", "<a/>"))

@@ -1,0 +1,161 @@
+"""XLIFF 1 and 2, read again by lxml."""
+
+import pytest
+from lxml import etree
+
+from t2t_keras.documents import TranslationMemory, read_document, translate_document
+from t2t_keras.errors import UserError
+
+FIRST = """<?xml version='1.0' encoding='ISO-8859-1'?>
+<!-- a comment -->
+<x:xliff xmlns:x="urn:oasis:names:tc:xliff:document:1.2" version="1.2">
+ <x:file original='a' source-language="en-US" datatype="plaintext"><x:body>
+  <x:trans-unit id="codes" approved="yes">
+   <x:source>Cl\xefck <x:g id="1">the <x:x id="2"/>r&amp;d</x:g><x:bpt id="3">&lt;b></x:bpt>%s"""
+FIRST += """<x:ept id="3">&lt;/b></x:ept> <x:ph id="4">code</x:ph><![CDATA[ <now>]]></x:source>
+  </x:trans-unit>
+  <x:trans-unit id="segments"><x:source>One. Two.</x:source><x:seg-source><x:mrk mtype="seg" """
+FIRST += """mid="0">One.</x:mrk> <x:mrk mtype="seg" mid="1">Two.</x:mrk></x:seg-source>
+   <x:target state="new"/></x:trans-unit>
+  <x:group translate="no"><x:trans-unit id="no"><x:source>No</x:source></x:trans-unit>
+   <x:trans-unit id="kept" translate="yes"><x:source>Kept</x:source>
+   <x:target state="final">Da</x:target></x:trans-unit></x:group>
+  <x:trans-unit id="empty"><x:source/></x:trans-unit>
+ </x:body></x:file></x:xliff>"""
+SECOND = """<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.0" srcLang="en">
+<file id="f"><unit id="u">
+  <segment>
+    <source>Click <pc id="1">here</pc> <sc id="2"/>or<ec startRef="2"/> <ph id="3"/> now</source>
+  </segment>
+  <ignorable><source> and </source></ignorable>
+  <segment id="s" state="initial"><source>Two</source><target>Tw</target></segment>
+  <segment><source>Three</source><target>Drei</target></segment>
+  <segment><source>Four</source><target/></segment>
+</unit><unit id="no" translate="no"><segment><source>No</source></segment></unit></file></xliff>"""
+N1 = {"x": "urn:oasis:names:tc:xliff:document:1.2"}
+N2 = {
+    "x": "urn:oasis:names:tc:xliff:document:2.0",
+    "m": "urn:oasis:names:tc:xliff:matches:2.0",
+}
+
+
+def text_of(element):
+    return "".join(element.itertext())
+
+
+def test_targets_of_version_1_are_put_behind_their_sources(translated):
+    root = etree.fromstring(translated("a.xlf", FIRST.encode("latin-1")))
+    assert root.find(".//x:file", N1).get("target-language") == "de"
+    unit = root.find(".//x:trans-unit[@id='codes']", N1)
+    target = unit[1]
+    assert target.attrib == {
+        "state": "needs-review-translation",
+        "state-qualifier": "leveraged-mt",
+    }
+    assert unit.get("approved") == "no"
+    assert text_of(target) == "CLÏCK THE R&D<b>%s</b> code <NOW>"
+    tags = [[(each.tag, dict(each.attrib)) for each in side.iter()][1:] for side in unit]
+    assert tags[0] == tags[1]
+    assert translated.report.left_out == {"not to be translated, as the file says": 1}
+    assert (translated.report.translated, translated.report.kept) == (3, 1)
+    target = root.find(".//x:trans-unit[@id='kept']/x:target", N1)
+    assert (target.text, target.get("state")) == ("Da", "final")
+
+
+def test_segments_of_version_1_keep_their_marks(translated):
+    root = etree.fromstring(translated("a.xlf", FIRST.encode("latin-1"), final=True))
+    target = root.find(".//x:trans-unit[@id='segments']/x:target", N1)
+    assert target.get("state") == "translated"
+    found = [(each.get("mid"), each.text, each.tail) for each in target]
+    assert found == [("0", "ONE.", " "), ("1", "TWO.", None)]
+
+
+def test_segments_of_version_2_have_states(translated):
+    root = etree.fromstring(translated("a.xliff", SECOND.encode()))
+    assert root.get("trgLang") == "de"
+    segments = root.findall(".//x:unit[@id='u']/x:segment", N2)
+    assert [each.get("state") for each in segments] == [
+        "translated",
+        "translated",
+        None,
+        "translated",
+    ]
+    assert segments[0].get("subState") == "t2t:machine"
+    assert [text_of(each.find("x:target", N2)) for each in segments] == [
+        "CLICK HERE OR  NOW",
+        "TWO",
+        "Drei",
+        "FOUR",
+    ]
+    tags = [[each.tag for each in segments[0].find(f"x:{side}", N2)] for side in SIDES]
+    assert tags[0] == tags[1]
+
+
+SIDES = ("source", "target")
+
+
+def test_the_memory_is_shown_beside_the_target(translated):
+    memory = TranslationMemory([("Two.", "Zwei."), ("One,", "Eins & so")])
+    root = etree.fromstring(translated("a.xlf", FIRST.encode("latin-1"), memory=memory))
+    unit = root.find(".//x:trans-unit[@id='segments']", N1)
+    assert [each.text for each in unit.find("x:target", N1)] == ["ONE.", "Zwei."]
+    [alternative] = unit.findall("x:alt-trans", N1)
+    assert (alternative.get("match-quality"), alternative.get("mid")) == ("75%", "0")
+    assert [each.text for each in alternative] == ["One,", "Eins & so"]
+
+    memory = TranslationMemory([("Fours", "Vieren")])
+    root = etree.fromstring(translated("b.xlf", SECOND.encode(), memory=memory))
+    [match] = root.findall(".//m:matches/m:match", N2)
+    [segment] = root.findall(".//x:segment[@id='t2t3']", N2)
+    assert (match.get("ref"), match.get("similarity")) == ("#t2t3", "88.9")
+    assert segment.find("x:source", N2).text == "Four"
+    assert root.find(".//x:unit", N2)[0].tag.endswith("matches")
+
+
+def test_an_exact_match_needs_no_review(translated):
+    memory = TranslationMemory([("One.", "Eins."), ("Two.", "Zwei.")])
+    root = etree.fromstring(translated("a.xlf", FIRST.encode("latin-1"), memory=memory))
+    target = root.find(".//x:trans-unit[@id='segments']/x:target", N1)
+    assert dict(target.attrib) == {"state": "translated", "state-qualifier": "exact-match"}
+
+
+@pytest.mark.parametrize("content", [FIRST.encode("latin-1"), SECOND.encode()])
+def test_how_sure_the_model_is_stands_beside_the_target(written, translator, content):
+    document = read_document(written("a.xlf", content), "en", "de")
+    translate_document(document, translator)
+    document.units[0].quality = 0.875
+    root = etree.fromstring(document.content())
+    found = root.find(".//x:alt-trans", N1), root.find(".//m:match", N2)
+    [match] = [each for each in found if each is not None]
+    assert match.get("match-quality") == "88%" or match.get("matchQuality") == "87.5"
+    assert text_of(match[-1]).startswith("CL")
+
+
+def test_a_translation_that_loses_a_code_is_refused(written):
+    document = read_document(written("a.xlf", SECOND), "en", "de")
+    for text in ("Hier", '<g i="0">Hier</g><g i="0"/><g i="1"/><x i="2"/>', '<g i="0">'):
+        document.units[0].set(text)
+        with pytest.raises(UserError, match="expected each of 3 inline codes once"):
+            document.content()
+
+
+def test_languages_must_fit_the_model(written):
+    with pytest.raises(UserError, match="expected fr as its source language, got en-US"):
+        read_document(written("a.xlf", FIRST.encode("latin-1")), "fr", "de")
+    with pytest.raises(UserError, match="expected XLIFF"):
+        read_document(written("b.xlf", "<html/>"))
+
+
+def test_real_files_change_in_their_targets_only(root, translator, capitals_of):
+    paths = sorted((root.parent / "shared/data/localisation/xliff").glob("*.xlf"))
+    if not paths:
+        pytest.skip("needs ../shared/data/localisation")
+    for path in paths:
+        document = read_document(path, "en", "de")
+        assert document.content() == path.read_bytes()
+        translate_document(document, translator, everything=True)
+        old, new = etree.parse(path), etree.fromstring(document.content())
+        for before, after in zip(old.iter(), new.iter(), strict=True):
+            if not before.tag.endswith("target"):
+                assert (before.tag, before.text) == (after.tag, after.text)
+        assert capitals_of("Close") in {each.target for each in document.units} | {"CLOSE"}

@@ -1,0 +1,113 @@
+"""HTML and XML: what is between tags of blocks, and all else as it was."""
+
+import pytest
+from lxml import etree
+
+from t2t_keras.documents import read_document
+
+PAGE = """<!DOCTYPE html><html lang=en><head><title>My page</title><style>p {color: red}</style>
+<script>if (a<b) "</p>"</script></head><body class='x'><h1><b>Big</b></h1>
+<p>This is <a href="x.html" title='a-b'>a <i>link</i></a> and
+   more.<br>Second <br/>
+<p>Unclosed paragraph
+   of two lines. <pre>
+ kept as
+   it is </pre><ul><li>one<li><code>x</code> 12</ul>
+<div translate="no"><p>Not <b>this</b></p></div><p class="a notranslate">nor this</p>
+<textarea><p>raw</textarea> a < b &amp; c </b> <!-- <p>no</p> --></body></html>
+"""
+
+
+def test_each_block_is_a_unit_and_nothing_else_changes(translated):
+    expected = PAGE
+    for text in (
+        "My page;Big;>This is ;>a <;>link<;and\n   more;Second;Unclosed paragraph\n   of two lines;"
+        "kept as\n   it is;>one<;raw; a < b;; c "
+    ).split(";"):
+        expected = expected.replace(text, text.upper(), 1)
+    assert translated("a.html", PAGE) == expected
+
+
+def test_units_have_only_the_tags_within_their_text(written):
+    units = read_document(written("a.html", PAGE)).units
+    found = [(each.source, each.format) for each in units]
+    assert found[:5] == [
+        ("My page", "text"),
+        ("Big", "text"),
+        (
+            "This is <a href=\"x.html\" title='a-b'>a <i>link</i></a> and\n   more.",
+            "html",
+        ),
+        ("Second", "text"),
+        ("Unclosed paragraph of two lines.", "text"),
+    ]
+
+
+def test_text_is_escaped_and_encoded_as_the_page_is(written):
+    page = '<meta charset="iso-8859-1"><p>Caf\xe9 two</p>'.encode("latin-1")
+    document = read_document(written("a.htm", page))
+    document.units[0].set("a < b & č")
+    assert document.content() == page.replace(b"Caf\xe9 two", b"a &lt; b &amp; &#269;")
+
+
+@pytest.mark.parametrize(
+    "page",
+    """<!-- never ends <p>a|<a href='never ends><p>b|<script>a|</p a|<|<title>a|<!---->|<!-->a|</>|
+    <?php a ?>|<p/a|\ufeff<p>a|<b></i></b>|<!doctype a""".split("|"),
+)
+def test_malformed_pages_come_back(translated, page):
+    assert translated("a.html", page).lower() == page
+
+
+XML = """<?xml version="1.0"?>
+<!DOCTYPE book SYSTEM "http://example.org/x.dtd">
+<d:book xmlns:d="urn:x" xmlns:its="http://www.w3.org/2005/11/its"><!-- no -->
+ <d:title>The &amp;
+   "title" &lt;x&gt;</d:title>
+ <d:para>
+   Some <d:emphasis role="bold>x">text</d:emphasis> with <d:x/> &nbsp; and
+   the <!-- comment --> end. <![CDATA[x <e> y]]>
+ </d:para>
+ <d:item translate="no">Not this</d:item><d:n>12</d:n><s translatable="false">nor this</s>
+ <string><![CDATA[<b>One</b> two]]></string><empty/>
+</d:book>
+"""
+
+
+def test_the_outermost_elements_with_text_are_units(translated):
+    found = translated("a.xml", XML)
+    expected = XML
+    for text in ("The &", '"title"', "Some ", ">text<", "with <", "; and", "the <!", "end. "):
+        expected = expected.replace(text, text.upper(), 1)
+    expected = expected.replace("&lt;x&gt;", "&lt;x&gt;").replace(
+        "<b>One</b> two", "<b>ONE</b> TWO"
+    )
+    assert found == expected
+    # The translator sees no name and no entity that its reader does not know.
+    assert translated.report.translated == 3
+
+
+def test_xml_units_hold_codes_only(written):
+    unit = read_document(written("a.xml", XML)).units[1]
+    assert unit.source == (
+        'Some <g i="0">text</g> with <x i="1"/> <x i="2"/> and\n   the <x i="3"/> end. <x i="4"/>'
+    )
+
+
+def test_text_that_xml_has_signs_for_is_escaped(written):
+    document = read_document(written("a.xml", "<r><a>x</a><b><![CDATA[y]]></b></r>"))
+    for unit in document.units:
+        unit.set("< & ]]>")
+    root = etree.fromstring(document.content())
+    assert [each.text for each in root] == ["< & ]]>"] * 2
+
+
+def test_an_encoding_without_the_characters_gets_references(written):
+    content = '<?xml version="1.0" encoding="iso-8859-1"?><a>\xe9</a>'.encode("latin-1")
+    document = read_document(written("a.xml", content))
+    document.units[0].set("č")
+    assert document.content() == content.replace(b"\xe9", b"&#269;")
+    utf16 = '<?xml version="1.0" encoding="utf-16"?><a>e</a>'.encode("utf-16")
+    document = read_document(written("b.xml", utf16))
+    document.units[0].set("č")
+    assert document.content() == utf16.decode("utf-16").replace(">e<", ">č<").encode("utf-16")

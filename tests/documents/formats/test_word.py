@@ -1,0 +1,87 @@
+"""Word documents, written and read by python-docx."""
+
+import io
+import zipfile
+
+import docx
+import pytest
+from docx.oxml import parse_xml
+from docx.oxml.ns import nsdecls
+
+from t2t_keras.documents import read_document
+from t2t_keras.errors import UserError
+
+
+@pytest.fixture
+def content():
+    document = docx.Document()
+    document.add_heading("The title", 0)
+    paragraph = document.add_paragraph("Some text with ")
+    paragraph.add_run("bold").bold = True
+    paragraph.add_run(" and ")
+    run = paragraph.add_run("italic")
+    run.italic = True
+    run.add_break()
+    run.add_text("next")
+    paragraph.add_run(" end.\tTabbed")
+    field = document.add_paragraph("Page ")
+    for kind in ("begin", "separate", "end"):
+        if kind == "end":
+            field.add_run("99 pages")
+        field.add_run()._r.append(parse_xml(f'<w:fldChar {nsdecls("w")} w:fldCharType="{kind}"/>'))
+    link = '<w:hyperlink {} w:anchor="a"><w:r><w:t>a link</w:t></w:r></w:hyperlink>'
+    document.add_paragraph("See ")._p.append(parse_xml(link.format(nsdecls("w"))))
+    document.add_paragraph("12 %")
+    table = document.add_table(1, 2)
+    table.cell(0, 0).text = "Cell & <b>"
+    document.sections[0].header.paragraphs[0].text = "Header"
+    written = io.BytesIO()
+    document.save(written)
+    return written.getvalue()
+
+
+def test_paragraphs_tables_and_headers_are_translated(translated, content):
+    found = docx.Document(io.BytesIO(translated("a.docx", content)))
+    assert [each.text for each in found.paragraphs] == [
+        "THE TITLE",
+        "SOME TEXT WITH BOLD AND ITALIC\nNEXT END.\tTABBED",
+        "PAGE 99 pages",
+        "SEE A LINK",
+        "12 %",
+    ]
+    runs = [(each.text, bool(each.bold), bool(each.italic)) for each in found.paragraphs[1].runs]
+    assert [run for run in runs if any(run[1:])] == [
+        ("BOLD", True, False),
+        ("ITALIC", False, True),
+        ("\n", False, True),
+        ("NEXT", False, True),
+    ]
+    assert found.paragraphs[3].hyperlinks[0].text == "A LINK"
+    assert found.tables[0].cell(0, 0).text == "CELL & <b>"
+    assert found.sections[0].header.paragraphs[0].text == "HEADER"
+    assert translated.report.left_out == {"fields, as page numbers": 1}
+
+
+def test_other_parts_stay_byte_for_byte(translated, content):
+    old, new = (
+        zipfile.ZipFile(io.BytesIO(each)) for each in (content, translated("a.docx", content))
+    )
+    assert old.namelist() == new.namelist()
+    changed = [name for name in old.namelist() if old.read(name) != new.read(name)]
+    assert changed == ["word/document.xml", "word/header1.xml"]
+
+
+def test_codes_may_change_places_but_not_go(written, content):
+    document = read_document(written("a.docx", content))
+    unit = document.units[1]
+    assert unit.source.startswith(
+        'Some text with <g i="0">bold</g> and <g i="1">italic</g><x i="2"'
+    )
+    unit.set('<g i="1">K</g><x i="2"/><g i="0">F</g> &amp;<x i="4"/> <g i="3">n</g>')
+    found = docx.Document(io.BytesIO(document.content())).paragraphs[1]
+    assert found.text == "K\nF &\t n"
+    assert [run.text for run in found.runs if run.bold] == ["F"]
+    for wrong in ("K", '<g i="1">', '<g i="1">K</g>' * 2):
+        unit.set(wrong)
+        with pytest.raises(UserError, match=r"not well-formed|inline codes once each"):
+            document.content()

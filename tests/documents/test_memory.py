@@ -1,0 +1,57 @@
+"""Translation memories: what is the same, and what is similar."""
+
+import pytest
+from rapidfuzz.distance import Indel
+
+from t2t_keras.documents import TranslationMemory
+from t2t_keras.errors import UserError
+
+TMX = """<tmx version="1.4"><header srclang="en"/><body>
+<tu><tuv xml:lang="en-US"><seg>Open the file
+now</seg></tuv><tuv xml:lang="de"><seg>Datei öffnen
+jetzt</seg></tuv></tu>
+<tu><tuv xml:lang="en-US"><seg>Close</seg></tuv><tuv xml:lang="fr"><seg>Fermer</seg></tuv></tu>
+</body></tmx>"""
+PO = 'msgid "Open"\nmsgstr "Öffnen"\n\n#, fuzzy\nmsgid "Close"\nmsgstr "Zu"\n'
+
+
+def test_the_same_text_is_found_whatever_space_is_around_it():
+    memory = TranslationMemory([(" Open ", "Öffnen"), ("Open", "Auf"), ("Empty", " ")])
+    assert memory.exact("Open\n") == "Öffnen"
+    assert memory.exact("open") is None
+    assert memory.exact("Empty") is None
+
+
+def test_lines_are_found_one_by_one_where_both_sides_have_as_many():
+    memory = TranslationMemory([("One\nTwo", "Eins\nZwei"), ("Three\nFour", "Drei Vier")])
+    assert memory.exact("Two") == "Zwei"
+    assert memory.exact("Four") is None
+
+
+def test_the_most_similar_text_is_found(tmp_path):
+    words = "open close the a file folder window now".split()
+    sources = [f"{a} {b} {c}" for a in words for b in words for c in words]
+    memory = TranslationMemory([(source, source.upper()) for source in sources])
+    for text in ("open teh file", "closing a window", "now"):
+        ratios = {source: Indel.normalized_similarity(text, source) for source in sources}
+        best = max(ratios.values())
+        found = memory.fuzzy(text, least=0.7)
+        if best < 0.7:
+            assert found is None
+        else:
+            source, target, ratio = found
+            assert (ratios[source], target) == (best, source.upper())
+            assert ratio == pytest.approx(best)
+
+
+@pytest.mark.parametrize(("name", "content"), [("m.tmx", TMX), ("m.po", PO)])
+def test_files_are_read(written, name, content):
+    memory = TranslationMemory.read(written(name, content), "en", "de")
+    assert memory.exact("Close") is None
+    known = "Open the file\nnow" if name == "m.tmx" else "Open"
+    assert memory.exact(known) == {"m.tmx": "Datei öffnen\njetzt", "m.po": "Öffnen"}[name]
+
+
+def test_a_file_without_translations_is_no_memory(written):
+    with pytest.raises(UserError, match="expected translations for a memory, got none"):
+        TranslationMemory.read(written("m.txt", "Open"), "en", "de")

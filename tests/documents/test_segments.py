@@ -1,0 +1,51 @@
+"""Text as sentences, and back as it was laid out."""
+
+import pytest
+
+from t2t_keras.documents.segments import Segment, divided, laid_out, segmented
+
+
+def sentences_of(text):
+    return [part.sentences for part in segmented(text, "en") if isinstance(part, Segment)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " \n\t",
+        "One.",
+        "\n Two words.  Three more words here! \n\n",
+        "A first line\nA second line\r\n  and an indented one.\r",
+        "This is a line that somebody has wrapped at the\nwidth of a page, and here it ends.",
+        "Unicode\u2028separators\x0b\x85stay.\u00a0Here too.",
+    ],
+)
+def test_without_translations_a_text_stays_as_it_is(text):
+    assert laid_out(segmented(text, "en"), {}) == text
+
+
+def test_sentences_are_translated_one_by_one():
+    text = "Mr. Smith went home.  He e.g. slept!"
+    assert sentences_of(text) == [["Mr. Smith went home.", "He e.g. slept!"]]
+    found = laid_out(segmented(text, "en"), {"He e.g. slept!": "Er schlief!"})
+    assert found == "Mr. Smith went home.  Er schlief!"
+
+
+def test_lines_are_texts_of_their_own_unless_they_were_wrapped():
+    assert sentences_of("Open file\nclose file") == [["Open file"], ["close file"]]
+    wrapped = "This sentence is longer than the page is wide,\n   therefore it has two lines."
+    assert sentences_of(wrapped) == [[wrapped.replace("\n   ", " ")]]
+    found = laid_out(segmented(wrapped, "en"), {wrapped.replace("\n   ", " "): "a b c d"})
+    assert found == "a b\n   c d"
+
+
+def test_a_text_is_divided_in_proportion():
+    assert divided("one two three four", [1, 1]) == ["one two", "three four"]
+    assert divided("one two three four", [3, 10]) == ["one", "two three four"]
+    assert divided("one", [1, 1, 1]) == ["one", "", ""]
+
+
+def test_a_long_run_of_space_takes_linear_time():
+    # Quadratic time would be hours.
+    assert sentences_of("a" + " " * 1_000_000 + "b\n" + " " * 1_000_000 + "C")[-1] == ["C"]

@@ -1,0 +1,60 @@
+"""What is translated, what is taken from a memory, and what the report says of it."""
+
+import dataclasses
+
+import pytest
+
+from t2t_keras.documents import TranslationMemory, read_document, translate_document
+from t2t_keras.documents.document import Unit
+from t2t_keras.errors import UserError
+
+TEXT = "One dog.\n\nTwo cats. One dog.\n\n12 %\n"
+
+
+def test_the_same_sentence_is_translated_once_and_numbers_never(translated, translator):
+    assert translated("a.txt", TEXT) == "ONE DOG.\n\nTWO CATS. ONE DOG.\n\n12 %\n"
+    assert translator.calls == [(["One dog.", "Two cats."], "text", {})]
+
+
+def test_a_memory_gives_whole_texts_and_sentences(translated, translator):
+    memory = TranslationMemory([("One dog.", "Ein Hund."), ("Two dogs.", "Zwei Hunde.")])
+    found = translated("a.txt", TEXT, memory=memory)
+    assert found == "Ein Hund.\n\nTWO CATS. Ein Hund.\n\n12 %\n"
+    report = translated.report
+    assert (report.translated, report.from_memory, report.fuzzy) == (2, 1, 0)
+    assert translator.calls[0][0] == ["Two cats."]
+
+
+def test_broken_placeholders_are_counted_by_unit(written, translator):
+    translator.broken = ["One dog."]
+    document = read_document(written("a.txt", TEXT))
+    assert translate_document(document, translator).broken == 2
+
+
+def test_progress_and_a_glossary_reach_the_translator(written, translator):
+    document = read_document(written("a.txt", TEXT))
+    shown = []
+    translate_document(
+        document, translator, glossary="terms", progress=lambda *counts: shown.append(counts)
+    )
+    assert shown == [(2, 2)]
+    assert translator.calls[0][2] == {"glossary": "terms"}
+
+
+def test_a_report_reads_as_a_sentence(written, translator):
+    report = translate_document(read_document(written("a.txt", TEXT)), translator)
+    assert str(report) == "3 translated"
+    report = dataclasses.replace(report, kept=2, broken=1, left_out={"fields": 4})
+    expected = "3 translated, 2 kept, 1 with repaired placeholders, 4 left out: fields"
+    assert str(report) == expected
+
+
+def test_an_unknown_match_is_refused():
+    with pytest.raises(UserError, match="one of machine, exact, got 'fuzzy'"):
+        Unit("a").set("b", "fuzzy")
+
+
+def test_a_document_is_not_written_over_what_it_was_read_from(written):
+    document = read_document(written("a.txt", TEXT))
+    with pytest.raises(UserError, match="it is also an input"):
+        document.save(document.path)

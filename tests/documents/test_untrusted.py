@@ -1,0 +1,133 @@
+"""Files that attack their reader are refused, in little time and memory, and nothing is fetched."""
+
+import contextlib
+import io
+import resource
+import socket
+import time
+import zipfile
+
+import pytest
+
+from t2t_keras.documents import EXTENSIONS, read_document
+from t2t_keras.errors import UserError
+
+BOMB = '<!DOCTYPE a [<!ENTITY b "bbbbbbbbbb"><!ENTITY c "&b;&b;&b;&b;&b;&b;">]>'
+FILE = '<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]>'
+NETWORK = '<!DOCTYPE a [<!ENTITY % b SYSTEM "http://127.0.0.1:1/">%b;]>'
+ROOTS = {".xml": "<a>{}</a>", ".xlf": '<xliff version="1.2">{}</xliff>', ".tmx": "<tmx>{}</tmx>"}
+
+
+@pytest.fixture(autouse=True)
+def bounded(monkeypatch):
+    """No network, and little time and memory."""
+
+    def refuse(*arguments):
+        raise AssertionError("something is fetched")
+
+    monkeypatch.setattr(socket, "socket", refuse)
+    start, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    yield
+    assert time.monotonic() - start < 20
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1_000_000  # kB
+
+
+@pytest.mark.parametrize("extension", ROOTS)
+@pytest.mark.parametrize("attack", [BOMB, FILE, NETWORK])
+def test_declared_entities_are_refused(written, extension, attack):
+    content = '<?xml version="1.0"?>' + attack + ROOTS[extension].format("&b;")
+    with pytest.raises(UserError, match="declares the entity"):
+        read_document(written(f"a{extension}", content), "en", "de")
+
+
+@pytest.mark.parametrize("extension", ROOTS)
+def test_deep_nesting_is_refused(written, extension):
+    content = ROOTS[extension].format("<b>" * 100_000)
+    with pytest.raises(UserError, match="elements in over 200 others"):
+        read_document(written(f"a{extension}", content), "en", "de")
+
+
+@pytest.mark.parametrize("extension", sorted(set(EXTENSIONS) - {".docx"}))
+def test_a_line_of_50_megabytes_is_refused(written, extension):
+    with pytest.raises(UserError, match="expected lines of less than 16,777,216 bytes"):
+        read_document(written(f"a{extension}", "a" * 50_000_000), "en", "de")
+
+
+@pytest.mark.parametrize("extension", sorted(EXTENSIONS))
+def test_other_encodings_and_no_text_at_all_are_refused_or_read(written, extension):
+    for content in (b"\xff\xfea\x00", b"caf\xe9 \x80\x00", b"", b"\x00" * 1000, b"\xff\xfea"):
+        try:
+            document = read_document(written(f"a{extension}", content), "en", "de")
+        except UserError:
+            continue
+        assert document.content() == content
+
+
+@pytest.mark.parametrize("extension", sorted(set(EXTENSIONS) - {".docx"}))
+@pytest.mark.parametrize(
+    "text",
+    [
+        *"<&[*`|%",
+        "<a ",
+        '<a "',
+        "<!--",
+        "![",
+        "\n",
+        "\r",
+        " ",
+        "\t\n",
+        '"',
+        "- ",
+        "{\\",
+        "1\n",
+        "00:00:00,000 --> ",
+        "<![CDATA[",
+        "]]>",
+        "a\n",
+        "_a_",
+        "\\",
+    ],
+)
+def test_repeated_syntax_takes_linear_time(written, extension, text):
+    content = (text * 300 + "\n") * (60_000 // (300 * len(text)))
+    with contextlib.suppress(UserError):
+        document = read_document(written(f"a{extension}", content), "en", "de")
+        assert document.content() == content.encode()
+
+
+def archive(**files):
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as new:
+        for name, content in files.items():
+            new.writestr(name, content)
+    return written.getvalue()
+
+
+DOCUMENT = "word/document.xml"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "no Word document"),
+        (archive(**{DOCUMENT: b"<a/>"})[:-30], "no Word document"),
+        (archive(a=b"b"), "another kind of archive"),
+        (archive(**{DOCUMENT: b" " * (1 << 26)}), "expected at most 33,554,432 bytes"),
+        (archive(**{DOCUMENT: b"<a/>", "b": b" " * (1 << 28)}), "expected at most 10,000 files"),
+        (archive(**{DOCUMENT: b"<a/>", "../b": b"c"}), "is named '../b'"),
+        (archive(**{DOCUMENT: b"<a/>", "/b": b"c"}), "is named '/b'"),
+        (archive(**{DOCUMENT: f"{BOMB}<a>&c;</a>"}), "declares a document type"),
+        (archive(**{DOCUMENT: f"{FILE}<a>&b;</a>"}), "declares a document type"),
+        (archive(**{DOCUMENT: b"<a>" * 100_000}), "not well-formed"),
+    ],
+)
+def test_bad_archives_are_refused(written, content, said):
+    with pytest.raises(UserError, match=said):
+        read_document(written("a.docx", content))
+
+
+def test_files_that_are_not_there_or_of_no_known_format(tmp_path):
+    with pytest.raises(UserError, match="cannot be read: No such file"):
+        read_document(tmp_path / "a.txt")
+    with pytest.raises(UserError, match=r"got '.xlif'. Did you mean '.xliff'"):
+        read_document(tmp_path / "a.xlif")
