@@ -21,6 +21,8 @@ python benchmarks/datagen_scale.py --text="${TEXT:-../shared/data}" --pairs=1500
 python benchmarks/fuzz_text.py
 python benchmarks/decode_memory.py
 python benchmarks/serving_load.py ${RUN:+--output_dir="$RUN"}
+python benchmarks/server_load.py ${RUN:+--output_dir="$RUN"}
+python benchmarks/server_load.py ${RUN:+--output_dir="$RUN"} --engine=ctranslate2
 python benchmarks/worker_faults.py
 python benchmarks/worker_faults.py --workers=1 --trials=40 --times=5 --faults="chief killed"
 python benchmarks/worker_communication.py
