@@ -6,9 +6,9 @@
 Starts t2t-serve on loopback with a copy of a run, of its export for CTranslate2, or of a small
 model with random weights, and sends it 1 to 4 lines a request, in the ways of LibreTranslate and
 DeepL. One in ten is malformed, each kind with its status. In the middle a newer version of the
-model, with the same weights, appears. It fails unless every good request gets what the translator gives, every
-malformed one its status, the newer version is loaded, and the server's memory is afterwards what it
-was before. Prints a line of JSON.
+model, with the same weights, appears. It fails unless every good request gets what the translator
+gives, every malformed one its status, the newer version is loaded, and the server's memory is
+afterwards what it was before. Prints a line of JSON.
 """
 
 import collections

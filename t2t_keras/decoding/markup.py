@@ -17,6 +17,8 @@ from t2t_keras.text.markup.characters import write_characters
 from t2t_keras.text.markup.reading import Fragment, read_fragment
 from t2t_keras.text.markup.segments import KEPT, Segment
 from t2t_keras.text.markup.sentences import Sentence, Translated, divide
+from t2t_keras.text.markup.units import Span
+from t2t_keras.text.terms.hints import spans_with_hints, without_hints
 
 if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translator
@@ -176,13 +178,26 @@ def _of_rank(
         and len(source.parts) == 1
         and len(each.source_units) * len(each.target_units) <= _MOST_WEIGHTS
     ]
-    spans = [translated[number].texts_with_units() for number in aligned]
+    spans = [
+        (_as_seen(sources[number], *text), target)
+        for number in aligned
+        for text, target in [translated[number].texts_with_units()]
+    ]
     ids = [sources[number].parts[0] for number in aligned]
     engine, tokenizer = translator.engine, translator.tokenizer
     for number, each in zip(aligned, spans_of_pairs(engine, tokenizer, ids, spans), strict=True):
         weights[number] = each
     markup = [each.markup(some) for each, some in zip(translated, weights, strict=True)]
     return markup, [sum(part.score for part in parts) for parts in chosen]
+
+
+def _as_seen(source: Source, text: str, spans: Sequence[Span]) -> tuple[str, Sequence[Span]]:
+    """Returns a text and spans in it as they are with hints, which belong to what they explain."""
+    bare = without_hints(source.line)
+    if bare == source.line:
+        return text, spans
+    before = len(bare) - len(text)
+    return source.line, spans_with_hints([(before + s, before + e) for s, e in spans], source.line)
 
 
 def _with_marks(
