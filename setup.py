@@ -82,6 +82,13 @@ setup(
     ],
     extras_require={
         "ctranslate2": ["ctranslate2>=4.8,<5"],
+        "documents": [
+            "lxml>=6,<7",
+            "markdown-it-py>=4,<5",
+            "polib>=1.2,<2",
+            "rapidfuzz>=3.14,<4",
+            "sentencex>=1.0,<2",
+        ],
         "import": ["PyYAML>=6,<7", "safetensors>=0.8,<0.9"],
         "jax": ["jax>=0.10,<0.11"],
         "keras-hub": ["keras-hub>=0.32,<0.33"],
@@ -98,19 +105,28 @@ setup(
             "importlib_resources>=6,<8",
             "jax>=0.10,<0.11",
             "keras-nlp>=0.32,<0.33",
+            "lxml>=6,<7",
+            "markdown-it-py>=4,<5",
             "matplotlib>=3.11,<4",
             "onnx>=1.23,<2",
             "onnxruntime>=1.31,<2",
+            "polib>=1.2,<2",
             "py3langid>=0.4,<0.5",
             "pydot>=4,<5",
             "pytest>=9,<10",
+            # Writes and reads Word documents, to compare with.
+            "python-docx>=1.2,<2",
             # Reads the job for Kubernetes in docs/.
             "PyYAML>=6,<7",
             "pytest-xdist>=3.6,<4",
+            "rapidfuzz>=3.14,<4",
             "safetensors>=0.8,<0.9",
             # Drives Chromium or Chrome, where there is one, over the pages of t2t-insights.
             "selenium>=4.30,<5",
+            "sentencex>=1.0,<2",
             "snakemake>=9,<10",
+            # Reads subtitles, to compare with.
+            "srt>=3.5,<4",
             # The packaging test builds the wheel with it, without a network.
             "setuptools>=77",
             "tensorflow-datasets>=4.9.9,<5",
