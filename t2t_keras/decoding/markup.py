@@ -1,4 +1,4 @@
-"""Translation of HTML and XML: of the text in it, with its tags around the words that they were of."""
+"""Translation of HTML and XML: of the text in it, with its tags around the same words."""
 
 import dataclasses
 import re

@@ -302,7 +302,8 @@ class Translator:
 
         A word is aligned with the source word that the model attends to most, unless the problem
         chooses otherwise (see `Problem.align`). The attention is the mean over the heads of the
-        last layer but one, and over the models. No word is aligned with what was cut off.
+        last layer but one, or the last of two, and over the models. No word is aligned with what
+        was cut off.
 
         Args:
           lines: the source text.

@@ -114,7 +114,7 @@ def _shares(pieces: Sequence[str], text: str, spans: Sequence[tuple[int, int]]) 
     together = b"".join(spelled)
     begin = together.rfind(text.encode("utf-8")) if len(together) >= len(text) else -1
     if begin < 0:
-        words = {number: indices for number, indices in _pieces_of_words(pieces).items()}
+        words = _pieces_of_words(pieces)
         before = max(max(words, default=0) + 1 - count_words(text), 0)
         for column, (start, _) in enumerate(spans):
             shares[words.get(before + count_words(text[: start + 1]) - 1, []), column] = 1.0

@@ -77,5 +77,5 @@ def test_the_heaviest_pairs_in_order():
             assert list(side) == sorted(set(side))
 
 
-def test_the_layer_is_the_last_but_one():
-    assert [alignment_layer(layers) for layers in (1, 2, 6)] == [0, 0, 4]
+def test_the_layer_is_the_last_but_one_of_more_than_two():
+    assert [alignment_layer(layers) for layers in (1, 2, 3, 6)] == [0, 1, 1, 4]

@@ -68,7 +68,7 @@ class Engine(abc.ABC):
     ) -> Iterator[tuple[int, np.ndarray]]:
         """Yields the attention that aligns, float32 [target, source].
 
-        It is the mean over the heads of the last layer but one, and over models. It may lack the
+        It is the mean over the heads of `alignment_layer`, and over models. It may lack the
         ends, and tokens at the end of a target that is too long for the engine.
         """
 

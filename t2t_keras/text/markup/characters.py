@@ -8,8 +8,9 @@ from collections.abc import Mapping, MutableMapping
 from typing import NamedTuple
 
 _PARTS = re.compile(
-    r"(?P<space>[ \t\n\r\f]+)|(?P<reference>&(?:#[0-9]{1,7};|#[xX][0-9a-fA-F]{1,6};|[^\W\d][\w.\-:]{0,63};))|"
-    r"[^ \t\n\r\f&]+|&"
+    r"(?P<space>[ \t\n\r\f]+)"
+    r"|(?P<reference>&(?:#[0-9]{1,7};|#[xX][0-9a-fA-F]{1,6};|[^\W\d][\w.\-:]{0,63};))"
+    r"|[^ \t\n\r\f&]+|&"
 )
 _XML = {"&lt;": "<", "&gt;": ">", "&amp;": "&", "&quot;": '"', "&apos;": "'"}
 _MARKUP = re.compile("[&<>]")

@@ -11,8 +11,8 @@ from t2t_keras.text.markup.tokens import CLOSE, EMPTY, OPEN, Token, malformed
 
 # Elements of HTML that stand between pieces of running text, not in it.
 HTML_BLOCKS = frozenset(
-    "address article aside blockquote body br caption center col colgroup dd details dialog dir div "
-    "dl dt fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header "
+    "address article aside blockquote body br caption center col colgroup dd details dialog dir "
+    "div dl dt fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header "
     "hgroup hr html legend li link main menu meta nav noscript ol optgroup option p pre search "
     "section summary table tbody td template tfoot th thead title tr ul".split()
 )

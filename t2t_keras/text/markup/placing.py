@@ -107,7 +107,7 @@ class Placer:
       root: of `tree_of`.
       began: of `tree_of`.
       agreement: float [target units, source units], see `t2t_keras.text.markup.units.agreement`.
-      is_word: bool [source units]: whether it is a word, not a sign.
+      is_word: for the units of each side, whether they are words, not signs.
       texts: of the target's units.
       kept: for each KEPT mark, the text that it has in the translation.
     """
@@ -117,7 +117,7 @@ class Placer:
         root: Node,
         began: Sequence[Node],
         agreement: np.ndarray,
-        is_word: np.ndarray,
+        is_word: tuple[Sequence[bool], Sequence[bool]],
         texts: Sequence[str],
         kept: dict[int, str],
     ):
@@ -188,7 +188,7 @@ class Placer:
         for any_order, must_have_words in itertools.product((True, False), repeat=2):
             states = self._is_small and self._states(any_order, must_have_words)
             if states and len(states) * self._count <= _MOST_STEPS:
-                placement = self._best(states)
+                placement = self._best(states, must_have_words)
                 if placement is not None:
                     return placement
         return self._in_proportion()
@@ -198,7 +198,7 @@ class Placer:
 
         In the order in which marks lead from one to the other; None if there are too many.
         """
-        begin: _State = tuple((number, 0, True) for number in self._began)
+        begin: _State = tuple((number, 0, number == 0) for number in self._began)
         found: dict[_State, tuple[list, _State | None]] = {}
         # A mark adds one to the marks that are out, a word none: so states come in order.
         waves, pending = {0: {begin: None}}, 0
@@ -236,14 +236,12 @@ class Placer:
             else:
                 steps.append(((*state[:-1], (number, done | 1 << i, has_word)), child, False))
         node = self._nodes[number]
-        complete = done == (1 << len(children)) - 1
-        if len(state) > 1 and complete and not node.goes_on:
-            empty = must_have_words and self._is_word[node.first : node.last].any()
-            if has_word or not empty:
-                parent, of_parent, parent_has_word = state[-2]
-                i = self._children[parent].index(number)
-                level = parent, of_parent | 1 << i, parent_has_word or has_word
-                steps.append(((*state[:-2], level), number, True))
+        complete = len(state) > 1 and done == (1 << len(children)) - 1 and not node.goes_on
+        if complete and (has_word or not (must_have_words and self._has_word(node))):
+            parent, of_parent, parent_has_word = state[-2]
+            i = self._children[parent].index(number)
+            level = parent, of_parent | 1 << i, parent_has_word or has_word
+            steps.append(((*state[:-2], level), number, True))
         return steps
 
     def _with_word(self, state: _State) -> _State | None:
@@ -252,7 +250,7 @@ class Placer:
             return None
         return tuple((node, done, True) for node, done, _ in state)
 
-    def _best(self, states) -> Placement | None:
+    def _best(self, states, must_have_words: bool) -> Placement | None:
         numbers = {state: number for number, state in enumerate(states)}
         gains = np.array(
             [
@@ -284,13 +282,15 @@ class Placer:
                 number = numbers[state]
                 if with_word is None or scores[number] == -np.inf:
                     continue
-                score, target = scores[number] + gains[number, gap], numbers[with_word]
+                # An element with nothing but a comma has no word.
+                following = with_word if self._is_word[1][gap] else state
+                score, target = scores[number] + gains[number, gap], numbers[following]
                 if score > following_scores[target]:
                     following_scores[target] = score
                     by_word[target] = number
             came_by_word.append(by_word)
             scores = following_scores
-        ends = [numbers[state] for state in states if self._is_end(state)]
+        ends = [numbers[state] for state in states if self._is_end(state, must_have_words)]
         best = max(ends, key=lambda number: scores[number], default=None)
         if best is None or scores[best] < _NEVER / 2:
             return None
@@ -305,12 +305,17 @@ class Placer:
         bonus = self._bonuses[node][gap] if node in self._bonuses else 0.0
         return bonus + _OUT_OF_ORDER * before
 
-    def _is_end(self, state: _State) -> bool:
-        for level, (number, done, _) in enumerate(state):
+    def _has_word(self, node: Node) -> bool:
+        return any(self._is_word[0][node.first : node.last])
+
+    def _is_end(self, state: _State, must_have_words: bool) -> bool:
+        for level, (number, done, has_word) in enumerate(state):
             node, children = self._nodes[number], self._children[number]
             left = [child for i, child in enumerate(children) if not done >> i & 1]
             following = [state[level + 1][0]] if level + 1 < len(state) else []
             if left != following or (level and not node.goes_on):
+                return False
+            if must_have_words and level and not has_word and self._has_word(node):
                 return False
         return True
 

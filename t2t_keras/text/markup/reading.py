@@ -15,7 +15,7 @@ from t2t_keras.text.markup.matching import (
     preserves_space,
 )
 from t2t_keras.text.markup.segments import CLOSE, KEPT, LONE, OPEN, Atom, Mark, Segment, segment_of
-from t2t_keras.text.markup.tokens import EMPTY, OTHER, TEXT, Token, html_tokens, xml_tokens
+from t2t_keras.text.markup.tokens import OTHER, TEXT, Token, html_tokens, xml_tokens
 
 FORMATS = ("html", "xml")
 # A tag takes some hundred bytes of memory for each of its characters.

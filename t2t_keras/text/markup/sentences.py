@@ -124,7 +124,10 @@ class Translated:
         else:
             found = agreement(self.text, self.translation, spans, self.target_units, weights)
         texts = [self.translation[start:end] for start, end in self.target_units]
-        is_word = np.array([any(map(_is_of_word, self.text[a:b])) for a, b in spans], bool)
+        is_word = tuple(
+            [any(map(_is_of_word, text[start:end])) for start, end in some]
+            for text, some in self.texts_with_units()
+        )
         return Placer(root, began, found, is_word, texts, self._kept).place()
 
     def _written(self, placement: Placement) -> str:

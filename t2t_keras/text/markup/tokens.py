@@ -14,8 +14,8 @@ OPEN, CLOSE, EMPTY, TEXT, OTHER = "open", "close", "empty", "text", "other"
 
 # Elements of HTML without content.
 _VOID = frozenset(
-    "area base basefont bgsound br col embed frame hr img input keygen link meta param source track "
-    "wbr".split()
+    "area base basefont bgsound br col embed frame hr img input keygen link meta param source "
+    "track wbr".split()
 )
 # Elements whose content has no tags; that of `title` is text nevertheless.
 _RAW = frozenset("script style textarea title iframe noembed noframes xmp".split())

@@ -12,7 +12,8 @@ Span = tuple[int, int]
 
 # Written without spaces between words: each character stands alone.
 _ALONE = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    "\\u0e00-\\u0eff\\u1000-\\u109f\\u1780-\\u17ff\\u3040-\\u30ff\\u3400-\\u4dbf\\u4e00-\\u9fff"
+    "\\uf900-\\ufaff"
 )
 _UNIT = re.compile(rf"[{_ALONE}]|[^\W{_ALONE}]+(?:['\u2019\u2010-][^\W{_ALONE}]+)*|[^\w\s]")
 # Of signs that languages exchange for each other.
@@ -61,8 +62,10 @@ def agreement(
     ]
     is_word = signs[0] == ""
     found = np.where(is_word[None, :] & (signs[1] == "")[:, None], weights, 0.0)
-    totals = found.sum(axis=1, keepdims=True)
-    found = np.divide(found, totals, out=np.zeros_like(found), where=totals > 0)
+    # First by columns: a word that all others attend to a little is not of all of them.
+    for axis in (0, 1):
+        totals = found.sum(axis=axis, keepdims=True)
+        found = np.divide(found, totals, out=np.zeros_like(found), where=totals > 0)
     places = found @ np.arange(len(source_units)) if len(source_units) else np.zeros(0)
     taken: set[int] = set()
     for row in np.flatnonzero(signs[1] != ""):
