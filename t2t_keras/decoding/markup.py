@@ -45,7 +45,7 @@ def translate_markup(
 
     Args:
       translator: a `Translator`.
-      texts: fragments, or whole documents; each of at most ten million characters.
+      texts: fragments, or whole documents; each of at most four million characters.
       format: "html" or "xml".
       blocks: more elements that divide the text. In XML every element else stands within it.
       keep: more elements whose content is not translated.
@@ -60,13 +60,15 @@ def translate_markup(
     check_lines(texts)
     jobs = [_Job(read_fragment(text, format, blocks, keep)) for text in texts]
     found: list[Translation] = []
+    number = 0
     while jobs:
         # Their sentences are translated together, but not those of a whole site.
         some, count = [], 0
         while jobs and (not some or count < translator.config.lines_at_once):
             some.append(jobs.pop(0))
             count += len(some[-1].sentences)
-        found += _translated(translator, some)
+        found += _translated(translator, some, number)
+        number += count
     return found
 
 
@@ -94,11 +96,14 @@ def _split(text: str) -> list[str]:
     return sentences(text) if _BREAK.search(text) else [text]
 
 
-def _translated(translator: "Translator", jobs: Sequence[_Job]) -> Iterator[Translation]:
+def _translated(
+    translator: "Translator", jobs: Sequence[_Job], first_number: int
+) -> Iterator[Translation]:
     pairs = [pair for job in jobs for pair in job.sentences]
     texts, kept = ([each.text for each, _ in pairs], [each.kept for each, _ in pairs])
     sources = translator.read(texts, kept, accelerators=False)
-    found = translator.candidates(sources, [_NO_PREFIX] * len(sources), check=True)
+    prefixes = [_NO_PREFIX] * len(sources)
+    found = translator.candidates(sources, prefixes, first_number, check=True)
     most = max((len(part) for each in found for part in each.parts), default=1)
     ranks = [_of_rank(translator, rank, pairs, sources, found) for rank in range(most)]
     first = 0
