@@ -46,3 +46,13 @@ def test_some_files_that_cannot_be_translated_make_the_status_2(random_run, tmp_
         run(f"--output_dir={random_run}", FAST, tmp_path / "in", tmp_path / "out")
     assert stop.value.code == 2
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["a.txt"]
+
+
+def test_how_sure_the_model_is_stands_in_xliff(random_run, tmp_path):
+    pytest.importorskip("t2t_keras.decoding.confidence")
+    (tmp_path / "a.xlf").write_text(XLIFF)
+    flags = f"--output_dir={random_run}", FAST, "--confidence"
+    run(*flags, tmp_path / "a.xlf", tmp_path / "b.xlf")
+    [match] = etree.parse(tmp_path / "b.xlf").iter("{urn:oasis:names:tc:xliff:matches:2.0}match")
+    assert match.get("type") == "mt"
+    assert 0 < float(match.get("matchQuality")) < 100
