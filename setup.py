@@ -84,6 +84,13 @@ setup(
     ],
     extras_require={
         "ctranslate2": ["ctranslate2>=4.8,<5"],
+        "documents": [
+            "lxml>=6,<7",
+            "markdown-it-py>=4,<5",
+            "polib>=1.2,<2",
+            "rapidfuzz>=3.14,<4",
+            "sentencex>=1.0,<2",
+        ],
         "import": ["PyYAML>=6,<7", "safetensors>=0.8,<0.9"],
         "jax": ["jax>=0.10,<0.11"],
         "keras-hub": ["keras-hub>=0.32,<0.33"],
@@ -113,22 +120,30 @@ setup(
             "jax>=0.10,<0.11",
             "keras-nlp>=0.32,<0.33",
             "libretranslatepy>=2.1,<3",
+            "lxml>=6,<7",
+            "markdown-it-py>=4,<5",
             "matplotlib>=3.11,<4",
             "onnx>=1.23,<2",
             "onnxruntime>=1.31,<2",
+            "polib>=1.2,<2",
             "prometheus-client>=0.22,<1",
             "py3langid>=0.4,<0.5",
             "pydot>=4,<5",
             "pytest>=9,<10",
+            # Writes and reads Word documents, to compare with.
+            "python-docx>=1.2,<2",
             "python-multipart>=0.0.20,<0.1",
             # Reads the job for Kubernetes in docs/.
             "PyYAML>=6,<7",
             "pytest-xdist>=3.6,<4",
+            "rapidfuzz>=3.14,<4",
             "safetensors>=0.8,<0.9",
             # Drives Chromium or Chrome, where there is one, over the pages that commands show.
             "selenium>=4.30,<5",
+            "sentencex>=1.0,<2",
             "snakemake>=9,<10",
-            "sentencex>=1,<2",
+            # Reads subtitles, to compare with.
+            "srt>=3.5,<4",
             # The packaging test builds the wheel with it, without a network.
             "setuptools>=77",
             "tensorflow-datasets>=4.9.9,<5",

@@ -15,6 +15,13 @@ from t2t_keras.text.placeholders.finding import SYMBOLS
 from t2t_keras.text.sources import OfCorpus, ParallelFiles, SourceFile
 from t2t_keras.text.terms.hints import MARKS
 
+_SYMBOLS_IN_OUTPUTS = (
+    "Sentences and translations have symbols for placeholders such as %s and {name}. With `found = "
+    "t2t_keras.text.placeholders.symbols.shield(line, symbols=True, accelerators=True)`, the "
+    "sentence is `found.text`, and `found.finish(translation)` is what users see; "
+    "`t2t_keras.text.placeholders.missing(line, translation)` tells what the model has lost."
+)
+
 
 @register_problem
 class ParallelText(Problem):
@@ -62,6 +69,11 @@ class ParallelText(Problem):
     def protects(self) -> bool:
         """See `Problem`."""
         return self.protect
+
+    @property
+    def raw_output(self) -> str:
+        """See `Problem`."""
+        return _SYMBOLS_IN_OUTPUTS if self.protect else ""
 
     @property
     def decoding(self) -> Mapping[str, Any]:

@@ -23,6 +23,7 @@ def define_flags(flags: Flags) -> None:
     flags.switch("final", "Mark translations as good, not as in need of a review")
     flags.string("memory", "Translation memory: TMX, or another file with translations")
     flags.number("least", "How similar to a text what the memory suggests must be, 0 to 1", 0.75)
+    flags.string("glossary", "Terms and how they are translated, source<tab>target a line")
     flags.switch("confidence", "Say how sure the model is, where the format can: XLIFF")
     flags.string("source_language", "Code of the source language; default: the problem's")
     flags.string("target_language", "Code of the target language; default: the problem's")
@@ -41,12 +42,24 @@ def run(flags: Flags) -> int:
         raise UserError(f"--least is a share from 0 to 1, got {flags.least:g}.")
     from t2t_keras.documents.files import planned, translate_files
 
-    plan = planned(getattr(flags, "IN ... OUT"), [flags.output_dir, flags.memory])
+    plan = planned(getattr(flags, "IN ... OUT"), [flags.output_dir, flags.memory, flags.glossary])
     from t2t_keras.decoding.translator import Translator
 
     settings = flags.decode_hparams
     if "check_placeholders" not in settings:
         settings = ",".join(filter(None, (settings, "check_placeholders=true")))
+    glossary = None
+    if flags.glossary:
+        from t2t_keras.text.glossary import Glossary
+
+        glossary = Glossary.read(flags.glossary)
+    if flags.engine == ENGINES[0]:
+        from t2t_keras.decoding.config import decode_config
+        from t2t_keras.decoding.engines.keras import share_cores
+        from t2t_keras.training.run_config import RunConfig
+
+        problem = RunConfig.load(flags.output_dir).problem
+        share_cores(decode_config(settings, problem.decoding))
     translator = Translator.from_run(
         flags.output_dir, flags.checkpoint_path, settings, engine=flags.engine
     )
@@ -59,6 +72,7 @@ def run(flags: Flags) -> int:
         final=flags.final,
         least=flags.least,
         confidence=flags.confidence,
+        glossary=glossary,
     )
     return 2 if failed else 0
 

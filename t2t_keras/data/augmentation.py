@@ -26,6 +26,7 @@ from t2t_keras.data.problem import names_in
 from t2t_keras.errors import UserError
 from t2t_keras.registry import AUGMENTATIONS, register_augmentation
 from t2t_keras.text.lexicon import Lexicon
+from t2t_keras.text.placeholders.finding import SYMBOLS
 
 Pair = tuple[str, str]
 Change = Callable[[str, str, random.Random], Pair]
@@ -34,6 +35,8 @@ Change = Callable[[str, str, random.Random], Pair]
 _TYPOS = 0.15
 # Words in front that are for the model, as <2de> and <BT>.
 _TOKENS = re.compile(r"(<[^\s<>]+>\s)*")
+# They stand for placeholders.
+_SYMBOLS = "".join(SYMBOLS)
 _EMOJIS = "😀😂😊😍🤔😭👍🙏🎉🔥❤⭐✅🚀"
 
 
@@ -157,7 +160,7 @@ def diacritics(source: str, target: str, random: random.Random) -> Pair:
 @register_augmentation
 def punctuation(source: str, target: str, random: random.Random) -> Pair:
     """Both sides without the punctuation at their ends; what is nothing else stays."""
-    sides = (re.sub(r"(?<=\w)[^\w\s]+\s*$", "", side) for side in (source, target))
+    sides = (re.sub(rf"(?<=\w)[^\w\s{_SYMBOLS}]+\s*$", "", side) for side in (source, target))
     return tuple(sides)
 
 

@@ -4,6 +4,7 @@ import bisect
 from collections.abc import Iterable
 from pathlib import Path
 
+from t2t_keras.documents.packages import needed_for
 from t2t_keras.documents.reading import EXTENSIONS, read_document
 from t2t_keras.errors import UserError
 from t2t_keras.text.files import reading
@@ -86,7 +87,8 @@ class TranslationMemory:
         text = text.strip()
         if not _is_comparable(text) or not least:
             return None
-        from rapidfuzz import fuzz, process
+        with needed_for("A translation memory"):
+            from rapidfuzz import fuzz, process
 
         # A text of another length cannot be as similar.
         shortest = len(text) * least / (2 - least)

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 from t2t_keras.documents.document import Document
+from t2t_keras.documents.packages import needed_for
 from t2t_keras.errors import UserError, nearest
 from t2t_keras.text.files import MAX_LINE_BYTES
 
@@ -50,13 +51,9 @@ def read_document(path: str | Path, source: str = "", target: str = "") -> Docum
         )
     name = EXTENSIONS[extension]
     content = _bounded(path, name not in _BINARY)
-    module = importlib.import_module(f"t2t_keras.documents.{name}")
-    try:
-        return module.read(path, (source, target), content)
-    except ModuleNotFoundError as error:
-        raise UserError(
-            f"{path}: reading {extension} needs {error.name}: pip install 't2t-keras[documents]'."
-        ) from error
+    with needed_for(f"{path}: reading {extension}"):
+        module = importlib.import_module(f"t2t_keras.documents.{name}")
+    return module.read(path, (source, target), content)
 
 
 def _bounded(path: Path, has_lines: bool) -> bytes:

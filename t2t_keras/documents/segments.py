@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from t2t_keras.documents.packages import needed_for
+
 # It begins only where white space does, so that a long run of it is not tried from each place.
 _BREAK = re.compile(r"(?<![^\S\r\n])[^\S\r\n]*+(?:\r\n|\r|\n)\s*")
 _LINE_END = re.compile(r"(?<![ \t])[ \t]*+\r?\n[ \t\r\n]*")
@@ -97,7 +99,8 @@ def _is_wrapped(line: str, following: str, between: str) -> bool:
 
 
 def _segment(lines: Sequence[str], breaks: Sequence[str], language: str) -> Segment:
-    import sentencex
+    with needed_for("Translating documents"):
+        import sentencex
 
     found = list(sentencex.segment(language or "en", " ".join(lines)))
     sentences = [sentence.rstrip() for sentence in found]

@@ -9,7 +9,7 @@ from t2t_keras.errors import UserError
 
 COMMANDS = (
     "avg_all bleu compare datagen decoder eval evalb exporter insights npz_to_checkpoint plot "
-    "query_server tables trainer translate_all"
+    "query_server tables trainer translate_all translate_file"
 ).split()
 COMMON = ("--t2t_usr_dir", "--registry_help")
 

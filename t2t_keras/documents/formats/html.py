@@ -1,25 +1,18 @@
 """Web pages: a unit for the text between two tags of blocks, with the inline tags in it."""
 
-import collections
+import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from html import escape, unescape
 from pathlib import Path
 
 from t2t_keras.documents.document import Unit
-from t2t_keras.documents.formats.html_tokens import Token, tokens_of
 from t2t_keras.documents.segments import has_letters, unwrapped
 from t2t_keras.documents.spans import SpanDocument, decoded
+from t2t_keras.text.markup.matching import HTML_BLOCKS, HTML_KEPT, is_kept, match_html
+from t2t_keras.text.markup.tokens import OPEN, OTHER, TEXT, Token, html_tokens
 
 _CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
-_INLINE = frozenset(
-    "a abbr acronym b bdi bdo big button cite code data del dfn em font i img input ins kbd label "
-    "mark math nobr output q rb rp rt ruby s samp small span strike strong sub sup svg time tt u "
-    "var wbr".split()
-)
-# What is in these is not to be translated.
-_CODE = frozenset("code kbd math samp svg var".split())
-_KEEPS_LINES = ("listing", "pre", "textarea")
 _SPACES = " \t\r\n\f"
 
 
@@ -63,74 +56,48 @@ def _escaped_as(lay_out: Callable[[str], str]) -> Callable[[str], str]:
 
 def units_of(text: str) -> Iterator[tuple[int, int, bool]]:
     """Yields where the units begin and end, and whether ends of lines in them are no spaces."""
-    run: list[Token] = []  # tokens since the last tag of a block
-    visible = 0  # How many of them are text to translate.
-    open_elements: list[tuple[str, bool]] = []
-    counts: collections.Counter[str] = collections.Counter()
-    protected = 0  # How many of the open elements are.
-
-    def keeps_lines() -> bool:
-        return any(counts[name] for name in _KEEPS_LINES)
-
-    for token in tokens_of(text):
-        is_text = token.kind == "text" and not protected
-        if token.name and token.name not in _INLINE:
-            if visible:
-                yield *_trimmed(run, text), keeps_lines()
-            run, visible = [], 0
-        else:
-            run.append(token)
-            visible += is_text and has_letters(unescape(text[token.start : token.end]))
-        if token.kind == "start":
-            is_protected = token.is_protected or token.name in _CODE
-            open_elements.append((token.name, is_protected))
-            counts[token.name] += 1
-            protected += is_protected
-        elif token.kind == "end" and counts[token.name]:
-            name = ""
-            while name != token.name:
-                name, was_protected = open_elements.pop()
-                counts[name] -= 1
-                protected -= was_protected
-    if visible:
-        yield *_trimmed(run, text), keeps_lines()
+    tokens = list(html_tokens(text))
+    partners, ends = match_html(tokens)
+    places = list(itertools.accumulate((len(token.raw) for token in tokens), initial=0))
+    first, kept_end, lines_end = 0, 0, 0
+    has_text = False
+    for number, token in enumerate([*tokens, Token(OPEN, "", "body")]):
+        if token.kind not in (TEXT, OTHER) and token.name in HTML_BLOCKS:
+            if has_text:
+                start, end = _trimmed(tokens, partners, first, number - 1)
+                yield *_without_space(text, places[start], places[end + 1]), first < lines_end
+            first, has_text = number + 1, False
+        if token.kind == OPEN and token.raw:
+            end = ends[number] or len(tokens)
+            if is_kept(token, HTML_KEPT) and partners[number] is not None:
+                kept_end = max(kept_end, end)
+            elif token.name == "pre":
+                lines_end = end
+        elif token.kind == TEXT and number >= kept_end:
+            has_text = has_text or has_letters(unescape(token.raw))
 
 
-def _trimmed(run: Sequence[Token], text: str) -> tuple[int, int]:
-    """Returns where a run of tokens begins and ends without what is only around the text."""
-    matches = _matches(run)
-    first, last = 0, len(run) - 1
-    while True:
-        if not _is_text(run[first], text) and matches.get(first, first) in (first, last):
-            last -= matches.get(first, first) == last
+def _trimmed(
+    tokens: Sequence[Token], partners: Sequence[int | None], first: int, last: int
+) -> tuple[int, int]:
+    """Returns the first and the last token of a run without what is only around its text."""
+    while first < last:
+        begin, end = partners[first], partners[last]
+        if not _is_text(tokens[first]) and (begin is None or begin >= last):
+            last -= begin == last
             first += 1
-        elif not _is_text(run[last], text) and last not in matches:
+        elif not _is_text(tokens[last]) and (end is None or end < first):
             last -= 1
         else:
             break
-    start, end = run[first].start, run[last].end
+    return first, last
+
+
+def _is_text(token: Token) -> bool:
+    return token.kind == TEXT and not token.raw.isspace()
+
+
+def _without_space(text: str, start: int, end: int) -> tuple[int, int]:
     found = text[start:end]
-    lead = len(found) - len(found.lstrip(_SPACES)) if run[first].kind == "text" else 0
-    trail = len(found) - len(found.rstrip(_SPACES)) if run[last].kind == "text" else 0
-    return start + lead, end - trail
-
-
-def _is_text(token: Token, text: str) -> bool:
-    return token.kind == "text" and not text[token.start : token.end].isspace()
-
-
-def _matches(run: Sequence[Token]) -> dict[int, int]:
-    """Returns the number of the end tag by that of its start tag, and the other way round."""
-    stack: list[int] = []
-    counts: collections.Counter[str] = collections.Counter()
-    found = {}
-    for number, token in enumerate(run):
-        if token.kind == "start":
-            stack.append(number)
-            counts[token.name] += 1
-        elif token.kind == "end" and counts[token.name]:
-            while run[top := stack.pop()].name != token.name:
-                counts[run[top].name] -= 1
-            counts[token.name] -= 1
-            found[top], found[number] = number, top
-    return found
+    lead = len(found) - len(found.lstrip(_SPACES))
+    return start + lead, start + max(len(found.rstrip(_SPACES)), lead)

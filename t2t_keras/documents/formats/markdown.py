@@ -1,6 +1,7 @@
 """Markdown: the text of headings, paragraphs, lists and tables; all else stays byte for byte."""
 
 import bisect
+import math
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from t2t_keras.documents.formats.markdown_inline import (
     Mark,
     escaped,
     inline_of,
+    lines_of,
     parser,
     structure_of,
     tags_in,
@@ -29,6 +31,7 @@ _FRONT_MATTER = re.compile(r"(---|\+\+\+)[ \t]*\r?\n(?s:.*?)^\1[ \t]*$", re.MULT
 _LINE = re.compile(r"[^\n]*\n|[^\n]+$")
 # Longer blocks are no text that a person wrote, and could take the parser long.
 _LONGEST = 100_000
+_TAG = re.compile("<[^<>]*>")
 _CELLS = ("td_open", "th_open")
 
 
@@ -58,9 +61,11 @@ def read(path: Path, languages: tuple[str, str], content: bytes) -> SpanDocument
             if places is None:
                 document.left_out["texts of which the place was not found"] += 1
             else:
-                block = _Block(markdown, text, token.content, places, before)
-                if has_letters(block.unit.source):
-                    document.add(block.start, block.end, block.unit, block.written)
+                for span in lines_of(markdown, token.content):
+                    content = token.content[slice(*span)]
+                    block = _Block(markdown, text, content, _within(places, *span), before)
+                    if has_letters(_TAG.sub("", block.unit.source)):
+                        document.add(block.start, block.end, block.unit, block.written)
         before = token.type
     return document
 
@@ -94,6 +99,14 @@ def _places(
         places.append((at + lead, starts[number] + found))
         at += len(line) + 1
     return places
+
+
+def _within(places: Sequence[tuple[int, int]], start: int, end: int) -> list[tuple[int, int]]:
+    """Returns the places of the lines between two places of a block's content, from there."""
+    last = max(bisect.bisect_right(places, (start, math.inf)) - 1, 0)
+    at, place = places[last]
+    later = [(each - start, other) for each, other in places[last + 1 :] if each < end]
+    return [(0, place + max(start - at, 0)), *later]
 
 
 class _Block:

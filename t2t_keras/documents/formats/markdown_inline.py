@@ -31,7 +31,11 @@ _STAND_IN = re.compile("[\U000f0000-\U000ffffd]")
 
 
 class Mark(NamedTuple):
-    """Characters of a block that are no text: a "code", an "open" or "close", or a "break"."""
+    """Characters of a block that are no text.
+
+    The kind is "code", "open" or "close", "break" of an end of line that is a space, "hard" of one
+    that is shown, or "escape" of a backslash before a character.
+    """
 
     start: int
     end: int
@@ -114,9 +118,20 @@ def _of_break(state: StateInline, start: int) -> Iterator[Mark]:
         begin = start
         while state.src[begin - 1] == " ":
             begin -= 1
-        yield Mark(begin, state.pos, "code")
+        yield Mark(begin, state.pos, "hard")
     else:
         yield Mark(start, start + 1, "escape")
+
+
+def lines_of(markdown: MarkdownIt, content: str) -> list[tuple[int, int]]:
+    """Returns where the parts of a block begin and end, between ends of lines that are shown."""
+    depth, start, parts = 0, 0, []
+    for mark in _marks(markdown, content):
+        depth += (mark.kind == "open") - (mark.kind == "close")
+        if mark.kind == "hard" and not depth:
+            parts.append((start, mark.start))
+            start = mark.end
+    return [*parts, (start, len(content))]
 
 
 def inline_of(markdown: MarkdownIt, content: str) -> Inline:

@@ -77,6 +77,11 @@ def _check(translator: Translator) -> None:
     own = type(problem)
     if (own.preprocess, own.postprocess) != (Problem.preprocess, Problem.postprocess):
         raise UserError(f"--format=keras_hub: expected text to text, got {problem.name}.")
+    if problem.protects:
+        raise UserError(
+            "--format=keras_hub: the model reads symbols for placeholders (protect=true), which "
+            "KerasHub does not put in. Export for CTranslate2, or train without."
+        )
     changed = [n for n in _UNSUPPORTED if getattr(config, n) != getattr(DecodeConfig(), n)]
     if translator.forbidden or changed:
         names = ", ".join(changed) or "forbidden phrases"

@@ -18,8 +18,8 @@ from t2t_keras.text.markup.segments import CLOSE, KEPT, LONE, OPEN, Atom, Mark, 
 from t2t_keras.text.markup.tokens import OTHER, TEXT, Token, html_tokens, xml_tokens
 
 FORMATS = ("html", "xml")
-# A tag takes some hundred bytes of memory for each of its characters.
-MOST_CHARACTERS = 10_000_000
+# What is read takes up to 350 bytes of memory for each, where tags are short.
+MOST_CHARACTERS = 4_000_000
 # What is longer says little about the sentence that it stands in, and may not come through it.
 _MOST_KEPT_WORDS, _MOST_KEPT_CHARACTERS = 5, 60
 

@@ -33,10 +33,15 @@ def divide(segment: Segment, split: Callable[[str], Sequence[str]]) -> list[Sent
     """Returns the sentences of a segment; what `split` would divide within a kept piece is one."""
     spans, position = [], 0
     kept = [(mark.start, mark.end) for mark in segment.marks if mark.kind == KEPT]
+
+    def is_within(place: int) -> bool:
+        number = bisect.bisect_left(kept, (place, 0)) - 1
+        return number >= 0 and place < kept[number][1]
+
     for text in split(segment.text):
         start = segment.text.index(text, position)
         position = start + len(text)
-        if spans and any(begin < spans[-1][1] < end or begin < start < end for begin, end in kept):
+        if spans and (is_within(spans[-1][1]) or is_within(start)):
             spans[-1] = spans[-1][0], position
         else:
             spans.append((start, position))

@@ -52,6 +52,8 @@ def repaired(
         edits += [_taken_out(target, each) for each in added[len(lost) :]]
         for each in lost[len(added) :]:
             place = _misspelled(each.text, target, taken)
+            if not place and each.text in verbatim:
+                place = _translated(source, target, each, alignment)
             if place:
                 taken.append(place)
                 edits.append((*place, each.text))
@@ -82,6 +84,24 @@ def _misspelled(text: str, target: str, taken: Iterable[tuple[int, int]]) -> tup
         if all(end <= begin or start >= stop for begin, stop in taken):
             return start, end
     return None
+
+
+def _translated(
+    source: str, target: str, lost: Placeholder, alignment: Alignment
+) -> tuple[int, int] | None:
+    """Returns where the words stand that a piece was translated to, which had to stay."""
+    first, last = (count_words(source[: place + 1]) - 1 for place in (lost.start, lost.end - 1))
+    found = sorted({t for s, t in alignment if first <= s <= last})
+    spans = [word.span() for word in re.finditer(r"[^ \t-\r]+", target)]
+    if not found or found[-1] >= len(spans) or found[-1] - found[0] > last - first + 1:
+        return None
+    start, end = spans[found[0]][0], spans[found[-1]][1]
+    words = target[start:end]
+    if find(words):
+        return None
+    # Signs around them stay.
+    inside = re.search(r"\w(?:.*\w)?", words, re.DOTALL)
+    return inside and (start + inside.start(), start + inside.end())
 
 
 def _taken_out(target: str, added: Placeholder) -> _Edit:

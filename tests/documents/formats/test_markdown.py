@@ -77,6 +77,16 @@ def test_what_markdown_would_take_for_syntax_is_escaped(written, line):
         assert shown.split() == line.split()
 
 
+def test_lines_that_are_shown_as_such_are_texts_of_their_own(written):
+    text = "> One  \n> two *three\\\n> four*\\\n> five\n> six\n"
+    units = read_document(written("a.md", text)).units
+    assert [unit.source for unit in units] == [
+        "One",
+        'two <g i="0">three<x i="1"/>four</g>',
+        "five six",
+    ]
+
+
 def test_a_cell_keeps_its_bars(written):
     document = read_document(written("a.md", "| One | Two |\n|---|---|\n"))
     document.units[0].set("a | b")

@@ -1,0 +1,19 @@
+"""The packages that reading documents takes, of which the library itself needs none."""
+
+import contextlib
+from collections.abc import Iterator
+
+from t2t_keras.errors import UserError
+
+
+@contextlib.contextmanager
+def needed_for(what: str) -> Iterator[None]:
+    """Raises `UserError` where a package that is imported within is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if not error.name or error.name.startswith("t2t_keras"):
+            raise
+        raise UserError(
+            f"{what} needs {error.name}, which is not installed: pip install 't2t-keras[documents]'"
+        ) from error
