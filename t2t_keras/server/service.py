@@ -110,7 +110,7 @@ class TranslationService:
 
         def translate(lines: list[str], work: Work) -> Sequence[Any]:
             metrics.characters.labels(name).inc(sum(map(len, lines)))
-            found = work(model.translator, lines)
+            found = model.use(work, lines)
             metrics.broken.labels(name).inc(sum(getattr(each, "broken", 0) for each in found))
             return found
 

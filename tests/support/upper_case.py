@@ -51,3 +51,6 @@ class Source:
 
     def load(self):
         return self.translator
+
+    def newer_weights(self, translator):
+        return None
