@@ -5,10 +5,10 @@
 
 Starts t2t-serve on loopback with a copy of a run, of its export for CTranslate2, or of a small
 model with random weights, and sends it 1 to 4 lines a request, in the ways of LibreTranslate and
-DeepL. One in ten is malformed, each kind with its status. After a quarter, and in the middle, newer
-versions of the model appear, with the same weights. It fails unless every good request gets what the
-translator gives, every malformed one its status, both versions are loaded, and the server's memory
-is at the end what it was before the second. Prints a line of JSON.
+DeepL. One in ten is malformed, each kind with its status. After a quarter, and in the middle,
+newer versions of the model appear, with the same weights. It fails unless every good request gets
+what the translator gives, every malformed one its status, both versions are loaded, and the
+server's memory is at the end what it was before the second. Prints a line of JSON.
 """
 
 import collections

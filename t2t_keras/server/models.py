@@ -113,11 +113,11 @@ class ModelSource:
         Raises:
           UserError: they cannot be read, or are not finite.
         """
-        from t2t_keras.training.checkpoints.tensorflow import load_weights
-
         path, _ = self.newest()
         if path.is_dir() or not translator.models:
             return None
+        from t2t_keras.training.checkpoints.tensorflow import load_weights
+
         record, before = RunConfig.load(path.parent), translator.record
         if any(getattr(record, name) != getattr(before, name) for name in _OF_A_MODEL):
             return None
