@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from t2t_keras.decoding.source_text import encode_text
+from t2t_keras.decoding.translation import Translation
 from t2t_keras.text.alignment import split_words, word_numbers
 from t2t_keras.text.glossary import Glossary
 
@@ -24,10 +25,12 @@ class Continuation(NamedTuple):
     Attributes:
       word: the first word behind it.
       text: the whole translation.
+      translation: the same with all that is known of it.
     """
 
     word: str
     text: str
+    translation: Translation
 
 
 def continuations(
@@ -67,7 +70,7 @@ def continuations(
         theirs = split_words(text)
         if theirs[: len(words)] == words and len(theirs) > len(words):
             word = theirs[len(words)]
-            found.setdefault(word, Continuation(word, text))
+            found.setdefault(word, Continuation(word, text, each))
     return list(found.values())[:count]
 
 

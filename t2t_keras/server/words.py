@@ -7,7 +7,8 @@ from typing import Any
 
 from t2t_keras.decoding.confidence import confidences
 from t2t_keras.decoding.continuations import continuations
-from t2t_keras.decoding.translation import Translation, one_line
+from t2t_keras.decoding.source_text import Source
+from t2t_keras.decoding.translation import Hypothesis, Translation
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.server.passages import Passages, hypothesis_texts, joined_texts, read_passages
 from t2t_keras.text.alignment import count_words, split_words
@@ -114,14 +115,15 @@ class OtherWords:
     split_target: Splitter = None
     glossary: Glossary | None = None
 
-    def __call__(self, translator: Translator, lines: Sequence[str]) -> list[list[dict[str, str]]]:
-        """Returns for each line {"word": next word, "text": whole translation}, likeliest first.
+    def __call__(self, translator: Translator, lines: Sequence[str]) -> list[list[dict[str, Any]]]:
+        """Returns the translations of each line behind the beginning, likeliest first.
 
-        The sentences that the beginning completes stay as they are there.
+        Each is {"word": next word, "text": whole translation}, with "words" and "alignment" as of
+        `WordByWord`. The sentences that the beginning completes stay as they are there.
         """
         return [self._of(translator, line) for line in lines]
 
-    def _of(self, translator: Translator, line: str) -> list[dict[str, str]]:
+    def _of(self, translator: Translator, line: str) -> list[dict[str, Any]]:
         passages = read_passages(line, split=self.split)
         if not passages.sentences:
             return []
@@ -130,10 +132,21 @@ class OtherWords:
         number = min(len(finished), len(passages.sentences) - 1)
         done, current = begun[:number], " ".join(begun[number:])
         rest = translator.translate(passages.sentences[number + 1 :], glossary=self.glossary)
-        behind = [hypothesis_texts(each)[0] for each in rest]
         sentence = passages.sentences[number]
         found = continuations(translator, sentence, current, self.count, self.glossary)
+        begin, end = passages.sentences[:number], passages.sentences[number + 1 :]
+        around = [*map(_given, translator.read(begin), done), *rest]
+        sources = [*begin, *end, *[sentence] * len(found)]
+        known = _known(translator, sources, [*around, *(each.translation for each in found)])
+        first, last, new = known[:number], known[number : len(around)], known[len(around) :]
+        whole = [_line(line, passages, [*first, each, *last]) for each in new]
         return [
-            {"word": each.word, "text": passages.joined([*done, one_line(each.text), *behind])}
-            for each in found
+            {"word": each.word, **{name: shown[name] for name in ("text", "words", "alignment")}}
+            for each, shown in zip(found, whole, strict=True)
         ]
+
+
+def _given(source: Source, text: str) -> Translation:
+    """Returns a translation that was not searched for, whole with the source's first part."""
+    parts = (text, *[""] * (len(source.parts) - 1))
+    return Translation(text, 0.0, (Hypothesis(text, 0.0),), parts)

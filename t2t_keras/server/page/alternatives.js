@@ -8,6 +8,7 @@ import { at, element, quoted, state } from "./state.js";
 import { draw, focusWord, point, targetWordOf } from "./words.js";
 
 const MARGIN = 12; // Pixels between the menu and the ends of the window.
+const LEAST_HEIGHT = 120;
 
 export async function openMenu(found) {
   state.menu?.close();
@@ -52,17 +53,27 @@ function entries(alternatives, prefix) {
   const addsNew = ({ text }) => !isNew.has(text) && isNew.add(text);
   const words = alternatives.filter(addsNew).map((each) => {
     const rest = each.text.slice(prefix.length).trimStart().slice(each.word.length);
-    return entry(continued(view.line, index, each), element("b", { textContent: each.word }), rest);
+    const line = continued(view.line, index, each);
+    const next = element("span", {}, element("b", { textContent: each.word }), rest);
+    return entry(line, next, ...share(line.words[index]));
   });
   const others = best.alternatives.map((text) => continued(best, 0, { text }));
   const lines = [best, ...others].filter(addsNew);
-  const whole = lines.map((line) => entry(line, element("span", { textContent: line.text })));
+  const whole = lines.map((line) =>
+    entry(line, element("span", { className: "whole", textContent: line.text })),
+  );
   const instead = `Instead of ${quoted([view.line.words[index].text])}`;
   return [
     ...(words.length ? [heading(instead), ...words] : []),
     ...(whole.length ? [heading("The whole line"), ...whole] : []),
     ...(words.length + whole.length ? [] : [heading("No alternatives.")]),
   ];
+}
+
+function share({ confidence }) {
+  if (!Number.isFinite(confidence)) return [];
+  const textContent = confidence < 0.01 ? "< 1 %" : `${Math.floor(100 * confidence)} %`;
+  return [element("small", { textContent, lang: "en", dir: "ltr" })];
 }
 
 function heading(textContent) {
@@ -75,6 +86,8 @@ function entry(line, ...content) {
   const made = element("button", { type: "button", tabIndex: -1, dir: "auto" }, ...content);
   made.setAttribute("role", "menuitem");
   made.addEventListener("click", () => choose(line));
+  // One of them is marked, by mouse or by keyboard.
+  made.addEventListener("pointermove", () => made.focus({ preventScroll: true }));
   return made;
 }
 
@@ -108,8 +121,10 @@ function showMenu(content) {
 export function placeMenu() {
   const menu = at("menu");
   const box = state.menu.word.getClientRects()[0];
-  const below = window.innerHeight - box.bottom - MARGIN;
-  const isAbove = menu.offsetHeight > below && box.top > below;
+  const [above, below] = [box.top - MARGIN, window.innerHeight - box.bottom - MARGIN];
+  menu.style.maxHeight = "";
+  const isAbove = menu.offsetHeight > below && above > below;
+  menu.style.maxHeight = `${Math.max(isAbove ? above : below, LEAST_HEIGHT)}px`;
   const top = isAbove ? Math.max(box.top - menu.offsetHeight - 6, 4) : box.bottom + 6;
   const rightmost = document.documentElement.clientWidth - menu.offsetWidth - MARGIN;
   menu.style.left = `${Math.max(MARGIN, Math.min(box.left - 8, rightmost)) + window.scrollX}px`;

@@ -27,8 +27,8 @@ def until(condition, message="it did not come about"):
 class Page:
     """The page as its reader sees it."""
 
-    def __init__(self, driver, server):
-        self.driver, self.server = driver, server
+    def __init__(self, driver, address):
+        self.driver, self.address = driver, address
 
     def all(self, selector):
         return self.driver.find_elements("css selector", selector)
@@ -77,7 +77,7 @@ class Page:
         assert {entry["source"] for entry in log} <= {"network"}, log
 
     def reload(self):
-        self.driver.get(self.server.address)
+        self.driver.get(self.address)
         until(lambda: self.one("#target-language").is_enabled())
 
 
@@ -87,11 +87,17 @@ def open_page(driver, server):
     with opening(driver, server.address) as open_in_browser:
 
         def open_page(width=1000, scheme="light"):
-            page = Page(open_in_browser(width, scheme), server)
+            page = Page(open_in_browser(width, scheme), server.address)
             until(lambda: page.one("#target-language").is_enabled())
             return page
 
         yield open_page
+
+
+@pytest.fixture
+def page_of(driver):
+    """page_of(address): the page that is open there."""
+    return lambda address: Page(driver, address)
 
 
 @pytest.fixture

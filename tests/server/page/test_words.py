@@ -120,6 +120,7 @@ def test_the_server_may_say_more_of_an_alternative(page, server, open_menu):
     found = {"word": "ein", "text": "ein Haus", "words": words, "alignment": [[2, 1]]}
     server.refusals["/page/alternatives"] = (200, {"alternatives": [found]}, {})
     open_menu("das")
+    assert page.text("#menu small") == "50 %"
     page.all("#menu [role=menuitem]")[0].click()
     ActionChains(page.driver).move_to_element(page.word("Haus")).perform()
     assert page.text("#about") == "“Haus”: 50 % sure, from “house”"
