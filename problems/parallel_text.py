@@ -2,16 +2,18 @@
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from t2t_keras.data.problem import Problem, names_in
 from t2t_keras.errors import UserError
 from t2t_keras.registry import register_problem
 from t2t_keras.settings import setting
 from t2t_keras.text.formats import PACKED
-from t2t_keras.text.hints import MARKS
+from t2t_keras.text.placeholders.finding import SYMBOLS
 from t2t_keras.text.sources import OfCorpus, ParallelFiles, SourceFile
+from t2t_keras.text.terms.hints import MARKS
 
 
 @register_problem
@@ -42,6 +44,12 @@ class ParallelText(Problem):
         "learn word alignments, and give the vocabulary the marks of hints, for augment=terms:0.3",
     )
 
+    protect: bool = setting(
+        False,
+        "placeholders, as %s, {name} and addresses, that both sides of a pair have become symbols, "
+        "which translations carry over",
+    )
+
     def __post_init__(self):
         super().__post_init__()
         names = [part.partition(":")[0].strip() for part in names_in(self.augment)]
@@ -49,6 +57,16 @@ class ParallelText(Problem):
             raise UserError(
                 f"augment={self.augment}: hints need terms=true beside it, in t2t-datagen too."
             )
+
+    @property
+    def protects(self) -> bool:
+        """See `Problem`."""
+        return self.protect
+
+    @property
+    def decoding(self) -> Mapping[str, Any]:
+        """Placeholders are checked where they were trained."""
+        return {"check_placeholders": True} if self.protect else {}
 
     def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles]]:
         """Returns the files; the test set is there if a test file is."""
@@ -84,7 +102,8 @@ class ParallelText(Problem):
 
     def symbols(self, chunks: Sequence) -> list[str]:
         """See `Problem`."""
-        return sorted({*super().symbols(chunks), *(MARKS if self.terms else ())})
+        marks = [*(MARKS if self.terms else ()), *(SYMBOLS if self.protect else ())]
+        return super().symbols(chunks) + marks
 
     @property
     def takes_hints(self) -> bool:

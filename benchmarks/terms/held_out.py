@@ -17,7 +17,7 @@ from t2t_keras.io.state import write_json
 from t2t_keras.text.files import read_text
 from t2t_keras.text.glossary import Glossary, folded, tokens_of
 from t2t_keras.text.lexicon import Lexicon
-from t2t_keras.text.term_uses import EXACT, INFLECTED, MISSING, find_uses, same_stem
+from t2t_keras.text.terms.uses import EXACT, INFLECTED, MISSING, find_uses, same_stem
 
 
 def choose(data: Path, text: str, languages: str, output: Path, share: float, lines: int) -> None:

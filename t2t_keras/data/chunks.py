@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import itertools
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from t2t_keras.data.problem import Problem
@@ -102,16 +102,24 @@ def split_chunks(problem: Problem, tmp_dir: str | Path, chunk_pairs: int) -> dic
 
 
 def evenly_spread(
-    chunks: Sequence[Chunk], limit: int, sides: Collection[int] = (0, 1)
+    chunks: Sequence[Chunk],
+    limit: int,
+    sides: Collection[int] = (0, 1),
+    prepare: Callable[[str, str], tuple[str, str]] | None = None,
 ) -> Iterator[str]:
     """Yields the usable lines of at most `limit` pairs, evenly spread over the chunks.
 
-    `sides` are those to take lines of: 0 = source, 1 = target.
+    `sides` are those to take lines of: 0 = source, 1 = target; `prepare` is as
+    `Problem.prepare_pair`.
     """
     for pair in _spread(chunks, limit):
-        for line in (pair[side] for side in sides):
+        if prepare:
             with contextlib.suppress(UnicodeDecodeError):
-                if b"\0" not in line:
+                prepared = prepare(*(line.decode("utf-8") for line in pair))
+                pair = [line.encode("utf-8") for line in prepared]
+        for line in (pair[side] for side in sides):
+            if b"\0" not in line:
+                with contextlib.suppress(UnicodeDecodeError):
                     yield line.decode("utf-8")
 
 

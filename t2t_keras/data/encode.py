@@ -41,11 +41,13 @@ def encode_chunk(
     train = split == "train"
     if train:
         _filter_text(pairs, problem, chunk.languages or problem.languages(), duplicates)
+    prepared = [problem.prepare_pair(*pair) for pair in zip(*pairs.columns, strict=True)]
     if chunk.prefix:
         pairs.columns[0] = [f"{chunk.prefix} {source}" for source in pairs.columns[0]]
+        prepared = [(f"{chunk.prefix} {source}", target) for source, target in prepared]
     encoders = tokenizer.source, tokenizer
     pairs.columns += [
-        encoder.encode(side) for encoder, side in zip(encoders, pairs.columns, strict=True)
+        encoder.encode([pair[side] for pair in prepared]) for side, encoder in enumerate(encoders)
     ]
     if train:
         _filter_lengths(pairs, problem)

@@ -198,7 +198,8 @@ def _prepare(
 
 def _learned_vocabulary(problem: Problem, chunks: Sequence[Chunk]) -> Tokenizer:
     def learn(*sides: int) -> Tokenizer:
-        lines = evenly_spread(chunks, problem.vocab_lines, sides)
+        prepare = problem.prepare_pair if problem.protects else None
+        lines = evenly_spread(chunks, problem.vocab_lines, sides, prepare)
         size, symbols = problem.vocab_size, _symbols(problem, chunks)
         return SentencePieceTokenizer.train(lines, size, problem.vocab_kind, symbols)
 

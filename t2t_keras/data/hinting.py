@@ -8,9 +8,9 @@ import unicodedata
 from collections.abc import Sequence
 
 from t2t_keras.text.glossary import Token, tokens_of
-from t2t_keras.text.hints import has_marks, with_hints
 from t2t_keras.text.lexicon import Lexicon
-from t2t_keras.text.term_uses import same_stem
+from t2t_keras.text.terms.hints import has_marks, with_hints
+from t2t_keras.text.terms.uses import same_stem
 
 # Of lines with hints, how many have one, two, three or four.
 _NUMBERS = (0.5, 0.25, 0.15, 0.1)

@@ -11,6 +11,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.registry import METRICS
 from t2t_keras.settings import setting
 from t2t_keras.text.alignment import Alignment, most_attended
+from t2t_keras.text.placeholders.symbols import shield_pair
 from t2t_keras.text.sentence_pieces import VOCABULARY_KINDS
 from t2t_keras.text.sources import OfCorpus, ParallelFiles
 from t2t_keras.text.tfds import PreparedText
@@ -140,8 +141,17 @@ class Problem:
 
     @property
     def takes_hints(self) -> bool:
-        """Whether models are trained with hints of what words become, `t2t_keras.text.hints`."""
+        """Whether models are trained with hints, see `t2t_keras.text.terms.hints`."""
         return False
+
+    @property
+    def protects(self) -> bool:
+        """Whether the model sees symbols for placeholders, as `prepare_pair` puts them in."""
+        return False
+
+    def prepare_pair(self, source: str, target: str) -> tuple[str, str]:
+        """Returns the sides of a pair as the model is to see them, before `preprocess`."""
+        return shield_pair(source, target) if self.protects else (source, target)
 
     def align(self, target: Sequence[str], weights: np.ndarray) -> Alignment:
         """Aligns the words of an output by attention, float32 [target words, source words]."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from t2t_keras.decoding.aligning import words_of_words
 from t2t_keras.decoding.source_text import Source, check_one_each, encode_text
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.text.alignment import word_numbers
@@ -60,21 +61,26 @@ def confidences(
     tokens: list[list[float]] = [[] for _ in lines]
     for index, (number, _, _) in enumerate(parts):
         log_probs = np.float64(found[index])
-        words[number] += _of_words(translator.tokenizer.pieces(targets[index][:-1]), log_probs)
+        of_words = _of_words(translator.tokenizer.pieces(targets[index][:-1]), log_probs)
+        # A symbol may stand for several words, or for none.
+        restored = words_of_words(texts[index], sources[number].shield)
+        for probability, numbers in zip(of_words, restored, strict=True):
+            words[number] += [probability] * len(numbers)
         tokens[number] += log_probs.tolist()
     return [
-        Confidence(tuple(of_words), math.exp(math.fsum(each) / max(len(each), 1)))
-        for of_words, each in zip(words, tokens, strict=True)
+        Confidence(tuple(some), math.exp(math.fsum(each) / max(len(each), 1)))
+        for some, each in zip(words, tokens, strict=True)
     ]
 
 
 def _parts(source: Source, translation: Translation) -> Iterator[tuple[np.ndarray, str]]:
     """Yields the parts of a line with theirs of the translation, or all if it was changed since."""
-    if " ".join(translation.parts) == translation.text:
+    if source.shield.finish(" ".join(translation.parts)) == translation.text:
         yield from zip(source.parts, translation.parts, strict=True)
     elif source.parts:
         bodies = [ids[:-1] for ids in source.parts]
-        yield np.concatenate([*bodies, source.parts[-1][-1:]]), translation.text
+        ids = np.concatenate([*bodies, source.parts[-1][-1:]])
+        yield ids, source.shield.hide(translation.text)
 
 
 def _of_words(pieces: Sequence[str], log_probs: np.ndarray) -> list[float]:

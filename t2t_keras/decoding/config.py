@@ -69,6 +69,11 @@ class DecodeConfig:
         "missing then is forced; auto = soft where the model takes hints, else hard",
         choices=("auto", "soft", "hard"),
     )
+    check_placeholders: bool = setting(
+        False,
+        "take the first hypothesis that has the placeholders of its line, as %s, {name} and "
+        "addresses; repair the best where none has",
+    )
     lines_at_once: int = _number(
         1024,
         1,

@@ -8,6 +8,7 @@ import numpy as np
 from t2t_keras.errors import UserError
 from t2t_keras.text.alignment import count_words
 from t2t_keras.text.files import is_text
+from t2t_keras.text.placeholders.symbols import Shield
 from t2t_keras.text.tokenizer import EOS_ID, Tokenizer
 
 
@@ -18,6 +19,8 @@ class Source(NamedTuple):
     parts: list[np.ndarray]  # int32 [length], each with its end of sentence
     first_words: list[int]  # for each part, the number in the line of its first word, from 0
     cut: int  # number of tokens left out
+    texts: list[str]  # the text of each part, whole
+    shield: Shield = Shield("")  # what `line` has left out
 
 
 def read_sources(
@@ -29,9 +32,9 @@ def read_sources(
     """
     filled = [number for number, line in enumerate(lines) if line.strip()]
     encoded = encode_text([lines[number] for number in filled], tokenizer.source)
-    sources = [Source(line, [], [], 0) for line in lines]
+    sources = [Source(line, [], [], 0, []) for line in lines]
     for number, ids in zip(filled, encoded, strict=True):
-        parts, first_words = [ids], [0]
+        texts, parts, first_words = [lines[number]], [ids], [0]
         if split_long and len(ids) > max_length:
             texts = sentences(lines[number])
             parts, first_words = tokenizer.source.encode(texts), _first_words(lines[number], texts)
@@ -40,6 +43,7 @@ def read_sources(
             [np.append(part[:-1][: max_length - 1], np.int32(EOS_ID)) for part in parts],
             first_words,
             sum(max(len(part) - max_length, 0) for part in parts),
+            texts,
         )
     return sources
 

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from t2t_keras.decoding.searching import joined
+from t2t_keras.decoding.candidates import Candidates
 from t2t_keras.decoding.source_text import Source, encode_text
 from t2t_keras.decoding.translation import Hypothesis, Translation
 from t2t_keras.errors import UserError
 from t2t_keras.text.alignment import Alignment
-from t2t_keras.text.forced_terms import put_term
 from t2t_keras.text.glossary import Glossary
-from t2t_keras.text.hints import has_marks, with_hints, without_hints
-from t2t_keras.text.placeholders import missing as missing_placeholders
-from t2t_keras.text.term_uses import KINDS, MISSING, find_uses, may_be_inflected
+from t2t_keras.text.placeholders.repair import number_broken
+from t2t_keras.text.terms.forcing import put_term
+from t2t_keras.text.terms.hints import has_marks, with_hints, without_hints
+from t2t_keras.text.terms.uses import KINDS, MISSING, find_uses, may_be_inflected
 
 if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translator
@@ -79,8 +79,12 @@ def keep_terms(
     for number, of_line in jobs.items():
         made = of_line[0].translation
         if len(of_line) > 1:
-            hypotheses = [job.translation.hypotheses for job in of_line]
-            made = joined(sources[number], prefixes[number], hypotheses, translator.config)
+            candidates = Candidates(
+                [[Hypothesis(_written(each), each.score)] for each in _translations(of_line)],
+                sum(each.broken for each in _translations(of_line)),
+                max(each.chosen for each in _translations(of_line)),
+            )
+            made = candidates.joined(sources[number], prefixes[number], translator.config)
         found[number] = made
     changed = _with_uses(translator, [sources[i] for i in jobs], [found[i] for i in jobs], glossary)
     for number, translation in zip(jobs, changed, strict=True):
@@ -99,19 +103,19 @@ def _with_uses(
     found = []
     for source, text, translation in zip(sources, texts, translations, strict=True):
         hinted = source.line if source.line != text else ""
-        terms = tuple(find_uses(text, glossary.matches(text), translation.text))
+        terms = tuple(find_uses(text, glossary.matches(text), _written(translation)))
         found.append(dataclasses.replace(translation, hinted=hinted, terms=terms))
     unsure = [
         number
         for number, each in enumerate(found)
-        if any(may_be_inflected(use, each.text) for use in each.terms)
+        if any(may_be_inflected(use, _written(each)) for use in each.terms)
     ]
     alignments = _alignments(
         translator, [sources[number] for number in unsure], [found[number] for number in unsure]
     )
     for number, alignment in zip(unsure, alignments, strict=True):
         matches = [use.match for use in found[number].terms]
-        terms = find_uses(texts[number], matches, found[number].text, alignment)
+        terms = find_uses(texts[number], matches, _written(found[number]), alignment)
         found[number] = dataclasses.replace(found[number], terms=tuple(terms))
     return found
 
@@ -119,7 +123,12 @@ def _with_uses(
 def _alignments(
     translator: "Translator", sources: Sequence[Source], translations: Sequence[Translation]
 ) -> Sequence[Alignment]:
-    return translator.align_sources(sources, translations) if sources else []
+    return translator.align_as_seen(sources, translations) if sources else []
+
+
+def _written(translation: Translation) -> str:
+    """Returns a translation as the model wrote it, which may have symbols for placeholders."""
+    return " ".join(translation.parts)
 
 
 def _missing(translation: Translation) -> int:
@@ -137,8 +146,8 @@ class _Job:
 
     def broken(self, translation: Translation) -> int:
         """Returns how many placeholders a translation has lost or added."""
-        found = missing_placeholders(without_hints(self.source.line), translation.text)
-        return sum(map(len, found))
+        text = without_hints(self.source.line)
+        return number_broken(text, _written(translation), self.source.shield.verbatim)
 
     def next_missing(self) -> int | None:
         """Returns the number of the first term that is missing, and not tried yet."""
@@ -155,13 +164,19 @@ def _jobs(
 ) -> list[_Job]:
     if len(source.parts) == 1:
         return [_Job(source, prefix, translation)]
-    texts = translator.tokenizer.source.decode(source.parts)
-    sources = [Source(text, [ids], [0], 0) for text, ids in zip(texts, source.parts, strict=True)]
+    sources = [
+        Source(text, [ids], [0], 0, [text], source.shield)
+        for text, ids in zip(source.texts, source.parts, strict=True)
+    ]
     prefixes = [prefix[: None if part == 0 else 0] for part in range(len(sources))]
     # Once more, for the score of each.
     found = translator.search_sources(sources, prefixes)
     found = _with_uses(translator, sources, found, glossary)
     return list(map(_Job, sources, prefixes, found))
+
+
+def _translations(jobs: Sequence[_Job]) -> list[Translation]:
+    return [job.translation for job in jobs]
 
 
 def _force(translator: "Translator", jobs: Sequence[_Job], glossary: Glossary) -> None:
@@ -172,14 +187,12 @@ def _force(translator: "Translator", jobs: Sequence[_Job], glossary: Glossary) -
     """
     while pending := [(job, number) for job in jobs if (number := job.next_missing()) is not None]:
         chosen = [job for job, _ in pending]
-        alignments = _alignments(
-            translator, [job.source for job in chosen], [job.translation for job in chosen]
-        )
+        alignments = _alignments(translator, [job.source for job in chosen], _translations(chosen))
         begun, texts = [], []
         for (job, number), alignment in zip(pending, alignments, strict=True):
             job.tried.add(number)
             match, text = job.translation.terms[number].match, without_hints(job.source.line)
-            forced = put_term(match, text, job.translation.text, alignment)
+            forced = put_term(match, text, _written(job.translation), alignment)
             [fixed] = translator.tokenizer.decode([job.prefix])
             begun += [(job, each) for each in forced.beginnings if each.startswith(fixed)]
             texts += [(job, each) for each in forced.wholes if each.startswith(fixed)]
@@ -215,8 +228,8 @@ def _scored(
     for row, number in enumerate(fit):
         penalty = ((5 + len(targets[number])) / 6) ** config.alpha
         score = float(log_probs[row].sum(dtype=np.float64)) / penalty
-        hypothesis, job = Hypothesis(texts[number][1], score), jobs[number]
-        found.append(joined(job.source, job.prefix, [[hypothesis]], config))
+        candidates, job = Candidates([[Hypothesis(texts[number][1], score)]]), jobs[number]
+        found.append(candidates.joined(job.source, job.prefix, config))
     return [jobs[number] for number in fit], found
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from t2t_keras.text.alignment import Alignment
-from t2t_keras.text.term_uses import Use
+from t2t_keras.text.terms.uses import Use
 
 # What would divide the lines and the columns of a file.
 _SEPARATORS = re.compile(r"[\n\r\t]")

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from t2t_keras.data.problem import Problem
-from t2t_keras.decoding.aligning import align_parts
+from t2t_keras.decoding.aligning import align_as_seen, align_lines
+from t2t_keras.decoding.candidates import Candidates, CandidateSearch
 from t2t_keras.decoding.config import DecodeConfig, decode_config
 from t2t_keras.decoding.engines.base import ENGINES, Engine
-from t2t_keras.decoding.searching import search_lines
 from t2t_keras.decoding.source_text import (
     Source,
     check_lengths,
@@ -23,14 +23,11 @@ from t2t_keras.decoding.source_text import (
     read_sources,
 )
 from t2t_keras.decoding.terms import hinted, keep_terms, takes_hints
-from t2t_keras.decoding.translation import (
-    AttentionWeights,
-    PairScore,
-    Translation,
-)
+from t2t_keras.decoding.translation import AttentionWeights, PairScore, Translation
 from t2t_keras.errors import UserError
 from t2t_keras.text.glossary import Glossary
-from t2t_keras.text.hints import without_hints
+from t2t_keras.text.placeholders.symbols import shield
+from t2t_keras.text.terms.hints import without_hints
 from t2t_keras.text.tokenizer import Tokenizer
 from t2t_keras.training.checkpoints.names import identity
 from t2t_keras.training.run_config import RunConfig
@@ -231,14 +228,12 @@ class Translator:
                     f"Expected a prefix, which may be blank, for each of at least "
                     f"{first_number + len(chunk)} lines, got {first_number + len(begins)}."
                 )
-            texts = self._preprocessed(chunk)
-            if glossary and takes_hints(self):
-                texts = [hinted(text, glossary) for text in texts]
-            sources = self._encoded(texts)
-            begins = [ids[:-1] for ids in encode_text(begins, self.tokenizer)]
-            found = self.search_sources(sources, begins, first_number, progress)
+            sources = self.read(chunk, glossary=glossary)
+            hidden = [each.shield.hide(begin) for each, begin in zip(sources, begins, strict=True)]
+            prefix_ids = [ids[:-1] for ids in encode_text(hidden, self.tokenizer)]
+            found = self.search_sources(sources, prefix_ids, first_number, progress)
             if glossary:
-                found = keep_terms(self, sources, begins, found, glossary)
+                found = keep_terms(self, sources, prefix_ids, found, glossary)
             yield from self._postprocessed(sources, found)
             first_number += len(chunk)
 
@@ -249,23 +244,32 @@ class Translator:
         first_number: int = 0,
         progress: Callable[[int], object] = lambda count: None,
     ) -> list[Translation]:
-        """Returns translations of what `read` returned, which are not postprocessed.
+        """Returns the best of the `candidates`, checked as the settings say, not postprocessed."""
+        check = self.config.check_placeholders
+        found = self.candidates(sources, prefixes, first_number, progress, check)
+        return [
+            each.joined(source, ids, self.config)
+            for source, ids, each in zip(sources, prefixes, found, strict=True)
+        ]
 
-        Args:
-          sources: lines.
-          prefixes: ids, without an end.
-          first_number: as of `translate_stream`.
-          progress: likewise.
-        """
-        made_of = self.engine, self.tokenizer, self.config
-        return search_lines(*made_of, sources, prefixes, first_number, progress)
+    def candidates(
+        self,
+        sources: Sequence[Source],
+        prefixes: Sequence[np.ndarray],
+        first_number: int = 0,
+        progress: Callable[[int], object] = lambda count: None,
+        check: bool = False,
+    ) -> list[Candidates]:
+        """Returns the hypotheses of lines that `read` returned, see `CandidateSearch.find`."""
+        search = CandidateSearch(self.engine, self.tokenizer, self.config, self.problem.align)
+        return search.find(sources, prefixes, first_number, progress, check)
 
     def _postprocessed(
         self, sources: Sequence[Source], translations: Sequence[Translation]
     ) -> Iterator[Translation]:
         alignments: Sequence = [None] * len(sources)
         if self.problem.postprocess_by_alignment:
-            alignments = list(map(tuple, self.align_sources(sources, translations)))
+            alignments = list(map(tuple, self._align(sources, translations)))
         for source, translation, alignment in zip(sources, translations, alignments, strict=True):
             line = without_hints(source.line) if translation.hinted else source.line
             text = self.problem.postprocess(line, translation.text, alignment)
@@ -307,11 +311,7 @@ class Translator:
         """`attention` of int32 arrays of any length, each with its end of sentence."""
         found = dict(self.engine.attention(sources, targets))
         return [
-            AttentionWeights(
-                tuple(self.tokenizer.source.pieces(source)),
-                tuple(self.tokenizer.pieces(target)),
-                **found[number],
-            )
+            AttentionWeights(*map(tuple, self._pieces(source, target)), **found[number])
             for number, (source, target) in enumerate(zip(sources, targets, strict=True))
         ]
 
@@ -335,31 +335,63 @@ class Translator:
           UserError: the numbers of translations and lines differ, or the model computes NaN.
         """
         check_one_each(lines, translations, "translation")
-        return self.align_sources(self.sources_of(lines, translations), translations)
+        return self._align(self.sources_of(lines, translations), translations)
 
-    def align_sources(
+    def _align(
         self, sources: Sequence[Source], translations: Sequence[Translation]
     ) -> list[list[tuple[int, int]]]:
-        """`align` of what `read` or `sources_of` returned."""
-        align = self.problem.align
-        return align_parts(self.engine, self.tokenizer, sources, translations, align)
+        found = sources, translations
+        return align_lines(self.engine, self.tokenizer, *found, self.problem.align)
 
-    def _preprocessed(self, lines: Sequence[str]) -> list[str]:
+    def align_as_seen(
+        self, sources: Sequence[Source], translations: Sequence[Translation]
+    ) -> list[list[tuple[int, int]]]:
+        """Aligns what the models see and write; see `t2t_keras.decoding.aligning`."""
+        found = sources, translations
+        return align_as_seen(self.engine, self.tokenizer, *found, self.problem.align)
+
+    def _pieces(self, source: np.ndarray, target: np.ndarray) -> tuple[list[str], list[str]]:
+        return self.tokenizer.source.pieces(source), self.tokenizer.pieces(target)
+
+    def read(
+        self,
+        lines: Sequence[str],
+        verbatim: Sequence[Sequence[str]] | None = None,
+        accelerators: bool | None = None,
+        glossary: Glossary | None = None,
+    ) -> list[Source]:
+        """Returns lines as they are translated: preprocessed, encoded, and cut or split.
+
+        Args:
+          lines: the source text.
+          verbatim: more placeholders of each line.
+          accelerators: whether their marks are left out; default: where placeholders are checked.
+          glossary: of which the lines get hints, where the models take them.
+        """
         check_lines(lines)
-        return [self.problem.preprocess(line) for line in lines]
-
-    def read(self, lines: Sequence[str]) -> list[Source]:
-        """Returns lines as they are translated: preprocessed, encoded, and cut or split."""
-        return self._encoded(self._preprocessed(lines))
+        if accelerators is None:
+            accelerators = self.problem.protects or self.config.check_placeholders
+        options = dict(symbols=self.problem.protects, accelerators=accelerators)
+        pieces = [()] * len(lines) if verbatim is None else verbatim
+        shields = [
+            shield(line, *some, **options) for line, *some in zip(lines, pieces, strict=True)
+        ]
+        most, split_long = self.config.max_input_length, self.config.split_long
+        seen = [self.problem.preprocess(each.text) for each in shields]
+        if glossary and takes_hints(self):
+            seen = [hinted(text, glossary) for text in seen]
+        sources = read_sources(seen, self.tokenizer, most, split_long)
+        pairs = zip(sources, shields, strict=True)
+        return [source._replace(shield=shielded) for source, shielded in pairs]
 
     def sources_of(self, lines: Sequence[str], translations: Sequence[Translation]) -> list[Source]:
         """Returns lines as they were translated: as `read`, with the hints that they had."""
-        texts = zip(self._preprocessed(lines), translations, strict=True)
-        return self._encoded([translation.hinted or text for text, translation in texts])
-
-    def _encoded(self, texts: Sequence[str]) -> list[Source]:
+        sources = self.read(lines)
+        pairs = zip(sources, translations, strict=True)
+        seen = [translation.hinted or source.line for source, translation in pairs]
         most, split_long = self.config.max_input_length, self.config.split_long
-        return read_sources(texts, self.tokenizer, most, split_long)
+        found = read_sources(seen, self.tokenizer, most, split_long)
+        return [each._replace(shield=old.shield) for old, each in zip(sources, found, strict=True)]
 
     def _read_pairs(
         self, sources: Sequence[str], targets: Sequence[str], names: Sequence[str] = ()
@@ -371,7 +403,12 @@ class Translator:
     def _encode_pairs(
         self, sources: Sequence[str], targets: Sequence[str]
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        sources = self._preprocessed(sources)
+        check_lines(sources)
         check_one_each(sources, targets, "target")
-        tokenizer = self.tokenizer
-        return encode_text(sources, tokenizer.source), encode_text(targets, tokenizer)
+        check_lines(targets)
+        pairs = list(
+            itertools.starmap(self.problem.prepare_pair, zip(sources, targets, strict=True))
+        )
+        sources = [self.problem.preprocess(source) for source, _ in pairs]
+        targets = [target for _, target in pairs]
+        return encode_text(sources, self.tokenizer.source), encode_text(targets, self.tokenizer)

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from t2t_keras.errors import UserError
 from t2t_keras.text.files import is_text, read_text
-from t2t_keras.text.hints import MARKS
 from t2t_keras.text.placeholders import find as find_placeholders
+from t2t_keras.text.terms.hints import MARKS
 
 # Scripts that put no space between words, of which each character counts as one: Thai, Lao,
 # Burmese, Khmer, hiragana, Chinese.

@@ -11,6 +11,7 @@ import numpy as np
 import sentencepiece
 
 from t2t_keras.errors import UserError
+from t2t_keras.text.placeholders.finding import SYMBOLS
 from t2t_keras.text.subword_sampling import SubwordSampler
 from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID, SPACE, UNKNOWN_ID, Tokenizer
 
@@ -88,6 +89,7 @@ class SentencePieceTokenizer(Tokenizer):
         The three special ids and the 256 bytes are among its `vocab_size` pieces; of kind "char" it
         has no bytes, and fewer pieces if the text has fewer characters. "bpe" is byte-pair encoding
         (section 5.1). Each of the symbols, with the space before, is one piece; not for "char".
+        One that stands for a placeholder is a piece without the space, too.
 
         Raises:
           UserError: no text, or a size that this text cannot give; says which sizes it can.
@@ -127,7 +129,10 @@ class SentencePieceTokenizer(Tokenizer):
                 character_coverage=1.0 if kind == "char" else _CHARACTER_COVERAGE,
                 # SentencePiece leaves out longer lines silently.
                 max_sentence_length=1 << 30,
-                user_defined_symbols=[f"{SPACE}{symbol}" for symbol in symbols],
+                user_defined_symbols=[
+                    *(f"{SPACE}{symbol}" for symbol in symbols),
+                    *(symbol for symbol in symbols if symbol in SYMBOLS),
+                ],
                 num_threads=_TRAINING_THREADS,
                 minloglevel=2,
             )

@@ -13,8 +13,8 @@ from t2t_keras.data.generate import generate
 from t2t_keras.data.hinting import HintDrawer
 from t2t_keras.data.variation import Variation
 from t2t_keras.errors import UserError
-from t2t_keras.text.hints import MARKS, without_hints
 from t2t_keras.text.lexicon import learn_lexicon
+from t2t_keras.text.terms.hints import MARKS, without_hints
 
 PAIRS = [
     ("The dog sees the red house.", "Der Hund sieht das rote Haus."),

@@ -153,7 +153,7 @@ class Scripted:
         """Whole translations are hardly likely."""
         return [(number, np.full(len(ids), -9.0)) for number, ids in enumerate(targets)]
 
-    def align_sources(self, sources, translations):
+    def align_as_seen(self, sources, translations):
         return [[(2, 1)] for _ in sources]
 
     def search_sources(self, sources, prefixes):
@@ -177,7 +177,7 @@ def test_the_likeliest_that_breaks_no_placeholder(tokenizer, scores, expected):
     text = "ein Katze %s"
     base = Translation(text, -0.1, (Hypothesis(text, -0.1),), (text,))
     [ids, prefix] = tokenizer.encode(["a red dog %s", ""])
-    source = Source("a red dog %s", [ids], [0], 0)
+    source = Source("a red dog %s", [ids], [0], 0, ["a red dog %s"])
     [found] = keep_terms(Scripted(tokenizer, scores), [source], [prefix[:-1]], [base], GLOSSARY)
     assert (found.text, kinds(found)) == (expected, ["exact"])
 

@@ -52,6 +52,10 @@ class Engine(abc.ABC):
           UserError: no output is possible, or the model computes NaN.
         """
 
+    def with_all_hypotheses(self) -> "Engine":
+        """Returns an engine of as many outputs as the beam is wide; itself if it samples."""
+        return self
+
     @abc.abstractmethod
     def log_probs(
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]

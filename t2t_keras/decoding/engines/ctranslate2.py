@@ -4,6 +4,8 @@ It reads what `t2t-exporter --format=ctranslate2` wrote. Ids go in and come out 
 stand for them in CTranslate2's vocabularies.
 """
 
+import copy
+import dataclasses
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -199,6 +201,14 @@ class CTranslate2Engine(Engine):
                 sampling_topp=config.top_p,
                 sampling_temperature=config.temperature,
             )
+
+    def with_all_hypotheses(self) -> "CTranslate2Engine":
+        """See `Engine`."""
+        if self.config.samples or self.config.return_beams:
+            return self
+        found = copy.copy(self)
+        found.config = dataclasses.replace(self.config, return_beams=True)
+        return found
 
     def outputs(
         self, sources: Sequence[np.ndarray], prefixes: Sequence[np.ndarray], numbers: Sequence[int]

@@ -1,6 +1,8 @@
 """The engine of this library: its search in a TensorFlow graph, for any of its models."""
 
 import contextlib
+import copy
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
@@ -53,6 +55,20 @@ class KerasEngine(Scorer, Engine):
         super().__init__(ensemble, config, _batches_at_once(config))
         self.models = ensemble.models
         self.search = Search(ensemble, config, constraints)
+        self._searches = ensemble, constraints
+        self._with_all: KerasEngine | None = None
+
+    def with_all_hypotheses(self) -> "KerasEngine":
+        """See `Engine`."""
+        if self._config.samples or self._config.return_beams:
+            return self
+        if self._with_all is None:
+            ensemble, constraints = self._searches
+            config = dataclasses.replace(self._config, return_beams=True)
+            self._with_all = copy.copy(self)
+            self._with_all._config = config
+            self._with_all.search = Search(ensemble, config, constraints)
+        return self._with_all
 
     def outputs(
         self, sources: Sequence[np.ndarray], prefixes: Sequence[np.ndarray], numbers: Sequence[int]

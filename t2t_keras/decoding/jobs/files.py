@@ -25,7 +25,7 @@ from t2t_keras.io.terminal import printable
 from t2t_keras.text.alignment import pharaoh
 from t2t_keras.text.files import count_lines, read_text
 from t2t_keras.text.glossary import Glossary
-from t2t_keras.text.term_uses import MISSING
+from t2t_keras.text.terms.uses import MISSING
 from t2t_keras.text.tokenizer import EOS_ID
 
 # Weights grow with the square of the length: of the base model, a line of 512 pieces and as long a
@@ -286,7 +286,11 @@ def attention_records(
         some = slice(start, start + _ATTENTION_LINES)
         sources = translator.sources_of(lines[some], translations[some])
         ids = [source.parts[0] if source.parts else _BLANK for source in sources]
-        targets = encode_text([each.text for each in translations[some]], translator.tokenizer)
+        targets = [
+            source.shield.hide(each.text)
+            for source, each in zip(sources, translations[some], strict=True)
+        ]
+        targets = encode_text(targets, translator.tokenizer)
         for found in translator.attention_of_ids(ids, targets):
             record = io.BytesIO()
             pieces = np.array(found.source), np.array(found.target)
@@ -301,6 +305,9 @@ def _counts(lines: Sequence[str], translations: Sequence[Translation]) -> Counte
         cut=sum(each.cut > 0 for each in translations),
         tokens_cut=sum(each.cut for each in translations),
         prefixes_cut=sum(each.prefix_cut > 0 for each in translations),
+        others_taken=sum(each.chosen > 0 for each in translations),
+        repaired=sum(each.broken > 0 for each in translations),
+        placeholders_repaired=sum(each.broken for each in translations),
         breaks=sum(each.text != one_line(each.text) for each in translations),
         **term_counts(translations),
     )
@@ -317,6 +324,10 @@ def _report(output: str | Path, config: DecodeConfig, done: JobSummary) -> None:
         f"translates such lines by sentences.",
         "prefixes_cut": "prefixes were longer than their translations may be, and were cut. "
         "--decode_hparams=extra_length=100 allows more tokens, unless max_length is reached.",
+        "others_taken": "translations are not the best hypothesis, which had other placeholders "
+        "than its source.",
+        "repaired": f"translations had other placeholders than their sources: "
+        f"{counts['placeholders_repaired']:,} placeholders were repaired.",
         "breaks": "translations had line breaks or tabs, which became spaces.",
     }.items():
         if counts[name]:

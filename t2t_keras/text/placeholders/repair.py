@@ -15,7 +15,7 @@ from t2t_keras.text.placeholders.finding import (
 
 # What is put in or taken out may stand beside something that makes a placeholder with it.
 _MOST_ROUNDS = 4
-_PUNCTUATION = ".,:;!?…。，：；！？"
+_PUNCTUATION = ".,:;!?…\u3002\uff0c\uff1a\uff1b\uff01\uff1f"
 
 _Edit = tuple[int, int, str]  # start, end, what is there afterwards
 
@@ -58,18 +58,18 @@ def repaired(
             else:
                 edits.append(_put_in(source, target, each, alignment))
         target, alignment = _edited(target, edits), ()
-    else:
-        target = _plainly(source, target, verbatim)
     if is_reordered(source, target):
         sides = [unnumbered(find(text)) for text in (source, target)]
         pairs = zip(*sides, strict=True)
         target = _edited(target, [(old.start, old.end, new.text) for new, old in pairs])
+    if number_broken(source, target, verbatim):
+        return _plainly(source, target, verbatim)
     return target
 
 
 def _plainly(source: str, target: str, verbatim: Sequence[str]) -> str:
     """Returns what is plain text of a translation, with all placeholders at its end."""
-    plain = [word for word in target.split() if not re.search(r"[^\w'’.,:;!?\-]|[\d_]", word)]
+    plain = [word for word in target.split() if not re.search(r"[^\w'.,:;!?\-]|[\d_]", word)]
     return " ".join([*plain, *(each.text for each in find(source, verbatim))])
 
 
@@ -98,7 +98,9 @@ def _put_in(source: str, target: str, lost: Placeholder, alignment: Alignment) -
     pairs = [(s, t) for s, t in alignment if t < len(spans)]
     place, before = len(target), False
     if pairs:
-        nearest, other = min(pairs, key=lambda pair: (abs(pair[0] - word), pair[0] > word, -pair[1]))
+        nearest, other = min(
+            pairs, key=lambda pair: (abs(pair[0] - word), pair[0] > word, -pair[1])
+        )
         before = nearest > word
         place = spans[other][0] if before else spans[other][1]
     if not before:

@@ -21,7 +21,7 @@ from t2t_keras.decoding.jobs.files import (
 from t2t_keras.decoding.translation import Hypothesis, PairScore, Translation
 from t2t_keras.errors import UserError
 from t2t_keras.text.glossary import Glossary
-from t2t_keras.text.term_uses import find_uses
+from t2t_keras.text.terms.uses import find_uses
 
 MADE_BY = {"checkpoint": "model.ckpt-1"}
 RECORD = """{"read": "", "counts": {}, "files": {"translations": "out.txt"}, "provenance": {},

@@ -1,6 +1,6 @@
 import pytest
 
-from t2t_keras.text.hints import (
+from t2t_keras.text.terms.hints import (
     has_marks,
     of_words_without_hints,
     original_words,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from t2t_keras.text.alignment import Alignment, split_words
 from t2t_keras.text.glossary import Match
-from t2t_keras.text.term_uses import aligned_words, words_of
+from t2t_keras.text.terms.uses import aligned_words, words_of
 
 _LEADING, _TRAILING = re.compile(r"[^\w]*"), re.compile(r"[^\w]*$")
 

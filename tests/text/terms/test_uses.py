@@ -1,9 +1,9 @@
 import pytest
 
 from t2t_keras.text.alignment import split_words
-from t2t_keras.text.forced_terms import put_term
 from t2t_keras.text.glossary import Glossary
-from t2t_keras.text.term_uses import find_uses, may_be_inflected, same_stem
+from t2t_keras.text.terms.forcing import put_term
+from t2t_keras.text.terms.uses import find_uses, may_be_inflected, same_stem
 
 GLOSSARY = Glossary.of(
     [("dog", "Hund"), ("house", "Haus"), ("red house", "rotes Haus"), ("company", "GmbH")]
