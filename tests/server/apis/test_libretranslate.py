@@ -76,6 +76,12 @@ def test_what_is_wrong_has_its_status_and_says_so(serving, sent, status, message
     assert LibreTranslateAPI(server.url).translate("b", "en", "de") == "B"
 
 
+def test_html(server):
+    asked = {"q": "a <b>dog</b>", "source": "en", "target": "de", "format": "html"}
+    found = httpx.post(f"{server.url}/translate", json=asked).json()
+    assert found == {"translatedText": "A <b>DOG</b>"}
+
+
 @pytest.mark.parametrize("body", [b"{", b"[]", b"\xff", b"[" * 100_000, b'"q"'])
 def test_a_body_that_is_no_json_object_is_refused(server, body):
     found = httpx.post(f"{server.url}/translate", content=body)
