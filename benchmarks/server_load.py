@@ -5,10 +5,10 @@
 
 Starts t2t-serve on loopback with a copy of a run, of its export for CTranslate2, or of a small
 model with random weights, and sends it 1 to 4 lines a request, in the ways of LibreTranslate and
-DeepL. One in ten is malformed, each kind with its status. In the middle a newer version of the
-model, with the same weights, appears. It fails unless every good request gets what the translator
-gives, every malformed one its status, the newer version is loaded, and the server's memory is
-afterwards what it was before. Prints a line of JSON.
+DeepL. One in ten is malformed, each kind with its status. After a quarter, and in the middle,
+newer versions of the model appear, with the same weights. It fails unless every good request gets
+what the translator gives, every malformed one its status, both versions are loaded, and the
+server's memory is at the end what it was before the second. Prints a line of JSON.
 """
 
 import collections
@@ -37,6 +37,7 @@ _PAIR = flags.DEFINE_string("pair", "en-de", "Languages of the run.")
 _ENGINE = flags.DEFINE_enum("engine", "keras", ("keras", "ctranslate2"), "Engine of the server.")
 _TEXT = flags.DEFINE_string("text", "", "Lines to translate; default: the run's dev set.")
 _LINES = flags.DEFINE_integer("lines", 1000, "Most lines of the text.", 1)
+_SETTINGS = flags.DEFINE_string("decode_hparams", "", "Decoding settings of the server.")
 _CLIENTS = flags.DEFINE_integer("clients", 64, "Clients at once.", 1, 512)
 _REQUESTS = flags.DEFINE_integer("requests", 10_000, "Requests in all.", 20, 1_000_000)
 _MOST_SECONDS = flags.DEFINE_integer("most_secs", 3600, "Seconds after which it gives up.", 1)
@@ -106,7 +107,7 @@ class _Server:
 
     def __init__(self, model: Path, folder: Path):
         flags_ = [f"--model={_PAIR.value}={model}", "--port=0", "--reload_secs=1"]
-        flags_ += ["--nosplit_sentences"]
+        flags_ += ["--nosplit_sentences", f"--decode_hparams={_SETTINGS.value}"]
         self._log = (folder / "log").open("wb")
         self.process = subprocess.Popen(
             [sys.executable, "-m", "t2t_keras.bin.t2t_serve", *flags_],
@@ -198,9 +199,12 @@ def _read(status: int, body: bytes) -> list[str] | int:
     return texts if isinstance(texts, list) else [texts]
 
 
-def _prepare(folder: str, run: str, pair: str, engine: str, text: str, most: int) -> dict:
+def _prepare(
+    folder: str, run: str, pair: str, engine: str, text: str, most: int, settings: str
+) -> dict:
     """Makes <folder>/model of a run; returns lines with translations, and what makes it newer."""
     from t2t_keras.data.dataset import open_generated
+    from t2t_keras.decoding.translation import one_line
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.server.models import ModelSource
     from t2t_keras.serving.export.formats import write_format
@@ -218,21 +222,27 @@ def _prepare(folder: str, run: str, pair: str, engine: str, text: str, most: int
     if engine == "ctranslate2":
         write_format("ctranslate2", Translator.from_run(run), model / "1", "float32")
         shutil.copytree(model / "1", Path(folder) / "newer")
-        newer = [(str(Path(folder) / "newer"), str(model / "2"))]
+        newer = [[(str(Path(folder) / "newer"), str(model / each))] for each in "23"]
     else:
         record.save(model)
-        newer = []
-        for file in sorted(Path(checkpoint).parent.glob(f"{Path(checkpoint).name}.*")):
-            ending = file.name.removeprefix(Path(checkpoint).name)
+        files = sorted(Path(checkpoint).parent.glob(f"{Path(checkpoint).name}.*"))
+        endings = [file.name.removeprefix(Path(checkpoint).name) for file in files]
+        for file, ending in zip(files, endings, strict=True):
             shutil.copy(file, model / f"model.ckpt-1{ending}")
-            newer.append((str(file), str(model / f"model.ckpt-2{ending}")))
-    translator = ModelSource.parse(f"{pair}={model}", engine).load()
-    found = [each.text for each in translator.translate(lines)]
+        newer = [
+            [
+                (str(file), str(model / f"model.ckpt-{step}{ending}"))
+                for file, ending in zip(files, endings, strict=True)
+            ]
+            for step in (2, 3)
+        ]
+    translator = ModelSource.parse(f"{pair}={model}", engine, settings).load()
+    found = [one_line(each.postprocessed) for each in translator.translate(lines)]
     return {"model": str(model), "lines": lines, "translations": found, "newer": newer}
 
 
 def _random_run(folder: Path) -> Path:
-    """Returns a run of random weights on the toy problem."""
+    """Returns a run of random weights on the toy problem's dev set."""
     import keras
 
     from t2t_keras import registry
@@ -241,7 +251,13 @@ def _random_run(folder: Path) -> Path:
     from t2t_keras.training.checkpoints.tensorflow import Checkpoints
     from t2t_keras.training.run_config import RunConfig
 
-    problem = registry.problem("translate_ende_toy")
+    pairs = list(registry.problem("translate_ende_toy").examples("dev"))
+    for split in ("train", "dev"):
+        for side, language in enumerate(("en", "de")):
+            lines = "".join(f"{pair[side]}\n" for pair in pairs)
+            (folder / f"{split}.{language}").write_text(lines, encoding="utf-8")
+    config = "source_language=en,target_language=de,vocab_size=500"
+    problem = registry.problem("parallel_text", config)
     generate(problem, folder / "data", folder)
     hparams = registry.hparams("transformer_tiny", "num_layers=2,d_model=64,d_ff=128,num_heads=4")
     record = RunConfig(
@@ -267,17 +283,18 @@ def _newer_version(copies: Sequence[Sequence[str]]) -> None:
 def main(_) -> None:
     """Loads a server as the flags say."""
     with tempfile.TemporaryDirectory() as folder:
-        settings = (each.value for each in (_RUN, _PAIR, _ENGINE, _TEXT, _LINES))
+        settings = (each.value for each in (_RUN, _PAIR, _ENGINE, _TEXT, _LINES, _SETTINGS))
         made = in_own_process(_prepare, folder, *settings)
         requests = _requests(made["lines"], made["translations"], _REQUESTS.value)
         server = _Server(Path(made["model"]), Path(folder))
         clients = _Clients(server)
-        half = len(requests) // 2
-        timer = threading.Thread(target=_newer_when, args=(clients, half, made["newer"]))
+        quarters = len(requests) // 4, len(requests) // 2
+        when = zip(quarters, made["newer"], strict=True)
+        timer = threading.Thread(target=_newer_versions, args=(clients, list(when)))
         timer.start()
         seconds = clients.send(requests)
         timer.join()
-        reloaded = 'outcome="ok"} 1.0' in server.metrics()
+        reloaded = 'outcome="ok"} 2.0' in server.metrics()
         status = server.stop()
     report = _report(clients, seconds)
     print(json.dumps(report | {"reloaded": reloaded, "exit_status": status}))
@@ -288,16 +305,17 @@ def main(_) -> None:
         sys.exit("Some answers are wrong, or the server has grown or not reloaded: see above.")
 
 
-def _newer_when(clients: _Clients, count: int, copies: Sequence[Sequence[str]]) -> None:
-    while sum(clients.outcomes.values()) < count:
-        time.sleep(0.01)
-    _newer_version(copies)
+def _newer_versions(clients: _Clients, when: Sequence[tuple[int, Sequence]]) -> None:
+    for count, copies in when:
+        while sum(clients.outcomes.values()) < count:
+            time.sleep(0.01)
+        _newer_version(copies)
 
 
 def _report(clients: _Clients, seconds: float) -> dict:
-    """Returns figures; "memory_growth" compares the last tenth with what was before the reload."""
+    """Returns figures; "memory_growth" compares the end with the time between both reloads."""
     memory = clients.memory
-    before, after = memory[len(memory) // 5 : len(memory) // 2], memory[-len(memory) // 10 :]
+    before, after = memory[len(memory) * 2 // 5 : len(memory) // 2], memory[-len(memory) // 10 :]
     return {
         **{name: clients.outcomes[name] for name in ("good", "refused", "wrong", "lost")},
         "clients": _CLIENTS.value,

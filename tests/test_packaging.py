@@ -78,7 +78,7 @@ def test_every_module_of_a_command_is_a_console_script(root, unpacked):
     entry_points = configparser.ConfigParser()
     entry_points.read(next(unpacked.glob("*.dist-info/entry_points.txt")))
     modules = [path.stem for path in (root / "t2t_keras" / "bin").glob("t2t_*.py")]
-    assert len(modules) == 18
+    assert len(modules) == 20
     assert dict(entry_points["console_scripts"]) == {
         module.replace("_", "-"): f"t2t_keras.bin.{module}:run" for module in modules
     }

@@ -21,6 +21,7 @@ def define_flags(flags: Flags) -> None:
     flags.repeated("model", "PAIR=PATH, as en-de=runs/averaged; give one for each pair")
     flags.choice("engine", "Program that translates; default: what the path is for", ENGINES, None)
     define_decode_hparams(flags)
+    flags.repeated("glossary", "TSV file of terms for requests without any; or PAIR=FILE")
     flags.switch("split_sentences", "Translate the sentences of a text one by one", True)
     flags.number("reload_secs", "Seconds between looks for newer versions; 0 = never", 5)
     flags.group("Address")
@@ -68,6 +69,7 @@ def run(flags: Flags) -> None:
         max_file_bytes=flags.max_file_megabytes * MEBIBYTE,
         api_keys_file=_path(flags.api_keys_file),
         storage=_path(flags.storage),
+        glossaries=dict(map(_glossary, flags.glossary or ())),
         cors=tuple(flags.cors or ()),
         reload_seconds=flags.reload_secs,
     )
@@ -84,6 +86,15 @@ def run(flags: Flags) -> None:
 
         share_cores(DecodeConfig())
     serve(sources, config, address)
+
+
+def _glossary(text: str):
+    """Returns a pair of languages, None = all, and the terms in its file."""
+    from t2t_keras.server.languages import parse_pair
+    from t2t_keras.text.glossary import Glossary
+
+    pair, equals, path = text.rpartition("=")
+    return parse_pair(pair) if equals else None, Glossary.read(path)
 
 
 def _path(text: str) -> Path | None:

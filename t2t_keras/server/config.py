@@ -1,7 +1,10 @@
 """How a server works: batches, limits, what it keeps."""
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
+
+from t2t_keras.text.glossary import Glossary
 
 MEBIBYTE = 1 << 20
 
@@ -20,6 +23,7 @@ class ServerConfig:
       requests_per_minute: of one key, or of one address without keys; 0 = any number.
       api_keys_file: see `access.ApiKeys`; None = whoever reaches the server may use it.
       cors: origins, as https://example.org, whose pages may use the server; "*" = all.
+      glossaries: terms for requests that bring none, by pair of languages; under None, for others.
       split_sentences: whether sentences of a text are translated one by one.
       log_text: whether the log shows what was translated.
       storage: folder for glossaries, files and usage; None = they are lost at the end.
@@ -36,6 +40,7 @@ class ServerConfig:
     requests_per_minute: int = 0
     api_keys_file: Path | None = None
     cors: tuple[str, ...] = ()
+    glossaries: Mapping[tuple[str, str] | None, Glossary] = dataclasses.field(default_factory=dict)
     split_sentences: bool = True
     log_text: bool = False
     storage: Path | None = None

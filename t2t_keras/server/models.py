@@ -6,7 +6,9 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
 
 from t2t_keras.decoding.engines.base import ENGINES
 from t2t_keras.decoding.translator import Translator
@@ -15,10 +17,13 @@ from t2t_keras.server.languages import base_language, parse_pair
 from t2t_keras.training.checkpoints.names import TENSORFLOW_SUFFIX, newest_checkpoint
 from t2t_keras.training.run_config import RunConfig
 
+Result = TypeVar("Result")
+
 _LOG = logging.getLogger("t2t_keras.server")
 
 _RECORD = "t2t_keras.json"  # of an export for CTranslate2
 _ATTEMPTS = 3
+_OF_A_MODEL = ("model", "hparams", "problem")
 _WARM_UP = ("A.", "One, two, three, four, five, six.", "One. " * 8)
 
 
@@ -99,6 +104,36 @@ class ModelSource:
         translator.translate(_WARM_UP)
         return translator
 
+    def newer_weights(self, translator: Translator) -> list[np.ndarray] | None:
+        """Returns the newest weights for a translator that `load` returned; None = load it anew.
+
+        A run that is trained on keeps its model. TensorFlow keeps a part of each graph for good, so
+        new graphs for each checkpoint would fill the memory in the end.
+
+        Raises:
+          UserError: they cannot be read, or are not finite.
+        """
+        path, _ = self.newest()
+        if path.is_dir() or not translator.models:
+            return None
+        from t2t_keras.training.checkpoints.tensorflow import load_weights
+
+        record, before = RunConfig.load(path.parent), translator.record
+        if any(getattr(record, name) != getattr(before, name) for name in _OF_A_MODEL):
+            return None
+        if _vocabularies(record) != _vocabularies(before):
+            return None
+        model = record.make_model(translator.config.weights_dtype)
+        load_weights(model, str(path))
+        weights = model.get_weights()
+        if not all(np.isfinite(each).all() for each in weights):
+            raise UserError(f"{path} has weights that are not finite: its training diverged.")
+        return weights
+
+
+def _vocabularies(record: RunConfig) -> tuple[bytes, bytes]:
+    return record.tokenizer.model_bytes, record.tokenizer.source.model_bytes
+
 
 def _identity(file: Path) -> tuple:
     try:
@@ -135,7 +170,7 @@ class ServedModel:
 
     Attributes:
       observe_reload: takes "ok" or "failed" after each attempt; may be replaced.
-      translator: the newest that could be loaded.
+      translator: of the newest version that could be loaded; `use` keeps that from changing.
       version: names it: the checkpoint's or export's path.
     """
 
@@ -144,11 +179,17 @@ class ServedModel:
         self.observe_reload: Callable[[str], object] = lambda outcome: None
         self.version, self._identity = self._newest()
         self._failures = 0
+        self._in_use = threading.Lock()
         self.translator = origin.load()
 
     def _newest(self) -> tuple[str, Any]:
         path, identity = self.origin.newest()
         return str(path), identity
+
+    def use(self, work: Callable[[Translator, list[str]], Result], lines: list[str]) -> Result:
+        """Returns what work gives for lines, all by one version of the model."""
+        with self._in_use:
+            return work(self.translator, lines)
 
     def reload_if_newer(self) -> bool:
         """Loads a newer version if there is one; returns whether it did.
@@ -162,7 +203,10 @@ class ServedModel:
                 return False
             # Not after loading: what changes meanwhile is newer.
             self._identity = identity
-            translator = self.origin.load()
+            translator = self.translator
+            weights = self.origin.newer_weights(translator)
+            if weights is None:
+                translator = self.origin.load()
         except UserError as error:
             self._failures += 1
             if self._failures % _ATTEMPTS:
@@ -170,7 +214,10 @@ class ServedModel:
             _LOG.warning("%s-%s is not reloaded: %s", *self.origin.pair, error)
             self.observe_reload("failed")
             return False
-        self.translator, self.version, self._failures = translator, version, 0
+        with self._in_use:
+            if weights is not None:
+                translator.models[0].set_weights(weights)
+            self.translator, self.version, self._failures = translator, version, 0
         gc.collect()  # The old model is in cycles, and large.
         _LOG.info("%s-%s is now %s", *self.origin.pair, version)
         self.observe_reload("ok")

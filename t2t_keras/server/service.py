@@ -3,7 +3,7 @@
 import asyncio
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from t2t_keras.decoding.markup import translate_markup
 from t2t_keras.decoding.translation import Translation
@@ -17,8 +17,19 @@ from t2t_keras.server.passages import joined_texts, read_passages, sentence_spli
 from t2t_keras.text.glossary import Glossary
 
 Pair = tuple[str, str]
-# What a model does with lines, giving one result for each; equal ones share batches.
-Work = Callable[[Translator, Sequence[str]], Sequence[Any]]
+
+
+class Work(Protocol):
+    """What a model does with lines, one result for each; a dataclass, and equal ones share batches.
+
+    Attributes:
+      glossary: terms, None = none.
+    """
+
+    glossary: Glossary | None
+
+    def __call__(self, translator: Translator, lines: Sequence[str]) -> Sequence[Any]:
+        """Does it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,7 +121,7 @@ class TranslationService:
 
         def translate(lines: list[str], work: Work) -> Sequence[Any]:
             metrics.characters.labels(name).inc(sum(map(len, lines)))
-            found = work(model.translator, lines)
+            found = model.use(work, lines)
             metrics.broken.labels(name).inc(sum(getattr(each, "broken", 0) for each in found))
             return found
 
@@ -170,20 +181,28 @@ class TranslationService:
 
     async def run(self, pair: Pair, lines: Sequence[str], work: Work) -> list[Any]:
         """Returns the result of work for each line; raises as `translate`."""
+        work = self._with_terms(pair, work)
         # In parts, so that a long text is not in the way of the short ones that come meanwhile.
         size, found = self._config.max_batch_lines, []
         for first in range(0, len(lines), size):
             found += await self._batchers[pair].translate(lines[first : first + size], work)
         return found
 
+    def _with_terms(self, pair: Pair, work: Work) -> Work:
+        """Returns work with the server's glossary where it has none of its own."""
+        known = self._config.glossaries
+        found = known.get(pair, known.get(None))
+        return dataclasses.replace(work, glossary=found) if found and not work.glossary else work
+
     def translate_now(
         self, pair: Pair, lines: Sequence[str], options: Options
     ) -> list[Translation]:
         """Translates lines as the translator does, for a thread that may wait; errors as its."""
+        work = self._with_terms(pair, options)
         size, found = self._config.max_batch_lines, []
         for first in range(0, len(lines), size):
             part = lines[first : first + size]
-            found += self._batchers[pair].submit(part, options, may_wait=True).result()
+            found += self._batchers[pair].submit(part, work, may_wait=True).result()
         return found
 
     async def close(self) -> None:

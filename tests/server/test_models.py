@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import deepl
 import httpx
 import pytest
 from libretranslatepy import LibreTranslateAPI
@@ -145,7 +146,10 @@ def test_the_command_serves_until_it_is_told_to_stop(run):
     with subprocess.Popen(command, **pipes) as process:
         url = process.stdout.readline().removeprefix("Serving on ").strip()
         assert url.startswith("http://127.0.0.1:")
-        assert LibreTranslateAPI(url).translate(LINES[0], "en", "de")
+        translated = LibreTranslateAPI(url).translate(LINES[0], "en", "de")
+        client = deepl.DeepLClient("key", server_url=url)
+        assert client.translate_text(LINES[0], target_lang="DE").text == translated != ""
+        client.close()
         process.send_signal(signal.SIGTERM)
         _, log = process.communicate(timeout=30)
     assert process.returncode == 0, log

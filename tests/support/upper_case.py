@@ -1,12 +1,13 @@
 """A model for servers, as quick as it is simple: it writes capitals."""
 
 import dataclasses
+import re
 from pathlib import Path
 
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.markup import translate_markup
 from t2t_keras.decoding.translation import Hypothesis, Translation
+from t2t_keras.errors import UserError
 
 
 class UpperCase:
@@ -18,12 +19,19 @@ class UpperCase:
         self.calls = []
 
     def translate(self, lines, prefixes=None, format="text", glossary=None):  # noqa: A002
-        if format != "text":
-            return translate_markup(self, lines, format, glossary=glossary)
         self.calls.append(list(lines))
         if "explode" in lines:
             raise RuntimeError("as asked")
+        if format != "text":
+            return [self.markup(line) for line in lines]
         return [self.translation(line, glossary) for line in lines]
+
+    def markup(self, text):
+        if text.count("<") != text.count(">"):
+            raise UserError("a tag has no end")
+        pieces = re.split("(<[^>]*>)", text)
+        pieces[::2] = map(str.upper, pieces[::2])
+        return Translation("".join(pieces), 0.0)
 
     def translation(self, line, glossary):
         text = line.upper()
@@ -51,3 +59,6 @@ class Source:
 
     def load(self):
         return self.translator
+
+    def newer_weights(self, translator):
+        return None

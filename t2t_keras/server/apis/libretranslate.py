@@ -55,6 +55,10 @@ def make_router(context: Context) -> APIRouter:
             },
         }
 
+    @router.post("/suggest")
+    async def suggest() -> None:
+        raise ApiError(403, "Suggestions are disabled on this server.")
+
     _add_files(router, context)
     return router
 

@@ -5,6 +5,8 @@ import httpx
 import pytest
 from upper_case import Source
 
+from t2t_keras.decoding.translation import Translation
+
 
 @pytest.fixture
 def server(serving):
@@ -62,11 +64,27 @@ def test_sentences_are_split_as_asked(serving, deepl_client, how, calls):
 
 
 def test_markup(client):
+    asked = dict(target_lang="DE", source_lang="EN")
     for kind in ("html", "xml"):
-        found = client.translate_text(
-            "<b>big</b>", target_lang="DE", source_lang="EN", tag_handling=kind
-        )
-        assert found.text == "<b>BIG</b>"
+        found = client.translate_text("so <b>big</b>.", tag_handling=kind, **asked)
+        assert found.text == "SO <b>BIG</b>."
+        with pytest.raises(deepl.DeepLException, match="a tag has no end") as raised:
+            client.translate_text("so <b", tag_handling=kind, **asked)
+        assert raised.value.http_status_code == 400
+
+
+def test_elements_that_are_kept_or_divide_the_text(client, monkeypatch):
+    calls = []
+
+    def translate_markup(translator, texts, *options, **named):
+        calls.append((options, named))
+        return [Translation(text, 0.0) for text in texts]
+
+    monkeypatch.setattr("t2t_keras.server.service.translate_markup", translate_markup)
+    tags = dict(ignore_tags="a,b", splitting_tags=["p", "c"], non_splitting_tags=["c"])
+    asked = dict(target_lang="DE", source_lang="EN", tag_handling="xml")
+    client.translate_text("<a>x</a>", **asked, **tags)
+    assert calls == [(("xml", ("p",), ("a", "b")), {"glossary": None})]
 
 
 @pytest.mark.parametrize(

@@ -81,3 +81,23 @@ def test_only_key_and_owner_together_give_the_document(client, server, deepl_cli
     other = deepl_client(server, "other")
     with pytest.raises(deepl.DeepLException, match="Not found"):
         other.translate_document_get_status(handle)
+
+
+@pytest.mark.usefixtures("quick")
+def test_what_a_killed_server_has_not_finished_is_finished_by_the_next(
+    serving, deepl_client, tmp_path
+):
+    server = serving(storage=tmp_path)
+    client = deepl_client(server)
+    terms = client.create_glossary("mine", "EN", "DE", {"house": "Hütte"})
+    asked = dict(filename="a.txt", target_lang="DE", source_lang="EN", glossary=terms)
+    handle = client.translate_document_upload(b"A house.", **asked)
+    server.stop()
+    [record] = tmp_path.glob("files/*/record.json")
+    record.write_text(record.read_text().replace('"done"', '"translating"'))
+    record.with_name("target.txt").unlink()
+    client = deepl_client(serving(storage=tmp_path))
+    output = io.BytesIO()
+    assert client.translate_document_wait_until_done(handle).done
+    client.translate_document_download(handle, output)
+    assert output.getvalue().decode() == "A Hütte."

@@ -7,6 +7,8 @@ import pytest
 from libretranslatepy import LibreTranslateAPI
 from upper_case import Source
 
+from t2t_keras.text.glossary import Glossary
+
 
 @pytest.fixture
 def server(serving):
@@ -74,6 +76,29 @@ def test_what_is_wrong_has_its_status_and_says_so(serving, sent, status, message
     assert message in found.json()["error"]
     # And it still answers.
     assert LibreTranslateAPI(server.url).translate("b", "en", "de") == "B"
+
+
+def test_the_terms_of_the_server_are_for_requests_without_any(serving):
+    terms = {("en", "de"): Glossary.of([("house", "Hütte")])}
+    sources = [Source("en", "de"), Source("en", "fr")]
+    client = LibreTranslateAPI(serving(sources, glossaries=terms).url)
+    assert client.translate("the house", "en", "de") == "THE Hütte"
+    assert client.translate("the house", "en", "fr") == "THE HOUSE"
+    terms[None] = Glossary.of([("house", "hutte")])
+    client = LibreTranslateAPI(serving(sources, glossaries=terms).url)
+    assert client.translate("the house", "en", "fr") == "THE hutte"
+
+
+def test_suggestions_are_refused_as_by_servers_without_them(server):
+    found = httpx.post(f"{server.url}/suggest", json={"q": "a", "s": "b"})
+    assert found.status_code == 403
+    assert found.json() == {"error": "Suggestions are disabled on this server."}
+
+
+def test_html(server):
+    asked = {"q": "a <b>dog</b>", "source": "en", "target": "de", "format": "html"}
+    found = httpx.post(f"{server.url}/translate", json=asked).json()
+    assert found == {"translatedText": "A <b>DOG</b>"}
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b"\xff", b"[" * 100_000, b'"q"'])
