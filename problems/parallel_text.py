@@ -13,6 +13,7 @@ from t2t_keras.settings import setting
 from t2t_keras.text.formats import PACKED
 from t2t_keras.text.placeholders.finding import SYMBOLS
 from t2t_keras.text.sources import OfCorpus, ParallelFiles, SourceFile
+from t2t_keras.text.terms.hints import MARKS
 
 _SYMBOLS_IN_OUTPUTS = (
     "Sentences and translations have symbols for placeholders such as %s and {name}. With `found = "
@@ -45,11 +46,24 @@ class ParallelText(Problem):
         "several",
     )
 
+    terms: bool = setting(
+        False,
+        "learn word alignments, and give the vocabulary the marks of hints, for augment=terms:0.3",
+    )
+
     protect: bool = setting(
         False,
         "placeholders, as %s, {name} and addresses, that both sides of a pair have become symbols, "
         "which translations carry over",
     )
+
+    def __post_init__(self):
+        super().__post_init__()
+        names = [part.partition(":")[0].strip() for part in names_in(self.augment)]
+        if "terms" in names and not self.terms:
+            raise UserError(
+                f"augment={self.augment}: hints need terms=true beside it, in t2t-datagen too."
+            )
 
     @property
     def protects(self) -> bool:
@@ -65,10 +79,6 @@ class ParallelText(Problem):
     def decoding(self) -> Mapping[str, Any]:
         """Placeholders are checked where they were trained."""
         return {"check_placeholders": True} if self.protect else {}
-
-    def symbols(self, chunks: Sequence) -> list[str]:
-        """See `Problem`."""
-        return super().symbols(chunks) + list(SYMBOLS if self.protect else ())
 
     def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles]]:
         """Returns the files; the test set is there if a test file is."""
@@ -101,6 +111,16 @@ class ParallelText(Problem):
 
     def _stems(self, split: str) -> list[str]:
         return names_in(getattr(self, split))
+
+    def symbols(self, chunks: Sequence) -> list[str]:
+        """See `Problem`."""
+        marks = [*(MARKS if self.terms else ()), *(SYMBOLS if self.protect else ())]
+        return super().symbols(chunks) + marks
+
+    @property
+    def takes_hints(self) -> bool:
+        """See `Problem`."""
+        return self.terms
 
     def of_corpus(self, text: ParallelFiles) -> OfCorpus:
         """See `Problem`."""

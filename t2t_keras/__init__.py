@@ -39,6 +39,8 @@ _HOMES = {
     "average_checkpoints": ("t2t_keras.training.checkpoints.derived", "average_run"),
     "convert_npz_run": ("t2t_keras.training.checkpoints.derived", "convert_npz_run"),
     "Translator": ("t2t_keras.decoding.translator", "Translator"),
+    "Glossary": ("t2t_keras.text.glossary", "Glossary"),
+    "confidences": ("t2t_keras.decoding.confidence", "confidences"),
     "export": ("t2t_keras.serving.export.export", "export"),
     "load_export": ("t2t_keras.serving.export.load", "load_export"),
     "bleu": ("t2t_keras.metrics.bleu", "bleu"),

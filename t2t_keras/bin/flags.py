@@ -146,6 +146,18 @@ def forbidden(flags: Flags) -> list[str]:
     return read_text(Path(flags.forbidden_file)) if flags.forbidden_file else []
 
 
+def define_glossary(flags: Flags) -> None:
+    """Adds --glossary."""
+    flags.string("glossary", "Terms and their translations, source<tab>target a line")
+
+
+def read_glossary(flags: Flags):
+    """Returns the `Glossary` of --glossary, None without; it may raise `UserError`."""
+    from t2t_keras.text.glossary import Glossary
+
+    return Glossary.read(flags.glossary) if flags.glossary else None
+
+
 def split_text(flags: Flags, record) -> tuple[str, Path, Path]:
     """Returns "test" or "dev", as --eval_use_test_set says, and its source and reference."""
     split = "test" if flags.eval_use_test_set else "dev"

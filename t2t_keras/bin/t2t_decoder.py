@@ -3,6 +3,7 @@
 t2t-decoder --output_dir=runs/averaged --decode_from_file=news.en --decode_to_file=news.de
 t2t-decoder --output_dir=runs/averaged --eval_use_test_set --results_file=results.jsonl
 t2t-decoder --output_dir=runs/averaged --disturb=upper+typos+punctuation
+t2t-decoder --output_dir=runs/averaged --glossary=terms.tsv --decode_from_file=news.en
 t2t-decoder --output_dir=runs/averaged --score_file=pairs.tsv
 t2t-decoder --output_dir=runs/averaged --decode_interactive
 t2t-decoder --output_dir=runs/averaged --engine=ctranslate2 --decode_from_file=news.en
@@ -20,8 +21,10 @@ from t2t_keras.bin.flags import (
     command,
     define_common,
     define_decoding,
+    define_glossary,
     define_run,
     forbidden,
+    read_glossary,
     recorded_run,
     split_text,
 )
@@ -52,6 +55,7 @@ def define_flags(flags: Flags) -> None:
     define_common(flags, "output_dir", "checkpoint_path", "data_dir", "problem_config")
     flags.group("Decoding")
     define_decoding(flags)
+    define_glossary(flags)
     meaning = "Program that translates; ctranslate2 = what t2t-exporter made, without TensorFlow"
     flags.choice("engine", meaning, ENGINES, "keras")
     define_run(flags)
@@ -67,6 +71,7 @@ def run(flags: Flags) -> None:
     record = recorded_run(flags, load=open_record)
     if flags.disturb and not record.problem.is_plain_text:
         raise UserError(f"--disturb is for plain text: {record.problem.name} is of symbols.")
+    glossary = read_glossary(flags)
     text = None if flags.decode_interactive or flags.score_file else _text(flags, record)
     translator, provenance = make(flags, record)
     # What no output may replace, beside the text.
@@ -82,7 +87,7 @@ def run(flags: Flags) -> None:
         score_file(translator, flags.score_file, output, provenance, reads)
     else:
         write = functools.partial(print, flush=True)
-        translate_interactively(translator, interactive_lines("> "), write)
+        translate_interactively(translator, interactive_lines("> "), write, glossary)
 
 
 def _with_keras(flags: Flags, record) -> tuple[Any, dict[str, Any]]:
@@ -137,6 +142,8 @@ def _translate(
     engine = provenance.get("engine", "")
     if engine:
         settings["engine"] = engine
+    if flags.glossary:
+        name += f".{Path(flags.glossary).stem}"
     output = _output(flags, source, decodes_name(name, translator.config, engine))
     alignments = flags.alignment_file
     if problem.postprocess_by_alignment and reference:
@@ -165,6 +172,7 @@ def _translate(
         flags.attention_file,
         reference,
         reads,
+        flags.glossary,
     )
     if reference:
         score(source, reference, output, alignments)
@@ -204,6 +212,7 @@ def _score(
         return score
     settings = settings | {"ensemble": [each["checkpoint"] for each in provenance["ensemble"]]}
     settings |= {"forbidden": flags.forbidden_file, "prefixes": flags.prefix_file}
+    settings |= {"glossary": flags.glossary} if flags.glossary else {}
     result = run_result(record, provenance["checkpoint"], split, score, settings, text)
     try:
         append_result(flags.results_file, result)
@@ -230,9 +239,9 @@ def _check_combination(flags: Flags) -> None:
     more = ("prefix_file", "alignment_file", "attention_file")
     for one, others in (
         ("decode_interactive", (*of_a_file, *more, "decode_to_file", "score_file")),
-        ("score_file", (*of_a_file, *more, "forbidden_file")),
+        ("score_file", (*of_a_file, *more, "forbidden_file", "glossary")),
         ("eval_use_test_set", ("decode_from_file",)),
-        ("disturb", ("decode_interactive", "score_file", *more)),
+        ("disturb", ("decode_interactive", "score_file", "glossary", *more)),
     ):
         for other in others:
             if getattr(flags, one) and getattr(flags, other):

@@ -11,6 +11,7 @@ what is typed in a hurry, and leaves the rest. The changes, by name:
 | `diacritics` | a for ä and ç as c | as it is |
 | `punctuation` | without punctuation at its end | likewise |
 | `noise` | a number, a code or an emoji at its beginning or end | the same one there |
+| `terms` | hints: some of the target's words behind those that they translate | as it is |
 
 and those that are registered (`registry.register_augmentation`).
 """
@@ -20,9 +21,11 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 
+from t2t_keras.data.hinting import HintDrawer
 from t2t_keras.data.problem import names_in
 from t2t_keras.errors import UserError
 from t2t_keras.registry import AUGMENTATIONS, register_augmentation
+from t2t_keras.text.lexicon import Lexicon
 from t2t_keras.text.placeholders.finding import SYMBOLS
 
 Pair = tuple[str, str]
@@ -42,12 +45,13 @@ class Augmentation:
 
     Args:
       augment: names with shares of the pairs, as in the module's docstring; "" = none.
+      lexicon: of the languages, for `terms`.
 
     Raises:
       UserError: a name that is not registered, or shares that are not positive or exceed 1.
     """
 
-    def __init__(self, augment: str):
+    def __init__(self, augment: str, lexicon: Lexicon | None = None):
         self._changes: list[tuple[float, Change]] = []
         total = 0.0
         for part in names_in(augment):
@@ -61,7 +65,10 @@ class Augmentation:
                     f"augment={augment}: expected names with positive shares of the pairs, at most "
                     f"1 together, as typos:0.1+upper:0.05; got '{part}'."
                 )
-            self._changes.append((total, AUGMENTATIONS[name]))
+            change = AUGMENTATIONS[name]
+            if change is terms and lexicon:
+                change = HintDrawer(lexicon)
+            self._changes.append((total, change))
 
     def __bool__(self) -> bool:
         return bool(self._changes)
@@ -166,3 +173,12 @@ def noise(source: str, target: str, random: random.Random) -> Pair:
     first = random.random() < 0.5
     sides = (f"{word} {side}" if first else f"{side} {word}" for side in (source, target))
     return tuple(sides)
+
+
+@register_augmentation
+def terms(source: str, target: str, random: random.Random) -> Pair:
+    """Hints: words of the target behind those that they translate, for terms=true."""
+    raise UserError(
+        "The augmentation terms is for training, on data that t2t-datagen made with "
+        "--problem_config=terms=true."
+    )

@@ -112,19 +112,29 @@ def evenly_spread(
     `sides` are those to take lines of: 0 = source, 1 = target; `prepare` is as
     `Problem.prepare_pair`.
     """
+    for pair in _spread(chunks, limit):
+        if prepare:
+            with contextlib.suppress(UnicodeDecodeError):
+                prepared = prepare(*(line.decode("utf-8") for line in pair))
+                pair = [line.encode("utf-8") for line in prepared]
+        for line in (pair[side] for side in sides):
+            if b"\0" not in line:
+                with contextlib.suppress(UnicodeDecodeError):
+                    yield line.decode("utf-8")
+
+
+def spread_pairs(chunks: Sequence[Chunk], limit: int) -> Iterator[tuple[str, str]]:
+    """Yields at most `limit` pairs, evenly spread over the chunks, without unusable ones."""
+    for source, target in _spread(chunks, limit):
+        with contextlib.suppress(UnicodeDecodeError):
+            yield source.decode("utf-8"), target.decode("utf-8")
+
+
+def _spread(chunks: Sequence[Chunk], limit: int) -> Iterator[tuple[bytes, bytes]]:
     every = max(1, math.ceil(sum(chunk.count for chunk in chunks) / limit))
     before = 0
     for chunk in chunks:
-        pairs = chunk.pairs(-before % every, every)
-        for pair in pairs:
-            if prepare:
-                with contextlib.suppress(UnicodeDecodeError):
-                    prepared = prepare(*(line.decode("utf-8") for line in pair))
-                    pair = [line.encode("utf-8") for line in prepared]
-            for line in (pair[side] for side in sides):
-                if b"\0" not in line:
-                    with contextlib.suppress(UnicodeDecodeError):
-                        yield line.decode("utf-8")
+        yield from chunk.pairs(-before % every, every)
         before += chunk.count
 
 

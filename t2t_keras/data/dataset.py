@@ -23,9 +23,12 @@ from t2t_keras.data.problem import Problem
 from t2t_keras.data.shards import SIDES, ExampleStore
 from t2t_keras.errors import UserError
 from t2t_keras.io.state import differences, read_json
+from t2t_keras.text.lexicon import Lexicon
 from t2t_keras.text.tokenizer import Tokenizer
 
 MANIFEST_FILE = "manifest.json"
+# Its name begins as those of the shards: a training depends on it too.
+LEXICON_FILE = "train-lexicon.npz"
 _LANGUAGES = {"source_language", "target_language"}
 
 
@@ -45,6 +48,13 @@ class Generated:
     def tokenizer(self) -> Tokenizer:
         """The vocabulary."""
         return Tokenizer.load_saved(self.directory, self.manifest["vocabulary"])
+
+    @functools.cached_property
+    def lexicon(self) -> Lexicon | None:
+        """Which words translate which, for `augment=terms`; None where the problem has no hints."""
+        if LEXICON_FILE not in self.manifest["files"]:
+            return None
+        return Lexicon.from_bytes(self._path(LEXICON_FILE).read_bytes())
 
     def store(self, split: str) -> ExampleStore:
         """Opens the encoded examples of a split, of which only the lengths are read."""

@@ -17,8 +17,8 @@ import numpy as np
 
 from t2t_keras import registry
 from t2t_keras.data.augmentation import Augmentation
-from t2t_keras.data.chunks import Chunk, evenly_spread, split_chunks
-from t2t_keras.data.dataset import MANIFEST_FILE, describe
+from t2t_keras.data.chunks import Chunk, evenly_spread, split_chunks, spread_pairs
+from t2t_keras.data.dataset import LEXICON_FILE, MANIFEST_FILE, describe
 from t2t_keras.data.encode import Encoded, add_left_out, encode_chunk
 from t2t_keras.data.filters import (
     check_direction,
@@ -36,11 +36,14 @@ from t2t_keras.io.atomic import TEMPORARY_SUFFIX, damaged_files, write_atomicall
 from t2t_keras.io.outputs import VOCABULARY_FILES, check_folder
 from t2t_keras.io.progress import ProgressBar
 from t2t_keras.io.state import as_json, locked_directory, read_json, write_json
+from t2t_keras.text.lexicon import Lexicon, affordable_pairs, learn_lexicon
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 from t2t_keras.text.tokenizer import SPACE, Tokenizer
 
 # Pairs of a shard: tens of megabytes of memory a worker.
 CHUNK_PAIRS = 50_000
+# By which the length of lines is judged.
+_SAMPLED_PAIRS = 1000
 
 _UNFINISHED_FILE = "unfinished.json"
 # To be raised when a change of the code makes other shards of the same text.
@@ -50,7 +53,7 @@ _STATE_FILES = rf"{_UNFINISHED_FILE}|(train|dev|test)-\d+\.json|shards\.jsonl"
 _OWN_FILES = (
     rf"({'|'.join(map(re.escape, VOCABULARY_FILES))}"
     r"|(train|dev|test)(-\d+\.(tokens|lengths)\.npy|\.(source|target)\.txt)"
-    rf"|{_STATE_FILES})({_TEMPORARY})?|{MANIFEST_FILE}{_TEMPORARY}"
+    rf"|{re.escape(LEXICON_FILE)}|{_STATE_FILES})({_TEMPORARY})?|{MANIFEST_FILE}{_TEMPORARY}"
 )
 
 
@@ -101,6 +104,9 @@ def generate(
     with locked_directory(directory, "t2t-datagen"):
         tokenizer, finished = _prepare(problem, plan["train"], given, directory, chunk_pairs)
         files = tokenizer.save(directory)
+        if problem.takes_hints:
+            lexicon = _learned_lexicon(plan["train"])
+            files[LEXICON_FILE] = write_atomically(directory / LEXICON_FILE, lexicon.to_bytes())
         splits = {}
         with workers(min(num_workers, len(plan["train"]) or 1)) as call:
             encode = functools.partial(encode_chunk, problem, tokenizer, directory)
@@ -198,6 +204,13 @@ def _learned_vocabulary(problem: Problem, chunks: Sequence[Chunk]) -> Tokenizer:
         return SentencePieceTokenizer.train(lines, size, problem.vocab_kind, symbols)
 
     return learn(0, 1) if problem.shared_vocabulary else learn(1).with_source(learn(0))
+
+
+def _learned_lexicon(chunks: Sequence[Chunk]) -> Lexicon:
+    """Learns which words translate which, from pairs that are evenly spread."""
+    print("Learning which words translate which ...", flush=True)
+    sample = list(spread_pairs(chunks, _SAMPLED_PAIRS))
+    return learn_lexicon(spread_pairs(chunks, affordable_pairs(sample)))
 
 
 def _symbols(problem: Problem, chunks: Sequence[Chunk]) -> list[str]:

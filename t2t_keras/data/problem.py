@@ -140,6 +140,11 @@ class Problem:
         return source
 
     @property
+    def takes_hints(self) -> bool:
+        """Whether models are trained with hints, see `t2t_keras.text.terms.hints`."""
+        return False
+
+    @property
     def protects(self) -> bool:
         """Whether the model sees symbols for placeholders, as `prepare_pair` puts them in."""
         return False

@@ -8,6 +8,7 @@ import numpy as np
 
 from t2t_keras.data.augmentation import Augmentation
 from t2t_keras.data.shards import SIDES, ExampleStore
+from t2t_keras.text.lexicon import Lexicon
 from t2t_keras.text.tokenizer import UNKNOWN_ID, Tokenizer
 
 
@@ -20,6 +21,7 @@ class Variation:
       sampling: `HParams.subword_sampling`; 0 = text is divided as ever.
       nbest: `HParams.subword_nbest`.
       augment: `Problem.augment`; "" = text stays as it is.
+      lexicon: of the data, for `augment=terms`.
 
     Raises:
       UserError: the vocabulary cannot sample, or `augment` is wrong.
@@ -32,9 +34,10 @@ class Variation:
         sampling: float = 0.0,
         nbest: int = 0,
         augment: str = "",
+        lexicon: Lexicon | None = None,
     ):
         self._tokenizers, self._seed = (tokenizer.source, tokenizer), seed
-        self._augmentation = Augmentation(augment)
+        self._augmentation = Augmentation(augment, lexicon)
         self._samplers = [each.sampler(sampling, nbest) for each in self._tokenizers if sampling]
 
     def __bool__(self) -> bool:

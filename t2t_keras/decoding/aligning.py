@@ -10,6 +10,7 @@ from t2t_keras.decoding.source_text import Source, encode_text
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.text.alignment import count_words, span_weights, word_alignment
 from t2t_keras.text.placeholders.symbols import Shield
+from t2t_keras.text.terms.hints import of_words_without_hints, without_hints
 from t2t_keras.text.tokenizer import Tokenizer
 
 
@@ -21,6 +22,21 @@ def align_lines(
     align: Callable,
 ) -> list[list[tuple[int, int]]]:
     """Returns for each line pairs (source word, target word) of `word_numbers`, by target word."""
+    found = align_as_seen(engine, tokenizer, sources, translations, align)
+    return list(map(_restored, sources, translations, found))
+
+
+def align_as_seen(
+    engine: Engine,
+    tokenizer: Tokenizer,
+    sources: Sequence[Source],
+    translations: Sequence[Translation],
+    align: Callable,
+) -> list[list[tuple[int, int]]]:
+    """`align_lines` of words as the model has them, with symbols for placeholders.
+
+    Words of a hint count as the word that it stands behind.
+    """
     # Of each part: the number of its line, and of the words before it on both sides.
     offsets = []
     for number, (source, translation) in enumerate(zip(sources, translations, strict=True)):
@@ -34,10 +50,10 @@ def align_lines(
     found = align_pairs(engine, tokenizer, ids, texts, align)
     for (number, first, words), pairs in zip(offsets, found, strict=True):
         alignments[number] += [(first + source, words + target) for source, target in pairs]
-    return [
-        _restored(source, translation, alignment)
-        for source, translation, alignment in zip(sources, translations, alignments, strict=True)
-    ]
+    for number, (source, translation) in enumerate(zip(sources, translations, strict=True)):
+        if translation.hinted:
+            alignments[number] = of_words_without_hints(alignments[number], source.line)
+    return alignments
 
 
 def align_pairs(
@@ -94,8 +110,8 @@ def _restored(
 ) -> list[tuple[int, int]]:
     """Returns pairs by target word, of the words of texts with placeholders for symbols."""
     if source.shield.originals:
-        texts = source.line, " ".join(translation.parts)
-        sides = [_words_of_words(text, source.shield) for text in texts]
+        texts = without_hints(source.line), " ".join(translation.parts)
+        sides = [words_of_words(text, source.shield) for text in texts]
         alignment = [
             pair
             for numbers in alignment
@@ -106,7 +122,7 @@ def _restored(
     return sorted(alignment, key=lambda pair: pair[1])
 
 
-def _words_of_words(text: str, shield: Shield) -> list[range]:
+def words_of_words(text: str, shield: Shield) -> list[range]:
     """Returns the numbers of the words that each word has when its symbols are restored."""
     counts = [count_words(shield.restore(word.decode("utf-8"))) for word in text.encode().split()]
     return list(map(range, itertools.accumulate([0, *counts]), itertools.accumulate(counts)))

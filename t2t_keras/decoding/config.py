@@ -63,6 +63,12 @@ class DecodeConfig:
     split_long: bool = setting(
         False, "split lines that are too long into sentences, translate each, and join them"
     )
+    terms: str = setting(
+        "auto",
+        "how a glossary is kept: soft = by hints, to a model trained with them; hard = what is "
+        "missing then is forced; auto = soft where the model takes hints, else hard",
+        choices=("auto", "soft", "hard"),
+    )
     check_placeholders: bool = setting(
         False,
         "take the first hypothesis that has the placeholders of its line, as %s, {name} and "

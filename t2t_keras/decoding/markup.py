@@ -9,12 +9,18 @@ import numpy as np
 
 from t2t_keras.decoding.aligning import spans_of_pairs
 from t2t_keras.decoding.candidates import Candidates
+from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.source_text import Source, check_lines, sentences
+from t2t_keras.decoding.terms import keep_terms
 from t2t_keras.decoding.translation import Hypothesis, Translation
+from t2t_keras.text.glossary import Glossary
 from t2t_keras.text.markup.characters import write_characters
 from t2t_keras.text.markup.reading import Fragment, read_fragment
 from t2t_keras.text.markup.segments import KEPT, Segment
 from t2t_keras.text.markup.sentences import Sentence, Translated, divide
+from t2t_keras.text.markup.units import Span
+from t2t_keras.text.terms.hints import places_with_hints
+from t2t_keras.text.terms.uses import Use
 
 if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translator
@@ -32,6 +38,7 @@ def translate_markup(
     format: str,  # noqa: A002
     blocks: Sequence[str] = (),
     keep: Sequence[str] = (),
+    glossary: Glossary | None = None,
 ) -> list[Translation]:
     """Translates HTML or XML.
 
@@ -49,6 +56,7 @@ def translate_markup(
       format: "html" or "xml".
       blocks: more elements that divide the text. In XML every element else stands within it.
       keep: more elements whose content is not translated.
+      glossary: as of `Translator.translate`.
 
     Returns:
       Of each text, a translation whose `text` and hypotheses are markup; `score` is the sum over
@@ -67,7 +75,7 @@ def translate_markup(
         while jobs and (not some or count < translator.config.lines_at_once):
             some.append(jobs.pop(0))
             count += len(some[-1].sentences)
-        found += _translated(translator, some, number)
+        found += _translated(translator, some, number, glossary)
         number += count
     return found
 
@@ -97,13 +105,19 @@ def _split(text: str) -> list[str]:
 
 
 def _translated(
-    translator: "Translator", jobs: Sequence[_Job], first_number: int
+    translator: "Translator", jobs: Sequence[_Job], first_number: int, glossary: Glossary | None
 ) -> Iterator[Translation]:
     pairs = [pair for job in jobs for pair in job.sentences]
     texts, kept = ([each.text for each, _ in pairs], [each.kept for each, _ in pairs])
-    sources = translator.read(texts, kept, accelerators=False)
+    sources = translator.read(texts, kept, accelerators=False, glossary=glossary)
     prefixes = [_NO_PREFIX] * len(sources)
     found = translator.candidates(sources, prefixes, first_number, check=True)
+    terms: list[tuple[Use, ...]] = [()] * len(sources)
+    if glossary:
+        best = list(map(_joined, found, sources, prefixes, [translator.config] * len(found)))
+        best = keep_terms(translator, sources, prefixes, best, glossary)
+        found = list(map(_with_best, found, best))
+        terms = [each.terms for each in best]
     most = max((len(part) for each in found for part in each.parts), default=1)
     ranks = [_of_rank(translator, rank, pairs, sources, found) for rank in range(most)]
     first = 0
@@ -121,7 +135,23 @@ def _translated(
             postprocessed=hypotheses[0].text,
             broken=sum(each.broken for each in found[some]),
             chosen=max((each.chosen for each in found[some]), default=0),
+            terms=tuple(use for uses in terms[some] for use in uses),
         )
+
+
+def _joined(
+    candidates: Candidates, source: Source, prefix: np.ndarray, config: DecodeConfig
+) -> Translation:
+    return candidates.joined(source, prefix, config)
+
+
+def _with_best(candidates: Candidates, best: Translation) -> Candidates:
+    """Returns candidates of which the first are those of a translation that has its terms."""
+    parts = []
+    for text, others in zip(best.parts, candidates.parts, strict=True):
+        score = others[0].score if len(candidates.parts) > 1 else best.score
+        parts.append([Hypothesis(text, score), *(each for each in others if each.text != text)])
+    return Candidates(parts, best.broken, best.chosen)
 
 
 def _of_rank(
@@ -145,13 +175,23 @@ def _of_rank(
         and len(source.parts) == 1
         and len(each.source_units) * len(each.target_units) <= _MOST_WEIGHTS
     ]
-    spans = [translated[number].texts_with_units() for number in aligned]
+    spans = [_seen(translated[number], sources[number]) for number in aligned]
     ids = [sources[number].parts[0] for number in aligned]
     engine, tokenizer = translator.engine, translator.tokenizer
     for number, each in zip(aligned, spans_of_pairs(engine, tokenizer, ids, spans), strict=True):
         weights[number] = each
     markup = [each.markup(some) for each, some in zip(translated, weights, strict=True)]
     return markup, [sum(part.score for part in parts) for parts in chosen]
+
+
+def _seen(
+    translated: Translated, source: Source
+) -> tuple[tuple[str, list[Span]], tuple[str, list[Span]]]:
+    """Returns both texts as the model has them, each with its units; a hint is of its word."""
+    (text, units), of_target = translated.texts_with_units()
+    [seen] = source.texts
+    places = places_with_hints(seen, len(text))
+    return (seen, [(places[start], places[end]) for start, end in units]), of_target
 
 
 def _with_marks(

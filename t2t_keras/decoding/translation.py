@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from t2t_keras.text.alignment import Alignment
+from t2t_keras.text.terms.uses import Use
 
 # What would divide the lines and the columns of a file.
 _SEPARATORS = re.compile(r"[\n\r\t]")
@@ -43,6 +44,8 @@ class Translation:
       alignment: pairs (source word, word of `text`) where the problem postprocesses by them.
       broken: number of placeholders that no hypothesis had right and that were repaired.
       chosen: rank of the hypothesis that was taken, 0 = the best.
+      hinted: the source with hints, as it was translated; "" = it had none.
+      terms: what became of the terms of a glossary, in the order of the source.
     """
 
     text: str
@@ -55,6 +58,8 @@ class Translation:
     alignment: Alignment | None = None
     broken: int = 0
     chosen: int = 0
+    hinted: str = ""
+    terms: tuple[Use, ...] = ()
 
     def __repr__(self) -> str:
         count = len(self.hypotheses)

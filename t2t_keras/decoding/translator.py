@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from t2t_keras.data.problem import Problem
-from t2t_keras.decoding.aligning import align_lines
+from t2t_keras.decoding.aligning import align_as_seen, align_lines
 from t2t_keras.decoding.candidates import Candidates, CandidateSearch
 from t2t_keras.decoding.config import DecodeConfig, decode_config
 from t2t_keras.decoding.engines.base import ENGINES, Engine
@@ -22,9 +22,12 @@ from t2t_keras.decoding.source_text import (
     encode_text,
     read_sources,
 )
+from t2t_keras.decoding.terms import hinted, keep_terms, takes_hints
 from t2t_keras.decoding.translation import AttentionWeights, PairScore, Translation
 from t2t_keras.errors import UserError
+from t2t_keras.text.glossary import Glossary
 from t2t_keras.text.placeholders.symbols import shield
+from t2t_keras.text.terms.hints import without_hints
 from t2t_keras.text.tokenizer import Tokenizer
 from t2t_keras.training.checkpoints.names import identity
 from t2t_keras.training.run_config import RunConfig
@@ -172,6 +175,7 @@ class Translator:
         lines: Sequence[str],
         prefixes: Sequence[str] | None = None,
         format: str = "text",  # noqa: A002
+        glossary: Glossary | None = None,
     ) -> list[Translation]:
         """Translates each line; a blank line gives a blank line.
 
@@ -180,6 +184,7 @@ class Translator:
           prefixes: how each translation must begin; "" = no prefix. A blank line's is not used.
           format: "html" or "xml" = each of the lines is a fragment or a document, of any number of
             lines, whose tags stay; see `t2t_keras.decoding.markup.translate_markup`.
+          glossary: what words of the source are to become, as `DecodeConfig.terms` says.
 
         Raises:
           UserError: a line is not valid text, the numbers of prefixes and lines differ, no
@@ -188,10 +193,10 @@ class Translator:
         if format != "text":
             from t2t_keras.decoding.markup import translate_markup
 
-            return translate_markup(self, lines, format)
+            return translate_markup(self, lines, format, glossary=glossary)
         if prefixes is not None:
             check_one_each(lines, prefixes, "prefix, which may be blank,")
-        return list(self.translate_stream(lines, prefixes))
+        return list(self.translate_stream(lines, prefixes, glossary=glossary))
 
     def translate_stream(
         self,
@@ -199,6 +204,7 @@ class Translator:
         prefixes: Iterable[str] | None = None,
         first_number: int = 0,
         progress: Callable[[int], object] = lambda count: None,
+        glossary: Glossary | None = None,
     ) -> Iterator[Translation]:
         """Yields a translation of each line as they come, `lines_at_once` of them at a time.
 
@@ -207,6 +213,7 @@ class Translator:
           prefixes: as of `translate`.
           first_number: number of the first line, which the draws of samples depend on.
           progress: takes the number of further lines, or sentences of split lines, that are done.
+          glossary: as of `translate`.
 
         Raises:
           UserError: as `translate`.
@@ -221,17 +228,29 @@ class Translator:
                     f"Expected a prefix, which may be blank, for each of at least "
                     f"{first_number + len(chunk)} lines, got {first_number + len(begins)}."
                 )
-            sources = self.read(chunk)
+            sources = self.read(chunk, glossary=glossary)
             hidden = [each.shield.hide(begin) for each, begin in zip(sources, begins, strict=True)]
             prefix_ids = [ids[:-1] for ids in encode_text(hidden, self.tokenizer)]
-            check = self.config.check_placeholders
-            found = self.candidates(sources, prefix_ids, first_number, progress, check)
-            joined = [
-                each.joined(source, ids, self.config)
-                for source, ids, each in zip(sources, prefix_ids, found, strict=True)
-            ]
-            yield from self._postprocessed(sources, joined)
+            found = self.search_sources(sources, prefix_ids, first_number, progress)
+            if glossary:
+                found = keep_terms(self, sources, prefix_ids, found, glossary)
+            yield from self._postprocessed(sources, found)
             first_number += len(chunk)
+
+    def search_sources(
+        self,
+        sources: Sequence[Source],
+        prefixes: Sequence[np.ndarray],
+        first_number: int = 0,
+        progress: Callable[[int], object] = lambda count: None,
+    ) -> list[Translation]:
+        """Returns the best of the `candidates`, checked as the settings say, not postprocessed."""
+        check = self.config.check_placeholders
+        found = self.candidates(sources, prefixes, first_number, progress, check)
+        return [
+            each.joined(source, ids, self.config)
+            for source, ids, each in zip(sources, prefixes, found, strict=True)
+        ]
 
     def candidates(
         self,
@@ -252,7 +271,8 @@ class Translator:
         if self.problem.postprocess_by_alignment:
             alignments = list(map(tuple, self._align(sources, translations)))
         for source, translation, alignment in zip(sources, translations, alignments, strict=True):
-            text = self.problem.postprocess(source.line, translation.text, alignment)
+            line = without_hints(source.line) if translation.hinted else source.line
+            text = self.problem.postprocess(line, translation.text, alignment)
             yield dataclasses.replace(translation, postprocessed=text, alignment=alignment)
 
     def score(
@@ -316,13 +336,20 @@ class Translator:
           UserError: the numbers of translations and lines differ, or the model computes NaN.
         """
         check_one_each(lines, translations, "translation")
-        return self._align(self.read(lines), translations)
+        return self._align(self.sources_of(lines, translations), translations)
 
     def _align(
         self, sources: Sequence[Source], translations: Sequence[Translation]
     ) -> list[list[tuple[int, int]]]:
         found = sources, translations
         return align_lines(self.engine, self.tokenizer, *found, self.problem.align)
+
+    def align_as_seen(
+        self, sources: Sequence[Source], translations: Sequence[Translation]
+    ) -> list[list[tuple[int, int]]]:
+        """Aligns what the models see and write; see `t2t_keras.decoding.aligning`."""
+        found = sources, translations
+        return align_as_seen(self.engine, self.tokenizer, *found, self.problem.align)
 
     def _pieces(self, source: np.ndarray, target: np.ndarray) -> tuple[list[str], list[str]]:
         return self.tokenizer.source.pieces(source), self.tokenizer.pieces(target)
@@ -332,6 +359,7 @@ class Translator:
         lines: Sequence[str],
         verbatim: Sequence[Sequence[str]] | None = None,
         accelerators: bool | None = None,
+        glossary: Glossary | None = None,
     ) -> list[Source]:
         """Returns lines as they are translated: preprocessed, encoded, and cut or split.
 
@@ -339,6 +367,7 @@ class Translator:
           lines: the source text.
           verbatim: more placeholders of each line.
           accelerators: whether their marks are left out; default: where placeholders are checked.
+          glossary: of which the lines get hints, where the models take them.
         """
         check_lines(lines)
         if accelerators is None:
@@ -350,9 +379,20 @@ class Translator:
         ]
         most, split_long = self.config.max_input_length, self.config.split_long
         seen = [self.problem.preprocess(each.text) for each in shields]
+        if glossary and takes_hints(self):
+            seen = [hinted(text, glossary) for text in seen]
         sources = read_sources(seen, self.tokenizer, most, split_long)
         pairs = zip(sources, shields, strict=True)
         return [source._replace(shield=shielded) for source, shielded in pairs]
+
+    def sources_of(self, lines: Sequence[str], translations: Sequence[Translation]) -> list[Source]:
+        """Returns lines as they were translated: as `read`, with the hints that they had."""
+        sources = self.read(lines)
+        pairs = zip(sources, translations, strict=True)
+        seen = [translation.hinted or source.line for source, translation in pairs]
+        most, split_long = self.config.max_input_length, self.config.split_long
+        found = read_sources(seen, self.tokenizer, most, split_long)
+        return [each._replace(shield=old.shield) for old, each in zip(sources, found, strict=True)]
 
     def _read_pairs(
         self, sources: Sequence[str], targets: Sequence[str], names: Sequence[str] = ()

@@ -46,7 +46,7 @@ _RESERVED = (
     "events.out.tfevents.*",
     "scalars.jsonl",
     ".lock",
-    *(f"{split}-*.{kind}" for split in ("train", "dev", "test") for kind in ("npy", "json")),
+    *(f"{split}-*.{kind}" for split in ("train", "dev", "test") for kind in ("np[yz]", "json")),
     *(f"{split}.{side}.txt" for split in ("dev", "test") for side in ("source", "target")),
 )
 _RESULTS = "results.jsonl"

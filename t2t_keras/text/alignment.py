@@ -11,6 +11,7 @@ from t2t_keras.text.tokenizer import SPACE
 
 # The spelling of one byte of a character that a vocabulary does not have.
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
+_WORD = re.compile(r"\S+", re.ASCII)
 
 # Pairs (source word, target word), counted from 0.
 Alignment = Sequence[tuple[int, int]]
@@ -147,6 +148,16 @@ def word_numbers(pieces: Sequence[str]) -> list[int | None]:
 def count_words(text: str) -> int:
     """Returns the number of words of a text, which are those of `word_numbers`."""
     return len(text.encode("utf-8").split())
+
+
+def split_words(text: str) -> list[str]:
+    """Returns the words of a text, as `count_words` counts them: a no-break space divides none."""
+    return _WORD.findall(text)
+
+
+def word_spans(text: str) -> list[tuple[int, int]]:
+    """Returns where each of the words of a text begins and ends."""
+    return [word.span() for word in _WORD.finditer(text)]
 
 
 def pharaoh(alignment: Sequence[tuple[int, int]]) -> str:

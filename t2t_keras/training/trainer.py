@@ -84,7 +84,8 @@ class _Trainer:
         self._options, self._workers, self._clock = options, workers, clock
         files, hparams = backend.checkpoints(), config.hparams
         drawn = hparams.subword_sampling, hparams.subword_nbest, config.problem.augment
-        self._variation = Variation(config.tokenizer, config.random_seed, *drawn)
+        seed, lexicon = config.random_seed, generated.lexicon
+        self._variation = Variation(config.tokenizer, seed, *drawn, lexicon)
         self._checkpoints = files.Checkpoints(output_dir, step.state(), options.keep_checkpoint_max)
         self._saved_path = workers.restore_newest(self._checkpoints, output_dir) or ""
         if self._saved_path:

@@ -50,6 +50,8 @@ REFUSED = [
     (DECODER + "--decode_from_file=one --results_file=x", "needs --decode_reference"),
     (DECODER + "--disturb=typos+uper", "Did you mean 'upper'"),
     (DECODER + "--disturb=upper --prefix_file=one", "exclude each other"),
+    (DECODER + "--score_file=one --glossary=one", "exclude each other"),
+    (DECODER + "--disturb=upper --glossary=one", "exclude each other"),
     (DECODER + "--disturb=upper --decode_from_file=one", "--disturb .* needs --decode_reference"),
     (DECODER + "--ensemble=nowhere", "checkpoint nowhere"),
     (DECODER + "--decode_from_file=- --decode_reference=one", "must be regular, got -"),

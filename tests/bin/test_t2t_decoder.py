@@ -16,11 +16,13 @@ import sacrebleu
 from t2t_keras import registry
 from t2t_keras.bin import t2t_decoder
 from t2t_keras.decoding.jobs import disturbed
+from t2t_keras.decoding.translation import one_line
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.evaluation.results import read_results
 from t2t_keras.io.terminal import printable
 from t2t_keras.tables.cost import cost_table
 from t2t_keras.tables.weights import weights_table
+from t2t_keras.text.glossary import Glossary
 
 FAST = "beam_size=2,extra_length=2"
 SOURCES = ["A man eats.", "", "The dog sleeps in the red house.", "  ", "A house"]
@@ -100,6 +102,25 @@ def test_default_name_checkpoint_ensemble_and_flags_that_agree(random_run, decod
     assert lines == expected_lines(random_run, SOURCES, **together)
     assert lines != expected_lines(random_run, SOURCES, checkpoint_path=checkpoint)
     assert lines != expected_lines(random_run, SOURCES)
+
+
+def test_a_glossary(random_run, decode, write, tmp_path, capsys):
+    terms = write("terms.tsv", ["man\tHund", "dog\tHaus", "cat\tKatze"])
+    settings = "beam_size=2,extra_length=20"
+    decode(
+        f"--decode_from_file={write('in.txt', SOURCES)}", f"--glossary={terms}", settings=settings
+    )
+    name = "in.txt.transformer.transformer_tiny.parallel_text.terms.beam2.alpha0.6.decodes"
+    translator = Translator.from_run(random_run, decode_hparams=settings)
+    found = translator.translate(SOURCES, glossary=Glossary.read(terms))
+    assert lines_of(tmp_path / name) == [one_line(each.text) for each in found]
+    printed = capsys.readouterr().out
+    kept = sum(use.kind == "exact" for each in found for use in each.terms)
+    assert f"2 terms of the glossary: {kept} exact" in printed
+    broken = write("broken.tsv", ["man\tHund", "dog"])
+    with pytest.raises(SystemExit):
+        decode("--decode_interactive", f"--glossary={broken}")
+    assert "broken.tsv:2: expected source<tab>target" in capsys.readouterr().err
 
 
 def test_the_test_set(random_run, decode, capsys):

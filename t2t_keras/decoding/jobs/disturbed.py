@@ -57,7 +57,7 @@ def translate_disturbed(
     written = [path for kind in kinds for path in texts[kind]]
     check_outputs([source, reference, *reads], [*written, record])
     files = {"source": sha256_of(Path(source)), "reference": sha256_of(Path(reference))}
-    made_from = as_json({**files, **provenance, **translation_settings(translator, "")})
+    made_from = as_json({**files, **provenance, **translation_settings(translator)})
     earlier = read_json(record, "Delete it.", ("made_from", "done")) if record.exists() else {}
     before = earlier["done"] if earlier.get("made_from") == made_from else ()
     lines, done = (read_text(Path(source)), read_text(Path(reference))), []

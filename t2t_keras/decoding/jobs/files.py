@@ -15,6 +15,7 @@ import numpy as np
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.jobs.line_job import JobSummary, resolve_outputs, run_line_job
 from t2t_keras.decoding.source_text import encode_text
+from t2t_keras.decoding.terms import term_counts, terms_report
 from t2t_keras.decoding.translation import Hypothesis, PairScore, Translation, one_line, perplexity
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
@@ -23,6 +24,8 @@ from t2t_keras.io.outputs import STANDARD_STREAM, is_stream
 from t2t_keras.io.terminal import printable
 from t2t_keras.text.alignment import pharaoh
 from t2t_keras.text.files import count_lines, read_text
+from t2t_keras.text.glossary import Glossary
+from t2t_keras.text.terms.uses import MISSING
 from t2t_keras.text.tokenizer import EOS_ID
 
 # Weights grow with the square of the length: of the base model, a line of 512 pieces and as long a
@@ -41,6 +44,7 @@ def translate_file(
     attention: str | Path = "",
     references: str | Path = "",
     reads: Sequence[str | Path] = (),
+    glossary: str | Path = "",
 ) -> JobSummary:
     """Translates a file line by line into another; returns what the job was.
 
@@ -48,7 +52,7 @@ def translate_file(
     hypotheses, separated by tabs; with `write_beam_scores` each followed by a tab and its score.
     Where the translator's problem postprocesses translations, what it makes of them, and of the
     references, goes to files beside `output`. Prints the number of lines, of blank and of cut ones,
-    and the time.
+    and the time; with a glossary, what became of its terms.
 
     Args:
       translator: translates.
@@ -63,6 +67,7 @@ def translate_file(
       attention: file for the attention weights (see `attention_records`).
       references: a file with a reference for each of the source's lines.
       reads: more files that are read, and folders, such as runs, whose own files must stay.
+      glossary: a file as of `Glossary.read`; "" = none.
 
     Raises:
       UserError: a file cannot be read or must not be written, a line is not UTF-8, another process
@@ -79,19 +84,24 @@ def translate_file(
             )
         suffix = translator.problem.postprocessed_suffix
         named["postprocessed references"] = f"{output}.reference.{suffix}"
-    outputs = resolve_outputs([source, *reads, *filter(None, (prefixes, references))], named)
+    read = [source, *reads, *filter(None, (prefixes, references, glossary))]
+    outputs = resolve_outputs(read, named)
     postprocessed_references = outputs.pop("postprocessed references", None)
     begins = _read_prefixes(prefixes, source) if prefixes else []
+    terms = _read_glossary(glossary) if glossary else None
 
     def translate(lines: Sequence[str], number: int, progress) -> tuple[dict, Counter]:
         some = begins[number : number + len(lines)] if prefixes else None
-        translations = list(translator.translate_stream(lines, some, number, progress))
+        found = translator.translate_stream(lines, some, number, progress, glossary=terms)
+        translations = list(found)
         made = {name: make(lines, translations) for name, (_, make) in makers.items()}
         return made, _counts(lines, translations)
 
-    settings = {**provenance, **translation_settings(translator, prefixes)}
+    settings = {**provenance, **translation_settings(translator, prefixes, glossary)}
     done = run_line_job(source, outputs, settings, translate, translator.config.lines_at_once)
     _report(output, translator.config, done)
+    if terms is not None:
+        _say(output, terms_report(done.counts))
     if (surplus := len(begins) - done.lines) > 0:
         _say(output, f"{prefixes} has {surplus:,} lines more than {source}: they were not used.")
     if postprocessed_references:
@@ -136,11 +146,14 @@ def _makers(
     return makers
 
 
-def translation_settings(translator: Translator, prefixes: str | Path) -> dict[str, Any]:
+def translation_settings(
+    translator: Translator, prefixes: str | Path = "", glossary: str | Path = ""
+) -> dict[str, Any]:
     """Returns what translations depend on besides the model and the source, as JSON can hold it."""
     return {
         "forbidden": list(translator.forbidden),
         "prefixes": sha256_of(Path(prefixes)) if prefixes else "",
+        "glossary": sha256_of(Path(glossary)) if glossary else "",
         **dataclasses.asdict(translator.config),
     }
 
@@ -155,6 +168,12 @@ def _read_prefixes(path: str | Path, source: str | Path) -> list[str]:
             f"line; it may be blank."
         )
     return prefixes
+
+
+def _read_glossary(path: str | Path) -> Glossary:
+    if is_stream(path):
+        raise UserError(f"A glossary must be a regular file, got {path}: it is read twice.")
+    return Glossary.read(path)
 
 
 def score_file(
@@ -220,17 +239,19 @@ def translate_interactively(
     translator: Translator,
     lines: Iterable[str],
     write_line: Callable[[str], object],
+    glossary: Glossary | None = None,
 ) -> None:
     """Translates line after line until there are no more or Ctrl-C is pressed.
 
     Behind a tab, a line has the prefix with which its translation must begin. With `return_beams`
-    or `write_beam_scores`, all hypotheses are shown. No characters that control a terminal are.
+    or `write_beam_scores`, all hypotheses are shown. Terms of the glossary that a translation lacks
+    are named. No characters that control a terminal are shown.
     """
     config = translator.config
     with contextlib.suppress(KeyboardInterrupt):
         for line in lines:
             source, _, prefix = line.partition("\t")
-            [translation] = translator.translate([source], [prefix])
+            [translation] = translator.translate([source], [prefix], glossary=glossary)
             for what, cut in (
                 ("line is too long", translation.cut),
                 ("prefix is longer than an output may be", translation.prefix_cut),
@@ -242,6 +263,10 @@ def translate_interactively(
                     write_line(f"{hypothesis.score:.4f}\t{printable(hypothesis.text)}")
             else:
                 write_line(printable(translation.postprocessed))
+            for use in translation.terms:
+                if use.kind == MISSING:
+                    term = use.match.term
+                    write_line(printable(f"(Missing: {term.source} -> {term.target})"))
 
 
 def attention_records(
@@ -259,7 +284,7 @@ def attention_records(
     """
     for start in range(0, len(lines), _ATTENTION_LINES):
         some = slice(start, start + _ATTENTION_LINES)
-        sources = translator.read(lines[some])
+        sources = translator.sources_of(lines[some], translations[some])
         ids = [source.parts[0] if source.parts else _BLANK for source in sources]
         targets = [
             source.shield.hide(each.text)
@@ -284,6 +309,7 @@ def _counts(lines: Sequence[str], translations: Sequence[Translation]) -> Counte
         repaired=sum(each.broken > 0 for each in translations),
         placeholders_repaired=sum(each.broken for each in translations),
         breaks=sum(each.text != one_line(each.text) for each in translations),
+        **term_counts(translations),
     )
 
 

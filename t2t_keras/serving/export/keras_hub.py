@@ -19,7 +19,9 @@ from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 from t2t_keras.text.tokenizer import Tokenizer
 
 # The beam, or how to sample, and the type to compute in are chosen where a preset is used.
-_UNSUPPORTED = ("coverage_penalty", "min_length", "split_long", "samples", "weights_dtype", "xla")
+_UNSUPPORTED = (
+    *("coverage_penalty", "min_length", "split_long", "samples", "terms", "weights_dtype", "xla"),
+)
 
 
 def write(translator: Translator, folder: Path, dtype: str) -> None:

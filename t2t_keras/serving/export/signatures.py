@@ -35,6 +35,7 @@ SIGNATURES = {
 
 _UNSUPPORTED = {
     "split_long": "split the text before it is sent",
+    "terms": "it takes no glossary; a model that was trained with hints takes them in the text",
     "xla": "it would compile for seconds at each new shape of a request",
     "weights_dtype": "give --dtype=bfloat16 or --dtype=int8 for a smaller export",
 }

@@ -20,6 +20,8 @@ from t2t_keras.decoding.jobs.files import (
 )
 from t2t_keras.decoding.translation import Hypothesis, PairScore, Translation
 from t2t_keras.errors import UserError
+from t2t_keras.text.glossary import Glossary
+from t2t_keras.text.terms.uses import find_uses
 
 MADE_BY = {"checkpoint": "model.ckpt-1"}
 RECORD = """{"read": "", "counts": {}, "files": {"translations": "out.txt"}, "provenance": {},
@@ -37,7 +39,7 @@ class Repeats:
         self.problem = problem or Problem()
         self.translated = 0
 
-    def translate_stream(self, lines, prefixes, first_number, progress):
+    def translate_stream(self, lines, prefixes, first_number, progress, glossary=None):
         prefixes = prefixes or [""] * len(lines)
         for number, (line, prefix) in enumerate(zip(lines, prefixes, strict=True), first_number):
             if line == "stop":
@@ -50,7 +52,7 @@ class Repeats:
             yield Translation(text, -0.5, hypotheses, (), *cuts, postprocessed=postprocessed)
         progress(len(lines))
 
-    def translate(self, lines, prefixes):
+    def translate(self, lines, prefixes, glossary=None):
         return list(self.translate_stream(lines, prefixes, 0, lambda count: None))
 
     def align(self, lines, translations):
@@ -352,6 +354,20 @@ def answers(*lines, **options):
     found = []
     translate_interactively(Repeats(**options), [*lines, "stop"], found.append)
     return found
+
+
+def test_missing_terms_are_named_while_one_types():
+    glossary, found = Glossary.of([("dog", "Hund"), ("a", "ein"), ("the", "\x07")]), []
+    translator = Repeats()
+    translator.translate = lambda lines, prefixes, glossary: [
+        Translation(
+            "Hund", 0.0, postprocessed="Hund", terms=tuple(find_uses(lines[0], matches, "Hund"))
+        )
+        for matches in [glossary.matches(lines[0])]
+    ]
+    translate_interactively(translator, ["a dog", "the dog"], found.append, glossary)
+    missing = "(Missing: a -> ein)", "(Missing: the -> \\x07)"
+    assert found == ["Hund", missing[0], "Hund", missing[1]]
 
 
 def test_interactive(capsys):

@@ -1,0 +1,91 @@
+"""How sure a model is of each word of its translations."""
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from t2t_keras.decoding.aligning import words_of_words
+from t2t_keras.decoding.source_text import Source, check_one_each, encode_text
+from t2t_keras.decoding.translation import Translation
+from t2t_keras.text.alignment import word_numbers
+
+if TYPE_CHECKING:
+    from t2t_keras.decoding.translator import Translator
+
+
+@dataclasses.dataclass(frozen=True)
+class Confidence:
+    """Probabilities of a translation, each from 0 to 1.
+
+    Attributes:
+      words: of each word, those of its pieces together, given the words before it. Words are those
+        of `t2t_keras.text.alignment.split_words`.
+      whole: the geometric mean over all tokens, with the end of sentence; 1 where there are none.
+    """
+
+    words: tuple[float, ...] = ()
+    whole: float = 1.0
+
+
+def confidences(
+    translator: "Translator", lines: Sequence[str], translations: Sequence[Translation]
+) -> list[Confidence]:
+    """Returns how sure the translator's model is of translations and of their words.
+
+    Works on every engine: the translations are scored once more.
+
+    Args:
+      translator: that made them.
+      lines: the source text.
+      translations: what `translate` returned for it.
+
+    Raises:
+      UserError: the numbers of translations and lines differ, or the model computes NaN.
+    """
+    check_one_each(lines, translations, "translation")
+    sources = translator.sources_of(lines, translations)
+    parts = [
+        (number, ids, text)
+        for number, pair in enumerate(zip(sources, translations, strict=True))
+        for ids, text in _parts(*pair)
+    ]
+    if not parts:
+        return [Confidence() for _ in lines]
+    _, ids, texts = zip(*parts, strict=True)
+    targets = encode_text(texts, translator.tokenizer)
+    found = dict(translator.engine.log_probs(ids, targets))
+    words: list[list[float]] = [[] for _ in lines]
+    tokens: list[list[float]] = [[] for _ in lines]
+    for index, (number, _, _) in enumerate(parts):
+        log_probs = np.float64(found[index])
+        of_words = _of_words(translator.tokenizer.pieces(targets[index][:-1]), log_probs)
+        # A symbol may stand for several words, or for none.
+        restored = words_of_words(texts[index], sources[number].shield)
+        for probability, numbers in zip(of_words, restored, strict=True):
+            words[number] += [probability] * len(numbers)
+        tokens[number] += log_probs.tolist()
+    return [
+        Confidence(tuple(some), math.exp(math.fsum(each) / max(len(each), 1)))
+        for some, each in zip(words, tokens, strict=True)
+    ]
+
+
+def _parts(source: Source, translation: Translation) -> Iterator[tuple[np.ndarray, str]]:
+    """Yields the parts of a line with theirs of the translation, or all if it was changed since."""
+    if source.shield.finish(" ".join(translation.parts)) == translation.text:
+        yield from zip(source.parts, translation.parts, strict=True)
+    elif source.parts:
+        bodies = [ids[:-1] for ids in source.parts]
+        ids = np.concatenate([*bodies, source.parts[-1][-1:]])
+        yield ids, source.shield.hide(translation.text)
+
+
+def _of_words(pieces: Sequence[str], log_probs: np.ndarray) -> list[float]:
+    sums: dict[int, float] = {}
+    for number, log_prob in zip(word_numbers(pieces), log_probs.tolist(), strict=False):
+        if number is not None:
+            sums[number] = sums.get(number, 0.0) + log_prob
+    return [math.exp(min(each, 0.0)) for each in sums.values()]

@@ -1,0 +1,263 @@
+"""Keeping the terms of a glossary: by hints in the source, or by force where they are missing."""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from t2t_keras.decoding.candidates import Candidates
+from t2t_keras.decoding.source_text import Source, encode_text
+from t2t_keras.decoding.translation import Hypothesis, Translation
+from t2t_keras.errors import UserError
+from t2t_keras.text.alignment import Alignment
+from t2t_keras.text.glossary import Glossary
+from t2t_keras.text.placeholders.repair import number_broken
+from t2t_keras.text.terms.forcing import put_term
+from t2t_keras.text.terms.hints import has_marks, with_hints, without_hints
+from t2t_keras.text.terms.uses import KINDS, MISSING, find_uses, may_be_inflected
+
+if TYPE_CHECKING:
+    from t2t_keras.decoding.translator import Translator
+
+# In counts, before the source and the target of a term; and how many of these a report names.
+_MISSING_TERM, _MOST_NAMED = "missing term ", 10
+
+
+def takes_hints(translator: "Translator") -> bool:
+    """Returns whether a translator gives its models hints.
+
+    Raises:
+      UserError: it should, but they were not trained with hints.
+    """
+    trained = translator.problem.takes_hints
+    if translator.config.terms == "soft" and not trained:
+        raise UserError(
+            "terms=soft needs a model that was trained with hints, --problem_config=terms=true,"
+            "augment=terms:0.3. With this one, set terms=hard."
+        )
+    return trained
+
+
+def hinted(text: str, glossary: Glossary) -> str:
+    """Returns a source with hints of the terms in it; as it is if it has hints."""
+    if has_marks(text):
+        return text
+    matches = glossary.matches(text)
+    return with_hints(text, ((match.end, match.term.target) for match in matches))
+
+
+def keep_terms(
+    translator: "Translator",
+    sources: Sequence[Source],
+    prefixes: Sequence[np.ndarray],
+    translations: Sequence[Translation],
+    glossary: Glossary,
+) -> list[Translation]:
+    """Returns translations that say what became of the terms, and have those that are forced.
+
+    Args:
+      translator: that made them.
+      sources: with hints, where it gives them.
+      prefixes: ids that they begin with.
+      translations: of the sources.
+      glossary: the terms.
+    """
+    found = _with_uses(translator, sources, translations, glossary)
+    forces = {"auto": not translator.problem.takes_hints, "hard": True, "soft": False}
+    if not forces[translator.config.terms]:
+        return found
+    jobs = {
+        number: _jobs(translator, source, prefix, translation, glossary)
+        for number, (source, prefix, translation) in enumerate(
+            zip(sources, prefixes, found, strict=True)
+        )
+        if _missing(translation)
+    }
+    _force(translator, [job for of_line in jobs.values() for job in of_line], glossary)
+    for number, of_line in jobs.items():
+        made = of_line[0].translation
+        if len(of_line) > 1:
+            candidates = Candidates(
+                [[Hypothesis(_written(each), each.score)] for each in _translations(of_line)],
+                sum(each.broken for each in _translations(of_line)),
+                max(each.chosen for each in _translations(of_line)),
+            )
+            made = candidates.joined(sources[number], prefixes[number], translator.config)
+        found[number] = made
+    changed = _with_uses(translator, [sources[i] for i in jobs], [found[i] for i in jobs], glossary)
+    for number, translation in zip(jobs, changed, strict=True):
+        found[number] = translation
+    return found
+
+
+def _with_uses(
+    translator: "Translator",
+    sources: Sequence[Source],
+    translations: Sequence[Translation],
+    glossary: Glossary,
+) -> list[Translation]:
+    """Returns translations with `hinted` and `terms`."""
+    texts = [without_hints(source.line) for source in sources]
+    found = []
+    for source, text, translation in zip(sources, texts, translations, strict=True):
+        hinted = source.line if source.line != text else ""
+        terms = tuple(find_uses(text, glossary.matches(text), _written(translation)))
+        found.append(dataclasses.replace(translation, hinted=hinted, terms=terms))
+    unsure = [
+        number
+        for number, each in enumerate(found)
+        if any(may_be_inflected(use, _written(each)) for use in each.terms)
+    ]
+    alignments = _alignments(
+        translator, [sources[number] for number in unsure], [found[number] for number in unsure]
+    )
+    for number, alignment in zip(unsure, alignments, strict=True):
+        matches = [use.match for use in found[number].terms]
+        terms = find_uses(texts[number], matches, _written(found[number]), alignment)
+        found[number] = dataclasses.replace(found[number], terms=tuple(terms))
+    return found
+
+
+def _alignments(
+    translator: "Translator", sources: Sequence[Source], translations: Sequence[Translation]
+) -> Sequence[Alignment]:
+    return translator.align_as_seen(sources, translations) if sources else []
+
+
+def _written(translation: Translation) -> str:
+    """Returns a translation as the model wrote it, which may have symbols for placeholders."""
+    return " ".join(translation.parts)
+
+
+def _missing(translation: Translation) -> int:
+    return sum(use.kind == MISSING for use in translation.terms)
+
+
+@dataclasses.dataclass
+class _Job:
+    """A line to be translated with its terms, or a sentence of one that was split."""
+
+    source: Source
+    prefix: np.ndarray
+    translation: Translation
+    tried: set[int] = dataclasses.field(default_factory=set)
+
+    def broken(self, translation: Translation) -> int:
+        """Returns how many placeholders a translation has lost or added."""
+        text = without_hints(self.source.line)
+        return number_broken(text, _written(translation), self.source.shield.verbatim)
+
+    def next_missing(self) -> int | None:
+        """Returns the number of the first term that is missing, and not tried yet."""
+        numbers = (i for i, use in enumerate(self.translation.terms) if use.kind == MISSING)
+        return next((number for number in numbers if number not in self.tried), None)
+
+
+def _jobs(
+    translator: "Translator",
+    source: Source,
+    prefix: np.ndarray,
+    translation: Translation,
+    glossary: Glossary,
+) -> list[_Job]:
+    if len(source.parts) == 1:
+        return [_Job(source, prefix, translation)]
+    sources = [
+        Source(text, [ids], [0], 0, [text], source.shield)
+        for text, ids in zip(source.texts, source.parts, strict=True)
+    ]
+    prefixes = [prefix[: None if part == 0 else 0] for part in range(len(sources))]
+    # Once more, for the score of each.
+    found = translator.search_sources(sources, prefixes)
+    found = _with_uses(translator, sources, found, glossary)
+    return list(map(_Job, sources, prefixes, found))
+
+
+def _translations(jobs: Sequence[_Job]) -> list[Translation]:
+    return [job.translation for job in jobs]
+
+
+def _force(translator: "Translator", jobs: Sequence[_Job], glossary: Glossary) -> None:
+    """Puts missing terms in, one of a line after the other.
+
+    Of the translations that begin with a term at its place, and of the one that is changed there
+    only, what keeps most terms is taken, and of this the likeliest.
+    """
+    while pending := [(job, number) for job in jobs if (number := job.next_missing()) is not None]:
+        chosen = [job for job, _ in pending]
+        alignments = _alignments(translator, [job.source for job in chosen], _translations(chosen))
+        begun, texts = [], []
+        for (job, number), alignment in zip(pending, alignments, strict=True):
+            job.tried.add(number)
+            match, text = job.translation.terms[number].match, without_hints(job.source.line)
+            forced = put_term(match, text, _written(job.translation), alignment)
+            [fixed] = translator.tokenizer.decode([job.prefix])
+            begun += [(job, each) for each in forced.beginnings if each.startswith(fixed)]
+            texts += [(job, each) for each in forced.wholes if each.startswith(fixed)]
+        whole, of_whole = _scored(translator, texts)
+        sources = [job.source for job, _ in begun]
+        prefixes = encode_text([text for _, text in begun], translator.tokenizer)
+        found = translator.search_sources(sources, [ids[:-1] for ids in prefixes])
+        candidates = [job for job, _ in begun] + whole
+        found = [*found, *of_whole]
+        found = _with_uses(translator, [job.source for job in candidates], found, glossary)
+        for job in chosen:
+            own = [each for of, each in zip(candidates, found, strict=True) if of is job]
+            own = [each for each in own if job.broken(each) <= job.broken(job.translation)]
+            best = min(own, key=lambda each: (_missing(each), -each.score), default=job.translation)
+            if _missing(best) < _missing(job.translation):
+                job.translation = best
+                job.tried.clear()
+
+
+def _scored(
+    translator: "Translator", texts: Sequence[tuple[_Job, str]]
+) -> tuple[list[_Job], list[Translation]]:
+    """Returns texts as translations of jobs, scored as a search would, but for those too long."""
+    config, jobs, found = translator.config, [job for job, _ in texts], []
+    targets = encode_text([text for _, text in texts], translator.tokenizer)
+    fit = [
+        number
+        for number, job in enumerate(jobs)
+        if len(targets[number]) <= config.longest_output(len(job.source.parts[0]))
+    ]
+    pairs = [jobs[i].source.parts[0] for i in fit], [targets[i] for i in fit]
+    log_probs = dict(translator.engine.log_probs(*pairs)) if fit else {}
+    for row, number in enumerate(fit):
+        penalty = ((5 + len(targets[number])) / 6) ** config.alpha
+        score = float(log_probs[row].sum(dtype=np.float64)) / penalty
+        candidates, job = Candidates([[Hypothesis(texts[number][1], score)]]), jobs[number]
+        found.append(candidates.joined(job.source, job.prefix, config))
+    return [jobs[number] for number in fit], found
+
+
+def term_counts(translations: Iterable[Translation]) -> Counter:
+    """Returns how many terms became what, by kind, and how often each one is missing."""
+    counts: Counter = Counter()
+    for use in (use for translation in translations for use in translation.terms):
+        counts[f"terms {use.kind}"] += 1
+        if use.kind == MISSING:
+            counts[f"{_MISSING_TERM}{use.match.term.source} -> {use.match.term.target}"] += 1
+    return counts
+
+
+def terms_report(counts: Mapping[str, int]) -> str:
+    """Returns what a sum of `term_counts` says, for people; other counts may be among it."""
+    kinds = {kind: counts.get(f"terms {kind}", 0) for kind in KINDS}
+    total = sum(kinds.values())
+    if not total:
+        return "No term of the glossary is in the source."
+    shares = ", ".join(f"{count:,} {kind} ({count / total:.1%})" for kind, count in kinds.items())
+    missing = {
+        name.removeprefix(_MISSING_TERM): count
+        for name, count in counts.items()
+        if name.startswith(_MISSING_TERM)
+    }
+    lines = [f"{total:,} terms of the glossary: {shares}"]
+    most = sorted(missing, key=lambda name: (-missing[name], name))
+    lines += [f"  missing: {name} ({missing[name]:,} of its places)" for name in most[:_MOST_NAMED]]
+    if len(most) > _MOST_NAMED:
+        lines.append(f"  and {len(most) - _MOST_NAMED:,} others")
+    return "\n".join(lines)

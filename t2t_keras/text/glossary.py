@@ -1,0 +1,211 @@
+"""Glossaries: which words of a source are to become which words of its translation."""
+
+import dataclasses
+import functools
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from t2t_keras.errors import UserError
+from t2t_keras.text.files import is_text, read_text
+from t2t_keras.text.placeholders import find as find_placeholders
+from t2t_keras.text.terms.hints import MARKS
+
+# Scripts that put no space between words, of which each character counts as one: Thai, Lao,
+# Burmese, Khmer, hiragana, Chinese.
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u309f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    "\U00020000-\U000323af"
+)
+_KATAKANA = "\u30a0-\u30ff\u31f0-\u31ff\uff66-\uff9f"
+_MOST_CHARACTERS = 200  # of a side of a term
+
+
+@dataclasses.dataclass(frozen=True)
+class Term:
+    """An entry of a glossary.
+
+    Attributes:
+      source: words as they stand in sources.
+      target: what they are to become.
+      note: for people.
+    """
+
+    source: str
+    target: str
+    note: str = ""
+
+
+class Match(NamedTuple):
+    """A term in a text: where its source begins and ends there."""
+
+    start: int
+    end: int
+    term: Term
+
+
+class Glossary:
+    """Terms, to be found in sources; made by `read` or `of`, iterable, and it has a length.
+
+    Args:
+      terms: as `of` makes them.
+
+    Attributes:
+      terms: as given.
+    """
+
+    def __init__(self, terms: Sequence[Term] = ()):
+        self.terms = tuple(terms)
+        # Tries of tokens: each node has the nodes that follow, and under "" the terms that end.
+        self._root: dict[Any, Any] = {}
+        for term in self.terms:
+            node = self._root
+            for key in _keys(tokens_of(term.source)):
+                node = node.setdefault(key, {})
+            node.setdefault("", []).append(term)
+
+    @classmethod
+    def read(cls, path: str | Path) -> "Glossary":
+        """Reads "source<tab>target" a line, or "source<tab>target<tab>note"; blank lines are free.
+
+        Raises:
+          UserError: the file cannot be read; or lines are wrong, the first of which it names.
+        """
+        rows = []
+        for number, line in enumerate(read_text(Path(path)), 1):
+            if line.strip():
+                rows.append((f"{path}:{number}", line.split("\t")))
+        return cls(_terms(rows))
+
+    @classmethod
+    def of(cls, pairs: Iterable[Sequence[str]]) -> "Glossary":
+        """Returns the glossary of (source, target) or (source, target, note).
+
+        Raises:
+          UserError: one of them is wrong.
+        """
+        return cls(_terms((f"Term {number}", pair) for number, pair in enumerate(pairs, 1)))
+
+    def __len__(self) -> int:
+        return len(self.terms)
+
+    def __iter__(self) -> Iterator[Term]:
+        return iter(self.terms)
+
+    def matches(self, text: str) -> list[Match]:
+        """Returns the terms in a text, in order; none is inside another, and the longest win.
+
+        A term is found as whole words, in capitals or not; one with a capital behind its first
+        letter, as "GmbH", only as it is. Placeholders, as "%(file)s", have no terms in them.
+        """
+        tokens, taken = tokens_of(text), bytearray(len(text))
+        keys, found = _keys(tokens), []
+        for first, (key, _) in enumerate(keys):
+            node, last = self._root.get((key, False)), first
+            while node is not None:
+                for term in node.get("", ()):
+                    if _fits(term, tokens[first : last + 1]):
+                        found.append(Match(tokens[first].start, tokens[last].end, term))
+                last += 1
+                node = node.get(keys[last]) if last < len(keys) else None
+        if found:
+            for each in find_placeholders(text):
+                taken[each.start : each.end] = b"\1" * (each.end - each.start)
+        # Of several as long, what has capitals, then the first.
+        found.sort(key=lambda each: (each.start - each.end, not has_capitals(each.term.source)))
+        chosen = []
+        for match in found:
+            if not any(taken[match.start : match.end]):
+                taken[match.start : match.end] = b"\1" * (match.end - match.start)
+                chosen.append(match)
+        return sorted(chosen, key=lambda match: match.start)
+
+
+def _terms(rows: Iterable[tuple[str, Sequence[str]]]) -> list[Term]:
+    """Checks (name, columns) and returns their terms; the same one twice counts once."""
+    found: dict[tuple, tuple[str, Term]] = {}
+    for name, columns in rows:
+        term = _term(name, columns)
+        tokens = tokens_of(term.source)
+        exact = tuple(each.text for each in tokens) if has_capitals(term.source) else ()
+        earlier, first = found.setdefault((tuple(_keys(tokens)), exact), (name, term))
+        if first.target != term.target:
+            raise UserError(
+                f"{name}: '{term.source}' is to become '{term.target}', but '{first.target}' in "
+                f"{earlier}. Leave one of them out."
+            )
+    return [term for _, term in found.values()]
+
+
+def _term(name: str, columns: Sequence[str]) -> Term:
+    if isinstance(columns, str) or not all(isinstance(each, str) for each in columns):
+        raise UserError(f"{name}: expected source and target as strings, got {columns!r:.80}.")
+    if not 2 <= len(columns) <= 3:
+        raise UserError(
+            f"{name}: expected source<tab>target, or source<tab>target<tab>note, got "
+            f"{len(columns)} columns: {'<tab>'.join(columns)!a:.80}."
+        )
+    source, target, note = (" ".join(each.split()) for each in (*columns, "")[:3])
+    for side, text in (("source", source), ("target", target)):
+        if not text or not is_text(text):
+            raise UserError(f"{name}: the {side} is {'not valid text' if text else 'blank'}.")
+        if len(text) > _MOST_CHARACTERS:
+            raise UserError(
+                f"{name}: expected a {side} of at most {_MOST_CHARACTERS} characters, got "
+                f"{len(text):,}: '{text[:40]}...'."
+            )
+        if any(mark in text for mark in MARKS):
+            raise UserError(f"{name}: {' and '.join(MARKS)} are marks, and cannot be in a term.")
+    return Term(source, target, note)
+
+
+class Token(NamedTuple):
+    """A word or a sign of a text, in NFC, and where it begins and ends there."""
+
+    text: str
+    start: int
+    end: int
+
+
+@functools.cache
+def _token() -> re.Pattern:
+    """Returns what finds words and signs; an accent or a vowel sign belongs to its letter."""
+    codes = range(0x20000)
+    accents = [chr(i) for i in codes if unicodedata.category(chr(i)) in ("Mn", "Mc", "Me")]
+    joined = "".join(map(re.escape, accents)) + "\u200c\u200d"
+    letter = rf"[^\W{_UNSPACED}{_KATAKANA}]"
+    return re.compile(
+        rf"[{_UNSPACED}][{joined}]*|[{_KATAKANA}]+|{letter}(?:{letter}|[{joined}])*|[^\w\s]"
+    )
+
+
+def tokens_of(text: str) -> list[Token]:
+    """Returns the words and signs of a text."""
+    found = _token().finditer(text)
+    return [Token(unicodedata.normalize("NFC", each[0]), *each.span()) for each in found]
+
+
+def _keys(tokens: Sequence[Token]) -> list[tuple[str, bool]]:
+    """Returns of each token what is compared, and whether a space is in front of it."""
+    ends = [token.start for token in tokens[:1]] + [token.end for token in tokens]
+    return [
+        (folded(token.text), token.start > end) for token, end in zip(tokens, ends, strict=False)
+    ]
+
+
+def folded(text: str) -> str:
+    """Returns a text as it is compared where capitals do not count."""
+    return unicodedata.normalize("NFC", text.casefold())
+
+
+def has_capitals(text: str) -> bool:
+    """Returns whether a term has a capital behind its first letter, so that capitals count."""
+    return any(map(str.isupper, text[1:]))
+
+
+def _fits(term: Term, tokens: Sequence[Token]) -> bool:
+    if not has_capitals(term.source):
+        return True
+    return [each.text for each in tokens] == [each.text for each in tokens_of(term.source)]

@@ -1,0 +1,197 @@
+"""Glossaries are kept by hints or by force, on every engine."""
+
+import numpy as np
+import pytest
+
+from t2t_keras import registry
+from t2t_keras.data.problem import Problem
+from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.source_text import Source
+from t2t_keras.decoding.terms import keep_terms, term_counts, terms_report
+from t2t_keras.decoding.translation import Hypothesis, Translation
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.errors import UserError
+from t2t_keras.serving.export.formats import write_format
+from t2t_keras.text.alignment import count_words
+from t2t_keras.text.glossary import Glossary
+
+GLOSSARY = Glossary.of(
+    [("dog", "tree"), ("small", "big red"), ("woman", "kätzchen"), ("eats", "%s")]
+)
+LINES = [
+    "the small dog sleeps",
+    "",
+    "a man",
+    "the woman sees the small dog and the dog",
+    "the dog.",
+    "dog",
+]
+SETTINGS = dict(beam_size=2, extra_length=30, max_input_length=30, return_beams=True)
+
+
+@pytest.fixture(scope="module")
+def model(tokenizer, random_model):
+    """The later, the likelier is the end: outputs have it before they must."""
+    options = dict(d_model=16, pre_norm=True, positions="learned", max_positions=60)
+    model = random_model(1, tokenizer.vocab_size, **options)
+    matrix = model.embedding.table.embeddings.numpy()
+    matrix[[i for piece, i in tokenizer.vocabulary().items() if piece[0] != "▁" and i > 1]] = 0
+    model.embedding.table.embeddings.assign(matrix)
+    table, end = model.target_positions.table, model.embedding.table.embeddings[1]
+    table.assign(table.numpy() + np.arange(60)[:, None] * end)
+    return model
+
+
+@pytest.fixture(scope="module")
+def plain(model, tokenizer):
+    problem = registry.problem("translate_ende_toy")
+    return Translator(model, tokenizer, DecodeConfig(**SETTINGS), problem=problem)
+
+
+@pytest.fixture(scope="module")
+def translators(plain, tmp_path_factory):
+    folder = write_format("ctranslate2", plain, tmp_path_factory.mktemp("export") / "1", "float32")
+    other = Translator.from_run(folder, None, SETTINGS, engine="ctranslate2")
+    return {"keras": plain, "ctranslate2": other}
+
+
+def kinds(translation):
+    return [use.kind for use in translation.terms]
+
+
+@pytest.mark.parametrize("engine", ["keras", "ctranslate2"])
+def test_missing_terms_are_forced(translators, engine):
+    translator = translators[engine]
+    free = translator.translate(LINES)
+    found = translator.translate(LINES, glossary=GLOSSARY)
+    assert [len(each.terms) for each in found] == [2, 0, 0, 4, 1, 1]
+    for before, translation in zip(free, found, strict=True):
+        assert set(kinds(translation)) <= {"exact", "inflected"}
+        for use in translation.terms:
+            assert use.kind != "exact" or use.match.term.target in translation.text.lower()
+        if not translation.terms:
+            assert translation == before
+        assert translation.text == translation.postprocessed
+        assert translation.hinted == ""
+    assert found[3].text.count("tree") >= 2, "each occurrence has its own"
+    # The score is what the model says of the text.
+    whole = found[0]
+    [score] = translator.score(LINES[:1], [whole.text])
+    penalty = ((5 + len(score.token_log_probs)) / 6) ** translator.config.alpha
+    assert whole.score == whole.hypotheses[0].score
+    assert whole.score == pytest.approx(score.log_prob / penalty, abs=1e-3)
+
+
+def test_prefixes_stay(plain):
+    prefixes = ["red house", "", "", "dog", "tree house", "the tree"]
+    found = plain.translate(LINES, prefixes, glossary=GLOSSARY)
+    assert all(each.text.startswith(prefixes[i]) for i, each in enumerate(found))
+    assert "missing" not in [kind for each in found for kind in kinds(each)]
+
+
+def test_sentences_of_a_long_line(model, tokenizer):
+    config = DecodeConfig(max_input_length=12, split_long=True, extra_length=30, beam_size=2)
+    translator = Translator(model, tokenizer, config)
+    line = "The dog sleeps. A man sees the tree. The dog eats a house."
+    [found] = translator.translate([line], glossary=GLOSSARY)
+    assert len(found.parts) == 3
+    assert " ".join(found.parts) == found.text
+    assert all(part.split().count("tree") for part in found.parts[::2])
+    assert kinds(found)[0] == "exact"
+
+
+class Hinted(Problem):
+    takes_hints = True
+
+
+def test_hints(model, tokenizer):
+    config = DecodeConfig(beam_size=2, extra_length=20, max_input_length=40)
+    soft = Translator(model, tokenizer, config, problem=Hinted())
+    hinted = [
+        "the small ⟪ big red ⟫ dog ⟪ tree ⟫ sleeps",
+        "",
+        "a man",
+        "the woman ⟪ kätzchen ⟫ sees the small ⟪ big red ⟫ dog ⟪ tree ⟫ and the dog ⟪ tree ⟫",
+        "the dog ⟪ tree ⟫.",
+        "dog ⟪ tree ⟫",
+    ]
+    found = soft.translate(LINES, glossary=GLOSSARY)
+    expected = Translator(model, tokenizer, config).translate(hinted)
+    assert [each.text for each in found] == [each.text for each in expected]
+    assert [each.hinted for each in found] == [
+        text if text != line else "" for text, line in zip(hinted, LINES, strict=True)
+    ]
+    for line, pairs, translation in zip(LINES, soft.align(LINES, found), found, strict=True):
+        assert {target for _, target in pairs} == set(range(count_words(translation.text)))
+        assert all(source < count_words(line) for source, _ in pairs)
+    assert "missing" in [kind for each in found for kind in kinds(each)]
+    # Hints that a user writes are not written twice.
+    assert soft.translate(hinted[4:5], glossary=GLOSSARY)[0].text == found[4].text
+
+
+def test_hints_and_force(model, tokenizer):
+    config = DecodeConfig(beam_size=2, extra_length=30, max_input_length=30, terms="hard")
+    both = Translator(model, tokenizer, config, problem=Hinted())
+    found = both.translate(LINES, glossary=GLOSSARY)
+    assert found[4].hinted == "the dog ⟪ tree ⟫."
+    assert "missing" not in [kind for each in found for kind in kinds(each)]
+
+
+def test_hints_need_a_model_that_takes_them(model, tokenizer):
+    with pytest.raises(UserError, match="terms=soft needs a model"):
+        Translator(model, tokenizer, DecodeConfig(terms="soft")).translate(["a"], glossary=GLOSSARY)
+
+
+class Scripted:
+    """A translator that ends every beginning as it stands, scored by what it has."""
+
+    def __init__(self, tokenizer, scores):
+        self.tokenizer, self.problem, self.config = tokenizer, Problem(), DecodeConfig()
+        self._scores, self.engine = scores, self
+
+    def log_probs(self, sources, targets):
+        """Whole translations are hardly likely."""
+        return [(number, np.full(len(ids), -9.0)) for number, ids in enumerate(targets)]
+
+    def align_as_seen(self, sources, translations):
+        return [[(2, 1)] for _ in sources]
+
+    def search_sources(self, sources, prefixes):
+        texts = self.tokenizer.decode(prefixes)
+        scores = [next((s for each, s in self._scores.items() if each in t), -9.0) for t in texts]
+        return [
+            Translation(text, score, (Hypothesis(text, score),), (text,))
+            for text, score in zip(texts, scores, strict=True)
+        ]
+
+
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [
+        # The likeliest that has the term and the placeholder: "ein tree" is likelier, but lacks it.
+        ({"ein Katze": -8.0, "ein tree": -1.0}, "ein tree %s"),
+        ({"ein Katze tree %s": -1.0}, "ein Katze tree %s"),
+    ],
+)
+def test_the_likeliest_that_breaks_no_placeholder(tokenizer, scores, expected):
+    text = "ein Katze %s"
+    base = Translation(text, -0.1, (Hypothesis(text, -0.1),), (text,))
+    [ids, prefix] = tokenizer.encode(["a red dog %s", ""])
+    source = Source("a red dog %s", [ids], [0], 0, ["a red dog %s"])
+    [found] = keep_terms(Scripted(tokenizer, scores), [source], [prefix[:-1]], [base], GLOSSARY)
+    assert (found.text, kinds(found)) == (expected, ["exact"])
+
+
+def test_report(plain):
+    soft = Translator(plain.models, plain.tokenizer, plain.config, problem=Hinted())
+    found = soft.translate(LINES, glossary=GLOSSARY)
+    counts = term_counts(found)
+    every = [kind for each in found for kind in kinds(each)]
+    assert counts["terms missing"] == every.count("missing") > 0
+    report = terms_report(counts)
+    assert report.startswith("8 terms of the glossary: ")
+    assert f"{every.count('missing')} missing ({every.count('missing') / 8:.1%})" in report
+    assert "missing: dog -> tree (" in report
+    assert terms_report({}) == "No term of the glossary is in the source."
+    many = {"terms missing": 12, **{f"missing term {i:02} -> x": 1 for i in range(12)}}
+    assert terms_report(many).endswith("missing: 09 -> x (1 of its places)\n  and 2 others")

@@ -1,0 +1,96 @@
+import pytest
+
+from t2t_keras.errors import UserError
+from t2t_keras.text.glossary import Glossary, Term
+
+GLOSSARY = Glossary.of(
+    [
+        ("dog", "Hund"),
+        ("hot dog", "Wurst"),
+        ("dog food bowl", "Napf"),
+        ("IT", "EDV"),
+        ("GmbH", "Ltd", "a note"),
+        ("don't", "nicht"),
+        ("file", "Datei"),
+        ("日本", "Japan"),
+        ("サーバー", "Server"),
+        ("café", "Kaffee"),
+        ("हिन्दी", "Hindi"),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The dog, the DOG and a (dog).", "dog DOG dog"),
+        ("dogs bulldog dog_food hotdog", ""),
+        ("dog-house", "dog"),
+        # The longest wins, also where it begins later.
+        ("A hot  dog.", "hot  dog"),
+        ("hot dog food bowl", "dog food bowl"),
+        ("hot, dog", "dog"),
+        # Capitals inside count, a first one does not.
+        ("it is IT of a gmbh, GmbH, It", "IT GmbH"),
+        ("I don't, Don't, don t", "don't Don't"),
+        # What is a program's stays.
+        ("%(file)s file {file} ${file} https://file.de/file", "file"),
+        # Scripts without spaces; katakana are words, also beside hiragana.
+        ("私は日本人", "日本"),
+        ("サーバーを再起動 サーバーズ", "サーバー"),
+        # An accent and a vowel sign belong to their letter.
+        ("cafe cafe\u0301 cafés", "cafe\u0301"),
+        ("हिन्दी हिन्दीी", "हिन्दी"),
+        ("", ""),
+    ],
+)
+def test_terms_in_a_text(text, expected):
+    found = [text[match.start : match.end] for match in GLOSSARY.matches(text)]
+    assert found == [] if not expected else " ".join(found) == expected
+
+
+def test_matches_name_their_terms():
+    [match] = GLOSSARY.matches("A GmbH")
+    assert match == (2, 6, Term("GmbH", "Ltd", "a note"))
+
+
+def test_of_two_cases_the_exact_one():
+    glossary = Glossary.of([("us", "uns"), ("US", "USA")])
+    found = [match.term.target for match in glossary.matches("US, us, Us")]
+    assert found == ["USA", "uns", "uns"]
+
+
+def test_files(tmp_path):
+    path = tmp_path / "terms.tsv"
+    path.write_bytes("\ufeffdog\tHund\r\n\n hot  dog \tWurst\tfood\r\ndog\tHund\n".encode())
+    glossary = Glossary.read(path)
+    assert list(glossary) == [Term("dog", "Hund"), Term("hot dog", "Wurst", "food")]
+    assert (len(glossary), bool(glossary), bool(Glossary())) == (2, True, False)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"dog\tHund\ndog Hund", r"terms.tsv:2: .* got 1 columns: 'dog Hund'"),
+        (b"a\tb\tc\td", "got 4 columns"),
+        (b"dog\t ", "terms.tsv:1: the target is blank"),
+        (b"\tHund", "the source is blank"),
+        (b"dog\tHund\n\nDog\tHunde", r":3: 'Dog' is to become 'Hunde', but 'Hund' in .*tsv:1"),
+        ("dog\t⟪ Hund".encode(), "are marks"),
+        (b"dog\t" + b"H" * 201, "at most 200 characters, got 201"),
+        (b"dog\tH\xff", "UTF-8"),
+    ],
+)
+def test_wrong_files(tmp_path, content, message):
+    path = tmp_path / "terms.tsv"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=message):
+        Glossary.read(path)
+    with pytest.raises((UserError, OSError), match="nowhere"):
+        Glossary.read(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("pair", ["dog", ("dog",), ("dog", None), ("dog", "\ud800")])
+def test_wrong_pairs(pair):
+    with pytest.raises(UserError, match="Term 2"):
+        Glossary.of([("a", "b"), pair])
