@@ -19,6 +19,7 @@ from t2t_keras.decoding.source_text import (
     check_lines,
     check_one_each,
     check_several,
+    encode_pairs,
     encode_text,
     read_sources,
 )
@@ -294,7 +295,8 @@ class Translator:
 
     def fits(self, sources: Sequence[str], targets: Sequence[str]) -> list[bool]:
         """Returns for each pair whether its sides are short enough to be scored."""
-        most, encoded = self.config.max_input_length, self._encode_pairs(sources, targets)
+        encoded = encode_pairs(sources, targets, self.tokenizer, self.problem)
+        most = self.config.max_input_length
         return [max(map(len, sides)) <= most for sides in zip(*encoded, strict=True)]
 
     def attention(self, sources: Sequence[str], targets: Sequence[str]) -> list[AttentionWeights]:
@@ -372,10 +374,10 @@ class Translator:
         check_lines(lines)
         if accelerators is None:
             accelerators = self.problem.protects or self.config.check_placeholders
-        options = dict(symbols=self.problem.protects, accelerators=accelerators)
-        pieces = [()] * len(lines) if verbatim is None else verbatim
+        pieces = verbatim or [()] * len(lines)
         shields = [
-            shield(line, *some, **options) for line, *some in zip(lines, pieces, strict=True)
+            shield(line, some, self.problem.protects, accelerators)
+            for line, some in zip(lines, pieces, strict=True)
         ]
         most, split_long = self.config.max_input_length, self.config.split_long
         seen = [self.problem.preprocess(each.text) for each in shields]
@@ -397,19 +399,6 @@ class Translator:
     def _read_pairs(
         self, sources: Sequence[str], targets: Sequence[str], names: Sequence[str] = ()
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        encoded = self._encode_pairs(sources, targets)
+        encoded = encode_pairs(sources, targets, self.tokenizer, self.problem)
         check_lengths(encoded, self.config.max_input_length, names)
         return encoded
-
-    def _encode_pairs(
-        self, sources: Sequence[str], targets: Sequence[str]
-    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        check_lines(sources)
-        check_one_each(sources, targets, "target")
-        check_lines(targets)
-        pairs = list(
-            itertools.starmap(self.problem.prepare_pair, zip(sources, targets, strict=True))
-        )
-        sources = [self.problem.preprocess(source) for source, _ in pairs]
-        targets = [target for _, target in pairs]
-        return encode_text(sources, self.tokenizer.source), encode_text(targets, self.tokenizer)
