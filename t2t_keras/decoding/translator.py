@@ -27,7 +27,7 @@ from t2t_keras.decoding.terms import hinted, keep_terms, takes_hints
 from t2t_keras.decoding.translation import AttentionWeights, PairScore, Translation
 from t2t_keras.errors import UserError
 from t2t_keras.text.glossary import Glossary
-from t2t_keras.text.placeholders.symbols import shield
+from t2t_keras.text.placeholders.symbols import Shield, shield
 from t2t_keras.text.terms.hints import without_hints
 from t2t_keras.text.tokenizer import Tokenizer
 from t2t_keras.training.checkpoints.names import identity
@@ -379,22 +379,22 @@ class Translator:
             shield(line, some, self.problem.protects, accelerators)
             for line, some in zip(lines, pieces, strict=True)
         ]
-        most, split_long = self.config.max_input_length, self.config.split_long
         seen = [self.problem.preprocess(each.text) for each in shields]
         if glossary and takes_hints(self):
             seen = [hinted(text, glossary) for text in seen]
-        sources = read_sources(seen, self.tokenizer, most, split_long)
-        pairs = zip(sources, shields, strict=True)
-        return [source._replace(shield=shielded) for source, shielded in pairs]
+        return self._encoded(seen, shields)
 
     def sources_of(self, lines: Sequence[str], translations: Sequence[Translation]) -> list[Source]:
         """Returns lines as they were translated: as `read`, with the hints that they had."""
         sources = self.read(lines)
         pairs = zip(sources, translations, strict=True)
         seen = [translation.hinted or source.line for source, translation in pairs]
+        return self._encoded(seen, [source.shield for source in sources])
+
+    def _encoded(self, seen: Sequence[str], shields: Sequence[Shield]) -> list[Source]:
         most, split_long = self.config.max_input_length, self.config.split_long
         found = read_sources(seen, self.tokenizer, most, split_long)
-        return [each._replace(shield=old.shield) for old, each in zip(sources, found, strict=True)]
+        return [each._replace(shield=own) for each, own in zip(found, shields, strict=True)]
 
     def _read_pairs(
         self, sources: Sequence[str], targets: Sequence[str], names: Sequence[str] = ()
