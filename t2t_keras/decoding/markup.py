@@ -9,6 +9,7 @@ import numpy as np
 
 from t2t_keras.decoding.aligning import spans_of_pairs
 from t2t_keras.decoding.candidates import Candidates
+from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.source_text import Source, check_lines, sentences
 from t2t_keras.decoding.terms import keep_terms
 from t2t_keras.decoding.translation import Hypothesis, Translation
@@ -18,7 +19,8 @@ from t2t_keras.text.markup.reading import Fragment, read_fragment
 from t2t_keras.text.markup.segments import KEPT, Segment
 from t2t_keras.text.markup.sentences import Sentence, Translated, divide
 from t2t_keras.text.markup.units import Span
-from t2t_keras.text.terms.hints import spans_with_hints, without_hints
+from t2t_keras.text.terms.hints import places_with_hints
+from t2t_keras.text.terms.uses import Use
 
 if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translator
@@ -50,7 +52,7 @@ def translate_markup(
 
     Args:
       translator: a `Translator`.
-      texts: fragments, or whole documents; each of at most ten million characters.
+      texts: fragments, or whole documents; each of at most four million characters.
       format: "html" or "xml".
       blocks: more elements that divide the text. In XML every element else stands within it.
       keep: more elements whose content is not translated.
@@ -66,13 +68,15 @@ def translate_markup(
     check_lines(texts)
     jobs = [_Job(read_fragment(text, format, blocks, keep)) for text in texts]
     found: list[Translation] = []
+    number = 0
     while jobs:
         # Their sentences are translated together, but not those of a whole site.
         some, count = [], 0
         while jobs and (not some or count < translator.config.lines_at_once):
             some.append(jobs.pop(0))
             count += len(some[-1].sentences)
-        found += _translated(translator, some, glossary)
+        found += _translated(translator, some, number, glossary)
+        number += count
     return found
 
 
@@ -101,15 +105,19 @@ def _split(text: str) -> list[str]:
 
 
 def _translated(
-    translator: "Translator", jobs: Sequence[_Job], glossary: Glossary | None
+    translator: "Translator", jobs: Sequence[_Job], first_number: int, glossary: Glossary | None
 ) -> Iterator[Translation]:
     pairs = [pair for job in jobs for pair in job.sentences]
     texts, kept = ([each.text for each, _ in pairs], [each.kept for each, _ in pairs])
     sources = translator.read(texts, kept, accelerators=False, glossary=glossary)
-    found = translator.candidates(sources, [_NO_PREFIX] * len(sources), check=True)
-    terms: Sequence[tuple] = [()] * len(sources)
+    prefixes = [_NO_PREFIX] * len(sources)
+    found = translator.candidates(sources, prefixes, first_number, check=True)
+    terms: list[tuple[Use, ...]] = [()] * len(sources)
     if glossary:
-        found, terms = _with_terms(translator, sources, found, glossary)
+        best = list(map(_joined, found, sources, prefixes, [translator.config] * len(found)))
+        best = keep_terms(translator, sources, prefixes, best, glossary)
+        found = list(map(_with_best, found, best))
+        terms = [each.terms for each in best]
     most = max((len(part) for each in found for part in each.parts), default=1)
     ranks = [_of_rank(translator, rank, pairs, sources, found) for rank in range(most)]
     first = 0
@@ -131,30 +139,19 @@ def _translated(
         )
 
 
-def _with_terms(
-    translator: "Translator",
-    sources: Sequence[Source],
-    found: Sequence[Candidates],
-    glossary: Glossary,
-) -> tuple[list[Candidates], list[tuple]]:
-    """Returns candidates that have the terms, alone where they are forced, and the terms' uses."""
-    prefixes = [_NO_PREFIX] * len(sources)
-    before = [
-        each.joined(source, _NO_PREFIX, translator.config)
-        for each, source in zip(found, sources, strict=True)
-    ]
-    after = keep_terms(translator, sources, prefixes, before, glossary)
-    changed = [
-        each
-        if new.parts == old.parts
-        else Candidates(
-            [[Hypothesis(text, new.score / len(new.parts))] for text in new.parts],
-            new.broken,
-            new.chosen,
-        )
-        for each, old, new in zip(found, before, after, strict=True)
-    ]
-    return changed, [each.terms for each in after]
+def _joined(
+    candidates: Candidates, source: Source, prefix: np.ndarray, config: DecodeConfig
+) -> Translation:
+    return candidates.joined(source, prefix, config)
+
+
+def _with_best(candidates: Candidates, best: Translation) -> Candidates:
+    """Returns candidates of which the first are those of a translation that has its terms."""
+    parts = []
+    for text, others in zip(best.parts, candidates.parts, strict=True):
+        score = others[0].score if len(candidates.parts) > 1 else best.score
+        parts.append([Hypothesis(text, score), *(each for each in others if each.text != text)])
+    return Candidates(parts, best.broken, best.chosen)
 
 
 def _of_rank(
@@ -178,11 +175,7 @@ def _of_rank(
         and len(source.parts) == 1
         and len(each.source_units) * len(each.target_units) <= _MOST_WEIGHTS
     ]
-    spans = [
-        (_as_seen(sources[number], *text), target)
-        for number in aligned
-        for text, target in [translated[number].texts_with_units()]
-    ]
+    spans = [_seen(translated[number], sources[number]) for number in aligned]
     ids = [sources[number].parts[0] for number in aligned]
     engine, tokenizer = translator.engine, translator.tokenizer
     for number, each in zip(aligned, spans_of_pairs(engine, tokenizer, ids, spans), strict=True):
@@ -191,13 +184,14 @@ def _of_rank(
     return markup, [sum(part.score for part in parts) for parts in chosen]
 
 
-def _as_seen(source: Source, text: str, spans: Sequence[Span]) -> tuple[str, Sequence[Span]]:
-    """Returns a text and spans in it as they are with hints, which belong to what they explain."""
-    bare = without_hints(source.line)
-    if bare == source.line:
-        return text, spans
-    before = len(bare) - len(text)
-    return source.line, spans_with_hints([(before + s, before + e) for s, e in spans], source.line)
+def _seen(
+    translated: Translated, source: Source
+) -> tuple[tuple[str, list[Span]], tuple[str, list[Span]]]:
+    """Returns both texts as the model has them, each with its units; a hint is of its word."""
+    (text, units), of_target = translated.texts_with_units()
+    [seen] = source.texts
+    places = places_with_hints(seen, len(text))
+    return (seen, [(places[start], places[end]) for start, end in units]), of_target
 
 
 def _with_marks(

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from t2t_keras.data.problem import Problem
 from t2t_keras.errors import UserError
 from t2t_keras.text.alignment import count_words
 from t2t_keras.text.files import is_text
@@ -52,6 +53,18 @@ def encode_text(lines: Sequence[str], tokenizer: Tokenizer) -> list[np.ndarray]:
     """`Tokenizer.encode`, after `check_lines`."""
     check_lines(lines)
     return tokenizer.encode(lines)
+
+
+def encode_pairs(
+    sources: Sequence[str], targets: Sequence[str], tokenizer: Tokenizer, problem: Problem
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Encodes the sides of pairs as a problem's model sees them, after `check_lines`."""
+    check_lines(sources)
+    check_one_each(sources, targets, "target")
+    check_lines(targets)
+    pairs = list(map(problem.prepare_pair, sources, targets))
+    seen = [problem.preprocess(source) for source, _ in pairs]
+    return tokenizer.source.encode(seen), tokenizer.encode([target for _, target in pairs])
 
 
 def check_lengths(

@@ -19,6 +19,7 @@ from t2t_keras.decoding.source_text import (
     check_lines,
     check_one_each,
     check_several,
+    encode_pairs,
     encode_text,
     read_sources,
 )
@@ -26,7 +27,7 @@ from t2t_keras.decoding.terms import hinted, keep_terms, takes_hints
 from t2t_keras.decoding.translation import AttentionWeights, PairScore, Translation
 from t2t_keras.errors import UserError
 from t2t_keras.text.glossary import Glossary
-from t2t_keras.text.placeholders.symbols import shield
+from t2t_keras.text.placeholders.symbols import Shield, shield
 from t2t_keras.text.terms.hints import without_hints
 from t2t_keras.text.tokenizer import Tokenizer
 from t2t_keras.training.checkpoints.names import identity
@@ -294,7 +295,8 @@ class Translator:
 
     def fits(self, sources: Sequence[str], targets: Sequence[str]) -> list[bool]:
         """Returns for each pair whether its sides are short enough to be scored."""
-        most, encoded = self.config.max_input_length, self._encode_pairs(sources, targets)
+        encoded = encode_pairs(sources, targets, self.tokenizer, self.problem)
+        most = self.config.max_input_length
         return [max(map(len, sides)) <= most for sides in zip(*encoded, strict=True)]
 
     def attention(self, sources: Sequence[str], targets: Sequence[str]) -> list[AttentionWeights]:
@@ -372,44 +374,31 @@ class Translator:
         check_lines(lines)
         if accelerators is None:
             accelerators = self.problem.protects or self.config.check_placeholders
-        options = dict(symbols=self.problem.protects, accelerators=accelerators)
-        pieces = [()] * len(lines) if verbatim is None else verbatim
+        pieces = verbatim or [()] * len(lines)
         shields = [
-            shield(line, *some, **options) for line, *some in zip(lines, pieces, strict=True)
+            shield(line, some, self.problem.protects, accelerators)
+            for line, some in zip(lines, pieces, strict=True)
         ]
-        most, split_long = self.config.max_input_length, self.config.split_long
         seen = [self.problem.preprocess(each.text) for each in shields]
         if glossary and takes_hints(self):
             seen = [hinted(text, glossary) for text in seen]
-        sources = read_sources(seen, self.tokenizer, most, split_long)
-        pairs = zip(sources, shields, strict=True)
-        return [source._replace(shield=shielded) for source, shielded in pairs]
+        return self._encoded(seen, shields)
 
     def sources_of(self, lines: Sequence[str], translations: Sequence[Translation]) -> list[Source]:
         """Returns lines as they were translated: as `read`, with the hints that they had."""
         sources = self.read(lines)
         pairs = zip(sources, translations, strict=True)
         seen = [translation.hinted or source.line for source, translation in pairs]
+        return self._encoded(seen, [source.shield for source in sources])
+
+    def _encoded(self, seen: Sequence[str], shields: Sequence[Shield]) -> list[Source]:
         most, split_long = self.config.max_input_length, self.config.split_long
         found = read_sources(seen, self.tokenizer, most, split_long)
-        return [each._replace(shield=old.shield) for old, each in zip(sources, found, strict=True)]
+        return [each._replace(shield=own) for each, own in zip(found, shields, strict=True)]
 
     def _read_pairs(
         self, sources: Sequence[str], targets: Sequence[str], names: Sequence[str] = ()
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        encoded = self._encode_pairs(sources, targets)
+        encoded = encode_pairs(sources, targets, self.tokenizer, self.problem)
         check_lengths(encoded, self.config.max_input_length, names)
         return encoded
-
-    def _encode_pairs(
-        self, sources: Sequence[str], targets: Sequence[str]
-    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        check_lines(sources)
-        check_one_each(sources, targets, "target")
-        check_lines(targets)
-        pairs = list(
-            itertools.starmap(self.problem.prepare_pair, zip(sources, targets, strict=True))
-        )
-        sources = [self.problem.preprocess(source) for source, _ in pairs]
-        targets = [target for _, target in pairs]
-        return encode_text(sources, self.tokenizer.source), encode_text(targets, self.tokenizer)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from t2t_keras.text.markup.segments import CLOSE, KEPT, LONE, OPEN, Mark
+from t2t_keras.text.placeholders.finding import key
 
 # Beyond so many states siblings stay in the order of their words' places; beyond so many steps,
 # tags stand in proportion to their places in the source.
@@ -155,7 +156,8 @@ class Placer:
         own = self._agreement[:, node.first : node.last].sum(axis=1)
         gains = np.where(self._agreement.sum(axis=1) > 0, 2 * own - 1, _OUTSIDE)
         if node.is_kept:
-            alike = np.array([text == self._kept[id(node.mark)] for text in self._texts], bool)
+            own = key(self._kept[id(node.mark)])
+            alike = np.array([key(text) == own for text in self._texts], bool)
             return np.where(alike, gains + 4, _NEVER)
         return gains
 

@@ -1,6 +1,7 @@
 """Reads HTML and XML into segments of running text and what stands between them."""
 
 import dataclasses
+import itertools
 from collections.abc import Collection, Iterator, Sequence
 
 from t2t_keras.errors import UserError
@@ -88,6 +89,12 @@ class _Reader:
             self._partners, self._ends = match_xml(self._tokens, text)
         self._blocks = HTML_BLOCKS.union(blocks) if is_html else frozenset(blocks)
         self._keep = (HTML_KEPT if is_html else XML_KEPT).union(keep)
+        # Of all tokens before each one, how many are text or divide it.
+        filled = (
+            bool(token.raw.strip()) if token.kind == TEXT else self._divides(token)
+            for token in self._tokens
+        )
+        self._filled = [0, *itertools.accumulate(filled)]
         self._atoms: list[Atom] = []
         self._spelled: dict[str, str] = {}
 
@@ -103,6 +110,10 @@ class _Reader:
                 yield from self._kept(number, end)
                 number = end
                 continue
+            if end and not self._divides(token) and self._is_empty(number, end):
+                self._atoms.append(self._as_one(number, end))
+                number = end
+                continue
             if token.kind == TEXT:
                 for each in read_characters(token.raw, self._is_html, self._spelled):
                     if number < preserved and each.is_space and each.raw != " ":
@@ -115,6 +126,14 @@ class _Reader:
                 self._atoms.append(self._tag(number, token))
             number += 1
         yield from self._flush()
+
+    def _is_empty(self, number: int, end: int) -> bool:
+        return self._filled[number] == self._filled[end]
+
+    def _as_one(self, number: int, end: int) -> Atom:
+        inside = self._tokens[number:end]
+        raw = "".join(token.raw for token in inside)
+        return Atom(raw, Mark(LONE, raw, is_space=any(token.kind == TEXT for token in inside)))
 
     def _divides(self, token: Token) -> bool:
         if token.kind == OTHER:

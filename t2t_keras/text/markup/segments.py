@@ -1,10 +1,12 @@
 """Segments: running text with tags in it, between the tags that divide a page."""
 
+import bisect
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from t2t_keras.text.markup.characters import Characters
+from t2t_keras.text.markup.characters import Characters, write_characters
+from t2t_keras.text.placeholders import find
 
 # Kinds of marks.
 OPEN, CLOSE, LONE, KEPT = "open", "close", "lone", "kept"
@@ -77,8 +79,30 @@ def segment_of(atoms: Sequence[Atom], spelled: Mapping[str, str]) -> Segment | s
         return "".join(atom.raw for atom in atoms)
     first, last = _core(atoms)
     text, marks = _text_and_marks(atoms[first:last])
+    marks = _with_kept_spaces(text, marks, spelled)
     before, behind = ("".join(atom.raw for atom in some) for some in (atoms[:first], atoms[last:]))
     return Segment(before, behind, text, tuple(marks), spelled)
+
+
+def _with_kept_spaces(text: str, marks: list[Mark], spelled: Mapping[str, str]) -> list[Mark]:
+    """Returns marks with a kept piece for a placeholder that has spaces inside, as 5&nbsp;km."""
+    if not any(mark.is_space for mark in marks):
+        return marks
+    starts = [mark.start for mark in marks]
+    for each in reversed(find(text)):
+        first = bisect.bisect_right(starts, each.start)
+        last = bisect.bisect_left(starts, each.end)
+        inside = marks[first:last]
+        if not inside or not all(mark.is_space for mark in inside):
+            continue
+        parts, position = [], each.start
+        for mark in inside:
+            parts += [write_characters(text[position : mark.start], spelled), mark.raw]
+            # The space itself is in the text as well, once for all that stand there.
+            position = mark.start + text.startswith(" ", mark.start)
+        raw = "".join([*parts, write_characters(text[position : each.end], spelled)])
+        marks[first:last] = [Mark(KEPT, raw, start=each.start, end=each.end)]
+    return marks
 
 
 def _has_letters(atom: Atom) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 from t2t_keras.text.markup.placing import Placement, Placer, tree_of
 from t2t_keras.text.markup.segments import CLOSE, KEPT, LONE, OPEN, Mark, Segment
 from t2t_keras.text.markup.units import Span, agreement, units
+from t2t_keras.text.placeholders.finding import key
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,7 +150,8 @@ class Translated:
                 start, position = self.target_units[gap]
                 text = self.translation[start:position]
                 # A kept piece stands for its text, if it found it.
-                stands = [mark for mark in marks if self._kept.get(id(mark)) == text]
+                kept = (self._kept.get(id(mark)) for mark in marks)
+                stands = any(each and key(each) == key(text) for each in kept)
                 parts.append("" if stands else self._write(text))
         return "".join(parts)
 

@@ -133,7 +133,7 @@ def unmatched(
             [
                 f"%{places[each]}${each.text[1:]}"
                 if other_is_numbered and each in places and each.text[0] == "%"
-                else _key(each.text)
+                else key(each.text)
                 for each in side
             ]
         )
@@ -153,8 +153,8 @@ def _surplus(found: Sequence[Placeholder], keys: Sequence[str], left: Counter) -
     return surplus
 
 
-def _key(placeholder: str) -> str:
-    """Returns what is the same for the same number with a unit in another language's spelling."""
+def key(placeholder: str) -> str:
+    """Returns what is the same for a placeholder, and for a number in another way of writing."""
     if placeholder[0] in string.digits:
         placeholder = re.sub(r"[.,](?=\d{3}(?!\d))|[ \u00a0\u202f]", "", placeholder)
         return placeholder.replace(",", ".")

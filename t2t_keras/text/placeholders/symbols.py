@@ -5,6 +5,7 @@ a start that the line decides, so that training sees each as often.
 """
 
 import dataclasses
+import itertools
 import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -85,8 +86,8 @@ def shield(
             places = ((accelerator.offset, accelerator.offset + 1, 0),)
     if not symbols:
         return Shield(text, tuple(verbatim), places, None, accelerator)
-    found = find(text, verbatim)[: len(SYMBOLS)]
-    names = dict(zip(found, _symbols(line), strict=False))
+    names = _names(find(text, verbatim), _symbols(line))
+    found = list(names)
     shift = accelerator.offset if accelerator else len(line)
     places += tuple(
         (each.start + (each.start >= shift), each.end + (each.end > shift), 1) for each in found
@@ -115,6 +116,19 @@ def shield_pair(source: str, target: str) -> tuple[str, str]:
     return tuple(_replaced(side, _paired(found, shared)) for side, found in pairs)
 
 
+def _names(found: Sequence[Placeholder], symbols: Sequence[str]) -> dict[Placeholder, str]:
+    """Gives placeholders symbols: one to each, in order, as far as they go.
+
+    Before all others, a character that is itself a symbol gets one, wherever it stands.
+    """
+    left = iter(symbols)
+    own = {
+        text: next(left) for text in dict.fromkeys(each.text for each in found) if text in SYMBOLS
+    }
+    named = ((each, own.get(each.text) or next(left, None)) for each in found)
+    return {each: name for each, name in named if name}
+
+
 def _symbols(line: str) -> tuple[str, ...]:
     start = zlib.crc32(line.encode("utf-8", "replace")) % len(SYMBOLS)
     return SYMBOLS[start:] + SYMBOLS[:start]
@@ -124,7 +138,10 @@ def _paired(
     found: Iterable[Placeholder], symbols: Mapping[str, Sequence[str]]
 ) -> dict[Placeholder, str]:
     """Gives each placeholder the next of the symbols of its text."""
-    left = {text: iter(names) for text, names in symbols.items()}
+    left = {
+        text: itertools.cycle(names) if text in SYMBOLS else iter(names)
+        for text, names in symbols.items()
+    }
     paired = ((each, next(left.get(each.text, iter(())), None)) for each in found)
     return {each: name for each, name in paired if name}
 

@@ -4,10 +4,8 @@
 marks are words of their own, and pieces of its vocabulary.
 """
 
-import bisect
-import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from t2t_keras.text.alignment import Alignment, split_words
 
@@ -37,20 +35,26 @@ def without_hints(text: str) -> str:
     return _HINT.sub("", text)
 
 
+def places_with_hints(hinted: str, length: int) -> list[int]:
+    """Returns where each place of a text, up to its end, is in the text with hints.
+
+    Behind a word, that is behind its hint.
+
+    Args:
+      hinted: ends with the text with hints; words in front are for the model.
+      length: of the text.
+    """
+    shift = len(without_hints(hinted)) - length
+    places, begin = [], 0
+    for hint in _HINT.finditer(hinted):
+        places += range(begin, hint.start())
+        begin = hint.end()
+    return [*places, *range(begin, len(hinted) + 1)][shift:]
+
+
 def has_marks(text: str) -> bool:
     """Returns whether a text has a mark, and so can be given no hints."""
     return any(mark in text for mark in MARKS)
-
-
-def spans_with_hints(spans: Iterable[tuple[int, int]], hinted: str) -> Sequence[tuple[int, int]]:
-    """Returns where spans of a text end up in it with hints; a hint is of the span before it."""
-    found = [each.span() for each in _HINT.finditer(hinted)]
-    lengths = [end - start for start, end in found]
-    moved = [0, *itertools.accumulate(lengths)]
-    places = [start - before for (start, _), before in zip(found, moved, strict=False)]
-    return [
-        tuple(place + moved[bisect.bisect_right(places, place)] for place in span) for span in spans
-    ]
 
 
 def original_words(hinted: str) -> list[int]:

@@ -1,0 +1,116 @@
+"""Tags are placed as well as by trying all placements; and text comes back between them."""
+
+import itertools
+import random
+import re
+
+import numpy as np
+import pytest
+
+from t2t_keras.text.markup import read_fragment
+from t2t_keras.text.markup.placing import Placer, tree_of
+from t2t_keras.text.markup.segments import CLOSE, OPEN, Mark
+from t2t_keras.text.markup.sentences import Translated, divide
+
+# Where marks would come otherwise than in the source, with as good a score.
+TOLERANCE = 0.02 * 3
+
+
+def random_marks(draw, words, most):
+    """Nested elements, each of one word at least, with the number of words before each mark."""
+    spans = []
+    for _ in range(200):
+        start, end = sorted(draw.sample(range(words + 1), 2))
+        nested = all(end <= a or b <= start or _within(a, b, start, end) for a, b in spans)
+        if nested and (start, end) not in spans and len(spans) < most:
+            spans.append((start, end))
+    placed = []
+    for number, (start, end) in enumerate(spans):
+        placed.append(((start, 1, -(end - start)), Mark(OPEN, f"<{number}>", number)))
+        placed.append(((end, 0, end - start), Mark(CLOSE, f"</{number}>", number)))
+    placed.sort(key=lambda pair: pair[0])
+    return spans, [mark for _, mark in placed], [(place[0],) * 2 for place, _ in placed]
+
+
+def best_by_trial(spans, gains, words):
+    """The largest sum of gains over all placements of elements in runs of words."""
+    runs = [(a, b) for a in range(words) for b in range(a + 1, words + 1)]
+    best = -np.inf
+    for chosen in itertools.product(runs, repeat=len(spans)):
+        pairs = itertools.combinations(range(len(spans)), 2)
+        if all(_fits(spans[i], spans[j], chosen[i], chosen[j]) for i, j in pairs):
+            score = sum(gains[i][a:b].sum() for i, (a, b) in enumerate(chosen))
+            best = max(best, score)
+    return best
+
+
+def _within(a, b, start, end):
+    return (a <= start and end <= b) or (start <= a and b <= end)
+
+
+def _fits(one, other, of_one, of_other):
+    if one[0] <= other[0] and other[1] <= one[1]:
+        return of_one[0] <= of_other[0] and of_other[1] <= of_one[1]
+    if other[0] <= one[0] and one[1] <= other[1]:
+        return of_other[0] <= of_one[0] and of_one[1] <= of_other[1]
+    return of_one[1] <= of_other[0] or of_other[1] <= of_one[0]
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_no_other_placement_agrees_better(seed):
+    draw, random_numbers = random.Random(seed), np.random.default_rng(seed)
+    words, units = draw.randint(2, 4), draw.randint(3, 5)
+    spans, marks, gaps = random_marks(draw, words, 3)
+    agreement = random_numbers.dirichlet(np.full(words, 0.3), units)
+    root, began = tree_of(marks, gaps, words)
+    is_word = [True] * words, [True] * units
+    placed = Placer(root, began, agreement, is_word, [""] * units, {}).place()
+    assert [gap for gap, _ in placed] == sorted(gap for gap, _ in placed)
+    runs = {number: {} for number in range(len(spans))}
+    for gap, mark in placed:
+        runs[mark.element][mark.kind] = gap
+    gains = [2 * agreement[:, a:b].sum(axis=1) - 1 for a, b in spans]
+    found = sum(gains[i][run[OPEN] : run[CLOSE]].sum() for i, run in runs.items())
+    assert all(run[OPEN] < run[CLOSE] for run in runs.values())
+    best = best_by_trial(spans, gains, units)
+    assert best - TOLERANCE <= found <= best + 1e-9
+
+
+def translated(markup, translation, pairs, form="html"):
+    """The markup of a translation whose words are aligned with source words by pairs."""
+    fragment = read_fragment(markup, form)
+    [segment] = fragment.segments
+    [sentence] = divide(segment, lambda text: [text])
+    found = Translated(sentence.text, sentence.marks, translation, sentence.kept, str)
+    weights = np.zeros([len(found.target_units), len(found.source_units)])
+    for source, target in pairs:
+        weights[target, source] = 1.0
+    return fragment.write([found.markup(weights)])
+
+
+@pytest.mark.parametrize(
+    ("markup", "translation", "pairs", "expected"),
+    [
+        ("<b>red</b> house", "maison rouge", [(0, 1), (1, 0)], "maison <b>rouge</b>"),
+        ("<b>Note</b>: x y", "Hinweis: y x", [(0, 0), (2, 3), (3, 2)], "<b>Hinweis</b>: y x"),
+        ("<a>x</a> <i>y</i> z", "z y x", [(0, 2), (1, 1), (2, 0)], "z <i>y</i> <a>x</a>"),
+        ("a <img> b", "b a", [(0, 1), (1, 0)], "<img> b a"),
+        ("see<sup></sup> it", "es siehe", [(0, 1), (1, 0)], "es siehe<sup></sup>"),
+        ("5&nbsp;km far", "fern 5 km", [(0, 1)], "fern 5&nbsp;km"),
+        ("un<b>believ</b>able x", "x unglaublich", [(0, 1), (1, 0)], "x <b>unglaublich</b>"),
+        ("run <code>a &lt; b</code> now", "jetzt a < b aus", [], "jetzt <code>a &lt; b</code> aus"),
+        (" <p>\n<b>all</b> ", "alles", [], " <p>\n<b>alles</b> "),
+        ("<i>the</i> dog", "Hund", [(1, 0)], "<i>Hund</i>"),
+    ],
+)
+def test_where_tags_come(markup, translation, pairs, expected):
+    assert translated(markup, translation, pairs) == expected
+
+
+@pytest.mark.parametrize("marks", [300, 20_000])
+def test_many_tags_are_nested_too(marks):
+    for markup in ("<b>" * marks + "x</b> y" + "</b>" * (marks - 1), "<b>x</b> " * marks + "y"):
+        found = translated(markup, "eins zwei drei", [])
+        depth = np.cumsum([1 if tag == "<b>" else -1 for tag in re.findall("</?b>", found)])
+        assert (len(depth), depth.min(), depth[-1]) == (2 * marks, 0, 0)
+        assert re.sub("<[^>]*>", "", found).split() == ["eins", "zwei", "drei"]

@@ -1,0 +1,74 @@
+"""What is read is written again, byte for byte; what is translated is what a reader reads."""
+
+import pytest
+
+from t2t_keras.errors import UserError
+from t2t_keras.text.markup import read_fragment
+from t2t_keras.text.markup.characters import read_characters, write_characters
+from t2t_keras.text.markup.reading import MOST_CHARACTERS
+from t2t_keras.text.markup.sentences import divide
+
+
+def segments(markup, form="html", **options):
+    return [segment.text for segment in read_fragment(markup, form, **options).segments]
+
+
+@pytest.mark.parametrize(
+    ("markup", "expected"),
+    [
+        ("<p>Two <b>red</b>\n dogs.<br>One &amp; all<li>x</p>", "Two red dogs.|One & all|x"),
+        ("<pre>a  b\n c d</pre>", "a|b|c d"),
+        ("<td>x</td><script>if (a<b) c</script><style>p {}</style>y", "x|y"),
+        ("<div translate=no>a<p>b</p></div>c <i class='x notranslate'>d e</i>", "c d e"),
+        ("<p translate='no'>a<p>b", "b"),
+        ("<title>a <b></title>1 2 <b>3</b>!", "a <b>"),
+        ("a <code>x</code> <code>one two three four five six</code> b", "a x b"),
+        ("&eacute;&#233; &copy; AT&T &unknown; x", "éé © AT&T &unknown; x"),
+        ("<svg><text>a</text></svg><textarea>b</textarea>", ""),
+        ("<button>unclosed <i>c <p>d</i></button>", "unclosed c|d"),
+    ],
+)
+def test_text_of_html(markup, expected):
+    assert "|".join(segments(markup)) == expected
+
+
+def test_text_of_xml():
+    markup = "<?xml version='1.0'?><a><p>one <b/>two</p> <ph>x y</ph> <k>z</k><![CDATA[c]]> &e;</a>"
+    assert segments(markup, "xml") == ["one two x y z &e;"]
+    assert segments(markup, "xml", blocks=["p"], keep=["k"]) == ["one two"]
+
+
+def test_fragments_without_letters_stay():
+    markup = "<p>1,234 <b>&nbsp;</b></p> <!-- a -->"
+    fragment = read_fragment(markup, "html")
+    assert fragment.segments == []
+    assert fragment.write([]) == markup
+
+
+def test_characters_are_spelled_as_they_were():
+    spelled = {}
+    raw = "&#233;a &lt; b > c & d &quot;&amp;&quot;"
+    text = "".join(each.text for each in read_characters(raw, True, spelled))
+    assert text == 'éa < b > c & d "&"'
+    assert write_characters(text, spelled) == "&#233;a &lt; b > c & d &quot;&&quot;".replace(
+        "&&q", "&amp;&q"
+    )
+    assert write_characters("a<b &c", {}) == "a&lt;b &amp;c"
+
+
+def test_sentences_have_their_marks():
+    [segment] = read_fragment("One <b>two. Three</b> <i>four.</i> <u>Five</u>", "html").segments
+    sentences = divide(segment, lambda text: ["One two.", "Three four.", "Five"])
+    shown = [(each.text, "".join(mark.raw for mark in each.marks)) for each in sentences]
+    assert shown == [("One two.", "<b>"), ("Three four.", "</b><i></i>"), ("Five", "<u></u>")]
+    [segment] = read_fragment("see <code>a. b</code> c", "html").segments
+    assert [each.text for each in divide(segment, lambda text: ["see a.", "b c"])] == ["see a. b c"]
+
+
+def test_what_is_refused():
+    with pytest.raises(UserError, match="text, html or xml, got 'sgml'"):
+        read_fragment("", "sgml")
+    with pytest.raises(UserError, match="at most 4,000,000 characters, got 4,000,001"):
+        read_fragment("x" * (MOST_CHARACTERS + 1), "html")
+    with pytest.raises(UserError, match="line 2: expected </b> as the closing tag"):
+        read_fragment("<a>\n<b></a>", "xml")

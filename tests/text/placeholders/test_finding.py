@@ -1,0 +1,64 @@
+"""Placeholders are found by hand-made lists, and compared as a translator would."""
+
+import pytest
+
+from t2t_keras.text.placeholders import find, is_reordered, missing
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("%s %d %1$s %(name)s %5.2f %%", "%s|%d|%1$s|%(name)s|%5.2f|%%"),
+        ("%-10s|%*d %.2f%s %lu %zd", "%-10s|%*d|%.2f|%s|%lu|%zd"),
+        ("%1 %n %L1 of %2.", "%1|%n|%L1|%2"),
+        ("{0} {name} {} {0:d} {a.b!r} %{count}", "{0}|{name}|{}|{0:d}|{a.b!r}|%{count}"),
+        ("${x} $x $(x) {{ x }} costs $5", "${x}|$x|$(x)|{{ x }}"),
+        ("a&nbsp;b &#160; &#xA0; AT&T a & b", "&nbsp;|&#160;|&#xA0;"),
+        (r"a\nb\t \\n", r"\n|\t|\\"),
+        ("see https://a.b/c_(d), or (www.x.org/a).", "https://a.b/c_(d)|www.x.org/a"),
+        ("mail foo.bar@x.org.", "foo.bar@x.org"),
+        ("50% of 5 MB, 100 %ige, 3.5 GHz, 5.2.1, in 10 minutes", "50%|5 MB|100 %|3.5 GHz"),
+        ("%d%%, 100%% and 50%d", "%d|%%|%%|%d"),
+        ("%Y-%m-%d %H:%M", "%Y|%m|%d|%H|%M"),
+        ("nothing here, or 12 there", ""),
+        ("\U0010ff03 is of the private range", "\U0010ff03"),
+    ],
+)
+def test_kinds(text, expected):
+    found = find(text)
+    assert "|".join(each.text for each in found) == expected
+    assert all(text[each.start : each.end] == each.text for each in found)
+
+
+def test_pieces_that_are_given_are_found_before_others():
+    found = find("Run ls -l %s, not ls.", ["ls", "ls -l %s"])
+    assert [each.text for each in found] == ["ls -l %s", "ls"]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "lost", "added"),
+    [
+        ("%s and %s", "%s", ["%s"], []),
+        ("%s", "%d", ["%s"], ["%d"]),
+        ("1.5 GB in 1,000 km", "1,5 GB auf 1000 km", [], []),
+        ("5 MB", "6 MB", ["5 MB"], ["6 MB"]),
+        ("50%", "50 %", [], []),
+        ("%d files in %s", "in %2$s sind %1$d Dateien", [], []),
+        ("%d files in %s", "in %1$s sind %2$d Dateien", ["%d", "%s"], ["%1$s", "%2$d"]),
+    ],
+)
+def test_what_is_lost_and_added(source, target, lost, added):
+    assert missing(source, target) == (lost, added)
+
+
+def test_conversions_without_numbers_keep_their_order():
+    assert is_reordered("%d files in %s", "in %s sind %d Dateien")
+    assert not is_reordered("{a} in {b}", "{b} in {a}")
+    assert not is_reordered("%s of %s", "%s von %s")
+
+
+@pytest.mark.parametrize(
+    "text", ["http://" + ")." * 50_000, "%" * 10**5, "a@" * 10**5, "{" * 10**5]
+)
+def test_long_lines_take_time_in_proportion(text):
+    assert sum(len(each.text) for each in find(text)) <= len(text)

@@ -1,0 +1,45 @@
+"""A repaired translation has exactly the placeholders of its source."""
+
+import random
+
+import pytest
+
+from t2t_keras.text.placeholders import is_reordered, missing
+from t2t_keras.text.placeholders.repair import repaired
+
+PIECES = (
+    "%s %d %1 %2 {0} {name} %% $x ${y} &nbsp; \\n http://a.b/c. x@y.de Wort, haus . ( ) { } % $ &"
+).split()
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "alignment", "expected"),
+    [
+        ("Open %s now", "Öffne jetzt.", [(0, 0), (2, 1)], "Öffne %s jetzt."),
+        ("Open %s.", "Öffne.", [(0, 0)], "Öffne %s."),
+        ("Error: %s", "Fehler:", [(0, 0)], "Fehler: %s"),
+        ("{name} is there", "{Name} ist {0} da.", [], "{name} ist da."),
+        ("%(name)s is", "% (Name) s ist", [], "%(name)s ist"),
+        ("%d files in %s", "in %s sind %d Dateien", [], "in %d sind %s Dateien"),
+        ("the file %s", "die Datei", [], "die Datei %s"),
+    ],
+)
+def test_places(source, target, alignment, expected):
+    assert repaired(source, target, alignment) == expected
+
+
+def test_a_kept_piece_takes_the_place_of_what_it_became():
+    alignment = [(0, 0), (1, 1), (2, 2)]
+    assert repaired("a book .", "ein „Buch“ .", alignment, ["book"]) == "ein „book“ ."
+
+
+def test_whatever_a_model_writes():
+    draw = random.Random(3)
+    for _ in range(3000):
+        source = " ".join(draw.choices(PIECES, k=draw.randint(1, 8)))
+        target = "".join(draw.choices([*PIECES, *[" "] * 9], k=draw.randint(0, 12)))
+        words = len(source.split())
+        alignment = [(draw.randrange(words), i) for i in range(len(target.split()))]
+        found = repaired(source, target, alignment)
+        assert missing(source, found) == ([], []), (source, target)
+        assert not is_reordered(source, found)

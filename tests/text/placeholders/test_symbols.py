@@ -1,0 +1,81 @@
+"""Symbols stand for placeholders, and lines come back as they were."""
+
+import random
+
+import pytest
+
+from t2t_keras.text.placeholders import find
+from t2t_keras.text.placeholders.accelerators import with_mark, without_mark
+from t2t_keras.text.placeholders.finding import SYMBOLS
+from t2t_keras.text.placeholders.symbols import shield, shield_pair
+
+PIECES = ["%s", "{a}", " ", "word", "5 MB", "_A", "&B", "$", "\U0010ff01", "x@y.de", "."]
+
+
+def test_lines_come_back():
+    draw = random.Random(0)
+    for _ in range(2000):
+        line = "".join(draw.choices(PIECES, k=draw.randint(1, 40)))
+        found = shield(line, ["word"], symbols=True)
+        assert found.restore(found.text) == line
+        assert found.restore(found.hide(line)) == line
+        symbols = [sign for sign in found.text if sign in SYMBOLS]
+        expected = [each.text for each in find(line, ["word"])]
+        own = [text for text in expected if text in SYMBOLS]
+        different = len(expected) - max(len(own) - 1, 0)
+        assert len(set(symbols)) == min(different, len(SYMBOLS))
+        # Of every place outside of placeholders, the rest of the line is behind it.
+        for place in range(len(line) + 1):
+            if all(not each.start < place < each.end for each in find(line, ["word"])):
+                assert found.restore(found.text[found.offset(place) :]) == line[place:]
+
+
+def test_an_unknown_symbol_of_an_output_is_left_out():
+    found = shield("open %s", symbols=True)
+    [own] = set(found.text) & set(SYMBOLS)
+    other = next(sign for sign in SYMBOLS if sign != own)
+    assert found.finish(f"öffne {own}{other}") == "öffne %s"
+
+
+def test_pairs_have_symbols_for_what_both_sides_have():
+    source, target = shield_pair("_Open %s, %s in 5 MB", "_Öffne %s und %s (%d), 6 MB")
+    symbols = [sign for sign in source if sign in SYMBOLS]
+    assert len(symbols) == 2
+    assert source == "Open {}, {} in 5 MB".format(*symbols)
+    assert target == "Öffne {} und {} (%d), 6 MB".format(*symbols)
+    # As in translating, where only the source is known.
+    alone = shield("_Open %s, %s in", symbols=True, accelerators=True)
+    assert alone.text.startswith("Open ")
+    assert shield_pair("_Open", "Öffnen") == ("_Open", "Öffnen")
+
+
+def test_every_symbol_is_used():
+    first = {shield(f"{word} %s", symbols=True).text[-1] for word in map(str, range(300))}
+    assert first == set(SYMBOLS)
+
+
+@pytest.mark.parametrize(
+    ("text", "bare", "put_back"),
+    [
+        ("_File", "File", "Datei ö_ffnen"),
+        ("&Do", "Do", "&Datei öffnen"),
+        ("E_xit", "Exit", "_Datei öffnen"),
+        ("Save _As...", "Save As...", "D_atei öffnen"),
+        ("%s of &Open", "%s of Open", "Datei &öffnen"),
+    ],
+)
+def test_accelerators(text, bare, put_back):
+    found, accelerator = without_mark(text)
+    assert found == bare
+    if accelerator.letter != "O":
+        assert with_mark("Datei öffnen", accelerator) == put_back
+    assert (
+        with_mark("文件…", accelerator) == f"文件({accelerator.mark}{accelerator.letter.upper()})…"
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["R&D", "AT&T", "Search & Replace", "snake_case", "__init__", "&amp;x", "a _b _c"]
+)
+def test_what_is_no_accelerator(text):
+    assert without_mark(text) == (text, None)
