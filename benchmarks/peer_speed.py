@@ -107,7 +107,8 @@ def _decode_exported(workload, name: str, hparams, vocab_size: int, version: str
     import keras
 
     from t2t_keras.decoding.config import DecodeConfig
-    from t2t_keras.decoding.engines.ctranslate2 import CTranslate2Engine, Export
+    from t2t_keras.decoding.engines.ctranslate2 import CTranslate2Engine
+    from t2t_keras.decoding.engines.ctranslate2_export import Export
     from t2t_keras.models.transformer import Transformer
     from t2t_keras.serving.export.ctranslate2 import write_model
 

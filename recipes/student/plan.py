@@ -268,7 +268,7 @@ class Plan:
 
     def _check_models(self) -> None:
         from t2t_keras.decoding.config import DecodeConfig
-        from t2t_keras.decoding.engines.ctranslate2 import check_settings, positions_needed
+        from t2t_keras.decoding.engines.ctranslate2_export import check_settings, positions_needed
         from t2t_keras.serving.export.ctranslate2 import check_config
 
         for name in self.models:

@@ -109,7 +109,7 @@ def _with_keras(flags: Flags, record) -> tuple[Any, dict[str, Any]]:
 
 
 def _open_export(path: str):
-    from t2t_keras.decoding.engines.ctranslate2 import open_export
+    from t2t_keras.decoding.engines.ctranslate2_export import open_export
 
     return open_export(path).record
 

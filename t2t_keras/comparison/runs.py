@@ -126,7 +126,7 @@ def _opened(path: Path, problem_config: str, decode_hparams: str) -> _Run:
 
 
 def _opened_export(path: Path, problem_config: str, decode_hparams: str) -> _Run:
-    from t2t_keras.decoding.engines.ctranslate2 import RECORD_FILE, open_export
+    from t2t_keras.decoding.engines.ctranslate2_export import RECORD_FILE, open_export
 
     if not (path / RECORD_FILE).exists():
         raise UserError(

@@ -340,18 +340,12 @@ class Translator:
         check_one_each(lines, translations, "translation")
         return self._align(self.sources_of(lines, translations), translations)
 
-    def _align(
-        self, sources: Sequence[Source], translations: Sequence[Translation]
-    ) -> list[list[tuple[int, int]]]:
-        found = sources, translations
-        return align_lines(self.engine, self.tokenizer, *found, self.problem.align)
+    def _align(self, sources: Sequence[Source], translations: Sequence[Translation]) -> list:
+        return align_lines(self.engine, self.tokenizer, sources, translations, self.problem.align)
 
-    def align_as_seen(
-        self, sources: Sequence[Source], translations: Sequence[Translation]
-    ) -> list[list[tuple[int, int]]]:
+    def align_as_seen(self, sources: Sequence[Source], found: Sequence[Translation]) -> list:
         """Aligns what the models see and write; see `t2t_keras.decoding.aligning`."""
-        found = sources, translations
-        return align_as_seen(self.engine, self.tokenizer, *found, self.problem.align)
+        return align_as_seen(self.engine, self.tokenizer, sources, found, self.problem.align)
 
     def _pieces(self, source: np.ndarray, target: np.ndarray) -> tuple[list[str], list[str]]:
         return self.tokenizer.source.pieces(source), self.tokenizer.pieces(target)

@@ -10,10 +10,9 @@ from fastapi import Request
 from t2t_keras.errors import UserError
 from t2t_keras.server.access import Access, Client
 from t2t_keras.server.config import ServerConfig
-from t2t_keras.server.detection import Detected, detect
 from t2t_keras.server.files import TranslatedFiles
 from t2t_keras.server.glossaries import Glossaries
-from t2t_keras.server.languages import language_name, nearest_code, nearest_pair
+from t2t_keras.server.languages import Detected, detect, language_name, nearest_code, nearest_pair
 from t2t_keras.server.messages import ApiError, Parameters, unless_gone
 from t2t_keras.server.service import Options, Pair, Splitting, Translated, TranslationService
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from t2t_keras.bin import t2t_decoder, t2t_exporter
-from t2t_keras.decoding.engines.ctranslate2 import open_export
+from t2t_keras.decoding.engines.ctranslate2_export import open_export
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.evaluation.results import read_results
 

@@ -3,8 +3,7 @@
 import pytest
 
 from t2t_keras.errors import UserError
-from t2t_keras.server.detection import detect
-from t2t_keras.server.languages import canonical, language_name, nearest_pair, parse_pair
+from t2t_keras.server.languages import canonical, detect, language_name, nearest_pair, parse_pair
 
 
 @pytest.mark.parametrize(

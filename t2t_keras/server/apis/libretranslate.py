@@ -6,8 +6,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse
 
 from t2t_keras.server.context import Context
-from t2t_keras.server.detection import Detected
-from t2t_keras.server.languages import canonical, language_name
+from t2t_keras.server.languages import Detected, canonical, language_name
 from t2t_keras.server.messages import ApiError, Parameters, read_parameters
 from t2t_keras.server.service import Options
 

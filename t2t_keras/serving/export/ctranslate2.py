@@ -11,7 +11,11 @@ from ctranslate2 import specs
 from ctranslate2.specs.common_spec import Activation
 from ctranslate2.specs.transformer_spec import TransformerDecoderSpec, TransformerEncoderSpec
 
-from t2t_keras.decoding.engines.ctranslate2 import RECORD_FILE, check_settings, positions_needed
+from t2t_keras.decoding.engines.ctranslate2_export import (
+    RECORD_FILE,
+    check_settings,
+    positions_needed,
+)
 from t2t_keras.decoding.scoring import alignment_layer
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError

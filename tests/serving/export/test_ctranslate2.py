@@ -10,7 +10,8 @@ import pytest
 from t2t_keras import registry
 from t2t_keras.decoding.batching import padded
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.engines.ctranslate2 import CTranslate2Engine, open_export
+from t2t_keras.decoding.engines.ctranslate2 import CTranslate2Engine
+from t2t_keras.decoding.engines.ctranslate2_export import open_export
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.layers.feed_forward import ACTIVATIONS
