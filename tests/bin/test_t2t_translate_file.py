@@ -49,7 +49,6 @@ def test_some_files_that_cannot_be_translated_make_the_status_2(random_run, tmp_
 
 
 def test_how_sure_the_model_is_stands_in_xliff(random_run, tmp_path):
-    pytest.importorskip("t2t_keras.decoding.confidence")
     (tmp_path / "a.xlf").write_text(XLIFF)
     flags = f"--output_dir={random_run}", FAST, "--confidence"
     run(*flags, tmp_path / "a.xlf", tmp_path / "b.xlf")
