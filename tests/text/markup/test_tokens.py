@@ -11,7 +11,8 @@ from t2t_keras.text.markup.tokens import html_tokens, xml_tokens
 
 PIECES = (
     "<b> </b> <i\n a='x>y'> </i> <br> <br/> <img\tsrc=\"a'b\"> text &amp; & &nbsp; "
-    "<!--\nc\n--> <!-- --> \n<![CDATA[x<y]]> <?php\nx?> </> <p> ' \" , > <script> </script> <title> é <a\nhref=x = "
+    "<!--\nc\n--> <!-- --> <![CDATA[x<y]]> <?php\nx?> </> <p> ' \" , > <script> </script> "
+    "<title> é <a\nhref=x = "
     "<u:v\nk='é'/> &#65; ]]> <a\nb='1'\nb='2'> </a\n> -- &#0; <1> <é> </é> <"
 ).split(" ")
 
