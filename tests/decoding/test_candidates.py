@@ -7,6 +7,7 @@ import pytest
 
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.engines.base import Engine, Output
+from t2t_keras.decoding.jobs.files import translate_file
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.problems.parallel_text import ParallelText
 from t2t_keras.text.placeholders.finding import SYMBOLS
@@ -143,3 +144,15 @@ def test_pairs_are_scored_with_symbols(with_symbols, monkeypatch):
     ours.score(["open %s"], ["save %s"])
     texts = with_symbols.decode(scored)
     assert texts[0][-1] == texts[1][-1] != "s"
+
+
+def test_a_file_s_repaired_placeholders_are_counted(tokenizer, tmp_path, capsys):
+    (tmp_path / "in").write_text("the %s\nopen %s {a}\nthe {a}\n")
+    ours = translator(tokenizer, changed("%s", ""), changed("{a}", ""))
+    translate_file(ours, tmp_path / "in", tmp_path / "out", {})
+    assert sorted((tmp_path / "out").read_text().split()) == sorted(
+        "the %s open %s {a} the {a}".split()
+    )
+    said = capsys.readouterr().out
+    assert "1 translations are not the best hypothesis" in said
+    assert "1 translations had other placeholders than their sources: 1 placeholders" in said

@@ -141,6 +141,8 @@ def test_blocks_and_kept_names_of_the_caller(translators):
     assert "<k>a man</k>" in found.text
     with pytest.raises(UserError, match="Malformed XML"):
         translators["keras"].translate(["<a>"], format="xml")
+    with pytest.raises(UserError, match="html take no prefixes"):
+        translators["keras"].translate(["a"], ["b"], format="html")
     with pytest.raises(UserError, match="html or xml, got 'markdown'"):
         translators["keras"].translate(["a"], format="markdown")
 
