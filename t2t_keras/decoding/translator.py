@@ -183,8 +183,8 @@ class Translator:
         Args:
           lines: the source text.
           prefixes: how each translation must begin; "" = no prefix. A blank line's is not used.
-          format: "html" or "xml" = each of the lines is a fragment or a document, of any number of
-            lines, whose tags stay; see `t2t_keras.decoding.markup.translate_markup`.
+          format: "html" or "xml" = each is a fragment or a document, of any number of lines, whose
+            tags stay; without prefixes. See `t2t_keras.decoding.markup.translate_markup`.
           glossary: what words of the source are to become, as `DecodeConfig.terms` says.
 
         Raises:
@@ -192,6 +192,8 @@ class Translator:
             translation is possible under the constraints, or the model computes NaN.
         """
         if format != "text":
+            if prefixes is not None:
+                raise UserError(f"Translations of {format} take no prefixes: leave them out.")
             from t2t_keras.decoding.markup import translate_markup
 
             return translate_markup(self, lines, format, glossary=glossary)
@@ -270,7 +272,9 @@ class Translator:
     ) -> Iterator[Translation]:
         alignments: Sequence = [None] * len(sources)
         if self.problem.postprocess_by_alignment:
-            alignments = list(map(tuple, self._align(sources, translations)))
+            pairs = sources, translations
+            found = align_lines(self.engine, self.tokenizer, *pairs, self.problem.align)
+            alignments = list(map(tuple, found))
         for source, translation, alignment in zip(sources, translations, alignments, strict=True):
             line = without_hints(source.line) if translation.hinted else source.line
             text = self.problem.postprocess(line, translation.text, alignment)
@@ -338,10 +342,8 @@ class Translator:
           UserError: the numbers of translations and lines differ, or the model computes NaN.
         """
         check_one_each(lines, translations, "translation")
-        return self._align(self.sources_of(lines, translations), translations)
-
-    def _align(self, sources: Sequence[Source], translations: Sequence[Translation]) -> list:
-        return align_lines(self.engine, self.tokenizer, sources, translations, self.problem.align)
+        found = self.sources_of(lines, translations), translations
+        return align_lines(self.engine, self.tokenizer, *found, self.problem.align)
 
     def align_as_seen(self, sources: Sequence[Source], found: Sequence[Translation]) -> list:
         """Aligns what the models see and write; see `t2t_keras.decoding.aligning`."""
@@ -368,11 +370,8 @@ class Translator:
         check_lines(lines)
         if accelerators is None:
             accelerators = self.problem.protects or self.config.check_placeholders
-        pieces = verbatim or [()] * len(lines)
-        shields = [
-            shield(line, some, self.problem.protects, accelerators)
-            for line, some in zip(lines, pieces, strict=True)
-        ]
+        options = itertools.repeat(self.problem.protects), itertools.repeat(accelerators)
+        shields = list(map(shield, lines, verbatim or [()] * len(lines), *options))
         seen = [self.problem.preprocess(each.text) for each in shields]
         if glossary and takes_hints(self):
             seen = [hinted(text, glossary) for text in seen]

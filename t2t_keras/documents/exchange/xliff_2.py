@@ -98,7 +98,7 @@ def _alternatives(segment: Segment, prefix: str) -> list[str]:
     if unit.match == "machine" and unit.quality is not None:
         raw = segment.file.raw(segment.source.start, segment.source.end)
         found.append(
-            f'<{prefix}:match ref= type="mt" matchQuality="{100 * unit.quality:.1f}" '
+            f'<{prefix}:match ref= type="mt" matchQuality="{round(100 * unit.quality, 3)}" '
             f'origin="t2t_keras">{raw}<{target}>{segment.restored()}</{target}></{prefix}:match>'
         )
     return found

@@ -14,6 +14,7 @@ _PARTS = re.compile(
 )
 _XML = {"&lt;": "<", "&gt;": ">", "&amp;": "&", "&quot;": '"', "&apos;": "'"}
 _MARKUP = re.compile("[&<>]")
+NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class Characters(NamedTuple):
@@ -65,10 +66,11 @@ def _referred(raw: str, is_html: bool, spelled: MutableMapping[str, str]) -> Cha
 def write_characters(text: str, spelled: Mapping[str, str]) -> str:
     """Returns text as it stands between tags; other signs are spelled as they were in the source.
 
-    "&", "<" and ">" that stood there as such do so again where they can mean nothing else.
+    "&", "<" and ">" that stood there as such do so again where they can mean nothing else. What no
+    XML may have, as a model may spell it in bytes, becomes U+FFFD.
     """
     parts = []
-    for position, sign in enumerate(text):
+    for position, sign in enumerate(NOT_XML.sub("\ufffd", text)):
         raw = spelled.get(sign, sign)
         if raw == sign and sign in "&<>":
             behind = text[position + 1 : position + 2]

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from t2t_keras.errors import UserError
+from t2t_keras.text.markup.characters import NOT_XML
 
 # Kinds of tokens.
 OPEN, CLOSE, EMPTY, TEXT, OTHER = "open", "close", "empty", "text", "other"
@@ -26,7 +27,6 @@ _XML_OPEN = re.compile(rf"<({_NAME})((?:{_ATTRIBUTE})*+)\s*(/?)>")
 _XML_CLOSE = re.compile(rf"</({_NAME})\s*>")
 _XML_ATTRIBUTE = re.compile(rf"""({_NAME})\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _XML_REFERENCE = re.compile(rf"&(?:{_NAME}|#[0-9]{{1,7}}|#x[0-9a-fA-F]{{1,6}});")
-_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _HTML_NAME = re.compile(r"</?([A-Za-z][^\s/>]*)")
 _IN_TAG = re.compile("[\"'>]")
 
@@ -113,7 +113,7 @@ def xml_tokens(text: str) -> Iterator[Token]:
     Raises:
       UserError: it is malformed; where. Whether tags match is not looked at.
     """
-    if wrong := _NOT_XML.search(text):
+    if wrong := NOT_XML.search(text):
         raise malformed(text, wrong.start(), f"a character that XML has not, {wrong[0]!a}")
     position = 0
     while position < len(text):
@@ -156,7 +156,7 @@ def _is_valid(reference: str) -> bool:
         return True
     digits = reference[2:-1]
     code = int(digits[1:], 16) if digits[0] == "x" else int(digits)
-    return code <= 0x10FFFF and not _NOT_XML.match(chr(code))
+    return code <= 0x10FFFF and not NOT_XML.match(chr(code))
 
 
 def _xml_token(text: str, start: int) -> Token:

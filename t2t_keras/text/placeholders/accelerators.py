@@ -24,13 +24,19 @@ class Accelerator(NamedTuple):
     offset: int
 
 
-def without_mark(text: str) -> tuple[str, Accelerator | None]:
-    """Returns a text without the mark of its accelerator, and the accelerator, if it has one."""
+def without_mark(text: str, is_label: bool = False) -> tuple[str, Accelerator | None]:
+    """Returns a text without the mark of its accelerator, and the accelerator, if it has one.
+
+    Within a word in small letters, as in `ö_ffnen`, a mark is one only where the text `is_label`,
+    as the translation of one: else it is of a name, as in `file_name`.
+    """
     if len(text) > _MOST_CHARACTERS or not ("_" in text or "&" in text):
         return text, None
     places = [each.start() for each in _MARK.finditer(text)]
     taken = find(text)
-    places = [place for place in places if _opens_menu(text, place) and _is_free(place, taken)]
+    places = [
+        place for place in places if _opens_menu(text, place, is_label) and _is_free(place, taken)
+    ]
     if len(places) != 1:
         return text, None
     [place] = places
@@ -40,14 +46,14 @@ def without_mark(text: str) -> tuple[str, Accelerator | None]:
     return bare, Accelerator(text[place], text[place + 1], place)
 
 
-def _opens_menu(text: str, place: int) -> bool:
+def _opens_menu(text: str, place: int, is_label: bool) -> bool:
     """Returns whether a mark is not of a name, as in R&D, AT&T, snake_case and __init__."""
     before = re.search(r"\w*$", text[:place])[0]
     behind = re.match(r"\w*", text[place + 1 :])[0]
     if "_" in before + behind:
         return False
-    within_a_word = before[:1].isupper() and behind[0].islower() and before.isalpha()
-    return not before or (within_a_word and behind.isalpha())
+    within_a_word = behind[0].islower() and (is_label or before[:1].isupper())
+    return not before or (within_a_word and (before + behind).isalpha())
 
 
 def _is_free(place: int, taken) -> bool:

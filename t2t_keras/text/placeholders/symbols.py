@@ -101,9 +101,10 @@ def shield_pair(source: str, target: str) -> tuple[str, str]:
 
     The marks of accelerators are left out where both have one.
     """
-    bare = [without_mark(side) for side in (source, target)]
-    if all(accelerator for _, accelerator in bare):
-        source, target = (text for text, _ in bare)
+    bare, accelerator = without_mark(source)
+    bare_target, of_target = without_mark(target, is_label=accelerator is not None)
+    if accelerator and of_target:
+        source, target = bare, bare_target
     sides = [find(side) for side in (source, target)]
     shared: dict[str, list[str]] = {}
     symbols = iter(_symbols(source))

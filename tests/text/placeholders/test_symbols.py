@@ -47,6 +47,9 @@ def test_pairs_have_symbols_for_what_both_sides_have():
     alone = shield("_Open %s, %s in", symbols=True, accelerators=True)
     assert alone.text.startswith("Open ")
     assert shield_pair("_Open", "Öffnen") == ("_Open", "Öffnen")
+    assert shield_pair("_Open", "Ö_ffnen ö_ffnen") == ("_Open", "Ö_ffnen ö_ffnen")
+    assert shield_pair("_Open", "jetzt ö_ffnen") == ("Open", "jetzt öffnen")
+    assert shield_pair("the file", "file_name") == ("the file", "file_name")
 
 
 def test_every_symbol_is_used():

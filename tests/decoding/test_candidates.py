@@ -1,0 +1,158 @@
+"""The first hypothesis with the placeholders of its line is taken, or the best repaired."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.engines.base import Engine, Output
+from t2t_keras.decoding.jobs.files import translate_file
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.problems.parallel_text import ParallelText
+from t2t_keras.text.placeholders.finding import SYMBOLS
+from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
+
+
+class Scripted(Engine):
+    """Its hypotheses are made of the source's text by functions; its attention is diagonal."""
+
+    def __init__(self, tokenizer, config, changes):
+        self._tokenizer, self._config, self._changes = tokenizer, config, changes
+        self.searched = []
+
+    def with_all_hypotheses(self):
+        found = Scripted(self._tokenizer, self._config, self._changes)
+        found._config = dataclasses.replace(self._config, return_beams=True)
+        found.searched = self.searched
+        return found
+
+    def outputs(self, sources, prefixes, numbers):
+        texts = self._tokenizer.decode(sources)
+        self.searched += texts
+        changes = self._changes[: self._config.num_hypotheses]
+        return [
+            [
+                Output(ids, -float(rank))
+                for rank, ids in enumerate(self._tokenizer.encode([c(text) for c in changes]))
+            ]
+            for text in texts
+        ]
+
+    def cross_attention(self, sources, targets):
+        for number, (source, target) in enumerate(zip(sources, targets, strict=True)):
+            distance = np.arange(len(target))[:, None] - np.arange(len(source))
+            yield number, np.exp(-np.abs(distance)).astype(np.float32)
+
+    def log_probs(self, sources, targets):
+        raise NotImplementedError
+
+    def check_attention(self):
+        raise NotImplementedError
+
+    attention = log_probs
+
+
+@pytest.fixture(scope="module")
+def with_symbols():
+    """A vocabulary with symbols for placeholders."""
+    lines = ["open the file now. save it"] * 20
+    return SentencePieceTokenizer.train(lines, vocab_size=330, symbols=SYMBOLS)
+
+
+def translator(tokenizer, *changes, problem=None, **settings):
+    config = DecodeConfig(**{"beam_size": 4, "check_placeholders": True} | settings)
+    return Translator(Scripted(tokenizer, config, changes), tokenizer, config, problem=problem)
+
+
+def changed(old, new):
+    return lambda text: text.replace(old, new)
+
+
+def test_the_next_hypothesis_is_taken_where_the_best_is_broken(tokenizer):
+    changes = changed("%s", "%d"), changed("{a}", ""), str.upper, str
+    ours = translator(tokenizer, *changes)
+    lines = ["open %s now", "the {a} file", "no placeholder", "%s {a} b"]
+    found = ours.translate(lines)
+    assert [each.text for each in found] == ["open %s now", "the {a} file", lines[2], lines[3]]
+    assert [(each.chosen, each.broken) for each in found] == [(1, 0), (0, 0), (0, 0), (3, 0)]
+    assert [each.score for each in found] == [-1, 0, 0, -3]
+    expected = sorted([*lines, lines[0], lines[3]])
+    assert sorted(ours.engine.searched) == expected, "only broken ones once more"
+    assert all(len(each.hypotheses) == 1 for each in found)
+
+
+def test_the_best_is_repaired_where_all_are_broken(tokenizer):
+    ours = translator(tokenizer, changed(" %s", ""), str.upper, return_beams=True)
+    [found] = ours.translate(["open %s now"])
+    assert (found.text, found.broken, found.chosen) == ("open now %s", 1, 0)
+    assert [each.text for each in found.hypotheses] == ["open now %s", "OPEN %s NOW"]
+    unchecked = translator(tokenizer, changed(" %s", ""), check_placeholders=False)
+    assert unchecked.translate(["open %s now"])[0].text == "open now"
+
+
+def test_accelerators_are_left_out_and_put_back(tokenizer):
+    ours = translator(tokenizer, str)
+    found = ours.translate(["_Open file", "R&D of %s", "Save _As"])
+    assert [each.text for each in found] == ["_Open file", "R&D of %s", "Save _As"]
+    assert ours.engine.searched == ["Open file", "R&D of %s", "Save As"]
+
+
+def test_models_of_symbols(with_symbols):
+    problem = ParallelText(protect=True)
+    ours = translator(with_symbols, lambda text: f"now {text}", problem=problem)
+    lines = ["open %s in 5 MB", "_Save {name}.", "the file", " "]
+    found = ours.translate(lines, ["", "now Save {name}", "", ""])
+    assert [each.text for each in found] == [
+        "now open %s in 5 MB",
+        "now _Save {name}.",
+        "now the file",
+        "",
+    ]
+    assert found[0].postprocessed == found[0].text
+    seen = ours.engine.searched
+    assert not any(piece in text for text in seen for piece in ("%", "{", "MB", "_"))
+    # A symbol is one piece, within a word as well.
+    ids = with_symbols.encode([seen[1].removeprefix("Save "), "the"])
+    assert [len(each) for each in ids] == [3, 2]
+    # Words are those of lines and translations: a symbol may stand for two.
+    [first, *_] = ours.align(lines, found)
+    assert {pair for pair in first if pair[0] > 2} == {(s, t) for s in (3, 4) for t in (4, 5)}
+
+
+def test_a_model_s_lost_symbols_are_repaired(with_symbols):
+    def without_first(text):
+        return "".join(sign for sign in text if sign not in SYMBOLS[:8]) + SYMBOLS[0]
+
+    ours = translator(with_symbols, without_first, problem=ParallelText(protect=True))
+    found = ours.translate(["the %s file {a}", "x@y.de", "50 % of %1 and %2"])
+    for translation, pieces in zip(found, ["%s {a}", "x@y.de", "%1 %2"], strict=True):
+        assert all(translation.text.count(piece) == 1 for piece in pieces.split())
+        assert not any(sign in translation.text for sign in SYMBOLS)
+    assert sum(each.broken for each in found) > 2
+
+
+def test_pairs_are_scored_with_symbols(with_symbols, monkeypatch):
+    ours = translator(with_symbols, str, problem=ParallelText(protect=True))
+    scored = []
+
+    def log_probs(sources, targets):
+        scored.extend([*sources, *targets])
+        return iter([(0, np.zeros(3, np.float32))])
+
+    monkeypatch.setattr(ours.engine, "log_probs", log_probs)
+    ours.score(["open %s"], ["save %s"])
+    texts = with_symbols.decode(scored)
+    assert texts[0][-1] == texts[1][-1] != "s"
+
+
+def test_a_file_s_repaired_placeholders_are_counted(tokenizer, tmp_path, capsys):
+    (tmp_path / "in").write_text("the %s\nopen %s {a}\nthe {a}\n")
+    ours = translator(tokenizer, changed("%s", ""), changed("{a}", ""))
+    translate_file(ours, tmp_path / "in", tmp_path / "out", {})
+    assert sorted((tmp_path / "out").read_text().split()) == sorted(
+        "the %s open %s {a} the {a}".split()
+    )
+    said = capsys.readouterr().out
+    assert "1 translations are not the best hypothesis" in said
+    assert "1 translations had other placeholders than their sources: 1 placeholders" in said
