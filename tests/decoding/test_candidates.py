@@ -50,7 +50,7 @@ class Scripted(Engine):
     def check_attention(self):
         raise NotImplementedError
 
-    attention = log_probs
+    attention = next_symbols = log_probs
 
 
 @pytest.fixture(scope="module")
