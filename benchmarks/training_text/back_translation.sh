@@ -19,10 +19,10 @@ train() { # train <name> <settings> <flags>...
         --problem_config="$config" --norecommend
     t2t-trainer --problem=parallel_text --data_dir="data/$1" --output_dir="$run" \
         --problem_config="$config" --hparams_set=transformer_cpu --hparams=$model \
-        --save_checkpoints_secs=60 --keep_checkpoint_max=8 "${@:3}"
+        --save_checkpoints_secs=15 --eval_secs=0 "${@:3}"
     [ -d "$run.mean" ] || t2t-avg-all --model_dir="$run" --output_dir="$run.mean" --n=5
 }
-model=batch_tokens=2048,num_layers=2,dropout=0.3,compute_dtype=bfloat16
+model=num_layers=2,dropout=0.3,schedule=cosine,learning_rate=0.002,warmup_steps=300,compute_dtype=bfloat16
 there="source_language=en,target_language=de"
 vocabulary="vocab_file=data/none/parallel_text/vocab.model"
 train none "$there,train=pairs,vocab_size=4000,vocab_symbols=<BT>" --train_steps=3000

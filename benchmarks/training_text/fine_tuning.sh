@@ -24,11 +24,13 @@ data_of() { # data_of <folder> <settings>
 }
 train() { # train <data> <run> <settings> <flags>...
     t2t-trainer --problem=parallel_text --data_dir="data/$1" --output_dir="runs/$2" \
-        --problem_config="$languages,$3" --save_checkpoints_secs=120 --eval_secs=0 "${@:4}"
+        --problem_config="$languages,$3" --hparams_set=transformer_cpu --save_checkpoints_secs=30 \
+        --eval_secs=0 "${@:4}"
 }
+model=schedule=cosine,compute_dtype=bfloat16
 old="train=tatoeba+europarl,dev=dev.old,vocab_size=8000"
 data_of old "$old"
-train old old "$old" --hparams_set=transformer_small --train_steps=6000
+train old old "$old" --train_steps=6000 --hparams=$model,learning_rate=0.002,warmup_steps=300
 [ -d runs/old.mean ] || t2t-avg-all --model_dir=runs/old --output_dir=runs/old.mean --n=5
 
 score() { # score <kind> <size> <run>
@@ -49,16 +51,16 @@ for size in 500 2000 8000 20000; do
     new="dev=dev.new,vocab_file=runs/old.mean/vocab.model"
     data_of help$size "train=help$size,$new"
     data_of both$size "train=help$size+tatoeba+europarl,$new"
-    start="--warm_start_from=runs/old.mean --hparams_set=transformer_small --train_steps=$steps"
+    start="--warm_start_from=runs/old.mean --train_steps=$steps"
     train help$size alone$size "train=help$size,$new" $start \
-        --hparams=learning_rate=0.3,warmup_steps=50
+        --hparams=$model,learning_rate=0.001,warmup_steps=50
     score alone $size alone$size
     train both$size mixed$size "train=help$size+tatoeba+europarl,$new,\
 mix=help$size:0.5+tatoeba:0.25+europarl:0.25" ${start/$steps/$((2 * steps))} \
-        --hparams=learning_rate=0.3,warmup_steps=50
+        --hparams=$model,learning_rate=0.001,warmup_steps=50
     score mixed $size mixed$size
     train help$size lora$size "train=help$size,$new" $start \
-        --hparams=learning_rate=1.0,warmup_steps=50,lora_rank=16
+        --hparams=$model,learning_rate=0.004,warmup_steps=50,lora_rank=16
     score lora $size lora$size
 done
 python "$here/fine_tuning.py" scores.tsv fine_tuning.svg

@@ -20,10 +20,10 @@ train() { # train <name> <problem> <settings>
         --problem_config="$3" --norecommend
     t2t-trainer --problem="$2" --data_dir="data/$1" --output_dir="$run" --problem_config="$3" \
         --hparams_set=transformer_cpu --hparams=$model --train_steps="$4" \
-        --save_checkpoints_secs=60 --keep_checkpoint_max=8
+        --save_checkpoints_secs=20 --eval_secs=0
     [ -d "$run.mean" ] || t2t-avg-all --model_dir="$run" --output_dir="$run.mean" --n=5
 }
-model=batch_tokens=2048,num_layers=3,compute_dtype=bfloat16
+model=num_layers=3,schedule=cosine,learning_rate=0.002,warmup_steps=300,compute_dtype=bfloat16
 for target in de fr; do
     train en-$target parallel_text "source_language=en,target_language=$target,vocab_size=8000,\
 train=train.en-$target,dev=dev.en-$target,test=test.en-$target" 3000

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The recipe of docs/recipe.md on real text: EN-DE of Tatoeba, LibreOffice's help, Debian's package
-# descriptions and messages of free software. Some hours on two cores; it goes on where it was.
+# descriptions and messages of free software, and German news alone. Some hours on two cores; it goes on where it was.
 #
 #   benchmarks/training_text/student.sh ../shared/data runs/student
 set -euo pipefail
@@ -13,6 +13,7 @@ for corpus in tatoeba libreoffice_help debian_descriptions localisation; do
         done
     done
 done
+cat "$data"/wmt/news*20{08,09,10,11,12}.en-de.de >text/news.de
 cp -u "$here/student.yaml" config.yaml
 t2t-recipe student config.yaml
 

@@ -11,16 +11,16 @@ for code in en de; do
     cp "$data/multi30k/test_2016_flickr.$code" text/test.$code
 done
 config="source_language=en,target_language=de,vocab_size=4000"
-model=batch_tokens=2048,num_layers=2,dropout=0.3,compute_dtype=bfloat16
+model=num_layers=2,dropout=0.3,schedule=cosine,learning_rate=0.002,warmup_steps=300,compute_dtype=bfloat16
 [ -d data ] || t2t-datagen --problem=parallel_text --tmp_dir=text --data_dir=data \
     --problem_config=$config --norecommend
 for seed in 1 2 3; do
     for share in 0 0.1; do
         run=runs/seed$seed.sampling$share
         t2t-trainer --problem=parallel_text --data_dir=data --output_dir=$run --random_seed=$seed \
-            --problem_config=$config --hparams_set=transformer_cpu --train_steps=4000 \
-            --hparams=$model,subword_sampling=$share --save_checkpoints_secs=60 \
-            --keep_checkpoint_max=8
+            --problem_config=$config --hparams_set=transformer_cpu --train_steps=3000 \
+            --hparams=$model,subword_sampling=$share --save_checkpoints_secs=15 \
+            --eval_secs=0
         [ -d $run.mean ] || t2t-avg-all --model_dir=$run --output_dir=$run.mean --n=5
         t2t-decoder --output_dir=$run.mean --eval_use_test_set --disturb=typos | tee $run.scores
     done
