@@ -40,7 +40,7 @@ main()
 
 
 def _packages(export: Path, folder: Path) -> None:
-    """Writes the model as a package of Argos Translate, for each direction, so that none is fetched."""
+    """Writes packages of Argos Translate with the model, two of them, so that none is fetched."""
     for pair in ("en de", "de en"):
         source, target = pair.split()
         package = folder / f"{source}_{target}"

@@ -143,7 +143,7 @@ def new_step(hparams, vocab_size: int, cluster=None, worker_gpu: int | None = 0,
         make_model=lambda: Transformer.from_hparams(hparams, vocab_size),
         model="transformer",
         hparams=hparams,
-        tokenizer=types.SimpleNamespace(vocab_size=vocab_size),
+        tokenizer=types.SimpleNamespace(vocab_size=vocab_size, source_vocab_size=None),
         random_seed=1,
     )
     planned = base.plan_devices(worker_gpu, cluster=cluster, **devices)
