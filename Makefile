@@ -20,6 +20,7 @@ INSTALLED_LINT := $(VENV)/.installed-lint
 INSTALLED_DOCS := $(VENV)/.installed-docs
 INSTALLED_RECIPE := $(VENV)/.installed-recipe
 INSTALLED_MUTATE := $(VENV)/.installed-mutate
+INSTALLED_DIST := $(VENV)/.installed-dist
 
 # What TensorFlow logs, at its import too, does not belong into the outputs of notebooks.
 QUIET_NOTEBOOKS := 'c.IPKernelApp.capture_fd_output = False' \
@@ -30,7 +31,7 @@ PYTHON ?= python3 python3.13 python3.12 python3.11
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test recipe docs notebooks bench mutate lint format lock clean
+.PHONY: help demo test recipe docs notebooks bench mutate lint format dist lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1|/p' $(MAKEFILE_LIST) | \
@@ -58,9 +59,10 @@ bench: $(INSTALLED_TEST) ## run the long measurements behind the figures in docs
 mutate: $(INSTALLED_MUTATE) ## break the code in one place after the other, and expect a test to fail
 	@$(VENV)/bin/python benchmarks/mutation.py
 
-lint: $(INSTALLED_LINT) ## check style, imports and dead code, and BUILD files (needs npm)
+lint: $(INSTALLED_LINT) ## check style, types, imports and dead code, and BUILD files (needs npm)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports --no-logo
 	$(VENV)/bin/vulture
 	$(BUILDIFIER) -mode=check -lint=warn BUILD MODULE.bazel
@@ -69,6 +71,11 @@ format: $(INSTALLED_LINT) ## rewrite Python and BUILD files as `make lint` wants
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 	$(BUILDIFIER) -mode=fix -lint=fix BUILD MODULE.bazel
+
+dist: $(INSTALLED_DIST) ## build the wheel and the sdist into dist/, and check them
+	rm -rf build dist *.egg-info
+	$(call quietly,$(VENV)/bin/python -m build)
+	$(VENV)/bin/python -m twine check --strict dist/*
 
 lock: $(INSTALLED) ## pin for Bazel, in requirements_lock.txt, what pip chooses today
 	$(PIP_INSTALL) --dry-run --ignore-installed --report $(VENV)/lock.json '.[test]'
@@ -81,7 +88,7 @@ lock: $(INSTALLED) ## pin for Bazel, in requirements_lock.txt, what pip chooses 
 	mv $(VENV)/lock.txt requirements_lock.txt
 
 clean: ## remove the environment, caches and builds
-	rm -rf $(VENV) build dist site *.egg-info .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist site *.egg-info .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(INSTALLED): setup.py
@@ -111,6 +118,11 @@ $(INSTALLED_TEST): $(INSTALLED)
 $(INSTALLED_LINT): $(INSTALLED)
 	@echo "Installing the linters into $(VENV) ..."
 	$(call install,--editable '.[lint]')
+	@touch $@
+
+$(INSTALLED_DIST): $(INSTALLED)
+	@echo "Installing what builds packages into $(VENV) ..."
+	$(call install,--editable '.[dist]')
 	@touch $@
 
 $(INSTALLED_MUTATE): $(INSTALLED_TEST)

@@ -29,6 +29,10 @@ COMMANDS = (
     "t2t-translate-file",
 )
 
+# For tools that share an environment with the tests: their snakemake takes no later one, the newest
+# twine and virtualenv (of pre-commit) no earlier one.
+_PACKAGING = "packaging>=24.2,<26"
+
 
 def version() -> str:
     """Returns `__version__` of the package without importing it."""
@@ -56,6 +60,7 @@ setup(
     # point to must not be installed at the top level, hence the explicit `include`.
     packages=find_packages(include=["t2t_keras", "t2t_keras.*"]),
     package_data={
+        "t2t_keras": ["py.typed"],
         "t2t_keras.comparison": ["*.html", "*.css"],
         "t2t_keras.insights": ["*.html", "*.css", "*.js"],
         "t2t_keras.problems": ["*.tsv"],
@@ -151,7 +156,15 @@ setup(
             "tensorflow-serving-api>=2.21,<2.22",
             "uvicorn[standard]>=0.38,<1",
         ],
-        "lint": ["import-linter>=2.16,<3", "pre-commit>=4,<5", "ruff==0.17.5", "vulture>=2.16,<3"],
+        "lint": [
+            "import-linter>=2.16,<3",
+            "mypy==2.4.1",
+            _PACKAGING,
+            "pre-commit>=4,<5",
+            "ruff==0.17.5",
+            "vulture>=2.16,<3",
+        ],
+        "dist": ["build>=1.3,<2", _PACKAGING, "twine>=6.1,<8"],
         "mutate": ["cosmic-ray>=8.7,<9"],
         "docs": [
             "ipykernel>=6,<8",

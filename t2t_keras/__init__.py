@@ -11,24 +11,54 @@ Importing the package is cheap: each name loads what it needs when it is first u
 """
 
 import importlib
+from typing import TYPE_CHECKING, Any
 
 from t2t_keras.environment import prepare_tensorflow
 
 __version__ = "0.1.0"
 
+__all__ = [
+    "Adam",
+    "Glossary",
+    "HParams",
+    "Problem",
+    "SmoothedCrossEntropy",
+    "TransformerSchedule",
+    "Translator",
+    "__version__",
+    "average_checkpoints",
+    "bleu",
+    "confidences",
+    "convert_npz_run",
+    "export",
+    "generate_data",
+    "hparams",
+    "import_user_directory",
+    "load_export",
+    "load_model",
+    "problem",
+    "register_activation",
+    "register_augmentation",
+    "register_feed_forward",
+    "register_filter",
+    "register_hparams",
+    "register_loss",
+    "register_metric",
+    "register_model",
+    "register_optimizer",
+    "register_position_encoding",
+    "register_problem",
+    "register_schedule",
+    "setting",
+    "train",
+]
 _HOMES = {
     "problem": ("t2t_keras.registry", "problem"),
     "hparams": ("t2t_keras.registry", "hparams"),
     "HParams": ("t2t_keras.hyperparameters", "HParams"),
     "Problem": ("t2t_keras.data.problem", "Problem"),
     "setting": ("t2t_keras.settings", "setting"),
-    **{
-        f"register_{kind}": ("t2t_keras.registry", f"register_{kind}")
-        for kind in (
-            *("problem", "hparams", "model", "activation", "feed_forward", "position_encoding"),
-            *("optimizer", "schedule", "loss", "filter", "augmentation", "metric"),
-        )
-    },
+    **{n: ("t2t_keras.registry", n) for n in __all__ if n.startswith("register_")},
     "import_user_directory": ("t2t_keras.registry", "import_user_directory"),
     "generate_data": ("t2t_keras.data.generate", "generate"),
     "train": ("t2t_keras.experiment", "train"),
@@ -45,19 +75,53 @@ _HOMES = {
     "load_export": ("t2t_keras.serving.export.load", "load_export"),
     "bleu": ("t2t_keras.metrics.bleu", "bleu"),
 }
-__all__ = [*_HOMES, "__version__"]
 
+# What type checkers and editors see of `_HOMES`.
+if TYPE_CHECKING:
+    from t2t_keras.data.generate import generate as generate_data
+    from t2t_keras.data.problem import Problem
+    from t2t_keras.decoding.confidence import confidences
+    from t2t_keras.decoding.translator import Translator
+    from t2t_keras.experiment import train
+    from t2t_keras.hyperparameters import HParams
+    from t2t_keras.metrics.bleu import bleu
+    from t2t_keras.registry import (
+        hparams,
+        import_user_directory,
+        problem,
+        register_activation,
+        register_augmentation,
+        register_feed_forward,
+        register_filter,
+        register_hparams,
+        register_loss,
+        register_metric,
+        register_model,
+        register_optimizer,
+        register_position_encoding,
+        register_problem,
+        register_schedule,
+    )
+    from t2t_keras.serving.export.export import export
+    from t2t_keras.serving.export.load import load_export
+    from t2t_keras.settings import setting
+    from t2t_keras.text.glossary import Glossary
+    from t2t_keras.training.checkpoints.derived import average_run as average_checkpoints
+    from t2t_keras.training.checkpoints.derived import convert_npz_run
+    from t2t_keras.training.optimizer import Adam, SmoothedCrossEntropy, TransformerSchedule
+    from t2t_keras.training.trained_model import load_model
+else:
 
-def __getattr__(name: str):
-    if name not in _HOMES:
-        from t2t_keras.errors import nearest
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            from t2t_keras.errors import nearest
 
-        text = f"module '{__name__}' has no attribute '{name}'.{nearest(name, __all__)}"
-        # Without an object Python adds no suggestion of its own in a traceback.
-        raise AttributeError(text, name=name, obj=None)
-    prepare_tensorflow()
-    module, attribute = _HOMES[name]
-    return getattr(importlib.import_module(module), attribute)
+            text = f"module '{__name__}' has no attribute '{name}'.{nearest(name, __all__)}"
+            # Without an object Python adds no suggestion of its own in a traceback.
+            raise AttributeError(text, name=name, obj=None)
+        prepare_tensorflow()
+        module, attribute = _HOMES[name]
+        return getattr(importlib.import_module(module), attribute)
 
 
 def __dir__() -> list[str]:

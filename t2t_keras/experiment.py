@@ -5,6 +5,7 @@ import dataclasses
 import inspect
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from keras.callbacks import Callback
 
@@ -37,7 +38,7 @@ def train(
     callbacks: Callback | Sequence[Callback] | None = None,
     random_seed: int = 1,
     worker_gpu: int | None = None,
-    **options,
+    **options: Any,
 ) -> TrainResult:
     """Trains a model on a problem, or continues a run as if it had never stopped.
 

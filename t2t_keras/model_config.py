@@ -30,7 +30,7 @@ def _dropout(default: float, meaning: str) -> Any:
 class LayerConfig:
     """The settings of an encoder or decoder layer; the defaults are the paper's base model."""
 
-    def __init_subclass__(cls):
+    def __init_subclass__(cls) -> None:
         _CLASSES[_name(cls)] = cls
 
     num_heads: int = setting(8, "h, parallel attention heads (section 3.2.2)", minimum=1)
@@ -205,12 +205,12 @@ def take_config(
         if name not in _CLASSES:
             raise UserError(f"The model needs the class {name}. Import its module first.")
         config = _CLASSES[name]()
-    config = config or config_class()
-    if _is_ours(config):
+    given: Any = config or config_class()  # A user's own class extends `config_class`.
+    if _is_ours(given):
         names = [field.name for field in dataclasses.fields(config_class)]
-        config = config_class(**{name: getattr(config, name) for name in names})
-    names = [field.name for field in dataclasses.fields(config) if field.name in arguments]
-    return dataclasses.replace(config, **{name: arguments.pop(name) for name in names})
+        given = config_class(**{name: getattr(given, name) for name in names})
+    names = [field.name for field in dataclasses.fields(given) if field.name in arguments]
+    return dataclasses.replace(given, **{name: arguments.pop(name) for name in names})
 
 
 def config_arguments(config: LayerConfig) -> dict[str, Any]:

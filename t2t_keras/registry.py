@@ -25,7 +25,7 @@ import inspect
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from t2t_keras import settings
 from t2t_keras.errors import UserError
@@ -38,6 +38,11 @@ from t2t_keras.hyperparameters import (
 )
 from t2t_keras.model_config import ACTIVATIONS, FEED_FORWARDS, POSITION_ENCODINGS
 from t2t_keras.settings import Registry
+
+if TYPE_CHECKING:
+    from t2t_keras.data.problem import Problem
+
+ProblemClass = TypeVar("ProblemClass", bound=type)
 
 PROBLEMS = Registry("problem", "t2t_keras.problems")
 HPARAMS_SETS = Registry("hyperparameter set", "t2t_keras.hparams")
@@ -59,7 +64,7 @@ register_augmentation = AUGMENTATIONS.add
 register_metric = METRICS.add
 
 
-def register_problem(problem_class: type) -> type:
+def register_problem(problem_class: ProblemClass) -> ProblemClass:
     """Registers a `Problem` class, TranslateEndeToy as `translate_ende_toy`.
 
     A class that is no dataclass becomes a frozen one. A field of its base that it gives another
@@ -73,11 +78,11 @@ def register_problem(problem_class: type) -> type:
     if "__dataclass_fields__" not in vars(problem_class):
         # Without a docstring it would get its signature for one.
         problem_class.__doc__ = problem_class.__doc__ or " "
-        problem_class = dataclasses.dataclass(frozen=True)(problem_class)
+        dataclasses.dataclass(frozen=True)(problem_class)
     return PROBLEMS.add(problem_class)
 
 
-def problem(name: str, config: str | Mapping[str, Any] = ""):
+def problem(name: str, config: str | Mapping[str, Any] = "") -> "Problem":
     """Returns the problem called `name`; a name that ends in `_rev` has its languages swapped.
 
     Args:
@@ -93,7 +98,7 @@ def problem(name: str, config: str | Mapping[str, Any] = ""):
     return dataclasses.replace(configured, name=name, reverse=reverse)
 
 
-def hparams(name: str, overrides: str | Mapping[str, Any] = "", **changes) -> HParams:
+def hparams(name: str, overrides: str | Mapping[str, Any] = "", **changes: Any) -> HParams:
     """Returns the hyperparameter set called `name`, with some values changed.
 
     Raises:
@@ -112,7 +117,7 @@ def changed_hparams(hparams: HParams, hparams_set: str = "transformer_base") -> 
     return {n: value for n, value in hparams.config().items() if value != reference.get(n)}
 
 
-def model(name: str) -> type:
+def model(name: str) -> type[Any]:
     """Returns the model class called `name`."""
     return MODELS[name]
 
@@ -168,6 +173,9 @@ def _import_file(name: str, file: Path) -> None:
             return
         raise UserError(f"{file}: a module called '{name}' exists already. Rename the file.")
     spec = importlib.util.spec_from_file_location(name, file)
+    # Python has a loader for every .py file.
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:

@@ -11,12 +11,16 @@ import math
 import pkgutil
 import re
 import typing
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from t2t_keras.errors import UserError, nearest
 
-Settings = TypeVar("Settings")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Settings = TypeVar("Settings", bound="DataclassInstance")
+Entry = TypeVar("Entry", bound=Callable[..., Any])
 
 _BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 _TYPE_NAMES = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}
@@ -34,7 +38,7 @@ class Registry:
         self.kind, self._home = kind, home
         self.entries: dict[str, Any] = {}
 
-    def add(self, entry: Any, name: str = "") -> Any:
+    def add(self, entry: Entry, name: str = "") -> Entry:
         """Registers a function under its name, a class under its name in snake case; a decorator.
 
         In a notebook, running a cell again replaces what it has registered.
@@ -133,9 +137,9 @@ def override(
         field.name: field for field in dataclasses.fields(settings) if "meaning" in field.metadata
     }
     types = typing.get_type_hints(type(settings))
-    values = {}
+    renamed, values = renamed or {}, {}
     for name, value in changes.items():
-        if name in (renamed or {}):
+        if name in renamed:
             ours, comma, difference = renamed[name].partition(",")
             raise UserError(f"The {what} '{name}' is called '{ours}' here{comma}{difference}.")
         if name not in fields:
@@ -163,7 +167,7 @@ def describe(settings: Any) -> list[str]:
     ]
 
 
-def convert(value: Any, expected: type, subject: str) -> Any:
+def convert(value: Any, expected: type[Any], subject: str) -> Any:
     """Returns a value of a type, also from a string; `UserError` where it cannot be one."""
     converted = value
     if isinstance(value, str) and expected is not str:

@@ -1,10 +1,13 @@
 """The wheel has problems, hparams and recipes as parts of the package, and nothing beside it."""
 
 import configparser
+import email
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -13,6 +16,7 @@ import pytest
 import t2t_keras
 
 LINKS = ["problems", "hparams", "recipes"]
+BESIDE = ["CHANGELOG.md", "LICENSE", "README.md"]
 
 
 def run_outside(folder, *command, **environment):
@@ -25,19 +29,25 @@ def run_outside(folder, *command, **environment):
 
 @pytest.fixture(scope="module")
 def unpacked(root, tmp_path_factory):
-    """The folder of what the wheel contains."""
+    """The folder of what the wheel contains, which is built from the sdist, as by `make dist`."""
     # Built from a copy: a build leaves folders behind, and would pick up those of earlier builds.
     checkout = tmp_path_factory.mktemp("checkout") / "t2t_keras"
     ignore = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "dist")
     checkout.mkdir()
     for entry in ["t2t_keras", *LINKS, "tests"]:
         shutil.copytree(root / entry, checkout / entry, symlinks=True, ignore=ignore)
-    for entry in ["setup.py", "pyproject.toml", "README.md", "LICENSE"]:
+    for entry in ["setup.py", "pyproject.toml", "MANIFEST.in", *BESIDE]:
         shutil.copy(root / entry, checkout)
     folder = tmp_path_factory.mktemp("wheel")
+    build = "import sys, setuptools.build_meta as backend; backend.build_sdist(sys.argv[1])"
+    run_outside(checkout, sys.executable, "-c", build, folder)
+    (sdist,) = folder.glob("*.tar.gz")
     pip_wheel = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
-    run_outside(checkout, *pip_wheel, "--wheel-dir", folder, ".")
+    run_outside(folder, *pip_wheel, sdist)
     (wheel,) = folder.glob("*.whl")
+    with tarfile.open(sdist) as archive:
+        names = {Path(name).name for name in archive.getnames() if name.count("/") == 1}
+    assert names.issuperset(BESIDE)
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder / "unpacked")
     return folder / "unpacked"
@@ -59,7 +69,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(root, unpack
             for top in ("t2t_keras", *(f"t2t_keras/{link}" for link in LINKS))
             for file in (folder / top).rglob("*")
             if file.suffix in (".py", ".html", ".css", ".js", ".tsv", ".yaml")
-            or file.name == "Snakefile"
+            or file.name in ("Snakefile", "py.typed")
         }
         for folder in (root, unpacked)
     )
@@ -82,3 +92,17 @@ def test_every_module_of_a_command_is_a_console_script(root, unpacked):
     assert dict(entry_points["console_scripts"]) == {
         module.replace("_", "-"): f"t2t_keras.bin.{module}:run" for module in modules
     }
+
+
+def test_the_version_is_the_same_wherever_it_stands(root):
+    version = t2t_keras.__version__
+    assert f'    version = "{version}",\n' in (root / "MODULE.bazel").read_text()
+    assert f"\n## [{version}] - " in (root / "CHANGELOG.md").read_text()
+
+
+def test_the_documentation_names_every_extra(root, unpacked):
+    (metadata,) = unpacked.glob("*.dist-info/METADATA")
+    extras = email.message_from_string(metadata.read_text()).get_all("Provides-Extra")
+    text = (root / "docs" / "installing.md").read_text()
+    first_cells = re.findall(r"^\| (`.+?`) \|", text, flags=re.MULTILINE)
+    assert sorted(re.findall("`(.+?)`", " ".join(first_cells))) == sorted(extras)

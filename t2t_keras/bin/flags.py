@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import t2t_keras
 from t2t_keras import registry
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.decoding.config import DecodeConfig
@@ -44,18 +45,12 @@ def run_command(
     quieten_tensorflow()
     flags = Flags()
     define_flags(flags)
-    flags.group(HIDDEN)
-    if "t2t_usr_dir" not in flags:
-        define_common(flags, "t2t_usr_dir")
-    flags.switch("registry_help", "List the names that settings can have, problems first, and exit")
-    flags.switch("help", "Show the flags of this command and exit")
-    flags.switch("helpfull", "Show all flags and exit")
+    _define_shared(flags)
     status, message = 0, ""
     try:
         flags.parse(argv)
-        if flags.help or flags.helpfull:
-            description = sys.modules[main.__module__].__doc__ or ""
-            print(flags.help_text(description, flags.helpfull), flush=True)
+        if about := _about(flags, main):
+            print(about, flush=True)
             return
         keep_compiled()
         if flags.t2t_usr_dir:
@@ -93,6 +88,24 @@ def run_command(
         print(printable(f"{program}: {message}"), file=sys.stderr)
     if status:
         raise SystemExit(status)
+
+
+def _define_shared(flags: Flags) -> None:
+    """Adds the flags of all commands, shown by --helpfull only."""
+    flags.group(HIDDEN)
+    if "t2t_usr_dir" not in flags:
+        define_common(flags, "t2t_usr_dir")
+    flags.switch("registry_help", "List the names that settings can have, problems first, and exit")
+    flags.switch("help", "Show the flags of this command and exit")
+    flags.switch("helpfull", "Show all flags and exit")
+    flags.switch("version", "Print the version of t2t_keras and exit")
+
+
+def _about(flags: Flags, main: Callable[[Flags], int | None]) -> str:
+    """Returns what --help, --helpfull or --version prints; "" without them."""
+    if flags.help or flags.helpfull:
+        return flags.help_text(sys.modules[main.__module__].__doc__ or "", flags.helpfull)
+    return f"t2t_keras {t2t_keras.__version__}" if flags.version else ""
 
 
 def command(define_flags: Callable[[Flags], None]) -> Callable[..., Callable[..., None]]:

@@ -271,9 +271,10 @@ def _finish_split(
     directory: Path, split: str, shards: Iterable[Encoded], files: dict[str, dict]
 ) -> dict[str, Any]:
     """Waits for a split's shards, writes its text where it is kept, and adds both to `files`."""
-    summary = {"examples": 0, "source_tokens": 0, "target_tokens": 0, "shards": [], "left_out": {}}
+    corpora: dict[str, int] = {}
+    summary: dict[str, Any] = {"examples": 0, "source_tokens": 0, "target_tokens": 0}
+    summary |= {"shards": [], "left_out": {}, "corpora": corpora}
     text: tuple[list[str], list[str]] = ([], [])
-    corpora = summary["corpora"] = {}
     for record, sides in shards:
         corpora[record["corpus"]] = corpora.get(record["corpus"], 0) + record["examples"]
         for name in ("examples", "source_tokens", "target_tokens"):

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -16,6 +16,14 @@ from t2t_keras.text.sentence_pieces import VOCABULARY_KINDS
 from t2t_keras.text.sources import OfCorpus, ParallelFiles
 from t2t_keras.text.tfds import PreparedText
 from t2t_keras.text.tokenizer import Tokenizer
+
+
+class Score(Protocol):
+    """What `Problem.score` returns; its `str()` is a report."""
+
+    @property
+    def main(self) -> tuple[str, float]:
+        """Name and value of the score to follow while training."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +110,7 @@ class Problem:
     # What outputs are before they are postprocessed, for users of an export, which gives these.
     raw_output: ClassVar[str] = ""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.reverse and not self.reversible:
             base = self.name.removesuffix("_rev")
             raise UserError(f"There is no problem '{self.name}': {base} has no other way round.")
@@ -215,7 +223,7 @@ class Problem:
         references: Sequence[str],
         sources: Sequence[str] = (),
         alignments: Sequence[Alignment | None] | None = None,
-    ):
+    ) -> Score:
         """Returns the score of outputs, here BLEU.
 
         Args:
@@ -223,9 +231,6 @@ class Problem:
           references: what is right.
           sources: what was translated, for problems that need it.
           alignments: of each output, for `postprocess_by_alignment`.
-
-        Returns:
-          An object whose `str()` is a report, and `main` the name and value of its first number.
         """
         from t2t_keras.metrics.bleu import bleu, with_metrics
 

@@ -60,7 +60,7 @@ def confidences(
     words: list[list[float]] = [[] for _ in lines]
     tokens: list[list[float]] = [[] for _ in lines]
     for index, (number, _, _) in enumerate(parts):
-        log_probs = np.float64(found[index])
+        log_probs = found[index].astype(np.float64)
         of_words = _of_words(translator.tokenizer.pieces(targets[index][:-1]), log_probs)
         # A symbol may stand for several words, or for none.
         restored = words_of_words(texts[index], sources[number].shield)

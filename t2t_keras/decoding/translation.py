@@ -4,11 +4,16 @@ import dataclasses
 import math
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from t2t_keras.text.alignment import Alignment
 from t2t_keras.text.terms.uses import Use
+
+if TYPE_CHECKING:
+    from t2t_keras.data.problem import Score
+    from t2t_keras.decoding.translator import Translator
 
 # What would divide the lines and the columns of a file.
 _SEPARATORS = re.compile(r"[\n\r\t]")
@@ -118,7 +123,9 @@ def one_line(text: str) -> str:
     return _SEPARATORS.sub(" ", text)
 
 
-def translated_score(translator, sources: Sequence[str], references: Sequence[str]):
+def translated_score(
+    translator: "Translator", sources: Sequence[str], references: Sequence[str]
+) -> tuple["Score", list[str]]:
     """Translates sources; returns what the translator's problem scores, and the translations."""
     found = translator.translate(sources)
     lines, alignments = [one_line(each.text) for each in found], [each.alignment for each in found]

@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from t2t_keras.text.terms.hints import without_hints
 from t2t_keras.text.tokenizer import Tokenizer
 from t2t_keras.training.checkpoints.names import identity
 from t2t_keras.training.run_config import RunConfig
+
+if TYPE_CHECKING:
+    from t2t_keras.decoding.search.search import Search
 
 
 class Translator:
@@ -66,7 +69,7 @@ class Translator:
 
     def __init__(
         self,
-        models,
+        models: Any,
         tokenizer: Tokenizer,
         config: DecodeConfig | None = None,
         forbidden: Sequence[str] = (),
@@ -78,12 +81,12 @@ class Translator:
         self.problem = problem or Problem()
         self.record: RunConfig | None = None
         self.checkpoint: dict[str, Any] | None = None
-        self.engine = models
         if not isinstance(models, Engine):
             # Not before: another engine needs neither Keras nor TensorFlow.
             from t2t_keras.decoding.engines.keras import KerasEngine
 
-            self.engine = KerasEngine(models, tokenizer, self.config, forbidden)
+            models = KerasEngine(models, tokenizer, self.config, forbidden)
+        self.engine: Engine = models
 
     @property
     def models(self) -> tuple:
@@ -91,11 +94,12 @@ class Translator:
         return self.engine.models
 
     @property
-    def search(self):
+    def search(self) -> "Search":
         """The `Search` of outputs for ids, of Keras's engine; with another, a `UserError`."""
-        if not self.models:
+        found = getattr(self.engine, "search", None)
+        if found is None:
             raise UserError(f"The engine {self.engine.name} has no search: choose keras.")
-        return self.engine.search
+        return found
 
     @classmethod
     def from_run(
@@ -132,7 +136,7 @@ class Translator:
             others = dict(checkpoint_path=checkpoint_path, ensemble=ensemble, forbidden=forbidden)
             found, export = load_engine(engine, output_dir, decode_hparams, others)
             record = export.record
-            translator = cls(found, record.tokenizer, found.config, problem=record.problem)
+            translator = cls(found, record.vocabulary, found.config, problem=record.problem)
             translator.record, translator.checkpoint = record, export.checkpoint
             return translator
         from t2t_keras.training.checkpoints.tensorflow import load_weights
@@ -166,8 +170,8 @@ class Translator:
         config = decode_config(decode_hparams, record.problem.decoding)
         dtype = config.weights_dtype
         models = [record.make_model(dtype)]
-        models += [load_ensemble_model(path, record.tokenizer, dtype) for path in ensemble]
-        translator = cls(models, record.tokenizer, config, forbidden, record.problem)
+        models += [load_ensemble_model(path, record.vocabulary, dtype) for path in ensemble]
+        translator = cls(models, record.vocabulary, config, forbidden, record.problem)
         translator.record = record
         return translator
 
@@ -316,8 +320,9 @@ class Translator:
     ) -> list[AttentionWeights]:
         """`attention` of int32 arrays of any length, each with its end of sentence."""
         found = dict(self.engine.attention(sources, targets))
+        read, written = self.tokenizer.source.pieces, self.tokenizer.pieces
         return [
-            AttentionWeights(*map(tuple, self._pieces(source, target)), **found[number])
+            AttentionWeights(tuple(read(source)), tuple(written(target)), **found[number])
             for number, (source, target) in enumerate(zip(sources, targets, strict=True))
         ]
 
@@ -348,9 +353,6 @@ class Translator:
     def align_as_seen(self, sources: Sequence[Source], found: Sequence[Translation]) -> list:
         """Aligns what the models see and write; see `t2t_keras.decoding.aligning`."""
         return align_as_seen(self.engine, self.tokenizer, sources, found, self.problem.align)
-
-    def _pieces(self, source: np.ndarray, target: np.ndarray) -> tuple[list[str], list[str]]:
-        return self.tokenizer.source.pieces(source), self.tokenizer.pieces(target)
 
     def read(
         self,

@@ -1,5 +1,7 @@
 """Multi-head attention (section 3.2.2)."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -61,7 +63,15 @@ class MultiHeadAttention(ShapePreservingLayer):
     """
 
     def __init__(
-        self, num_heads, d_k, d_v=None, dropout=0.0, radius=0, bias=False, rotary=False, **kwargs
+        self,
+        num_heads: int,
+        d_k: int,
+        d_v: int | None = None,
+        dropout: float = 0.0,
+        radius: int = 0,
+        bias: bool = False,
+        rotary: bool = False,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         if rotary and d_k % 2:

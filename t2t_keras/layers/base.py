@@ -1,5 +1,7 @@
 """What most layers here share."""
 
+from typing import Any, Self
+
 import keras
 
 # What Keras's and KerasHub's layers call arguments that have the paper's names here.
@@ -27,14 +29,14 @@ class ShapePreservingLayer(keras.layers.Layer):
     from them, and `.keras` files load again.
     """
 
-    def __new__(cls, *args, **kwargs):
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Lets Keras derive `get_config` where the type is given as a policy object."""
         refuse_other_names(cls, kwargs)
         if isinstance(kwargs.get("dtype"), keras.DTypePolicy):
             kwargs["dtype"] = kwargs["dtype"].name
         return super().__new__(cls, *args, **kwargs)
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Any):
         super().__init__(**kwargs)
         self.supports_masking = True
 

@@ -1,5 +1,7 @@
 """Embeddings and the pre-softmax projection, of one matrix (section 3.4) or of several."""
 
+from typing import Any, Self
+
 import keras
 from keras import ops
 
@@ -31,12 +33,20 @@ class SharedEmbedding(keras.layers.Layer):
       [batch, length, d_model].
     """
 
-    def __new__(cls, *args, **kwargs):
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Says ours where an argument has another library's name."""
         refuse_other_names(cls, kwargs)
         return super().__new__(cls, *args, **kwargs)
 
-    def __init__(self, vocab_size, d_model, scale=True, tied=True, bias=False, **kwargs):
+    def __init__(
+        self,
+        vocab_size: int,
+        d_model: int,
+        scale: bool = True,
+        tied: bool = True,
+        bias: bool = False,
+        **kwargs: Any,
+    ):
         # In a Sequential model ids arrive as float32, which must not become bfloat16.
         super().__init__(autocast=False, **kwargs)
         self.vocab_size = vocab_size
@@ -127,7 +137,7 @@ class SymbolDropout(ShapePreservingLayer):
       Integers [batch, length].
     """
 
-    def __init__(self, rate, sentinel, **kwargs):
+    def __init__(self, rate: float, sentinel: int, **kwargs: Any):
         super().__init__(autocast=False, **kwargs)  # As for SharedEmbedding.
         self.rate = rate
         self.sentinel = sentinel

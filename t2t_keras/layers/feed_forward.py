@@ -2,13 +2,14 @@
 
 import functools
 import inspect
+from typing import Any
 
 import keras
 from keras import ops
 
 from t2t_keras.layers.base import ShapePreservingLayer, normal_initializer
 from t2t_keras.layers.scaled_dot_product import scaled_dot_product_attention
-from t2t_keras.model_config import ACTIVATIONS, FEED_FORWARDS
+from t2t_keras.model_config import ACTIVATIONS, FEED_FORWARDS, LayerConfig
 
 # Keras's activations are all that keep the width and need no further argument.
 _NOT_ACTIVATIONS = {"deserialize", "get", "glu", "serialize", "threshold"}
@@ -40,7 +41,7 @@ class FeedForward(ShapePreservingLayer):
       [..., d_model].
     """
 
-    def __init__(self, d_ff, dropout=0.0, activation="relu", **kwargs):
+    def __init__(self, d_ff: int, dropout: float = 0.0, activation: str = "relu", **kwargs: Any):
         super().__init__(**kwargs)
         if not isinstance(activation, str):
             raise TypeError(f"activation: expected the name of a function, got {activation!r}.")
@@ -62,7 +63,7 @@ class FeedForward(ShapePreservingLayer):
 
 
 @FEED_FORWARDS.add
-def feed_forward(config, d_model, **kwargs):
+def feed_forward(config: LayerConfig, d_model: int, **kwargs: Any) -> FeedForward:
     """max(0, x W_1 + b_1) W_2 + b_2, or with another activation (section 3.3)."""
     return FeedForward(config.d_ff, config.relu_dropout, config.activation, **kwargs)
 
@@ -90,7 +91,15 @@ class ParameterAttention(ShapePreservingLayer):
       [..., d_model].
     """
 
-    def __init__(self, num_heads, num_pairs, d_k, d_v=None, dropout=0.0, **kwargs):
+    def __init__(
+        self,
+        num_heads: int,
+        num_pairs: int,
+        d_k: int,
+        d_v: int | None = None,
+        dropout: float = 0.0,
+        **kwargs: Any,
+    ):
         super().__init__(**kwargs)
         self.num_heads = num_heads
         self.num_pairs = num_pairs
@@ -133,7 +142,7 @@ class ParameterAttention(ShapePreservingLayer):
 
 
 @FEED_FORWARDS.add
-def parameter_attention(config, d_model, **kwargs):
+def parameter_attention(config: LayerConfig, d_model: int, **kwargs: Any) -> ParameterAttention:
     """Attention over parameters in place of the feed-forward network."""
     widths = config.resolve_head_widths(d_model)
     heads, dropout = config.parameter_attention_heads, config.relu_dropout

@@ -2,13 +2,14 @@
 
 import contextlib
 import contextvars
+from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
 from t2t_keras.layers.base import ShapePreservingLayer, normal_initializer
-from t2t_keras.model_config import POSITION_ENCODINGS
+from t2t_keras.model_config import POSITION_ENCODINGS, ModelConfig
 
 
 def sinusoids(positions, d_model, layout="interleaved"):
@@ -106,7 +107,7 @@ class SinusoidalPositions(ShapePreservingLayer):
       [batch, length, d_model].
     """
 
-    def __init__(self, layout="interleaved", first=0, **kwargs):
+    def __init__(self, layout: str = "interleaved", first: int = 0, **kwargs: Any):
         super().__init__(**kwargs)
         self.layout = layout
         self.first = first
@@ -122,7 +123,7 @@ class SinusoidalPositions(ShapePreservingLayer):
 
 
 @POSITION_ENCODINGS.add
-def sinusoidal(config, **kwargs):
+def sinusoidal(config: ModelConfig, **kwargs: Any) -> SinusoidalPositions:
     """Sines and cosines (section 3.5)."""
     return SinusoidalPositions(config.sinusoids, config.first_position, **kwargs)
 
@@ -138,7 +139,7 @@ class LearnedPositions(ShapePreservingLayer):
       first: row of a sentence's first position.
     """
 
-    def __init__(self, max_positions, first=0, **kwargs):
+    def __init__(self, max_positions: int, first: int = 0, **kwargs: Any):
         super().__init__(**kwargs)
         self.max_positions = max_positions
         self.first = first
@@ -155,7 +156,7 @@ class LearnedPositions(ShapePreservingLayer):
 
 
 @POSITION_ENCODINGS.add
-def learned(config, **kwargs):
+def learned(config: ModelConfig, **kwargs: Any) -> LearnedPositions:
     """A table of vectors (Table 3, row E)."""
     return LearnedPositions(config.max_positions, config.first_position, **kwargs)
 
@@ -169,13 +170,13 @@ class _Unchanged(ShapePreservingLayer):
 
 
 @POSITION_ENCODINGS.add
-def rotary(config, **kwargs):
+def rotary(config: ModelConfig, **kwargs: Any) -> _Unchanged:
     """Turned queries and keys in self-attention (Su et al., 2021), nothing in embeddings."""
     return _Unchanged(**kwargs)
 
 
 @POSITION_ENCODINGS.add
-def none(config, **kwargs):
+def none(config: ModelConfig, **kwargs: Any) -> _Unchanged:
     """No positions: sentences are sets of words."""
     return _Unchanged(**kwargs)
 

@@ -1,5 +1,7 @@
 """Residual connection, dropout and layer normalisation around a sub-layer (sections 3.1, 5.4)."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -27,7 +29,9 @@ class Residual(ShapePreservingLayer):
       [..., d_model].
     """
 
-    def __init__(self, dropout=0.0, pre_norm=False, epsilon=1e-6, **kwargs):
+    def __init__(
+        self, dropout: float = 0.0, pre_norm: bool = False, epsilon: float = 1e-6, **kwargs: Any
+    ):
         super().__init__(**kwargs)
         self.pre_norm = pre_norm
         self.dropout = self.dropout_layer(dropout)

@@ -2,6 +2,7 @@
 
 import contextlib
 import contextvars
+from typing import Any
 
 from keras import ops
 
@@ -97,7 +98,9 @@ def visible_keys(mask=None, length=None, causal=False, radius=0):
     return visible if mask is None else ops.logical_and(mask, visible)
 
 
-_RECORD = contextvars.ContextVar("attention_record", default=None)
+_RECORD: contextvars.ContextVar[dict[Any, Any] | None] = contextvars.ContextVar(
+    "attention_record", default=None
+)
 
 
 @contextlib.contextmanager
@@ -114,7 +117,7 @@ def recorded_attention():
       >>> weights[transformer.encoder[0].self_attention].shape
       (2, 8, 5, 5)
     """
-    weights = {}
+    weights: dict[Any, Any] = {}
     token = _RECORD.set(weights)
     try:
         yield weights
@@ -129,6 +132,6 @@ def is_recorded():
 
 def record_attention(layer, weights):
     """Records the weights of a layer inside a `recorded_attention` block."""
-    if is_recorded():
+    if (record := _RECORD.get()) is not None:
         # Sums over weights of half precision would be rounded again.
-        _RECORD.get()[layer] = ops.cast(weights, "float32")
+        record[layer] = ops.cast(weights, "float32")

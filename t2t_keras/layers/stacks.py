@@ -1,6 +1,7 @@
 """One layer of the encoder and one of the decoder (section 3.1)."""
 
 import functools
+from typing import Any
 
 import keras
 from keras import ops
@@ -14,7 +15,7 @@ from t2t_keras.model_config import FEED_FORWARDS, LayerConfig, config_arguments,
 class _TransformerLayer(ShapePreservingLayer):
     """What layers of the encoder and of the decoder share: a `LayerConfig` and its sub-layers."""
 
-    def __init__(self, config=None, **kwargs):
+    def __init__(self, config: LayerConfig | None = None, **kwargs: Any):
         config = take_config(LayerConfig, config, kwargs)
         super().__init__(**kwargs)
         self.config = config
@@ -115,7 +116,8 @@ class DecoderLayer(_TransformerLayer):
       [batch, target length, d_model], or packed as x is.
     """
 
-    def build(self, x_shape, memory_shape):
+    # Keras hands each layer the shapes of its own arguments, by their names.
+    def build(self, x_shape, memory_shape):  # type: ignore[override]
         """Makes the three sub-layers."""
         self._make_sublayers(x_shape, memory_shape)
 

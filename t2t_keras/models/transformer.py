@@ -1,11 +1,13 @@
 """The Transformer (section 3)."""
 
 import functools
+from typing import Any, Self
 
 import keras
 from keras import ops
 
 from t2t_keras.errors import UserError
+from t2t_keras.hyperparameters import HParams
 from t2t_keras.layers import (
     DecoderLayer,
     EncoderLayer,
@@ -50,7 +52,13 @@ class Transformer(keras.Model):
       With `packed`, [target tokens, vocab_size], those of the real tokens.
     """
 
-    def __init__(self, vocab_size, config=None, source_vocab_size=None, **kwargs):
+    def __init__(
+        self,
+        vocab_size: int,
+        config: ModelConfig | None = None,
+        source_vocab_size: int | None = None,
+        **kwargs: Any,
+    ):
         refuse_other_names(type(self), kwargs)
         config = take_config(ModelConfig, config, kwargs)
         super().__init__(**kwargs)
@@ -66,11 +74,9 @@ class Transformer(keras.Model):
             for side in ("source", "target")
         )
         self.embedding_dropout = keras.layers.Dropout(config.dropout, **dtype)
-        kinds = ("encoder", EncoderLayer), ("decoder", DecoderLayer)
-        self.encoder, self.decoder = (
-            [kind(config, **dtype, name=f"{side}_{i}") for i in range(depth)]
-            for (side, kind), depth in zip(kinds, config.depths(), strict=True)
-        )
+        encoders, decoders = map(range, config.depths())
+        self.encoder = [EncoderLayer(config, **dtype, name=f"encoder_{i}") for i in encoders]
+        self.decoder = [DecoderLayer(config, **dtype, name=f"decoder_{i}") for i in decoders]
         # TensorFlow's checkpoints do not look into Keras's lists, only at attributes.
         for layer in (*self.encoder, *self.decoder):
             setattr(self, layer.name, layer)
@@ -84,15 +90,19 @@ class Transformer(keras.Model):
             )
 
     def _make_embeddings(self):
-        config, dtype = self.config, dict(dtype=self.dtype_policy)
+        config = self.config
         shared = config.shares_input(self.source_vocab_size)
         if config.start_id >= self.vocab_size:
             raise UserError(
                 f"start_id={config.start_id}: expected an id of the vocabulary, which has "
                 f"{self.vocab_size}."
             )
-        options = dict(d_model=config.d_model, scale=config.scale_embedding, **dtype)
-        make = functools.partial(SharedEmbedding, **options)
+        make = functools.partial(
+            SharedEmbedding,
+            d_model=config.d_model,
+            scale=config.scale_embedding,
+            dtype=self.dtype_policy,
+        )
         self.embedding = make(
             self.vocab_size,
             tied=config.share_embeddings in ("all", "target"),
@@ -106,7 +116,13 @@ class Transformer(keras.Model):
             )
 
     @classmethod
-    def from_hparams(cls, hparams, vocab_size, weights_dtype="float32", source_vocab_size=None):
+    def from_hparams(
+        cls,
+        hparams: HParams,
+        vocab_size: int,
+        weights_dtype: str = "float32",
+        source_vocab_size: int | None = None,
+    ) -> Self:
         """Returns the model that a hyperparameter set describes, with its weights made.
 
         Args:

@@ -6,6 +6,7 @@ numbers, so their bytes are the same. As always in protobuf, unknown fields are 
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -44,7 +45,7 @@ _MESSAGES = {
 }
 
 
-def _message_classes() -> dict[str, type]:
+def _message_classes() -> dict[str, type[Any]]:
     file = descriptor_pb2.FileDescriptorProto(
         name="t2t_keras/serving/messages.proto", package=_PACKAGE, syntax="proto3"
     )

@@ -1,12 +1,16 @@
 """What a training step computes beside the model (sections 5.3 and 5.4), on any Keras backend."""
 
 import functools
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
+from keras.optimizers import Optimizer
+from keras.optimizers.schedules import LearningRateSchedule
 
-from t2t_keras.hyperparameters import LOSSES, OPTIMIZERS, SCHEDULES
+from t2t_keras.hyperparameters import LOSSES, OPTIMIZERS, SCHEDULES, HParams
 
 _PADDING_ID = 0
 
@@ -63,7 +67,7 @@ def cross_entropy(logits, targets, hparams):
     return smoothed_cross_entropy(logits, targets, hparams.label_smoothing)[0]
 
 
-def make_loss(hparams):
+def make_loss(hparams: HParams) -> Callable[[Any, Any], Any] | None:
     """Returns the loss of `token_sums` that `HParams` describe: None = its own."""
     if hparams.loss == "cross_entropy":
         return None
@@ -113,7 +117,12 @@ class SmoothedCrossEntropy(keras.losses.Loss):
       >>> model.fit({"source": source, "target": target}, target)
     """
 
-    def __init__(self, label_smoothing=0.1, reduction="mean_with_sample_weight", **kwargs):
+    def __init__(
+        self,
+        label_smoothing: float = 0.1,
+        reduction: str | None = "mean_with_sample_weight",
+        **kwargs: Any,
+    ):
         super().__init__(reduction=reduction, **kwargs)
         self.label_smoothing = label_smoothing
 
@@ -136,7 +145,7 @@ class SmoothedCrossEntropy(keras.losses.Loss):
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
-class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
+class TransformerSchedule(LearningRateSchedule):
     """lrate = d_model^-0.5 · min(step^-0.5, step · warmup_steps^-1.5) (section 5.3, equation 3).
 
     Args:
@@ -148,7 +157,7 @@ class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
       step: steps done so far, from 0; the formula counts from 1.
     """
 
-    def __init__(self, d_model, warmup_steps=4000, multiplier=1.0):
+    def __init__(self, d_model: int, warmup_steps: int = 4000, multiplier: float = 1.0):
         super().__init__()
         self.d_model, self.warmup_steps, self.multiplier = d_model, warmup_steps, multiplier
 
@@ -195,20 +204,20 @@ class Adam(keras.optimizers.Adam):
 
 
 @SCHEDULES.add
-def transformer(hparams):
+def transformer(hparams: HParams) -> TransformerSchedule:
     """Linear warm-up, then the inverse square root of the step (section 5.3, equation 3)."""
     return TransformerSchedule(hparams.d_model, hparams.warmup_steps, hparams.learning_rate)
 
 
 @SCHEDULES.add
-def inverse_square_root(hparams):
+def inverse_square_root(hparams: HParams) -> TransformerSchedule:
     """The same of any width: linear warm-up to `learning_rate`, its largest value."""
     warm_up = hparams.warmup_steps
     return TransformerSchedule(1, warm_up, hparams.learning_rate * warm_up**0.5)
 
 
 @SCHEDULES.add
-def cosine(hparams):
+def cosine(hparams: HParams) -> LearningRateSchedule:
     """Linear warm-up to `learning_rate`, then half a cosine down to 0 at the last step."""
     return keras.optimizers.schedules.CosineDecay(
         0.0,
@@ -219,27 +228,27 @@ def cosine(hparams):
 
 
 @OPTIMIZERS.add
-def adam(hparams, schedule):
+def adam(hparams: HParams, schedule: LearningRateSchedule) -> Adam:
     """Adam (section 5.3)."""
     return Adam(schedule, hparams.adam_beta1, hparams.adam_beta2, hparams.adam_epsilon)
 
 
 @OPTIMIZERS.add
-def adamw(hparams, schedule):
+def adamw(hparams: HParams, schedule: LearningRateSchedule) -> Optimizer:
     """Adam with decoupled weight decay (Loshchilov and Hutter, 2019), by Keras's class."""
     betas = hparams.adam_beta1, hparams.adam_beta2
     return _with_decay(keras.optimizers.AdamW, hparams, schedule, *betas, hparams.adam_epsilon)
 
 
 @OPTIMIZERS.add
-def lion(hparams, schedule):
+def lion(hparams: HParams, schedule: LearningRateSchedule) -> Optimizer:
     """Lion (Chen et al., 2023), by Keras's class; a tenth of Adam's learning rate suits it."""
     betas = hparams.adam_beta1, hparams.adam_beta2
     return _with_decay(keras.optimizers.Lion, hparams, schedule, *betas)
 
 
 @OPTIMIZERS.add
-def adafactor(hparams, schedule):
+def adafactor(hparams: HParams, schedule: LearningRateSchedule) -> Optimizer:
     """Adafactor (Shazeer and Stern, 2018), by Keras's class: sums of moments by row and column."""
     return _with_decay(keras.optimizers.Adafactor, hparams, schedule, relative_step=False)
 
@@ -252,12 +261,12 @@ def _with_decay(kind, hparams, schedule, beta_1=None, beta_2=None, epsilon=None,
     return optimizer
 
 
-def make_schedule(hparams) -> keras.optimizers.schedules.LearningRateSchedule:
+def make_schedule(hparams: HParams) -> LearningRateSchedule:
     """Returns the learning rate that `HParams` describe, a function of the steps done so far."""
     return SCHEDULES[hparams.schedule](hparams)
 
 
-def make_optimizer(hparams, weights) -> keras.optimizers.Optimizer:
+def make_optimizer(hparams: HParams, weights: Sequence[keras.Variable]) -> Optimizer:
     """Returns the optimizer that `HParams` describe, with moments for these weights."""
     optimizer = OPTIMIZERS[hparams.optimizer](hparams, make_schedule(hparams))
     optimizer.use_ema, optimizer.ema_momentum = hparams.ema_decay > 0, hparams.ema_decay
@@ -265,7 +274,7 @@ def make_optimizer(hparams, weights) -> keras.optimizers.Optimizer:
     return optimizer
 
 
-def averaged_weights(optimizer) -> list[tuple[keras.Variable, keras.Variable]]:
+def averaged_weights(optimizer: Optimizer) -> list[tuple[keras.Variable, keras.Variable]]:
     """Returns each weight that an optimizer updates with its moving average; [] = there is none."""
     if not optimizer.use_ema:
         return []
@@ -273,7 +282,7 @@ def averaged_weights(optimizer) -> list[tuple[keras.Variable, keras.Variable]]:
     return list(zip(optimizer._trainable_variables, averages, strict=True))
 
 
-def exchange_averages(optimizer) -> None:
+def exchange_averages(optimizer: Optimizer) -> None:
     """Puts the moving averages in the place of the weights, and the weights in theirs."""
     for weight, average in averaged_weights(optimizer):
         value = ops.copy(weight)

@@ -68,7 +68,7 @@ class TrainOptions:
     worker_start_secs: float = 300
     worker_timeout_secs: float = 60
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name, kind in typing.get_type_hints(type(self)).items():
             value = getattr(self, name)
             value = str(value) if isinstance(value, Path) else value

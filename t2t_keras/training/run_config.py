@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from t2t_keras import registry
 from t2t_keras.data.dataset import Generated
@@ -17,6 +17,9 @@ from t2t_keras.hyperparameters import HParams, override_hparams
 from t2t_keras.io.state import differences, read_json, write_json
 from t2t_keras.settings import parse_assignments
 from t2t_keras.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    import keras
 
 _FILE = "run.json"
 # Stands for the set that suits the data, or that of the run that is there.
@@ -52,7 +55,7 @@ class RunConfig:
     averaged: int | None = 1
     user_directories: tuple[str, ...] = ()
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         # Here the vocabulary meets the problem, whoever scores or postprocesses with it later.
         if self.tokenizer:
             object.__setattr__(self, "problem", self.problem.with_vocabulary(self.tokenizer))
@@ -61,6 +64,13 @@ class RunConfig:
     def hparams_set(self) -> str:
         """Registered name of the set that the hyperparameters started from."""
         return self.hparams.set_name
+
+    @property
+    def vocabulary(self) -> Tokenizer:
+        """The tokenizer, for which the run must have one."""
+        if self.tokenizer is None:
+            raise ValueError("The run has no vocabulary yet: call `with_data` first.")
+        return self.tokenizer
 
     def with_data(self, generated: Generated) -> "RunConfig":
         """Returns the run on this data, with the vocabulary and the settings decided there."""
@@ -74,17 +84,17 @@ class RunConfig:
             tokenizer=generated.tokenizer,
         )
 
-    def make_model(self, weights_dtype: str = "float32"):
+    def make_model(self, weights_dtype: str = "float32") -> "keras.Model":
         """Returns the model that the run trains, with fresh weights in `weights_dtype`."""
         with _named_directories(self.user_directories):
-            size, of_source = self.tokenizer.vocab_size, self.tokenizer.source_vocab_size
+            size, of_source = self.vocabulary.vocab_size, self.vocabulary.source_vocab_size
             sizes = {"source_vocab_size": of_source} if of_source else {}
             model = registry.model(self.model)
             return model.from_hparams(self.hparams, size, weights_dtype, **sizes)
 
     def save(self, output_dir: str | Path) -> None:
         """Writes run.json and the vocabulary, each atomically."""
-        self.tokenizer.save(output_dir)
+        self.vocabulary.save(output_dir)
         write_json(Path(output_dir) / _FILE, self.content())
 
     def content(self) -> dict[str, Any]:
@@ -100,7 +110,7 @@ class RunConfig:
             "data": self.data,
             "averaged": self.averaged,
             "t2t_usr_dir": registry.user_directories or self.user_directories,
-            "vocabulary": self.tokenizer.record(),
+            "vocabulary": self.vocabulary.record(),
             "versions": installed_versions(),
         }
 
@@ -165,7 +175,7 @@ class RunConfig:
             "model": self.model,
             **{name: value for name, value in hparams.items() if name not in MAY_CHANGE},
             "random_seed": self.random_seed,
-            "vocabulary": self.tokenizer.checksum[:12],
+            "vocabulary": self.vocabulary.checksum[:12],
             "training data": self.data[:12],
         }
 
@@ -236,20 +246,20 @@ def merge_flags(
             f"--registry_help lists problems and hyperparameter sets; --hparams_set={AUTO} "
             f"chooses one."
         )
-    name, config = given.get("problem"), given.get("problem_config", "")
-    if recorded and name in (None, recorded.problem.name):
+    name, config = given.get("problem", ""), given.get("problem_config", "")
+    if recorded and name in ("", recorded.problem.name):
         name = recorded.problem.name
         config = {**recorded.problem.config(), **parse_assignments(config)}
     problem = registry.problem(name, config)
-    hparams_set, changes = given.get("hparams_set"), given.get("hparams", "")
-    if recorded and hparams_set in (None, AUTO, recorded.hparams_set):
+    hparams_set, changes = given.get("hparams_set", ""), given.get("hparams", "")
+    if recorded and hparams_set in ("", AUTO, recorded.hparams_set):
         hparams = override_hparams(recorded.hparams, changes) if changes else recorded.hparams
-    elif hparams_set == AUTO:
+    elif recommend and hparams_set == AUTO:
         hparams = override_hparams(recommend(problem, given["data_dir"]), changes)
     else:
         hparams = registry.hparams(hparams_set, changes)
     if "train_steps" in given:
         hparams = override_hparams(hparams, {"train_steps": given["train_steps"]})
-    fields = {key: given[key] for key in ("model", "random_seed", "data_dir") if key in given}
-    fields |= {"problem": problem, "hparams": hparams}
+    fields: dict[str, Any] = {"problem": problem, "hparams": hparams}
+    fields |= {key: given[key] for key in ("model", "random_seed", "data_dir") if key in given}
     return dataclasses.replace(recorded, **fields) if recorded else RunConfig(**fields)

@@ -60,7 +60,7 @@ def load_model(path: str | Path, weights_dtype: str = "float32") -> TrainedModel
     record = RunConfig.load(Path(checkpoint).parent)
     model = record.make_model(weights_dtype)
     backend.checkpoints().load_weights(model, checkpoint)
-    return TrainedModel(model, record.tokenizer, record.problem, record.hparams, checkpoint)
+    return TrainedModel(model, record.vocabulary, record.problem, record.hparams, checkpoint)
 
 
 def load_ensemble_model(path: str | Path, tokenizer: Tokenizer, weights_dtype: str) -> keras.Model:
@@ -80,8 +80,10 @@ def load_ensemble_model(path: str | Path, tokenizer: Tokenizer, weights_dtype: s
 
 
 # What weights mean, where their shapes do not show it.
-_MEANINGS = ("num_heads", "activation", "positions", "sinusoids", "first_position", "start_id")
-_MEANINGS += ("scale_embedding", "norm_epsilon", "source_end")
+_MEANINGS = (
+    *("num_heads", "activation", "positions", "sinusoids", "first_position", "start_id"),
+    *("scale_embedding", "norm_epsilon", "source_end"),
+)
 
 
 def load_first_weights(
@@ -104,21 +106,21 @@ def load_first_weights(
     is_adapted = False
     if RunConfig.exists(directory):
         other = RunConfig.load(directory)
-        ours, theirs = config.tokenizer.checksum, other.tokenizer.checksum
+        ours, theirs = config.vocabulary.checksum, other.vocabulary.checksum
         is_adapted = adapt_vocabulary and theirs != ours
         if theirs != ours and not is_adapted:
             raise UserError(
                 f"--warm_start_from={source}: expected vocabulary {ours[:12]}, that of this data, "
                 f"got {theirs[:12]}. Make the data with "
-                f"--problem_config={same_vocabulary(directory, other.tokenizer)}; or give "
+                f"--problem_config={same_vocabulary(directory, other.vocabulary)}; or give "
                 f"--adapt_vocabulary, and new pieces begin as the means of old ones."
             )
-        theirs, ours = other.hparams.config(), config.hparams.config()
+        before, now = other.hparams.config(), config.hparams.config()
         # An id of one vocabulary says nothing of another's.
         compared = [name for name in _MEANINGS if name != "start_id" or not is_adapted]
-        if wrong := [name for name in compared if theirs[name] != ours[name]]:
+        if wrong := [name for name in compared if before[name] != now[name]]:
             given, needed = (
-                ",".join(f"{name}={values[name]}" for name in wrong) for values in (ours, theirs)
+                ",".join(f"{name}={values[name]}" for name in wrong) for values in (now, before)
             )
             raise UserError(
                 f"--warm_start_from={source}: its weights have another meaning with {given}. Give "

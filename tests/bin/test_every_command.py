@@ -4,6 +4,7 @@ import importlib
 
 import pytest
 
+import t2t_keras
 from t2t_keras.bin.flags import run_command
 from t2t_keras.errors import UserError
 
@@ -11,7 +12,7 @@ COMMANDS = (
     "avg_all bleu compare datagen decoder eval evalb exporter insights npz_to_checkpoint plot "
     "query_server tables trainer translate_all translate_file"
 ).split()
-COMMON = ("--t2t_usr_dir", "--registry_help")
+COMMON = ("--t2t_usr_dir", "--registry_help", "--version")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -27,6 +28,11 @@ def test_help_fits_a_screen_and_helpfull_has_every_flag(name, capsys, monkeypatc
     assert [shown.count(f"  {flag} ") for flag in COMMON] == [1] * len(COMMON)
     # The settings that --decode_hparams takes.
     assert "beam_size" in shown or "--decode_hparams" not in shown
+
+
+def test_the_version_is_that_of_the_package(capsys):
+    run_command(lambda flags: None, lambda flags: print("ran"), ["t2t-x", "--version"])
+    assert capsys.readouterr().out == f"t2t_keras {t2t_keras.__version__}\n"
 
 
 def test_characters_that_cannot_be_shown_are_escaped(capsys):

@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any, overload
 
 import keras
 import numpy as np
@@ -28,9 +29,34 @@ from t2t_keras.training.trained_model import TrainedModel
 _WARMUP_SHAPES = ((1, 6), (1, 40), (8, 20))
 
 
+@overload
+def export(
+    translator: Translator | TrainedModel,
+    export_dir: str | Path,
+    *,
+    dtype: str = "float32",
+    servable_name: str = "translate",
+    origin: Sequence[str] = (),
+    example: str = "",
+) -> Path: ...
+
+
+@overload
+def export(
+    translator: keras.Model,
+    tokenizer: Tokenizer,
+    export_dir: str | Path,
+    *,
+    dtype: str = "float32",
+    servable_name: str = "translate",
+    origin: Sequence[str] = (),
+    example: str = "",
+) -> Path: ...
+
+
 @functools.singledispatch
 def export(
-    translator: Translator,
+    translator: Translator | TrainedModel | keras.Model,
     export_dir: str | Path = "",
     *,
     dtype: str = "float32",
@@ -99,17 +125,17 @@ def export(
         ) from error
 
 
-@export.register
+@export.register  # type: ignore[attr-defined]
 def _export_model(
-    model: keras.Model, tokenizer: Tokenizer, export_dir: str | Path = "", **options
+    model: keras.Model, tokenizer: Tokenizer, export_dir: str | Path = "", **options: Any
 ) -> Path:
     if not isinstance(tokenizer, Tokenizer):
         raise UserError(f"export: expected the tokenizer after the model, got {tokenizer!r}.")
     return export(Translator(model, tokenizer), export_dir, **options)
 
 
-@export.register
-def _export_trained(trained: TrainedModel, export_dir: str | Path = "", **options) -> Path:
+@export.register  # type: ignore[attr-defined]
+def _export_trained(trained: TrainedModel, export_dir: str | Path = "", **options: Any) -> Path:
     config = decode_config("", trained.problem.decoding)
     translator = Translator(trained.model, trained.tokenizer, config, problem=trained.problem)
     return export(translator, export_dir, **options)
@@ -138,7 +164,7 @@ def _write_warmup(
     tokenizer, alpha = translator.tokenizer, translator.config.alpha
     batches = warmup_texts(tokenizer, translator.config.max_input_length)
     pairs = [{"text": batch, "translation": batch} for batch in batches]
-    inputs = {
+    inputs: dict[str, list[dict[str, Any]]] = {
         "serving_default": [{"text": batch} for batch in batches],
         "nbest": [{"text": batch, "alpha": alpha} for batch in batches],
         "score": pairs,

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import keras
@@ -75,7 +76,7 @@ def average_run(
         config,
         output_dir,
         {"model": model},
-        names.step_of(chosen[-1]),
+        names.known_step_of(chosen[-1]),
         files,
         chosen[-1],
     )
@@ -84,7 +85,7 @@ def average_run(
     return mean
 
 
-def _load_mean(files, model: keras.Model, paths: Sequence[str]) -> None:
+def _load_mean(files: ModuleType, model: keras.Model, paths: Sequence[str]) -> None:
     """Sets a model's weights to the mean of checkpoints, which the module `files` reads."""
     weights = model.trainable_variables
     # In float64, so that the mean does not depend on the order.
@@ -102,7 +103,8 @@ def spaced_apart(paths: Sequence[str], seconds: Sequence[float], apart: float) -
 
     `seconds` tells when each was written; they are rounded before they are compared with `apart`.
     """
-    chosen, last = [], 0.0
+    chosen: list[str] = []
+    last = 0.0
     for path, at in reversed(list(zip(paths, seconds, strict=True))):
         if not chosen or round(last - at) >= apart:
             chosen.append(path)
@@ -113,7 +115,7 @@ def spaced_apart(paths: Sequence[str], seconds: Sequence[float], apart: float) -
 def _written_at(paths: Sequence[str]) -> list[float]:
     """Returns the seconds of training, or else the time, at which each checkpoint was written."""
     costs = read_costs(Path(paths[0]).parent)
-    steps = [names.step_of(path) for path in paths]
+    steps = [names.known_step_of(path) for path in paths]
     if all(step in costs for step in steps):
         return [costs[step].seconds for step in steps]
     print("training_cost.json lacks checkpoints: the modification times of their files are used.")
@@ -148,11 +150,9 @@ def convert_npz_run(
             f"averaged under KERAS_BACKEND=jax."
         )
     path = names.existing_checkpoint(checkpoint_path or paths[-1], npz.SUFFIX)
-    if names.step_of(path) is None:
-        raise UserError(f"{path}: expected a name with its step, as model.ckpt-1000{npz.SUFFIX}.")
+    steps = names.known_step_of(path)
     _refuse_occupied(output_dir)
     state = _restored_state(config, path)
-    steps = names.step_of(path)
     made = write_run("t2t-npz-to-checkpoint", config, output_dir, state, steps, origin=path)
     left = "with" if "optimizer" in state else "without"
     print(f"{made} is {path} as TensorFlow's, {left} the optimizer's state.")
@@ -191,7 +191,7 @@ def write_run(
     output_dir: str | Path,
     state: Mapping[str, Any],
     steps: int,
-    files=None,
+    files: ModuleType | None = None,
     origin: str = "",
 ) -> str:
     """Writes a run of one checkpoint.

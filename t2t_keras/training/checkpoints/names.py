@@ -66,6 +66,15 @@ def step_of(path: str | Path) -> int | None:
     return int(found[1]) if found else None
 
 
+def known_step_of(path: str | Path) -> int:
+    """Returns the step number in a checkpoint's path; a `UserError` where it has none."""
+    step = step_of(path)
+    if step is None:
+        suffix = NPZ_SUFFIX if str(path).endswith(NPZ_SUFFIX) else ""
+        raise UserError(f"{path}: expected a name with its step, as {NAME}-1000{suffix}.")
+    return step
+
+
 def refuse_other_format(directory: str | Path, suffix: str) -> None:
     """Raises `UserError` if all checkpoints in a directory have another suffix than this."""
     npz, tf = (checkpoint_paths(directory, each) for each in (NPZ_SUFFIX, TENSORFLOW_SUFFIX))
