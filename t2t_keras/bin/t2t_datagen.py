@@ -1,6 +1,8 @@
-"""Make the data of a problem: vocabulary, encoded examples, dev and test text.
+r"""Make the data of a problem: vocabulary, encoded examples, dev and test text.
 
 t2t-datagen --problem=translate_ende_multi30k --data_dir=data --tmp_dir=downloads
+t2t-datagen --problem=translate_enfr --data_dir=/shared/data --tmp_dir=/shared/text \
+    --beam_runner=FlinkRunner --beam_pipeline_options=flink_master=host:8081,parallelism=64
 """
 
 from t2t_keras import registry
@@ -19,15 +21,30 @@ def define_flags(flags: Flags) -> None:
     cores = usable_cores()
     flags.integer("num_workers", "Processes that encode; any number gives the same data", cores, 1)
     flags.switch("recommend", "Time a few training steps and recommend hyperparameters", True)
+    flags.group("Apache Beam, to encode on many machines that share both directories")
+    runners = "DirectRunner, FlinkRunner, SparkRunner, DataflowRunner or any that Beam knows"
+    flags.string("beam_runner", runners)
+    flags.strings("beam_pipeline_options", "Options for Beam, as flink_master=host:8081,...")
 
 
 @command(define_flags)
 def run(flags: Flags) -> None:
     """Generates the data."""
     required(flags, "problem", "data_dir")
+    if flags.beam_runner and flags["num_workers"].present:
+        raise UserError("--num_workers and --beam_runner exclude each other: leave one out.")
+    if flags.beam_pipeline_options and not flags.beam_runner:
+        raise UserError("--beam_pipeline_options needs --beam_runner.")
     problem = registry.problem(flags.problem, flags.problem_config)
     try:
-        generate(problem, flags.data_dir, flags.tmp_dir, flags.num_workers)
+        generate(
+            problem,
+            flags.data_dir,
+            flags.tmp_dir,
+            flags.num_workers,
+            beam_runner=flags.beam_runner,
+            beam_pipeline_options=flags.beam_pipeline_options or (),
+        )
     except KeyboardInterrupt:
         raise UserError(
             f"Interrupted: the new data of {problem.name} in {flags.data_dir} is incomplete. Run "

@@ -9,7 +9,7 @@ import contextlib
 import functools
 import itertools
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from t2t_keras import registry
 from t2t_keras.data.augmentation import Augmentation
+from t2t_keras.data.beam_workers import beam_workers
 from t2t_keras.data.chunks import Chunk, evenly_spread, split_chunks, spread_pairs
 from t2t_keras.data.dataset import LEXICON_FILE, MANIFEST_FILE, describe
 from t2t_keras.data.encode import Encoded, add_left_out, encode_chunk
@@ -63,6 +64,8 @@ def generate(
     tmp_dir: str | Path = "",
     num_workers: int = 1,
     chunk_pairs: int = CHUNK_PAIRS,
+    beam_runner: str = "",
+    beam_pipeline_options: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Makes the data of a problem in `<data_dir>/<problem name>/` and prints its content.
 
@@ -75,17 +78,22 @@ def generate(
       tmp_dir: directory of the source files.
       num_workers: processes that encode; the data is the same for any number.
       chunk_pairs: pairs of a shard.
+      beam_runner: runner of Apache Beam whose workers encode instead, "" = none; the data is the
+        same. They need both directories under the same paths.
+      beam_pipeline_options: for Beam, each "name=value".
 
     Raises:
       UserError: files that are missing, empty or swapped, or do not pair, a split without a usable
         pair, a vocabulary that cannot be made, a directory that another t2t-datagen writes or that
-        holds a run, a disk that is full.
+        holds a run, a disk that is full; and as of `beam_workers`.
     """
     if num_workers < 1:
         raise UserError(f"--num_workers must be >= 1, got {num_workers}.")
     problem = registry.problem(problem) if isinstance(problem, str) else problem
     if not str(tmp_dir) and type(problem).examples is Problem.examples:
         raise UserError(f"Please give --tmp_dir, the directory of {problem.name}'s source files.")
+    if beam_runner:  # Workers have another working directory.
+        data_dir, tmp_dir = Path(data_dir).absolute(), Path(tmp_dir).absolute()
     problem = problem.resolved(Path(tmp_dir))
     # What can fail early does so while the old data is still there.
     check_filters(problem.filter_names(), problem.languages())
@@ -101,21 +109,24 @@ def generate(
     given = _given_vocabulary(problem, plan["train"])
     directory = Path(data_dir) / problem.name
     check_folder(directory, "generated data")
-    with locked_directory(directory, "t2t-datagen"):
+    with (
+        locked_directory(directory, "t2t-datagen"),
+        _workers(plan, directory, num_workers, beam_runner, beam_pipeline_options) as call,
+    ):
         tokenizer, finished = _prepare(problem, plan["train"], given, directory, chunk_pairs)
         files = tokenizer.save(directory)
         if problem.takes_hints:
             lexicon = _learned_lexicon(plan["train"])
             files[LEXICON_FILE] = write_atomically(directory / LEXICON_FILE, lexicon.to_bytes())
+        encode = functools.partial(encode_chunk, problem, tokenizer, directory)
+        wanted = "duplicates" in problem.filter_names()
+        duplicates = _duplicates(call, plan["train"]) if wanted else []
+        tasks = _tasks(plan, duplicates)
+        made = call(encode, (task for task in tasks if task[1] not in finished))
         splits = {}
-        with workers(min(num_workers, len(plan["train"]) or 1)) as call:
-            encode = functools.partial(encode_chunk, problem, tokenizer, directory)
-            wanted = "duplicates" in problem.filter_names()
-            duplicates = _duplicates(call, plan["train"]) if wanted else []
-            for split, chunks in plan.items():
-                bits = duplicates if split == "train" else []
-                shards = _encode(call, encode, split, chunks, bits, finished)
-                splits[split] = _finish_split(directory, split, shards, files)
+        for split, chunks in plan.items():
+            shards = _encoded(made, split, chunks, finished)
+            splits[split] = _finish_split(directory, split, shards, files)
         manifest = {
             "problem": problem.name,
             "config": problem.config(),
@@ -130,6 +141,20 @@ def generate(
         _remove(directory, _STATE_FILES)
     print(describe(manifest), flush=True)
     return manifest
+
+
+def _workers(
+    plan: Mapping[str, Sequence[Chunk]],
+    directory: Path,
+    num_workers: int,
+    beam_runner: str,
+    beam_pipeline_options: Sequence[str],
+) -> contextlib.AbstractContextManager[Call]:
+    if not beam_runner:
+        return workers(min(num_workers, len(plan["train"]) or 1))
+    chunks = itertools.chain.from_iterable(plan.values())
+    reads = sorted({path for chunk in chunks for path in chunk.paths})
+    return beam_workers(beam_runner, beam_pipeline_options, directory, reads)
 
 
 def _stems(split: str, chunks: Sequence[Chunk]) -> list[str]:
@@ -163,7 +188,7 @@ def _prepare(
 
     Returns the vocabulary, and the records of training shards that are finished, by stem.
     """
-    source = {path: path.stat() for chunk in chunks for path in chunk.paths}
+    source = {path.absolute(): path.stat() for chunk in chunks for path in chunk.paths}
     # All that decides about the shards but the vocabulary; nothing is known of text in no files.
     made_from = all(chunk.paths for chunk in chunks) and {
         "encoder": _ENCODER_VERSION,
@@ -248,21 +273,23 @@ def _duplicates(call: Call, chunks: Sequence[Chunk]) -> list[bytes]:
     return [np.packbits(some).tobytes() for some in np.split(mask, ends)]
 
 
-def _encode(
-    call: Call,
-    encode: Callable[..., Encoded],
-    split: str,
-    chunks: Sequence[Chunk],
-    duplicates: Sequence[bytes],
-    finished: dict[str, dict],
+def _tasks(
+    plan: Mapping[str, Sequence[Chunk]], duplicates: Sequence[bytes]
+) -> Iterator[tuple[str, str, Chunk, bytes]]:
+    """Yields the last arguments of `encode_chunk` for each chunk of all splits."""
+    for split, chunks in plan.items():
+        bits = duplicates if split == "train" else ()
+        for task in itertools.zip_longest(_stems(split, chunks), chunks, bits, fillvalue=b""):
+            yield split, *task
+
+
+def _encoded(
+    made: Iterator[Encoded], split: str, chunks: Sequence[Chunk], finished: dict[str, dict]
 ) -> Iterator[Encoded]:
-    """Yields what `encode` returns for each chunk, or the record of its finished shard."""
-    stems = _stems(split, chunks)
-    tasks = itertools.zip_longest(stems, chunks, duplicates, fillvalue=b"")
-    made = call(encode, ((split, *task) for task in tasks if task[0] not in finished))
+    """Yields the next of `made` for each chunk, or the record of its finished shard."""
     total = sum(chunk.count for chunk in chunks)
     with ProgressBar(total=total, desc=split, unit=" pairs") as progress:
-        for stem, chunk in zip(stems, chunks, strict=True):
+        for stem, chunk in zip(_stems(split, chunks), chunks, strict=True):
             yield (finished[stem], ([], [])) if stem in finished else next(made)
             progress.update(chunk.count)
 

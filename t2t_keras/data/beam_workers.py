@@ -1,0 +1,204 @@
+"""Workers on many machines: an Apache Beam pipeline that calls functions.
+
+Functions, arguments and results are files in a folder that all machines share; the pipeline itself
+carries only the numbers of the calls. So results come back in order from any runner.
+"""
+
+import contextlib
+import functools
+import io
+import itertools
+import pickle
+import re
+import secrets
+import shutil
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from t2t_keras import registry
+from t2t_keras.data.workers import Call
+from t2t_keras.environment import installed_versions
+from t2t_keras.errors import UserError
+from t2t_keras.io.atomic import write_atomically
+from t2t_keras.io.state import differences, read_json, write_json
+from t2t_keras.text.files import reading
+
+_PREFIX = "beam-calls."
+_FUNCTION, _ARGUMENTS, _RESULT, _FAILURE = "function", "arguments", "result", "failure.json"
+# Of other packages, workers may have other versions, or none.
+_PACKAGES = ("t2t_keras", "sentencepiece", "py3langid")
+_loading = threading.Lock()
+
+
+@contextlib.contextmanager
+def beam_workers(
+    runner: str, options: Sequence[str], shared: Path, reads: Iterable[Path]
+) -> Iterator[Call]:
+    """Gives a `Call` whose calls are done by pipelines; the first one checks a worker.
+
+    Args:
+      runner: name of a runner, such as "FlinkRunner".
+      options: of a pipeline, each "name=value" or "name".
+      shared: absolute path of a folder that this process alone uses, for a folder of calls.
+      reads: absolute paths of the files that calls will read.
+
+    Raises:
+      UserError: Beam is not installed, it refuses the runner or an option, or the pipeline fails;
+        a worker has other versions, or does not see the folder or a file; and what calls raise.
+    """
+    if any(re.match(r"(--)?runner\b", option) for option in options):
+        raise UserError("Give the runner as --beam_runner, not in --beam_pipeline_options.")
+    _pipeline(runner, options)  # Raises `UserError` where it is wrong.
+    for old in shared.glob(f"{_PREFIX}*"):  # Of a process that was killed.
+        shutil.rmtree(old, ignore_errors=True)
+    folder = shared / f"{_PREFIX}{secrets.token_hex(4)}"
+    numbers = itertools.count()
+
+    def call(function: Callable, arguments: Iterable[tuple]) -> Iterator:
+        calls = folder / str(next(numbers))
+        count = _write_calls(calls, function, arguments)
+        if count:
+            _run_pipeline(runner, options, calls, count)
+        for number in range(count):
+            with reading(_path(calls, number, _RESULT)) as file:
+                result = pickle.load(file)
+            yield result
+
+    try:
+        files = {str(path): path.stat().st_size for path in reads}
+        print(f"Asking a worker of {runner} whether it sees {shared} ...", flush=True)
+        list(call(_check_files, [(files,)]))
+        yield call
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _pipeline(runner: str, options: Sequence[str]):
+    try:
+        import apache_beam
+        from apache_beam.options.pipeline_options import PipelineOptions
+    except ModuleNotFoundError as error:
+        raise UserError(
+            "--beam_runner needs Apache Beam: pip install 't2t-keras[beam]'."
+        ) from error
+    flags = [f"--{option.removeprefix('--')}" for option in options]
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            parsed = PipelineOptions(flags)
+            parsed.get_all_options()
+            return apache_beam.Pipeline(runner, parsed)
+    except SystemExit as error:  # As argparse ends after a usage of 300 lines.
+        reason = said.getvalue().strip().rpartition("error: ")[2]
+        raise UserError(f"--beam_pipeline_options: {reason}.") from error
+    except (ValueError, ImportError) as error:
+        raise UserError(f"--beam_runner={runner}: {' '.join(str(error).split())}") from error
+
+
+def _path(calls: Path, number: int, kind: str) -> Path:
+    return calls / f"{number}.{kind}"
+
+
+def _write_calls(calls: Path, function: Callable, arguments: Iterable[tuple]) -> int:
+    """Writes what workers need; returns the number of calls."""
+    # Workers can load the function only after the directories in which it may be defined.
+    needed = registry.user_directories, _versions(), pickle.dumps(function)
+    write_atomically(calls / _FUNCTION, pickle.dumps(needed))
+    count = 0
+    for count, each in enumerate(arguments, 1):
+        write_atomically(_path(calls, count - 1, _ARGUMENTS), pickle.dumps(each))
+    return count
+
+
+def _run_pipeline(runner: str, options: Sequence[str], calls: Path, count: int) -> None:
+    """Has all calls done; what a worker raised is raised here."""
+    import apache_beam
+
+    pipeline = _pipeline(runner, options)
+    # Without the shuffle a runner would have them all done by one worker.
+    numbers = pipeline | apache_beam.Create(range(count)) | apache_beam.Reshuffle()
+    _ = numbers | "Call" >> apache_beam.Map(functools.partial(_do_call, calls))
+    try:
+        running = pipeline.run()
+        try:
+            state = running.wait_until_finish()
+        except KeyboardInterrupt:
+            running.cancel()
+            raise
+    except Exception as error:
+        # Beam has shown the traceback of what a worker raised.
+        raise UserError(f"The pipeline of {runner} failed: {_reason(error)}") from error
+    if (calls / _FAILURE).exists():
+        failure = read_json(calls / _FAILURE, "Run the same command again.", ("text", "status"))
+        raise UserError(failure["text"], failure["status"])
+    if not all(_path(calls, number, _RESULT).exists() for number in range(count)):
+        raise UserError(
+            f"The pipeline of {runner} ended as {state}, but results are missing in {calls}. Run "
+            f"the same command again; --data_dir must be on a file system that all machines share."
+        )
+
+
+def _reason(error: Exception) -> str:
+    """Returns the line of a runner's error, which may hold tracebacks, that tells most."""
+    told = re.findall(rf"\b{UserError.__name__}: (.*)", str(error))
+    lines = told or str(error).strip().splitlines() or [""]
+    return f"{'' if told else f'{type(error).__name__}: '}{lines[-1]}"
+
+
+def _do_call(calls: Path, number: int) -> None:
+    """Does a call in a worker, and leaves its result or what is to be said of its failure."""
+    host = socket.gethostname()
+    if not calls.exists():
+        raise UserError(
+            f"A worker on {host} sees no {calls}: --data_dir must be on a file system that all "
+            f"machines share under the same path."
+        )
+    if (calls / _FAILURE).exists():
+        return  # Nothing more is of use.
+    try:
+        function = _function(calls)
+        arguments = pickle.loads(_path(calls, number, _ARGUMENTS).read_bytes())
+        write_atomically(_path(calls, number, _RESULT), pickle.dumps(function(*arguments)))
+    except (UserError, OSError) as error:
+        text, status = str(error), 2
+        if isinstance(error, UserError):
+            status = error.exit_status
+        elif error.filename:
+            text = f"{error.filename}: {error.strerror}."
+        write_json(calls / _FAILURE, {"text": f"{text} (On {host}.)", "status": status})
+
+
+def _function(calls: Path) -> Callable:
+    with _loading:  # A worker may have several threads.
+        return _load_function(calls)
+
+
+@functools.lru_cache(maxsize=1)
+def _load_function(calls: Path) -> Callable:
+    """Returns the function to call; raises `UserError` where it would do something else here."""
+    directories, versions, function = pickle.loads((calls / _FUNCTION).read_bytes())
+    if different := differences(versions, _versions()):
+        text = "; ".join(different).replace("requested", "a worker has")
+        raise UserError(f"Workers need the versions of this machine ({text}). Install these.")
+    for directory in directories:
+        registry.import_user_directory(directory)
+    return pickle.loads(function)
+
+
+def _versions() -> dict[str, Any]:
+    versions = installed_versions("py3langid")
+    return {name: versions[name] for name in _PACKAGES}
+
+
+def _check_files(files: Mapping[str, int]) -> None:
+    for name, size in files.items():
+        path = Path(name)
+        found = path.stat().st_size if path.is_file() else 0
+        if found != size:
+            raise UserError(
+                f"A worker sees {found:,} bytes of {name}, expected {size:,}. --tmp_dir must be on "
+                f"a file system that all machines share under the same path."
+            )

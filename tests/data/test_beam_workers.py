@@ -1,0 +1,129 @@
+"""Apache Beam's direct runner makes the data that worker processes make, and fails as they do."""
+
+import dataclasses
+import errno
+from pathlib import Path
+
+import pytest
+
+from t2t_keras import registry
+from t2t_keras.data import beam_workers
+from t2t_keras.data.generate import generate
+from t2t_keras.errors import UserError
+
+pytest.importorskip("apache_beam", reason="needs apache-beam")
+BEAM = dict(chunk_pairs=50, beam_runner="DirectRunner")
+
+
+def double(number):
+    return 2 * number
+
+
+@pytest.fixture
+def call(tmp_path):
+    with beam_workers.beam_workers("DirectRunner", [], tmp_path, []) as call:
+        yield call
+
+
+def test_the_data_is_the_same_byte_for_byte(problem, tmp_dir, tmp_path, change, contents):
+    first = (tmp_dir / "train.en").read_bytes(), (tmp_dir / "train.de").read_bytes()
+    for code, text in zip(("en", "de"), first, strict=True):
+        change(f"train.{code}", {n: text.split(b"\n")[n // 2] for n in range(60, 200, 7)})
+    problem = dataclasses.replace(problem, filters="duplicates+length_ratio")
+    for name, options in (("local", dict(chunk_pairs=50)), ("beam", BEAM)):
+        manifest = generate(problem, tmp_path / name, tmp_dir, **options)
+    assert manifest["splits"]["train"]["left_out"]["that came before"]["count"] == 20
+    assert len(manifest["splits"]["train"]["shards"]) == 5
+    local, beam = (contents(tmp_path / name / problem.name) for name in ("local", "beam"))
+    assert local == beam
+
+
+def test_after_a_full_disk_finished_shards_are_kept(
+    problem, tmp_dir, tmp_path, contents, monkeypatch, capsys
+):
+    replace = Path.replace
+
+    def fail(path, target):
+        if target.name == "train-00003.tokens.npy":
+            raise OSError(errno.ENOSPC, "No space left")
+        return replace(path, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", fail)
+        with pytest.raises(
+            UserError, match=r"00003\.tokens\.npy cannot be written: No space.*\(On"
+        ):
+            generate(problem, tmp_path / "beam", tmp_dir, **BEAM)
+    made = tmp_path / "beam" / problem.name
+    assert not list(made.glob("beam-calls*"))
+    kept = len(list(made.glob("train-*.json")))
+    assert kept > 0
+    (made / "beam-calls.killed").mkdir()
+    generate(problem, tmp_path / "beam", tmp_dir, **BEAM)
+    assert f"Continuing: {kept} of 5" in capsys.readouterr().out
+    generate(problem, tmp_path / "local", tmp_dir, chunk_pairs=50)
+    assert contents(made) == contents(tmp_path / "local" / problem.name)
+
+
+def test_results_are_in_the_order_of_the_calls(call):
+    assert list(call(double, ((n,) for n in range(20)))) == list(range(0, 40, 2))
+    assert list(call(double, [])) == []
+
+
+def test_what_workers_raise(call, tmp_path):
+    with pytest.raises(UserError, match=r"/none: No such file or directory\. \(On "):
+        list(call(Path.read_bytes, [(tmp_path / "none",)]))
+    with pytest.raises(UserError, match=r"no problem 'nonsense'.*\(On "):
+        list(call(registry.problem, [("nonsense",)]))
+    with pytest.raises(UserError, match="DirectRunner failed: TypeError: unsupported operand"):
+        list(call(double, [(None,)]))
+
+
+@pytest.fixture
+def ask(tmp_path, monkeypatch):
+    """ask(file, name, found): has a worker find something else of all paths, and asks it."""
+
+    def ask(file, name="", found=None):
+        with monkeypatch.context() as patch:
+            if name:
+                patch.setattr(Path, name, found)
+            with beam_workers.beam_workers("DirectRunner", [], tmp_path, [file]):
+                pass
+
+    return ask
+
+
+def test_a_worker_without_the_files_or_with_other_versions(ask, tmp_path, monkeypatch):
+    file = tmp_path / "a"
+    file.write_text("text")
+    ask(file)
+    with pytest.raises(UserError, match=r"sees 0 bytes of .*/a, expected 4"):
+        ask(file, "is_file", lambda path: False)
+    with pytest.raises(UserError, match=r"sees no .*beam-calls.* same path"):
+        ask(file, "exists", lambda path: "beam-calls" not in str(path))
+    versions = ({"t2t_keras": str(n), "sentencepiece": "", "py3langid": ""} for n in range(9))
+    monkeypatch.setattr(beam_workers, "installed_versions", lambda *names: next(versions))
+    with pytest.raises(UserError, match="t2t_keras: recorded 0, a worker has 1"):
+        ask(file)
+
+
+@pytest.mark.parametrize(
+    ("runner", "option", "message"),
+    [
+        ("Nonsense", "streaming", "--beam_runner=Nonsense: Unexpected pipeline runner"),
+        ("DirectRunner", "direct_num_workers=x", "direct_num_workers: invalid int value: 'x'"),
+        ("DirectRunner", "--runner=FlinkRunner", "Give the runner as --beam_runner"),
+        (
+            "PortableRunner",
+            "job_endpoint=localhost:1,job_server_timeout=1",
+            "PortableRunner failed",
+        ),
+    ],
+)
+def test_what_beam_refuses(runner, option, message, tmp_path, capfd):
+    with (
+        pytest.raises(UserError, match=message),
+        beam_workers.beam_workers(runner, option.split(","), tmp_path, []),
+    ):
+        pass
+    assert "usage:" not in capfd.readouterr().err
