@@ -4,6 +4,7 @@ t2t-decoder --output_dir=runs/averaged --decode_from_file=news.en --decode_to_fi
 t2t-decoder --output_dir=runs/averaged --eval_use_test_set --results_file=results.jsonl
 t2t-decoder --output_dir=runs/averaged --disturb=upper+typos+punctuation
 t2t-decoder --output_dir=runs/averaged --glossary=terms.tsv --decode_from_file=news.en
+t2t-decoder --output_dir=runs/averaged --decode_from_file=news.en --shard=3/100
 t2t-decoder --output_dir=runs/averaged --score_file=pairs.tsv
 t2t-decoder --output_dir=runs/averaged --decode_interactive
 t2t-decoder --output_dir=runs/averaged --engine=ctranslate2 --decode_from_file=news.en
@@ -30,6 +31,7 @@ from t2t_keras.bin.flags import (
 )
 from t2t_keras.data.problem import names_in
 from t2t_keras.decoding.engines.base import ENGINES
+from t2t_keras.decoding.jobs.shard import Shard
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
 from t2t_keras.io.outputs import check_outputs, is_stream
@@ -44,6 +46,7 @@ def define_flags(flags: Flags) -> None:
     flags.string("decode_from_file", "Source, one sentence a line; - = standard input")
     flags.string("decode_to_file", "File for the translations or scores; - = standard output")
     flags.string("decode_reference", "References of --decode_from_file, to print BLEU or F1")
+    flags.string("shard", "Translate a part of --decode_from_file: 3/100 = the third of a hundred")
     flags.switch("eval_use_test_set", "Translate the problem's test set, not its dev set")
     flags.string("disturb", "Translate it also disturbed: kinds as of augment, upper+typos")
     flags.switch("decode_interactive", "Translate what you type; text behind a tab is a prefix")
@@ -145,7 +148,13 @@ def _translate(
     if flags.glossary:
         name += f".{Path(flags.glossary).stem}"
     output = _output(flags, source, decodes_name(name, translator.config, engine))
-    alignments = flags.alignment_file
+    alignments, attention = flags.alignment_file, flags.attention_file
+    shard = Shard.parse(flags.shard) if flags.shard else None
+    if shard:
+        output, alignments, attention = (
+            shard.path(path) if path and not is_stream(path) else path
+            for path in (output, alignments, attention)
+        )
     if problem.postprocess_by_alignment and reference:
         alignments = alignments or f"{output}.alignments"
     kinds = list(dict.fromkeys(names_in(flags.disturb)))
@@ -169,10 +178,11 @@ def _translate(
         provenance,
         flags.prefix_file,
         alignments,
-        flags.attention_file,
+        attention,
         reference,
         reads,
         flags.glossary,
+        shard,
     )
     if reference:
         score(source, reference, output, alignments)
@@ -242,12 +252,17 @@ def _check_combination(flags: Flags) -> None:
         ("score_file", (*of_a_file, *more, "forbidden_file", "glossary")),
         ("eval_use_test_set", ("decode_from_file",)),
         ("disturb", ("decode_interactive", "score_file", "glossary", *more)),
+        ("shard", ("decode_reference", "disturb", "results_file")),
     ):
         for other in others:
             if getattr(flags, one) and getattr(flags, other):
                 raise UserError(f"--{one} and --{other} exclude each other: leave one out.")
     if flags.decode_reference and not flags.decode_from_file:
         raise UserError("--decode_reference needs --decode_from_file.")
+    if flags.shard:
+        if not flags.decode_from_file:
+            raise UserError("--shard needs --decode_from_file.")
+        Shard.parse(flags.shard)
     for name in ("results_file", "disturb"):
         if getattr(flags, name) and flags.decode_from_file and not flags.decode_reference:
             raise UserError(f"--{name} with --decode_from_file needs --decode_reference.")

@@ -30,6 +30,7 @@ _PREFIX = "beam-calls."
 _FUNCTION, _ARGUMENTS, _RESULT, _FAILURE = "function", "arguments", "result", "failure.json"
 # Of other packages, workers may have other versions, or none.
 _PACKAGES = ("t2t_keras", "sentencepiece", "py3langid")
+_INTERRUPTED = 130  # As a shell reports SIGINT.
 _loading = threading.Lock()
 
 
@@ -126,13 +127,16 @@ def _run_pipeline(runner: str, options: Sequence[str], calls: Path, count: int) 
         try:
             state = running.wait_until_finish()
         except KeyboardInterrupt:
-            running.cancel()
+            with contextlib.suppress(NotImplementedError):
+                running.cancel()
             raise
     except Exception as error:
         # Beam has shown the traceback of what a worker raised.
         raise UserError(f"The pipeline of {runner} failed: {_reason(error)}") from error
     if (calls / _FAILURE).exists():
         failure = read_json(calls / _FAILURE, "Run the same command again.", ("text", "status"))
+        if failure["status"] == _INTERRUPTED:
+            raise KeyboardInterrupt
         raise UserError(failure["text"], failure["status"])
     if not all(_path(calls, number, _RESULT).exists() for number in range(count)):
         raise UserError(
@@ -145,7 +149,8 @@ def _reason(error: Exception) -> str:
     """Returns the line of a runner's error, which may hold tracebacks, that tells most."""
     told = re.findall(rf"\b{UserError.__name__}: (.*)", str(error))
     lines = told or str(error).strip().splitlines() or [""]
-    return f"{'' if told else f'{type(error).__name__}: '}{lines[-1]}"
+    line = lines[-1].partition(" [while running")[0]
+    return line if told else f"{type(error).__name__}: {line}"
 
 
 def _do_call(calls: Path, number: int) -> None:
@@ -169,6 +174,8 @@ def _do_call(calls: Path, number: int) -> None:
         elif error.filename:
             text = f"{error.filename}: {error.strerror}."
         write_json(calls / _FAILURE, {"text": f"{text} (On {host}.)", "status": status})
+    except KeyboardInterrupt:  # Of the direct runner, which would make another error of it.
+        write_json(calls / _FAILURE, {"text": "", "status": _INTERRUPTED})
 
 
 def _function(calls: Path) -> Callable:

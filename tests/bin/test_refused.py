@@ -39,6 +39,8 @@ REFUSED = [
     ("t2t-datagen --num_worker=2", "num_workers"),
     ("t2t-datagen --num_workers=0", "num_workers"),
     ("t2t-datagen --num_workers=some", "num_workers"),
+    (REVERSE + "--data_dir=x --num_workers=2 --beam_runner=DirectRunner", "exclude each other"),
+    (REVERSE + "--data_dir=x --beam_pipeline_options=streaming", "needs --beam_runner"),
     ("t2t-decoder", "--output_dir"),
     ("t2t-decoder --output_dir=nowhere", "--output_dir=nowhere"),
     (DECODER + "--hparams=d_ff=32", "d_ff: recorded 16, requested 32"),
@@ -53,6 +55,13 @@ REFUSED = [
     (DECODER + "--score_file=one --glossary=one", "exclude each other"),
     (DECODER + "--disturb=upper --glossary=one", "exclude each other"),
     (DECODER + "--disturb=upper --decode_from_file=one", "--disturb .* needs --decode_reference"),
+    *(
+        (f"{DECODER}--decode_from_file=one --shard={wrong}", f"NUMBER/COUNT .* got '{wrong}'")
+        for wrong in ("0/3", "4/3", "a/b", "3", "1/3/5", "-1/3")
+    ),
+    (DECODER + "--shard=1/3", "--shard needs --decode_from_file"),
+    (DECODER + "--shard=1/3 --decode_from_file=one --decode_reference=one", "exclude each other"),
+    (DECODER + "--shard=1/3 --decode_from_file=-", "of a regular file, got -"),
     (DECODER + "--ensemble=nowhere", "checkpoint nowhere"),
     (DECODER + "--decode_from_file=- --decode_reference=one", "must be regular, got -"),
     (DECODER + "--decode_to_file=-", "must be regular, got -"),

@@ -123,6 +123,19 @@ def test_a_glossary(random_run, decode, write, tmp_path, capsys):
     assert "broken.tsv:2: expected source<tab>target" in capsys.readouterr().err
 
 
+def test_shards(random_run, decode, write, tmp_path):
+    terms = write("terms.tsv", ["man\tHund", "dog\tHaus"])
+    flags = [f"--decode_from_file={write('in.txt', SOURCES)}", f"--glossary={terms}"]
+    flags += [f"--decode_to_file={tmp_path}/o", f"--alignment_file={tmp_path}/a"]
+    for shard in ("", "1/3", "2/3", "3/3"):
+        decode(*flags, f"--shard={shard}")
+    for name in ("o", "a"):
+        parts = [tmp_path / f"{name}-{number:05d}-of-00003" for number in (1, 2, 3)]
+        assert sorted(tmp_path.glob(f"{name}-*")) == parts
+        assert [len(lines_of(part)) for part in parts] == [1, 2, 2]
+        assert "".join(map(Path.read_text, parts)) == (tmp_path / name).read_text()
+
+
 def test_the_test_set(random_run, decode, capsys):
     data = random_run.parent / "data" / "parallel_text"
     sources, references = (lines_of(data / f"test.{side}.txt") for side in ("source", "target"))

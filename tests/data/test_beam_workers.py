@@ -19,6 +19,10 @@ def double(number):
     return 2 * number
 
 
+def interrupt():
+    raise KeyboardInterrupt
+
+
 @pytest.fixture
 def call(tmp_path):
     with beam_workers.beam_workers("DirectRunner", [], tmp_path, []) as call:
@@ -77,6 +81,8 @@ def test_what_workers_raise(call, tmp_path):
         list(call(registry.problem, [("nonsense",)]))
     with pytest.raises(UserError, match="DirectRunner failed: TypeError: unsupported operand"):
         list(call(double, [(None,)]))
+    with pytest.raises(KeyboardInterrupt):
+        list(call(interrupt, [()]))
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import numpy as np
 
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.jobs.line_job import JobSummary, resolve_outputs, run_line_job
+from t2t_keras.decoding.jobs.shard import Shard
 from t2t_keras.decoding.source_text import encode_text
 from t2t_keras.decoding.terms import term_counts, terms_report
 from t2t_keras.decoding.translation import Hypothesis, PairScore, Translation, one_line, perplexity
@@ -45,6 +46,7 @@ def translate_file(
     references: str | Path = "",
     reads: Sequence[str | Path] = (),
     glossary: str | Path = "",
+    shard: Shard | None = None,
 ) -> JobSummary:
     """Translates a file line by line into another; returns what the job was.
 
@@ -68,12 +70,16 @@ def translate_file(
       references: a file with a reference for each of the source's lines.
       reads: more files that are read, and folders, such as runs, whose own files must stay.
       glossary: a file as of `Glossary.read`; "" = none.
+      shard: the part of the source to translate; None = the whole. Outputs are named as given.
 
     Raises:
       UserError: a file cannot be read or must not be written, a line is not UTF-8, another process
         or an interrupted job writes the same output, attention is requested of an ensemble or with
-        split lines, or postprocessed references of a stream. What is translated so far is kept.
+        split lines, or postprocessed references or a shard of a stream. What is translated so far
+        is kept.
     """
+    if shard and is_stream(source):
+        raise UserError(f"A shard must be of a regular file, got {source}: its lines are counted.")
     makers = _makers(translator, output, alignments, attention)
     named = {name: path for name, (path, _) in makers.items()}
     if references and "postprocessed" in named:
@@ -98,11 +104,14 @@ def translate_file(
         return made, _counts(lines, translations)
 
     settings = {**provenance, **translation_settings(translator, prefixes, glossary)}
-    done = run_line_job(source, outputs, settings, translate, translator.config.lines_at_once)
+    settings |= {"shard": str(shard)} if shard else {}
+    at_once = translator.config.lines_at_once
+    done = run_line_job(source, outputs, settings, translate, at_once, shard)
     _report(output, translator.config, done)
     if terms is not None:
         _say(output, terms_report(done.counts))
-    if (surplus := len(begins) - done.lines) > 0:
+    # Those of a file are as many as its lines.
+    if (surplus := len(begins) - done.lines) > 0 and is_stream(source):
         _say(output, f"{prefixes} has {surplus:,} lines more than {source}: they were not used.")
     if postprocessed_references:
         texts = (read_text(Path(path)) for path in (source, references))

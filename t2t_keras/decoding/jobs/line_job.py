@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from t2t_keras.decoding.jobs.shard import Shard
 from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import TEMPORARY_SUFFIX, lock, make_parent
 from t2t_keras.io.outputs import STANDARD_STREAM, check_outputs, is_stream
@@ -42,6 +43,7 @@ def run_line_job(
     provenance: Mapping[str, Any],
     work: Work,
     lines_at_once: int,
+    shard: Shard | None = None,
 ) -> JobSummary:
     """Works through a source, or through what an interrupted job has left of it.
 
@@ -49,6 +51,7 @@ def run_line_job(
     record beside the first one, `<output>.progress.json`, states how many lines are done, the
     checksum of the lines read, and the provenance: what the result depends on besides the source,
     as JSON can hold it. A source that is "-" (standard input), a device or a pipe is read once.
+    With a `shard` of a source that is a file, only its lines are, under their numbers in the file.
 
     Raises:
       UserError: a file cannot be read or written, a line is not UTF-8, another process writes the
@@ -59,6 +62,11 @@ def run_line_job(
     standard = str(source) == STANDARD_STREAM
     lines = lines_of(sys.stdin.buffer) if standard else read_lines(Path(source))
     total = None if is_stream(source) else count_lines(Path(source))
+    first = 0
+    if shard:
+        part = shard.lines(total)
+        first, total = part.start, len(part)
+        lines = itertools.islice(lines, part.start, part.stop)
     with contextlib.closing(_Outputs(outputs, provenance)) as job:
         job.open()
         if before := job.lines_done:
@@ -66,9 +74,10 @@ def run_line_job(
             print(f"{before:,} lines were done before.", file=sys.stderr, flush=True)
         with LineProgress(total, before) as progress:
             while chunk := list(itertools.islice(lines, lines_at_once)):
-                numbered = enumerate(chunk, job.lines_done + 1)
-                texts = [decoded(line, source, number) for number, line in numbered]
-                made, counts = work(texts, job.lines_done, progress.update)
+                number = first + job.lines_done
+                numbered = enumerate(chunk, number + 1)
+                texts = [decoded(line, source, each) for each, line in numbered]
+                made, counts = work(texts, number, progress.update)
                 job.append(chunk, made, counts)
                 # Blank lines do not report progress, and sentences of split lines report too much.
                 progress.update(job.lines_done - progress.n)

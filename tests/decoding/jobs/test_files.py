@@ -18,6 +18,7 @@ from t2t_keras.decoding.jobs.files import (
     translate_file,
     translate_interactively,
 )
+from t2t_keras.decoding.jobs.shard import Shard
 from t2t_keras.decoding.translation import Hypothesis, PairScore, Translation
 from t2t_keras.errors import UserError
 from t2t_keras.text.glossary import Glossary
@@ -383,3 +384,42 @@ def test_interactive(capsys):
     assert answers("\x1b]0;a\x07") == ["\\x1b]0;a\\x07"], "nothing controls the terminal"
     for setting in ("return_beams", "write_beam_scores"):
         assert answers("\x1b[2J", **{setting: True}) == ["-0.5000\t\\x1b[2J", "-1.2500\t0"]
+
+
+@pytest.mark.parametrize(("total", "count"), [(0, 3), (2, 5), (7, 3), (9, 3), (1000, 7)])
+def test_shards_are_equal_parts_without_gaps(total, count):
+    parts = [Shard(number, count).lines(total) for number in range(1, count + 1)]
+    assert [line for part in parts for line in part] == list(range(total))
+    sizes = {len(part) for part in parts}
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_shards_joined_are_the_whole(run, write, tmp_path):
+    text = "\ufeff" + "".join(f"line {number}\n" for number in range(7)) + "blank\n\nlast"
+    prefixes = write("begins", "".join(f"{letter}:\n" for letter in "abcdefghij"))
+    config = dict(return_beams=True, beam_size=2)  # The second hypothesis is the line's number.
+    whole = run(text, Repeats(**config), prefixes=prefixes)
+    assert whole.splitlines()[9] == "j:last\t9"
+    for count in (1, 3, 15):
+        paths = [Path(Shard(number, count).path(tmp_path / "o")) for number in range(1, count + 1)]
+        for number, path in enumerate(paths, 1):
+            translator, shard = Repeats(**config), Shard(number, count)
+            translate_file(translator, tmp_path / "in.txt", path, {}, prefixes, shard=shard)
+            assert translator.translated == len(shard.lines(10))
+        assert paths == sorted(tmp_path.glob(f"o-*-of-{count:05d}"))
+        assert "".join(path.read_text() for path in paths) == whole
+
+
+def test_a_shard_is_continued_and_names_lines_of_the_file(write, tmp_path, capsys):
+    source, output = write("in.txt", "a\nb\nc\nd\ne\nstop\n"), tmp_path / "out"
+    half = dict(shard=Shard(2, 2))
+    with pytest.raises(KeyboardInterrupt):
+        translate_file(Repeats(), source, output, {}, **half)
+    assert not output.exists()
+    source.write_text("A\nB\nC\nd\ne\nf\n")
+    translate_file(Repeats(), source, output, {}, **half)
+    assert output.read_text() == "d\ne\nf\n"
+    assert "2 lines were done before." in capsys.readouterr().err
+    source.write_bytes(b"a\nb\nc\nd\n\xff\nf\n")
+    with pytest.raises(UserError, match=r"in\.txt:5 is not UTF-8"):
+        translate_file(Repeats(), source, tmp_path / "other", {}, **half)
