@@ -3,16 +3,23 @@
     python benchmarks/datagen_scale.py --text=../shared/data --pairs=1500000,4500000
     python benchmarks/datagen_scale.py --text=../shared/data --pairs=600000
         --corpora=europarl/europarl20k [--vocab_kind=unigram]
+    python benchmarks/datagen_scale.py --text=../shared/data --pairs=4500000
+        --beam_runner=DirectRunner
 
 The text is that of some EN-DE corpora, repeated in a changed order: right for load, not for what is
 learned from it. The vocabulary is learned once, from the largest corpus; then each is encoded with
 it, with and without the filter of duplicates, and the time for 36 million pairs is extrapolated.
 Each run has a process of its own, so that its peak of memory is not that of another one. Batches
 are planned, split over 8 replicas, read and padded as the training loop has it done, in one thread.
+
+With --beam_runner, the data of the largest corpus is instead made twice, by worker processes and by
+Apache Beam, and compared byte for byte.
 """
 
 import collections
 import contextlib
+import filecmp
+import functools
 import itertools
 import multiprocessing
 import random
@@ -21,6 +28,7 @@ import shutil
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from absl import app, flags
@@ -40,6 +48,8 @@ _VOCAB_SIZE = flags.DEFINE_integer("vocab_size", 37_000, "Size of the vocabulary
 _VOCAB_LINES = flags.DEFINE_integer("vocab_lines", 1_000_000, "Lines a side to learn it from.")
 _VOCAB_KIND = flags.DEFINE_string("vocab_kind", "bpe", "Kind of the vocabulary.")
 _WORKERS = flags.DEFINE_integer("num_workers", usable_cores(), "Number of worker processes.")
+_BEAM_RUNNER = flags.DEFINE_string("beam_runner", "", "Runner of Apache Beam to compare with.")
+_BEAM_OPTIONS = flags.DEFINE_list("beam_pipeline_options", [], "Options for it.")
 _FOLDER = flags.DEFINE_string("folder", "", "Folder to work in and to leave the data in.")
 _CORPORA = flags.DEFINE_list(
     "corpora",
@@ -62,8 +72,10 @@ def main(_) -> None:
         megabytes = [_assemble(folder, pairs) for pairs in sizes]
         config = f"vocab_size={_VOCAB_SIZE.value},vocab_lines={_VOCAB_LINES.value}"
 
-        def run_alone(pairs: int, config: str) -> _Run:
-            return in_own_process(_run, folder, pairs, config, _WORKERS.value)
+        def run_alone(pairs: int, config: str, beam: bool = False) -> _Run:
+            runner = _BEAM_RUNNER.value if beam else ""
+            options = runner, _BEAM_OPTIONS.value
+            return in_own_process(_run, folder, pairs, config, _WORKERS.value, *options)
 
         run = run_alone(sizes[-1], f"{config},vocab_kind={_VOCAB_KIND.value}")
         print(
@@ -72,6 +84,9 @@ def main(_) -> None:
         )
         path = folder / "data" / "parallel_text" / "vocab.model"
         config = f"vocab_file={shutil.copy(path, folder / 'vocab.model')}"
+        if _BEAM_RUNNER.value:
+            _compare(folder, functools.partial(run_alone, sizes[-1]), config)
+            return
         for filters in ("duplicates", ""):  # What stays in the folder is not filtered.
             runs = [run_alone(pairs, f"filters={filters},{config}") for pairs in sizes]
             print(f"\n{filters or 'no filter'}, {_WORKERS.value} workers:")
@@ -98,7 +113,9 @@ def _assemble(folder: Path, count: int) -> float:
     return megabytes
 
 
-def _run(folder: Path, pairs: int, config: str, num_workers: int) -> _Run:
+def _run(
+    folder: Path, pairs: int, config: str, num_workers: int, runner: str, options: list[str]
+) -> _Run:
     peaks: dict[int, int] = {0: 0}
 
     def watch() -> None:
@@ -112,12 +129,37 @@ def _run(folder: Path, pairs: int, config: str, num_workers: int) -> _Run:
     threading.Thread(target=watch, daemon=True).start()
     config = f"source_language=en,target_language=de,train={pairs},{config}"
     started = time.time()
-    generate(registry.problem("parallel_text", config), folder / "data", folder, num_workers)
+    data = folder / ("beam" if runner else "data")
+    beam = dict(beam_runner=runner, beam_pipeline_options=options)
+    generate(registry.problem("parallel_text", config), data, folder, num_workers, **beam)
     ended = time.time()
-    learned = (folder / "data" / "parallel_text" / "vocab.model").stat().st_mtime
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    learned = (data / "parallel_text" / "vocab.model").stat().st_mtime
+    # The direct runner works in this process.
+    who = resource.RUSAGE_SELF if runner else resource.RUSAGE_CHILDREN
+    used = resource.getrusage(who)
     memory = (size / (1 << 20) for size in (peak_bytes(), max(peaks.values())))
     return _Run(learned - started, ended - learned, used.ru_utime + used.ru_stime, *memory)
+
+
+def _compare(folder: Path, run_alone: Callable[..., _Run], config: str) -> None:
+    """Makes data with both, and says which of its files differ."""
+    for filters in ("duplicates", ""):
+        given = f"filters={filters},{config}"
+        local, beam = run_alone(given), run_alone(given, beam=True)
+        one, other = (folder / name / "parallel_text" for name in ("data", "beam"))
+        names = sorted({path.name for side in (one, other) for path in side.iterdir()} - {".lock"})
+        _, different, missing = filecmp.cmpfiles(one, other, names, shallow=False)
+        size = sum((one / name).stat().st_size for name in names if (one / name).exists())
+        print(
+            f"{filters or 'no filter'}: {len(names):,} files, {size / 1e6:,.0f} MB; "
+            f"{len(different)} differ, {len(missing)} are missing on a side. "
+            f"{_WORKERS.value} workers: {local.encoding:.0f} s, {local.busy:.0f} s of processor; "
+            f"{_BEAM_RUNNER.value}: {beam.encoding:.0f} s, {beam.busy:.0f} s of processor, peak "
+            f"memory {beam.main:,.0f} MB",
+            flush=True,
+        )
+        if different or missing:
+            raise SystemExit(f"Not equal: {', '.join([*different, *missing])}")
 
 
 def _report(sizes: list[int], megabytes: list[float], runs: list[_Run]) -> None:
