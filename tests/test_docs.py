@@ -14,6 +14,7 @@ import tensorflow as tf
 import yaml
 
 from t2t_keras import registry
+from t2t_keras.decoding.jobs.shard import Shard
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.problems.translate_toy import TranslateEndeToy
 from t2t_keras.serving.export.signatures import TranslationModule
@@ -21,8 +22,39 @@ from t2t_keras.training.distributed.cluster import Cluster, cluster_from_environ
 from t2t_keras.training.memory.estimate import count_weights
 
 
-def test_the_slurm_script_is_bash(root):
-    subprocess.run(["bash", "-n", root / "docs" / "slurm.sh"], check=True)
+@pytest.mark.parametrize("name", ["slurm.sh", "slurm_translate.sh"])
+def test_the_slurm_scripts_are_bash(root, name):
+    subprocess.run(["bash", "-n", root / "docs" / name], check=True)
+
+
+def test_the_slurm_script_translates_what_is_missing(root, tmp_path):
+    script = root / "docs" / "slurm_translate.sh"
+    shard = Shard(7, int(re.search(r"^#SBATCH --array=1-(\d+)%", script.read_text(), re.M)[1]))
+    # Stand-ins: srun without its option, and an interrupted decoder.
+    for name, text in {
+        "srun": 'shift; exec "$@"',
+        "t2t-decoder": 'echo "$@"; exit 143',
+        "scontrol": 'echo "$@"',
+    }.items():
+        (tmp_path / name).write_text(f"#!/bin/bash\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    slurm = {"SLURM_ARRAY_TASK_ID": "7", "SLURM_CPUS_PER_TASK": "8", "SLURM_JOB_ID": "12"}
+    environment = os.environ | slurm | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+
+    def run():
+        command = ["bash", script]
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+
+    done = run()
+    flags, requeued = done.stdout.splitlines()
+    assert (done.returncode, requeued) == (143, "requeue 12")
+    output = re.search(r"--decode_to_file=(\S+)", flags)[1]
+    assert Shard.parse(re.search(r"--shard=(\S+)", flags)[1]) == shard
+    (tmp_path / shard.path(output)).touch()
+    done = run()
+    assert (done.returncode, done.stdout) == (0, f"{shard.path(output)} is complete.\n")
 
 
 def test_the_demo_deletes_no_folder_but_its_own(root, tmp_path):

@@ -47,12 +47,9 @@ def beam_workers(
       reads: absolute paths of the files that calls will read.
 
     Raises:
-      UserError: Beam is not installed, it refuses the runner or an option, or the pipeline fails;
-        a worker has other versions, or does not see the folder or a file; and what calls raise.
+      UserError: as `check_beam`; a pipeline fails; a worker has other versions, or does not see the
+        folder or a file; and what calls raise.
     """
-    if any(re.match(r"(--)?runner\b", option) for option in options):
-        raise UserError("Give the runner as --beam_runner, not in --beam_pipeline_options.")
-    _pipeline(runner, options)  # Raises `UserError` where it is wrong.
     for old in shared.glob(f"{_PREFIX}*"):  # Of a process that was killed.
         shutil.rmtree(old, ignore_errors=True)
     folder = shared / f"{_PREFIX}{secrets.token_hex(4)}"
@@ -75,6 +72,13 @@ def beam_workers(
         yield call
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def check_beam(runner: str, options: Sequence[str]) -> None:
+    """Raises `UserError` where Beam is not installed or refuses the runner or an option."""
+    if any(re.match(r"(--)?runner\b", option) for option in options):
+        raise UserError("Give the runner as --beam_runner, not in --beam_pipeline_options.")
+    _pipeline(runner, options)
 
 
 def _pipeline(runner: str, options: Sequence[str]):

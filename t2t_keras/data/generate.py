@@ -17,7 +17,7 @@ import numpy as np
 
 from t2t_keras import registry
 from t2t_keras.data.augmentation import Augmentation
-from t2t_keras.data.beam_workers import beam_workers
+from t2t_keras.data.beam_workers import beam_workers, check_beam
 from t2t_keras.data.chunks import Chunk, evenly_spread, split_chunks, spread_pairs
 from t2t_keras.data.dataset import LEXICON_FILE, MANIFEST_FILE, describe
 from t2t_keras.data.encode import Encoded, add_left_out, encode_chunk
@@ -92,20 +92,13 @@ def generate(
     problem = registry.problem(problem) if isinstance(problem, str) else problem
     if not str(tmp_dir) and type(problem).examples is Problem.examples:
         raise UserError(f"Please give --tmp_dir, the directory of {problem.name}'s source files.")
-    if beam_runner:  # Workers have another working directory.
+    if beam_runner:
+        check_beam(beam_runner, beam_pipeline_options)
+        # Workers have another working directory.
         data_dir, tmp_dir = Path(data_dir).absolute(), Path(tmp_dir).absolute()
     problem = problem.resolved(Path(tmp_dir))
     # What can fail early does so while the old data is still there.
-    check_filters(problem.filter_names(), problem.languages())
-    plan = split_chunks(problem, tmp_dir, chunk_pairs)
-    for chunks in plan.values():
-        check_direction(chunks, problem.languages())
-    Augmentation(problem.augment)  # Raises `UserError` where it is wrong.
-    if problem.mix:
-        sizes: dict[str, int] = {}
-        for chunk in plan["train"]:
-            sizes[chunk.corpus] = sizes.get(chunk.corpus, 0) + chunk.count
-        parse_mix(problem.mix, sizes)
+    plan = _checked_plan(problem, tmp_dir, chunk_pairs)
     given = _given_vocabulary(problem, plan["train"])
     directory = Path(data_dir) / problem.name
     check_folder(directory, "generated data")
@@ -121,9 +114,8 @@ def generate(
         encode = functools.partial(encode_chunk, problem, tokenizer, directory)
         wanted = "duplicates" in problem.filter_names()
         duplicates = _duplicates(call, plan["train"]) if wanted else []
-        tasks = _tasks(plan, duplicates)
-        made = call(encode, (task for task in tasks if task[1] not in finished))
-        splits = {}
+        tasks = _tasks(plan, duplicates, finished)
+        made, splits = call(encode, tasks), {}
         for split, chunks in plan.items():
             shards = _encoded(made, split, chunks, finished)
             splits[split] = _finish_split(directory, split, shards, files)
@@ -141,6 +133,23 @@ def generate(
         _remove(directory, _STATE_FILES)
     print(describe(manifest), flush=True)
     return manifest
+
+
+def _checked_plan(
+    problem: Problem, tmp_dir: str | Path, chunk_pairs: int
+) -> dict[str, list[Chunk]]:
+    """Returns the chunks of each split; raises `UserError` where a setting does not suit them."""
+    check_filters(problem.filter_names(), problem.languages())
+    Augmentation(problem.augment)  # Raises `UserError` where it is wrong.
+    plan = split_chunks(problem, tmp_dir, chunk_pairs)
+    for chunks in plan.values():
+        check_direction(chunks, problem.languages())
+    if problem.mix:
+        sizes: dict[str, int] = {}
+        for chunk in plan["train"]:
+            sizes[chunk.corpus] = sizes.get(chunk.corpus, 0) + chunk.count
+        parse_mix(problem.mix, sizes)
+    return plan
 
 
 def _workers(
@@ -274,13 +283,14 @@ def _duplicates(call: Call, chunks: Sequence[Chunk]) -> list[bytes]:
 
 
 def _tasks(
-    plan: Mapping[str, Sequence[Chunk]], duplicates: Sequence[bytes]
+    plan: Mapping[str, Sequence[Chunk]], duplicates: Sequence[bytes], finished: Collection[str]
 ) -> Iterator[tuple[str, str, Chunk, bytes]]:
-    """Yields the last arguments of `encode_chunk` for each chunk of all splits."""
+    """Yields the last arguments of `encode_chunk` for each chunk without a finished shard."""
     for split, chunks in plan.items():
         bits = duplicates if split == "train" else ()
         for task in itertools.zip_longest(_stems(split, chunks), chunks, bits, fillvalue=b""):
-            yield split, *task
+            if task[0] not in finished:
+                yield split, *task
 
 
 def _encoded(

@@ -127,9 +127,11 @@ def test_a_worker_without_the_files_or_with_other_versions(ask, tmp_path, monkey
     ],
 )
 def test_what_beam_refuses(runner, option, message, tmp_path, capfd):
-    with (
-        pytest.raises(UserError, match=message),
-        beam_workers.beam_workers(runner, option.split(","), tmp_path, []),
-    ):
-        pass
+    def check():
+        beam_workers.check_beam(runner, option.split(","))
+        with beam_workers.beam_workers(runner, option.split(","), tmp_path, []):
+            pass
+
+    with pytest.raises(UserError, match=message):
+        check()
     assert "usage:" not in capfd.readouterr().err

@@ -78,18 +78,10 @@ def translate_file(
         split lines, or postprocessed references or a shard of a stream. What is translated so far
         is kept.
     """
-    if shard and is_stream(source):
-        raise UserError(f"A shard must be of a regular file, got {source}: its lines are counted.")
     makers = _makers(translator, output, alignments, attention)
     named = {name: path for name, (path, _) in makers.items()}
     if references and "postprocessed" in named:
-        if is_stream(source):
-            raise UserError(
-                f"References are postprocessed with their sources, and {source} can be read only "
-                f"once: write it to a file, or leave the references out."
-            )
-        suffix = translator.problem.postprocessed_suffix
-        named["postprocessed references"] = f"{output}.reference.{suffix}"
+        named["postprocessed references"] = _references_path(translator, source, output)
     read = [source, *reads, *filter(None, (prefixes, references, glossary))]
     outputs = resolve_outputs(read, named)
     postprocessed_references = outputs.pop("postprocessed references", None)
@@ -104,7 +96,8 @@ def translate_file(
         return made, _counts(lines, translations)
 
     settings = {**provenance, **translation_settings(translator, prefixes, glossary)}
-    settings |= {"shard": str(shard)} if shard else {}
+    if shard:
+        settings["shard"] = str(shard)
     at_once = translator.config.lines_at_once
     done = run_line_job(source, outputs, settings, translate, at_once, shard)
     _report(output, translator.config, done)
@@ -114,12 +107,27 @@ def translate_file(
     if (surplus := len(begins) - done.lines) > 0 and is_stream(source):
         _say(output, f"{prefixes} has {surplus:,} lines more than {source}: they were not used.")
     if postprocessed_references:
-        texts = (read_text(Path(path)) for path in (source, references))
-        found = translator.problem.postprocess_references(*texts)
-        text = "".join(f"{each}\n" for each in found)
-        write_atomically(postprocessed_references, text.encode("utf-8"))
+        _postprocess_references(translator, source, references, postprocessed_references)
         _say(output, f"{postprocessed_references}: the references")
     return done
+
+
+def _references_path(translator: Translator, source: str | Path, output: str | Path) -> str:
+    """Returns the name of the file for postprocessed references."""
+    if is_stream(source):
+        raise UserError(
+            f"References are postprocessed with their sources, and {source} can be read only "
+            f"once: write it to a file, or leave the references out."
+        )
+    return f"{output}.reference.{translator.problem.postprocessed_suffix}"
+
+
+def _postprocess_references(
+    translator: Translator, source: str | Path, references: str | Path, output: Path
+) -> None:
+    texts = (read_text(Path(path)) for path in (source, references))
+    found = translator.problem.postprocess_references(*texts)
+    write_atomically(output, "".join(f"{each}\n" for each in found).encode("utf-8"))
 
 
 # Returns the lines of an output, from those of the source and their translations.

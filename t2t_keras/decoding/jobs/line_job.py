@@ -64,6 +64,10 @@ def run_line_job(
     total = None if is_stream(source) else count_lines(Path(source))
     first = 0
     if shard:
+        if total is None:
+            raise UserError(
+                f"A shard must be of a regular file, whose lines are counted: {source}."
+            )
         part = shard.lines(total)
         first, total = part.start, len(part)
         lines = itertools.islice(lines, part.start, part.stop)
