@@ -287,10 +287,10 @@ def _tasks(
 ) -> Iterator[tuple[str, str, Chunk, bytes]]:
     """Yields the last arguments of `encode_chunk` for each chunk without a finished shard."""
     for split, chunks in plan.items():
-        bits = duplicates if split == "train" else ()
-        for task in itertools.zip_longest(_stems(split, chunks), chunks, bits, fillvalue=b""):
-            if task[0] not in finished:
-                yield split, *task
+        bits = (duplicates if split == "train" else ()) or [b""] * len(chunks)
+        for stem, chunk, some in zip(_stems(split, chunks), chunks, bits, strict=True):
+            if stem not in finished:
+                yield split, stem, chunk, some
 
 
 def _encoded(
@@ -300,7 +300,7 @@ def _encoded(
     total = sum(chunk.count for chunk in chunks)
     with ProgressBar(total=total, desc=split, unit=" pairs") as progress:
         for stem, chunk in zip(_stems(split, chunks), chunks, strict=True):
-            yield (finished[stem], ([], [])) if stem in finished else next(made)
+            yield (finished[stem], [[], []]) if stem in finished else next(made)
             progress.update(chunk.count)
 
 
