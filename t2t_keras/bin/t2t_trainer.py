@@ -27,6 +27,7 @@ def define_flags(flags: Flags) -> None:
     define_common(flags, "tmp_dir", "t2t_usr_dir")
     flags.string("warm_start_from", "Run or checkpoint to take the first weights from")
     flags.switch("adapt_vocabulary", "It has another vocabulary: average rows for new pieces")
+    flags.switch("drop_layers", "It has more layers: keep evenly spread ones")
     flags.group("Schedule")
     flags.choice("schedule", "What to do", SCHEDULES, "train_and_evaluate")
     flags.integer("train_steps", "Steps, from the beginning; default: the set's")

@@ -38,6 +38,7 @@ class TrainOptions:
       warm_start_from: a run's directory, or a checkpoint, whose weights a new run starts from.
       adapt_vocabulary: whether that run may have another vocabulary than the data: rows of shared
         pieces are kept, those of new ones are the means of their old pieces'.
+      drop_layers: whether that run may have more layers, of which evenly spread ones are kept.
       xla: whether TensorFlow's forward and backward pass is compiled by XLA for a few fixed
         shapes; JAX's always is.
       cpu_replicas: on a CPU, the replicas among which its cores are divided; 1 = all cores work on
@@ -62,6 +63,7 @@ class TrainOptions:
     schedule: str = "train_and_evaluate"
     warm_start_from: str = ""
     adapt_vocabulary: bool = False
+    drop_layers: bool = False
     xla: bool = False
     cpu_replicas: int = 1
     profile_steps: str = ""
@@ -79,8 +81,11 @@ class TrainOptions:
             raise UserError(
                 f"--best_by={self.best_by} needs scores of the dev set: give --eval_bleu as well."
             )
-        if self.adapt_vocabulary and not self.warm_start_from:
-            raise UserError("--adapt_vocabulary needs --warm_start_from.")
+        for name in ("adapt_vocabulary", "drop_layers"):
+            if getattr(self, name) and not self.warm_start_from:
+                raise UserError(f"--{name} needs --warm_start_from.")
+        if self.adapt_vocabulary and self.drop_layers:
+            raise UserError("--adapt_vocabulary and --drop_layers exclude each other.")
         if self.profile_steps and not self.profiled_steps():
             raise UserError(
                 f"--profile_steps: expected the first and the last step to trace, as 100,110; got "

@@ -13,6 +13,7 @@ from t2t_keras.hyperparameters import HParams
 from t2t_keras.text.tokenizer import Tokenizer, same_vocabulary
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.checkpoints.names import existing_checkpoint
+from t2t_keras.training.fewer_layers import load_fewer_layers
 from t2t_keras.training.other_vocabulary import load_adapted_weights
 from t2t_keras.training.run_config import RunConfig
 
@@ -87,7 +88,11 @@ _MEANINGS = (
 
 
 def load_first_weights(
-    model: keras.Model, config: RunConfig, source: str, adapt_vocabulary: bool = False
+    model: keras.Model,
+    config: RunConfig,
+    source: str,
+    adapt_vocabulary: bool = False,
+    drop_layers: bool = False,
 ) -> None:
     """Loads the weights of another run, with which a training starts.
 
@@ -96,6 +101,7 @@ def load_first_weights(
       config: the run that begins.
       source: the other, or a checkpoint in it.
       adapt_vocabulary: whether it may have another vocabulary; see `load_adapted_weights`.
+      drop_layers: whether it may have more layers; see `load_fewer_layers`.
 
     Raises:
       UserError: there is none, or its ids or weights mean something else than those of `config`.
@@ -126,10 +132,15 @@ def load_first_weights(
                 f"--warm_start_from={source}: its weights have another meaning with {given}. Give "
                 f"--hparams={needed}."
             )
-    elif adapt_vocabulary:
-        raise UserError(f"--adapt_vocabulary: expected a run, with its vocabulary, in {directory}.")
+    elif adapt_vocabulary or drop_layers:
+        flag, what = "adapt_vocabulary", "vocabulary"
+        if drop_layers:
+            flag, what = "drop_layers", "hyperparameters"
+        raise UserError(f"--{flag}: expected a run, with its {what}, in {directory}.")
     if is_adapted:
         load_adapted_weights(model, config, other, path)
+    elif drop_layers:
+        load_fewer_layers(model, config, other, path)
     else:
         files.load_weights(model, path)
     print(f"Starting from the weights of {path}.")

@@ -93,8 +93,8 @@ class _Trainer:
         elif options.schedule == "evaluate":
             files.newest_checkpoint(output_dir)  # Says that there is none.
         elif options.warm_start_from:
-            source, adapt = options.warm_start_from, options.adapt_vocabulary
-            load_first_weights(step.model, config, source, adapt)
+            changes = options.adapt_vocabulary, options.drop_layers
+            load_first_weights(step.model, config, options.warm_start_from, *changes)
         elif hparams.lora_rank:
             raise UserError(
                 f"lora_rank={hparams.lora_rank} trains what is added to the weights of another "
