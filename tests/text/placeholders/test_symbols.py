@@ -20,13 +20,14 @@ def test_lines_come_back():
         assert found.restore(found.text) == line
         assert found.restore(found.hide(line)) == line
         symbols = [sign for sign in found.text if sign in SYMBOLS]
-        expected = [each.text for each in find(line, ["word"])]
+        places = find(line, ["word"])
+        expected = [each.text for each in places]
         own = [text for text in expected if text in SYMBOLS]
         different = len(expected) - max(len(own) - 1, 0)
         assert len(set(symbols)) == min(different, len(SYMBOLS))
         # Of every place outside of placeholders, the rest of the line is behind it.
         for place in range(len(line) + 1):
-            if all(not each.start < place < each.end for each in find(line, ["word"])):
+            if all(not each.start < place < each.end for each in places):
                 assert found.restore(found.text[found.offset(place) :]) == line[place:]
 
 
