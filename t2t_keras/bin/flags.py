@@ -14,7 +14,7 @@ from pathlib import Path
 from t2t_keras import registry
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.environment import keep_compiled, prepare_tensorflow, quieten_tensorflow
+from t2t_keras.environment import keep_compiled, prepare_tensorflow, quicken_tensorflow
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import HIDDEN, Flags
 from t2t_keras.io.terminal import printable
@@ -41,7 +41,7 @@ def run_command(
         # Not every locale has every character; standard error does so by itself.
         sys.stdout.reconfigure(errors="backslashreplace")
     prepare_tensorflow()
-    quieten_tensorflow()
+    quicken_tensorflow()
     flags = Flags()
     define_flags(flags)
     flags.group(HIDDEN)

@@ -35,7 +35,7 @@ from t2t_keras.io.flags import Flags
 from t2t_keras.io.outputs import check_outputs, is_stream
 from t2t_keras.io.terminal import interactive_lines
 from t2t_keras.registry import AUGMENTATIONS
-from t2t_keras.text.files import read_text
+from t2t_keras.text.files import read_text, reading
 
 
 def define_flags(flags: Flags) -> None:
@@ -72,14 +72,16 @@ def run(flags: Flags) -> None:
     if flags.disturb and not record.problem.is_plain_text:
         raise UserError(f"--disturb is for plain text: {record.problem.name} is of symbols.")
     glossary = read_glossary(flags)
+    # What no output may replace, beside the text.
+    folders = [flags.output_dir, Path(record.data_dir) / record.problem.name]
+    reads = [path for path in folders if Path(path).is_dir()]
+    reads += [flags.forbidden_file] * bool(flags.forbidden_file)
+    _check_files(flags, reads)
     text = None if flags.decode_interactive or flags.score_file else _text(flags, record)
     translator, provenance = make(flags, record)
-    # What no output may replace, beside the text.
     used = [each["checkpoint"] for each in (provenance, *provenance["ensemble"])]
     used = [Path(each).parent for each in used if each]  # An export may be of no checkpoint.
-    folders = [flags.output_dir, Path(record.data_dir) / record.problem.name]
-    reads = [path for path in (*folders, *used) if Path(path).is_dir()]
-    reads += [flags.forbidden_file] * bool(flags.forbidden_file)
+    reads += [path for path in used if path.is_dir()]
     if text:
         _translate(flags, record, text, translator, provenance, reads)
     elif flags.score_file:
@@ -93,18 +95,20 @@ def run(flags: Flags) -> None:
 def _with_keras(flags: Flags, record) -> tuple[Any, dict[str, Any]]:
     """Returns a translator, and what it is made of."""
     from t2t_keras.decoding.config import decode_config
-    from t2t_keras.decoding.engines.keras import share_cores
-    from t2t_keras.decoding.translator import Translator
-    from t2t_keras.training.checkpoints.names import identity
-    from t2t_keras.training.trained_model import checkpoint_at
+    from t2t_keras.training.checkpoints.names import checkpoint_at, identity
 
     # Looked up once: a training may write another one meanwhile.
     checkpoint = checkpoint_at(flags.checkpoint_path or flags.output_dir)
     others = [checkpoint_at(path) for path in flags.ensemble or ()]
     config = decode_config(flags.decode_hparams, record.problem.decoding)
+    excluded = forbidden(flags)
+    # What is wrong above is told before TensorFlow is imported.
+    from t2t_keras.decoding.engines.keras import share_cores
+    from t2t_keras.decoding.translator import Translator
+
     if not flags.decode_interactive:
         share_cores(config)
-    translator = Translator.from_run(flags.output_dir, checkpoint, config, others, forbidden(flags))
+    translator = Translator.from_run(flags.output_dir, checkpoint, config, others, excluded)
     return translator, {**translator.checkpoint, "ensemble": [identity(path) for path in others]}
 
 
@@ -258,6 +262,19 @@ def _check_combination(flags: Flags) -> None:
         for file in (flags.decode_from_file, flags.decode_reference, flags.decode_to_file):
             if file and is_stream(file):
                 raise UserError(f"To score translations, all files must be regular, got {file}.")
+
+
+def _check_files(flags: Flags, reads: list) -> None:
+    """Raises `UserError` for what is wrong with given files, before the model is loaded."""
+    texts = [flags.decode_from_file, flags.decode_reference, flags.score_file, flags.prefix_file]
+    texts = [path for path in texts if path]
+    for path in texts:
+        if not is_stream(path):
+            with reading(path):
+                pass
+    writes = [flags.decode_to_file, flags.alignment_file, flags.attention_file]
+    results = [flags.results_file] * bool(flags.results_file)
+    check_outputs([*texts, *reads], [path for path in writes if path], appends=results)
 
 
 def _text(flags: Flags, record) -> tuple[str, str, str, str]:

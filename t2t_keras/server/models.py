@@ -123,7 +123,7 @@ class ModelSource:
             return None
         if _vocabularies(record) != _vocabularies(before):
             return None
-        model = record.make_model(translator.config.weights_dtype)
+        model = record.make_model(translator.config.weights_dtype, loaded=True)
         load_weights(model, str(path))
         weights = model.get_weights()
         if not all(np.isfinite(each).all() for each in weights):
