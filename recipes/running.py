@@ -116,7 +116,7 @@ def _plan(name: str, config: str | Path) -> Any:
         raise UserError(f"Cannot read {config}: {error}") from error
     if not isinstance(content, dict):
         raise UserError(f"{config}: expected settings, as source_language: en.")
-    module = importlib.import_module(f"t2t_keras.recipes.{name}.plan")
-    plan = module.Plan(content, Path(config).parent)
-    plan.check()
+    package = f"t2t_keras.recipes.{name}"
+    plan = importlib.import_module(f"{package}.plan").Plan(content, Path(config).parent)
+    importlib.import_module(f"{package}.checks").check(plan)
     return plan

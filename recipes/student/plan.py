@@ -1,7 +1,7 @@
 """What the recipe makes of its configuration: texts, data, models, and how long they take."""
 
-import copy
 import dataclasses
+import json
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +11,6 @@ from snakemake.exceptions import WorkflowError
 from snakemake.utils import validate
 
 from t2t_keras.errors import UserError
-from t2t_keras.text.files import decoded, read_lines
 
 _PROBLEM = "parallel_text"
 # Of European languages: a subword has about four letters.
@@ -48,12 +47,14 @@ class Model:
       settings: of its hyperparameters, by name.
       flags: of `t2t-trainer` that decide what is learned, beside those of data.
       mix: of its corpora.
+      begins_with: the folder of the averaged model whose layers it begins with; "" = none.
     """
 
     data: str
     settings: Mapping[str, Any]
     flags: tuple[str, ...]
     mix: str = ""
+    begins_with: str = ""
 
 
 class Plan:
@@ -65,7 +66,9 @@ class Plan:
 
     Attributes:
       config: the same with what was left out.
+      folder: that of the file.
       work: folder of all that is made, relative to `folder`.
+      folder: that of the file.
       source, target: the languages.
       given: path of each text that the user has, by its path among the texts of the recipe.
       authentic: names of the texts that people translated, those of noisy corpora as filtered.
@@ -80,7 +83,7 @@ class Plan:
 
     def __init__(self, config: Mapping[str, Any], folder: str | Path = "."):
         self.config = config = _checked(config)
-        self.work, self._folder = config["work_dir"], Path(folder)
+        self.work, self.folder = config["work_dir"], Path(folder)
         self.source, self.target = config["source_language"], config["target_language"]
         if self.source == self.target:
             raise UserError(f"The two languages must differ, got {self.source} twice.")
@@ -147,6 +150,11 @@ class Plan:
             f"--data_dir={folder}",
             f"--problem_config={config}",
             *model.flags,
+            *(
+                [f"--warm_start_from={first}", "--drop_layers"]
+                if (first := model.begins_with)
+                else []
+            ),
         ]
 
     @property
@@ -205,9 +213,10 @@ class Plan:
         there = self.source, self.target
         corpora, back = tuple(self.config["corpora"]), tuple(self.back_translated)
         tag = self.config["back_translation"]["tag"]
+        taught = self.authentic * self.config["distillation"]["with_corpora"] + self.distilled
         data = {
             "forward": Data(there, tuple(self.authentic)),
-            "student": Data(there, tuple(self.distilled), "forward"),
+            "student": Data(there, tuple(taught), "forward"),
         }
         if self._needs_backward:
             data["backward"] = Data(there[::-1], tuple(self.authentic), "forward")
@@ -221,7 +230,11 @@ class Plan:
 
     def _models(self) -> dict[str, Model]:
         config = self.config
-        models = {"student": self._model("student", config["student"])}
+        student = self._model("student", config["student"])
+        if config["student"]["from_teacher"]:
+            first = f"{self.work}/models/{self.teachers[0]}"
+            student = dataclasses.replace(student, begins_with=first)
+        models = {"student": student}
         if self._needs_backward:
             models["backward"] = self._model("backward", config["backward"])
         data = "teacher" if self.back_translated else "forward"
@@ -235,15 +248,14 @@ class Plan:
         return models
 
     def _model(self, data: str, settings: Mapping[str, Any], seed: int = 1, mix: str = "") -> Model:
-        flags = [
-            f"--{name}={value}" for name, value in settings.items() if name != "seeds" and value
-        ]
+        names = "hparams_set", "hparams", "train_steps"
+        flags = [f"--{name}={settings[name]}" for name in names if settings[name]]
         flags += [f"--random_seed={seed}"]
         return Model(data, settings, tuple(flags), mix)
 
     def _check_texts(self) -> None:
         for path in self.given.values():
-            file = self._folder / path
+            file = self.folder / path
             if not file.is_file():
                 raise UserError(
                     f"There is no {file}: expected UTF-8 text, one sentence a line. The "
@@ -251,59 +263,6 @@ class Plan:
                 )
             if not file.stat().st_size:
                 raise UserError(f"{file} is empty: leave it out, or give one with text.")
-
-    def check(self) -> None:
-        """Checks what would else be seen only when much is done.
-
-        Raises:
-          UserError: a setting of models or decoding, or a mixture, is wrong; a text is not UTF-8,
-            or two do not pair or are swapped.
-        """
-        from t2t_keras.data.mixing import parse_mix
-
-        self._check_models(), self._check_pairs()
-        if self.config["mix"]:
-            texts = self.data[self.models[self.teachers[0]].data].train
-            parse_mix(self.config["mix"], dict.fromkeys(texts, 1))
-
-    def _check_models(self) -> None:
-        from t2t_keras.decoding.config import DecodeConfig
-        from t2t_keras.decoding.engines.ctranslate2_export import check_settings, positions_needed
-        from t2t_keras.serving.export.ctranslate2 import check_config
-
-        for name in self.models:
-            check_config(self._hparams(name))
-        for part in ("back_translation", "distillation"):
-            config = self._decoding(part)
-            where = f"{part}: decode_hparams"
-            if config.return_beams or config.write_beam_scores:
-                raise UserError(f"{where}: expected one translation a line, and nothing else.")
-            if part == "distillation" and len(self.teachers) > 1:
-                continue
-            check_settings(config)
-            most, needed = positions_needed(DecodeConfig()), positions_needed(config)
-            if needed > most:
-                raise UserError(
-                    f"{where}: the exports are for {most:,} tokens, and these settings need "
-                    f"{needed:,}. Lower max_input_length, extra_length or max_length."
-                )
-
-    def _check_pairs(self) -> None:
-        from t2t_keras.data.chunks import FileChunk
-        from t2t_keras.data.filters import check_direction
-
-        files = {text: self._folder / path for text, path in self.given.items()}
-        lines = {text: _count_lines(file) for text, file in files.items()}
-        for name in (*self.config["corpora"], *self.noisy, *self.dev):
-            source, target = self.pair(name)
-            count, paths = lines[source], (files[source], files[target])
-            if count != lines[target]:
-                raise UserError(
-                    f"Line N of one file must be the translation of line N of the other, but "
-                    f"{paths[0]} has {count:,} lines and {paths[1]} has {lines[target]:,}."
-                )
-            chunk = FileChunk(paths=paths, offsets=(0, 0), first_line=1, count=count, corpus=name)
-            check_direction([chunk], (self.source, self.target))
 
     def hours(self, seconds_a_product: float) -> dict[str, float]:
         """Returns about how many hours those files take that take long.
@@ -337,25 +296,27 @@ class Plan:
 
         found = {}
         for name, model in self.models.items():
-            hparams = self._hparams(name)
+            hparams = self.hparams(name)
             tokens = hparams.batch_tokens * model.settings["train_steps"]
             found[name] = count_weights(hparams, self.config["vocab_size"]), tokens
         return found
 
-    def _hparams(self, model: str) -> Any:
+    def hparams(self, model: str) -> Any:
+        """Returns the hyperparameters of a model."""
         from t2t_keras import registry  # Takes seconds, and the Snakefile does not need it.
 
         settings = self.models[model].settings
         return registry.hparams(settings["hparams_set"], settings["hparams"])
 
-    def _decoding(self, part: str) -> Any:
+    def decoding(self, part: str) -> Any:
+        """Returns the settings of decoding in a part of the recipe."""
         from t2t_keras.decoding.config import decode_config
 
         return decode_config(self.config[part]["decode_hparams"])
 
     def _ways(self, part: str) -> int:
         """Returns how many hypotheses a part of the recipe keeps while it translates."""
-        config = self._decoding(part)
+        config = self.decoding(part)
         return config.samples or config.beam_size
 
     def _tokens(self, name: str) -> float:
@@ -363,20 +324,13 @@ class Plan:
         path = (
             self.given.get(self.text(name, self.source)) or self.given[self.text(name, self.target)]
         )
-        return _TOKENS_A_BYTE * (self._folder / path).stat().st_size
-
-
-def _count_lines(file: Path) -> int:
-    """Returns the number of lines; raises `UserError` where one is not UTF-8."""
-    count = 0
-    for count, line in enumerate(read_lines(file), 1):
-        decoded(line, file, count)
-    return count
+        return _TOKENS_A_BYTE * (self.folder / path).stat().st_size
 
 
 def _checked(config: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a copy with what was left out."""
-    config = copy.deepcopy(dict(config))
+    # Not deepcopy: what YAML repeats by an alias is one object, and each gets its own defaults.
+    config = json.loads(json.dumps(dict(config), default=str))
     try:
         validate(config, str(_SCHEMA))
     except WorkflowError as error:

@@ -65,7 +65,12 @@ def configured(tmp_path, pairs):
 
 def test_every_command_from_text_to_page(configured, tmp_path, monkeypatch):
     """What Snakemake would run in processes of their own runs here in one."""
-    command = [*running._snakemake("student", configured()), "--cores", "1"]
+    path = configured(
+        teachers=MODEL | {"hparams": TINY.replace("layers=1", "layers=2")},
+        student=MODEL | {"from_teacher": True},
+        distillation={"with_corpora": True},
+    )
+    command = [*running._snakemake("student", path), "--cores", "1"]
     command += ["--dry-run", "--printshellcmds"]
     plan = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
     commands = re.findall("^Shell command: ((?!None).*)$", plan, flags=re.MULTILINE)
@@ -86,7 +91,7 @@ def test_every_command_from_text_to_page(configured, tmp_path, monkeypatch):
     assert counts["toy"] == 300
     assert 10 < counts["bt.news"] <= 20
     found = json.loads((work / "data" / "student" / "parallel_text" / "manifest.json").read_text())
-    assert found["splits"]["train"]["corpora"] == {"distilled.toy": 285}
+    assert found["splits"]["train"]["corpora"] == {"toy": 300, "distilled.toy": 285}
     sources = (tmp_path / "text" / "train.en").read_text().splitlines()
     assert set((work / "text" / "distilled.toy.en").read_text().splitlines()) <= set(sources)
 
@@ -133,6 +138,10 @@ def test_what_is_left_to_do(configured, capsys):
         ({"mix": "bt.other:0.5+toy:0.5"}, r"bt.other"),
         ({"student": MODEL | {"hparams": "d_modl=8"}}, r"d_modl"),
         ({"teachers": MODEL | {"hparams_set": "transformer_tny"}}, r"transformer_tny"),
+        (
+            {"student": MODEL | {"hparams": TINY.replace("ff=8", "ff=16"), "from_teacher": True}},
+            r"or fewer layers",
+        ),
         ({"student": MODEL | {"hparams": "self_attention_radius=4"}}, r"radius=4"),
         ({"distillation": {"decode_hparams": "beams=4"}}, r"beams"),
         ({"distillation": {"decode_hparams": "return_beams=true"}}, r"one translation a line"),
