@@ -62,7 +62,7 @@ def load_weights(model: keras.Model, path: str | Path) -> None:
     path = names.existing_checkpoint(path, SUFFIX)
     arrays, own = _read_model(path), own_weights(model)
     held, expected = (sum(math.prod(x.shape) for x in each) for each in (arrays.values(), own))
-    # What neither TensorFlow nor the checkpoint finds in Keras's lists would go unnoticed.
+    # What only the checkpoint has would go unnoticed.
     if held != expected:
         reason = f"it has {held:,} weights, the model {expected:,}"
         raise base.other_hyperparameters(path, reason)
