@@ -104,7 +104,10 @@ def _with_keras(flags: Flags, record) -> tuple[Any, dict[str, Any]]:
     # Looked up once: a training may write another one meanwhile.
     checkpoint = checkpoint_at(flags.checkpoint_path or flags.output_dir)
     others = [checkpoint_at(path) for path in flags.ensemble or ()]
-    config = decode_config(flags.decode_hparams, record.problem.decoding)
+    settings = flags.decode_hparams
+    if flags.decode_interactive and "xla" not in settings:
+        settings = f"{settings},xla_for_one=true".lstrip(",")
+    config = decode_config(settings, record.problem.decoding)
     excluded = forbidden(flags)
     # What is wrong above is told before TensorFlow is imported.
     from t2t_keras.decoding.engines.keras import share_cores

@@ -100,6 +100,11 @@ class DecodeConfig:
     xla: bool = setting(
         False, "compile the search with XLA: seconds for each shape of a batch, then faster"
     )
+    xla_for_one: bool = setting(
+        False,
+        "compile the search of single sentences with XLA, while they are translated without; a "
+        "server with Keras's engine and --decode_interactive do so unless it is false",
+    )
 
     @property
     def num_hypotheses(self) -> int:

@@ -99,6 +99,7 @@ class ModelSource:
         if path.is_dir():
             translator = Translator.from_run(path, None, settings, engine=ENGINES[1])
         else:
+            settings += ",xla_for_one=true" * ("xla" not in settings)
             translator = Translator.from_run(path.parent, path, settings)
         _check_languages(translator, self)
         translator.translate(_WARM_UP)

@@ -11,8 +11,8 @@ _LINES = {"dev": 3000, "test": 3003}
 # Settings that change how something is computed, or where it comes from, but not the result.
 _FREE_HPARAMS = {"microbatch_tokens", "recompute", "compute_dtype"}
 _FREE_SETTINGS = {  # of a problem and of decoding
-    *("text_source", "batch_tokens", "batches_at_once", "lines_at_once", "xla"),
-    *("return_beams", "write_beam_scores"),
+    *("text_source", "batch_tokens", "batches_at_once", "lines_at_once"),
+    *("xla", "xla_for_one", "return_beams", "write_beam_scores"),
 }
 
 

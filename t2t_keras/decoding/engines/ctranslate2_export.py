@@ -18,6 +18,7 @@ _UNSUPPORTED = {
     "coverage_penalty": "its attention is that of one layer",
     "seed": "it draws others at each call",
     "xla": "it is compiled",
+    "xla_for_one": "it is compiled",
     "weights_dtype": "an export has its own, t2t-exporter --dtype",
 }
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 from t2t_keras.decoding.batching import batches_at_once, few_shapes, padded
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.engines.base import Engine, Output
+from t2t_keras.decoding.engines.one_sentence import CompiledMeanwhile
 from t2t_keras.decoding.scoring import Scorer
 from t2t_keras.decoding.search.constraints import Constraints, forbidden_sequences, word_boundaries
 from t2t_keras.decoding.search.ensemble import Ensemble
@@ -56,6 +57,7 @@ class KerasEngine(Scorer, Engine):
         self.models = ensemble.models
         self.search = Search(ensemble, config, constraints)
         self._searches = ensemble, constraints
+        self._for_one = self._search_for_one()
         self._with_all: KerasEngine | None = None
 
     def with_all_hypotheses(self) -> "KerasEngine":
@@ -68,16 +70,23 @@ class KerasEngine(Scorer, Engine):
             self._with_all = copy.copy(self)
             self._with_all._config = config
             self._with_all.search = Search(ensemble, config, constraints)
+            self._with_all._for_one = self._with_all._search_for_one()
         return self._with_all
+
+    def _search_for_one(self) -> CompiledMeanwhile | None:
+        config, (ensemble, constraints) = self._config, self._searches
+        return CompiledMeanwhile(ensemble, config, constraints) if config.xla_for_one else None
 
     def outputs(
         self, sources: Sequence[np.ndarray], prefixes: Sequence[np.ndarray], numbers: Sequence[int]
     ) -> list[list[Output]]:
         """See `Engine`."""
         config, count = self._config, len(sources)
-        shape = few_shapes(sources, config.batch_tokens) if config.xla else ()
+        alone = self._for_one if count == 1 else None
+        shape = few_shapes(sources, config.batch_tokens) if config.xla or alone else ()
         source, begins = padded(sources, *shape), padded(prefixes, *shape)
-        found = self.search(source, begins, np.pad(np.int32(numbers), (0, len(source) - count)))
+        arguments = source, begins, np.pad(np.int32(numbers), (0, len(source) - count))
+        found = (alone and alone(*arguments)) or self.search(*arguments)
         ids, scores = (each.numpy()[:count] for each in found)
         if np.isnan(scores).any() or not np.isfinite(scores[:, 0]).all():
             raise UserError(

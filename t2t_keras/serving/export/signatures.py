@@ -37,6 +37,7 @@ _UNSUPPORTED = {
     "split_long": "split the text before it is sent",
     "terms": "it takes no glossary; a model that was trained with hints takes them in the text",
     "xla": "it would compile for seconds at each new shape of a request",
+    "xla_for_one": "it would compile for seconds",
     "weights_dtype": "give --dtype=bfloat16 or --dtype=int8 for a smaller export",
 }
 

@@ -1,0 +1,49 @@
+"""Single sentences by XLA, which is compiled while they are translated without."""
+
+import pytest
+
+from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.engines.one_sentence import LONGEST, CompiledMeanwhile
+from t2t_keras.decoding.translator import Translator
+
+LINES = ["the small dog sleeps", "a man", "the woman sees the red tree"]
+
+
+@pytest.fixture
+def called(monkeypatch):
+    """Whether the compiled search answered, call after call."""
+    answers, call = [], CompiledMeanwhile.__call__
+
+    def recorded(self, *arguments):
+        found = call(self, *arguments)
+        answers.append(found is not None)
+        return found
+
+    monkeypatch.setattr(CompiledMeanwhile, "__call__", recorded)
+    return answers
+
+
+def test_what_is_compiled_finds_the_same(model, tokenizer, called):
+    def make(**settings):
+        settings |= dict(return_beams=True, extra_length=4)
+        return Translator(model, tokenizer, DecodeConfig(**settings))
+
+    expected = make().translate(LINES)
+    translator = make(xla_for_one=True)
+
+    def check():
+        found = [translator.translate([line])[0] for line in LINES]
+        assert [each.text for each in found] == [each.text for each in expected]
+        scores = [[each.score for each in line.hypotheses] for line in expected]
+        for line, some in zip(found, scores, strict=True):
+            assert [each.score for each in line.hypotheses] == pytest.approx(some, abs=1e-5)
+
+    check()
+    assert not called[0], "nobody waits for a compilation"
+    translator.engine._for_one.wait()
+    called.clear()
+    check()
+    assert called == [True] * len(LINES)
+    translator.translate(LINES)
+    translator.translate([" ".join(["dog"] * LONGEST)])
+    assert called == [True] * len(LINES) + [False]
