@@ -175,6 +175,8 @@ setup(
             "mkdocs-jupyter>=0.26,<0.27",
             "mkdocs-material>=9.6,<10",
             "mkdocstrings[python]>=0.30,<2",
+            # Which the notebooks use.
+            "t2t-keras[ctranslate2,server]",
         ],
     },
     entry_points={
