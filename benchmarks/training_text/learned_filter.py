@@ -1,4 +1,4 @@
-"""Does t2t-filter find pairs that do not belong together? learned_filter.sh runs it with two models.
+"""Does t2t-filter find pairs that do not belong together? See learned_filter.sh.
 
 python benchmarks/training_text/learned_filter.py --text=text/noisy --folder=filtered
     --forward=runs/en-de --backward=runs/de-en
