@@ -209,8 +209,8 @@ def _prepare(
     from t2t_keras.server.models import ModelSource
     from t2t_keras.serving.export.formats import write_format
     from t2t_keras.text.files import read_text
+    from t2t_keras.training.checkpoints.names import checkpoint_at
     from t2t_keras.training.run_config import RunConfig
-    from t2t_keras.training.trained_model import checkpoint_at
 
     run, model = run or _random_run(Path(folder)), Path(folder) / "model"
     record, checkpoint = RunConfig.load(run), checkpoint_at(run)

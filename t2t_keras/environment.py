@@ -1,6 +1,7 @@
 """What a process runs in: TensorFlow's settings, versions, commit, cores, compiled code."""
 
 import contextlib
+import gc
 import hashlib
 import os
 import platform
@@ -8,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from importlib import metadata
 from importlib.machinery import PathFinder
 from pathlib import Path
 
@@ -50,26 +50,67 @@ def held_stderr() -> Iterator[None]:
             os.close(terminal)
 
 
-class _QuietFinder(PathFinder):
-    """Finds TensorFlow as Python does, and has it imported in silence."""
+# What modules of TensorFlow and Keras import, where it is installed, for what no command uses.
+_UNUSED = {
+    "keras.src.callbacks.orbax_checkpoint": "jax",
+    "keras.src.visualization.plot_bounding_box_gallery": "matplotlib",
+    "keras.src.visualization.plot_image_gallery": "matplotlib",
+    "tensorflow.lite.python.util": "jax",
+}
+
+
+@contextlib.contextmanager
+def _missing(package: str) -> Iterator[None]:
+    """Lets a package that is not imported yet seem not to be installed."""
+    hidden = package not in sys.modules
+    if hidden:
+        sys.modules[package] = None
+    try:
+        yield
+    finally:
+        if hidden:
+            del sys.modules[package]
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Looks for no garbage, neither meanwhile nor later in what was made: it stays to the end."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.freeze()
+            gc.enable()
+
+
+class _QuickFinder(PathFinder):
+    """Finds TensorFlow as Python does, and has it imported quickly and in silence."""
 
     @classmethod
     def find_spec(cls, fullname, path=None, target=None):
-        if fullname not in {"tensorflow", "tensorflow_text"}:
+        if fullname in _UNUSED:
+            contexts = [_missing(_UNUSED[fullname])]
+        elif fullname in {"tensorflow", "tensorflow_text"}:
+            contexts = [held_stderr(), _uncollected()]
+        else:
             return None
         spec = super().find_spec(fullname, path, target)
         if spec is not None:
-            spec.loader.exec_module = held_stderr()(spec.loader.exec_module)
+            for context in contexts:
+                spec.loader.exec_module = context(spec.loader.exec_module)
         return spec
 
 
-def quieten_tensorflow() -> None:
-    """Keeps what TensorFlow prints while it is imported off the terminal, unless that fails.
+def quicken_tensorflow() -> None:
+    """Imports TensorFlow in less time, and keeps what it prints meanwhile off the terminal.
 
-    TF_CPP_MIN_LOG_LEVEL does not: TensorFlow 2.21 reads it after these lines.
+    Where that fails, it is shown. TF_CPP_MIN_LOG_LEVEL does not hide it: TensorFlow 2.21 reads that
+    after these lines. This is for a command, not for a user of the library.
     """
-    if _QuietFinder not in sys.meta_path:
-        sys.meta_path.insert(0, _QuietFinder)
+    if _QuickFinder not in sys.meta_path:
+        sys.meta_path.insert(0, _QuickFinder)
 
 
 _PACKAGES = ("tensorflow", "tensorflow-text", "jax", "keras", "sentencepiece", "numpy")
@@ -78,6 +119,8 @@ _ROOT = Path(t2t_keras.__file__).resolve().parents[1]
 
 def installed_versions(*others: str) -> dict[str, str]:
     """Returns the version of Python, of this package, of those whose numbers matter, and others."""
+    from importlib import metadata  # It takes as long as all else that --help needs.
+
     versions = {"python": platform.python_version(), "t2t_keras": t2t_keras.__version__}
     for package in (*_PACKAGES, *others):
         try:

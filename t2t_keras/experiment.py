@@ -116,7 +116,7 @@ def train(
     config = RunConfig(problem, hparams, model, random_seed, str(data_dir))
     result = train_run(config, output_dir, worker_gpu, TrainOptions(**options), callbacks)
     # The weights that were trained belong to the replicas: Keras would not compile their model.
-    own = RunConfig.load(output_dir).make_model()
+    own = RunConfig.load(output_dir).make_model(loaded=True)
     own.set_weights(merged_weights(result.model, hparams))
     return dataclasses.replace(result, model=own)
 

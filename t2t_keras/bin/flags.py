@@ -13,9 +13,8 @@ from pathlib import Path
 
 import t2t_keras
 from t2t_keras import registry
-from t2t_keras.data.dataset import open_generated
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.environment import keep_compiled, prepare_tensorflow, quieten_tensorflow
+from t2t_keras.environment import keep_compiled, prepare_tensorflow, quicken_tensorflow
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import HIDDEN, Flags
 from t2t_keras.io.terminal import printable
@@ -42,7 +41,7 @@ def run_command(
         # Not every locale has every character; standard error does so by itself.
         sys.stdout.reconfigure(errors="backslashreplace")
     prepare_tensorflow()
-    quieten_tensorflow()
+    quicken_tensorflow()
     flags = Flags()
     define_flags(flags)
     _define_shared(flags)
@@ -173,6 +172,8 @@ def read_glossary(flags: Flags):
 
 def split_text(flags: Flags, record) -> tuple[str, Path, Path]:
     """Returns "test" or "dev", as --eval_use_test_set says, and its source and reference."""
+    from t2t_keras.data.dataset import open_generated
+
     split = "test" if flags.eval_use_test_set else "dev"
     generated = open_generated(record.problem, flags.data_dir or record.data_dir, as_text=True)
     return split, *generated.text_paths(split)

@@ -21,6 +21,9 @@ def define_flags(flags: Flags) -> None:
 def run(flags: Flags) -> None:
     """Averages as the flags say."""
     required(flags, "model_dir", "output_dir")
+    from t2t_keras.training.run_config import RunConfig
+
+    RunConfig.load(flags.model_dir)  # Where there is none, that is told before TensorFlow's import.
     from t2t_keras.training.checkpoints.derived import average_run
 
     average_run(flags.model_dir, flags.output_dir, flags.n, flags.seconds_apart, flags.ema)

@@ -29,15 +29,14 @@ from t2t_keras.bin.flags import (
     recorded_run,
     split_text,
 )
-from t2t_keras.data.problem import names_in
-from t2t_keras.decoding.engines.base import ENGINES
+from t2t_keras.decoding.engines import ENGINES
 from t2t_keras.decoding.jobs.shard import Shard
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
 from t2t_keras.io.outputs import check_outputs, is_stream
 from t2t_keras.io.terminal import interactive_lines
 from t2t_keras.registry import AUGMENTATIONS
-from t2t_keras.text.files import read_text
+from t2t_keras.text.files import check_readable, read_text
 
 
 def define_flags(flags: Flags) -> None:
@@ -67,22 +66,26 @@ def define_flags(flags: Flags) -> None:
 @command(define_flags)
 def run(flags: Flags) -> None:
     """Translates or scores as the flags say."""
-    from t2t_keras.decoding.jobs.files import score_file, translate_interactively
-
     _check_combination(flags)
+    texts = _given_texts(flags)
     open_record, make = _ENGINES[flags.engine]
     record = recorded_run(flags, load=open_record)
     if flags.disturb and not record.problem.is_plain_text:
         raise UserError(f"--disturb is for plain text: {record.problem.name} is of symbols.")
     glossary = read_glossary(flags)
+    # What no output may replace, beside the text.
+    folders = [flags.output_dir, Path(record.data_dir) / record.problem.name]
+    reads = [path for path in folders if Path(path).is_dir()]
+    reads += [flags.forbidden_file] * bool(flags.forbidden_file)
+    outputs = filter(None, (flags.decode_to_file, flags.alignment_file, flags.attention_file))
+    check_outputs([*texts, *reads], outputs, filter(None, [flags.results_file]))
     text = None if flags.decode_interactive or flags.score_file else _text(flags, record)
     translator, provenance = make(flags, record)
-    # What no output may replace, beside the text.
+    from t2t_keras.decoding.jobs.files import score_file, translate_interactively
+
     used = [each["checkpoint"] for each in (provenance, *provenance["ensemble"])]
     used = [Path(each).parent for each in used if each]  # An export may be of no checkpoint.
-    folders = [flags.output_dir, Path(record.data_dir) / record.problem.name]
-    reads = [path for path in (*folders, *used) if Path(path).is_dir()]
-    reads += [flags.forbidden_file] * bool(flags.forbidden_file)
+    reads += [path for path in used if path.is_dir()]
     if text:
         _translate(flags, record, text, translator, provenance, reads)
     elif flags.score_file:
@@ -96,18 +99,20 @@ def run(flags: Flags) -> None:
 def _with_keras(flags: Flags, record) -> tuple[Any, dict[str, Any]]:
     """Returns a translator, and what it is made of."""
     from t2t_keras.decoding.config import decode_config
-    from t2t_keras.decoding.engines.keras import share_cores
-    from t2t_keras.decoding.translator import Translator
-    from t2t_keras.training.checkpoints.names import identity
-    from t2t_keras.training.trained_model import checkpoint_at
+    from t2t_keras.training.checkpoints.names import checkpoint_at, identity
 
     # Looked up once: a training may write another one meanwhile.
     checkpoint = checkpoint_at(flags.checkpoint_path or flags.output_dir)
     others = [checkpoint_at(path) for path in flags.ensemble or ()]
     config = decode_config(flags.decode_hparams, record.problem.decoding)
+    excluded = forbidden(flags)
+    # What is wrong above is told before TensorFlow is imported.
+    from t2t_keras.decoding.engines.keras import share_cores
+    from t2t_keras.decoding.translator import Translator
+
     if not flags.decode_interactive:
         share_cores(config)
-    translator = Translator.from_run(flags.output_dir, checkpoint, config, others, forbidden(flags))
+    translator = Translator.from_run(flags.output_dir, checkpoint, config, others, excluded)
     return translator, {**translator.checkpoint, "ensemble": [identity(path) for path in others]}
 
 
@@ -137,6 +142,7 @@ def _translate(
     flags: Flags, record, text: tuple, translator, provenance: dict[str, Any], reads: list
 ) -> None:
     """Translates a `_text`, and scores it where it has a reference."""
+    from t2t_keras.data.problem import names_in
     from t2t_keras.decoding.jobs.disturbed import translate_disturbed
     from t2t_keras.decoding.jobs.files import decodes_name, translate_file
 
@@ -266,13 +272,26 @@ def _check_combination(flags: Flags) -> None:
     for name in ("results_file", "disturb"):
         if getattr(flags, name) and flags.decode_from_file and not flags.decode_reference:
             raise UserError(f"--{name} with --decode_from_file needs --decode_reference.")
-    for kind in names_in(flags.disturb):
-        AUGMENTATIONS[kind]  # Raises `UserError` if there is none.
+    if flags.disturb:
+        from t2t_keras.data.problem import names_in
+
+        for kind in names_in(flags.disturb):
+            AUGMENTATIONS[kind]  # Raises `UserError` if there is none.
     own_text = flags.decode_from_file or flags.score_file or flags.decode_interactive
     if flags.decode_reference or not own_text:
         for file in (flags.decode_from_file, flags.decode_reference, flags.decode_to_file):
             if file and is_stream(file):
                 raise UserError(f"To score translations, all files must be regular, got {file}.")
+
+
+def _given_texts(flags: Flags) -> list[str]:
+    """Returns the texts that flags name; raises `UserError` for one that cannot be read."""
+    named = flags.decode_from_file, flags.decode_reference, flags.score_file, flags.prefix_file
+    texts = [path for path in named if path]
+    for path in texts:
+        if not is_stream(path):
+            check_readable(path)
+    return texts
 
 
 def _text(flags: Flags, record) -> tuple[str, str, str, str]:

@@ -37,13 +37,15 @@ def define_flags(flags: Flags) -> None:
 def run(flags: Flags) -> None:
     """Scores as the flags say."""
     from t2t_keras.data.dataset import open_generated
-    from t2t_keras.evaluation.follow import evaluate_all
 
     config = recorded_run(flags, poll_policy(flags))
+    generated = open_generated(config.problem, flags.data_dir or config.data_dir)
+    from t2t_keras.evaluation.follow import evaluate_all
+
     evaluate_all(
         flags.output_dir,
         config,
-        open_generated(config.problem, flags.data_dir or config.data_dir),
+        generated,
         "test" if flags.eval_use_test_set else "dev",
         policy=poll_policy(flags),
         min_steps=flags.min_steps,

@@ -53,15 +53,15 @@ def run(flags: Flags) -> None:
     if flags.format != "saved_model":
         _export_for_other_programs(flags)
         return
-    from t2t_keras.serving.export import origin
-    from t2t_keras.serving.export.export import export
-    from t2t_keras.serving.export.signatures import check_settings
-
     export_dir = Path(flags.export_dir or Path(flags.output_dir) / "export")
     # Nothing can be added to another export: its manifest names all its files.
     check_outputs([], [export_dir / "<version>"])
     check_folder(export_dir, "an export")
     record, checkpoint, translator = _load(flags)
+    from t2t_keras.serving.export import origin
+    from t2t_keras.serving.export.export import export
+    from t2t_keras.serving.export.signatures import check_settings
+
     check_settings(translator.config, flags.dtype)
     text = origin.dev_text(record, flags.data_dir)
     if flags.measure and not text:
@@ -102,7 +102,7 @@ def _export_for_other_programs(flags: Flags) -> None:
 def _load(flags: Flags) -> tuple:
     """Returns what the run is, the path of the checkpoint, and its translator."""
     from t2t_keras.decoding.translator import Translator
-    from t2t_keras.training.trained_model import checkpoint_at
+    from t2t_keras.training.checkpoints.names import checkpoint_at
 
     record = recorded_run(flags)
     # Looked up once: a running training may write another one meanwhile.

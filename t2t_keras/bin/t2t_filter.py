@@ -11,7 +11,7 @@ log-probabilities per token. By both models, pairs are ranked by dual conditiona
 """
 
 from t2t_keras.bin.flags import command, define_decode_hparams, required
-from t2t_keras.decoding.engines.base import ENGINES
+from t2t_keras.decoding.engines import ENGINES
 from t2t_keras.io.flags import Flags
 
 

@@ -19,6 +19,9 @@ def define_flags(flags: Flags) -> None:
 def run(flags: Flags) -> None:
     """Converts as the flags say."""
     required(flags, "model_dir", "output_dir")
+    from t2t_keras.training.run_config import RunConfig
+
+    RunConfig.load(flags.model_dir)  # Where there is none, that is told before TensorFlow's import.
     from t2t_keras.training.checkpoints.derived import convert_npz_run
 
     convert_npz_run(flags.model_dir, flags.output_dir, flags.checkpoint_path)

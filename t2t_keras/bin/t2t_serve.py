@@ -10,7 +10,7 @@ A newer version is loaded when it appears; the old one answers until then.
 from pathlib import Path
 
 from t2t_keras.bin.flags import command, define_decode_hparams, required
-from t2t_keras.decoding.engines.base import ENGINES
+from t2t_keras.decoding.engines import ENGINES
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
 

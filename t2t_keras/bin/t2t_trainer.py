@@ -54,9 +54,7 @@ def run(flags: Flags) -> int:
     """Trains as the flags say."""
     required(flags, "output_dir")
     from t2t_keras.data.dataset import open_generated
-    from t2t_keras.experiment import train_run
-    from t2t_keras.training.memory.microbatch import dry_run
-    from t2t_keras.training.recommendation import recommended_hparams
+    from t2t_keras.training.distributed.cluster import cluster_from_environment
     from t2t_keras.training.run_config import RunConfig, merge_flags
 
     # Wrong ones are found before data is made.
@@ -67,6 +65,8 @@ def run(flags: Flags) -> int:
     given = given_flags(flags, *ABOUT_THE_RUN, "data_dir", "random_seed", "train_steps")
 
     def recommend(problem, data_dir):
+        from t2t_keras.training.recommendation import recommended_hparams
+
         if flags.generate_data:
             _generate_missing(problem, data_dir, flags.tmp_dir)
         generated = open_generated(problem, data_dir)
@@ -77,6 +77,12 @@ def run(flags: Flags) -> int:
     config = merge_flags(recorded, given, flags.output_dir, recommend)
     if flags.generate_data:
         _generate_missing(config.problem, config.data_dir, flags.tmp_dir)
+    if not cluster_from_environment():  # Workers tell each other what is wrong.
+        open_generated(config.problem, config.data_dir)
+    # What is wrong above is told before TensorFlow is imported.
+    from t2t_keras.experiment import train_run
+    from t2t_keras.training.memory.microbatch import dry_run
+
     if flags.dry_run:
         print(dry_run(config, flags.output_dir, flags.worker_gpu, options))
         return 0

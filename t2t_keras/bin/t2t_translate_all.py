@@ -45,10 +45,7 @@ def define_flags(flags: Flags) -> None:
 def run(flags: Flags) -> None:
     """Translates as the flags say."""
     from t2t_keras.decoding.config import decode_config
-    from t2t_keras.decoding.engines.keras import share_cores
-    from t2t_keras.decoding.jobs.all_checkpoints import translate_all
-    from t2t_keras.decoding.translator import Translator
-    from t2t_keras.training.trained_model import checkpoint_at
+    from t2t_keras.training.checkpoints.names import checkpoint_at
 
     for name in ("source", "prefix_file"):
         path = getattr(flags, name)
@@ -65,8 +62,13 @@ def run(flags: Flags) -> None:
     # Looked up once: a training may write another one meanwhile.
     others = [checkpoint_at(path) for path in flags.ensemble or ()]
     config = decode_config(flags.decode_hparams, record.problem.decoding)
+    excluded = forbidden(flags)
+    from t2t_keras.decoding.engines.keras import share_cores
+    from t2t_keras.decoding.jobs.all_checkpoints import translate_all
+    from t2t_keras.decoding.translator import Translator
+
     share_cores(config)
-    translator = Translator.from_record(record, config, others, forbidden(flags))
+    translator = Translator.from_record(record, config, others, excluded)
     directory = Path(flags.translations_dir or Path(flags.output_dir) / "translations")
     translate_all(
         flags.output_dir,

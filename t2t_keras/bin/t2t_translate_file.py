@@ -10,7 +10,7 @@ given. New translations are marked as in need of a review, where the format can 
 """
 
 from t2t_keras.bin.flags import command, define_common, define_decode_hparams, required
-from t2t_keras.decoding.engines.base import ENGINES
+from t2t_keras.decoding.engines import ENGINES
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
 

@@ -50,7 +50,7 @@ def make_run(imported: Imported, problem: Problem, output_dir: str | Path, origi
     """
     hparams = registry.hparams("transformer_base", imported.hparams)
     config = RunConfig(problem, hparams, tokenizer=imported.tokenizer, averaged=None)
-    model = config.make_model()
+    model = config.make_model(loaded=True)
     by_path = {weight.path.partition("/")[2]: weight for weight in model.weights}
     wrong = [f"{path} is missing" for path in by_path.keys() - imported.weights.keys()]
     wrong += [f"{path} is not used" for path in imported.weights.keys() - by_path.keys()]

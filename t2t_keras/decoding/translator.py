@@ -12,7 +12,8 @@ from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.aligning import align_as_seen, align_lines
 from t2t_keras.decoding.candidates import Candidates, CandidateSearch
 from t2t_keras.decoding.config import DecodeConfig, decode_config
-from t2t_keras.decoding.engines.base import ENGINES, Engine
+from t2t_keras.decoding.engines import ENGINES
+from t2t_keras.decoding.engines.base import Engine
 from t2t_keras.decoding.source_text import (
     Source,
     check_lengths,
@@ -30,7 +31,7 @@ from t2t_keras.text.glossary import Glossary
 from t2t_keras.text.placeholders.symbols import Shield, shield
 from t2t_keras.text.terms.hints import without_hints
 from t2t_keras.text.tokenizer import Tokenizer
-from t2t_keras.training.checkpoints.names import identity
+from t2t_keras.training.checkpoints.names import checkpoint_at, identity
 from t2t_keras.training.run_config import RunConfig
 
 if TYPE_CHECKING:
@@ -139,12 +140,11 @@ class Translator:
             translator = cls(found, record.vocabulary, found.config, problem=record.problem)
             translator.record, translator.checkpoint = record, export.checkpoint
             return translator
-        from t2t_keras.training.checkpoints.tensorflow import load_weights
-        from t2t_keras.training.trained_model import checkpoint_at
-
         record = RunConfig.load(output_dir)
-        translator = cls.from_record(record, decode_hparams, ensemble, forbidden)
         checkpoint = checkpoint_at(checkpoint_path or output_dir)
+        translator = cls.from_record(record, decode_hparams, ensemble, forbidden)
+        from t2t_keras.training.checkpoints.tensorflow import load_weights
+
         load_weights(translator.models[0], checkpoint)
         translator.checkpoint = identity(checkpoint)
         return translator
@@ -157,7 +157,9 @@ class Translator:
         ensemble: Sequence[str | Path] = (),
         forbidden: Sequence[str] = (),
     ) -> "Translator":
-        """Returns what `from_run` returns, but that its first model is not loaded."""
+        """Returns what `from_run` returns, but that its first model is yet to be loaded."""
+        # What is wrong with it is known before TensorFlow is imported.
+        config = decode_config(decode_hparams, record.problem.decoding)
         import keras
 
         from t2t_keras.training.trained_model import load_ensemble_model
@@ -167,9 +169,8 @@ class Translator:
                 f"Translating needs TensorFlow, got KERAS_BACKEND={keras.backend.backend()}. Leave "
                 f"it unset."
             )
-        config = decode_config(decode_hparams, record.problem.decoding)
         dtype = config.weights_dtype
-        models = [record.make_model(dtype)]
+        models = [record.make_model(dtype, loaded=True)]
         models += [load_ensemble_model(path, record.vocabulary, dtype) for path in ensemble]
         translator = cls(models, record.vocabulary, config, forbidden, record.problem)
         translator.record = record

@@ -3,7 +3,7 @@
 from t2t_keras.layers.attention import MultiHeadAttention
 from t2t_keras.layers.embedding import SharedEmbedding, SymbolDropout
 from t2t_keras.layers.feed_forward import FeedForward, ParameterAttention
-from t2t_keras.layers.packing import Packing
+from t2t_keras.layers.packing import Packing, Rows
 from t2t_keras.layers.position import LearnedPositions, SinusoidalPositions
 from t2t_keras.layers.residual import LayerNormalization, Residual
 from t2t_keras.layers.stacks import DecoderLayer, EncoderLayer
@@ -18,6 +18,7 @@ __all__ = [
     "Packing",
     "ParameterAttention",
     "Residual",
+    "Rows",
     "SharedEmbedding",
     "SinusoidalPositions",
     "SymbolDropout",

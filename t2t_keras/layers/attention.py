@@ -6,7 +6,8 @@ import keras
 from keras import ops
 
 from t2t_keras.errors import UserError
-from t2t_keras.layers.base import ShapePreservingLayer
+from t2t_keras.layers.base import ShapePreservingLayer, drawn
+from t2t_keras.layers.packing import Rows
 from t2t_keras.layers.position import rotated
 from t2t_keras.layers.restricted_attention import restricted_self_attention
 from t2t_keras.layers.scaled_dot_product import (
@@ -91,7 +92,7 @@ class MultiHeadAttention(ShapePreservingLayer):
 
         def projection(name, width, new_width, fans):
             limit = (6 / fans) ** 0.5
-            uniform = keras.initializers.RandomUniform(-limit, limit)
+            uniform = drawn(keras.initializers.RandomUniform(-limit, limit))
             options = dict(use_bias=self.bias, kernel_initializer=uniform, dtype=self.dtype_policy)
             dense = keras.layers.Dense(new_width, **options, name=name)
             dense.build((None, width))
@@ -133,7 +134,8 @@ class MultiHeadAttention(ShapePreservingLayer):
         if radius and not whole:
             inputs |= dict(radius=radius, mask=mask, causal=causal)
             return self._join_heads(restricted_self_attention(queries, **inputs), packing)
-        mask = visible_keys(mask, ops.shape(queries)[2], causal, radius)
+        length = ops.shape(queries)[2] if causal or radius else None
+        mask = visible_keys(mask, length, causal, radius)
         if attention_mask is not None:
             also = ops.cast(attention_mask, "bool")
             also = also[None, None] if len(also.shape) == 2 else also
@@ -161,32 +163,34 @@ class MultiHeadAttention(ShapePreservingLayer):
             "value": self._split_heads(x, self.value_projection, self.d_v, packing),
         }
 
-    def attend(self, query, parts, mask=None, position=None):
+    def attend(self, query, parts, mask=None, position=None, packing=None):
         """Attends to keys and values that are already projected.
 
         Args:
-          query: [batch, query length, d_model].
+          query: [batch, query length, d_model], packed or not.
           parts: results of `keys_and_values`, whose keys follow each other.
           mask: boolean, broadcastable to [batch, heads, query length, length of all keys]; True =
             visible.
           position: of all rows of the query; None = 0, 1, 2, ...
+          packing: the `Packing` of the query, if it is packed.
 
         Returns:
-          [batch, query length, d_model].
+          [batch, query length, d_model], or packed as the query is.
         """
-        queries = self._queries(query, position)
+        queries = self._queries(query, position, packing)
         heads, weights = attention_over_parts(queries, parts, mask)
         record_attention(self, weights)
-        return self._join_heads(heads)
+        return self._join_heads(heads, packing)
 
     def _queries(self, x, position=None, packing=None):
         queries = self._split_heads(x, self.query_projection, self.d_k, packing)
         return rotated(queries, position) if self.rotary else queries
 
     def _split_heads(self, x, projection, width, packing=None):
-        lead = ops.shape(x)[:2] if packing is None else (-1,)
-        heads = ops.reshape(projection(x), (*lead, self.num_heads, width))
-        heads = heads if packing is None else packing.unpack(heads)
+        if packing is None:
+            packing = Rows(*ops.shape(x)[:2])
+            x = packing.pack(x)
+        heads = packing.unpack(projection(x), self.num_heads, width)
         return ops.transpose(heads, (0, 2, 1, 3))
 
     def _join_heads(self, heads, packing=None):

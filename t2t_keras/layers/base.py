@@ -1,5 +1,7 @@
 """What most layers here share."""
 
+import contextlib
+import contextvars
 from typing import Any, Self
 
 import keras
@@ -63,9 +65,27 @@ def refuse_other_names(layer_class, arguments):
         raise TypeError(f"{layer_class.__name__} calls '{name}' '{_NAMES_ELSEWHERE[name]}'.")
 
 
+_LOADED_LATER = contextvars.ContextVar("loaded_later", default=False)
+
+
+@contextlib.contextmanager
+def loaded_later():
+    """Makes weights inside the block 0, not random: drawing them takes longer than loading them."""
+    token = _LOADED_LATER.set(True)
+    try:
+        yield
+    finally:
+        _LOADED_LATER.reset(token)
+
+
+def drawn(initializer):
+    """Returns an initializer that draws weights, but inside `loaded_later` one of zeros."""
+    return "zeros" if _LOADED_LATER.get() else initializer
+
+
 def normal_initializer(d_model):
     """Returns N(0, d_model^-0.5), as tensor2tensor has it: times sqrt(d_model), variance is 1."""
-    return keras.initializers.RandomNormal(stddev=d_model**-0.5)
+    return drawn(keras.initializers.RandomNormal(stddev=d_model**-0.5))
 
 
 def build(layer, x_shape):

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from t2t_keras.layers.base import ShapePreservingLayer, normal_initializer
+from t2t_keras.layers.base import ShapePreservingLayer, drawn, normal_initializer
 from t2t_keras.layers.scaled_dot_product import scaled_dot_product_attention
 from t2t_keras.model_config import ACTIVATIONS, FEED_FORWARDS, LayerConfig
 
@@ -51,7 +51,8 @@ class FeedForward(ShapePreservingLayer):
 
     def build(self, x_shape):
         """Makes W_1, b_1, W_2 and b_2."""
-        dense = functools.partial(keras.layers.Dense, dtype=self.dtype_policy)
+        options = dict(kernel_initializer=drawn("glorot_uniform"), dtype=self.dtype_policy)
+        dense = functools.partial(keras.layers.Dense, **options)
         self.inner = dense(self.d_ff, activation=self.activation, name="inner")
         self.outer = dense(x_shape[-1], name="outer")
         self.inner.build(x_shape)
@@ -114,7 +115,8 @@ class ParameterAttention(ShapePreservingLayer):
         def weights(name, *shape, initializer):
             return self.add_weight(name=name, shape=shape, initializer=initializer)
 
-        dense = functools.partial(keras.layers.Dense, use_bias=False, dtype=self.dtype_policy)
+        options = dict(kernel_initializer=drawn("glorot_uniform"), dtype=self.dtype_policy)
+        dense = functools.partial(keras.layers.Dense, use_bias=False, **options)
         normal = normal_initializer(d_model)
         self.query_projection = dense(heads * self.d_k, name="query")
         self.query_projection.build(x_shape)

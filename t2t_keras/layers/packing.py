@@ -1,6 +1,35 @@
-"""Batches without padding: the real tokens, one after the other."""
+"""Batches as rows of tokens, one after the other: without padding, or with it."""
 
 from keras import ops
+
+
+class Rows:
+    """All positions of a batch, one after the other; it is used as a `Packing` is.
+
+    A product of a matrix with [batch, length, width] makes TensorFlow read, cut and join shapes in
+    two dozen operators, one with [batch · length, width] in none.
+
+    Args:
+      batch: number of sentences, -1 = as many as there are.
+      length: number of positions in each.
+    """
+
+    def __init__(self, batch, length):
+        self._shape = (batch, length)
+
+    @classmethod
+    def of(cls, x):
+        """Returns the rows of x [batch, length, ...]; None if it is Keras's symbol of any size."""
+        shape = ops.shape(x)[:2]
+        return None if any(size is None for size in shape) else cls(*shape)
+
+    def pack(self, x):
+        """Returns x [batch, length, ...] as [batch · length, ...]."""
+        return ops.reshape(x, (-1, *x.shape[2:]))
+
+    def unpack(self, x, *shape):
+        """Returns rows [batch · length, ...] as [batch, length, ...], or each of another shape."""
+        return ops.reshape(x, (*self._shape, *(shape or x.shape[1:])))
 
 
 class Packing:
@@ -39,19 +68,19 @@ class Packing:
 
         return packed(x)
 
-    def unpack(self, x):
-        """Puts tokens [tokens, ...] back to their positions.
+    def unpack(self, x, *shape):
+        """Puts tokens [tokens, ...] back to their positions, as they are or each of another shape.
 
         Returns:
-          [batch, length, ...]. Padding gets another token's value, which must not be used: the
-          gradient from there is dropped.
+          [batch, length, ...], or [batch, length, *shape]. Padding gets another token's value,
+          which must not be used: the gradient from there is dropped.
         """
 
         @ops.custom_gradient
         def unpacked(x):
             return self._spread(x), self._gather
 
-        return unpacked(x)
+        return unpacked(ops.reshape(x, (-1, *shape)) if shape else x)
 
     def _gather(self, x):
         rows = ops.reshape(x, (-1, *x.shape[2:]))

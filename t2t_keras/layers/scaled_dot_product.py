@@ -39,7 +39,8 @@ def attention_over_parts(query, parts, mask=None):
 
     Args:
       query: [..., query length, d_k].
-      parts: {"key": [..., length, d_k], "value": [..., length, d_v]} each.
+      parts: {"key": [..., length, d_k], "value": [..., length, d_v]} each. A graph must know the
+        lengths of all but the first.
       mask: boolean, broadcastable to [..., query length, length of all parts]; True = visible.
 
     Returns:
@@ -53,12 +54,12 @@ def attention_over_parts(query, parts, mask=None):
     scores = [ops.matmul(query, ops.swapaxes(part["key"], -1, -2)) for part in parts]
     scores = ops.concatenate(scores, axis=-1)
     weights = _attention_weights(scores, mask, parts[0]["value"].dtype)
-    attended, start = 0, 0
-    for part in parts:
-        end = start + ops.shape(part["key"])[-2]
-        attended += ops.matmul(weights[..., start:end], part["value"])
-        start = end
-    return attended, weights
+    rest, attended = weights, []
+    for part in reversed(parts[1:]):
+        length = part["key"].shape[-2]
+        attended.append(ops.matmul(rest[..., -length:], part["value"]))
+        rest = rest[..., :-length]
+    return sum(attended, ops.matmul(rest, parts[0]["value"])), weights
 
 
 def _scaled(query):

@@ -135,35 +135,37 @@ class DecoderLayer(_TransformerLayer):
         x = self.residual_2.around(attend_to_memory, x, training=training)
         return self.residual_3.around(self.feed_forward, x, training=training)
 
-    def step(self, x, index, past, recent, write_mask, valid_slots, memory, memory_mask):
+    def step(self, x, index, past, recent, write_mask, valid_slots, memory, memory_mask, rows):
         """Computes the next position of some hypotheses of each sentence.
 
         The keys and values of the positions before stand in slots, one for each hypothesis and
         position, in no order: `valid_slots` tells which of them belong to a hypothesis.
 
         Args:
-          x: [batch, hypotheses, d_model].
+          x: [batch · hypotheses, d_model].
           index: position in the output, an integer or an int32 scalar.
           past: {"key", "value"} of earlier positions, each [batch, heads, slots, width]; read only.
           recent: the same of the positions since, with slots for more.
-          write_mask: boolean [slots of recent], True for the slots of the new position, which are
-            consecutive, in the order of the hypotheses, from a multiple of their number on.
-          valid_slots: boolean [batch, hypotheses, slots of past + slots of recent], True for the
-            slots of a hypothesis's own positions, the new one included.
+          write_mask: boolean [slots of recent, 1], True for the slots of the new position, which
+            are consecutive, in the order of the hypotheses, from a multiple of their number on.
+          valid_slots: boolean [batch, 1, hypotheses, slots of past + slots of recent], True for
+            the slots of a hypothesis's own positions, the new one included.
           memory: {"key", "value"} of the encoder's output.
           memory_mask: boolean [batch, 1, 1, source length].
+          rows: the `Rows` of x.
 
         Returns:
-          [batch, hypotheses, d_model], and `recent` with the new position.
+          [batch · hypotheses, d_model], and `recent` with the new position.
         """
         read = self.residual_1.sublayer_input(x)
-        new = self.self_attention.keys_and_values(read, position=index)
+        new = self.self_attention.keys_and_values(read, rows, index)
         recent = {name: _write(recent[name], write_mask, new[name]) for name in recent}
         parts = [past, recent]
-        attended = self.self_attention.attend(read, parts, valid_slots[:, None], position=index)
+        attended = self.self_attention.attend(read, parts, valid_slots, index, rows)
         x = self.residual_1(x, attended)
         read = self.residual_2.sublayer_input(x)
-        x = self.residual_2(x, self.memory_attention.attend(read, [memory], memory_mask))
+        attended = self.memory_attention.attend(read, [memory], memory_mask, packing=rows)
+        x = self.residual_2(x, attended)
         return self.residual_3.around(self.feed_forward, x), recent
 
 
@@ -173,5 +175,5 @@ def _write(slots, write_mask, new):
     `ops.slice_update` would be XLA's operator, which TensorFlow compiles even without XLA.
     """
     if new.shape[2] != 1:
-        new = ops.tile(new, (1, 1, ops.shape(slots)[2] // ops.shape(new)[2], 1))
-    return ops.where(write_mask[:, None], new, slots)
+        new = ops.tile(new, (1, 1, slots.shape[2] // new.shape[2], 1))
+    return ops.where(write_mask, new, slots)

@@ -13,6 +13,7 @@ from t2t_keras.layers import (
     EncoderLayer,
     LayerNormalization,
     Packing,
+    Rows,
     SharedEmbedding,
     SymbolDropout,
 )
@@ -201,11 +202,13 @@ class Transformer(keras.Model):
         x = x + ops.cast(self.source_bias, x.dtype) if self.config.source_bias else x
         x = self.source_positions(x)
         x = self.source_norm(x) if self.config.embedding_norm else x
-        x = x if packing is None else packing.pack(x)
+        rows = packing or Rows.of(source)
+        x = rows.pack(x) if rows else x
         x = self.embedding_dropout(x, training=training)
         for layer in self.encoder:
-            x = self._run(layer, x, mask=mask, packing=packing, training=training)
-        return self.encoder_norm(x) if self.config.pre_norm else x, mask
+            x = self._run(layer, x, mask=mask, packing=rows, training=training)
+        x = self.encoder_norm(x) if self.config.pre_norm else x
+        return rows.unpack(x) if rows and not packing else x, mask
 
     def decode(self, target, memory, memory_mask, packing=None, memory_packing=None, training=None):
         """Runs the decoder over known targets.
@@ -222,7 +225,10 @@ class Transformer(keras.Model):
           [batch, target length, d_model], packed if `packing` is given; `logits` projects them.
         """
         x = self._target_inputs(self.symbol_dropout(target, training=training))
-        x = x if packing is None else packing.pack(x)
+        rows, memory_rows = packing or Rows.of(target), memory_packing or Rows.of(memory)
+        if memory_rows and not memory_packing:
+            memory = memory_rows.pack(memory)
+        x = rows.pack(x) if rows else x
         x = self.embedding_dropout(x, training=training)
         for layer in self.decoder:
             x = self._run(
@@ -230,11 +236,12 @@ class Transformer(keras.Model):
                 x,
                 memory,
                 memory_mask=memory_mask,
-                packing=packing,
-                memory_packing=memory_packing,
+                packing=rows,
+                memory_packing=memory_rows,
                 training=training,
             )
-        return self.decoder_norm(x) if self.config.pre_norm else x
+        x = self.decoder_norm(x) if self.config.pre_norm else x
+        return rows.unpack(x) if rows and not packing else x
 
     def logits(self, x):
         """Projects decoder states [..., d_model] to float32 logits [..., vocab_size]."""
@@ -284,6 +291,8 @@ class Transformer(keras.Model):
           "past", "recent": {"key", "value"} for each decoder layer, [batch, heads, slots, width]}.
         """
         d_k, d_v = self.config.head_widths()
+        rows = Rows(*ops.shape(memory_mask))
+        packed = rows.pack(memory), rows
 
         def slots(positions):
             lead = (ops.shape(memory)[0], self.config.num_heads, positions * hypotheses)
@@ -291,7 +300,7 @@ class Transformer(keras.Model):
             return [{"key": key, "value": value} for _ in self.decoder]
 
         return {
-            "memory": [layer.memory_attention.keys_and_values(memory) for layer in self.decoder],
+            "memory": [layer.memory_attention.keys_and_values(*packed) for layer in self.decoder],
             "memory_mask": visible_keys(memory_mask),
             "projection": self.embedding.projection(),
             "past": slots(0),
@@ -320,7 +329,7 @@ class Transformer(keras.Model):
         """Returns what `decode_step` returns, but for logits the states [..., d_model] of them."""
         hypotheses = previous.shape[1]
         slots = ops.arange(ops.shape(cache["recent"][0]["key"])[2], dtype="int32")
-        write_mask = ops.equal(slots // hypotheses, index if position is None else position)
+        written = ops.equal(slots // hypotheses, index if position is None else position)
         if valid_slots is None:
             ahead, radius = slots // hypotheses - index, self.config.self_attention_radius
             seen = ops.logical_and(ahead <= 0, ahead >= -radius if radius else True)
@@ -333,17 +342,18 @@ class Transformer(keras.Model):
             x = self.embedding(previous)
             x = ops.where(ops.equal(index, 0), ops.zeros_like(x), x)
         x = self._positioned_target(x, index)
-        x = ops.reshape(x, (-1, hypotheses, self.config.d_model))
-        written = []
+        x = ops.reshape(x, (-1, self.config.d_model))
+        rows, recents = Rows(-1, hypotheses), []
+        masks = written[:, None], valid_slots[:, None]
         for layer, past, recent, memory in zip(
             self.decoder, cache["past"], cache["recent"], cache["memory"], strict=True
         ):
             x, recent = layer.step(
-                x, index, past, recent, write_mask, valid_slots, memory, cache["memory_mask"]
+                x, index, past, recent, *masks, memory, cache["memory_mask"], rows
             )
-            written.append(recent)
+            recents.append(recent)
         x = self.decoder_norm(x) if self.config.pre_norm else x
-        return x, {**cache, "recent": written}
+        return rows.unpack(x), {**cache, "recent": recents}
 
     def dense_layers(self):
         """Returns all `keras.layers.Dense` in the model: projections and feed-forward layers."""

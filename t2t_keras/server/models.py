@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from t2t_keras.decoding.engines.base import ENGINES
+from t2t_keras.decoding.engines import ENGINES
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.server.languages import base_language, parse_pair
@@ -123,7 +123,7 @@ class ModelSource:
             return None
         if _vocabularies(record) != _vocabularies(before):
             return None
-        model = record.make_model(translator.config.weights_dtype)
+        model = record.make_model(translator.config.weights_dtype, loaded=True)
         load_weights(model, str(path))
         weights = model.get_weights()
         if not all(np.isfinite(each).all() for each in weights):

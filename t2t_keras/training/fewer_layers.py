@@ -41,7 +41,7 @@ def load_fewer_layers(model: keras.Model, config: RunConfig, other: RunConfig, p
         if ours > theirs:
             raise other_hyperparameters(path, f"it has {theirs} layers in the {stack}, not {ours}")
         kept[stack] = layers_to_keep(ours, theirs)
-    old = other.make_model()
+    old = other.make_model(loaded=True)
     backend.checkpoints().load_weights(old, path)
     found = {name_in(old, weight): weight for weight in own_weights(old)}
     for weight in own_weights(model):

@@ -39,7 +39,7 @@ def load_adapted_weights(
         that is not there, or the checkpoint cannot be read or does not fit.
     """
     _check(config, other)
-    old = other.make_model()
+    old = other.make_model(loaded=True)
     backend.checkpoints().load_weights(old, path)
     ours, theirs = _rows(model), _rows(old)
     if whole := theirs.keys() - ours.keys():

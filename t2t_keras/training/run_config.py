@@ -84,9 +84,15 @@ class RunConfig:
             tokenizer=generated.tokenizer,
         )
 
-    def make_model(self, weights_dtype: str = "float32") -> "keras.Model":
-        """Returns the model that the run trains, with fresh weights in `weights_dtype`."""
-        with _named_directories(self.user_directories):
+    def make_model(self, weights_dtype: str = "float32", loaded: bool = False) -> "keras.Model":
+        """Returns the model that the run trains, with fresh weights in `weights_dtype`.
+
+        Weights that are then `loaded` are not drawn, which would take longer.
+        """
+        from t2t_keras.layers.base import loaded_later
+
+        making = loaded_later() if loaded else contextlib.nullcontext()
+        with _named_directories(self.user_directories), making:
             size, of_source = self.vocabulary.vocab_size, self.vocabulary.source_vocab_size
             sizes = {"source_vocab_size": of_source} if of_source else {}
             model = registry.model(self.model)

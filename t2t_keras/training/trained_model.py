@@ -12,7 +12,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.text.tokenizer import Tokenizer, same_vocabulary
 from t2t_keras.training.backends import base as backend
-from t2t_keras.training.checkpoints.names import existing_checkpoint
+from t2t_keras.training.checkpoints.names import checkpoint_at
 from t2t_keras.training.fewer_layers import load_fewer_layers
 from t2t_keras.training.other_vocabulary import load_adapted_weights
 from t2t_keras.training.run_config import RunConfig
@@ -57,10 +57,11 @@ def load_model(path: str | Path, weights_dtype: str = "float32") -> TrainedModel
     Example:
       >>> model, tokenizer = load_model("runs/base")
     """
-    checkpoint = checkpoint_at(path)
+    files = backend.checkpoints()
+    checkpoint = checkpoint_at(path, files.SUFFIX)
     record = RunConfig.load(Path(checkpoint).parent)
-    model = record.make_model(weights_dtype)
-    backend.checkpoints().load_weights(model, checkpoint)
+    model = record.make_model(weights_dtype, loaded=True)
+    files.load_weights(model, checkpoint)
     return TrainedModel(model, record.vocabulary, record.problem, record.hparams, checkpoint)
 
 
@@ -144,11 +145,3 @@ def load_first_weights(
     else:
         files.load_weights(model, path)
     print(f"Starting from the weights of {path}.")
-
-
-def checkpoint_at(path: str | Path) -> str:
-    """Returns the path of a run's newest checkpoint, or of one given with or without its suffix."""
-    files = backend.checkpoints()
-    if Path(path).is_dir():
-        return files.newest_checkpoint(path)
-    return existing_checkpoint(path, files.SUFFIX)

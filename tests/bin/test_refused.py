@@ -1,11 +1,16 @@
 """What commands refuse: in one message, with status 2, without output, and nothing is written."""
 
+import json
 import os
+import pkgutil
 import re
 import shutil
+import subprocess
+import sys
 
 import pytest
 
+from t2t_keras import bin as commands_of
 from t2t_keras.decoding.translator import Translator
 
 DECODER, INSIGHTS = "t2t-decoder --output_dir=run ", "t2t-insights --output_dir=run "
@@ -178,3 +183,54 @@ def test_refused(folder, refused, monkeypatch, command, message):
     before = contents(folder)
     assert re.search(message, refused(*filter(None, command.split(" "))))
     assert contents(folder) == before
+
+
+# What only the model tells, or modules that need Keras.
+WITH_KERAS = (
+    "t2t-avg-all --model_dir=run --output_dir=run",
+    "t2t-npz-to-checkpoint --model_dir=run --output_dir=x",
+    "t2t-bleu --translations_dir",
+    "t2t-eval --output_dir=run",
+    "t2t-exporter --output_dir=run --data_dir=none",
+    "t2t-exporter --output_dir=run --measure",
+    INSIGHTS + "--sentence=x --page=pipe",
+    TABLES + "1 --r=8",
+    DECODER + "--shard=1/3 --decode_from_file=-",
+    DECODER + "--decode_from_file=one --attention_file=x",
+    "t2t-translate-all --output_dir=run --source=model.ckpt",
+)
+WITHOUT_KERAS = """
+import contextlib, importlib, json, sys
+sys.modules.update(tensorflow=None, keras=None, jax=None)
+for argv in json.loads(sys.argv[1]):
+    module = importlib.import_module(f"t2t_keras.bin.{argv[0].replace('-', '_')}")
+    with contextlib.suppress(SystemExit):
+        module.run(argv)
+    print(end="\\0", file=sys.stderr)
+"""
+
+
+def without_keras(commands):
+    """What commands print, and what each says, where neither Keras nor TensorFlow is installed."""
+    argvs = json.dumps([list(filter(None, command.split(" "))) for command in commands])
+    call = [sys.executable, "-c", WITHOUT_KERAS, argvs]
+    done = subprocess.run(call, capture_output=True, text=True, check=True)
+    return done.stdout, done.stderr.split("\0")[:-1]
+
+
+@pytest.mark.usefixtures("folder")
+def test_most_is_refused_before_keras_is_imported():
+    quick = [case for case in REFUSED if not case[0].startswith(WITH_KERAS)]
+    quick = [case for case in quick if "--figure" not in case[0]]
+    printed, said = without_keras([command for command, _ in quick])
+    assert printed == ""
+    for (command, message), each in zip(quick, said, strict=True):
+        assert re.search(message, each), command
+
+
+def test_help_does_not_import_keras():
+    names = [module.name for module in pkgutil.iter_modules(commands_of.__path__)]
+    names = [name.replace("_", "-") for name in names if name.startswith("t2t")]
+    printed, said = without_keras([f"{name} --help" for name in names])
+    assert said == [""] * len(names)
+    assert printed.count("--helpfull shows all flags.") == len(names)

@@ -326,5 +326,8 @@ class Parsing(Problem):
 
 @pytest.mark.parametrize(("given", "beam"), [("alpha=1", 21), (DecodeConfig(alpha=1.0), 4)])
 def test_a_whole_config_leaves_no_setting_to_the_problem(model, tokenizer, given, beam):
-    run = types.SimpleNamespace(vocabulary=tokenizer, problem=Parsing(), make_model=lambda _: model)
+    def make_model(weights_dtype, loaded):
+        return model
+
+    run = types.SimpleNamespace(vocabulary=tokenizer, problem=Parsing(), make_model=make_model)
     assert Translator.from_record(run, given).config == DecodeConfig(beam_size=beam, alpha=1.0)

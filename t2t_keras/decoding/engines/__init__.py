@@ -1,1 +1,3 @@
 """What a `Translator` searches with."""
+
+ENGINES = ("keras", "ctranslate2")

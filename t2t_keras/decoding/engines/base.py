@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-ENGINES = ("keras", "ctranslate2")
+from t2t_keras.decoding.engines import ENGINES
 
 
 class Output(NamedTuple):

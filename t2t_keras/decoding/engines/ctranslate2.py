@@ -16,7 +16,8 @@ import numpy as np
 
 from t2t_keras.decoding.batching import batches_at_once, parallel_batches, shared_batches
 from t2t_keras.decoding.config import DecodeConfig, decode_config
-from t2t_keras.decoding.engines.base import ENGINES, Engine, Output
+from t2t_keras.decoding.engines import ENGINES
+from t2t_keras.decoding.engines.base import Engine, Output
 from t2t_keras.decoding.engines.ctranslate2_export import (
     Export,
     check_settings,

@@ -121,7 +121,8 @@ class SearchLoop:
             return tf.size(sentences.rows) > 0
 
         def search_on(index: tf.Tensor, sentences: _Sentences, results: Hypotheses):
-            recent = tf.nest.map_structure(lambda x: x[: tf.size(sentences.rows)], cache.recent)
+            count = tf.size(sentences.rows)
+            recent = tf.nest.map_structure(lambda x: x[:count], cache.recent)
             index, sentences = fill(index, sentences, recent, cache.shared)
             rows, state = sentences.rows[:, None], sentences.state
             results = Hypotheses(
@@ -229,7 +230,7 @@ class SearchLoop:
         count = tf.reduce_max(tf.math.count_nonzero(used, axis=1, dtype=tf.int32))
         # The used ones first; both kinds in their order.
         kept = tf.argsort(tf.where(used, 0, 1), stable=True)
-        unused = tf.constant(0)
+        unused = None
         if self.xla:
             count = _next_size(count, _XLA_SLOTS)
             unused = tf.maximum(count - tf.shape(used)[1], 0)
@@ -237,6 +238,8 @@ class SearchLoop:
 
         def keep(x: tf.Tensor) -> tf.Tensor:
             x = tf.gather(x, kept, axis=2, batch_dims=1)
+            if unused is None:
+                return x
             return tf.pad(x, [[0, 0], [0, 0], [0, unused]] + [[0, 0]] * (len(x.shape) - 3))
 
         return sentences._replace(

@@ -8,7 +8,6 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-import keras
 import numpy as np
 
 from t2t_keras.errors import UserError
@@ -19,6 +18,8 @@ _FILE = "scalars.jsonl"
 
 def make_curves(output_dir: str | Path) -> "TensorBoardCurves | JsonCurves":
     """Returns what writes the curves of a run on Keras's backend."""
+    import keras
+
     tensorflow = keras.backend.backend() == "tensorflow"
     return (TensorBoardCurves if tensorflow else JsonCurves)(output_dir)
 

@@ -60,7 +60,7 @@ def average_run(
     chosen = paths[-1:] if ema else paths[-n:]
     if len(chosen) < n and not ema:
         print(f"There are only {len(chosen)} checkpoints{apart} in {model_dir}, not {n}.")
-    model = config.make_model()
+    model = config.make_model(loaded=True)
     if ema:
         state = _trained_state(config)
         files.Checkpoints(model_dir, state, keep=1).restore(chosen[-1])
@@ -161,7 +161,7 @@ def convert_npz_run(
 
 def _restored_state(config: RunConfig, path: str) -> dict[str, Any]:
     """Returns what a run on TensorFlow keeps, as far as the `.npz` holds it."""
-    model = config.make_model()
+    model = config.make_model(loaded=True)
     beside = npz.load_weights(model, path)
     if not any(name.startswith("optimizer/") for name in beside):
         return {"model": model}
@@ -172,7 +172,7 @@ def _restored_state(config: RunConfig, path: str) -> dict[str, Any]:
 
 def _trained_state(config: RunConfig) -> dict[str, Any]:
     """Returns all that a training keeps, to be restored."""
-    model = config.make_model()
+    model = config.make_model(loaded=True)
     choose_trained(model, config.hparams)
     optimizer = make_optimizer(config.hparams, model.trainable_variables)
     state = {**weights_state(model, config.hparams), "optimizer": optimizer}

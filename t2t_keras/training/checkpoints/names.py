@@ -49,6 +49,17 @@ def existing_checkpoint(path: str | Path, suffix: str) -> str:
     return path_of(file)
 
 
+def checkpoint_at(path: str | Path, suffix: str = TENSORFLOW_SUFFIX) -> str:
+    """Returns the path of a run's newest checkpoint, or of one given with or without its suffix.
+
+    Raises:
+      UserError: there is none of this format.
+    """
+    if Path(path).is_dir():
+        return newest_checkpoint(path, suffix)
+    return existing_checkpoint(path, suffix)
+
+
 def identity(checkpoint: str | Path) -> dict[str, str | int]:
     """Returns what tells a checkpoint of TensorFlow from one later written in its place.
 

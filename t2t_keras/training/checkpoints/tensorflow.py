@@ -1,13 +1,15 @@
 """TensorFlow's checkpoints, as `tf.train.latest_checkpoint` finds them."""
 
+import contextlib
 import functools
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
@@ -33,8 +35,8 @@ class Checkpoints(base.Checkpoints):
 
     def restore(self, path: str) -> None:
         """See `checkpoints.base`."""
-        values = _read(path)
-        if "optimizer" in self._state and not any(name.startswith("optimizer/") for name in values):
+        saved = _read(path)
+        if "optimizer" in self._state and not any(name.startswith("optimizer/") for name in saved):
             raise base.weights_only(path)
         self._checkpoint.restore(path).assert_existing_objects_matched()
 
@@ -58,71 +60,80 @@ def load_weights(model: keras.Model, path: str | Path) -> None:
     One that is missing, damaged or of a model with other hyperparameters raises `UserError`.
     """
     path = names.existing_checkpoint(path, SUFFIX)
-    shapes, own = _read(path, _names_in_model), own_weights(model)
-    reader = tf.train.load_checkpoint(path)
-    adapters = {at: name for name, at in _names_in_model(reader).items() if "/lora_" in at}
-    held = sum(math.prod(shapes[name]) for name in shapes.keys() - set(adapters.values()))
-    expected = sum(math.prod(weight.shape) for weight in own)
-    try:
-        # Of a larger one TensorFlow would restore a part: nothing that the model needs is missing.
-        if held != expected:
-            raise ValueError(f"it has {held:,} weights, the model {expected:,}")
-        exact = model
-        if model.variable_dtype != "float32" or len(own) < len(model.weights):
-            # Checkpoints hold float32, and other adapters or none.
-            exact = type(model).from_config(model.get_config() | {"dtype": "float32"})
-            exact.build()
-        status = tf.train.Checkpoint(model=exact).restore(path)
-        status.assert_existing_objects_matched().expect_partial()
-        for at, name in adapters.items():
-            if factor := re.fullmatch(r"(.*)/lora_(\w+)_a", at):
-                a, b = (reader.get_tensor(each) for each in (name, adapters[f"{at[:-1]}b"]))
-                layer = functools.reduce(getattr, factor[1].split("/"), exact)
-                scale = reader.get_tensor(f"{LORA_SCALE}/.ATTRIBUTES/VARIABLE_VALUE")
-                getattr(layer, factor[2]).assign_add(scale * (a @ b))
-        if exact is not model:
-            for weight, value in zip(own, exact.get_weights(), strict=True):
-                weight.assign(value)
-    except (ValueError, AssertionError, tf.errors.OpError) as error:
-        raise base.other_hyperparameters(path, base.first_line(error)) from error
+    arrays, own = _read_model(path), own_weights(model)
+    held, expected = (sum(math.prod(x.shape) for x in each) for each in (arrays.values(), own))
+    # What only the checkpoint has would go unnoticed.
+    if held != expected:
+        reason = f"it has {held:,} weights, the model {expected:,}"
+        raise base.other_hyperparameters(path, reason)
+    both = tf.train.CheckpointView(path).match(tf.train.Checkpoint(model=model))
+    found = {id(weight): arrays[number] for number, weight in both.items() if number in arrays}
+    for weight in own:
+        array, shape = found.get(id(weight)), tuple(weight.shape)
+        if array is None or array.shape != shape:
+            there = "not there" if array is None else f"{list(array.shape)} there"
+            reason = f"{weight.path} is {there}, {list(shape)} in the model"
+            raise base.other_hyperparameters(path, reason)
+    for weight in own:
+        weight.assign(found[id(weight)])
 
 
-def _read(path: str, select: Callable[..., Iterable[str]] | None = None) -> dict[str, list[int]]:
-    """Reads all values, or those that `select(reader)` names, and returns their shapes by name.
+def _read(path: str) -> list[str]:
+    """Reads all values and returns their names.
 
     With them it reads their checksums, before anything is restored: a `tf.train.Checkpoint` that
     fails half-way goes on waiting for the rest of the damaged file, and TensorFlow logs what it
     finds.
     """
-    try:
+    with _damage_told(path):
         reader = tf.train.load_checkpoint(path)
-        shapes = reader.get_variable_to_shape_map()
-        if select:
-            shapes = {name: shapes[name] for name in select(reader) if name in shapes}
-        for name in shapes:
+        found = list(reader.get_variable_to_shape_map())
+        for name in found:
             reader.get_tensor(name)
+    return found
+
+
+def _read_model(path: str) -> dict[int, np.ndarray]:
+    """Returns the values of what was saved as "model", by node, with those of adapters merged."""
+    with _damage_told(path):
+        reader = tf.train.load_checkpoint(path)
+        graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
+            reader.get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH")
+        )
+        nodes = {}
+        for at, number in _nodes_in_model(graph).items():
+            for value in graph.nodes[number].attributes:
+                nodes[at] = number, reader.get_tensor(value.checkpoint_key)
+        arrays = {number: array for at, (number, array) in nodes.items() if "/lora_" not in at}
+        for at, (_, a) in nodes.items():
+            if factor := re.fullmatch(r"(.*)/lora_(\w+)_a", at):
+                _, b = nodes[f"{at.removesuffix('_a')}_b"]
+                number, matrix = nodes[f"{factor[1]}/_{factor[2]}"]
+                scale = reader.get_tensor(f"{LORA_SCALE}/.ATTRIBUTES/VARIABLE_VALUE")
+                arrays[number] = matrix + scale * (a @ b)
+    return arrays
+
+
+@contextlib.contextmanager
+def _damage_told(path: str) -> Iterator[None]:
+    try:
+        yield
     except Exception as error:  # An OpError, IndexError, RuntimeError ... as the damage may be.
         raise base.DamagedCheckpointError(path, error) from error
-    return shapes
 
 
-def _names_in_model(reader) -> dict[str, str]:
-    """Returns the names of all values that a checkpoint holds for what was saved as "model".
+def _nodes_in_model(graph) -> dict[str, int]:
+    """Returns the nodes of what was saved as "model", by the path of attributes from there.
 
-    With each name comes the path of attributes from the model: the name itself may be a path from
-    the optimizer. TensorFlow reports a weight that the checkpoint lacks only where it finds the
-    weight in the model, and it does not look into Keras's lists.
+    The name of a value does not tell: it may be a path from the optimizer.
     """
-    graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
-        reader.get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH")
-    )
     waiting = [
         (child.node_id, "") for child in graph.nodes[0].children if child.local_name == "model"
     ]
     seen, found = {number for number, _ in waiting}, {}
     while waiting:
         number, path = waiting.pop()
-        found |= {each.checkpoint_key: path for each in graph.nodes[number].attributes}
+        found[path] = number
         for child in graph.nodes[number].children:
             if child.node_id not in seen:
                 waiting.append((child.node_id, f"{path}/{child.local_name}".lstrip("/")))

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from t2t_keras.errors import UserError
-from t2t_keras.training.backends import base as backend
 from t2t_keras.training.checkpoints.names import refuse_other_format, step_of
 from t2t_keras.training.run_config import RunConfig
 
@@ -148,6 +147,8 @@ def follow_run(
     output_dir: str | Path, policy: PollPolicy = NO_WAIT, min_steps: int = 0, **options
 ) -> CheckpointWatcher:
     """Follows the checkpoints of a run; `UserError` if all have the other backend's format."""
+    from t2t_keras.training.backends import base as backend
+
     files = backend.checkpoints()
     refuse_other_format(output_dir, files.SUFFIX)
     return CheckpointWatcher(

@@ -162,8 +162,12 @@ def test_where_there_is_no_such_checkpoint(files, model, tmp_path):
     ("files", "theirs", "ours", "reason"),
     [
         # As many weights in other shapes.
-        (checkpoints, {"width": 4, "more": ["more"]}, {"width": 8}, ""),
-        # What TensorFlow's checkpoints lack they name only where they find it in the model.
+        (
+            checkpoints,
+            {"width": 4, "more": ["more"]},
+            {"width": 8},
+            r"dense/kernel is \[4, 4\] there, \[4, 8\] in the model",
+        ),
         (checkpoints, {}, {"more": ["more"]}, "has 15 weights, the model 27"),
         (checkpoints, {"more": ["more"]}, {}, "has 27 weights, the model 15"),
         (npz, {}, {"width": 4}, r"\[3\] there, \[4\] in the model"),
@@ -175,6 +179,18 @@ def test_the_weights_of_another_model(tmp_path, files, theirs, ours, reason):
     save(files, make_model(**theirs), tmp_path, [7])
     with pytest.raises(UserError, match=f"other hyperparameters: .*{reason}"):
         files.load_weights(make_model(**ours), tmp_path / "model.ckpt-7")
+
+
+def test_as_many_weights_elsewhere(tmp_path):
+    def model_of(attribute):
+        model = keras.Model()
+        setattr(model, attribute, keras.layers.Dense(3, name=attribute))
+        getattr(model, attribute).build((None, 4))
+        return model
+
+    save(checkpoints, model_of("first"), tmp_path, [7])
+    with pytest.raises(UserError, match="second/kernel is not there"):
+        checkpoints.load_weights(model_of("second"), tmp_path / "model.ckpt-7")
 
 
 @pytest.mark.parametrize(

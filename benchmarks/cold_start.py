@@ -1,0 +1,206 @@
+"""Seconds from the start of a command to its end, and where they go.
+
+    python benchmarks/cold_start.py --output_dir=RUN [--other=CHECKOUT]
+
+Each command runs in fresh processes, those of this checkout and of another in turns; all figures
+are medians of `--rounds` rounds. A translation is of one sentence, by the run or by an export. The
+first table has seconds of the clock, which count where nothing else runs, and behind them those of
+the processor, user and system. The second has what these go into with TensorFlow:
+
+    import   Python, TensorFlow, Keras and what of this package needs them
+    build    the model
+    restore  its weights from the checkpoint
+    trace    the graph of the search
+    prepare  what TensorFlow does at the first call of the graph
+    run      a translation
+
+The third has what `python -X importtime` tells of the slowest packages. What TensorFlow imports
+counts as its own, since commands hold back what is printed meanwhile.
+"""
+
+import collections
+import contextlib
+import json
+import os
+import re
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from absl import app, flags
+
+_RUN = flags.DEFINE_string("output_dir", None, "Run that translates.", required=True)
+_OTHER = flags.DEFINE_string("other", "", "Another checkout to compare with.")
+_SENTENCE = flags.DEFINE_string("sentence", "Two young men play football on a field.", "Source.")
+_PARTS = flags.DEFINE_bool("parts", False, "Translate once, in this process; print its parts.")
+_ROUNDS = flags.DEFINE_integer("rounds", 5, "Number of rounds; the medians count.", 1)
+
+_ROOT = Path(__file__).resolve().parents[1]
+_LOADED = "import sys, t2t_keras; t2t_keras.load_export(sys.argv[1]).translate(sys.argv[2:])"
+# Those whose imports are listed, and from how many seconds on.
+_IMPORTING = ("import t2t_keras", "t2t-trainer --help", "t2t-decoder", "t2t-decoder, CTranslate2")
+_SLOW = 0.05
+_IMPORTED = re.compile(r"import time: +\d+ \| +(\d+) \| ( *)(\w+)")
+
+
+def main(_) -> None:
+    """Prints the tables."""
+    if _PARTS.value:
+        from t2t_keras.bin.flags import run_command
+
+        run_command(lambda _: None, lambda _: print(json.dumps(_measured())), ["parts"])
+        return
+    roots = {"this": _ROOT} | ({"other": Path(_OTHER.value).resolve()} if _OTHER.value else {})
+    with tempfile.TemporaryDirectory() as folder:
+        checkouts = {name: _Checkout(root, Path(folder, name)) for name, root in roots.items()}
+        _print_table("command: clock / processor", checkouts, _Checkout.commands)
+        _print_table("t2t-decoder: processor", checkouts, _Checkout.parts)
+        _print_table("imports: clock", checkouts, _Checkout.imports)
+
+
+class _Checkout:
+    """What is measured of a checkout, each once: seconds by what they were spent on."""
+
+    def __init__(self, root: Path, folder: Path):
+        """Exports the run into the folder, where all commands then run."""
+        self._root, self._folder = root, folder
+        self._run = f"--output_dir={Path(_RUN.value).resolve()}"
+        folder.mkdir()
+        (folder / "text").write_text(f"{_SENTENCE.value}\n", encoding="utf-8")
+        export = _command("t2t_exporter", self._run)
+        self._python(*export, "--export_dir=export")
+        self._python(*export, "--export_dir=ctranslate2", "--format=ctranslate2")
+
+    def commands(self) -> Mapping[str, tuple[float, float]]:
+        """Returns the seconds of the clock and of the processor of each command."""
+        found = {}
+        for what, arguments in self._commands().items():
+            before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+            self._python(*arguments)
+            seconds = time.perf_counter() - start
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            used = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+            found[what] = seconds, used
+        return found
+
+    def parts(self) -> Mapping[str, tuple[float]]:
+        """Returns those of the parts of a translation."""
+        given = self._run, f"--sentence={_SENTENCE.value}"
+        found = json.loads(self._python(__file__, "--parts", *given).stdout)
+        return {part: (seconds,) for part, seconds in found.items()}
+
+    def imports(self) -> Mapping[str, tuple[float]]:
+        """Returns those of the packages that take longest to import, by command."""
+        found, commands = {}, self._commands()
+        for what in _IMPORTING:
+            packages, below = collections.Counter(), collections.Counter()
+            lines = self._python("-X", "importtime", *commands[what]).stderr
+            # A module stands behind those that it imports, which are further to the right.
+            for microseconds, indent, package in _IMPORTED.findall(lines):
+                seconds, depth = int(microseconds) / 1e6, len(indent) // 2
+                packages[package] += seconds - below.pop(depth + 1, 0)
+                below[depth] += seconds
+            found[f"{what}: all"] = (packages.total(),)
+            for package, seconds in packages.most_common():
+                if seconds >= _SLOW:
+                    found[f"{what}: {package}"] = (seconds,)
+        return found
+
+    def _commands(self) -> dict[str, list[str]]:
+        """Returns the arguments of Python for what is measured, by what it is."""
+        text = "--decode_from_file=text", "--decode_to_file=-"
+        by_program = "--output_dir=ctranslate2", "--engine=ctranslate2"
+        example = str(self._root / "examples" / "translate_with_savedmodel.py")
+        export = str(next((self._folder / "export").iterdir()))
+        new = "--output_dir=new", "--hparams_set=transformer_tiny"
+        return {
+            "import t2t_keras": ["-c", "import t2t_keras"],
+            "t2t-trainer --help": _command("t2t_trainer", "--help"),
+            "t2t-decoder --output_dir=missing": _command("t2t_decoder", "--output_dir=missing"),
+            "t2t-decoder --decode_from_file=missing": _command(
+                "t2t_decoder", self._run, "--decode_from_file=missing"
+            ),
+            "t2t-trainer --problem=missing": _command("t2t_trainer", *new, "--problem=missing"),
+            "t2t-bleu": _command("t2t_bleu", "--translation=text", "--reference=text"),
+            "t2t-decoder": _command("t2t_decoder", self._run, *text),
+            "t2t-decoder, CTranslate2": _command("t2t_decoder", *by_program, *text),
+            "examples/translate_with_savedmodel.py": [example, export, _SENTENCE.value],
+            "t2t_keras.load_export": ["-c", _LOADED, export, _SENTENCE.value],
+        }
+
+    def _python(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Runs Python; a command must refuse what is missing, and nothing else."""
+        call = [sys.executable, *arguments]
+        environment = os.environ | {"PYTHONPATH": str(self._root)}
+        options = dict(cwd=self._folder, env=environment, capture_output=True, text=True)
+        done = subprocess.run(call, check=False, **options)
+        refused = any(each.endswith("=missing") for each in arguments)
+        if done.returncode != (2 if refused else 0):
+            sys.exit(f"{' '.join(call)}: {done.stderr}")
+        return done
+
+
+def _command(name: str, *arguments: str) -> list[str]:
+    return ["-m", f"t2t_keras.bin.{name}", *arguments]
+
+
+def _print_table(
+    title: str,
+    checkouts: Mapping[str, _Checkout],
+    measure: Callable[[_Checkout], Mapping[str, tuple[float, ...]]],
+) -> None:
+    """Prints the medians of what is measured of the checkouts in turns."""
+    found = collections.defaultdict(lambda: collections.defaultdict(list))
+    for _ in range(_ROUNDS.value):
+        for name, checkout in checkouts.items():
+            for what, seconds in measure(checkout).items():
+                found[what][name].append(seconds)
+    print(f"\n| {title} | {' | '.join(checkouts)} |\n|---|{'---|' * len(checkouts)}")
+    for what, rounds in found.items():
+        cells = (
+            " / ".join(f"{statistics.median(each):.2f}" for each in zip(*rounds[name], strict=True))
+            for name in checkouts
+        )
+        print(f"| {what} | {' | '.join(cells)} |", flush=True)
+
+
+def _measured() -> dict[str, float]:
+    """Translates as t2t-decoder does, and returns the seconds of each part."""
+    from t2t_keras.decoding.config import decode_config
+    from t2t_keras.decoding.engines.keras import share_cores
+    from t2t_keras.decoding.translator import Translator
+    from t2t_keras.models import transformer  # noqa: F401
+    from t2t_keras.training.checkpoints import tensorflow
+    from t2t_keras.training.run_config import RunConfig
+
+    run, sentence = _RUN.value, _SENTENCE.value
+    seconds = {"import": time.process_time(), "build": 0.0}
+
+    @contextlib.contextmanager
+    def spent_on(part):
+        start = time.process_time()
+        yield
+        seconds[part] = time.process_time() - start
+
+    share_cores(decode_config("", RunConfig.load(run).problem.decoding))
+    tensorflow.load_weights = spent_on("restore")(tensorflow.load_weights)
+    with spent_on("build"):
+        translator = Translator.from_run(run)
+    seconds["build"] -= seconds["restore"]
+    with spent_on("trace"):
+        translator.search.graph.get_concrete_function()
+    with spent_on("prepare"):
+        translator.translate([sentence])
+    with spent_on("run"):
+        translator.translate([sentence])
+    seconds["prepare"] -= seconds["run"]
+    return seconds
+
+
+if __name__ == "__main__":
+    app.run(main)
