@@ -80,7 +80,8 @@ setup(
         "protobuf>=6.31.1,<8",
         "sacrebleu>=2.5,<3",
         "sacremoses>=0.2,<0.3",
-        "sentencepiece>=0.2.1,<0.3",
+        # 0.2.3 needs protobuf 7.36 and does not say so.
+        "sentencepiece>=0.2.1,!=0.2.3,<0.3",
         "tabulate>=0.9,<1",
         "tensorflow>=2.21,<2.22",
         "tensorflow-text>=2.21,<2.22",
@@ -88,9 +89,8 @@ setup(
         "urllib3>=2.8,<3",
     ],
     extras_require={
-        # Beam holds protobuf below 7, which sentencepiece 0.2.3 does not say that it needs. Of the
-        # tests, those of Beam skip without it.
-        "beam": ["apache-beam>=2.77,<3", "sentencepiece<0.2.3"],
+        # It holds protobuf below 7, so its tests skip where it is not installed.
+        "beam": ["apache-beam>=2.77,<3"],
         "ctranslate2": ["ctranslate2>=4.8,<5"],
         "documents": [
             "lxml>=6,<7",
@@ -175,6 +175,8 @@ setup(
             "mkdocs-jupyter>=0.26,<0.27",
             "mkdocs-material>=9.6,<10",
             "mkdocstrings[python]>=0.30,<2",
+            # Which the notebooks use.
+            "t2t-keras[ctranslate2,server]",
         ],
     },
     entry_points={

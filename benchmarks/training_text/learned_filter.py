@@ -1,6 +1,6 @@
-"""Does t2t-filter find pairs that do not belong together? docs/translated_text.md has the figures.
+"""Does t2t-filter find pairs that do not belong together? See learned_filter.sh.
 
-python benchmarks/training_text/learned_filter.py --text=europarl20k.en-de --folder=runs/filter
+python benchmarks/training_text/learned_filter.py --text=text/noisy --folder=filtered
     --forward=runs/en-de --backward=runs/de-en
 
 The German sides of 30 % of the lines, drawn at random, change places; as many pairs

@@ -2,6 +2,8 @@
 # BPE-dropout on the first 10,000 pairs of Multi30k EN-DE, three seeds: docs/training_text.md.
 #
 #   benchmarks/training_text/subword_sampling.sh ../shared/data runs/subword_sampling
+#
+# STEPS of 1,024 tokens, SEEDS.
 set -euo pipefail
 data=$(realpath "$1") out=$2
 mkdir -p "$out/text" && cd "$out"
@@ -14,11 +16,11 @@ config="source_language=en,target_language=de,vocab_size=4000"
 model=num_layers=2,dropout=0.3,schedule=cosine,learning_rate=0.002,warmup_steps=300,compute_dtype=bfloat16
 [ -d data ] || t2t-datagen --problem=parallel_text --tmp_dir=text --data_dir=data \
     --problem_config=$config --norecommend
-for seed in 1 2 3; do
+for seed in ${SEEDS:-1 2 3}; do
     for share in 0 0.1; do
         run=runs/seed$seed.sampling$share
         t2t-trainer --problem=parallel_text --data_dir=data --output_dir=$run --random_seed=$seed \
-            --problem_config=$config --hparams_set=transformer_cpu --train_steps=3000 \
+            --problem_config=$config --hparams_set=transformer_cpu --train_steps=${STEPS:-3000} \
             --hparams=$model,subword_sampling=$share --save_checkpoints_secs=15 \
             --eval_secs=0
         [ -d $run.mean ] || t2t-avg-all --model_dir=$run --output_dir=$run.mean --n=5

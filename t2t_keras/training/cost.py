@@ -101,7 +101,8 @@ def hardware_name(gpus: Sequence[str] = (), workers: int = 1) -> str:
     """Returns what workers that have these GPUs each (none = the CPU) compute on: "8 x P100"."""
     counts = collections.Counter(gpus)
     name = " + ".join(f"{count} x {name}" for name, count in counts.items())
-    name = name or f"{usable_cores()} cores of {_cpu_name()}"
+    cores = usable_cores()
+    name = name or f"{cores} core{'s' * (cores > 1)} of {_cpu_name()}"
     return name if workers == 1 else f"{workers} workers of {name}"
 
 

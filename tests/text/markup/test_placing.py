@@ -107,7 +107,7 @@ def test_where_tags_come(markup, translation, pairs, expected):
     assert translated(markup, translation, pairs) == expected
 
 
-@pytest.mark.parametrize("marks", [300, 20_000])
+@pytest.mark.parametrize("marks", [300, 5000])
 def test_many_tags_are_nested_too(marks):
     for markup in ("<b>" * marks + "x</b> y" + "</b>" * (marks - 1), "<b>x</b> " * marks + "y"):
         found = translated(markup, "eins zwei drei", [])

@@ -1,8 +1,8 @@
 r"""Terms that no training hint ever had: chosen, and counted in translations (docs/terms.md).
 
-python benchmarks/terms/held_out.py choose --data=data/parallel_text --text=text/dev \
+python benchmarks/localisation/held_out.py choose --data=data/parallel_text --text=text/dev \
     --languages=en,de --output=test
-python benchmarks/terms/held_out.py count --test=test soft.de none.de
+python benchmarks/localisation/held_out.py count --test=test soft.de none.de
 """
 
 import argparse

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Two models of messages of free software, one as it is (base), one with protected placeholders and
+# with hints (soft): then terms that no hint ever had, kept by hints, by force, or not at all.
+# docs/terms.md has the figures; documents.py and team.py take the models. Two hours on two cores.
+#
+#   benchmarks/localisation/terms.sh ../shared/data runs/localisation
+#
+# STEPS of 3,072 tokens, FLAGS of t2t-trainer; ONLY=base or ONLY=soft trains one and stops, so that both
+# can be trained at the same time.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+data=$(realpath "$1") out=$2
+mkdir -p "$out/text" && cd "$out"
+for code in en de; do
+    ln -sf "$data/localisation/train.en-de.$code" text/train.$code
+    ln -sf "$data/localisation/dev.en-de.$code" text/all.$code
+    head -1000 text/all.$code >text/dev.$code
+done
+config="source_language=en,target_language=de"
+soft=$config,terms=true,protect=true,vocab_size=8000
+base=$config,vocab_file=soft_data/parallel_text/vocab.model
+datagen="t2t-datagen --problem=parallel_text --tmp_dir=text --norecommend"
+if ! [ -d test ]; then
+    $datagen --data_dir=soft_data --problem_config=$soft
+    $datagen --data_dir=base_data --problem_config=$base
+    python "$here/held_out.py" choose --data=soft_data/parallel_text --text=text/all \
+        --languages=en,de --output=test
+fi
+train() { # train <name> <settings>
+    t2t-trainer --problem=parallel_text --data_dir="$1_data" --output_dir="$1" \
+        --problem_config="$2" --hparams_set=transformer_small --hparams=$model \
+        --train_steps="${STEPS:-4000}" --save_checkpoints_secs=60 --eval_secs=0 ${FLAGS:-}
+    [ -d "$1.mean" ] || t2t-avg-all --model_dir="$1" --output_dir="$1.mean" --n=5
+    [ -d "$1.int8" ] || t2t-exporter --output_dir="$1.mean" --export_dir="$1.int8" \
+        --format=ctranslate2 --dtype=int8
+}
+model=batch_tokens=3072,num_layers=3,schedule=cosine,learning_rate=0.0016,warmup_steps=400
+model+=,compute_dtype=bfloat16
+[ "${ONLY:-base}" != base ] || train base $base
+[ "${ONLY:-soft}" != soft ] || train soft $soft,augment=terms:0.3
+[ -z "${ONLY:-}" ] || exit 0
+decode() { # decode <run> <name> <flags>...
+    rm -f "$2.de"
+    t2t-decoder --output_dir="$1.mean" --decode_from_file=test/source.txt \
+        --decode_to_file="$2.de" "${@:3}"
+}
+decode base base.none
+decode base base.hard --glossary=test/glossary.tsv
+decode soft soft.none
+decode soft soft.soft --glossary=test/glossary.tsv
+decode soft soft.hard --glossary=test/glossary.tsv --decode_hparams=terms=hard
+systems=(base.none base.hard soft.none soft.soft soft.hard)
+python "$here/held_out.py" count --test=test "${systems[@]/%/.de}" test/reference.txt
+for first in base.none soft.none; do
+    t2t-compare --reference=test/reference.txt --source=test/source.txt \
+        --translations="$first.de,$(IFS=,; echo "${systems[*]/%/.de}" | sed "s/$first.de,//")"
+done
