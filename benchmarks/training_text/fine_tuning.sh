@@ -40,7 +40,7 @@ score() { # score <kind> <size> <run>
             --decode_to_file="runs/$3/$domain.de" --decode_reference=text/dev.$domain.de |
             tee "runs/$3/$domain.score"
         printf '%s\t%s\t%s\t%s\n' "$1" "$2" $domain \
-            "$(sed -n 's/^BLEU.* = \([0-9.]*\) .*/\1/p' "runs/$3/$domain.score")" >>scores.tsv
+            "$(sed -n 's/^BLEU[^=]* = \([0-9.]*\) .*/\1/p' "runs/$3/$domain.score")" >>scores.tsv
     done
     touch "runs/$3/scored"
 }
