@@ -19,7 +19,7 @@ train() { # train <source> <target> <vocabulary>
         --data_dir="data/$name" --problem_config="$config" --norecommend
     t2t-trainer --problem=parallel_text --data_dir="data/$name" --output_dir="runs/$name" \
         --problem_config="$config,mix=tatoeba:0.5+europarl:0.5" --hparams_set=transformer_cpu \
-        --hparams=$model --train_steps=3000 --save_checkpoints_secs=20 --eval_secs=0
+        --hparams=$model --train_steps=2500 --save_checkpoints_secs=20 --eval_secs=0
     [ -d "runs/$name.mean" ] || t2t-avg-all --model_dir="runs/$name" \
         --output_dir="runs/$name.mean" --n=5
 }

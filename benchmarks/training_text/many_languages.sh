@@ -33,7 +33,7 @@ train two multilingual_text "target_language=de,vocab_size=12000,\
 train=$(pairs train en-de en-fr),dev=$(pairs dev en-de en-fr)" 6000
 # To translate from French at all, a model must have read it.
 train four multilingual_text "target_language=de,vocab_size=12000,\
-train=$(pairs train en-de en-fr de-en fr-en),dev=$(pairs dev en-de en-fr)" 6000
+train=$(pairs train en-de en-fr de-en fr-en),dev=$(pairs dev en-de en-fr)" 4000
 
 translate() { # translate <run> <source> <target> <tag>
     sed "s/^/$4/" "text/test.$2-$3.$2" >"$1.$2-$3.$2"
