@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Two models of messages of free software, one as it is (base), one with protected placeholders and
-# with hints (soft): then terms that no hint ever had, kept by hints, by force, or not at all.
-# docs/terms.md has the figures; documents.py and team.py take the models. Two hours on two cores.
+# Models of messages of free software: with protected placeholders (base), also with hints (soft), and
+# with neither (plain): then terms that no hint ever had, kept by hints, by force, or not at all.
+# docs/terms.md has the figures; documents.py and team.py take the models. Some hours on two cores.
 #
 #   benchmarks/localisation/terms.sh ../shared/data runs/localisation
 #
-# STEPS of 3,072 tokens, FLAGS of t2t-trainer; ONLY=base or ONLY=soft trains one and stops, so that both
-# can be trained at the same time.
+# STEPS of 3,072 tokens, FLAGS of t2t-trainer. ONLY=data makes the data and stops, and then
+# ONLY=base, ONLY=soft and ONLY=plain one model each, so that they can be trained at the same time.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 data=$(realpath "$1") out=$2
@@ -17,12 +17,14 @@ for code in en de; do
     head -1000 text/all.$code >text/dev.$code
 done
 config="source_language=en,target_language=de"
-soft=$config,terms=true,protect=true,vocab_size=8000
-base=$config,vocab_file=soft_data/parallel_text/vocab.model
+soft=$config,protect=true,terms=true,vocab_size=8000
+vocabulary=vocab_file=soft_data/parallel_text/vocab.model
+base=$config,protect=true,$vocabulary plain=$config,$vocabulary
 datagen="t2t-datagen --problem=parallel_text --tmp_dir=text --norecommend"
 if ! [ -d test ]; then
     $datagen --data_dir=soft_data --problem_config=$soft
     $datagen --data_dir=base_data --problem_config=$base
+    $datagen --data_dir=plain_data --problem_config=$plain
     python "$here/held_out.py" choose --data=soft_data/parallel_text --text=text/all \
         --languages=en,de --output=test
 fi
@@ -30,14 +32,16 @@ train() { # train <name> <settings>
     t2t-trainer --problem=parallel_text --data_dir="$1_data" --output_dir="$1" \
         --problem_config="$2" --hparams_set=transformer_small --hparams=$model \
         --train_steps="${STEPS:-4000}" --save_checkpoints_secs=60 --eval_secs=0 ${FLAGS:-}
-    [ -d "$1.mean" ] || t2t-avg-all --model_dir="$1" --output_dir="$1.mean" --n=5
-    [ -d "$1.int8" ] || t2t-exporter --output_dir="$1.mean" --export_dir="$1.int8" \
+    [ -e "$1.mean/run.json" ] || t2t-avg-all --model_dir="$1" --output_dir="$1.mean" --n=5
+    [ -e "$1.int8/t2t_keras.json" ] || t2t-exporter --output_dir="$1.mean" --export_dir="$1.int8" \
         --format=ctranslate2 --dtype=int8
 }
 model=batch_tokens=3072,num_layers=3,schedule=cosine,learning_rate=0.0016,warmup_steps=400
 model+=,compute_dtype=bfloat16
-[ "${ONLY:-base}" != base ] || train base $base
-[ "${ONLY:-soft}" != soft ] || train soft $soft,augment=terms:0.3
+wanted() { [ "${ONLY:-$1}" = "$1" ]; }
+if wanted base; then train base $base; fi
+if wanted soft; then train soft $soft,augment=terms:0.3; fi
+if wanted plain; then train plain $plain; fi
 [ -z "${ONLY:-}" ] || exit 0
 decode() { # decode <run> <name> <flags>...
     rm -f "$2.de"

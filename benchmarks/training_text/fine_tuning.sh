@@ -19,7 +19,7 @@ done
 
 languages="source_language=en,target_language=de"
 data_of() { # data_of <folder> <settings>
-    [ -d "data/$1" ] || t2t-datagen --problem=parallel_text --tmp_dir=text --data_dir="data/$1" \
+    [ -e "data/$1/parallel_text/manifest.json" ] || t2t-datagen --problem=parallel_text --tmp_dir=text --data_dir="data/$1" \
         --problem_config="$languages,$2" --norecommend
 }
 train() { # train <data> <run> <settings> <flags>...
@@ -31,7 +31,7 @@ model=schedule=cosine,compute_dtype=bfloat16
 old="train=tatoeba+europarl,dev=dev.old,vocab_size=8000"
 data_of old "$old"
 train old old "$old" --train_steps=6000 --hparams=$model,learning_rate=0.002,warmup_steps=300
-[ -d runs/old.mean ] || t2t-avg-all --model_dir=runs/old --output_dir=runs/old.mean --n=5
+[ -e runs/old.mean/run.json ] || t2t-avg-all --model_dir=runs/old --output_dir=runs/old.mean --n=5
 
 score() { # score <kind> <size> <run>
     [ ! -e "runs/$3/scored" ] || return 0

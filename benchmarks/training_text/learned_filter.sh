@@ -15,12 +15,12 @@ done
 
 train() { # train <source> <target> <vocabulary>
     local name=$1-$2 config="source_language=$1,target_language=$2,train=tatoeba+europarl,$3"
-    [ -d "data/$name" ] || t2t-datagen --problem=parallel_text --tmp_dir=text \
+    [ -e "data/$name/parallel_text/manifest.json" ] || t2t-datagen --problem=parallel_text --tmp_dir=text \
         --data_dir="data/$name" --problem_config="$config" --norecommend
     t2t-trainer --problem=parallel_text --data_dir="data/$name" --output_dir="runs/$name" \
         --problem_config="$config,mix=tatoeba:0.5+europarl:0.5" --hparams_set=transformer_cpu \
         --hparams=$model --train_steps=2500 --save_checkpoints_secs=20 --eval_secs=0
-    [ -d "runs/$name.mean" ] || t2t-avg-all --model_dir="runs/$name" \
+    [ -e "runs/$name.mean/run.json" ] || t2t-avg-all --model_dir="runs/$name" \
         --output_dir="runs/$name.mean" --n=5
 }
 model=schedule=cosine,learning_rate=0.002,warmup_steps=300,compute_dtype=bfloat16

@@ -14,14 +14,14 @@ for pair in en-de en-fr de-en fr-en fr-de; do
     done
 done
 
-train() { # train <name> <problem> <settings>
+train() { # train <name> <problem> <settings> <steps>
     local run=runs/$1
-    [ -d "data/$1" ] || t2t-datagen --problem="$2" --tmp_dir=text --data_dir="data/$1" \
+    [ -e "data/$1/$2/manifest.json" ] || t2t-datagen --problem="$2" --tmp_dir=text --data_dir="data/$1" \
         --problem_config="$3" --norecommend
     t2t-trainer --problem="$2" --data_dir="data/$1" --output_dir="$run" --problem_config="$3" \
         --hparams_set=transformer_cpu --hparams=$model --train_steps="$4" \
         --save_checkpoints_secs=20 --eval_secs=0
-    [ -d "$run.mean" ] || t2t-avg-all --model_dir="$run" --output_dir="$run.mean" --n=5
+    [ -e "$run.mean/run.json" ] || t2t-avg-all --model_dir="$run" --output_dir="$run.mean" --n=5
 }
 model=num_layers=3,schedule=cosine,learning_rate=0.002,warmup_steps=300,compute_dtype=bfloat16
 for target in de fr; do
@@ -49,3 +49,4 @@ for target in de fr; do
 done
 translate two fr de "<2de> "
 translate four fr de "<2de> "
+t2t-compare --reference=text/test.fr-de.de --translations=two.fr-de.de,four.fr-de.de

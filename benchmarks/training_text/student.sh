@@ -17,8 +17,12 @@ cat "$data"/wmt/news*20{08,09,10,11,12}.en-de.de >text/news.de
 cp -u "$here/student.yaml" config.yaml
 t2t-recipe student config.yaml
 
-# One core, greedily, after the model is loaded; then a page of all dev sets together.
+for dev in tatoeba libreoffice_help debian_descriptions localisation; do
+    t2t-compare --runs=work/exports/teacher1,work/exports/student \
+        --source=text/$dev.dev.en --reference=text/$dev.dev.de
+done
+# One core, greedily, after the model is loaded.
 for name in teacher1 student; do
     taskset -c 0 python "$here/one_core.py" work/exports/$name text/tatoeba.dev.en
 done
-du -sh work/exports/*
+ls -l work/exports/*/model.bin
