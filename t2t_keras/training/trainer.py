@@ -321,7 +321,7 @@ class _Trainer:
         if not (patience and self._evaluator and self._evaluator.history):
             return False
         best, newest = self._evaluator.best_step(), self._evaluator.history[-1]["step"]
-        if newest - best < patience:
+        if best < 0 or newest - best < patience:
             return False
         print_beside_bar(
             f"The dev {self._options.best_by} has not improved since step {best}: ending early "
@@ -333,7 +333,7 @@ class _Trainer:
     def _evaluate(self) -> None:
         trained = self._clock.training_seconds()
         report = self._measured()
-        if self._workers.is_chief and self._evaluator.best_step() == self._done:
+        if self._evaluator.kept == self._done:
             self._cost.write(self._done, trained, BEST)
         self._evaluated, self._evaluate_at = self._done, trained + self._eval_secs
         self._progress.evaluated(self._evaluation | self._trained_scalars(), report)
