@@ -310,10 +310,20 @@ def test_what_is_not_finite_stops_the_run_and_is_never_saved(run, tmp_path, numb
 
 
 @pytest.mark.usefixtures("eagerly")
-@pytest.mark.parametrize(("steps", "told"), [(1, True), (2, False)])
-def test_a_warm_up_beyond_the_last_step_is_said(run, capsys, steps, told):
-    run(train_steps=steps, warmup_steps=1)
-    assert ("--hparams=warmup_steps=" in capsys.readouterr().out) == told
+@pytest.mark.parametrize(
+    ("schedule", "steps", "told"),
+    [
+        ("transformer", 1, "Give more --train_steps, or start a new run with --hparams=w"),
+        ("transformer", 2, ""),
+        ("inverse_square_root", 1, "Give more --train_steps"),
+        ("cosine", 1, "warmup_steps=1. Start a new run with --hparams=warmup_steps=1 or so."),
+    ],
+)
+def test_a_warm_up_beyond_the_last_step_is_said(run, capsys, schedule, steps, told):
+    run(train_steps=steps, warmup_steps=1, schedule=schedule)
+    out = capsys.readouterr().out
+    assert told in out
+    assert ("would still be rising" in out) == bool(told)
 
 
 @pytest.mark.parametrize(("steps", "told"), [(3, False), (10**12, True)])
