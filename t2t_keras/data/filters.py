@@ -32,7 +32,7 @@ _MIN_CONFIDENCE = 0.5
 _LINES_JUDGED, _FEWEST_LINES = 200, 20
 
 
-def check_filters(names: Sequence[str], languages: tuple[str, str]) -> None:
+def check_filters(names: Sequence[str], languages: Iterable[str]) -> None:
     """Raises `UserError` for a filter or a language that is not known."""
     known = [*BUILT_IN, *FILTERS.entries]
     for name in names:

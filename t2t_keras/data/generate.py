@@ -139,11 +139,14 @@ def _checked_plan(
     problem: Problem, tmp_dir: str | Path, chunk_pairs: int
 ) -> dict[str, list[Chunk]]:
     """Returns the chunks of each split; raises `UserError` where a setting does not suit them."""
-    check_filters(problem.filter_names(), problem.languages())
+    names, languages = problem.filter_names(), problem.languages()
+    # "" where each text has languages of its own, or none.
+    check_filters(names, filter(None, languages))
     Augmentation(problem.augment)  # Raises `UserError` where it is wrong.
     plan = split_chunks(problem, tmp_dir, chunk_pairs)
+    check_filters(names, {code for chunk in plan["train"] for code in chunk.languages or languages})
     for chunks in plan.values():
-        check_direction(chunks, problem.languages())
+        check_direction(chunks, languages)
     if problem.mix:
         sizes: dict[str, int] = {}
         for chunk in plan["train"]:

@@ -17,6 +17,7 @@ from t2t_keras.io.atomic import write_atomically
 from t2t_keras.io.progress import print_beside_bar
 from t2t_keras.io.terminal import printable
 from t2t_keras.training.backends import base as backend
+from t2t_keras.training.checkpoints.names import step_of
 from t2t_keras.training.progress import averages
 from t2t_keras.training.run_config import RunConfig
 
@@ -62,11 +63,14 @@ class Evaluator:
         of its translations; None = not scored.
       writes: whether this worker, of several, writes what all compute together.
       history: the evaluations so far, see `read_evaluations`.
-      best_by: what tells the best: the loss, or a number of the score by its name.
+      best_by: what tells the best: the loss, or a number of the score by its name. After a change
+        of it the best so far may be another than what `best/` holds, which stays until one is
+        better than that.
 
     Attributes:
       left_out: number of pairs that are too long to be measured.
       history: the evaluations so far.
+      kept: step of the weights in `best/`, where this worker writes them; None = of none.
     """
 
     def __init__(
@@ -81,6 +85,8 @@ class Evaluator:
         self._loss, self._output_dir, self._best_by = loss, output_dir, best_by
         self._score, self._writes = score, writes
         self.left_out, self.history = loss.left_out, history
+        kept = backend.checkpoints().checkpoint_paths(output_dir / BEST) if writes else []
+        self.kept = step_of(kept[-1]) if kept else None
 
     def evaluate(
         self, step: int, training: Mapping[str, float] | None = None
@@ -112,24 +118,34 @@ class Evaluator:
         # A run that continues from an earlier checkpoint evaluates the later steps again.
         self.history = [*(each for each in self.history if each["step"] < step), entry]
         if self._writes:
-            if self.best_step() == step:
+            if self._is_to_be_kept(step):
                 directory = self._output_dir / BEST
                 self._loss.config.save(directory)
                 weights = self._loss.step.weights()
                 backend.checkpoints().Checkpoints(directory, weights, keep=1).save(step)
+                self.kept = step
             text = "".join(json.dumps(each) + "\n" for each in self.history)
             write_atomically(self._output_dir / _HISTORY, text.encode("utf-8"))
         return scalars, "\n".join([heading, *lines, *_shown(sample)])
 
     def best_step(self) -> int:
         """Returns the step of the best evaluation so far, or -1; of several, the first."""
-        by = self._best_by
-        # Evaluations of an earlier start of the run may lack it.
-        found = [(each[by], each["step"]) for each in self.history if each.get(by) is not None]
-        if not found:
-            return -1
-        best = (min if by == "loss" else max)(value for value, _ in found)
-        return next(step for value, step in found if value == best)
+        values = self._values()
+        return max(values, key=values.get, default=-1)
+
+    def _values(self) -> dict[int, float]:
+        """Returns by step how good the evaluations are, of those that have what tells the best."""
+        by, sign = self._best_by, -1 if self._best_by == "loss" else 1
+        # Those of an earlier start of the run may lack it.
+        found = (each for each in self.history if each.get(by) is not None)
+        return {each["step"]: sign * each[by] for each in found}
+
+    def _is_to_be_kept(self, step: int) -> bool:
+        if self.best_step() == step:
+            return True
+        # Of what an interrupted start has kept without a record, nothing is known.
+        known, values = any(each["step"] == self.kept for each in self.history), self._values()
+        return known and step in values and values[step] > values.get(self.kept, -math.inf)
 
 
 def deciding(score, best_by: str) -> dict[str, float]:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 _FILE = "run.json"
 # Stands for the set that suits the data, or that of the run that is there.
 AUTO = "auto"
-# How long to train and how a step is split over memory do not change what a step computes.
+# How long to train and how a step is split over memory do not change what a step computes; but see
+# `RunConfig.compared`.
 MAY_CHANGE = ("train_steps", "microbatch_tokens", "recompute")
 
 
@@ -175,11 +176,14 @@ class RunConfig:
         """Returns, by name, what must not change for the steps to stay the same."""
         config = self.problem.config(of_test_set=False)
         hparams = self.hparams.config()
+        compared = hparams.keys() - MAY_CHANGE
+        if self.hparams.schedule == "cosine":
+            compared.add("train_steps")  # All its rates depend on the last step.
         return {
             "problem": self.problem.name,
             **{f"problem_config {name}": value for name, value in config.items()},
             "model": self.model,
-            **{name: value for name, value in hparams.items() if name not in MAY_CHANGE},
+            **{name: value for name, value in hparams.items() if name in compared},
             "random_seed": self.random_seed,
             "vocabulary": self.vocabulary.checksum[:12],
             "training data": self.data[:12],

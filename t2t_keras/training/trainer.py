@@ -44,6 +44,8 @@ from t2t_keras.training.trained_model import load_first_weights
 
 # By when a new run shows whether it learns anything.
 _FIRST_EVALUATION_SECONDS = 60.0
+# Schedules whose rate rises over warmup_steps; of a user's own nothing is known.
+_WARMING_UP = ("transformer", "inverse_square_root", "cosine")
 
 
 def train(
@@ -204,18 +206,20 @@ class _Trainer:
     def _warn(self, hparams: HParams) -> None:
         """Says what makes it likely that a training will disappoint."""
         left = self._last - self._first
+        # A cosine must keep its last step.
+        advice = "Start" if hparams.schedule == "cosine" else "Give {} --train_steps, or start"
         seconds = least_seconds(self._step, hparams, left)
         if seconds > LONG:
             print(
                 f"The {left:,} steps left take at least {duration(seconds)} on "
-                f"{self._cost.hardware}. Continue with fewer --train_steps, or start a new run "
-                f"with a smaller --hparams_set; {AUTO} chooses one.",
+                f"{self._cost.hardware}. {advice.format('fewer')} a new run with a smaller "
+                f"--hparams_set; {AUTO} chooses one.",
                 flush=True,
             )
-        if left and hparams.schedule == "transformer" and hparams.warmup_steps >= self._last:
+        if left and hparams.schedule in _WARMING_UP and hparams.warmup_steps >= self._last:
             print(
                 f"The learning rate would still be rising at the last step: warmup_steps="
-                f"{hparams.warmup_steps:,}. Train for longer, or start a new run with "
+                f"{hparams.warmup_steps:,}. {advice.format('more')} a new run with "
                 f"--hparams=warmup_steps={max(self._last // 10, 1)} or so.",
                 flush=True,
             )
@@ -321,7 +325,7 @@ class _Trainer:
         if not (patience and self._evaluator and self._evaluator.history):
             return False
         best, newest = self._evaluator.best_step(), self._evaluator.history[-1]["step"]
-        if newest - best < patience:
+        if best < 0 or newest - best < patience:
             return False
         print_beside_bar(
             f"The dev {self._options.best_by} has not improved since step {best}: ending early "
@@ -333,7 +337,7 @@ class _Trainer:
     def _evaluate(self) -> None:
         trained = self._clock.training_seconds()
         report = self._measured()
-        if self._workers.is_chief and self._evaluator.best_step() == self._done:
+        if self._evaluator.kept == self._done:
             self._cost.write(self._done, trained, BEST)
         self._evaluated, self._evaluate_at = self._done, trained + self._eval_secs
         self._progress.evaluated(self._evaluation | self._trained_scalars(), report)

@@ -48,6 +48,18 @@ def test_each_source_says_what_to_write(text, pairs_of):
     assert problem.preprocess("<2fr> a cat") == "<2fr> a cat"
 
 
+def test_each_text_is_filtered_by_its_own_languages(text, pairs_of):
+    german, french = "Der Hund schläft im Garten.", "Le chien dort dans le jardin."
+    (text / "news.en-de.de").write_text(f"{german}\n{french}\n")
+    (text / "news.en-fr.fr").write_text(f"{german}\n{french}\n")
+    kept = pairs_of(made(text, f"{CONFIG},filters=language"), "train")
+    assert kept == [("<2de> a cat", german), ("<2fr> a tree", french)]
+    for code in ("en", "xx"):
+        (text / f"news.en-xx.{code}").write_text("a\n")
+    with pytest.raises(UserError, match="does not know the language 'xx'"):
+        made(text, f"{CONFIG.replace('en-fr', 'en-xx')},filters=language")
+
+
 @pytest.mark.parametrize(
     ("config", "message"),
     [

@@ -65,3 +65,11 @@ def test_a_set_with_fields_of_its_own_is_loaded_as_its_class(save, own_registry)
     assert record.hparams == hparams
     assert override_hparams(record.hparams, "sharpness=3").sharpness == 3.0
     assert registry.changed_hparams(hparams)["sharpness"] == 2.5
+
+
+def test_a_cosine_keeps_its_last_step(make_record):
+    run, longer = (make_record(schedule="cosine", train_steps=steps) for steps in (8, 9))
+    run.check_unchanged(run, "mine")
+    with pytest.raises(UserError, match="train_steps: recorded 8, requested 9"):
+        run.check_unchanged(longer, "mine")
+    make_record(train_steps=8).check_unchanged(make_record(train_steps=9), "mine")

@@ -148,6 +148,31 @@ def test_the_best_weights_and_the_end_by_a_score(run, tmp_path, capsys):
         TrainOptions(best_by="bleu")
 
 
+@pytest.mark.usefixtures("eagerly")
+def test_best_by_another_measure_than_before(run, tmp_path):
+    def score():
+        value = next(values)
+        return types.SimpleNamespace(main=("bleu", value), bleu=value, chrf=value), []
+
+    def best():
+        (step,) = read_costs(tmp_path / "run" / "best")
+        assert (tmp_path / "run" / "best" / f"model.ckpt-{step}.index").exists()
+        return step
+
+    values = iter([40.0, 50.0, 45.0, 44.0, 30.0])
+    # Without a learning rate the first loss stays the best.
+    settings = dict(score=score, learning_rate=0.0)
+    options = TrainOptions(local_eval_frequency=1, eval_secs=0, eval_bleu=True)
+    run(options=options, train_steps=2, **settings)
+    assert best() == 1
+    options = dataclasses.replace(options, best_by="bleu", eval_early_stopping_steps=2)
+    assert run(options=options, **settings).step == 4
+    assert best() == 3, "better than step 1, whose weights were kept"
+    options = dataclasses.replace(options, best_by="chrf")
+    assert run(options=options, train_steps=5, **settings).step == 5
+    assert best() == 5, "of the steps before, nothing is known"
+
+
 def test_evaluate_only(run):
     trained = run(options=TrainOptions(), train_steps=2)
     evaluated = run(options=TrainOptions(schedule="evaluate"), train_steps=2)
@@ -285,10 +310,20 @@ def test_what_is_not_finite_stops_the_run_and_is_never_saved(run, tmp_path, numb
 
 
 @pytest.mark.usefixtures("eagerly")
-@pytest.mark.parametrize(("steps", "told"), [(1, True), (2, False)])
-def test_a_warm_up_beyond_the_last_step_is_said(run, capsys, steps, told):
-    run(train_steps=steps, warmup_steps=1)
-    assert ("--hparams=warmup_steps=" in capsys.readouterr().out) == told
+@pytest.mark.parametrize(
+    ("schedule", "steps", "told"),
+    [
+        ("transformer", 1, "Give more --train_steps, or start a new run with --hparams=w"),
+        ("transformer", 2, ""),
+        ("inverse_square_root", 1, "Give more --train_steps"),
+        ("cosine", 1, "warmup_steps=1. Start a new run with --hparams=warmup_steps=1 or so."),
+    ],
+)
+def test_a_warm_up_beyond_the_last_step_is_said(run, capsys, schedule, steps, told):
+    run(train_steps=steps, warmup_steps=1, schedule=schedule)
+    out = capsys.readouterr().out
+    assert told in out
+    assert ("would still be rising" in out) == bool(told)
 
 
 @pytest.mark.parametrize(("steps", "told"), [(3, False), (10**12, True)])

@@ -4,21 +4,25 @@ import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from t2t_keras.data.chunks import ExampleChunk
+from t2t_keras.data.filters import check_direction
 from t2t_keras.decoding.jobs.line_job import resolve_outputs, run_line_job
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import sha256_of
 from t2t_keras.io.outputs import is_stream
 from t2t_keras.io.state import as_json, read_json, write_json
-from t2t_keras.text.files import count_lines, read_text
+from t2t_keras.text.files import count_lines, read_lines, read_text
 
 # What stands in place of the scores of a pair that has none.
 _BLANK, _LONG = "blank", "too long"
 _LINES_AT_ONCE = 100_000
+# By which the languages of the sides are judged.
+_LINES_SAMPLED = 1000
 
 
 class Filtered(NamedTuple):
@@ -29,7 +33,7 @@ class Filtered(NamedTuple):
       pairs: number of pairs of the text.
       kept: of those that are written.
       left_out: of pairs without a score, by reason; they are never kept.
-      lowest: score of the worst pair that is kept; NaN = none is.
+      lowest: score of the worst pair that is kept.
     """
 
     files: tuple[Path, Path]
@@ -87,8 +91,9 @@ def filter_pairs(
       keep: share of the scored pairs to keep, the best.
 
     Raises:
-      UserError: no model is given, the models' languages do not fit each other or the
-        names of the files, the files differ in length, or one cannot be read or written.
+      UserError: no model is given, or one of several pairs of languages; the models' languages do
+        not fit each other, the names of the files or the text; the files are empty or differ in
+        length, or one cannot be read or written; no pair would be kept.
     """
     models = {"forward": forward, "backward": backward}
     models = {name: model for name, model in models.items() if model}
@@ -104,12 +109,17 @@ def filter_pairs(
     named |= {side: Path(f"{output}.{code}") for side, code in languages.items()}
     paths = resolve_outputs([source, target], named)
     scores_file = paths.pop("scores")
-    if (lines := count_lines(Path(source))) != (others := count_lines(Path(target))):
-        raise UserError(f"{source} has {lines:,} lines, {target} has {others:,}: they do not pair.")
+    lines = _checked_lines(source, target, languages)
     _score(models, source, target, scores_file)
     found, left_out = _read_scores(scores_file, len(models))
     scores = dual_scores(*found.T) if len(models) == 2 else found[:, 0]
     kept = _kept(scores, keep)
+    if not kept.any():
+        without = ", ".join(f"{count:,} {why}" for why, count in left_out.items() if count)
+        raise UserError(
+            f"keep={keep} keeps none of {lines:,} pairs (without a score: {without or 'none'}). "
+            f"Give more text, a larger keep, or a larger max_input_length."
+        )
     targets = read_text(Path(target))
 
     def select(some: Sequence[str], number: int, _) -> tuple[dict, Counter]:
@@ -121,7 +131,7 @@ def filter_pairs(
 
     made_from = {"keep": keep, "scores": sha256_of(scores_file)}
     run_line_job(source, paths, made_from, select, _LINES_AT_ONCE)
-    lowest = float(scores[kept].min()) if kept.any() else float("nan")
+    lowest = float(scores[kept].min())
     return Filtered(tuple(paths.values()), lines, int(kept.sum()), left_out, lowest)
 
 
@@ -130,6 +140,13 @@ def _languages(
 ) -> dict[str, str]:
     """Returns the languages of source and target, as the models have them."""
     pairs = {name: model.problem.languages() for name, model in models.items()}
+    for name, model in models.items():
+        if not all(pairs[name]):
+            raise UserError(
+                f"The {name} model is of {model.problem.name or 'no problem'}, which does not say "
+                f"from which language to which it translates. Expected a model of one pair, as of "
+                f"parallel_text with source_language and target_language."
+            )
     if "backward" in pairs:
         pairs["backward"] = pairs["backward"][::-1]
     if len(set(pairs.values())) > 1:
@@ -151,6 +168,28 @@ def _languages(
     return languages
 
 
+def _checked_lines(source: str | Path, target: str | Path, languages: Mapping[str, str]) -> int:
+    """Returns the number of pairs; raises `UserError` where the text is none, or swapped."""
+    sides = Path(source), Path(target)
+    lines, others = map(count_lines, sides)
+    if lines != others:
+        raise UserError(f"{source} has {lines:,} lines, {target} has {others:,}: they do not pair.")
+    if not lines:
+        raise UserError(f"{source} and {target} are empty. Give text.")
+    every = 1 + lines // _LINES_SAMPLED
+    sample = (
+        [
+            line.decode("utf-8", "replace")
+            for line in itertools.islice(read_lines(side), 0, None, every)
+        ]
+        for side in sides
+    )
+    name = f"the text in {source} and {target}"
+    chunk = ExampleChunk(tuple(zip(*sample, strict=True)), first_line=1, corpus=name)
+    check_direction([chunk], (languages["source"], languages["target"]))
+    return lines
+
+
 def _score(
     models: Mapping[str, Translator], source: str | Path, target: str | Path, output: Path
 ) -> None:
@@ -159,7 +198,7 @@ def _score(
         {
             "source": sha256_of(Path(source)),
             "target": sha256_of(Path(target)),
-            **{name: [model.checkpoint, model.engine.name] for name, model in models.items()},
+            **{name: _made_by(model) for name, model in models.items()},
         }
     )
     record = output.with_name(f"{output.name}.json")
@@ -177,6 +216,12 @@ def _score(
     first = next(iter(models.values()))
     run_line_job(source, {"scores": output}, provenance, score, first.config.lines_at_once)
     write_json(record, {**provenance, "scores": sha256_of(output)})
+
+
+def _made_by(model: Translator) -> dict[str, Any]:
+    """Returns what the scores of a model depend on."""
+    settings = {name: getattr(model.config, name) for name in ("max_input_length", "weights_dtype")}
+    return {"checkpoint": model.checkpoint, "engine": model.engine.name, **settings}
 
 
 def _scored(

@@ -18,8 +18,8 @@ class Model:
 
     engine = types.SimpleNamespace(name="keras")
 
-    def __init__(self, source, target):
-        self.problem = Problem(source_language=source, target_language=target)
+    def __init__(self, source, target, name=""):
+        self.problem = Problem(source_language=source, target_language=target, name=name)
         self.config, self.checkpoint = DecodeConfig(lines_at_once=2), {"checkpoint": "1"}
         self.scored, self.interrupted_at = 0, None
 
@@ -99,6 +99,13 @@ def test_scores_are_used_again(text, models, tmp_path):
     found = filter_pairs(source, target, output, forward=models["forward"], keep=0.25)
     assert models["forward"].scored == 12
     assert kept(found)[0] == [ENGLISH[0]]
+    # So are those of other settings.
+    for number, changes in enumerate(
+        (dict(max_input_length=99), dict(weights_dtype="bfloat16")), 1
+    ):
+        models["forward"].config = DecodeConfig(lines_at_once=2, **changes)
+        filter_pairs(source, target, output, forward=models["forward"])
+        assert models["forward"].scored == 12 + 5 * number
 
 
 def test_what_is_refused(text, models, tmp_path):
@@ -114,6 +121,15 @@ def test_what_is_refused(text, models, tmp_path):
         **(models | {"backward": Model("en", "de")}),
     )
     refused("none.en", tmp_path / "none.en", text[1], **models)
+    refused("forward model is of multi, .* one pair", forward=Model("", "de", "multi"))
     text[1].write_text("A:-1\n")
     refused("has 6 lines, .* has 1: they do not pair", **models)
+    for path in text:
+        path.write_text("")
+    refused("web.en and .*web.de are empty", **models)
+    english, german = "The old house is near a tall tree.\n", "Das alte Haus ist an einem Baum.\n"
+    text[0].write_text(german * 20), text[1].write_text(english * 20)
+    refused("in .*web.en and .*web.de seem to be swapped", **models)
     assert not list(tmp_path.glob("out*"))
+    text[0].write_text("\na:-1\n"), text[1].write_text("\nlong\n")
+    refused(r"keep=1.0 keeps none of 2 pairs \(without a score: 1 blank, 1 too long\)", **models)
