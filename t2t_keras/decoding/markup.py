@@ -25,8 +25,12 @@ from t2t_keras.text.terms.uses import Use
 if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translator
 
-# What may end a sentence within a text.
-_BREAK = re.compile(r"[.!?\u2026\u3002\uff01\uff1f][^\w\s]*\s|[\u3002\uff01\uff1f]")
+# What may end a sentence within a text: signs with such a mark among them, and a space. They are
+# only tried from the first one, so that many of them do not take quadratic time.
+_MARKS = r".!?\u2026\u3002\uff01\uff1f"
+_BREAK = re.compile(
+    rf"(?<![^\w\s])[^\w\s{_MARKS}]*+[{_MARKS}][^\w\s]*+\s|[\u3002\uff01\uff1f]"
+)
 # Products of units of both sides beyond which the marks of a sentence stand in proportion.
 _MOST_WEIGHTS = 4_000_000
 _NO_PREFIX = np.zeros(0, np.int32)

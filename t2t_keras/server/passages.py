@@ -11,7 +11,8 @@ from t2t_keras.errors import UserError
 
 # Ends of lines of every system; they are kept.
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|[\r\n])?")
-_PARTS = re.compile(r"(\s*)(.*?)(\s*)", re.DOTALL)
+# Also with quotation marks or brackets behind it.
+_SENTENCE_END = re.compile(r"[.!?…。\uff01\uff1f][^\w\s]*$")
 
 
 class Passages(NamedTuple):
@@ -44,14 +45,21 @@ def read_passages(
     sentences, between, space = [], [], ""
     for line in _LINE.findall(text) if split_lines else [text]:
         for part in split(line) if split and line.strip() else [line]:
-            before, sentence, after = _PARTS.fullmatch(part).groups()
-            space += before
-            if sentence:
-                sentences.append(sentence if split_lines else " ".join(sentence.split()))
-                between.append(space)
-                space = ""
-            space += after
+            # Not by an expression: those take quadratic time where white space is long.
+            sentence = part.strip()
+            if not sentence:
+                space += part
+                continue
+            begun = part.lstrip()
+            sentences.append(sentence if split_lines else " ".join(sentence.split()))
+            between.append(space + part[: len(part) - len(begun)])
+            space = begun[len(sentence) :]
     return Passages(sentences, [*between, space])
+
+
+def ends_sentence(text: str) -> bool:
+    """Returns whether a text ends in a mark that ends sentences, or in one behind that."""
+    return bool(_SENTENCE_END.search(text[-10:]))
 
 
 @functools.lru_cache(maxsize=64)
