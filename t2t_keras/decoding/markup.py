@@ -43,6 +43,8 @@ def translate_markup(
     blocks: Sequence[str] = (),
     keep: Sequence[str] = (),
     glossary: Glossary | None = None,
+    outline: bool = False,
+    inline: Sequence[str] = (),
 ) -> list[Translation]:
     """Translates HTML or XML.
 
@@ -61,6 +63,9 @@ def translate_markup(
       blocks: more elements that divide the text. In XML every element else stands within it.
       keep: more elements whose content is not translated.
       glossary: as of `Translator.translate`.
+      outline: whether in XML the outermost elements that have text of their own divide it, as in
+        documents with titles and paragraphs.
+      inline: elements that do not even so.
 
     Returns:
       Of each text, a translation whose `text` and hypotheses are markup; `score` is the sum over
@@ -70,7 +75,7 @@ def translate_markup(
       UserError: a text is malformed XML or too long, or as of `Translator.translate`.
     """
     check_lines(texts)
-    jobs = [_Job(read_fragment(text, format, blocks, keep)) for text in texts]
+    jobs = [_Job(read_fragment(text, format, blocks, keep, outline, inline)) for text in texts]
     found: list[Translation] = []
     number = 0
     while jobs:

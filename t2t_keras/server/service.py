@@ -41,18 +41,22 @@ class Options:
       glossary: terms; the same object for requests that may share batches.
       keep: names of elements whose text stays, in markup.
       blocks: names of elements that separate segments of text, in markup.
+      outline: whether elements of XML do that have text of their own and are in none that has.
+      inline: names of elements that do not even so.
     """
 
     format: str = "text"
     glossary: Glossary | None = None
     keep: tuple[str, ...] = ()
     blocks: tuple[str, ...] = ()
+    outline: bool = False
+    inline: tuple[str, ...] = ()
 
     def __call__(self, translator: Translator, lines: Sequence[str]) -> list[Translation]:
         """Translates lines."""
-        if self.keep or self.blocks:
-            tags = self.blocks, self.keep
-            return translate_markup(translator, lines, self.format, *tags, glossary=self.glossary)
+        if self.keep or self.blocks or self.outline:
+            how = self.blocks, self.keep, self.glossary, self.outline, self.inline
+            return translate_markup(translator, lines, self.format, *how)
         return translator.translate(lines, format=self.format, glossary=self.glossary)
 
 

@@ -5,11 +5,22 @@ import httpx
 import pytest
 from upper_case import Source
 
-from t2t_keras.decoding.translation import Translation
+
+@pytest.fixture
+def asked_of_markup(monkeypatch):
+    """What `translate_markup` is asked for, where options of XML and HTML are used."""
+    asked = []
+
+    def translate_markup(translator, texts, *options):
+        asked.append(options)
+        return [translator.markup(text) for text in texts]
+
+    monkeypatch.setattr("t2t_keras.server.service.translate_markup", translate_markup)
+    return asked
 
 
 @pytest.fixture
-def server(serving):
+def server(serving, asked_of_markup):
     return serving([Source("en", "de"), Source("de", "en"), Source("en", "pt-BR")])
 
 
@@ -73,18 +84,15 @@ def test_markup(client):
         assert raised.value.http_status_code == 400
 
 
-def test_elements_that_are_kept_or_divide_the_text(client, monkeypatch):
-    calls = []
-
-    def translate_markup(translator, texts, *options, **named):
-        calls.append((options, named))
-        return [Translation(text, 0.0) for text in texts]
-
-    monkeypatch.setattr("t2t_keras.server.service.translate_markup", translate_markup)
+def test_elements_that_are_kept_or_divide_the_text(client, asked_of_markup):
     tags = dict(ignore_tags="a,b", splitting_tags=["p", "c"], non_splitting_tags=["c"])
     asked = dict(target_lang="DE", source_lang="EN", tag_handling="xml")
-    client.translate_text("<a>x</a>", **asked, **tags)
-    assert calls == [(("xml", ("p",), ("a", "b")), {"glossary": None})]
+    for outline in (None, False):
+        client.translate_text("<a>x</a>", **asked, **tags, outline_detection=outline)
+    assert asked_of_markup == [
+        ("xml", ("p",), ("a", "b"), None, True, ("c",)),
+        ("xml", ("p",), ("a", "b"), None, False, ()),
+    ]
 
 
 @pytest.mark.parametrize(
