@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 # What may end a sentence within a text: signs with such a mark among them, and a space. They are
 # only tried from the first one, so that many of them do not take quadratic time.
 _MARKS = r".!?\u2026\u3002\uff01\uff1f"
-_BREAK = re.compile(
-    rf"(?<![^\w\s])[^\w\s{_MARKS}]*+[{_MARKS}][^\w\s]*+\s|[\u3002\uff01\uff1f]"
-)
+_BREAK = re.compile(rf"(?<![^\w\s])[^\w\s{_MARKS}]*+[{_MARKS}][^\w\s]*+\s|[\u3002\uff01\uff1f]")
 # Products of units of both sides beyond which the marks of a sentence stand in proportion.
 _MOST_WEIGHTS = 4_000_000
 _NO_PREFIX = np.zeros(0, np.int32)

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from fastapi import Request
@@ -19,6 +20,9 @@ from t2t_keras.server.service import Options, Pair, Splitting, Translated, Trans
 LOG = logging.getLogger("t2t_keras.server")
 
 _KEY_SCHEMES = ("deepl-auth-key", "bearer")
+# Numbers, names without dots and those of localhost: no site can have its own name lead here.
+_LOCAL_HOST = re.compile(r"(\[[\da-f:.]+\]|[\d.]+|[^.:]*|[^:]*\.localhost)(:\d+)?", re.IGNORECASE)
+_LOOPBACK = ("127.", "::1", "::ffff:127.")
 
 
 class Context:
@@ -44,6 +48,7 @@ class Context:
         Raises:
           ApiError: it may not, or not so often.
         """
+        self._check_site(request)
         scheme, _, key = request.headers.get("authorization", "").strip().partition(" ")
         key = key.strip() if scheme.lower() in _KEY_SCHEMES else ""
         for name in ("api_key", "auth_key"):
@@ -53,6 +58,26 @@ class Context:
         client = self.access.client(key, address)
         request.state.client = client.name
         return client
+
+    def _check_site(self, request: Request) -> None:
+        """Raises `ApiError` for what a browser sends for the page of another site."""
+        headers, address = request.headers, request.client.host if request.client else ""
+        host, origin, allowed = headers.get("host", ""), headers.get("origin"), self.config.cors
+        if "*" in allowed:
+            return
+        # A proxy may change the host; this a browser says itself, and no page can.
+        is_own = headers.get("sec-fetch-site") in ("same-origin", "none")
+        if origin and origin not in allowed and not is_own and origin.partition("://")[2] != host:
+            raise ApiError(403, f"Pages of {origin} may not use this server, but for --cors.")
+        known = _LOCAL_HOST.fullmatch(host) or host in [
+            each.partition("://")[2] for each in allowed
+        ]
+        if address.startswith(_LOOPBACK) and not known:
+            raise ApiError(
+                403,
+                f"This server is not known as {host}: a proxy is named by --trusted_proxies, "
+                f"another name by --cors.",
+            )
 
     def languages(self) -> list[str]:
         """Returns the codes of all sources and targets."""

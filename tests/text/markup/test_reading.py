@@ -50,7 +50,7 @@ def test_an_outline_of_xml():
     assert segments(markup, "xml", outline=True, inline=["title", "par"]) == [
         "A document's title This is the first.",
         "So",
-        "Last.",
+        "xLast.",
     ]
     assert segments("Press <b>this</b> <i>now</i>", "xml", outline=True) == ["Press this now"]
     fragment = read_fragment(markup, "xml", outline=True)
