@@ -79,11 +79,11 @@ def _line(line: str, passages: Passages, sentences: Sequence[_Sentence]) -> dict
     tokens = sum(len(each.words) for each in sentences)
     whole = 1.0
     for each in sentences:
-        # Words of which nothing is known, as behind what a model may read, are shown as sure.
-        known = dict(enumerate(each.confidences))
+        # Of some words nothing is known, as behind what a model may read.
+        known = [round(found, 4) for found in each.confidences]
         alignment += [[sources + source, len(words) + target] for source, target in each.alignment]
         words += [
-            {"text": word, "confidence": round(known.get(number, 1.0), 4)}
+            {"text": word, "confidence": known[number] if number < len(known) else None}
             for number, word in enumerate(each.words)
         ]
         sources += count_words(each.source)
