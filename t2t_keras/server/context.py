@@ -13,7 +13,14 @@ from t2t_keras.server.access import Access, Client
 from t2t_keras.server.config import ServerConfig
 from t2t_keras.server.files import TranslatedFiles
 from t2t_keras.server.glossaries import Glossaries
-from t2t_keras.server.languages import Detected, detect, language_name, nearest_code, nearest_pair
+from t2t_keras.server.languages import (
+    Detected,
+    base_language,
+    detect,
+    language_name,
+    nearest_code,
+    nearest_pair,
+)
 from t2t_keras.server.messages import ApiError, Parameters, unless_gone
 from t2t_keras.server.service import Options, Pair, Splitting, Translated, TranslationService
 
@@ -91,8 +98,10 @@ class Context:
         """Returns whether a code, or a variant of it, is among others."""
         return bool(nearest_code(code, known))
 
-    def pair(self, source: str, target: str) -> Pair:
+    def pair(self, source: str, target: str, may_be_same: bool = False) -> Pair:
         """Returns the pair of a model for what a request calls its languages.
+
+        Where they `may_be_same`, and are, it is that language twice.
 
         Raises:
           ApiError: there is none.
@@ -103,6 +112,10 @@ class Context:
                 raise ApiError(400, f"{code} is not supported")
         if pair := nearest_pair(source, target, self.service.models):
             return pair
+        if may_be_same and (
+            target in (source, base_language(source)) or target.startswith(f"{source}-")
+        ):
+            return source, source
         names = [f"{language_name(code)} ({code})" for code in (target, source)]
         raise ApiError(400, f"{names[0]} is not available as a target language from {names[1]}")
 
@@ -138,10 +151,14 @@ class Context:
     ) -> list[Translated]:
         """Translates the texts of a request; arguments as of `TranslationService.translate`.
 
+        Of a language twice, as `pair` may return, they are the texts.
+
         Raises:
           ApiError: it is too much, markup is malformed, or the client has gone.
         """
         self.check_size(texts)
+        if pair[0] == pair[1]:
+            return [Translated(text, []) for text in texts]
         with self.charged(client, texts):
             work = self.service.translate(pair, texts, options, splitting)
             try:

@@ -34,8 +34,8 @@ class TranslatedFile:
 
     Attributes:
       file_id: names it.
-      secret: DeepL's document_key, which is asked for as well; "" = it came by LibreTranslate's API,
-        by which whoever knows its file_id may fetch the translation.
+      secret: DeepL's document_key, which is asked for as well; "" = it came by LibreTranslate's
+        API, by which whoever knows its file_id may fetch the translation.
       owner: identity of the client that sent it.
       name: of the file, without folders.
       pair: languages.

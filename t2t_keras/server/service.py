@@ -15,6 +15,7 @@ from t2t_keras.server.metrics import Metrics
 from t2t_keras.server.models import ModelSource, ServedModel, Watcher
 from t2t_keras.server.passages import joined_texts, read_passages, sentence_splitter
 from t2t_keras.text.glossary import Glossary
+from t2t_keras.text.markup.reading import read_fragment
 
 Pair = tuple[str, str]
 
@@ -172,6 +173,9 @@ class TranslationService:
           UserError: a text is not what its format says, or the model computes NaN.
         """
         if options.format != "text":
+            if options.format == "xml":
+                # In a batch, malformed XML would have all other requests' texts done again.
+                await asyncio.to_thread(lambda: [read_fragment(text, "xml") for text in texts])
             found = await self.run(pair, texts, options)
             return [Translated(each.text, []) for each in found]
         split = self.splitter(pair[0]) if splitting.sentences else None

@@ -92,7 +92,7 @@ async def _translate(context: Context, request: Request) -> dict[str, Any]:
     check_options(parameters)
     kind = parameters.choice("tag_handling", ("html", "xml"), "text")
     splitting = parameters.choice("split_sentences", tuple(_SPLITTING), "1")
-    pair = await read_pair(context, parameters, texts)
+    pair = await read_pair(context, parameters, texts, may_be_same=True)
     glossary = await requested_glossary(context, client, parameters, pair)
     options = _options(parameters, kind, glossary)
     found = await context.translate(request, client, pair, texts, options, _SPLITTING[splitting])
@@ -140,8 +140,12 @@ def check_options(parameters: Parameters) -> None:
             raise ApiError(400, f"'{name}' is not supported by this server.")
 
 
-async def read_pair(context: Context, parameters: Parameters, texts: Sequence[str]) -> Pair:
+async def read_pair(
+    context: Context, parameters: Parameters, texts: Sequence[str], may_be_same: bool = False
+) -> Pair:
     """Returns the pair of languages of a request; a missing source is detected.
+
+    That `may_be_same` as the target, see `Context.pair`.
 
     Raises:
       ApiError: there is no model for them.
@@ -152,7 +156,7 @@ async def read_pair(context: Context, parameters: Parameters, texts: Sequence[st
     if not source:
         source = (await context.detect(texts))[0].language
     try:
-        return context.pair(canonical(source), canonical(target))
+        return context.pair(canonical(source), canonical(target), may_be_same)
     except ApiError as error:
         known = {code for _, code in context.service.models}
         wrong = "source_lang" if context.serves(canonical(target), known) else "target_lang"

@@ -110,7 +110,7 @@ async def _translate(context: Context, request: Request) -> dict[str, Any]:
     if source == "auto":
         detected = (await context.detect(texts))[0]
         source = detected.language
-    pair = context.pair(source, target)
+    pair = context.pair(source, target, may_be_same=True)
     found = await context.translate(request, client, pair, texts, Options(format=kind))
     answer: dict[str, Any] = {"translatedText": [each.text for each in found]}
     if detected:

@@ -38,6 +38,13 @@ def test_texts(client):
     assert {each.detected_source_lang for each in several} == {"DE"}
 
 
+def test_a_text_that_is_in_the_target_language_already_stays(client):
+    text = "Die Frau schläft im Haus."
+    for target in ("DE", "DE-DE"):
+        found = client.translate_text(text, target_lang=target)
+        assert (found.text, found.detected_source_lang) == (text, "DE")
+
+
 def test_every_option_that_does_not_ask_for_another_model(client):
     found = client.translate_text(
         "one. two.",
@@ -74,14 +81,15 @@ def test_sentences_are_split_as_asked(serving, deepl_client, how, calls):
     ]
 
 
-def test_markup(client):
+def test_markup(client, asked_of_markup):
     asked = dict(target_lang="DE", source_lang="EN")
-    for kind in ("html", "xml"):
+    for kind, message in (("html", "a tag has no end"), ("xml", "Malformed XML in line 1")):
         found = client.translate_text("so <b>big</b>.", tag_handling=kind, **asked)
         assert found.text == "SO <b>BIG</b>."
-        with pytest.raises(deepl.DeepLException, match="a tag has no end") as raised:
+        with pytest.raises(deepl.DeepLException, match=message) as raised:
             client.translate_text("so <b", tag_handling=kind, **asked)
         assert raised.value.http_status_code == 400
+    assert len(asked_of_markup) == 1  # Malformed XML does not come into a batch.
 
 
 def test_elements_that_are_kept_or_divide_the_text(client, asked_of_markup):

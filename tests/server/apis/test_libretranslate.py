@@ -41,6 +41,8 @@ def test_one_text_and_several_with_alternatives_and_detection(server, sent):
         "alternatives": [["ONE!"], ["TWO!"], []],
     }
     assert translated(q=["", ""], **asked) == {"translatedText": ["", ""]}
+    found = translated(q="the woman sees a house", source="auto", target="en")
+    assert found["translatedText"] == "the woman sees a house"
     found = translated(q="the woman sees a house", source="auto", target="pb")
     assert found["translatedText"] == "THE WOMAN SEES A HOUSE"
     assert found["detectedLanguage"]["language"] == "en"
