@@ -13,6 +13,7 @@ from t2t_keras.errors import UserError
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|[\r\n])?")
 # Also with quotation marks or brackets behind it.
 _SENTENCE_END = re.compile(r"[.!?…。\uff01\uff1f][^\w\s]*$")
+_AT_ONCE = 4_000  # characters of a line
 
 
 class Passages(NamedTuple):
@@ -76,7 +77,21 @@ def sentence_splitter(language: str) -> Callable[[str], list[str]]:
             f"Splitting sentences needs {error.name}, which is not installed: "
             f"pip install 't2t-keras[server]'. Or leave it out: --nosplit_sentences."
         ) from error
-    return functools.partial(sentencex.segment, language)
+    return functools.partial(_divided, functools.partial(sentencex.segment, language))
+
+
+def _divided(segment: Callable[[str], list[str]], line: str) -> list[str]:
+    """Returns what `segment` finds in a line, part by part: many signs take it quadratic time."""
+    found, rest = [], ""
+    for first in range(0, len(line), _AT_ONCE):
+        part = rest + line[first : first + _AT_ONCE]
+        # The last one may go on in the next part.
+        *finished, rest = segment(part) or [part]
+        found += finished
+        if len(rest) > _AT_ONCE:
+            found.append(rest)
+            rest = ""
+    return [*found, rest] if rest else found
 
 
 def hypothesis_texts(translation: Translation) -> list[str]:

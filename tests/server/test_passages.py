@@ -53,3 +53,8 @@ def test_long_texts_take_time_in_proportion():
     assert read_passages(text).sentences == [text]
     assert not ends_sentence("!" * 200_000 + "a")
     assert ends_sentence(f"{text} (so.)")
+    split = sentence_splitter("en")
+    assert "".join(split("\u201c!" * 100_000)) == "\u201c!" * 100_000
+    sentences = [f"Mr. Smith has {number} dogs. " for number in range(1_000)]
+    assert split("".join(sentences)) == sentences
+    assert "".join(split(text)) == text
