@@ -25,8 +25,10 @@ from t2t_keras.text.terms.uses import Use
 if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translator
 
-# What may end a sentence within a text.
-_BREAK = re.compile(r"[.!?\u2026\u3002\uff01\uff1f][^\w\s]*\s|[\u3002\uff01\uff1f]")
+# What may end a sentence within a text: signs with such a mark among them, and a space. They are
+# only tried from the first one, so that many of them do not take quadratic time.
+_MARKS = r".!?\u2026\u3002\uff01\uff1f"
+_BREAK = re.compile(rf"(?<![^\w\s])[^\w\s{_MARKS}]*+[{_MARKS}][^\w\s]*+\s|[\u3002\uff01\uff1f]")
 # Products of units of both sides beyond which the marks of a sentence stand in proportion.
 _MOST_WEIGHTS = 4_000_000
 _NO_PREFIX = np.zeros(0, np.int32)
@@ -39,6 +41,8 @@ def translate_markup(
     blocks: Sequence[str] = (),
     keep: Sequence[str] = (),
     glossary: Glossary | None = None,
+    outline: bool = False,
+    inline: Sequence[str] = (),
 ) -> list[Translation]:
     """Translates HTML or XML.
 
@@ -57,6 +61,9 @@ def translate_markup(
       blocks: more elements that divide the text. In XML every element else stands within it.
       keep: more elements whose content is not translated.
       glossary: as of `Translator.translate`.
+      outline: whether in XML the outermost elements that have text of their own divide it, as in
+        documents with titles and paragraphs.
+      inline: elements that do not even so.
 
     Returns:
       Of each text, a translation whose `text` and hypotheses are markup; `score` is the sum over
@@ -66,7 +73,7 @@ def translate_markup(
       UserError: a text is malformed XML or too long, or as of `Translator.translate`.
     """
     check_lines(texts)
-    jobs = [_Job(read_fragment(text, format, blocks, keep)) for text in texts]
+    jobs = [_Job(read_fragment(text, format, blocks, keep, outline, inline)) for text in texts]
     found: list[Translation] = []
     number = 0
     while jobs:

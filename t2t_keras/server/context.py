@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from fastapi import Request
@@ -12,13 +13,23 @@ from t2t_keras.server.access import Access, Client
 from t2t_keras.server.config import ServerConfig
 from t2t_keras.server.files import TranslatedFiles
 from t2t_keras.server.glossaries import Glossaries
-from t2t_keras.server.languages import Detected, detect, language_name, nearest_code, nearest_pair
+from t2t_keras.server.languages import (
+    Detected,
+    base_language,
+    detect,
+    language_name,
+    nearest_code,
+    nearest_pair,
+)
 from t2t_keras.server.messages import ApiError, Parameters, unless_gone
 from t2t_keras.server.service import Options, Pair, Splitting, Translated, TranslationService
 
 LOG = logging.getLogger("t2t_keras.server")
 
 _KEY_SCHEMES = ("deepl-auth-key", "bearer")
+# Numbers, names without dots and those of localhost: no site can have its own name lead here.
+_LOCAL_HOST = re.compile(r"(\[[\da-f:.]+\]|[\d.]+|[^.:]*|[^:]*\.localhost)(:\d+)?", re.IGNORECASE)
+_LOOPBACK = ("127.", "::1", "::ffff:127.")
 
 
 class Context:
@@ -44,6 +55,7 @@ class Context:
         Raises:
           ApiError: it may not, or not so often.
         """
+        self._check_site(request)
         scheme, _, key = request.headers.get("authorization", "").strip().partition(" ")
         key = key.strip() if scheme.lower() in _KEY_SCHEMES else ""
         for name in ("api_key", "auth_key"):
@@ -53,6 +65,26 @@ class Context:
         client = self.access.client(key, address)
         request.state.client = client.name
         return client
+
+    def _check_site(self, request: Request) -> None:
+        """Raises `ApiError` for what a browser sends for the page of another site."""
+        headers, address = request.headers, request.client.host if request.client else ""
+        host, origin, allowed = headers.get("host", ""), headers.get("origin"), self.config.cors
+        if "*" in allowed:
+            return
+        # A proxy may change the host; this a browser says itself, and no page can.
+        is_own = headers.get("sec-fetch-site") in ("same-origin", "none")
+        if origin and origin not in allowed and not is_own and origin.partition("://")[2] != host:
+            raise ApiError(403, f"Pages of {origin} may not use this server, but for --cors.")
+        known = _LOCAL_HOST.fullmatch(host) or host in [
+            each.partition("://")[2] for each in allowed
+        ]
+        if address.startswith(_LOOPBACK) and not known:
+            raise ApiError(
+                403,
+                f"This server is not known as {host}: a proxy is named by --trusted_proxies, "
+                f"another name by --cors.",
+            )
 
     def languages(self) -> list[str]:
         """Returns the codes of all sources and targets."""
@@ -66,8 +98,10 @@ class Context:
         """Returns whether a code, or a variant of it, is among others."""
         return bool(nearest_code(code, known))
 
-    def pair(self, source: str, target: str) -> Pair:
+    def pair(self, source: str, target: str, may_be_same: bool = False) -> Pair:
         """Returns the pair of a model for what a request calls its languages.
+
+        Where they `may_be_same`, and are, it is that language twice.
 
         Raises:
           ApiError: there is none.
@@ -78,6 +112,10 @@ class Context:
                 raise ApiError(400, f"{code} is not supported")
         if pair := nearest_pair(source, target, self.service.models):
             return pair
+        if may_be_same and (
+            target in (source, base_language(source)) or target.startswith(f"{source}-")
+        ):
+            return source, source
         names = [f"{language_name(code)} ({code})" for code in (target, source)]
         raise ApiError(400, f"{names[0]} is not available as a target language from {names[1]}")
 
@@ -113,10 +151,14 @@ class Context:
     ) -> list[Translated]:
         """Translates the texts of a request; arguments as of `TranslationService.translate`.
 
+        Of a language twice, as `pair` may return, they are the texts.
+
         Raises:
           ApiError: it is too much, markup is malformed, or the client has gone.
         """
         self.check_size(texts)
+        if pair[0] == pair[1]:
+            return [Translated(text, []) for text in texts]
         with self.charged(client, texts):
             work = self.service.translate(pair, texts, options, splitting)
             try:

@@ -33,8 +33,9 @@ class TranslatedFile:
     """A file, or its translation.
 
     Attributes:
-      file_id: names it; whoever knows it may fetch the translation by LibreTranslate's API.
-      secret: DeepL's document_key, which is asked for as well.
+      file_id: names it.
+      secret: DeepL's document_key, which is asked for as well; "" = it came by LibreTranslate's
+        API, by which whoever knows its file_id may fetch the translation.
       owner: identity of the client that sent it.
       name: of the file, without folders.
       pair: languages.

@@ -116,7 +116,7 @@ class Glossaries:
         """
         if not 0 < len(name) <= _MOST_NAME:
             raise ApiError(400, "Missing or invalid argument: name")
-        compiled = {pair: _compiled(terms) for pair, terms in dictionaries.items()}
+        compiled = {pair: _compiled(terms.items()) for pair, terms in dictionaries.items()}
         with self._lock:
             stored.name = name
             stored.dictionaries |= dictionaries
@@ -148,13 +148,10 @@ class Glossaries:
         """
         stored, pair = list(stored), glossary_pair(*pair)
         if len(stored) > 1:
-            merged: Terms = {}
-            for each in reversed(stored):
-                merged |= dictionary(each, pair)
-            return _compiled(merged)
+            return _compiled(term for each in stored for term in dictionary(each, pair).items())
         key = stored[0].glossary_id, pair
         if key not in self._compiled:
-            self._compiled[key] = _compiled(dictionary(stored[0], pair))
+            self._compiled[key] = _compiled(dictionary(stored[0], pair).items())
         return self._compiled[key]
 
     def _path(self, stored: StoredGlossary) -> Path:
@@ -173,9 +170,10 @@ def glossary_pair(source: str, target: str) -> Pair:
     return base_language(canonical(source)), base_language(canonical(target))
 
 
-def _compiled(terms: Terms) -> Glossary:
+def _compiled(terms: Iterable[tuple[str, str]]) -> Glossary:
     try:
-        return Glossary.of(terms.items())
+        # DeepL has Dog and dog as two terms; here they are one.
+        return Glossary.of(terms, first_counts=True)
     except UserError as error:
         raise _invalid(str(error)) from error
 

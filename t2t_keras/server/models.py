@@ -145,8 +145,10 @@ def _identity(file: Path) -> tuple:
 
 
 def _with_hypotheses(settings: str) -> str:
-    """Alternatives are hypotheses, which a beam has anyway."""
-    return settings if "return_beams" in settings else f"{settings},return_beams=true".lstrip(",")
+    """Alternatives are hypotheses, which a beam has anyway; and placeholders are checked."""
+    for name in ("return_beams", "check_placeholders"):
+        settings += f",{name}=true" * (name not in settings)
+    return settings.lstrip(",")
 
 
 def _check_languages(translator: Translator, origin: ModelSource) -> None:

@@ -11,7 +11,9 @@ from t2t_keras.errors import UserError
 
 # Ends of lines of every system; they are kept.
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|[\r\n])?")
-_PARTS = re.compile(r"(\s*)(.*?)(\s*)", re.DOTALL)
+# Also with quotation marks or brackets behind it.
+_SENTENCE_END = re.compile(r"[.!?…。\uff01\uff1f][^\w\s]*$")
+_AT_ONCE = 4_000  # characters of a line
 
 
 class Passages(NamedTuple):
@@ -44,14 +46,21 @@ def read_passages(
     sentences, between, space = [], [], ""
     for line in _LINE.findall(text) if split_lines else [text]:
         for part in split(line) if split and line.strip() else [line]:
-            before, sentence, after = _PARTS.fullmatch(part).groups()
-            space += before
-            if sentence:
-                sentences.append(sentence if split_lines else " ".join(sentence.split()))
-                between.append(space)
-                space = ""
-            space += after
+            # Not by an expression: those take quadratic time where white space is long.
+            sentence = part.strip()
+            if not sentence:
+                space += part
+                continue
+            begun = part.lstrip()
+            sentences.append(sentence if split_lines else " ".join(sentence.split()))
+            between.append(space + part[: len(part) - len(begun)])
+            space = begun[len(sentence) :]
     return Passages(sentences, [*between, space])
+
+
+def ends_sentence(text: str) -> bool:
+    """Returns whether a text ends in a mark that ends sentences, or in one behind that."""
+    return bool(_SENTENCE_END.search(text[-10:]))
 
 
 @functools.lru_cache(maxsize=64)
@@ -68,7 +77,21 @@ def sentence_splitter(language: str) -> Callable[[str], list[str]]:
             f"Splitting sentences needs {error.name}, which is not installed: "
             f"pip install 't2t-keras[server]'. Or leave it out: --nosplit_sentences."
         ) from error
-    return functools.partial(sentencex.segment, language)
+    return functools.partial(_divided, functools.partial(sentencex.segment, language))
+
+
+def _divided(segment: Callable[[str], list[str]], line: str) -> list[str]:
+    """Returns what `segment` finds in a line, part by part: many signs take it quadratic time."""
+    found, rest = [], ""
+    for first in range(0, len(line), _AT_ONCE):
+        part = rest + line[first : first + _AT_ONCE]
+        # The last one may go on in the next part.
+        *finished, rest = segment(part) or [part]
+        found += finished
+        if len(rest) > _AT_ONCE:
+            found.append(rest)
+            rest = ""
+    return [*found, rest] if rest else found
 
 
 def hypothesis_texts(translation: Translation) -> list[str]:

@@ -15,6 +15,7 @@ from t2t_keras.server.metrics import Metrics
 from t2t_keras.server.models import ModelSource, ServedModel, Watcher
 from t2t_keras.server.passages import joined_texts, read_passages, sentence_splitter
 from t2t_keras.text.glossary import Glossary
+from t2t_keras.text.markup.reading import read_fragment
 
 Pair = tuple[str, str]
 
@@ -41,18 +42,22 @@ class Options:
       glossary: terms; the same object for requests that may share batches.
       keep: names of elements whose text stays, in markup.
       blocks: names of elements that separate segments of text, in markup.
+      outline: whether elements of XML do that have text of their own and are in none that has.
+      inline: names of elements that do not even so.
     """
 
     format: str = "text"
     glossary: Glossary | None = None
     keep: tuple[str, ...] = ()
     blocks: tuple[str, ...] = ()
+    outline: bool = False
+    inline: tuple[str, ...] = ()
 
     def __call__(self, translator: Translator, lines: Sequence[str]) -> list[Translation]:
         """Translates lines."""
-        if self.keep or self.blocks:
-            tags = self.blocks, self.keep
-            return translate_markup(translator, lines, self.format, *tags, glossary=self.glossary)
+        if self.keep or self.blocks or self.outline:
+            how = self.blocks, self.keep, self.glossary, self.outline, self.inline
+            return translate_markup(translator, lines, self.format, *how)
         return translator.translate(lines, format=self.format, glossary=self.glossary)
 
 
@@ -168,6 +173,9 @@ class TranslationService:
           UserError: a text is not what its format says, or the model computes NaN.
         """
         if options.format != "text":
+            if options.format == "xml":
+                # In a batch, malformed XML would have all other requests' texts done again.
+                await asyncio.to_thread(lambda: [read_fragment(text, "xml") for text in texts])
             found = await self.run(pair, texts, options)
             return [Translated(each.text, []) for each in found]
         split = self.splitter(pair[0]) if splitting.sentences else None

@@ -1,7 +1,6 @@
 """Translations word by word, for the page: how sure, from which words, what else."""
 
 import dataclasses
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,12 +9,15 @@ from t2t_keras.decoding.continuations import continuations
 from t2t_keras.decoding.source_text import Source
 from t2t_keras.decoding.translation import Hypothesis, Translation
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.server.passages import Passages, hypothesis_texts, joined_texts, read_passages
+from t2t_keras.server.passages import (
+    Passages,
+    ends_sentence,
+    hypothesis_texts,
+    joined_texts,
+    read_passages,
+)
 from t2t_keras.text.alignment import count_words, split_words
 from t2t_keras.text.glossary import Glossary
-
-# Also with quotation marks or brackets behind it.
-_SENTENCE_END = re.compile(r"[.!?…。\uff01\uff1f][^\w\s]*$")
 
 Splitter = Callable[[str], list[str]] | None
 
@@ -77,11 +79,11 @@ def _line(line: str, passages: Passages, sentences: Sequence[_Sentence]) -> dict
     tokens = sum(len(each.words) for each in sentences)
     whole = 1.0
     for each in sentences:
-        # Words of which nothing is known, as behind what a model may read, are shown as sure.
-        known = dict(enumerate(each.confidences))
+        # Of some words nothing is known, as behind what a model may read.
+        known = [round(found, 4) for found in each.confidences]
         alignment += [[sources + source, len(words) + target] for source, target in each.alignment]
         words += [
-            {"text": word, "confidence": round(known.get(number, 1.0), 4)}
+            {"text": word, "confidence": known[number] if number < len(known) else None}
             for number, word in enumerate(each.words)
         ]
         sources += count_words(each.source)
@@ -128,7 +130,7 @@ class OtherWords:
         if not passages.sentences:
             return []
         begun = read_passages(self.prefix, split=self.split_target).sentences
-        finished = [each for each in begun if _SENTENCE_END.search(each)]
+        finished = [each for each in begun if ends_sentence(each)]
         number = min(len(finished), len(passages.sentences) - 1)
         done, current = begun[:number], " ".join(begun[number:])
         rest = translator.translate(passages.sentences[number + 1 :], glossary=self.glossary)

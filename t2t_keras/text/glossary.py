@@ -20,7 +20,8 @@ _UNSPACED = (
     "\U00020000-\U000323af"
 )
 _KATAKANA = "\u30a0-\u30ff\u31f0-\u31ff\uff66-\uff9f"
-_MOST_CHARACTERS = 200  # of a side of a term
+_MOST_CHARACTERS = 1_024  # of a side of a term
+_MOST_TOKENS = 200  # of a source; each is compared at each word of a text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,13 +81,18 @@ class Glossary:
         return cls(_terms(rows))
 
     @classmethod
-    def of(cls, pairs: Iterable[Sequence[str]]) -> "Glossary":
+    def of(cls, pairs: Iterable[Sequence[str]], first_counts: bool = False) -> "Glossary":
         """Returns the glossary of (source, target) or (source, target, note).
 
+        Args:
+          pairs: the terms.
+          first_counts: whether of several targets for a source the first one counts.
+
         Raises:
-          UserError: one of them is wrong.
+          UserError: one of them is wrong, or there are several targets for a source.
         """
-        return cls(_terms((f"Term {number}", pair) for number, pair in enumerate(pairs, 1)))
+        rows = ((f"Term {number}", pair) for number, pair in enumerate(pairs, 1))
+        return cls(_terms(rows, first_counts))
 
     def __len__(self) -> int:
         return len(self.terms)
@@ -123,15 +129,20 @@ class Glossary:
         return sorted(chosen, key=lambda match: match.start)
 
 
-def _terms(rows: Iterable[tuple[str, Sequence[str]]]) -> list[Term]:
+def _terms(rows: Iterable[tuple[str, Sequence[str]]], first_counts: bool = False) -> list[Term]:
     """Checks (name, columns) and returns their terms; the same one twice counts once."""
     found: dict[tuple, tuple[str, Term]] = {}
     for name, columns in rows:
         term = _term(name, columns)
         tokens = tokens_of(term.source)
+        if len(tokens) > _MOST_TOKENS:
+            raise UserError(
+                f"{name}: expected a source of at most {_MOST_TOKENS} words and signs, got "
+                f"{len(tokens)}: '{term.source[:40]}...'."
+            )
         exact = tuple(each.text for each in tokens) if has_capitals(term.source) else ()
         earlier, first = found.setdefault((tuple(_keys(tokens)), exact), (name, term))
-        if first.target != term.target:
+        if first.target != term.target and not first_counts:
             raise UserError(
                 f"{name}: '{term.source}' is to become '{term.target}', but '{first.target}' in "
                 f"{earlier}. Leave one of them out."
@@ -153,7 +164,7 @@ def _term(name: str, columns: Sequence[str]) -> Term:
             raise UserError(f"{name}: the {side} is {'not valid text' if text else 'blank'}.")
         if len(text) > _MOST_CHARACTERS:
             raise UserError(
-                f"{name}: expected a {side} of at most {_MOST_CHARACTERS} characters, got "
+                f"{name}: expected a {side} of at most {_MOST_CHARACTERS:,} characters, got "
                 f"{len(text):,}: '{text[:40]}...'."
             )
         if any(mark in text for mark in MARKS):

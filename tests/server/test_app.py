@@ -145,6 +145,39 @@ def test_other_pages_may_use_it_only_if_asked(serving):
         assert found.headers.get("access-control-allow-origin") == allowed
 
 
+@pytest.mark.parametrize("path", ["/translate", "/v2/translate"])
+def test_pages_of_other_sites_cannot_ask_blindly_either(serving, path):
+    server = serving(cors=("https://example.org",))
+    own, sent = server.url.removeprefix("http://"), {"q": "a", "text": "a", "target_lang": "DE"}
+
+    def status(**headers):
+        headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        form = sent | ASKED | {"source_lang": "EN"}
+        return httpx.post(f"{server.url}{path}", data=form, headers=headers).status_code
+
+    for good in (
+        {},
+        {"origin": f"http://{own}"},
+        {"origin": "https://example.org"},
+        {"origin": "https://proxied.org", "sec_fetch_site": "same-origin"},
+        {"host": "localhost:5000"},
+        {"host": "[::1]"},
+    ):
+        assert status(**good) == 200
+    for bad in (
+        {"origin": "https://evil.org", "sec_fetch_site": "cross-site"},
+        {"origin": "null"},
+        # A name that its owner has lead to this machine.
+        {
+            "host": "evil.org:5000",
+            "origin": "http://evil.org:5000",
+            "sec_fetch_site": "same-origin",
+        },
+        {"host": "127.0.0.1.evil.org"},
+    ):
+        assert status(**bad) == 403
+
+
 def test_tls(serving, tmp_path):
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     command = f"openssl req -x509 -newkey rsa:2048 -nodes -keyout {key} -out {certificate} -days 1"

@@ -59,6 +59,8 @@ def test_what_is_served_is_what_the_translator_gives(run, sources, serving, engi
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda line: translated(url, [line]), LINES * 4))
     assert found == [[text] for text in texts * 4]
+    [checked] = translated(url, ["A man sees %s."])  # The model itself does not keep it.
+    assert checked.count("%s") == 1
     assert len(set(texts)) > 1
 
     # And what the page is told of the words.

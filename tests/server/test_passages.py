@@ -3,7 +3,12 @@
 import pytest
 
 from t2t_keras.decoding.translation import Hypothesis, Translation
-from t2t_keras.server.passages import joined_texts, read_passages, sentence_splitter
+from t2t_keras.server.passages import (
+    ends_sentence,
+    joined_texts,
+    read_passages,
+    sentence_splitter,
+)
 
 TEXTS = [
     "",
@@ -40,3 +45,16 @@ def test_alternatives_are_joined_rank_by_rank_each_text_once():
     passages = read_passages("a\n b ")
     found = joined_texts(passages, [ranked("A", "A", "X\nY"), ranked("B")])
     assert found == ["A\n B ", "X Y\n B "]
+
+
+def test_long_texts_take_time_in_proportion():
+    # Quadratic time would be minutes.
+    text = "a" + " " * 200_000 + "b"
+    assert read_passages(text).sentences == [text]
+    assert not ends_sentence("!" * 200_000 + "a")
+    assert ends_sentence(f"{text} (so.)")
+    split = sentence_splitter("en")
+    assert "".join(split("\u201c!" * 100_000)) == "\u201c!" * 100_000
+    sentences = [f"Mr. Smith has {number} dogs. " for number in range(1_000)]
+    assert split("".join(sentences)) == sentences
+    assert "".join(split(text)) == text

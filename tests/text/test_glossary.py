@@ -77,7 +77,8 @@ def test_files(tmp_path):
         (b"\tHund", "the source is blank"),
         (b"dog\tHund\n\nDog\tHunde", r":3: 'Dog' is to become 'Hunde', but 'Hund' in .*tsv:1"),
         ("dog\t⟪ Hund".encode(), "are marks"),
-        (b"dog\t" + b"H" * 201, "at most 200 characters, got 201"),
+        (b"dog\t" + b"H" * 1025, "at most 1,024 characters, got 1,025"),
+        (b"! " * 201 + b"\tHund", "at most 200 words and signs, got 201"),
         (b"dog\tH\xff", "UTF-8"),
     ],
 )

@@ -10,6 +10,7 @@ from t2t_keras.server.context import Context
 from t2t_keras.server.languages import canonical, language_name
 from t2t_keras.server.messages import ApiError, Parameters, read_parameters
 from t2t_keras.server.service import Options, Pair, Splitting
+from t2t_keras.text.glossary import Glossary
 
 # What its clients do not take as a target, and take instead.
 _TARGET_VARIANTS = {"en": ("en-GB", "en-US"), "pt": ("pt-PT", "pt-BR")}
@@ -91,9 +92,9 @@ async def _translate(context: Context, request: Request) -> dict[str, Any]:
     check_options(parameters)
     kind = parameters.choice("tag_handling", ("html", "xml"), "text")
     splitting = parameters.choice("split_sentences", tuple(_SPLITTING), "1")
-    pair = await read_pair(context, parameters, texts)
+    pair = await read_pair(context, parameters, texts, may_be_same=True)
     glossary = await requested_glossary(context, client, parameters, pair)
-    options = Options(kind, glossary, *_tags(parameters, kind))
+    options = _options(parameters, kind, glossary)
     found = await context.translate(request, client, pair, texts, options, _SPLITTING[splitting])
     shared: dict[str, Any] = {"detected_source_language": pair[0].partition("-")[0].upper()}
     if model := parameters.text("model_type"):
@@ -107,15 +108,23 @@ async def _translate(context: Context, request: Request) -> dict[str, Any]:
     }
 
 
-def _tags(parameters: Parameters, kind: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Returns the elements whose text stays, and those that separate segments."""
+def _options(parameters: Parameters, kind: str, glossary: Glossary | None) -> Options:
+    """Returns how a text is translated: of markup, which elements stay and which divide it."""
+    if kind == "text":
+        return Options(kind, glossary)
     ignored, splitting, others = (
         {tag.strip() for text in parameters.texts(name) for tag in text.split(",") if tag.strip()}
         for name in ("ignore_tags", "splitting_tags", "non_splitting_tags")
     )
-    if kind == "text":
-        return (), ()
-    return tuple(sorted(ignored)), tuple(sorted(splitting - others))
+    outline = kind == "xml" and parameters.switch("outline_detection", True)
+    return Options(
+        kind,
+        glossary,
+        keep=tuple(sorted(ignored)),
+        blocks=tuple(sorted(splitting - others)),
+        outline=outline,
+        inline=tuple(sorted(others)) if outline else (),
+    )
 
 
 def check_options(parameters: Parameters) -> None:
@@ -131,8 +140,12 @@ def check_options(parameters: Parameters) -> None:
             raise ApiError(400, f"'{name}' is not supported by this server.")
 
 
-async def read_pair(context: Context, parameters: Parameters, texts: Sequence[str]) -> Pair:
+async def read_pair(
+    context: Context, parameters: Parameters, texts: Sequence[str], may_be_same: bool = False
+) -> Pair:
     """Returns the pair of languages of a request; a missing source is detected.
+
+    That `may_be_same` as the target, see `Context.pair`.
 
     Raises:
       ApiError: there is no model for them.
@@ -143,7 +156,7 @@ async def read_pair(context: Context, parameters: Parameters, texts: Sequence[st
     if not source:
         source = (await context.detect(texts))[0].language
     try:
-        return context.pair(canonical(source), canonical(target))
+        return context.pair(canonical(source), canonical(target), may_be_same)
     except ApiError as error:
         known = {code for _, code in context.service.models}
         wrong = "source_lang" if context.serves(canonical(target), known) else "target_lang"

@@ -1,6 +1,7 @@
 """LibreTranslate's API, as https://docs.libretranslate.com/api describes it."""
 
 from typing import Any
+from urllib.parse import quote
 
 from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse
@@ -76,6 +77,7 @@ def _add_files(router: APIRouter, context: Context) -> None:
             raise ApiError(400, "Invalid request: empty file")
         source, target = required(parameters, "source"), required(parameters, "target")
         async with files.kept(sent.file, sent.filename, client.identity) as file:
+            file.secret = ""  # So that whoever knows its address may fetch it.
             texts = await files.texts(file)
             if source == "auto":
                 source = (await context.detect(texts))[0].language
@@ -83,13 +85,13 @@ def _add_files(router: APIRouter, context: Context) -> None:
             context.access.charge(client, sum(map(len, texts)))
             files.translate(file, pair)
             await files.finished(file)
-        address = request.url_for("download_file", file_id=file.file_id, name=file.name)
+        address = request.url_for("download_file", file_id=file.file_id, name=quote(file.name))
         return {"translatedFileUrl": str(address)}
 
     @router.get("/download_file/{file_id}/{name}")
     async def download_file(file_id: str, name: str) -> FileResponse:
         file = files.find(file_id)
-        if file.status != "done":
+        if file.secret or file.status != "done":
             raise ApiError(404, "Not found")
         return FileResponse(files.path(file), filename=file.name)
 
@@ -108,7 +110,7 @@ async def _translate(context: Context, request: Request) -> dict[str, Any]:
     if source == "auto":
         detected = (await context.detect(texts))[0]
         source = detected.language
-    pair = context.pair(source, target)
+    pair = context.pair(source, target, may_be_same=True)
     found = await context.translate(request, client, pair, texts, Options(format=kind))
     answer: dict[str, Any] = {"translatedText": [each.text for each in found]}
     if detected:
@@ -126,16 +128,18 @@ def required(parameters: Parameters, name: str) -> str:
 
 
 def _required_texts(parameters: Parameters) -> list[str]:
-    if not any(texts := parameters.texts("q")):
+    if not parameters.any("q"):
         raise ApiError(400, "Invalid request: missing q parameter")
-    return texts
+    return parameters.texts("q")
 
 
 def _alternatives(context: Context, parameters: Parameters) -> int:
     text, most = parameters.text("alternatives", "0"), context.service.most_alternatives
-    if not text.lstrip("-").isdecimal():
-        raise ApiError(400, "Invalid request: alternatives parameter is not a number")
-    if (number := max(int(text[:9]), 0)) > most:
+    try:
+        number = max(int(text[:9]), 0)
+    except ValueError as error:
+        raise ApiError(400, "Invalid request: alternatives parameter is not a number") from error
+    if number > most:
         raise ApiError(400, f"Invalid request: alternatives parameter must be <= {most}")
     return number
 

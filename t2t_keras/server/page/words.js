@@ -55,7 +55,7 @@ function targetWord(line, text, index) {
   word.setAttribute("role", "button");
   word.setAttribute("aria-haspopup", "menu");
   word.setAttribute("aria-description", describe(line, "targets", index));
-  const doubt = DOUBTS.filter((limit) => confidence < limit).length;
+  const doubt = DOUBTS.filter((limit) => confidence !== null && confidence < limit).length;
   if (doubt) word.dataset.doubt = doubt;
   return word;
 }

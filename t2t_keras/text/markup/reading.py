@@ -16,6 +16,8 @@ from t2t_keras.text.markup.matching import (
     preserves_space,
 )
 from t2t_keras.text.markup.segments import CLOSE, KEPT, LONE, OPEN, Atom, Mark, Segment, segment_of
+from t2t_keras.text.markup.tokens import CLOSE as CLOSING
+from t2t_keras.text.markup.tokens import OPEN as OPENING
 from t2t_keras.text.markup.tokens import OTHER, TEXT, Token, html_tokens, xml_tokens
 
 FORMATS = ("html", "xml")
@@ -54,6 +56,8 @@ def read_fragment(
     format: str,  # noqa: A002
     blocks: Collection[str] = (),
     keep: Collection[str] = (),
+    outline: bool = False,
+    inline: Collection[str] = (),
 ) -> Fragment:
     """Reads markup: a document, or a piece of one.
 
@@ -64,6 +68,8 @@ def read_fragment(
       format: "html" or "xml".
       blocks: names of more elements that divide the text; of XML, none does so else.
       keep: names of more elements whose content stays as it is.
+      outline: whether in XML the outermost elements that have text of their own divide it.
+      inline: names of elements that do not even so.
 
     Raises:
       UserError: XML is malformed, or the text has over `MOST_CHARACTERS` characters.
@@ -75,7 +81,10 @@ def read_fragment(
             f"Expected markup of at most {MOST_CHARACTERS:,} characters, got {len(text):,}. Divide "
             f"it."
         )
-    return Fragment(tuple(_Reader(text, format == "html", blocks, keep).pieces()))
+    reader = _Reader(text, format == "html", blocks, keep)
+    if outline and format == "xml":
+        reader.divide_by_outline(inline)
+    return Fragment(tuple(reader.pieces()))
 
 
 class _Reader:
@@ -89,17 +98,40 @@ class _Reader:
             self._partners, self._ends = match_xml(self._tokens, text)
         self._blocks = HTML_BLOCKS.union(blocks) if is_html else frozenset(blocks)
         self._keep = (HTML_KEPT if is_html else XML_KEPT).union(keep)
-        # Of all tokens before each one, how many are text or divide it.
-        filled = (
-            bool(token.raw.strip()) if token.kind == TEXT else self._divides(token)
-            for token in self._tokens
-        )
-        self._filled = [0, *itertools.accumulate(filled)]
+        self._dividing = list(map(self._divides, self._tokens))
         self._atoms: list[Atom] = []
         self._spelled: dict[str, str] = {}
 
+    def divide_by_outline(self, inline: Collection[str]) -> None:
+        """Has the outermost elements with text of their own divide it, but those of some names."""
+        opened, own = [-1], set()
+        number = 0
+        while number < len(self._tokens):
+            token, end = self._tokens[number], self._ends[number]
+            if end and is_kept(token, self._keep):
+                number = end
+                continue
+            if token.kind == OPENING:
+                opened.append(number)
+            elif token.kind == CLOSING:
+                opened.pop()
+            elif token.kind == TEXT and token.raw.strip():
+                own.add(opened[-1])
+            number += 1
+        # Text that is in no element is running text, and so are all elements in it.
+        behind = len(self._tokens) if -1 in own else 0
+        for number in sorted(own):
+            if number >= behind:
+                behind = self._ends[number]
+                if self._tokens[number].name not in inline:
+                    self._dividing[number] = self._dividing[behind - 1] = True
+
     def pieces(self) -> Iterator[Segment | str]:
         """Yields the segments and what is between them."""
+        # Of all tokens before each one, how many are text or divide it.
+        pairs = zip(self._tokens, self._dividing, strict=True)
+        filled = (divides or (token.kind == TEXT and token.raw.strip()) for token, divides in pairs)
+        self._filled = [0, *itertools.accumulate(map(bool, filled))]
         number = 0
         preserved = 0  # Up to this token, white space matters.
         while number < len(self._tokens):
@@ -110,7 +142,7 @@ class _Reader:
                 yield from self._kept(number, end)
                 number = end
                 continue
-            if end and not self._divides(token) and self._is_empty(number, end):
+            if end and not self._dividing[number] and self._is_empty(number, end):
                 self._atoms.append(self._as_one(number, end))
                 number = end
                 continue
@@ -120,7 +152,7 @@ class _Reader:
                         yield from self._flush(each.raw)
                     else:
                         self._atoms.append(_atom(each))
-            elif self._divides(token):
+            elif self._dividing[number]:
                 yield from self._flush(token.raw)
             else:
                 self._atoms.append(self._tag(number, token))
@@ -136,6 +168,8 @@ class _Reader:
         return Atom(raw, Mark(LONE, raw, is_space=any(token.kind == TEXT for token in inside)))
 
     def _divides(self, token: Token) -> bool:
+        if token.kind == TEXT:
+            return False
         if token.kind == OTHER:
             # A script's content is between its tags; a comment may stand within a sentence.
             return token.name in ("!", "?", "!DOCTYPE")
@@ -158,7 +192,7 @@ class _Reader:
     def _kept(self, number: int, end: int) -> Iterator[Segment | str]:
         inside = self._tokens[number:end]
         raw = "".join(token.raw for token in inside)
-        if any(token.kind != TEXT and self._divides(token) for token in inside):
+        if any(self._dividing[number:end]):
             yield from self._flush(raw)
             return
         text = self._visible(inside)

@@ -16,7 +16,7 @@ _UNITS = (
     "[nµm]?s|min|h|[nµmck]?m[²³]?|[µmk]?g|[mk]?[VWA]|dB"
 )
 _PRINTF = (
-    r"%(?:\d+\$)?[#0\-+'I]*(?:\d+|\*(?:\d+\$)?)?(?:\.(?:\d+|\*(?:\d+\$)?)?)?"
+    r"%(?:\d+\$)?[#0\-+'I]*+(?:\d+|\*(?:\d+\$)?)?(?:\.(?:\d+|\*(?:\d+\$)?)?)?"
     r"(?:hh|h|ll|l|q|j|z|t|L)?[diouxXeEfFgGaAcsCSpnmr@]"
 )
 # In the order in which they are tried at a place.
@@ -29,7 +29,7 @@ _KINDS = (
     r"&(?:[A-Za-z][A-Za-z0-9]{1,31}|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});",
     rf"(?<![\w.,])\d[\d.,]*+(?<![.,])[ \u00a0\u202f]?(?:(?:{_UNITS})(?![\w%])|%(?=ige))",
     # Python's %(name)s, Ruby's %{name}, gettext's %<PRIu64>.
-    r"%\([^()\s]+\)[#0\-+]*(?:\d+|\*)?(?:\.(?:\d+|\*))?[hlL]*[diouxXeEfFgGcrsa]",
+    r"%\([^()\s]+\)[#0\-+]*+(?:\d+|\*)?(?:\.(?:\d+|\*))?[hlL]*[diouxXeEfFgGcrsa]",
     r"%\{[^{}\s]+\}|%<PRI[A-Za-z0-9]+>",
     _PRINTF,
     # strftime's others.
@@ -45,7 +45,7 @@ _KINDS = (
 _TRAILING = ".,;:!?'*_"
 _CLOSING = {")": "(", "]": "[", "}": "{"}
 _UNNUMBERED = re.compile(
-    r"%[#0\-+'I]*(?:\d+|\*)?(?:\.(?:\d+|\*)?)?(?:hh|h|ll|l|q|j|z|t|L)?[diouxXeEfFgGaAcsCSp]"
+    r"%[#0\-+'I]*+(?:\d+|\*)?(?:\.(?:\d+|\*)?)?(?:hh|h|ll|l|q|j|z|t|L)?[diouxXeEfFgGaAcsCSp]"
 )
 _NUMBERED = re.compile(r"%\d+\$.*")
 # Without any of these there is no placeholder.

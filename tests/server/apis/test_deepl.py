@@ -5,11 +5,22 @@ import httpx
 import pytest
 from upper_case import Source
 
-from t2t_keras.decoding.translation import Translation
+
+@pytest.fixture
+def asked_of_markup(monkeypatch):
+    """What `translate_markup` is asked for, where options of XML and HTML are used."""
+    asked = []
+
+    def translate_markup(translator, texts, *options):
+        asked.append(options)
+        return [translator.markup(text) for text in texts]
+
+    monkeypatch.setattr("t2t_keras.server.service.translate_markup", translate_markup)
+    return asked
 
 
 @pytest.fixture
-def server(serving):
+def server(serving, asked_of_markup):
     return serving([Source("en", "de"), Source("de", "en"), Source("en", "pt-BR")])
 
 
@@ -25,6 +36,13 @@ def test_texts(client):
     several = client.translate_text(["Guten Tag", "Die Frau schläft."], target_lang="EN-GB")
     assert [each.text for each in several] == ["GUTEN TAG", "DIE FRAU SCHLÄFT."]
     assert {each.detected_source_lang for each in several} == {"DE"}
+
+
+def test_a_text_that_is_in_the_target_language_already_stays(client):
+    text = "Die Frau schläft im Haus."
+    for target in ("DE", "DE-DE"):
+        found = client.translate_text(text, target_lang=target)
+        assert (found.text, found.detected_source_lang) == (text, "DE")
 
 
 def test_every_option_that_does_not_ask_for_another_model(client):
@@ -63,28 +81,26 @@ def test_sentences_are_split_as_asked(serving, deepl_client, how, calls):
     ]
 
 
-def test_markup(client):
+def test_markup(client, asked_of_markup):
     asked = dict(target_lang="DE", source_lang="EN")
-    for kind in ("html", "xml"):
+    for kind, message in (("html", "a tag has no end"), ("xml", "Malformed XML in line 1")):
         found = client.translate_text("so <b>big</b>.", tag_handling=kind, **asked)
         assert found.text == "SO <b>BIG</b>."
-        with pytest.raises(deepl.DeepLException, match="a tag has no end") as raised:
+        with pytest.raises(deepl.DeepLException, match=message) as raised:
             client.translate_text("so <b", tag_handling=kind, **asked)
         assert raised.value.http_status_code == 400
+    assert len(asked_of_markup) == 1  # Malformed XML does not come into a batch.
 
 
-def test_elements_that_are_kept_or_divide_the_text(client, monkeypatch):
-    calls = []
-
-    def translate_markup(translator, texts, *options, **named):
-        calls.append((options, named))
-        return [Translation(text, 0.0) for text in texts]
-
-    monkeypatch.setattr("t2t_keras.server.service.translate_markup", translate_markup)
+def test_elements_that_are_kept_or_divide_the_text(client, asked_of_markup):
     tags = dict(ignore_tags="a,b", splitting_tags=["p", "c"], non_splitting_tags=["c"])
     asked = dict(target_lang="DE", source_lang="EN", tag_handling="xml")
-    client.translate_text("<a>x</a>", **asked, **tags)
-    assert calls == [(("xml", ("p",), ("a", "b")), {"glossary": None})]
+    for outline in (None, False):
+        client.translate_text("<a>x</a>", **asked, **tags, outline_detection=outline)
+    assert asked_of_markup == [
+        ("xml", ("p",), ("a", "b"), None, True, ("c",)),
+        ("xml", ("p",), ("a", "b"), None, False, ()),
+    ]
 
 
 @pytest.mark.parametrize(

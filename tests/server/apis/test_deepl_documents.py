@@ -3,6 +3,7 @@
 import io
 
 import deepl
+import httpx
 import pytest
 from upper_case import Source
 
@@ -78,6 +79,9 @@ def test_only_key_and_owner_together_give_the_document(client, server, deepl_cli
     ):
         with pytest.raises(deepl.DeepLException, match="Not found"):
             client.translate_document_get_status(wrong)
+    client.translate_document_wait_until_done(handle)
+    address = f"{server.url}/download_file/{handle.document_id}/a.txt"
+    assert httpx.get(address).status_code == 404  # It is not LibreTranslate's.
     other = deepl_client(server, "other")
     with pytest.raises(deepl.DeepLException, match="Not found"):
         other.translate_document_get_status(handle)

@@ -68,11 +68,19 @@ def test_of_several_pairs(client):
 
 def test_the_first_of_several_glossaries_wins(client):
     made = [
-        client.create_glossary(target, "EN", "DE", {"house": target, target: "x"})
-        for target in ("Bau", "Heim")
+        client.create_glossary(target, "EN", "DE", {source: target, target: "x"})
+        for source, target in (("house", "Bau"), ("house", "Heim"), ("House", "Hof"))
     ]
-    asked = dict(source_lang="EN", target_lang="DE", glossary_ids=made)
-    assert client.translate_text("house", **asked).text == "Bau"
+    for some in (made, made[:2], made[::2]):
+        asked = dict(source_lang="EN", target_lang="DE", glossary_ids=some)
+        assert client.translate_text("house", **asked).text == "Bau"
+
+
+def test_terms_that_differ_in_capitals_and_long_ones(client):
+    terms = {"House": "Bau", "house": "Heim", "a" * 1_000: "b"}
+    made = client.create_glossary("mine", "EN", "DE", terms)
+    assert client.get_glossary_entries(made) == terms
+    assert text_of(client, made) == "THE Bau"
 
 
 def test_each_key_has_its_own(server, client, deepl_client):

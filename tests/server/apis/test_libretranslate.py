@@ -40,6 +40,9 @@ def test_one_text_and_several_with_alternatives_and_detection(server, sent):
         "translatedText": ["ONE", "TWO", ""],
         "alternatives": [["ONE!"], ["TWO!"], []],
     }
+    assert translated(q=["", ""], **asked) == {"translatedText": ["", ""]}
+    found = translated(q="the woman sees a house", source="auto", target="en")
+    assert found["translatedText"] == "the woman sees a house"
     found = translated(q="the woman sees a house", source="auto", target="pb")
     assert found["translatedText"] == "THE WOMAN SEES A HOUSE"
     assert found["detectedLanguage"]["language"] == "en"
@@ -60,6 +63,8 @@ def test_one_text_and_several_with_alternatives_and_detection(server, sent):
         ({"q": "a", "source": "en", "target": "de", "format": "rtf"}, 400, "rtf format is not"),
         ({"q": "a", "source": "en", "target": "de", "alternatives": 3}, 400, "must be <= 2"),
         ({"q": "a", "source": "en", "target": "de", "alternatives": "x"}, 400, "not a number"),
+        ({"q": "a", "source": "en", "target": "de", "alternatives": "--5"}, 400, "not a number"),
+        ({"q": [], "source": "en", "target": "de"}, 400, "missing q parameter"),
         ({"q": "a" * 101, "source": "en", "target": "de"}, 413, "exceeds text limit"),
         ({"q": ["a"] * 5, "source": "en", "target": "de"}, 413, "exceeds text limit"),
         ({"q": "explode", "source": "en", "target": "de"}, 500, "Internal server error"),
@@ -119,13 +124,13 @@ def test_a_form_that_cannot_be_read_is_refused(server):
 
 
 def test_files_are_translated_and_fetched(server):
-    sent = {"file": ("../../my text.txt", b"A man sleeps.\nThe end.\n")}
+    sent = {"file": ("../../my text#50%20?.txt", b"A man sleeps.\nThe end.\n")}
     for source in ("en", "auto"):
         asked = {"source": source, "target": "de"}
         found = httpx.post(f"{server.url}/translate_file", data=asked, files=sent).json()
         fetched = httpx.get(found["translatedFileUrl"])
         assert fetched.content == b"A MAN SLEEPS.\nTHE END.\n"
-        assert "my%20text.txt" in fetched.headers["content-disposition"]
+        assert "my%20text%2350%2520%3F.txt" in fetched.headers["content-disposition"]
 
 
 def test_files_that_cannot_be_translated_are_refused(server):

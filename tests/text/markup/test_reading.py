@@ -38,6 +38,25 @@ def test_text_of_xml():
     assert segments(markup, "xml", blocks=["p"], keep=["k"]) == ["one two"]
 
 
+def test_an_outline_of_xml():
+    # The example of DeepL's documentation.
+    markup = (
+        "<document>\n<meta><title>A document's title</title></meta>\n<content>\n"
+        "<par>This is <i>the</i> first.</par> <b>So</b> <ph>x</ph><par>Last.</par></content>"
+        "</document>"
+    )
+    found = segments(markup, "xml", outline=True)
+    assert found == ["A document's title", "This is the first.", "So", "Last."]
+    assert segments(markup, "xml", outline=True, inline=["title", "par"]) == [
+        "A document's title This is the first.",
+        "So",
+        "xLast.",
+    ]
+    assert segments("Press <b>this</b> <i>now</i>", "xml", outline=True) == ["Press this now"]
+    fragment = read_fragment(markup, "xml", outline=True)
+    assert fragment.write([each.text for each in fragment.segments]).count("<par>") == 2
+
+
 def test_fragments_without_letters_stay():
     markup = "<p>1,234 <b>&nbsp;</b></p> <!-- a -->"
     fragment = read_fragment(markup, "html")

@@ -58,7 +58,15 @@ def test_conversions_without_numbers_keep_their_order():
 
 
 @pytest.mark.parametrize(
-    "text", ["http://" + ")." * 50_000, "%" * 10**5, "a@" * 10**5, "{" * 10**5]
+    "text",
+    [
+        "http://" + ")." * 50_000,
+        "%" * 10**5,
+        "a@" * 10**5,
+        "{" * 10**5,
+        "%" + "0" * 10**5 + "!",
+        "%(a)" + "0" * 10**5 + "!",
+    ],
 )
 def test_long_lines_take_time_in_proportion(text):
     assert sum(len(each.text) for each in find(text)) <= len(text)
