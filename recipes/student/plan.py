@@ -68,7 +68,6 @@ class Plan:
       config: the same with what was left out.
       folder: that of the file.
       work: folder of all that is made, relative to `folder`.
-      folder: that of the file.
       source, target: the languages.
       given: path of each text that the user has, by its path among the texts of the recipe.
       authentic: names of the texts that people translated, those of noisy corpora as filtered.
