@@ -1,6 +1,6 @@
 """The recipe for a student: its plan, and its commands from raw text to the page."""
 
-import importlib
+import importlib.util
 import itertools
 import json
 import re
@@ -138,6 +138,13 @@ def test_what_is_left_to_do(configured, capsys):
         ({"mix": "bt.other:0.5+toy:0.5"}, r"bt.other"),
         ({"student": MODEL | {"hparams": "d_modl=8"}}, r"d_modl"),
         ({"teachers": MODEL | {"hparams_set": "transformer_tny"}}, r"transformer_tny"),
+        pytest.param(
+            {"corpora": {"toy": "text/swapped"}},
+            r"sides of toy seem to be swapped",
+            marks=pytest.mark.skipif(
+                not importlib.util.find_spec("py3langid"), reason="needs py3langid"
+            ),
+        ),
         (
             {"student": MODEL | {"hparams": TINY.replace("ff=8", "ff=16"), "from_teacher": True}},
             r"or fewer layers",
@@ -158,6 +165,8 @@ def test_what_is_refused_before_anything_is_made(configured, changes, message, t
     with pytest.raises(SystemExit):
         t2t_recipe.run(["t2t-recipe", "student", str(path)])
     assert re.search(message, capsys.readouterr().err)
+    for one, other in (("en", "de"), ("de", "en")):
+        (tmp_path / "text" / f"swapped.{one}").symlink_to(f"train.{other}")
     assert not (tmp_path / "work").exists()
 
 
