@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import subprocess
+from pathlib import Path
 
 import pytest
 import yaml
@@ -74,8 +75,8 @@ def test_every_command_from_text_to_page(configured, tmp_path, monkeypatch):
     command += ["--dry-run", "--printshellcmds"]
     plan = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
     commands = re.findall("^Shell command: ((?!None).*)$", plan, flags=re.MULTILINE)
-    (tmp_path / "work" / "text").mkdir(parents=True)
     commands = [each for command in commands for each in command.split(" && ")]
+    (tmp_path / "work" / "text").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     for program, *flags in map(shlex.split, commands):
         if program == "ln":
@@ -106,9 +107,9 @@ def test_what_is_left_to_do(configured, capsys):
     rows = [line.split(maxsplit=3) for line in capsys.readouterr().out.splitlines()]
     files = [row[3] for row in rows]
     hours = {row[3]: float(row[0]) for row in rows}
-    assert files.index("work/text/clean.web.de") < files.index("work/runs/teacher2.trained")
     # Two jobs for one page would translate into the same files at the same time.
     assert [row[2] for row in rows].count("evaluate") == 1
+    assert files.index("work/text/clean.web.de") < files.index("work/runs/teacher2.trained")
     assert files.index("work/translated/clean.web.de") < files.index("work/runs/student.trained")
     assert "work/runs/baseline.trained" in files
     assert hours["work/runs/teacher2.trained"] > 10
@@ -137,10 +138,6 @@ def test_what_is_left_to_do(configured, capsys):
         ({"dev": {"toy": "text/short"}}, r"short.en has 20 lines and .*short.de has 1\."),
         ({"monolingual": {"news": "text/latin1"}}, r"latin1.de:2 is not UTF-8"),
         ({"corpora": {"toy": "text/other"}}, r"no .*text/other.en: expected UTF-8 text"),
-        ({"monolingual": {"none": "text/empty"}}, r"text/empty.de is empty"),
-        ({"mix": "bt.other:0.5+toy:0.5"}, r"bt.other"),
-        ({"student": MODEL | {"hparams": "d_modl=8"}}, r"d_modl"),
-        ({"teachers": MODEL | {"hparams_set": "transformer_tny"}}, r"transformer_tny"),
         pytest.param(
             {"corpora": {"toy": "text/swapped"}},
             r"sides of toy seem to be swapped",
@@ -148,6 +145,10 @@ def test_what_is_left_to_do(configured, capsys):
                 not importlib.util.find_spec("py3langid"), reason="needs py3langid"
             ),
         ),
+        ({"monolingual": {"none": "text/empty"}}, r"text/empty.de is empty"),
+        ({"mix": "bt.other:0.5+toy:0.5"}, r"bt.other"),
+        ({"student": MODEL | {"hparams": "d_modl=8"}}, r"d_modl"),
+        ({"teachers": MODEL | {"hparams_set": "transformer_tny"}}, r"transformer_tny"),
         (
             {"student": MODEL | {"hparams": TINY.replace("ff=8", "ff=16"), "from_teacher": True}},
             r"or fewer layers",
@@ -164,12 +165,12 @@ def test_what_is_refused_before_anything_is_made(configured, changes, message, t
     (tmp_path / "text" / "empty.de").touch()
     (tmp_path / "text" / "short.en").write_text("a\n" * 20)
     (tmp_path / "text" / "short.de").write_text("a\n")
+    for one, other in (("en", "de"), ("de", "en")):
+        (tmp_path / "text" / f"swapped.{one}").symlink_to(f"train.{other}")
     (tmp_path / "text" / "latin1.de").write_bytes("ä\n".encode() + b"\xe4\n")
     with pytest.raises(SystemExit):
         t2t_recipe.run(["t2t-recipe", "student", str(path)])
     assert re.search(message, capsys.readouterr().err)
-    for one, other in (("en", "de"), ("de", "en")):
-        (tmp_path / "text" / f"swapped.{one}").symlink_to(f"train.{other}")
     assert not (tmp_path / "work").exists()
 
 
@@ -182,6 +183,25 @@ def test_recipes_that_are_not_there_or_run_already(configured, tmp_path):
     running_already = locked_directory(tmp_path / "work", "t2t-recipe")
     with running_already, pytest.raises(UserError, match="in use by t2t-recipe"):
         running.run_recipe("student", path)
+
+
+def test_a_profile_of_ones_own_comes_before_that_of_the_recipe(
+    configured, tmp_path, monkeypatch, root, capsys
+):
+    path, commands = configured(), []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(running.os, "execve", lambda _, command, __: commands.append(command))
+    running.run_recipe("student", path, profile="slurm")
+    (tmp_path / "slurm").mkdir()
+    for profile in ("slurm", "./slurm"):
+        running.run_recipe("student", path, profile=profile)
+    first, *others = (Path(command[command.index("--profile") + 1]) for command in commands)
+    assert first.samefile(root / "recipes" / "student" / "slurm")
+    assert others == [Path("slurm")] * 2
+    flags = "--dry_run", "--cores=2", "--profile=slurm"
+    with pytest.raises(SystemExit):
+        t2t_recipe.run(["t2t-recipe", "student", str(path), *flags])
+    assert "leave out --cores and --profile" in capsys.readouterr().err
 
 
 def test_the_profile_for_slurm_has_options_of_snakemake(root):
