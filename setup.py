@@ -106,7 +106,12 @@ setup(
         "litert": ["ai-edge-litert>=2.3,<3"],
         "onnx": ["onnx>=1.23,<2", "onnxruntime>=1.31,<2"],
         "plot": ["matplotlib>=3.11,<4"],
-        "recipe": ["ctranslate2>=4.8,<5", "PyYAML>=6,<7", "snakemake>=9,<10"],
+        "recipe": [
+            "ctranslate2>=4.8,<5",
+            "py3langid>=0.4,<0.5",
+            "PyYAML>=6,<7",
+            "snakemake>=9,<10",
+        ],
         "server": [
             "fastapi>=0.120,<1",
             "prometheus-client>=0.22,<1",

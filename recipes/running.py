@@ -28,7 +28,8 @@ def run_recipe(
       name: of the recipe, a folder beside this file.
       config: its configuration, YAML.
       cores: how many to use; None = all, or what the profile says.
-      profile: a profile of Snakemake, or the name of one of the recipe's; "" = this machine.
+      profile: a profile of Snakemake, or the name of one of the recipe's where there is no file or
+        folder of this name; "" = this machine.
 
     Raises:
       UserError: Snakemake is missing, there is no such recipe or file, the configuration is wrong,
@@ -40,7 +41,8 @@ def run_recipe(
         flags += ["--cores", str(cores or "all")]
     if profile:
         own = _FOLDER / name / profile
-        flags += ["--profile", str(own if own.is_dir() else profile)]
+        is_own = own.is_dir() and Path(profile).name == profile and not Path(profile).exists()
+        flags += ["--profile", str(own if is_own else profile)]
     with locked_directory(Path(config).parent / plan.work, "t2t-recipe") as lock:
         # Snakemake's own lock outlives a process that is killed. Signals, as of Ctrl-C, reach it.
         os.set_inheritable(lock.fileno(), True)

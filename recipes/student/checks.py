@@ -1,28 +1,36 @@
 """What of a recipe's configuration would else be seen to be wrong only when much is done."""
 
 import dataclasses
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
+from t2t_keras import registry
 from t2t_keras.data.chunks import FileChunk
-from t2t_keras.data.filters import check_direction
+from t2t_keras.data.filters import check_direction, check_filters
 from t2t_keras.data.mixing import parse_mix
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.engines.ctranslate2_export import check_settings, positions_needed
 from t2t_keras.errors import UserError
-from t2t_keras.recipes.student.plan import Plan
+from t2t_keras.recipes.student.plan import PROBLEM, Plan
 from t2t_keras.serving.export.ctranslate2 import check_config
 from t2t_keras.text.files import decoded, read_lines
 from t2t_keras.training.memory.estimate import count_weights
+from t2t_keras.training.trained_model import MEANINGS
 
 
 def check(plan: Plan) -> None:
-    """Checks the models, the mixture and the texts.
+    """Checks the filters, the models, the flags of trainings, the mixture and the texts.
 
     Raises:
-      UserError: a setting of models or decoding, or a mixture, is wrong; a text is not UTF-8,
-        or two do not pair or are swapped.
+      UserError: a setting of data, models or decoding, a flag, or a mixture, is wrong; a text is
+        not UTF-8, or two do not pair or are swapped.
     """
-    _check_models(plan), _check_pairs(plan)
+    for name in plan.data:
+        problem = registry.problem(PROBLEM, plan.problem_config(name))
+        check_filters(problem.filter_names(), problem.languages())
+    _check_models(plan), _check_trainer_flags(plan), _check_pairs(plan)
     if plan.config["mix"]:
         texts = plan.data[plan.models[plan.teachers[0]].data].train
         parse_mix(plan.config["mix"], dict.fromkeys(texts, 1))
@@ -62,6 +70,30 @@ def _check_first_weights(plan: Plan) -> None:
             "student: from_teacher: expected the teachers' hyperparameters with as many or "
             "fewer layers. Change the student's, or leave from_teacher out."
         )
+    ours, theirs = student.config(), teacher.config()
+    if wrong := [name for name in MEANINGS if ours[name] != theirs[name]]:
+        given, needed = (
+            ",".join(f"{name}={values[name]}" for name in wrong) for values in (ours, theirs)
+        )
+        raise UserError(
+            f"student: from_teacher: the teachers' weights have another meaning with {given}. "
+            f"Give the student {needed}, or leave from_teacher out."
+        )
+
+
+def _check_trainer_flags(plan: Plan) -> None:
+    try:
+        flags = shlex.split(plan.config["trainer_flags"])
+    except ValueError as error:
+        raise UserError(f"trainer_flags: {error}: {plan.config['trainer_flags']}") from error
+    if not flags:
+        return
+    # It reads all its flags before it says which version it is.
+    command = [sys.executable, "-m", "t2t_keras.bin.t2t_trainer", *flags, "--version"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        said = done.stderr.strip().removeprefix("t2t-trainer: ")
+        raise UserError(f"trainer_flags: {said}")
 
 
 def _check_pairs(plan: Plan) -> None:

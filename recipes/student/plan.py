@@ -12,7 +12,7 @@ from snakemake.utils import validate
 
 from t2t_keras.errors import UserError
 
-_PROBLEM = "parallel_text"
+PROBLEM = "parallel_text"
 # Of European languages: a subword has about four letters.
 _TOKENS_A_BYTE = 0.25
 # A step of training computes three products a weight and token, and does more: measured with
@@ -68,7 +68,6 @@ class Plan:
       config: the same with what was left out.
       folder: that of the file.
       work: folder of all that is made, relative to `folder`.
-      folder: that of the file.
       source, target: the languages.
       given: path of each text that the user has, by its path among the texts of the recipe.
       authentic: names of the texts that people translated, those of noisy corpora as filtered.
@@ -119,7 +118,7 @@ class Plan:
 
     def manifest(self, data: str) -> str:
         """Returns the file that complete data has."""
-        return f"{self.work}/data/{data}/{_PROBLEM}/manifest.json"
+        return f"{self.work}/data/{data}/{PROBLEM}/manifest.json"
 
     def problem_config(self, name: str) -> str:
         """Returns --problem_config of some data."""
@@ -146,7 +145,7 @@ class Plan:
         config = self.problem_config(model.data) + f",mix={model.mix}" * bool(model.mix)
         folder = f"{self.work}/data/{model.data}"
         return [
-            f"--problem={_PROBLEM}",
+            f"--problem={PROBLEM}",
             f"--data_dir={folder}",
             f"--problem_config={config}",
             *model.flags,

@@ -10,7 +10,7 @@ student makes a small, fast model of raw corpora: filters, back-translation, tea
 Snakemake: pip install 't2t-keras[recipe]'. docs/recipe.md tells more.
 """
 
-from t2t_keras.bin.flags import command
+from t2t_keras.bin.flags import command, given_flags
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
 
@@ -36,6 +36,10 @@ def run(flags: Flags) -> None:
     if len(flags.recipe) == 1:
         print(example(*flags.recipe), end="")
     elif flags.dry_run:
+        if given := given_flags(flags, "cores", "profile"):
+            raise UserError(
+                f"--dry_run estimates for this machine alone: leave out --{' and --'.join(given)}."
+            )
         print(describe(*flags.recipe))
     else:
         run_recipe(*flags.recipe, flags.cores, flags.profile)

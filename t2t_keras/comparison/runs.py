@@ -60,8 +60,8 @@ def read_runs(
     """Returns what runs make of a text, or of the dev or test set that they share.
 
     Translations of a run's newest checkpoint are taken from where t2t-decoder and t2t-translate-all
-    store them; where there are none, the run translates, and stores them as t2t-decoder does. A run
-    may also be the folder of an export for CTranslate2.
+    store them; where there are none of this text, the run translates, and stores them as
+    t2t-decoder does. A run may also be the folder of an export for CTranslate2.
 
     Args:
       runs: their folders; the first is the baseline.
@@ -183,7 +183,7 @@ def _check_same(
 
 def _system(name: str, run: _Run, text: str, source: Path) -> System:
     output = run.path / "decodes" / decodes_name(text, run.config, run.engine)
-    stored, cost = _stored(run, text, output), _training_cost(run)
+    stored, cost = _stored(run, text, source, output), _training_cost(run)
     if stored is None:
         _translate(run, source, output)
         stored = output
@@ -200,14 +200,17 @@ def _system(name: str, run: _Run, text: str, source: Path) -> System:
     )
 
 
-def _stored(run: _Run, text: str, output: Path) -> Path | None:
+def _stored(run: _Run, text: str, source: Path, output: Path) -> Path | None:
     """Returns the file that has the newest checkpoint's translations with these settings."""
     wanted = as_json(dataclasses.asdict(run.config)) | {"forbidden": [], "prefixes": ""}
+    wanted["source"] = sha256_of(source)
     if output.is_file() and output.stat().st_mtime >= run.written:
         record = _record_of(output)
         # t2t-decoder states beam and alpha alone, in the name: the rest is taken to be as usual.
         changes = dict(beam_size=run.usual.beam_size, alpha=run.usual.alpha)
         usual = dataclasses.replace(run.config, **changes) == run.usual
+        # Nor does it state the source: translations of a newer one are of another text.
+        usual &= output.stat().st_mtime >= source.stat().st_mtime
         if _agrees(record, wanted) if record else usual:
             return output
     step = step_of((run.checkpoint or {}).get("checkpoint", ""))
@@ -245,7 +248,7 @@ def _translate(run: _Run, source: Path, output: Path) -> None:
     provenance |= {"engine": run.engine} if run.engine else {}
     with contextlib.redirect_stdout(sys.stderr):  # The report is what standard output is for.
         done = translate_file(translator, source, output, provenance, reads=[run.path])
-    record = provenance | translation_settings(translator, "")
+    record = provenance | translation_settings(translator, "") | {"source": sha256_of(source)}
     if done.new_lines == done.lines:  # Of an interrupted job, the time is not known.
         record |= {"seconds": round(done.seconds, 3), "hardware": hardware_name()}
     write_json(output.with_name(f"{output.name}.json"), record)

@@ -82,7 +82,7 @@ def load_ensemble_model(path: str | Path, tokenizer: Tokenizer, weights_dtype: s
 
 
 # What weights mean, where their shapes do not show it.
-_MEANINGS = (
+MEANINGS = (
     *("num_heads", "activation", "positions", "sinusoids", "first_position", "start_id"),
     *("scale_embedding", "norm_epsilon", "source_end"),
 )
@@ -124,7 +124,7 @@ def load_first_weights(
             )
         before, now = other.hparams.config(), config.hparams.config()
         # An id of one vocabulary says nothing of another's.
-        compared = [name for name in _MEANINGS if name != "start_id" or not is_adapted]
+        compared = [name for name in MEANINGS if name != "start_id" or not is_adapted]
         if wrong := [name for name in compared if before[name] != now[name]]:
             given, needed = (
                 ",".join(f"{name}={values[name]}" for name in wrong) for values in (now, before)

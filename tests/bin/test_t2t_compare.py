@@ -102,10 +102,19 @@ def runs(random_run, tmp_path, monkeypatch):
     return "--runs=first,second"
 
 
+@pytest.fixture
+def other_source(random_run, tmp_path):
+    """The data, but with another source of the dev set."""
+    shutil.copytree(random_run.parent / "data", tmp_path / "data")
+    source = tmp_path / "data" / "parallel_text" / "dev.source.txt"
+    source.write_text(source.read_text().replace("dog", "cat"))
+    return source
+
+
 FAST = "--decode_hparams=beam_size=2,extra_length=3"
 
 
-def test_runs_translate_what_they_have_not(runs, capsys, monkeypatch):
+def test_runs_translate_what_they_have_not(runs, other_source, capsys, monkeypatch):
     t2t_decoder.run(["t2t-decoder", "--output_dir=first", "--decode_hparams=beam_size=2"])
     [stored] = Path("first/decodes").iterdir()
     capsys.readouterr()
@@ -124,13 +133,19 @@ def test_runs_translate_what_they_have_not(runs, capsys, monkeypatch):
     for run in (runs, "--runs=second,first"):
         with pytest.raises(AttributeError):
             compared(capsys, run, FAST)
+    # Nor is that of another text taken, which is newer or has not the checksum that is stated.
+    for written, run in ((None, "first"), ((1, 1), "second")):
+        os.utime(other_source, written)
+        with pytest.raises(AttributeError):
+            compared(capsys, runs, "--decode_hparams=beam_size=2", "--data_dir=data")
+        assert f"{run} has no translations" in capsys.readouterr().err
     # Nor is what an earlier checkpoint translated taken for the newest's.
     os.utime(stored, (1, 1))
     with pytest.raises(AttributeError):
         compared(capsys, runs, "--decode_hparams=beam_size=2")
 
 
-def test_runs_of_translate_all(runs, capsys, monkeypatch):
+def test_runs_of_translate_all(runs, other_source, capsys, monkeypatch):
     for run in ("first", "second"):
         t2t_translate_all.run(["t2t-translate-all", f"--output_dir={run}", FAST])
     capsys.readouterr()
@@ -142,6 +157,9 @@ def test_runs_of_translate_all(runs, capsys, monkeypatch):
     ]
     with pytest.raises(AttributeError):
         compared(capsys, runs, "--decode_hparams=beam_size=2,extra_length=4")
+    os.utime(other_source, (1, 1))
+    with pytest.raises(AttributeError):
+        compared(capsys, runs, FAST, "--data_dir=data")
 
 
 def test_runs_of_different_sets_are_refused(runs, random_run, refused, tmp_path):

@@ -1,11 +1,12 @@
 """The recipe for a student: its plan, and its commands from raw text to the page."""
 
-import importlib
+import importlib.util
 import itertools
 import json
 import re
 import shlex
 import subprocess
+from pathlib import Path
 
 import pytest
 import yaml
@@ -74,6 +75,7 @@ def test_every_command_from_text_to_page(configured, tmp_path, monkeypatch):
     command += ["--dry-run", "--printshellcmds"]
     plan = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
     commands = re.findall("^Shell command: ((?!None).*)$", plan, flags=re.MULTILINE)
+    commands = [each for command in commands for each in command.split(" && ")]
     (tmp_path / "work" / "text").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     for program, *flags in map(shlex.split, commands):
@@ -105,6 +107,8 @@ def test_what_is_left_to_do(configured, capsys):
     rows = [line.split(maxsplit=3) for line in capsys.readouterr().out.splitlines()]
     files = [row[3] for row in rows]
     hours = {row[3]: float(row[0]) for row in rows}
+    # Two jobs for one page would translate into the same files at the same time.
+    assert [row[2] for row in rows].count("evaluate") == 1
     assert files.index("work/text/clean.web.de") < files.index("work/runs/teacher2.trained")
     assert files.index("work/translated/clean.web.de") < files.index("work/runs/student.trained")
     assert "work/runs/baseline.trained" in files
@@ -134,6 +138,13 @@ def test_what_is_left_to_do(configured, capsys):
         ({"dev": {"toy": "text/short"}}, r"short.en has 20 lines and .*short.de has 1\."),
         ({"monolingual": {"news": "text/latin1"}}, r"latin1.de:2 is not UTF-8"),
         ({"corpora": {"toy": "text/other"}}, r"no .*text/other.en: expected UTF-8 text"),
+        pytest.param(
+            {"corpora": {"toy": "text/swapped"}},
+            r"sides of toy seem to be swapped",
+            marks=pytest.mark.skipif(
+                not importlib.util.find_spec("py3langid"), reason="needs py3langid"
+            ),
+        ),
         ({"monolingual": {"none": "text/empty"}}, r"text/empty.de is empty"),
         ({"mix": "bt.other:0.5+toy:0.5"}, r"bt.other"),
         ({"student": MODEL | {"hparams": "d_modl=8"}}, r"d_modl"),
@@ -142,6 +153,14 @@ def test_what_is_left_to_do(configured, capsys):
             {"student": MODEL | {"hparams": TINY.replace("ff=8", "ff=16"), "from_teacher": True}},
             r"or fewer layers",
         ),
+        (
+            {"student": MODEL | {"hparams": f"{TINY},activation=gelu", "from_teacher": True}},
+            r"another meaning with activation=gelu\. Give the student activation=relu",
+        ),
+        ({"filters": "length_ratio+dupplicates"}, r"no filter 'dupplicates'.* mean 'duplicates'"),
+        ({"trainer_flags": "--xla --eval_stps=3"}, r"trainer_flags: .* --eval_stps.* mean 'eval_"),
+        ({"trainer_flags": "--best_by='loss"}, r"trainer_flags: No closing quotation: --best"),
+        ({"save_checkpoints_secs": -1}, r"-1 is less than the minimum of 0"),
         ({"student": MODEL | {"hparams": "self_attention_radius=4"}}, r"radius=4"),
         ({"distillation": {"decode_hparams": "beams=4"}}, r"beams"),
         ({"distillation": {"decode_hparams": "return_beams=true"}}, r"one translation a line"),
@@ -154,6 +173,8 @@ def test_what_is_refused_before_anything_is_made(configured, changes, message, t
     (tmp_path / "text" / "empty.de").touch()
     (tmp_path / "text" / "short.en").write_text("a\n" * 20)
     (tmp_path / "text" / "short.de").write_text("a\n")
+    for one, other in (("en", "de"), ("de", "en")):
+        (tmp_path / "text" / f"swapped.{one}").symlink_to(f"train.{other}")
     (tmp_path / "text" / "latin1.de").write_bytes("ä\n".encode() + b"\xe4\n")
     with pytest.raises(SystemExit):
         t2t_recipe.run(["t2t-recipe", "student", str(path)])
@@ -170,6 +191,25 @@ def test_recipes_that_are_not_there_or_run_already(configured, tmp_path):
     running_already = locked_directory(tmp_path / "work", "t2t-recipe")
     with running_already, pytest.raises(UserError, match="in use by t2t-recipe"):
         running.run_recipe("student", path)
+
+
+def test_a_profile_of_ones_own_comes_before_that_of_the_recipe(
+    configured, tmp_path, monkeypatch, root, capsys
+):
+    path, commands = configured(), []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(running.os, "execve", lambda _, command, __: commands.append(command))
+    running.run_recipe("student", path, profile="slurm")
+    (tmp_path / "slurm").mkdir()
+    for profile in ("slurm", "./slurm"):
+        running.run_recipe("student", path, profile=profile)
+    first, *others = (Path(command[command.index("--profile") + 1]) for command in commands)
+    assert first.samefile(root / "recipes" / "student" / "slurm")
+    assert others == [Path("slurm")] * 2
+    flags = "--dry_run", "--cores=2", "--profile=slurm"
+    with pytest.raises(SystemExit):
+        t2t_recipe.run(["t2t-recipe", "student", str(path), *flags])
+    assert "leave out --cores and --profile" in capsys.readouterr().err
 
 
 def test_the_profile_for_slurm_has_options_of_snakemake(root):

@@ -8,6 +8,8 @@ import pytest
 import tensorflow as tf
 
 from t2t_keras import registry
+from t2t_keras.data.dataset import open_generated
+from t2t_keras.data.generate import generate
 from t2t_keras.hyperparameters import override_hparams
 from t2t_keras.training import trainer
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
@@ -64,16 +66,20 @@ class DifferentError(Exception):
 
 @pytest.fixture
 def observe(make_record, generated, tmp_path, monkeypatch, eagerly):
-    """observe(hparams, seed, before): trains a tiny run, of which nothing is kept.
+    """observe(hparams, seed, before, ...): trains a tiny run, of which nothing is kept.
 
-    Returns what `ORDER` lists, up to the first update if that differs from `before`, another run.
+    Returns what `ORDER` lists, and the evaluation; up to the first update alone if that differs
+    from `before`, another run.
     """
     monkeypatch.setattr(Checkpoints, "save", lambda self, step: "")
     # It takes as long as a tenth of the run.
     monkeypatch.setattr(trainer, "least_seconds", lambda *_: 0.0)
 
-    def observe(hparams, seed=1, before=None):
+    def observe(hparams, seed=1, before=None, data=generated, augment="", schedule="train"):
+        problem = dataclasses.replace(data.problem, augment=augment)
+        data = dataclasses.replace(data, problem=problem)
         config = dataclasses.replace(make_record(), hparams=hparams, random_seed=seed)
+        config = config.with_data(data)
         strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
         step, seen = TensorFlowStep(config.make_model, hparams, strategy, seed), {}
         weights = step.model.trainable_variables
@@ -99,12 +105,27 @@ def observe(make_record, generated, tmp_path, monkeypatch, eagerly):
 
         step.update = update
         directory = tmp_path / str(len(list(tmp_path.iterdir())))
-        options = TrainOptions(schedule="train")
+        options = TrainOptions(schedule=schedule)
         with contextlib.suppress(DifferentError):
-            seen["steps"] = trainer.train(config, generated, directory, step, options).step
+            result = trainer.train(config, data, directory, step, options)
+            seen.update(steps=result.step, evaluation=result.evaluation)
         return seen
 
     return observe
+
+
+@pytest.fixture
+def words(tmp_path):
+    """Data of words that have several divisions."""
+    (tmp_path / "text").mkdir()
+    known = "low lower lowest newer newest wider widest".split()
+    lines = [f"{one} {other}\n" for one in known for other in known] * 5
+    for name in ("train.en", "train.de", "dev.en", "dev.de"):
+        (tmp_path / "text" / name).write_text("".join(lines if "train" in name else lines[:9]))
+    config = "source_language=en,target_language=de,vocab_kind=unigram,vocab_size=277"
+    problem = registry.problem("parallel_text", config)
+    generate(problem, tmp_path / "data", tmp_path / "text")
+    return open_generated(problem, tmp_path / "data")
 
 
 def first_difference(one, other):
@@ -127,7 +148,7 @@ def test_recompute_alone_changes_nothing_but_the_last_bits(observe):
     hparams = registry.hparams("transformer_base", TINY)
     tried = [changes for kinds in TRIED.values() for changes in kinds.values()]
     others = {"recompute", "optimizer", "schedule", "loss"}  # Those are tried in test_own_names.py.
-    others |= {"subword_sampling", "subword_nbest"}  # And those in test_subword_sampling.py.
+    others |= {"subword_sampling", "subword_nbest"}  # And those below.
     others |= {"lora_rank", "lora_alpha"}  # Those in test_trained_parts.py.
     others |= {"weight_decay"}  # And this one in test_optimizer.py.
     assert set(hparams.config()) == others.union(*tried), "each is tried"
@@ -135,6 +156,29 @@ def test_recompute_alone_changes_nothing_but_the_last_bits(observe):
     assert first_difference(before, same) in ("moments", "weights", "nothing")
     for part in ("moments", "weights"):
         np.testing.assert_allclose(same[part], before[part], rtol=1e-5, atol=1e-7)
+
+
+def test_training_examples_are_drawn_anew_and_the_dev_set_never(observe, words):
+    hparams = registry.hparams("transformer_base", TINY)
+    sampling = override_hparams(hparams, {"subword_sampling": 0.3})
+    of_few = override_hparams(sampling, {"subword_nbest": 2})
+    before, changed = observe(hparams, data=words), observe(sampling, data=words)
+    for one, other in (
+        (before, changed),
+        (before, observe(hparams, data=words, augment="typos:1")),
+        (changed, observe(of_few, data=words)),
+    ):
+        assert first_difference(one, other) == "examples"
+    whole, varied = (
+        observe(
+            override_hparams(each, {"train_steps": 0}),
+            data=words,
+            augment=augment,
+            schedule="train_and_evaluate",
+        )["evaluation"]
+        for each, augment in ((hparams, ""), (sampling, "typos:1"))
+    )
+    assert whole["loss"] == varied["loss"] > 0
 
 
 def test_the_same_seed_gives_the_same_run_and_another_another(observe):
