@@ -15,7 +15,7 @@ MATCHES = ("machine", "exact")
 # More than documents have, unless they are made to fill the memory.
 MAX_UNITS = 1 << 19
 MAX_TAGS = 1 << 21
-MAX_LINES = 1 << 21
+MAX_LINES = 1 << 20
 _TAG = re.compile(r"</?[A-Za-z][\w:.-]*(?:\s[^<>]*)?/?>")
 
 

@@ -42,6 +42,31 @@ def test_declared_entities_are_refused(written, extension, attack):
         read_document(written(f"a{extension}", content), "en", "de")
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('<!DOCTYPE a [<!ATTLIST a b CDATA "c">]><a/>', "a default of the attribute 'b'"),
+        (f'<a b:c="" xmlns:b="{"b" * 1001}"/>', "a namespace of over 1,000 characters"),
+        (f"<a>{''.join(f'<b{each}/>' for each in range(100_001))}</a>", "of over 100,000 kinds"),
+        (f"<a>{'<b/>' * (1 << 21)}</a>", "at most 2,097,152 tags, got 2,097,154. Split it"),
+    ],
+)
+def test_xml_that_would_become_large_is_refused(written, content, said):
+    with pytest.raises(UserError, match=said):
+        read_document(written("a.xml", content))
+
+
+@pytest.mark.parametrize("charset", ["undefined", "punycode", "utf-7", "rot13", "none"])
+def test_codecs_that_are_no_charsets_are_refused_or_utf_8(written, charset):
+    with pytest.raises(UserError, match=f"the encoding {charset} is unknown"):
+        read_document(written("a.xml", f"<?xml version='1.0' encoding='{charset}'?><a>b</a>"))
+    page = f"<meta charset={charset}>\u010d"
+    assert read_document(written("a.html", page)).units[0].source == "\u010d"
+    header = f'msgid ""\nmsgstr "Content-Type: text/plain; charset={charset}\\n"\n'
+    document = read_document(written("a.po", header + '\nmsgid "\u010d"\nmsgstr ""\n'))
+    assert document.units[0].source == "\u010d"
+
+
 @pytest.mark.parametrize("extension", ROOTS)
 def test_deep_nesting_is_refused(written, extension):
     content = ROOTS[extension].format("<b>" * 100_000)
@@ -143,6 +168,7 @@ def test_bad_archives_are_refused(written, content, said):
     [
         (".docx", word(f"<w:p>{RUN}</w:p>")),
         (".docx", word("<w:p/>" * 60_000)),
+        (".xlf", f'<trans-unit xmlns="{"a" * 900}">{"<b/>" * 30_000}</trans-unit>'),
     ],
 )
 def test_little_does_not_become_much(written, monkeypatch, extension, content):
