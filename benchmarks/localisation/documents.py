@@ -44,7 +44,7 @@ def figures(original: Path, output: Path, seconds: float) -> dict:
     """
     is_right = _is_right(output)
     if original.suffix == ".html":
-        sides = (path.read_text().splitlines() for path in (original, output))
+        sides = (path.read_text(encoding="utf-8").splitlines() for path in (original, output))
         pairs = list(itertools.zip_longest(*sides, fillvalue=""))
         is_right = is_right and all(_tags(source) == _tags(target) for source, target in pairs)
         texts = []
