@@ -3,22 +3,28 @@
     python benchmarks/localisation/documents.py --output_dir=runs/averaged [--files=25]
         [--engine=ctranslate2]
 
-Translates all messages of the catalogues in po/ and the files in xliff/ of a folder, with and
-without checked placeholders, as final: nothing is fuzzy but what could break a program. For each it
-prints what passes `msgfmt -c`, or is well-formed, how many texts have the placeholders and the tags
-of their sources, BLEU and chrF against the translations that are there, and seconds; at the end
-all as a line of JSON. Needs msgfmt of gettext.
+Translates all messages of the catalogues in po/ and the files in xliff/ of a folder, and pages of
+HTML made of the messages with tags, with and without checked placeholders (those of texts with tags
+are always checked), as final: nothing is fuzzy but what could break a program, which is `unsafe`.
+For each it prints whether it is right: a catalogue passes `msgfmt -c --use-fuzzy`, which checks
+the unsafe as well; XLIFF and pages are well-formed, and pages have the tags of their sources. Then
+how many texts have the placeholders and the tags of their sources, BLEU and chrF against the
+translations that are there, and seconds; at the end all as a line of JSON. Needs msgfmt of gettext.
 """
 
 import argparse
+import itertools
 import json
 import re
 import subprocess
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from xml.etree import ElementTree
+
+import polib
 
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.documents import read_document, translate_document
@@ -36,20 +42,31 @@ def figures(original: Path, output: Path, seconds: float) -> dict:
       output: the same, translated anew.
       seconds: that it took.
     """
-    originals, units = (read_document(path, "en").units for path in (original, output))
-    both = list(zip(originals, units, strict=True))
+    is_right = _is_right(output)
+    if original.suffix == ".html":
+        sides = (path.read_text(encoding="utf-8").splitlines() for path in (original, output))
+        pairs = list(itertools.zip_longest(*sides, fillvalue=""))
+        is_right = is_right and all(_tags(source) == _tags(target) for source, target in pairs)
+        texts = []
+    else:
+        references = read_document(original, "en").units
+        units = read_document(output, "en").units if is_right or output.suffix == ".po" else []
+        # A file that cannot be read has no translations.
+        targets = [unit.target for unit in units] or [""] * len(references)
+        pairs = [(unit.source, target) for unit, target in zip(references, targets, strict=True)]
+        texts = [
+            (" ".join(target.split()), " ".join(reference.target.split()))
+            for reference, target in zip(references, targets, strict=True)
+            if reference.is_translated
+        ]
     return {
         "file": original.name,
-        "right": _is_right(output),
-        "units": len(units),
-        "placeholders": sum(not any(missing(unit.source, unit.target)) for unit in units),
-        "tags": sum(_tags(unit.source) == _tags(unit.target) for unit in units),
+        "right": is_right,
+        "units": len(pairs),
+        "placeholders": sum(not any(missing(*pair)) for pair in pairs),
+        "tags": sum(_tags(source) == _tags(target) for source, target in pairs),
         "seconds": round(seconds, 1),
-        "texts": [
-            (" ".join(unit.target.split()), " ".join(reference.target.split()))
-            for reference, unit in both
-            if reference.is_translated
-        ],
+        "texts": texts,
     }
 
 
@@ -70,12 +87,37 @@ def scored(row: dict) -> dict:
 
 
 def _is_right(path: Path) -> bool:
-    """Returns whether a written file passes msgfmt -c, or is well-formed XML."""
+    """Returns whether a written file passes msgfmt -c, fuzzy or not, or is well-formed XML."""
     if path.suffix != ".po":
-        ElementTree.parse(path)
-        return True
-    command = ["msgfmt", "-c", "-o", "/dev/null", path]
+        return _is_well_formed(path.read_bytes())
+    command = ["msgfmt", "-c", "--use-fuzzy", "-o", "/dev/null", path]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def _is_well_formed(content: bytes | str) -> bool:
+    try:
+        ElementTree.fromstring(content)
+    except ElementTree.ParseError:
+        return False
+    return True
+
+
+def write_pages(catalogues: Iterable[Path], folder: Path) -> list[Path]:
+    """Writes a page for each catalogue, a paragraph for each of its messages with tags.
+
+    Returns:
+      The paths of the pages that have any; they are well-formed XML as well.
+    """
+    pages = []
+    for path in catalogues:
+        texts = (" ".join(entry.msgid.split()) for entry in polib.pofile(str(path)))
+        lines = [f"<p>{text}</p>" for text in texts if _TAG.search(text)]
+        lines = list(filter(_is_well_formed, lines))
+        if lines:
+            pages.append(folder / f"{path.name.removesuffix('.po')}.html")
+            content = "\n".join(["<html><body>", *lines, "</body></html>", ""])
+            pages[-1].write_text(content, encoding="utf-8")
+    return pages
 
 
 def _tags(text: str) -> Counter:
@@ -89,8 +131,9 @@ def _translated(translator, path: Path, output: Path) -> dict:
     report = translate_document(document, translator, everything=True, final=True)
     seconds = time.perf_counter() - start
     document.save(output)
-    counts = {"broken": report.broken, "unsafe": report.unsafe}
-    return figures(path, output, seconds) | counts
+    found = figures(path, output, seconds)
+    first = {"file": path.name, "right": found["right"], "unsafe": report.unsafe}
+    return first | found | {"broken": report.broken}
 
 
 def main() -> None:
@@ -106,6 +149,10 @@ def main() -> None:
         for pattern in ("po/*.po", "xliff/*.xlf")
         for path in sorted(flags.folder.glob(pattern))[: flags.files]
     ]
+    if not paths:
+        parser.error(f"expected po/*.po or xliff/*.xlf in {flags.folder}, got none")
+    sources = tempfile.TemporaryDirectory()
+    paths += write_pages((path for path in paths if path.suffix == ".po"), Path(sources.name))
     results = []
     for check in (False, True):
         settings = f"check_placeholders={str(check).lower()}"
@@ -125,6 +172,7 @@ def main() -> None:
             results.append({"check_placeholders": check, **row})
             print(results[-1], flush=True)
     print(json.dumps(results))
+    sources.cleanup()
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import random
 from pathlib import Path
 
 from t2t_keras.data.dataset import LEXICON_FILE, MANIFEST_FILE
+from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import write_atomically
 from t2t_keras.io.state import write_json
 from t2t_keras.text.files import read_text
@@ -27,6 +28,8 @@ def choose(data: Path, text: str, languages: str, output: Path, share: float, li
     training. The test set has the lines with such terms whose references have all of them, in any
     form.
     """
+    if output.exists():
+        raise UserError(f"{output} is there already. Take it away, or give another --output.")
     lexicon = Lexicon.from_bytes((data / LEXICON_FILE).read_bytes())
     sides = (read_text(Path(f"{text}.{language}")) for language in languages.split(","))
     pairs = list(zip(*sides, strict=True))
@@ -50,13 +53,16 @@ def choose(data: Path, text: str, languages: str, output: Path, share: float, li
         if matches and all(_has(target, match.term.target) for match in matches):
             test.append((source, target))
     used = {match.term for source, _ in test[:lines] for match in glossary.matches(source)}
-    output.mkdir(parents=True, exist_ok=True)
+    # The folder comes last: it tells that the lexicon is without the terms.
+    _leave_out(data, lexicon, terms)
+    partial = output.with_name(f"{output.name}.partial")
+    partial.mkdir(parents=True, exist_ok=True)
     for side, name in enumerate(("source", "reference")):
         content = "".join(f"{pair[side]}\n" for pair in test[:lines])
-        write_atomically(output / f"{name}.txt", content.encode())
+        write_atomically(partial / f"{name}.txt", content.encode())
     rows = "".join(f"{term.source}\t{term.target}\n" for term in glossary)
-    write_atomically(output / "glossary.tsv", rows.encode())
-    _leave_out(data, lexicon, terms)
+    write_atomically(partial / "glossary.tsv", rows.encode())
+    partial.rename(output)
     print(f"{len(test[:lines]):,} lines with {len(used):,} of {len(glossary):,} held-out terms")
 
 

@@ -2,7 +2,7 @@
 
 from t2t_keras.documents.document import Document, Unit
 from t2t_keras.documents.memory import TranslationMemory
-from t2t_keras.documents.reading import EXTENSIONS, read_document
+from t2t_keras.documents.reading import EXTENSIONS, read_document, translated_name
 from t2t_keras.documents.translating import Report, translate_document
 
 __all__ = [
@@ -13,4 +13,5 @@ __all__ = [
     "Unit",
     "read_document",
     "translate_document",
+    "translated_name",
 ]

@@ -5,14 +5,17 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import AnyStr
 
 from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import write_atomically
 from t2t_keras.io.outputs import check_outputs
 
 MATCHES = ("machine", "exact")
-# More than any document of a bounded size has, unless it is made to fill the memory.
-MAX_UNITS = 1 << 20
+# More than documents have, unless they are made to fill the memory.
+MAX_UNITS = 1 << 19
+MAX_TAGS = 1 << 21
+MAX_LINES = 1 << 20
 _TAG = re.compile(r"</?[A-Za-z][\w:.-]*(?:\s[^<>]*)?/?>")
 
 
@@ -126,6 +129,14 @@ class Document:
         """
         check_outputs([self.path], [path])
         write_atomically(Path(path), self.content())
+
+
+def check_counts(path: Path, text: AnyStr) -> None:
+    """Raises `UserError` for a text with more tags or lines than what they become has room for."""
+    for sign, most, what in (("<", MAX_TAGS, "tags"), ("\n", MAX_LINES, "lines")):
+        found = text.count(sign if isinstance(text, str) else sign.encode())
+        if found > most:
+            raise UserError(f"{path}: expected at most {most:,} {what}, got {found:,}. Split it.")
 
 
 def markup_of(text: str) -> str:

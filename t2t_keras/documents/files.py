@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from t2t_keras.documents.memory import TranslationMemory
-from t2t_keras.documents.reading import EXTENSIONS, read_document
+from t2t_keras.documents.reading import EXTENSIONS, read_document, translated_name
 from t2t_keras.documents.translating import translate_document
 from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import check_parent
@@ -52,7 +52,7 @@ def planned(paths: Sequence[str | Path], reads: Sequence[str | Path] = ()) -> Pl
             files.append((path, output))
     if not files:
         raise UserError(f"Expected files with one of {', '.join(EXTENSIONS)}, got none.")
-    files = [(path, to.with_suffix(".po") if to.suffix == ".pot" else to) for path, to in files]
+    files = [(path, translated_name(to)) for path, to in files]
     for path, to in files:
         if path.suffix.lower() not in EXTENSIONS or not path.is_file():
             # It says what is wrong, before the model is loaded.

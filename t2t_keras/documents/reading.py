@@ -56,6 +56,12 @@ def read_document(path: str | Path, source: str = "", target: str = "") -> Docum
     return module.read(path, (source, target), content)
 
 
+def translated_name(name: str | Path) -> Path:
+    """Returns the name for a document's translation: what is translated is no template (.pot)."""
+    path = Path(name)
+    return path.with_suffix(".po") if path.suffix.lower() == ".pot" else path
+
+
 def _bounded(path: Path, has_lines: bool) -> bytes:
     """Returns the bytes of a file, of bounded size and lines."""
     try:

@@ -1,5 +1,6 @@
 """A text as the sentences that a model translates one by one, and back as it was laid out."""
 
+import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -139,10 +140,11 @@ def divided(text: str, lengths: Sequence[float]) -> list[str]:
     Where it has too few words, the last parts are empty.
     """
     lines, position, number = [""], 0, 1
-    share = len(text) / sum(lengths)
+    sums = list(itertools.accumulate(lengths))
+    share = len(text) / sums[-1]
     for word in text.split(" "):
         # A line ends where the text has reached its share, to the nearest word.
-        is_full = position + len(word) / 2 >= share * sum(lengths[:number])
+        is_full = position + len(word) / 2 >= share * sums[number - 1]
         if is_full and number < len(lengths) and lines[-1]:
             lines.append(word)
             number += 1

@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import AnyStr, NamedTuple
 
-from t2t_keras.documents.document import Document, Unit
+from t2t_keras.documents.document import Document, Unit, check_counts
 from t2t_keras.errors import UserError
 
 _UTF16_MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+
+_NO_CHARSETS = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
 
 Span = tuple[int, int]
 
@@ -32,13 +34,24 @@ def decoded(path: Path, content: bytes, encoding: str = "utf-8") -> Text:
         if content.startswith(known):
             mark, encoding = known, name
     try:
-        return Text(content[len(mark) :].decode(encoding), mark, encoding)
+        text = Text(content[len(mark) :].decode(encoding), mark, encoding)
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, len(mark) + error.start) + 1
         raise UserError(
             f"{path}:{line} is not valid {encoding.upper()}. Convert it, as by iconv -f LATIN1 "
             f"-t UTF-8."
         ) from error
+    check_counts(path, text.text)
+    return text
+
+
+def is_charset(name: str) -> bool:
+    """Returns whether Python can read and write text of this encoding."""
+    try:
+        # Some of its codecs, as punycode, are for other things than the characters of a file.
+        return codecs.lookup(name).name not in _NO_CHARSETS and "".encode(name) is not None
+    except (LookupError, UnicodeError):
+        return False
 
 
 class SpanDocument(Document):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from xml.parsers import expat
 
-from t2t_keras.documents.spans import decoded, replaced
+from t2t_keras.documents.spans import decoded, is_charset, replaced
 from t2t_keras.errors import UserError
 
 _DECLARATION = re.compile(rb"""<\?xml[^>]{0,200}?encoding\s*=\s*["']([\w.:-]+)""")
@@ -15,6 +15,8 @@ _MAX_DEPTH = 200
 _LANGUAGE = "http://www.w3.org/XML/1998/namespace lang"
 # Between a namespace and a name, as expat gives them.
 SEPARATOR = " "
+# Names are kept with their namespaces.
+_MAX_NAMESPACE, _MAX_NAMES = 1000, 100_000
 
 
 @dataclasses.dataclass(slots=True)
@@ -59,10 +61,10 @@ class XmlFile:
     def __init__(self, path: Path, content: bytes):
         self.path = path
         found = _DECLARATION.match(content.removeprefix(b"\xef\xbb\xbf"))
-        try:
-            self.original = decoded(path, content, found[1].decode() if found else "utf-8")
-        except LookupError as error:
-            raise UserError(f"{path} cannot be read: {error}. Convert it to UTF-8.") from error
+        encoding = found[1].decode() if found else "utf-8"
+        if not is_charset(encoding):
+            raise UserError(f"{path}: the encoding {encoding} is unknown. Convert it to UTF-8.")
+        self.original = decoded(path, content, encoding)
         try:
             self.data = self.original.text.encode()
         except UnicodeEncodeError as error:
@@ -95,7 +97,8 @@ class XmlFile:
           texts: takes text outside of such elements.
 
         Raises:
-          UserError: it is not well-formed, is nested too deeply, or declares entities.
+          UserError: it is not well-formed, is nested too deeply, or declares entities or defaults
+            of attributes.
         """
         walker = _Walker(self, frozenset(whole), opened, closed, texts)
         parser = expat.ParserCreate("utf-8", SEPARATOR)
@@ -116,6 +119,7 @@ class _Walker:
         self.file, self.whole, self.opened, self.closed = file, whole, opened, closed
         self.texts = texts
         self.stack: list[Element] = []
+        self.namespaces: dict[str, str] = {}
         self.kept = 0  # depth of the outermost element of `whole`, 0 = outside
 
     def attach(self, parser) -> None:
@@ -125,12 +129,17 @@ class _Walker:
         parser.CharacterDataHandler = self.text
         parser.SkippedEntityHandler = self.skipped
         parser.EntityDeclHandler = self.entity
+        parser.AttlistDeclHandler = self.attribute
+        parser.StartNamespaceDeclHandler = self.declared
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         if len(self.stack) >= _MAX_DEPTH:
             raise UserError(f"{self.file.path}: elements in over {_MAX_DEPTH:,} others.")
         position = self.parser.CurrentByteIndex
+        if len(self.parser.intern) > _MAX_NAMES:
+            raise UserError(f"{self.file.path}: names of over {_MAX_NAMES:,} kinds.")
         namespace, _, local = name.rpartition(SEPARATOR)
+        namespace = self.namespaces.setdefault(namespace, namespace)
         tag_end = _TAG.match(self.file.data, position).end()
         element = Element(local, namespace, attributes, position, tag_end)
         if self.kept:
@@ -170,3 +179,14 @@ class _Walker:
             f"{self.file.path} declares the entity '{name}', which could attack the reader. Take "
             f"the declaration out."
         )
+
+    def attribute(self, element: str, name: str, kind: str, default: str | None, *others) -> None:
+        if default is not None:
+            raise UserError(
+                f"{self.file.path} declares a default of the attribute '{name}', which could "
+                f"attack the reader. Take the declaration out."
+            )
+
+    def declared(self, prefix: str | None, namespace: str | None) -> None:
+        if len(namespace or "") > _MAX_NAMESPACE:
+            raise UserError(f"{self.file.path}: a namespace of over {_MAX_NAMESPACE:,} characters.")

@@ -14,7 +14,7 @@ def folder(tmp_path):
     for name, content in (
         ("in/a.txt", "One."),
         ("in/deep/b.html", "<p>Two.</p>"),
-        ("in/c.pot", 'msgid "Three"\nmsgstr ""\n'),
+        ("in/c.POT", 'msgid "Three"\nmsgstr ""\n'),
         ("in/d.png", "x"),
         ("in/bad.xml", "<a>"),
     ):

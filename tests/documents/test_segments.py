@@ -46,6 +46,11 @@ def test_a_text_is_divided_in_proportion():
     assert divided("one", [1, 1, 1]) == ["one", "", ""]
 
 
+def test_many_lines_take_linear_time():
+    # Quadratic time would be minutes.
+    assert divided("a " * 100_000, [1] * 100_000)[:2] == ["a", "a"]
+
+
 def test_a_long_run_of_space_takes_linear_time():
     # Quadratic time would be hours.
     assert sentences_of("a" + " " * 1_000_000 + "b\n" + " " * 1_000_000 + "C")[-1] == ["C"]

@@ -5,11 +5,13 @@ import io
 import resource
 import socket
 import time
+import tracemalloc
 import zipfile
+from pathlib import Path
 
 import pytest
 
-from t2t_keras.documents import EXTENSIONS, read_document
+from t2t_keras.documents import EXTENSIONS, read_document, reading
 from t2t_keras.errors import UserError
 
 BOMB = '<!DOCTYPE a [<!ENTITY b "bbbbbbbbbb"><!ENTITY c "&b;&b;&b;&b;&b;&b;">]>'
@@ -38,6 +40,31 @@ def test_declared_entities_are_refused(written, extension, attack):
     content = '<?xml version="1.0"?>' + attack + ROOTS[extension].format("&b;")
     with pytest.raises(UserError, match="declares the entity"):
         read_document(written(f"a{extension}", content), "en", "de")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('<!DOCTYPE a [<!ATTLIST a b CDATA "c">]><a/>', "a default of the attribute 'b'"),
+        (f'<a b:c="" xmlns:b="{"b" * 1001}"/>', "a namespace of over 1,000 characters"),
+        (f"<a>{''.join(f'<b{each}/>' for each in range(100_001))}</a>", "of over 100,000 kinds"),
+        (f"<a>{'<b/>' * (1 << 21)}</a>", "at most 2,097,152 tags, got 2,097,154. Split it"),
+    ],
+)
+def test_xml_that_would_become_large_is_refused(written, content, said):
+    with pytest.raises(UserError, match=said):
+        read_document(written("a.xml", content))
+
+
+@pytest.mark.parametrize("charset", ["undefined", "punycode", "utf-7", "rot13", "none"])
+def test_codecs_that_are_no_charsets_are_refused_or_utf_8(written, charset):
+    with pytest.raises(UserError, match=f"the encoding {charset} is unknown"):
+        read_document(written("a.xml", f"<?xml version='1.0' encoding='{charset}'?><a>b</a>"))
+    page = f"<meta charset={charset}>\u010d"
+    assert read_document(written("a.html", page)).units[0].source == "\u010d"
+    header = f'msgid ""\nmsgstr "Content-Type: text/plain; charset={charset}\\n"\n'
+    document = read_document(written("a.po", header + '\nmsgid "\u010d"\nmsgstr ""\n'))
+    assert document.units[0].source == "\u010d"
 
 
 @pytest.mark.parametrize("extension", ROOTS)
@@ -104,6 +131,13 @@ def archive(**files):
 
 
 DOCUMENT = "word/document.xml"
+# A format that each of many tabs has.
+RUN = f"<w:r><w:rPr>{'<w:b/>' * 3000}</w:rPr><w:t>a</w:t>{'<w:tab/>' * 1000}</w:r>"
+
+
+def word(body):
+    space = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    return archive(**{DOCUMENT: f'<w:document xmlns:w="{space}">{body}</w:document>'})
 
 
 @pytest.mark.parametrize(
@@ -112,7 +146,10 @@ DOCUMENT = "word/document.xml"
         (b"", "no Word document"),
         (archive(**{DOCUMENT: b"<a/>"})[:-30], "no Word document"),
         (archive(a=b"b"), "another kind of archive"),
-        (archive(**{DOCUMENT: b" " * (1 << 26)}), "expected at most 33,554,432 bytes"),
+        (archive(**{DOCUMENT: b" " * (1 << 26)}), "expected at most 33,554,432 bytes of text"),
+        (word(f'<w:p xmlns:a="{"a" * 20_000}"/>'), "expected at most 10,000 bytes of namespaces"),
+        (word("<w:p/>" * (1 << 21)), "expected at most 2,097,152 tags"),
+        (word(f"<w:p>{RUN}</w:p>" * 100), "expected at most 33,554,432 bytes of formats"),
         (archive(**{DOCUMENT: b"<a/>", "b": b" " * (1 << 28)}), "expected at most 10,000 files"),
         (archive(**{DOCUMENT: b"<a/>", "../b": b"c"}), "is named '../b'"),
         (archive(**{DOCUMENT: b"<a/>", "/b": b"c"}), "is named '/b'"),
@@ -124,6 +161,33 @@ DOCUMENT = "word/document.xml"
 def test_bad_archives_are_refused(written, content, said):
     with pytest.raises(UserError, match=said):
         read_document(written("a.docx", content))
+
+
+@pytest.mark.parametrize(
+    ("extension", "content"),
+    [
+        (".docx", word(f"<w:p>{RUN}</w:p>")),
+        (".docx", word("<w:p/>" * 30_000)),
+        (".xlf", f'<trans-unit xmlns="{"a" * 900}">{"<b/>" * 15_000}</trans-unit>'),
+    ],
+)
+def test_little_does_not_become_much(written, monkeypatch, extension, content):
+    monkeypatch.setattr(reading, "MAX_BYTES", 1 << 20)  # So much is set aside at once.
+    path = written(f"a{extension}", content)
+    with contextlib.suppress(UserError):
+        read_document(written(f"b{extension}", content[:1]))  # It imports packages.
+    documents = []  # Kept until it is measured.
+    tracemalloc.start()
+    before = _resident()
+    with contextlib.suppress(UserError):
+        documents.append(read_document(path, "en", "de"))
+    found = max(tracemalloc.get_traced_memory()[1], _resident() - before)
+    tracemalloc.stop()
+    assert found < 18_000_000
+
+
+def _resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 def test_files_that_are_not_there_or_of_no_known_format(tmp_path):

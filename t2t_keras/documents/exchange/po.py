@@ -9,7 +9,7 @@ import polib
 from t2t_keras.documents.document import Document, Unit, checked_languages, markup_of
 from t2t_keras.documents.exchange.plurals import default_header, plural_forms
 from t2t_keras.documents.exchange.po_lines import Entry, entries_of, field_lines, rendered
-from t2t_keras.documents.spans import Text, decoded, replaced
+from t2t_keras.documents.spans import Text, decoded, is_charset, replaced
 from t2t_keras.errors import UserError
 
 _CHARSET = re.compile(rb'"Content-Type:[^"\n]*charset=([\w.:-]+)', re.IGNORECASE)
@@ -30,12 +30,8 @@ _HAS_NAME = re.compile(r"%(?:[({<]|\d+\$|L?\d|n)|[{}$<]")
 def read(path: Path, languages: tuple[str, str], content: bytes) -> "PoDocument":
     """Returns a document with a unit for each message, and for each of its plural forms."""
     found = _CHARSET.search(content)
-    charset = found[1].decode() if found else "utf-8"
-    try:
-        "".encode(charset)
-    except LookupError:
-        charset = "utf-8"
-    text = decoded(path, content, charset)
+    charset = found[1].decode() if found else ""
+    text = decoded(path, content, charset if is_charset(charset) else "utf-8")
     encoding = "utf-8-sig" if text.mark else text.encoding
     try:
         parsed = polib.pofile(str(path), encoding=encoding)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from t2t_keras.documents.document import Unit
 from t2t_keras.documents.segments import has_letters, unwrapped
-from t2t_keras.documents.spans import SpanDocument, decoded
+from t2t_keras.documents.spans import SpanDocument, decoded, is_charset
 from t2t_keras.text.markup.matching import HTML_BLOCKS, HTML_KEPT, is_kept, match_html
 from t2t_keras.text.markup.tokens import OPEN, OTHER, TEXT, Token, html_tokens
 
@@ -19,12 +19,8 @@ _SPACES = " \t\r\n\f"
 def read(path: Path, languages: tuple[str, str], content: bytes) -> SpanDocument:
     """Returns a document with a unit for each text between tags of blocks."""
     found = _CHARSET.search(content[:4096])
-    charset = found[1].decode() if found else "utf-8"
-    try:
-        "".encode(charset)
-    except LookupError:
-        charset = "utf-8"
-    text = decoded(path, content, charset)
+    charset = found[1].decode() if found else ""
+    text = decoded(path, content, charset if is_charset(charset) else "utf-8")
     document = SpanDocument(path, languages, text, "xmlcharrefreplace")
     add_pages(document, 0, len(text.text))
     return document

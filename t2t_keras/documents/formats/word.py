@@ -8,12 +8,15 @@ from pathlib import Path
 
 from lxml import etree
 
-from t2t_keras.documents.document import Document
+from t2t_keras.documents.document import Document, check_counts
 from t2t_keras.documents.formats.word_paragraphs import PARAGRAPH, Paragraph
 from t2t_keras.errors import UserError
 
 _PARTS = re.compile(r"word/(?:document|header|footer|footnotes|endnotes|comments)\d*\.xml")
-_MAX_PART_BYTES = 1 << 25
+_NAMESPACE = re.compile(rb"""\sxmlns[^\s=]*\s*=\s*("[^"]*"|'[^']*')""")
+_MAX_NAMESPACES_BYTES = 10_000
+# Of the parts with text together.
+_MAX_TEXT_BYTES = 1 << 25
 _MAX_BYTES = 1 << 28
 _MAX_FILES = 10_000
 
@@ -29,6 +32,7 @@ class WordDocument(Document):
     def __init__(self, path: Path, languages: tuple[str, str], content: bytes):
         super().__init__(path, languages)
         self._content = content
+        self._format_bytes = 0
         self._parts: dict[str, tuple[etree._ElementTree, list[Paragraph]]] = {}
         try:
             with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -39,8 +43,6 @@ class WordDocument(Document):
             raise UserError(f"{path} is no Word document, or is cut off: {error}.") from error
         if not self._parts:
             raise UserError(f"{path}: expected a Word document, got another kind of archive.")
-        for _, paragraphs in self._parts.values():
-            self.add_units(each.unit for each in paragraphs)
 
     def _check(self, archive: zipfile.ZipFile) -> None:
         """Raises `UserError` for an archive that a word processor would not have written."""
@@ -56,14 +58,25 @@ class WordDocument(Document):
         for each in files:
             if each.filename.startswith(("/", "\\")) or ".." in re.split(r"[/\\]", each.filename):
                 raise UserError(f"{self.path}: a file in it is named {each.filename!a}.")
-            if _PARTS.fullmatch(each.filename) and each.file_size > _MAX_PART_BYTES:
-                raise UserError(
-                    f"{self.path}: expected at most {_MAX_PART_BYTES:,} bytes in {each.filename}, "
-                    f"got {each.file_size:,}. Split the document."
-                )
+        size = sum(each.file_size for each in files if _PARTS.fullmatch(each.filename))
+        if size > _MAX_TEXT_BYTES:
+            raise UserError(
+                f"{self.path}: expected at most {_MAX_TEXT_BYTES:,} bytes of text, got {size:,}. "
+                f"Split it."
+            )
 
     def _read(self, name: str, content: bytes) -> tuple[etree._ElementTree, list[Paragraph]]:
-        parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False)
+        check_counts(self.path, content)
+        # Each run that is read or written has them all.
+        if sum(map(len, set(_NAMESPACE.findall(content)))) > _MAX_NAMESPACES_BYTES:
+            raise UserError(
+                f"{self.path}: expected at most {_MAX_NAMESPACES_BYTES:,} bytes of namespaces in "
+                f"{name}, got more."
+            )
+        # In no other encoding, for tags and namespaces to be what they seem.
+        parser = etree.XMLParser(
+            encoding="utf-8", resolve_entities=False, no_network=True, load_dtd=False
+        )
         try:
             tree = etree.ElementTree(etree.fromstring(content, parser))
         except etree.XMLSyntaxError as error:
@@ -72,10 +85,21 @@ class WordDocument(Document):
             raise UserError(
                 f"{self.path}: {name} declares a document type, which no Word file has."
             )
-        found = [Paragraph(element, self.path) for element in tree.iter(PARAGRAPH)]
-        if fields := sum(each.fields for each in found):
-            self.left_out["fields, as page numbers"] += fields
-        return tree, [each for each in found if each.has_text]
+        paragraphs = []
+        for element in tree.iter(PARAGRAPH):
+            paragraph = Paragraph(element, self.path)
+            if paragraph.fields:
+                self.left_out["fields, as page numbers"] += paragraph.fields
+            self._format_bytes += paragraph.format_bytes
+            if self._format_bytes > _MAX_TEXT_BYTES:
+                raise UserError(
+                    f"{self.path}: expected at most {_MAX_TEXT_BYTES:,} bytes of formats when runs "
+                    f"are divided, got more. Split it."
+                )
+            if paragraph.has_text:
+                paragraphs.append(paragraph)
+                self.add_units([paragraph.unit])
+        return tree, paragraphs
 
     def content(self) -> bytes:
         """See `Document`."""

@@ -2,7 +2,8 @@
 
 import collections
 import copy
-from collections.abc import Iterable, Iterator, Sequence
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from xml.sax.saxutils import escape
@@ -33,6 +34,7 @@ class _Piece(NamedTuple):
     key: str  # of the format
     elements: list[etree._Element]
     inner: list["_Piece"] | None = None  # of the one element
+    run: etree._Element | None = None  # that the elements are a part of
 
     @property
     def is_text(self) -> bool:
@@ -46,12 +48,15 @@ class Paragraph:
       unit: what is translated.
       has_text: whether there is anything to translate.
       fields: number of fields, as of page numbers, whose text stays.
+      format_bytes: most that the formats of its runs take when it is written.
     """
 
     def __init__(self, element: etree._Element, path: Path):
         self._element, self._path = element, path
         self.fields = 0
+        self._pieces_in_runs = self._largest_format = 0
         pieces = _merged(self._pieces(_children(element)))
+        self.format_bytes = self._pieces_in_runs * self._largest_format
         first, last = 0, len(pieces)
         while first < last and not _has_text([pieces[first]]):
             first += 1
@@ -88,7 +93,11 @@ class Paragraph:
                     self.fields += 1
                     field, depth = [], 0
             elif element.tag == _RUN:
-                pieces += _of_run(element)
+                found = list(_of_run(element))
+                pieces += found
+                self._pieces_in_runs += len(found)
+                if (form := element.find(_FORMAT)) is not None:
+                    self._largest_format = max(self._largest_format, len(_clean(form)))
             elif element.tag in _AROUND:
                 inner = _merged(self._pieces(_children(element)))
                 pieces.append(_Piece("", None, "", [element], inner))
@@ -141,7 +150,7 @@ class Paragraph:
         for each in root:
             code = self._codes[int(each.get("i"))]
             if each.tag == "x":
-                built += code.elements
+                built += _elements([code])
             elif code.is_text:
                 built += self._built(each, code.format)
             else:
@@ -172,17 +181,12 @@ def _of_run(run: etree._Element) -> Iterator[_Piece]:
             yield _Piece("", None, "", [run])
         return
     form = run.find(_FORMAT)
-    has_paragraphs = next(run.iter(PARAGRAPH), None) is not None
-    for each in list(run):
+    key = _key(form)
+    for each in run:
         if each.tag == _TEXT:
-            yield _Piece(each.text or "", form, _key(form), [])
+            yield _Piece(each.text or "", form, key, [])
         elif each.tag != _FORMAT and each.tag not in _NOTES:
-            own = etree.Element(_RUN, run.attrib)
-            if form is not None:
-                own.append(copy.deepcopy(form))
-            # Paragraphs of text boxes are translated as well, where they are.
-            own.append(each if has_paragraphs else copy.deepcopy(each))
-            yield _Piece("", None, "", [own])
+            yield _Piece("", form, key, [each], run=run)
 
 
 def _key(form: etree._Element | None) -> str:
@@ -192,7 +196,14 @@ def _key(form: etree._Element | None) -> str:
     for name in _UNSEEN:
         for each in form.findall(name):
             form.remove(each)
-    return etree.tostring(form, encoding="unicode", with_tail=False) if len(form) else ""
+    return hashlib.sha256(_clean(form)).hexdigest() if len(form) else ""
+
+
+def _clean(form: etree._Element) -> bytes:
+    """Returns a format as XML, without the namespaces that it does not use."""
+    form = copy.deepcopy(form)
+    etree.cleanup_namespaces(form)
+    return etree.tostring(form, with_tail=False)
 
 
 def _merged(pieces: Iterable[_Piece]) -> list[_Piece]:
@@ -215,17 +226,28 @@ def _elements(pieces: Iterable[_Piece]) -> Iterator[etree._Element]:
     for each in pieces:
         if each.is_text:
             yield from _runs(each.text, each.format)
-        else:
+        elif each.run is None:
             yield from each.elements
+        else:
+            own = _run(each.format, each.run.attrib)
+            # No copies: paragraphs of text boxes are translated as well, where they are.
+            own.extend(each.elements)
+            yield own
 
 
 def _runs(text: str | None, form: etree._Element | None) -> Iterator[etree._Element]:
     """Yields the run of a text, if there is any."""
     if text:
-        run = etree.Element(_RUN)
-        if form is not None:
-            run.append(copy.deepcopy(form))
+        run = _run(form)
         element = etree.SubElement(run, _TEXT)
         element.text = text
         element.set(_SPACE, "preserve")
         yield run
+
+
+def _run(form: etree._Element | None, attributes: Mapping[str, str] | None = None):
+    """Returns a run in a format, without anything in it."""
+    run = etree.Element(_RUN, attributes)
+    if form is not None:
+        run.append(copy.deepcopy(form))
+    return run

@@ -31,7 +31,6 @@ class XmlDocument(Document):
         self._written: list[tuple[int, int, Unit, Callable[[str], str]]] = []
         for start, end in self._texts:
             self._add(start, end)
-        self.add_units(unit for _, _, unit, _ in self._written)
 
     def _opened(self, element: Element) -> None:
         tag = self.file.raw(element.start, element.inner_start)
@@ -71,6 +70,7 @@ class XmlDocument(Document):
                 return codes.restored(text, str(self.path))
 
         self._written.append((start, end, unit, write))
+        self.add_units([unit])
 
     def content(self) -> bytes:
         """See `Document`."""

@@ -85,3 +85,25 @@ def test_codes_may_change_places_but_not_go(written, content):
         unit.set(wrong)
         with pytest.raises(UserError, match=r"not well-formed|inline codes once each"):
             document.content()
+
+
+def test_a_text_box_stays_whatever_is_translated(written):
+    document = docx.Document()
+    document.add_paragraph("Other")
+    box = "<w:txbxContent><w:p><w:r><w:t>Box</w:t></w:r></w:p></w:txbxContent>"
+    run = f"<w:r {nsdecls('w')}><w:rPr><w:b/></w:rPr><w:t>Text</w:t><w:pict>{box}</w:pict></w:r>"
+    document.add_paragraph()._p.append(parse_xml(run))
+    content = io.BytesIO()
+    document.save(content)
+    document = read_document(written("a.docx", content.getvalue()))
+    for number, (source, others) in enumerate(
+        {"Other": {"Text", "Box"}, "Box": {"Text"}, "Text": set()}.items()
+    ):
+        [unit] = [unit for unit in document.units if unit.source == source]
+        unit.set(source.replace(source[:3], f"N{number}"))
+        for _ in range(2):
+            found = docx.Document(io.BytesIO(document.content())).element.body
+            texts = {each.text for each in found.iter(docx.oxml.ns.qn("w:t"))}
+            assert others <= texts
+            assert len(texts) == 3
+            assert len(found.xpath(".//w:b")) == 1 + (number == 2)
