@@ -59,7 +59,7 @@ def make_app(sources: Sequence[ModelSource], config: ServerConfig | None = None)
     app = FastAPI(
         title="t2t-serve", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None
     )
-    app.state.context = context
+    app.state.context, app.state.stopping = context, False
     _handle_errors(app)
     _add_operations(app, metrics)
     for api in (libretranslate, deepl, deepl_glossaries, deepl_documents, page):
@@ -150,6 +150,7 @@ class Gate:
                     *message["headers"],
                     (b"x-content-type-options", b"nosniff"),
                     (b"referrer-policy", b"no-referrer"),
+                    *[(b"connection", b"close")] * scope["app"].state.stopping,
                 ]
             await send(message)
 

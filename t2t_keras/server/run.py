@@ -97,6 +97,8 @@ def make_server(sources: Sequence[ModelSource], config: ServerConfig | None, add
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             for listening in self.servers:
                 listening.close()
+            # Whoever asks until then is told, and sends nothing more on a connection that ends.
+            self.config.app.state.stopping = True
             await asyncio.sleep(SECONDS_TO_HEAR)
             await super().shutdown(sockets)
 

@@ -1,6 +1,7 @@
 """What holds for every route: limits, keys, errors, metrics, the log, CORS, TLS, the end."""
 
 import concurrent.futures
+import http.client
 import json
 import logging
 import re
@@ -193,6 +194,32 @@ def test_the_end_waits_for_all_that_was_asked(serving, monkeypatch):
     server.stop()
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"{server.url}/health")
+
+
+def test_the_end_loses_nothing_of_busy_clients(serving, monkeypatch):
+    monkeypatch.setattr(run, "SECONDS_TO_HEAR", 0.5)
+    server = serving()
+    host = server.url.removeprefix("http://")
+    busy = threading.Barrier(9)
+
+    def ask_until_told():
+        connection = http.client.HTTPConnection(host, timeout=20)
+        for number in range(100_000):
+            connection.request("POST", "/translate", json.dumps({"q": "a"} | ASKED))
+            answer = connection.getresponse()
+            assert json.loads(answer.read()) == {"translatedText": "A"}
+            if number == 3:
+                busy.wait(20)
+            if answer.will_close:
+                connection.close()
+                return
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        clients = [pool.submit(ask_until_told) for _ in range(8)]
+        busy.wait(20)
+        server.server.should_exit = True
+        for each in clients:
+            each.result()
 
 
 def test_a_page_is_there_and_nothing_is_loaded_from_a_network(serving):
