@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 from t2t_keras.errors import UserError
 from t2t_keras.io.state import read_json, write_json
 from t2t_keras.server.config import ServerConfig
-from t2t_keras.server.messages import ApiError
+from t2t_keras.server.messages import ApiError, where
 from t2t_keras.server.service import Options, Pair, TranslationService
 from t2t_keras.text.glossary import Glossary
 
@@ -203,8 +203,9 @@ class TranslatedFiles:
                 file.characters = await asyncio.to_thread(self._translate_now, file)
             except UserError as error:
                 self._set(file, "error", self._without_folders(file, str(error)))
-            except Exception:
-                _LOG.exception("A file %s was not translated", PurePosixPath(file.name).suffix)
+            except Exception as error:
+                kind = PurePosixPath(file.name).suffix
+                _LOG.error("A file %s was not translated\n%s", kind, where(error))
                 self._set(file, "error", "The file cannot be translated.")
             else:
                 self._set(file, "done")

@@ -130,8 +130,15 @@ def test_the_log_has_text_only_if_asked(serving, caplog, log_text):
     caplog.set_level(logging.INFO)
     server = serving(log_text=log_text)
     LibreTranslateAPI(server.url).translate("secret words", "en", "de")
-    httpx.post(f"{server.url}/translate?q=secret+words", json={"q": "explode"} | ASKED)
+    for word, message in (("explode", "Internal server"), ("refuse", "cannot be translated")):
+        asked = {"q": [word, "secret words"]} | ASKED
+        found = httpx.post(f"{server.url}/translate?a=secret+words", json=asked)
+        assert (found.status_code, message in found.json()["error"]) == (500, True)
+        sent = {"file": ("a.txt", f"{word}\nsecret words".encode())}
+        assert httpx.post(f"{server.url}/translate_file", data=ASKED, files=sent).is_error
     server.stop()
+    assert "upper_case.py" in caplog.text
+    assert caplog.text.count("RuntimeError") >= 2
     assert re.search(r"POST /translate 200 \d+ ms", caplog.text)
     assert ("secret words" in caplog.text) == log_text
 

@@ -21,7 +21,9 @@ class UpperCase:
     def translate(self, lines, prefixes=None, format="text", glossary=None):  # noqa: A002
         self.calls.append(list(lines))
         if "explode" in lines:
-            raise RuntimeError("as asked")
+            raise RuntimeError(f"as {lines} ask")
+        if "refuse" in lines:
+            raise UserError(f"as {lines} ask")
         if format != "text":
             return [self.markup(line) for line in lines]
         return [self.translation(line, glossary) for line in lines]
