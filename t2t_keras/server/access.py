@@ -165,11 +165,11 @@ class Access:
         """Returns how many characters a client has had translated this month."""
         if (month := _this_month()) != self._month:
             self._month, self._used = month, {}
-        return self._used.get(self._account(client), 0)
+        return self._used.get(self._account(client.identity), 0)
 
-    def _account(self, client: Client) -> str:
+    def _account(self, identity: str) -> str:
         # Without keys, whatever is sent as one would have a count of its own.
-        return client.identity if self.needs_key else ""
+        return identity if self.needs_key else ""
 
     def charge(self, client: Client, characters: int) -> None:
         """Counts the characters of a request.
@@ -180,13 +180,14 @@ class Access:
         used = self.characters(client) + characters
         if 0 < client.key.characters_per_month < used:
             raise ApiError(456, "Quota for this billing period has been exceeded.")
-        self._used[self._account(client)] = used
+        self._used[self._account(client.identity)] = used
         if self._clock() - self._saved > _SECONDS_BETWEEN_SAVES:
             self.save()
 
-    def refund(self, client: Client, characters: int) -> None:
-        """Takes back what was counted for a request that was not answered."""
-        self._used[self._account(client)] = max(self.characters(client) - characters, 0)
+    def refund(self, identity: str, characters: int) -> None:
+        """Takes back what was counted for a client's request that was not answered."""
+        account = self._account(identity)
+        self._used[account] = max(self._used.get(account, 0) - characters, 0)
 
     def save(self) -> None:
         """Writes the counts."""

@@ -8,7 +8,7 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
@@ -40,7 +40,7 @@ class TranslatedFile:
       pair: languages.
       terms: of a glossary, source and target.
       status: "queued", "translating", "done" or "error".
-      characters: that were translated.
+      characters: that were charged for it; once it is done, that were translated.
       error: what went wrong.
       changed: when the status changed, in seconds since 1970.
     """
@@ -70,10 +70,16 @@ class TranslatedFiles:
     Args:
       service: translates.
       config: says where they are, how large they may be and how long they stay.
+      refund: takes the owner of a file that fails, and the characters that were charged for it.
     """
 
-    def __init__(self, service: TranslationService, config: ServerConfig):
-        self._service, self._config = service, config
+    def __init__(
+        self,
+        service: TranslationService,
+        config: ServerConfig,
+        refund: Callable[[str, int], object],
+    ):
+        self._service, self._config, self._refund = service, config, refund
         self._folder = config.storage / "files" if config.storage else None
         self._temporary: tempfile.TemporaryDirectory | None = None
         self._files: dict[str, TranslatedFile] = {}
@@ -94,7 +100,7 @@ class TranslatedFiles:
             if file.is_finished:
                 self._files[file.file_id] = file
             else:
-                self.translate(file, (source, target), file.terms)
+                self.translate(file, (source, target), file.characters, file.terms)
         self._cleaner = asyncio.create_task(self._clean())
 
     async def close(self) -> None:
@@ -148,16 +154,21 @@ class TranslatedFiles:
         return [unit.source for unit in document.units if not unit.is_translated]
 
     def translate(
-        self, file: TranslatedFile, pair: Pair, terms: Sequence[Sequence[str]] = ()
+        self,
+        file: TranslatedFile,
+        pair: Pair,
+        characters: int,
+        terms: Sequence[Sequence[str]] = (),
     ) -> None:
         """Begins to translate a file.
 
         Args:
           file: that was kept.
           pair: languages.
+          characters: that were charged for it.
           terms: of a glossary, source and target.
         """
-        file.pair, file.terms = pair, list(terms)
+        file.pair, file.characters, file.terms = pair, characters, list(terms)
         self._files[file.file_id] = file
         self._record(file)
         task = asyncio.create_task(self._translate(file))
@@ -202,11 +213,11 @@ class TranslatedFiles:
             try:
                 file.characters = await asyncio.to_thread(self._translate_now, file)
             except UserError as error:
-                self._set(file, "error", self._without_folders(file, str(error)))
+                self._fail(file, self._without_folders(file, str(error)))
             except Exception as error:
                 kind = PurePosixPath(file.name).suffix
                 _LOG.error("A file %s was not translated\n%s", kind, where(error))
-                self._set(file, "error", "The file cannot be translated.")
+                self._fail(file, "The file cannot be translated.")
             else:
                 self._set(file, "done")
 
@@ -226,6 +237,10 @@ class TranslatedFiles:
         for path in (self._path(file, _SOURCE), self._path(file, _TARGET)):
             message = message.replace(str(path), file.name)
         return message.replace(str(self._folder), "")
+
+    def _fail(self, file: TranslatedFile, error: str) -> None:
+        self._refund(file.owner, file.characters)
+        self._set(file, "error", error)
 
     def _set(self, file: TranslatedFile, status: str, error: str = "") -> None:
         file.status, file.error, file.changed = status, error, time.time()

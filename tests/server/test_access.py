@@ -82,7 +82,7 @@ def test_characters_of_a_month_are_counted_kept_and_limited(keys, tmp_path):
     client = access.client("a", "")
     access.charge(client, 9)
     assert status_of(access.charge, client, 2) == 456
-    access.refund(client, 3)
+    access.refund(client.identity, 3)
     access.save()
     again = Access(ApiKeys(path), usage_file=tmp_path / "usage.json")
     assert again.characters(again.client("a", "")) == 6

@@ -70,6 +70,9 @@ def test_keys_of_both_apis(serving, deepl_client, tmp_path):
     assert (client.get_usage().character.count, client.get_usage().character.limit) == (5, 20)
     with pytest.raises(deepl.QuotaExceededException):
         client.translate_text("a" * 16, target_lang="DE")
+    sent = {"file": ("a.txt", b"explode")}  # A file that fails is not charged for.
+    assert httpx.post(f"{url}/translate_file?api_key=secret", data=ASKED, files=sent).is_error
+    assert client.get_usage().character.count == 5
     assert httpx.get(f"{url}/frontend/settings").json()["keyRequired"]
 
 
