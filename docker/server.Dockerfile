@@ -31,6 +31,6 @@ EXPOSE 5000
 # It answers as soon as the models are loaded.
 HEALTHCHECK --interval=30s --timeout=5s --start-period=120s CMD \
     ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:5000/health')"]
-# SIGTERM, which `docker stop` sends, lets it answer what has come.
+# SIGTERM, which `docker stop` sends, lets it answer what has come: give it time, --time=600.
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["t2t-serve", "--host=0.0.0.0", "--port=5000"]

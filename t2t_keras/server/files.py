@@ -92,21 +92,33 @@ class TranslatedFiles:
         if self._folder is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="t2t-serve-")
             self._folder = Path(self._temporary.name)
-        for path in sorted(self._folder.glob(f"*/{_RECORD}")):
-            fields = [field.name for field in dataclasses.fields(TranslatedFile)]
-            content = read_json(path, _ADVICE, fields)
-            file = TranslatedFile(**{name: content[name] for name in fields})
-            source, target = file.pair
-            if file.is_finished:
-                self._files[file.file_id] = file
-            else:
-                self.translate(file, (source, target), file.characters, file.terms)
+        for folder in self._folder.iterdir() if self._folder.exists() else ():
+            if not (folder / _RECORD).exists():
+                shutil.rmtree(folder, ignore_errors=True)  # The server was killed meanwhile.
+                continue
+            try:
+                self._take_up(folder / _RECORD)
+            except (UserError, TypeError, ValueError) as error:
+                _LOG.error("%s is left out: %s", folder, error)
         self._cleaner = asyncio.create_task(self._clean())
 
+    def _take_up(self, record: Path) -> None:
+        fields = [field.name for field in dataclasses.fields(TranslatedFile)]
+        content = read_json(record, _ADVICE, fields)
+        file = TranslatedFile(**{name: content[name] for name in fields})
+        source, target = file.pair
+        if file.is_finished:
+            self._files[file.file_id] = file
+        else:
+            self.translate(file, (source, target), file.characters, file.terms)
+
     async def close(self) -> None:
-        """Waits until all files are translated."""
+        """Waits until all files are translated; with storage, until those that are begun are."""
         if self._cleaner:
             self._cleaner.cancel()
+        for file in self._files.values() if self._temporary is None else ():
+            if file.status == "queued" and (task := self._tasks.get(file.file_id)):
+                task.cancel()  # The next server finishes it.
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         if self._temporary:
             self._temporary.cleanup()

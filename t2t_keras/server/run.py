@@ -57,12 +57,15 @@ def serve(
       address: where it listens.
 
     Raises:
-      UserError: a model cannot be loaded, the address is taken, or a package is not installed.
+      UserError: a model cannot be loaded, the address is taken, a package is not installed, or
+        the server does not start.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     server, bound = make_server(sources, config, address or Address())
     with bound:
         asyncio.run(server.serve([bound]))
+    if not server.started:
+        raise UserError("The server did not start: the log above says why.")
 
 
 def make_server(sources: Sequence[ModelSource], config: ServerConfig | None, address: Address):

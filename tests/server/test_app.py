@@ -13,27 +13,15 @@ import threading
 import deepl
 import httpx
 import pytest
+import uvicorn
 from libretranslatepy import LibreTranslateAPI
-from upper_case import Source, UpperCase
+from upper_case import Gated, Source
 
 from t2t_keras.errors import UserError
 from t2t_keras.server import run
 from t2t_keras.server.run import Address
 
 ASKED = {"source": "en", "target": "de"}
-
-
-class Gated(UpperCase):
-    """Translates once its gate is open."""
-
-    def __init__(self):
-        super().__init__()
-        self.gate, self.begun = threading.Event(), threading.Event()
-
-    def translate(self, lines, *arguments, **options):
-        self.begun.set()
-        assert self.gate.wait(20)
-        return super().translate(lines, *arguments, **options)
 
 
 def test_larger_bodies_are_refused_however_they_come(serving):
@@ -168,6 +156,15 @@ def test_tls(serving, tmp_path):
     assert found.json() == {"translatedText": "A"}
     with pytest.raises(UserError, match="TLS with"):
         serving(address=Address(port=0, certificate=key, key=key))
+
+
+def test_a_server_that_does_not_start_says_so(monkeypatch):
+    async def startup(server, sockets=None):
+        server.should_exit = True  # As older uvicorns do, newer ones exit.
+
+    monkeypatch.setattr(uvicorn.Server, "startup", startup)
+    with pytest.raises(UserError, match="did not start"):
+        run.serve([Source()], address=Address(port=0))
 
 
 def test_an_address_that_is_taken_is_refused(serving):
