@@ -41,6 +41,7 @@ def define_flags(flags: Flags) -> None:
     flags.integer("max_texts", "Most texts of a request", 1_000, 1)
     flags.integer("max_characters", "Most characters of a request", 200_000, 1)
     flags.integer("max_file_megabytes", "Largest file", 30, 1)
+    flags.integer("max_file_characters", "Most characters of a file", 1_000_000, 1)
     flags.group("Storage")
     flags.string(
         "storage", "Folder for glossaries, files and usage; default: none, lost at the end"
@@ -63,6 +64,7 @@ def run(flags: Flags) -> None:
         ModelSource.parse(each, flags.engine or "", flags.decode_hparams) for each in flags.model
     ]
     names = "max_wait_ms max_batch_lines max_queue_lines max_texts max_characters"
+    names += " max_file_characters"
     names += " requests_per_minute split_sentences log_text keep_files_minutes"
     config = ServerConfig(
         **{name: getattr(flags, name) for name in names.split()},

@@ -23,7 +23,7 @@ _LOG = logging.getLogger("t2t_keras.server")
 
 _RECORD, _SOURCE, _TARGET = "record.json", "source", "target"
 _AT_ONCE = 2
-_MOST_FILES = 1_000
+_MOST_FILES, _MOST_OF_OWNER = 1_000, 500
 _SECONDS_BETWEEN_CLEANINGS = 30.0
 _ADVICE = "Remove its folder."
 
@@ -85,7 +85,8 @@ class TranslatedFiles:
         self._files: dict[str, TranslatedFile] = {}
         self._tasks: dict[str, asyncio.Task] = {}
         self._cleaner: asyncio.Task | None = None
-        self._free = asyncio.Semaphore(_AT_ONCE)
+        # Two, as whoever sends a file waits until it is read, but not for those before it.
+        self._reading, self._free = asyncio.Semaphore(_AT_ONCE), asyncio.Semaphore(_AT_ONCE)
 
     def begin(self) -> None:
         """Takes up what an earlier server has left."""
@@ -139,14 +140,17 @@ class TranslatedFiles:
           owner: identity of the client.
 
         Raises:
-          ApiError: its format is unknown, it is too large, or there are too many files.
+          ApiError: its format is unknown, it is too large, or there are too many files, of all
+            clients or of this one.
         """
         name = PurePosixPath(name.replace("\\", "/")).name.replace("\0", "")[-200:]
         if PurePosixPath(name).suffix.lower() not in self.formats():
             raise ApiError(400, "Invalid request: file format not supported")
-        if len(self._files) >= _MOST_FILES:
+        of_owner = sum(each.owner == owner for each in self._files.values())
+        if len(self._files) >= _MOST_FILES or of_owner >= _MOST_OF_OWNER:
             raise ApiError(429, "Too many requests: there are too many files", 60)
         file = TranslatedFile(secrets.token_hex(16), secrets.token_hex(32), owner, name)
+        self._files[file.file_id] = file
         try:
             await asyncio.to_thread(self._keep, file, content)
             yield file
@@ -159,11 +163,17 @@ class TranslatedFiles:
         from t2t_keras.documents import read_document
 
         try:
-            document = await asyncio.to_thread(read_document, self._path(file, _SOURCE))
+            async with self._reading:
+                document = await asyncio.to_thread(read_document, self._path(file, _SOURCE))
         except UserError as error:
             message = self._without_folders(file, str(error))
             raise ApiError(400, f"Invalid request: {message}") from error
-        return [unit.source for unit in document.units if not unit.is_translated]
+        texts = [unit.source for unit in document.units if not unit.is_translated]
+        characters, limit = sum(map(len, texts)), self._config.max_file_characters
+        if characters > limit:
+            message = f"file ({characters:,} characters) exceeds text limit ({limit:,})"
+            raise ApiError(413, f"Invalid request: {message}")
+        return texts
 
     def translate(
         self,

@@ -204,7 +204,7 @@ def test_the_end_waits_for_all_that_was_asked(serving, monkeypatch):
 
 
 def test_the_end_loses_nothing_of_busy_clients(serving, monkeypatch):
-    monkeypatch.setattr(run, "SECONDS_TO_HEAR", 0.5)
+    monkeypatch.setattr(run, "SECONDS_TO_HEAR", 1.5)
     server = serving()
     host = server.url.removeprefix("http://")
     busy = threading.Barrier(9)
