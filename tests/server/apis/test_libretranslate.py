@@ -88,7 +88,7 @@ def test_the_terms_of_the_server_are_for_requests_without_any(serving):
     terms[None] = Glossary.of([("house", "hutte")])
     client = LibreTranslateAPI(serving(sources, glossaries=terms).url)
     assert client.translate("the house", "en", "fr") == "THE hutte"
-    with pytest.raises(UserError, match="glossary=de-en=.*only en-de, en-fr"):
+    with pytest.raises(UserError, match=r"glossary=de-en=.*only en-de, en-fr"):
         serving(sources, glossaries={("de", "en"): terms[None]})
 
 
