@@ -101,15 +101,16 @@ def make_server(sources: Sequence[ModelSource], config: ServerConfig | None, add
             for listening in self.servers:
                 listening.close()
             # Whoever asks until then is told, and sends nothing more on a connection that ends.
-            self.config.app.state.stopping = True
+            app.state.stopping = True
             await asyncio.sleep(SECONDS_TO_HEAR)
             await super().shutdown(sockets)
 
     # Before the models are loaded, which takes a while.
     bound = _bind(address)
     try:
+        app = make_app(sources, config)
         settings = uvicorn.Config(
-            make_app(sources, config),
+            app,
             log_config=None,
             access_log=False,  # It would show queries.
             server_header=False,
