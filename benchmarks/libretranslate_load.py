@@ -56,7 +56,7 @@ def _answers(port: int, text: str) -> list[str] | None:
     with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as server:
         try:
             return _ask(server, [text])
-        except OSError:
+        except (OSError, RuntimeError, http.client.HTTPException):
             return None
 
 

@@ -4,15 +4,18 @@
         [--text=news.en] [--clients=64] [--requests=10000]
 
 Starts t2t-serve on loopback with a copy of a run, of its export for CTranslate2, or of a small
-model with random weights, and sends it 1 to 4 lines a request, in the ways of LibreTranslate and
-DeepL. One in ten is malformed, each kind with its status. After a quarter, and in the middle,
-newer versions of the model appear, with the same weights. It fails unless every good request gets
-what the translator gives, every malformed one its status, both versions are loaded, and the
-server's memory is at the end what it was before the second. Prints a line of JSON.
+model with random weights, and sends it 1 to 4 lines a request, in the ways of LibreTranslate,
+DeepL and the page: plain text, HTML, with alternatives, with terms. One in ten is malformed, each
+kind with its status. After a quarter, and in the middle, newer versions of the model appear, with
+the same weights. Then the requests come once more, and the server is told to stop meanwhile. It
+fails unless every good request gets what the translator gives, every malformed one its status,
+none is lost, both versions are loaded, and the server's memory is at the end what it was before
+the second. Prints a line of JSON, in which only good requests count for those of a second.
 """
 
 import collections
 import concurrent.futures
+import html
 import http.client
 import json
 import os
@@ -44,7 +47,18 @@ _MOST_SECONDS = flags.DEFINE_integer("most_secs", 3600, "Seconds after which it 
 
 _JSON = {"Content-Type": "application/json"}
 _FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+_KEY = "load"
+_AUTHORIZED = {"Authorization": f"DeepL-Auth-Key {_KEY}"}
 _LARGEST_GROWTH = 0.1
+# Each kind of good request, and which answers are right for it.
+_GOOD = {
+    "form": "plain",
+    "json": "plain",
+    "deepl": "plain",
+    "html": "html",
+    "alternatives": "alternatives",
+    "terms": "with_terms",
+}
 
 
 class _Request(NamedTuple):
@@ -57,7 +71,7 @@ class _Request(NamedTuple):
     expected: list[str] | int
 
 
-def _requests(lines: list[str], translations: list[str], count: int) -> list[_Request]:
+def _requests(lines: list[str], answers: dict[str, list], count: int) -> list[_Request]:
     """Returns so many requests for 1 to 4 of the lines, one in ten of them malformed."""
     choose, requests = random.Random(0), []
     for number in range(count):
@@ -65,28 +79,49 @@ def _requests(lines: list[str], translations: list[str], count: int) -> list[_Re
         texts = [lines[row] for row in rows]
         if number % 10 == 3:
             requests.append(_malformed(texts, number // 10))
-        else:
-            requests.append(_good(texts, [translations[row] for row in rows], number % 3))
+            continue
+        kind = tuple(_GOOD)[number % len(_GOOD)]
+        expected = [answers[_GOOD[kind]][row] for row in rows]
+        if kind == "alternatives":
+            expected = [each[0] for each in expected] + [each[1] for each in expected if each[1:]]
+        requests.append(_good(texts, expected, kind, answers["terms"]))
     return requests
 
 
-def _good(texts: list[str], expected: list[str], way: int) -> _Request:
+def _good(texts: list[str], expected: list[str], kind: str, terms: list) -> _Request:
     source, target = _PAIR.value.split("-", 1)
-    ours = {"q": texts, "source": source, "target": target}
-    if way == 0:
+    ours = {"q": texts, "source": source, "target": target, "api_key": _KEY}
+    if kind == "form":
         body = urllib.parse.urlencode(ours, doseq=True).encode()
         # A form with one text has one answer, which is no list.
         return _Request("POST", "/translate", _FORM, body, expected)
-    if way == 1:
-        return _Request("POST", "/translate", _JSON, json.dumps(ours).encode(), expected)
-    theirs = {"text": texts, "source_lang": source.upper(), "target_lang": target.upper()}
-    headers = _JSON | {"Authorization": "DeepL-Auth-Key load"}
-    return _Request("POST", "/v2/translate", headers, json.dumps(theirs).encode(), expected)
+    if kind == "deepl":
+        theirs = {"text": texts, "source_lang": source.upper(), "target_lang": target.upper()}
+        body = json.dumps(theirs).encode()
+        return _Request("POST", "/v2/translate", _JSON | _AUTHORIZED, body, expected)
+    path = "/translate"
+    if kind == "html":
+        ours |= {"q": list(map(_as_html, texts)), "format": "html"}
+    elif kind == "alternatives":
+        ours["alternatives"] = 1
+    elif kind == "terms":
+        path = "/page/translate"
+        ours |= {"q": "\n".join(texts), "glossary": terms}
+    return _Request("POST", path, _JSON, json.dumps(ours).encode(), expected)
+
+
+def _as_html(line: str) -> str:
+    return f"<p><b>{html.escape(line)}</b> {html.escape(line)}</p>"
 
 
 def _malformed(texts: list[str], number: int) -> _Request:
     """Returns a request that must be refused."""
-    whole = json.dumps({"q": texts, "source": "en", "target": "xx"}).encode()
+    source, target = _PAIR.value.split("-", 1)
+    ours = {"q": texts, "source": source, "target": target}
+    whole = json.dumps(ours | {"target": "xx"}).encode()
+    large = json.dumps(ours | {"q": "a" * 300_000}).encode()
+    theirs = {"text": ["<a>x"], "source_lang": source, "target_lang": target}
+    xml = json.dumps(theirs | {"tag_handling": "xml"}).encode()
     kinds = (
         ("POST", "/translate", _JSON, whole, 400),
         ("POST", "/translate", _JSON, whole[:-5], 400),
@@ -94,12 +129,17 @@ def _malformed(texts: list[str], number: int) -> _Request:
         ("POST", "/translate", _JSON, b"\xff\xfe", 400),
         ("POST", "/v2/translate", _JSON, json.dumps({"target_lang": "DE"}).encode(), 400),
         ("POST", "/v2/translate", _JSON, json.dumps({"text": texts}).encode(), 400),
+        ("POST", "/v2/translate", _JSON, xml, 400),
         ("GET", "/v2/glossaries/00000000-0000-4000-8000-000000000000", {}, b"", 404),
         ("POST", "/translat", _JSON, whole, 405),
         ("GET", "/no/such/page", {}, b"", 404),
-        ("POST", "/translate", _JSON, b'{"q": "' + b"a" * 300_000 + b'"}', 400),
+        ("POST", "/translate", _JSON, large, 413),
     )
-    return _Request(*kinds[number % len(kinds)])
+    if (chosen := number % (len(kinds) + 1)) == len(kinds):
+        wrong = json.dumps(ours | {"api_key": "wrong"}).encode()
+        return _Request("POST", "/translate", _JSON, wrong, 403)
+    method, path, headers, *rest = kinds[chosen]
+    return _Request(method, path, headers | _AUTHORIZED, *rest)
 
 
 class _Server:
@@ -108,6 +148,8 @@ class _Server:
     def __init__(self, model: Path, folder: Path):
         flags_ = [f"--model={_PAIR.value}={model}", "--port=0", "--reload_secs=1"]
         flags_ += ["--nosplit_sentences", f"--decode_hparams={_SETTINGS.value}"]
+        (folder / "keys").write_text(f"{_KEY}\n", encoding="utf-8")
+        flags_.append(f"--api_keys_file={folder / 'keys'}")
         self._log = (folder / "log").open("wb")
         self.process = subprocess.Popen(
             [sys.executable, "-m", "t2t_keras.bin.t2t_serve", *flags_],
@@ -151,6 +193,7 @@ class _Clients:
         self.milliseconds: list[float] = []
         self.memory: list[float] = []
         self.wrong: list[str] = []
+        self._ending = False
 
     def send(self, requests: Sequence[_Request]) -> float:
         """Sends all and returns the seconds that it took."""
@@ -159,6 +202,17 @@ class _Clients:
         with concurrent.futures.ThreadPoolExecutor(_CLIENTS.value) as pool:
             list(pool.map(self._send, requests))
         return time.perf_counter() - began
+
+    def send_until_the_end(self, requests: Sequence[_Request]) -> int:
+        """Has the server end while requests come, and returns its exit status."""
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            sending = pool.submit(self.send, requests)
+            while sum(self.outcomes.values()) < 2 * _CLIENTS.value and not sending.done():
+                time.sleep(0.001)
+            self._ending = True
+            status = self._server.stop()
+            sending.result()
+        return status
 
     def _send(self, request: _Request) -> None:
         if time.monotonic() > self._until:
@@ -177,6 +231,9 @@ class _Clients:
             found = _read(answer.status, answer.read())
         except (OSError, http.client.HTTPException) as error:
             self._local.connection.close()
+            if self._ending and isinstance(error, ConnectionRefusedError):
+                self.outcomes["not sent"] += 1  # No new connection is taken.
+                return
             found = f"{type(error).__name__}: {error}"
         if found != request.expected:
             self.outcomes["wrong" if isinstance(found, list | int) else "lost"] += 1
@@ -186,7 +243,8 @@ class _Clients:
         else:
             self.outcomes["good"] += 1
             self.milliseconds.append(1000 * (time.perf_counter() - began))
-        self.memory.append(self._server.mebibytes())
+        if not self._ending:
+            self.memory.append(self._server.mebibytes())
 
 
 def _read(status: int, body: bytes) -> list[str] | int:
@@ -195,8 +253,11 @@ def _read(status: int, body: bytes) -> list[str] | int:
     found = json.loads(body)
     if "translations" in found:
         return [each["text"] for each in found["translations"]]
+    if "lines" in found:
+        return [each["text"] for each in found["lines"]]
     texts = found["translatedText"]
-    return texts if isinstance(texts, list) else [texts]
+    texts = texts if isinstance(texts, list) else [texts]
+    return texts + [other for others in found.get("alternatives", ()) for other in others]
 
 
 def _prepare(
@@ -207,8 +268,10 @@ def _prepare(
     from t2t_keras.decoding.translation import one_line
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.server.models import ModelSource
+    from t2t_keras.server.passages import hypothesis_texts
     from t2t_keras.serving.export.formats import write_format
     from t2t_keras.text.files import read_text
+    from t2t_keras.text.glossary import Glossary
     from t2t_keras.training.checkpoints.names import checkpoint_at
     from t2t_keras.training.run_config import RunConfig
 
@@ -237,8 +300,17 @@ def _prepare(
             for step in (2, 3)
         ]
     translator = ModelSource.parse(f"{pair}={model}", engine, settings).load()
-    found = [one_line(each.postprocessed) for each in translator.translate(lines)]
-    return {"model": str(model), "lines": lines, "translations": found, "newer": newer}
+    found, terms = list(translator.translate(lines)), [[lines[0].split()[0], "Term"]]
+    marked = translator.translate(list(map(_as_html, lines)), format="html")
+    termed = translator.translate(lines, glossary=Glossary.of(terms))
+    answers = {
+        "plain": [one_line(each.postprocessed) for each in found],
+        "alternatives": [hypothesis_texts(each)[:2] for each in found],
+        "html": [each.text for each in marked],
+        "with_terms": [each.text for each in termed],
+        "terms": terms,
+    }
+    return {"model": str(model), "lines": lines, "answers": answers, "newer": newer}
 
 
 def _random_run(folder: Path) -> Path:
@@ -285,7 +357,7 @@ def main(_) -> None:
     with tempfile.TemporaryDirectory() as folder:
         settings = (each.value for each in (_RUN, _PAIR, _ENGINE, _TEXT, _LINES, _SETTINGS))
         made = in_own_process(_prepare, folder, *settings)
-        requests = _requests(made["lines"], made["translations"], _REQUESTS.value)
+        requests = _requests(made["lines"], made["answers"], _REQUESTS.value)
         server = _Server(Path(made["model"]), Path(folder))
         clients = _Clients(server)
         quarters = len(requests) // 4, len(requests) // 2
@@ -295,12 +367,13 @@ def main(_) -> None:
         seconds = clients.send(requests)
         timer.join()
         reloaded = 'outcome="ok"} 2.0' in server.metrics()
-        status = server.stop()
-    report = _report(clients, seconds)
+        last = _Clients(server)
+        status = last.send_until_the_end(requests)
+    report = _report(clients, seconds) | {"at_the_end": dict(last.outcomes)}
     print(json.dumps(report | {"reloaded": reloaded, "exit_status": status}))
-    if clients.wrong:
-        print(f"The first of {len(clients.wrong)}: {clients.wrong[0]:.2000}", file=sys.stderr)
-    complete = report["good"] + report["refused"] == len(requests)
+    if wrong := clients.wrong + last.wrong:
+        print(f"The first of {len(wrong)}: {wrong[0]:.2000}", file=sys.stderr)
+    complete = report["good"] + report["refused"] == len(requests) and not last.wrong
     if not complete or not reloaded or status or report["memory_growth"] > _LARGEST_GROWTH:
         sys.exit("Some answers are wrong, or the server has grown or not reloaded: see above.")
 
@@ -321,7 +394,7 @@ def _report(clients: _Clients, seconds: float) -> dict:
         "clients": _CLIENTS.value,
         "engine": _ENGINE.value,
         "seconds": round(seconds, 3),
-        "requests_per_second": round(len(memory) / seconds, 1),
+        "requests_per_second": round(clients.outcomes["good"] / seconds, 1),
         "p50_ms": round(np.percentile(clients.milliseconds or [0], 50), 1),
         "p99_ms": round(np.percentile(clients.milliseconds or [0], 99), 1),
         "memory_mib": round(memory[-1]),

@@ -4,7 +4,11 @@
 #     docker run --rm -p 127.0.0.1:5000:5000 -v "$PWD/runs:/models:ro" -v t2t-serve:/storage \
 #         t2t-serve --model=en-de=/models/averaged --storage=/storage
 #
-# Exports for CTranslate2 need less: they are served without TensorFlow being loaded.
+# Exports for CTranslate2 need less: they are served without TensorFlow, which the first markup of
+# several sentences, or the first line that is too long for the model, loads to split it.
+#
+# With --certificate or another --port, tell the health check:
+# --env=HEALTH_URL=https://127.0.0.1:5000/health
 
 FROM python:3.12-slim-bookworm AS wheel
 WORKDIR /source
@@ -28,9 +32,10 @@ RUN wheel=$(echo /wheels/*.whl) \
 USER 10001
 VOLUME /storage
 EXPOSE 5000
-# It answers as soon as the models are loaded.
+ENV HEALTH_URL=http://127.0.0.1:5000/health
+# It answers as soon as the models are loaded. A certificate is not for this address.
 HEALTHCHECK --interval=30s --timeout=5s --start-period=120s CMD \
-    ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:5000/health')"]
-# SIGTERM, which `docker stop` sends, lets it answer what has come.
+    ["python", "-c", "import os, ssl, urllib.request as r; r.urlopen(os.environ['HEALTH_URL'], context=ssl._create_unverified_context())"]
+# SIGTERM, which `docker stop` sends, lets it answer what has come: give it time, --time=600.
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["t2t-serve", "--host=0.0.0.0", "--port=5000"]

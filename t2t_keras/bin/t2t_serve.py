@@ -7,6 +7,7 @@ A model is a run, an export of t2t-exporter --format=ctranslate2, or a folder of
 A newer version is loaded when it appears; the old one answers until then.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from t2t_keras.bin.flags import command, define_decode_hparams, required
@@ -41,6 +42,7 @@ def define_flags(flags: Flags) -> None:
     flags.integer("max_texts", "Most texts of a request", 1_000, 1)
     flags.integer("max_characters", "Most characters of a request", 200_000, 1)
     flags.integer("max_file_megabytes", "Largest file", 30, 1)
+    flags.integer("max_file_characters", "Most characters of a file", 1_000_000, 1)
     flags.group("Storage")
     flags.string(
         "storage", "Folder for glossaries, files and usage; default: none, lost at the end"
@@ -63,13 +65,14 @@ def run(flags: Flags) -> None:
         ModelSource.parse(each, flags.engine or "", flags.decode_hparams) for each in flags.model
     ]
     names = "max_wait_ms max_batch_lines max_queue_lines max_texts max_characters"
+    names += " max_file_characters"
     names += " requests_per_minute split_sentences log_text keep_files_minutes"
     config = ServerConfig(
         **{name: getattr(flags, name) for name in names.split()},
         max_file_bytes=flags.max_file_megabytes * MEBIBYTE,
         api_keys_file=_path(flags.api_keys_file),
         storage=_path(flags.storage),
-        glossaries=dict(map(_glossary, flags.glossary or ())),
+        glossaries=_glossaries(flags.glossary or ()),
         cors=tuple(flags.cors or ()),
         reload_seconds=flags.reload_secs,
     )
@@ -88,13 +91,19 @@ def run(flags: Flags) -> None:
     serve(sources, config, address)
 
 
-def _glossary(text: str):
-    """Returns a pair of languages, None = all, and the terms in its file."""
+def _glossaries(texts: Iterable[str]):
+    """Returns the terms in files by the pair of languages that they are for, None = all."""
     from t2t_keras.server.languages import parse_pair
     from t2t_keras.text.glossary import Glossary
 
-    pair, equals, path = text.rpartition("=")
-    return parse_pair(pair) if equals else None, Glossary.read(path)
+    found = {}
+    for text in texts:
+        name, equals, path = text.rpartition("=")
+        pair = parse_pair(name) if equals else None
+        if pair in found:
+            raise UserError(f"--glossary={text}: {name or 'all pairs'} has one. Join the files.")
+        found[pair] = Glossary.read(path)
+    return found
 
 
 def _path(text: str) -> Path | None:

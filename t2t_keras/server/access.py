@@ -1,6 +1,7 @@
 """Who may use the server, how often, and how much."""
 
 import hashlib
+import logging
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -11,6 +12,8 @@ from t2t_keras.errors import UserError
 from t2t_keras.io.state import read_json, write_json
 from t2t_keras.server.messages import ApiError
 from t2t_keras.text.files import read_text
+
+_LOG = logging.getLogger("t2t_keras.server")
 
 # Buckets of those who were not here for a while are forgotten when there are more.
 _MOST_BUCKETS = 10_000
@@ -54,6 +57,7 @@ class ApiKeys:
         self._path, self._looked = path, time.monotonic()
         self._written = path.stat().st_mtime_ns if path.exists() else 0
         self._keys = _read_keys(path)
+        self._reported = 0
 
     def find(self, key: str) -> ApiKey | None:
         """Returns what a key allows; None = there is no such key."""
@@ -64,12 +68,16 @@ class ApiKeys:
         return self._keys.get(_digest(key))
 
     def _read_again(self) -> None:
+        written = 0
         try:
             written = self._path.stat().st_mtime_ns
             if written != self._written:
                 self._written, self._keys = written, _read_keys(self._path)
-        except (OSError, UserError):
-            return  # It is being written: those that were read last hold.
+        except (OSError, UserError) as error:
+            # It may be being written, so those that were read last hold.
+            if written != self._reported:
+                self._reported = written
+                _LOG.error("The keys that were read before hold: %s", error)
 
 
 def _read_keys(path: Path) -> dict[str, ApiKey]:
@@ -137,10 +145,12 @@ class Access:
         """
         allowed = ApiKey("")
         if self._keys is not None:
-            if not key:
-                raise ApiError(403, "Please contact the server operator to get an API key")
-            if (allowed := self._keys.find(key)) is None:
-                raise ApiError(403, "Invalid API key")
+            found = self._keys.find(key) if key else None
+            if found is None:
+                self._count(address, allowed)  # Nobody may try keys without end.
+                message = "Please contact the server operator to get an API key"
+                raise ApiError(403, "Invalid API key" if key else message)
+            allowed = found
         # Without keys, whoever sends one still finds the glossaries made with it, as DeepL's do.
         identity = _digest(key)[:32] if key else ""
         self._count(identity if self._keys is not None else address, allowed)
@@ -165,11 +175,11 @@ class Access:
         """Returns how many characters a client has had translated this month."""
         if (month := _this_month()) != self._month:
             self._month, self._used = month, {}
-        return self._used.get(self._account(client), 0)
+        return self._used.get(self._account(client.identity), 0)
 
-    def _account(self, client: Client) -> str:
+    def _account(self, identity: str) -> str:
         # Without keys, whatever is sent as one would have a count of its own.
-        return client.identity if self.needs_key else ""
+        return identity if self.needs_key else ""
 
     def charge(self, client: Client, characters: int) -> None:
         """Counts the characters of a request.
@@ -180,13 +190,14 @@ class Access:
         used = self.characters(client) + characters
         if 0 < client.key.characters_per_month < used:
             raise ApiError(456, "Quota for this billing period has been exceeded.")
-        self._used[self._account(client)] = used
+        self._used[self._account(client.identity)] = used
         if self._clock() - self._saved > _SECONDS_BETWEEN_SAVES:
             self.save()
 
-    def refund(self, client: Client, characters: int) -> None:
-        """Takes back what was counted for a request that was not answered."""
-        self._used[self._account(client)] = max(self.characters(client) - characters, 0)
+    def refund(self, identity: str, characters: int) -> None:
+        """Takes back what was counted for a client's request that was not answered."""
+        account = self._account(identity)
+        self._used[account] = max(self._used.get(account, 0) - characters, 0)
 
     def save(self) -> None:
         """Writes the counts."""

@@ -18,7 +18,7 @@ from t2t_keras.server.apis import deepl, deepl_documents, deepl_glossaries, libr
 from t2t_keras.server.batching import QueueFullError
 from t2t_keras.server.config import MEBIBYTE, ServerConfig
 from t2t_keras.server.context import Context
-from t2t_keras.server.messages import ApiError
+from t2t_keras.server.messages import ApiError, where
 from t2t_keras.server.metrics import Metrics
 from t2t_keras.server.models import ModelSource
 from t2t_keras.server.service import TranslationService
@@ -59,7 +59,7 @@ def make_app(sources: Sequence[ModelSource], config: ServerConfig | None = None)
     app = FastAPI(
         title="t2t-serve", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None
     )
-    app.state.context = context
+    app.state.context, app.state.stopping = context, False
     _handle_errors(app)
     _add_operations(app, metrics)
     for api in (libretranslate, deepl, deepl_glossaries, deepl_documents, page):
@@ -87,42 +87,43 @@ def _add_operations(app: FastAPI, metrics: Metrics) -> None:
         return Response(metrics.text(), media_type=_METRICS_TYPE)
 
 
-def _handle_errors(app: FastAPI) -> None:
-    def answer(
-        request: Request, status: int, message: str, retry_after: int = 0, detail: str = ""
-    ) -> Response:
-        headers = {"Retry-After": str(retry_after)} if retry_after else None
-        if request.url.path.startswith(_DEEPL):
-            content = {"message": message} | ({"detail": detail} if detail else {})
-            return JSONResponse(content, status, headers)
-        if status == 429:
-            message = f"Slowdown: {message}"
-        return JSONResponse({"error": message}, status, headers)
+def _answer(
+    request: Request, status: int, message: str, retry_after: int = 0, detail: str = ""
+) -> Response:
+    headers = {"Retry-After": str(retry_after)} if retry_after else None
+    if request.url.path.startswith(_DEEPL):
+        content = {"message": message} | ({"detail": detail} if detail else {})
+        return JSONResponse(content, status, headers)
+    if status == 429:
+        message = f"Slowdown: {message}"
+    return JSONResponse({"error": message}, status, headers)
 
+
+def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(ApiError)
     async def refused(request: Request, error: ApiError) -> Response:
-        return answer(request, error.status, error.message, error.retry_after, error.detail)
+        return _answer(request, error.status, error.message, error.retry_after, error.detail)
 
     @app.exception_handler(HTTPException)
     async def not_routed(request: Request, error: HTTPException) -> Response:
-        return answer(request, error.status_code, str(error.detail))
+        return _answer(request, error.status_code, str(error.detail))
 
     @app.exception_handler(QueueFullError)
     async def queue_full(request: Request, error: QueueFullError) -> Response:
-        return answer(request, 429, "Too many requests: too many lines wait", 1)
+        return _answer(request, 429, "Too many requests: too many lines wait", 1)
 
     @app.exception_handler(UserError)
     async def cannot(request: Request, error: UserError) -> Response:
-        _LOG.error("%s: %s", request.url.path, error)
-        return answer(request, 500, "The text cannot be translated.")
+        _LOG.error("%s\n%s", _route(request.scope), where(error))
+        return _answer(request, 500, "The text cannot be translated.")
 
     @app.exception_handler(ClientDisconnect)
     async def gone(request: Request, error: ClientDisconnect) -> Response:
-        return answer(request, 499, "The client has closed the connection.")
+        return _answer(request, 499, "The client has closed the connection.")
 
-    @app.exception_handler(Exception)
-    async def failed(request: Request, error: Exception) -> Response:
-        return answer(request, 500, "Internal server error")
+
+def _route(scope: Scope) -> str:
+    return getattr(scope.get("route"), "path", "none")
 
 
 class Gate:
@@ -140,28 +141,35 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began, status = time.perf_counter(), 500
+        began, begun, status = time.perf_counter(), False, 500
 
         async def observed(message: Message) -> None:
-            nonlocal status
+            nonlocal begun, status
             if message["type"] == "http.response.start":
-                status = message["status"]
+                begun, status = True, message["status"]
                 message["headers"] = [
                     *message["headers"],
                     (b"x-content-type-options", b"nosniff"),
                     (b"referrer-policy", b"no-referrer"),
+                    *[(b"connection", b"close")] * scope["app"].state.stopping,
                 ]
             await send(message)
 
         self._metrics.in_flight.inc()
         try:
             await self._app(scope, self._bounded(scope, receive), observed)
+        except Exception as error:
+            # uvicorn would log its message.
+            _LOG.error("%s\n%s", _route(scope), where(error))
+            if not begun:
+                failed = _answer(Request(scope), 500, "Internal server error")
+                await failed(scope, receive, observed)
         finally:
             self._metrics.in_flight.dec()
             if form := scope.get("state", {}).get("form"):
                 await form.close()
             seconds = time.perf_counter() - began
-            route = getattr(scope.get("route"), "path", "none")
+            route = _route(scope)
             self._metrics.requests.labels(scope["method"], route, status).inc()
             self._metrics.seconds.labels(route).observe(seconds)
             client = scope.get("state", {}).get("client", "")

@@ -20,6 +20,7 @@ class ServerConfig:
       max_texts: most texts of a request.
       max_characters: most characters of a request's texts together.
       max_file_bytes: largest file to translate.
+      max_file_characters: most characters of a file to translate.
       requests_per_minute: of one key, or of one address without keys; 0 = any number.
       api_keys_file: see `access.ApiKeys`; None = whoever reaches the server may use it.
       cors: origins, as https://example.org, whose pages may use the server; "*" = all.
@@ -37,6 +38,7 @@ class ServerConfig:
     max_texts: int = 1_000
     max_characters: int = 200_000
     max_file_bytes: int = 30 * MEBIBYTE
+    max_file_characters: int = 1_000_000
     requests_per_minute: int = 0
     api_keys_file: Path | None = None
     cors: tuple[str, ...] = ()

@@ -47,7 +47,7 @@ class Context:
         self.service, self.config, self.access = service, config, access
         folder = config.storage
         self.glossaries = Glossaries(folder / "glossaries" if folder else None)
-        self.files = TranslatedFiles(service, config)
+        self.files = TranslatedFiles(service, config, access.refund)
 
     def admit(self, request: Request, parameters: Parameters | None = None) -> Client:
         """Returns who sends a request, by its header Authorization or its parameter api_key.
@@ -181,7 +181,7 @@ class Context:
         try:
             yield characters
         except BaseException:
-            self.access.refund(client, characters)
+            self.access.refund(client.identity, characters)
             raise
 
     def log_texts(self, sources: Sequence[str], targets: Sequence[str]) -> None:

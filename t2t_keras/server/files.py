@@ -8,14 +8,14 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
 from t2t_keras.errors import UserError
 from t2t_keras.io.state import read_json, write_json
 from t2t_keras.server.config import ServerConfig
-from t2t_keras.server.messages import ApiError
+from t2t_keras.server.messages import ApiError, where
 from t2t_keras.server.service import Options, Pair, TranslationService
 from t2t_keras.text.glossary import Glossary
 
@@ -23,7 +23,7 @@ _LOG = logging.getLogger("t2t_keras.server")
 
 _RECORD, _SOURCE, _TARGET = "record.json", "source", "target"
 _AT_ONCE = 2
-_MOST_FILES = 1_000
+_MOST_FILES, _MOST_OF_OWNER = 1_000, 500
 _SECONDS_BETWEEN_CLEANINGS = 30.0
 _ADVICE = "Remove its folder."
 
@@ -41,7 +41,7 @@ class TranslatedFile:
       pair: languages.
       terms: of a glossary, source and target.
       status: "queued", "translating", "done" or "error".
-      characters: that were translated.
+      characters: that were charged for it; once it is done, that were translated.
       error: what went wrong.
       changed: when the status changed, in seconds since 1970.
     """
@@ -71,37 +71,56 @@ class TranslatedFiles:
     Args:
       service: translates.
       config: says where they are, how large they may be and how long they stay.
+      refund: takes the owner of a file that fails, and the characters that were charged for it.
     """
 
-    def __init__(self, service: TranslationService, config: ServerConfig):
-        self._service, self._config = service, config
+    def __init__(
+        self,
+        service: TranslationService,
+        config: ServerConfig,
+        refund: Callable[[str, int], object],
+    ):
+        self._service, self._config, self._refund = service, config, refund
         self._folder = config.storage / "files" if config.storage else None
         self._temporary: tempfile.TemporaryDirectory | None = None
         self._files: dict[str, TranslatedFile] = {}
         self._tasks: dict[str, asyncio.Task] = {}
         self._cleaner: asyncio.Task | None = None
-        self._free = asyncio.Semaphore(_AT_ONCE)
+        # Two, as whoever sends a file waits until it is read, but not for those before it.
+        self._reading, self._free = asyncio.Semaphore(_AT_ONCE), asyncio.Semaphore(_AT_ONCE)
 
     def begin(self) -> None:
         """Takes up what an earlier server has left."""
         if self._folder is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="t2t-serve-")
             self._folder = Path(self._temporary.name)
-        for path in sorted(self._folder.glob(f"*/{_RECORD}")):
-            fields = [field.name for field in dataclasses.fields(TranslatedFile)]
-            content = read_json(path, _ADVICE, fields)
-            file = TranslatedFile(**{name: content[name] for name in fields})
-            source, target = file.pair
-            if file.is_finished:
-                self._files[file.file_id] = file
-            else:
-                self.translate(file, (source, target), file.terms)
+        for folder in self._folder.iterdir() if self._folder.exists() else ():
+            if not (folder / _RECORD).exists():
+                shutil.rmtree(folder, ignore_errors=True)  # The server was killed meanwhile.
+                continue
+            try:
+                self._take_up(folder / _RECORD)
+            except (UserError, TypeError, ValueError) as error:
+                _LOG.error("%s is left out: %s", folder, error)
         self._cleaner = asyncio.create_task(self._clean())
 
+    def _take_up(self, record: Path) -> None:
+        fields = [field.name for field in dataclasses.fields(TranslatedFile)]
+        content = read_json(record, _ADVICE, fields)
+        file = TranslatedFile(**{name: content[name] for name in fields})
+        source, target = file.pair
+        if file.is_finished:
+            self._files[file.file_id] = file
+        else:
+            self.translate(file, (source, target), file.characters, file.terms)
+
     async def close(self) -> None:
-        """Waits until all files are translated."""
+        """Waits until all files are translated; with storage, until those that are begun are."""
         if self._cleaner:
             self._cleaner.cancel()
+        for file in self._files.values() if self._temporary is None else ():
+            if file.status == "queued" and (task := self._tasks.get(file.file_id)):
+                task.cancel()  # The next server finishes it.
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         if self._temporary:
             self._temporary.cleanup()
@@ -122,14 +141,17 @@ class TranslatedFiles:
           owner: identity of the client.
 
         Raises:
-          ApiError: its format is unknown, it is too large, or there are too many files.
+          ApiError: its format is unknown, it is too large, or there are too many files, of all
+            clients or of this one.
         """
         name = PurePosixPath(name.replace("\\", "/")).name.replace("\0", "")[-200:]
         if PurePosixPath(name).suffix.lower() not in self.formats():
             raise ApiError(400, "Invalid request: file format not supported")
-        if len(self._files) >= _MOST_FILES:
+        of_owner = sum(each.owner == owner for each in self._files.values())
+        if len(self._files) >= _MOST_FILES or of_owner >= _MOST_OF_OWNER:
             raise ApiError(429, "Too many requests: there are too many files", 60)
         file = TranslatedFile(secrets.token_hex(16), secrets.token_hex(32), owner, name)
+        self._files[file.file_id] = file
         try:
             await asyncio.to_thread(self._keep, file, content)
             yield file
@@ -142,23 +164,34 @@ class TranslatedFiles:
         from t2t_keras.documents import read_document
 
         try:
-            document = await asyncio.to_thread(read_document, self._path(file, _SOURCE))
+            async with self._reading:
+                document = await asyncio.to_thread(read_document, self._path(file, _SOURCE))
         except UserError as error:
             message = self._without_folders(file, str(error))
             raise ApiError(400, f"Invalid request: {message}") from error
-        return [unit.source for unit in document.units if not unit.is_translated]
+        texts = [unit.source for unit in document.units if not unit.is_translated]
+        characters, limit = sum(map(len, texts)), self._config.max_file_characters
+        if characters > limit:
+            message = f"file ({characters:,} characters) exceeds text limit ({limit:,})"
+            raise ApiError(413, f"Invalid request: {message}")
+        return texts
 
     def translate(
-        self, file: TranslatedFile, pair: Pair, terms: Sequence[Sequence[str]] = ()
+        self,
+        file: TranslatedFile,
+        pair: Pair,
+        characters: int,
+        terms: Sequence[Sequence[str]] = (),
     ) -> None:
         """Begins to translate a file.
 
         Args:
           file: that was kept.
           pair: languages.
+          characters: that were charged for it.
           terms: of a glossary, source and target.
         """
-        file.pair, file.terms = pair, list(terms)
+        file.pair, file.characters, file.terms = pair, characters, list(terms)
         self._files[file.file_id] = file
         self._record(file)
         task = asyncio.create_task(self._translate(file))
@@ -203,10 +236,11 @@ class TranslatedFiles:
             try:
                 file.characters = await asyncio.to_thread(self._translate_now, file)
             except UserError as error:
-                self._set(file, "error", self._without_folders(file, str(error)))
-            except Exception:
-                _LOG.exception("A file %s was not translated", PurePosixPath(file.name).suffix)
-                self._set(file, "error", "The file cannot be translated.")
+                self._fail(file, self._without_folders(file, str(error)))
+            except Exception as error:
+                kind = PurePosixPath(file.name).suffix
+                _LOG.error("A file %s was not translated\n%s", kind, where(error))
+                self._fail(file, "The file cannot be translated.")
             else:
                 self._set(file, "done")
 
@@ -226,6 +260,10 @@ class TranslatedFiles:
         for path in (self._path(file, _SOURCE), self._path(file, _TARGET)):
             message = message.replace(str(path), file.name)
         return message.replace(str(self._folder), "")
+
+    def _fail(self, file: TranslatedFile, error: str) -> None:
+        self._refund(file.owner, file.characters)
+        self._set(file, "error", error)
 
     def _set(self, file: TranslatedFile, status: str, error: str = "") -> None:
         file.status, file.error, file.changed = status, error, time.time()

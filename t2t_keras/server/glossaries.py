@@ -116,6 +116,8 @@ class Glossaries:
         """
         if not 0 < len(name) <= _MOST_NAME:
             raise ApiError(400, "Missing or invalid argument: name")
+        for terms in dictionaries.values():
+            _check_size(as_tsv(terms))
         compiled = {pair: _compiled(terms.items()) for pair, terms in dictionaries.items()}
         with self._lock:
             stored.name = name
@@ -189,8 +191,7 @@ def read_entries(text: str, entries_format: str, pair: Pair) -> Terms:
     """
     if entries_format not in FORMATS:
         raise ApiError(400, "Value for 'entries_format' not supported.")
-    if len(text.encode()) > _MOST_BYTES:
-        raise ApiError(413, f"Glossary entries: expected at most {_MOST_BYTES:,} bytes.")
+    _check_size(text)
     if entries_format == "csv":
         try:
             rows = [row for row in csv.reader(text.splitlines(), strict=True) if row]
@@ -210,6 +211,11 @@ def read_entries(text: str, entries_format: str, pair: Pair) -> Terms:
     if not terms:
         raise _invalid("there are none")
     return terms
+
+
+def _check_size(entries: str) -> None:
+    if len(entries.encode()) > _MOST_BYTES:
+        raise ApiError(413, f"Glossary entries: expected at most {_MOST_BYTES:,} bytes.")
 
 
 def _invalid(reason: str) -> ApiError:

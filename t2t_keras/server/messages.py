@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import traceback
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -31,6 +32,17 @@ class ApiError(Exception):
         super().__init__(message)
         self.status, self.message = status, message
         self.retry_after, self.detail = retry_after, detail
+
+
+def where(error: BaseException) -> str:
+    """Returns the types and stacks of an error and its causes; messages may have clients' text."""
+    parts: list[str] = []
+    each: BaseException | None = error
+    while each:
+        stack = "".join(traceback.format_tb(each.__traceback__))
+        parts.insert(0, f"{stack}{type(each).__qualname__}")
+        each = each.__cause__ or each.__context__
+    return "\n".join(parts)
 
 
 class Parameters:

@@ -201,22 +201,26 @@ class ServedModel:
         and when it has changed; the old one stays.
         """
         try:
-            version, identity = self._newest()
-            if identity == self._identity:
-                return False
-            # Not after loading: what changes meanwhile is newer.
-            self._identity = identity
-            translator = self.translator
-            weights = self.origin.newer_weights(translator)
-            if weights is None:
-                translator = self.origin.load()
-        except UserError as error:
+            return self._reload()
+        except Exception as error:  # Another would end the thread that reloads all models.
             self._failures += 1
             if self._failures % _ATTEMPTS:
                 self._identity = None
-            _LOG.warning("%s-%s is not reloaded: %s", *self.origin.pair, error)
+            stack = None if isinstance(error, UserError) else error
+            _LOG.warning("%s-%s is not reloaded: %s", *self.origin.pair, error, exc_info=stack)
             self.observe_reload("failed")
             return False
+
+    def _reload(self) -> bool:
+        version, identity = self._newest()
+        if identity == self._identity:
+            return False
+        # Not after loading: what changes meanwhile is newer.
+        self._identity = identity
+        translator = self.translator
+        weights = self.origin.newer_weights(translator)
+        if weights is None:
+            translator = self.origin.load()
         with self._in_use:
             if weights is not None:
                 translator.models[0].set_weights(weights)

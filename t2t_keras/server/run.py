@@ -57,12 +57,15 @@ def serve(
       address: where it listens.
 
     Raises:
-      UserError: a model cannot be loaded, the address is taken, or a package is not installed.
+      UserError: a model cannot be loaded, the address is taken, a package is not installed, or
+        the server does not start.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     server, bound = make_server(sources, config, address or Address())
     with bound:
         asyncio.run(server.serve([bound]))
+    if not server.started:
+        raise UserError("The server did not start: the log above says why.")
 
 
 def make_server(sources: Sequence[ModelSource], config: ServerConfig | None, address: Address):
@@ -97,14 +100,17 @@ def make_server(sources: Sequence[ModelSource], config: ServerConfig | None, add
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             for listening in self.servers:
                 listening.close()
+            # Whoever asks until then is told, and sends nothing more on a connection that ends.
+            app.state.stopping = True
             await asyncio.sleep(SECONDS_TO_HEAR)
             await super().shutdown(sockets)
 
     # Before the models are loaded, which takes a while.
     bound = _bind(address)
     try:
+        app = make_app(sources, config)
         settings = uvicorn.Config(
-            make_app(sources, config),
+            app,
             log_config=None,
             access_log=False,  # It would show queries.
             server_header=False,

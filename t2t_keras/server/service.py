@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 from t2t_keras.decoding.markup import translate_markup
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.decoding.translator import Translator
+from t2t_keras.errors import UserError
 from t2t_keras.server.batching import Batcher
 from t2t_keras.server.config import ServerConfig
 from t2t_keras.server.languages import base_language
@@ -98,13 +99,20 @@ class TranslationService:
       models: by pair of languages.
 
     Raises:
-      UserError: a model cannot be loaded, or two are for the same languages.
+      UserError: a model cannot be loaded, or a glossary is for languages without a model.
     """
 
     def __init__(self, sources: Sequence[ModelSource], config: ServerConfig, metrics: Metrics):
         self._config, self._metrics = config, metrics
         self.models: dict[Pair, ServedModel] = {}
         self._batchers: dict[Pair, Batcher] = {}
+        pairs = {source.pair for source in sources}
+        for pair in filter(None, config.glossaries):
+            if pair not in pairs:
+                served = ", ".join(sorted(map("-".join, pairs)))
+                raise UserError(
+                    f"--glossary={'-'.join(pair)}=...: no model has these languages, only {served}."
+                )
         for source in sources:
             self._add(source)
         self._watcher = Watcher(list(self.models.values()), config.reload_seconds)

@@ -144,6 +144,7 @@ REFUSED += [
     # A text that is called as a checkpoint.
     ("t2t-translate-all --output_dir=run --source=model.ckpt --translations_dir=run", "Cannot"),
     ("t2t-exporter --output_dir=run --export_dir=run", "folder of its own"),
+    ("t2t-serve --model=en-de=run --glossary=en-de=terms --glossary=en-de=terms", "Join the files"),
     ("t2t-exporter --output_dir=run --export_dir=data/parallel_text", "of its own"),
     ("t2t-exporter --output_dir=run --export_dir=run/export/7", "Cannot write to "),
 ]
@@ -162,7 +163,12 @@ def folder(random_run, tmp_path, monkeypatch):
     (tmp_path / "run" / "eval_test").mkdir()
     (tmp_path / "run" / "eval_test" / "results.jsonl").hardlink_to(record)
     os.mkfifo(tmp_path / "pipe")
-    for name, text in {"one": "A man\n", "two": "A\nB\n", "model.ckpt": "A\n"}.items():
+    for name, text in {
+        "one": "A man\n",
+        "two": "A\nB\n",
+        "model.ckpt": "A\n",
+        "terms": "a\tb\n",
+    }.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "run" / "export" / "7").mkdir(parents=True)
     (tmp_path / "run" / "export" / "7" / "saved_model.pb").touch()
@@ -198,6 +204,7 @@ WITH_KERAS = (
     DECODER + "--shard=1/3 --decode_from_file=-",
     DECODER + "--decode_from_file=one --attention_file=x",
     "t2t-translate-all --output_dir=run --source=model.ckpt",
+    "t2t-serve",
 )
 WITHOUT_KERAS = """
 import contextlib, importlib, json, sys

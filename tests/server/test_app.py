@@ -1,6 +1,7 @@
 """What holds for every route: limits, keys, errors, metrics, the log, CORS, TLS, the end."""
 
 import concurrent.futures
+import http.client
 import json
 import logging
 import re
@@ -12,27 +13,15 @@ import threading
 import deepl
 import httpx
 import pytest
+import uvicorn
 from libretranslatepy import LibreTranslateAPI
-from upper_case import Source, UpperCase
+from upper_case import Gated, Source
 
 from t2t_keras.errors import UserError
 from t2t_keras.server import run
 from t2t_keras.server.run import Address
 
 ASKED = {"source": "en", "target": "de"}
-
-
-class Gated(UpperCase):
-    """Translates once its gate is open."""
-
-    def __init__(self):
-        super().__init__()
-        self.gate, self.begun = threading.Event(), threading.Event()
-
-    def translate(self, lines, *arguments, **options):
-        self.begun.set()
-        assert self.gate.wait(20)
-        return super().translate(lines, *arguments, **options)
 
 
 def test_larger_bodies_are_refused_however_they_come(serving):
@@ -69,6 +58,9 @@ def test_keys_of_both_apis(serving, deepl_client, tmp_path):
     assert (client.get_usage().character.count, client.get_usage().character.limit) == (5, 20)
     with pytest.raises(deepl.QuotaExceededException):
         client.translate_text("a" * 16, target_lang="DE")
+    sent = {"file": ("a.txt", b"explode")}  # A file that fails is not charged for.
+    assert httpx.post(f"{url}/translate_file?api_key=secret", data=ASKED, files=sent).is_error
+    assert client.get_usage().character.count == 5
     assert httpx.get(f"{url}/frontend/settings").json()["keyRequired"]
 
 
@@ -129,8 +121,15 @@ def test_the_log_has_text_only_if_asked(serving, caplog, log_text):
     caplog.set_level(logging.INFO)
     server = serving(log_text=log_text)
     LibreTranslateAPI(server.url).translate("secret words", "en", "de")
-    httpx.post(f"{server.url}/translate?q=secret+words", json={"q": "explode"} | ASKED)
+    for word, message in (("explode", "Internal server"), ("refuse", "cannot be translated")):
+        asked = {"q": [word, "secret words"]} | ASKED
+        found = httpx.post(f"{server.url}/translate?a=secret+words", json=asked)
+        assert (found.status_code, message in found.json()["error"]) == (500, True)
+        sent = {"file": ("a.txt", f"{word}\nsecret words".encode())}
+        assert httpx.post(f"{server.url}/translate_file", data=ASKED, files=sent).is_error
     server.stop()
+    assert "upper_case.py" in caplog.text
+    assert caplog.text.count("RuntimeError") >= 2
     assert re.search(r"POST /translate 200 \d+ ms", caplog.text)
     assert ("secret words" in caplog.text) == log_text
 
@@ -192,6 +191,15 @@ def test_tls(serving, tmp_path):
         serving(address=Address(port=0, certificate=key, key=key))
 
 
+def test_a_server_that_does_not_start_says_so(monkeypatch):
+    async def startup(server, sockets=None):
+        server.should_exit = True  # As older uvicorns do, newer ones exit.
+
+    monkeypatch.setattr(uvicorn.Server, "startup", startup)
+    with pytest.raises(UserError, match="did not start"):
+        run.serve([Source()], address=Address(port=0))
+
+
 def test_an_address_that_is_taken_is_refused(serving):
     with (
         socket.create_server(("127.0.0.1", 0)) as taken,
@@ -226,6 +234,32 @@ def test_the_end_waits_for_all_that_was_asked(serving, monkeypatch):
     server.stop()
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"{server.url}/health")
+
+
+def test_the_end_loses_nothing_of_busy_clients(serving, monkeypatch):
+    monkeypatch.setattr(run, "SECONDS_TO_HEAR", 1.5)
+    server = serving()
+    host = server.url.removeprefix("http://")
+    busy = threading.Barrier(9)
+
+    def ask_until_told():
+        connection = http.client.HTTPConnection(host, timeout=20)
+        for number in range(100_000):
+            connection.request("POST", "/translate", json.dumps({"q": "a"} | ASKED))
+            answer = connection.getresponse()
+            assert json.loads(answer.read()) == {"translatedText": "A"}
+            if number == 3:
+                busy.wait(20)
+            if answer.will_close:
+                connection.close()
+                return
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        clients = [pool.submit(ask_until_told) for _ in range(8)]
+        busy.wait(20)
+        server.server.should_exit = True
+        for each in clients:
+            each.result()
 
 
 def test_a_page_is_there_and_nothing_is_loaded_from_a_network(serving):

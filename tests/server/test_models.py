@@ -6,17 +6,19 @@ import signal
 import subprocess
 import sys
 import time
+from unittest.mock import Mock
 
 import deepl
 import httpx
 import pytest
 from libretranslatepy import LibreTranslateAPI
 from tiny_runs import PAIRS, TinyRun
+from upper_case import Source
 
 from t2t_keras.decoding.confidence import confidences
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
-from t2t_keras.server.models import ModelSource
+from t2t_keras.server.models import ModelSource, ServedModel
 from t2t_keras.serving.export.formats import write_format
 from t2t_keras.text.glossary import Glossary
 
@@ -125,6 +127,19 @@ def test_a_version_that_cannot_be_loaded_leaves_the_old_one(run, sources, servin
     assert translated(server.url, LINES) == before
     metrics = httpx.get(f"{server.url}/metrics").text
     assert 'outcome="failed"} 3.0' in metrics  # Then only when it changes.
+
+
+@pytest.mark.parametrize("error", [UserError("damaged"), MemoryError("too large")])
+def test_whatever_goes_wrong_with_a_newer_version_it_is_looked_for_again(monkeypatch, error):
+    source, outcomes = Source(), []
+    model = ServedModel(source)
+    model.observe_reload = outcomes.append
+    source.version = 2
+    with monkeypatch.context() as broken:
+        broken.setattr(source, "load", Mock(side_effect=error))
+        assert not model.reload_if_newer()
+    assert model.reload_if_newer()
+    assert outcomes == ["failed", "ok"]
 
 
 def test_what_is_no_model_of_these_languages_is_refused(run):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import threading
 from pathlib import Path
 
 from t2t_keras.data.problem import Problem
@@ -21,7 +22,9 @@ class UpperCase:
     def translate(self, lines, prefixes=None, format="text", glossary=None):  # noqa: A002
         self.calls.append(list(lines))
         if "explode" in lines:
-            raise RuntimeError("as asked")
+            raise RuntimeError(f"as {lines} ask")
+        if "refuse" in lines:
+            raise UserError(f"as {lines} ask")
         if format != "text":
             return [self.markup(line) for line in lines]
         return [self.translation(line, glossary) for line in lines]
@@ -39,6 +42,19 @@ class UpperCase:
             text = text.replace(term.source.upper(), term.target)
         others = [Hypothesis(f"{text}{mark}", -1.0) for mark in "!?"]
         return Translation(text, 0.0, (Hypothesis(text, 0.0), *others), postprocessed=text)
+
+
+class Gated(UpperCase):
+    """Translates once its gate is open."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate, self.begun = threading.Event(), threading.Event()
+
+    def translate(self, lines, *arguments, **options):
+        self.begun.set()
+        assert self.gate.wait(20)
+        return super().translate(lines, *arguments, **options)
 
 
 @dataclasses.dataclass

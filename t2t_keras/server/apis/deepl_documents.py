@@ -30,8 +30,9 @@ def make_router(context: Context) -> APIRouter:
             texts = await files.texts(file)
             pair = await read_pair(context, parameters, texts)
             glossary = await requested_glossary(context, client, parameters, pair)
-            context.access.charge(client, sum(map(len, texts)))
-            files.translate(file, pair, [(term.source, term.target) for term in glossary or ()])
+            terms = [(term.source, term.target) for term in glossary or ()]
+            with context.charged(client, texts) as characters:
+                files.translate(file, pair, characters, terms)
         return {"document_id": file.file_id, "document_key": file.secret}
 
     @router.api_route("/v2/document/{document_id}", methods=["GET", "POST"])

@@ -82,8 +82,8 @@ def _add_files(router: APIRouter, context: Context) -> None:
             if source == "auto":
                 source = (await context.detect(texts))[0].language
             pair = context.pair(source, target)
-            context.access.charge(client, sum(map(len, texts)))
-            files.translate(file, pair)
+            with context.charged(client, texts) as characters:
+                files.translate(file, pair, characters)
             await files.finished(file)
         address = request.url_for("download_file", file_id=file.file_id, name=quote(file.name))
         return {"translatedFileUrl": str(address)}

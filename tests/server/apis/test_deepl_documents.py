@@ -89,7 +89,7 @@ def test_only_key_and_owner_together_give_the_document(client, server, deepl_cli
 
 @pytest.mark.usefixtures("quick")
 def test_what_a_killed_server_has_not_finished_is_finished_by_the_next(
-    serving, deepl_client, tmp_path
+    serving, deepl_client, tmp_path, caplog
 ):
     server = serving(storage=tmp_path)
     client = deepl_client(server)
@@ -100,8 +100,15 @@ def test_what_a_killed_server_has_not_finished_is_finished_by_the_next(
     [record] = tmp_path.glob("files/*/record.json")
     record.write_text(record.read_text().replace('"done"', '"translating"'))
     record.with_name("target.txt").unlink()
+    broken, unfinished = tmp_path / "files" / "0" / "record.json", tmp_path / "files" / "1"
+    broken.parent.mkdir()
+    broken.write_text(record.read_text().replace('"pair"', '"pairs"'))
+    unfinished.mkdir()  # The server was killed while this came.
+    (unfinished / "source.txt").write_text("A house.")
     client = deepl_client(serving(storage=tmp_path))
     output = io.BytesIO()
     assert client.translate_document_wait_until_done(handle).done
     client.translate_document_download(handle, output)
     assert output.getvalue().decode() == "A Hütte."
+    assert f"{broken.parent} is left out" in caplog.text
+    assert not unfinished.exists()

@@ -66,6 +66,15 @@ def test_of_several_pairs(client):
     assert client.list_multilingual_glossaries() == []
 
 
+def test_what_is_added_counts_with_what_is_there(client, monkeypatch):
+    monkeypatch.setattr("t2t_keras.server.glossaries._MOST_BYTES", 12)
+    made = client.create_multilingual_glossary("mine", [Entries("EN", "DE", {"house": "Bau"})])
+    with pytest.raises(deepl.DeepLException, match="at most 12 bytes"):
+        client.update_multilingual_glossary_dictionary(made, Entries("EN", "DE", {"dog": "Hund"}))
+    [found] = client.get_multilingual_glossary_entries(made, "EN", "DE").dictionaries
+    assert found.entries == "house\tBau"
+
+
 def test_the_first_of_several_glossaries_wins(client):
     made = [
         client.create_glossary(target, "EN", "DE", {source: target, target: "x"})

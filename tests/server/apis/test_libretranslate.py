@@ -7,6 +7,7 @@ import pytest
 from libretranslatepy import LibreTranslateAPI
 from upper_case import Source
 
+from t2t_keras.errors import UserError
 from t2t_keras.text.glossary import Glossary
 
 
@@ -92,6 +93,8 @@ def test_the_terms_of_the_server_are_for_requests_without_any(serving):
     terms[None] = Glossary.of([("house", "hutte")])
     client = LibreTranslateAPI(serving(sources, glossaries=terms).url)
     assert client.translate("the house", "en", "fr") == "THE hutte"
+    with pytest.raises(UserError, match=r"glossary=de-en=.*only en-de, en-fr"):
+        serving(sources, glossaries={("de", "en"): terms[None]})
 
 
 def test_suggestions_are_refused_as_by_servers_without_them(server):
