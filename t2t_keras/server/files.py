@@ -62,6 +62,13 @@ class TranslatedFile:
         """Whether nothing more happens to it."""
         return self.status in ("done", "error")
 
+    @property
+    def translated_name(self) -> str:
+        """Name of the translation: that of a template ends otherwise."""
+        from t2t_keras.documents import translated_name
+
+        return translated_name(self.name).name
+
 
 class TranslatedFiles:
     """All files of a server.

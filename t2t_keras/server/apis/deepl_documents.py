@@ -52,7 +52,7 @@ def make_router(context: Context) -> APIRouter:
             raise ApiError(503, "Document translation is not done")
         # As DeepL's, it can be fetched once.
         removal = BackgroundTask(files.remove, file)
-        return FileResponse(files.path(file), filename=file.name, background=removal)
+        return FileResponse(files.path(file), filename=file.translated_name, background=removal)
 
     return router
 

@@ -85,7 +85,7 @@ def _add_files(router: APIRouter, context: Context) -> None:
             with context.charged(client, texts) as characters:
                 files.translate(file, pair, characters)
             await files.finished(file)
-        address = request.url_for("download_file", file_id=file.file_id, name=quote(file.name))
+        address = request.url_for("download_file", file_id=file.file_id, name=quote(file.translated_name))
         return {"translatedFileUrl": str(address)}
 
     @router.get("/download_file/{file_id}/{name}")
@@ -93,7 +93,7 @@ def _add_files(router: APIRouter, context: Context) -> None:
         file = files.find(file_id)
         if file.secret or file.status != "done":
             raise ApiError(404, "Not found")
-        return FileResponse(files.path(file), filename=file.name)
+        return FileResponse(files.path(file), filename=file.translated_name)
 
 
 async def _translate(context: Context, request: Request) -> dict[str, Any]:

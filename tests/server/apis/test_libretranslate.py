@@ -136,6 +136,13 @@ def test_files_are_translated_and_fetched(server):
         assert "my%20text%2350%2520%3F.txt" in fetched.headers["content-disposition"]
 
 
+def test_the_translation_of_a_template_is_none(server):
+    sent = {"file": ("a.pot", b'msgid ""\nmsgstr ""\n\nmsgid "A man"\nmsgstr ""\n')}
+    asked = {"source": "en", "target": "de"}
+    found = httpx.post(f"{server.url}/translate_file", data=asked, files=sent).json()
+    assert found["translatedFileUrl"].endswith("/a.po")
+
+
 def test_files_that_cannot_be_translated_are_refused(server):
     for name, content, message in (
         ("a.exe", b"x", "file format not supported"),
