@@ -85,7 +85,9 @@ def _add_files(router: APIRouter, context: Context) -> None:
             with context.charged(client, texts) as characters:
                 files.translate(file, pair, characters)
             await files.finished(file)
-        address = request.url_for("download_file", file_id=file.file_id, name=quote(file.translated_name))
+        address = request.url_for(
+            "download_file", file_id=file.file_id, name=quote(file.translated_name)
+        )
         return {"translatedFileUrl": str(address)}
 
     @router.get("/download_file/{file_id}/{name}")
