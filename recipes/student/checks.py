@@ -17,7 +17,7 @@ from t2t_keras.recipes.student.plan import PROBLEM, Plan
 from t2t_keras.serving.export.ctranslate2 import check_config
 from t2t_keras.text.files import decoded, read_lines
 from t2t_keras.training.memory.estimate import count_weights
-from t2t_keras.training.trained_model import MEANINGS
+from t2t_keras.training.trained_model import other_meanings
 
 
 def check(plan: Plan) -> None:
@@ -70,11 +70,8 @@ def _check_first_weights(plan: Plan) -> None:
             "student: from_teacher: expected the teachers' hyperparameters with as many or "
             "fewer layers. Change the student's, or leave from_teacher out."
         )
-    ours, theirs = student.config(), teacher.config()
-    if wrong := [name for name in MEANINGS if ours[name] != theirs[name]]:
-        given, needed = (
-            ",".join(f"{name}={values[name]}" for name in wrong) for values in (ours, theirs)
-        )
+    if differ := other_meanings(student, teacher):
+        given, needed = differ
         raise UserError(
             f"student: from_teacher: the teachers' weights have another meaning with {given}. "
             f"Give the student {needed}, or leave from_teacher out."

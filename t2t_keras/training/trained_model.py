@@ -82,10 +82,32 @@ def load_ensemble_model(path: str | Path, tokenizer: Tokenizer, weights_dtype: s
 
 
 # What weights mean, where their shapes do not show it.
-MEANINGS = (
+_MEANINGS = (
     *("num_heads", "activation", "positions", "sinusoids", "first_position", "start_id"),
     *("scale_embedding", "norm_epsilon", "source_end"),
 )
+
+
+def other_meanings(
+    ours: HParams, theirs: HParams, is_adapted: bool = False
+) -> tuple[str, str] | None:
+    """Returns what gives a run's weights another meaning than another's, as both have it.
+
+    Args:
+      ours: hyperparameters of the run.
+      theirs: those of the other.
+      is_adapted: whether the other has another vocabulary, whose ids say nothing of this one's.
+
+    Returns:
+      Settings, as "num_heads=4,activation=relu", here and there; None if no meaning differs.
+    """
+    here, there = ours.config(), theirs.config()
+    compared = [name for name in _MEANINGS if name != "start_id" or not is_adapted]
+    wrong = [name for name in compared if here[name] != there[name]]
+    given, needed = (
+        ",".join(f"{name}={values[name]}" for name in wrong) for values in (here, there)
+    )
+    return (given, needed) if wrong else None
 
 
 def load_first_weights(
@@ -122,13 +144,8 @@ def load_first_weights(
                 f"--problem_config={same_vocabulary(directory, other.vocabulary)}; or give "
                 f"--adapt_vocabulary, and new pieces begin as the means of old ones."
             )
-        before, now = other.hparams.config(), config.hparams.config()
-        # An id of one vocabulary says nothing of another's.
-        compared = [name for name in MEANINGS if name != "start_id" or not is_adapted]
-        if wrong := [name for name in compared if before[name] != now[name]]:
-            given, needed = (
-                ",".join(f"{name}={values[name]}" for name in wrong) for values in (now, before)
-            )
+        if differ := other_meanings(config.hparams, other.hparams, is_adapted):
+            given, needed = differ
             raise UserError(
                 f"--warm_start_from={source}: its weights have another meaning with {given}. Give "
                 f"--hparams={needed}."
