@@ -95,7 +95,7 @@ class ModelSource:
     def load(self) -> Translator:
         """Returns a translator that has translated once; `UserError` if it cannot be loaded."""
         path, _ = self.newest()
-        settings = _with_hypotheses(self.decode_hparams)
+        settings = _with_defaults(self.decode_hparams)
         if path.is_dir():
             translator = Translator.from_run(path, None, settings, engine=ENGINES[1])
         else:
@@ -144,8 +144,8 @@ def _identity(file: Path) -> tuple:
     return str(file), stat.st_mtime_ns, stat.st_ino, stat.st_size
 
 
-def _with_hypotheses(settings: str) -> str:
-    """Alternatives are hypotheses, which a beam has anyway; and placeholders are checked."""
+def _with_defaults(settings: str) -> str:
+    """Returns the settings with those that a server has: alternatives are a beam's hypotheses."""
     for name in ("return_beams", "check_placeholders"):
         settings += f",{name}=true" * (name not in settings)
     return settings.lstrip(",")
