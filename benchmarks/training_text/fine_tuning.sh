@@ -33,34 +33,39 @@ data_of old "$old"
 train old old "$old" --train_steps=6000 --hparams=$model,learning_rate=0.002,warmup_steps=300
 [ -e runs/old.mean/run.json ] || t2t-avg-all --model_dir=runs/old --output_dir=runs/old.mean --n=5
 
-score() { # score <kind> <size> <run>
-    [ ! -e "runs/$3/scored" ] || return 0
+score() { # score <run>
     for domain in old new; do
-        t2t-decoder --output_dir="runs/$3" --decode_from_file=text/dev.$domain.en \
-            --decode_to_file="runs/$3/$domain.de" --decode_reference=text/dev.$domain.de |
-            tee "runs/$3/$domain.score"
-        printf '%s\t%s\t%s\t%s\n' "$1" "$2" $domain \
-            "$(sed -n 's/^BLEU[^=]* = \([0-9.]*\) .*/\1/p' "runs/$3/$domain.score")" >>scores.tsv
+        [ -e "runs/$1/$domain.score" ] || t2t-decoder --output_dir="runs/$1" \
+            --decode_from_file=text/dev.$domain.en --decode_to_file="runs/$1/$domain.de" \
+            --decode_reference=text/dev.$domain.de >"runs/$1/$domain.score.part"
+        [ -e "runs/$1/$domain.score" ] || mv "runs/$1/$domain.score.part" "runs/$1/$domain.score"
     done
-    touch "runs/$3/scored"
 }
-score none 0 old.mean
+score old.mean
 for size in 500 2000 8000 20000; do
-    # An epoch of 20,000 pairs has some 300 steps; small texts are read more often.
-    steps=$((100 + size / 25))
+    # A pass over 2,000 pairs is about 61 steps: from some 20 passes over 500 to 2 over 20,000.
+    steps=$((300 + size / 20))
     new="dev=dev.new,vocab_file=runs/old.mean/vocab.model"
     data_of help$size "train=help$size,$new"
     data_of both$size "train=help$size+tatoeba+europarl,$new"
     start="--warm_start_from=runs/old.mean --train_steps=$steps"
     train help$size alone$size "train=help$size,$new" $start \
         --hparams=$model,learning_rate=0.001,warmup_steps=50
-    score alone $size alone$size
+    score alone$size
+    # Twice the steps: as many with the new text.
     train both$size mixed$size "train=help$size+tatoeba+europarl,$new,\
 mix=help$size:0.5+tatoeba:0.25+europarl:0.25" ${start/$steps/$((2 * steps))} \
         --hparams=$model,learning_rate=0.001,warmup_steps=50
-    score mixed $size mixed$size
+    score mixed$size
     train help$size lora$size "train=help$size,$new" $start \
         --hparams=$model,learning_rate=0.004,warmup_steps=50,lora_rank=16
-    score lora $size lora$size
+    score lora$size
 done
-python "$here/fine_tuning.py" scores.tsv fine_tuning.svg
+for size in 500 2000 8000 20000; do
+    for domain in new old; do
+        t2t-compare --reference=text/dev.$domain.de --source=text/dev.$domain.en \
+            --translations="runs/alone$size/$domain.de,runs/mixed$size/$domain.de,\
+runs/lora$size/$domain.de,runs/old.mean/$domain.de"
+    done
+done
+python "$here/fine_tuning.py" runs fine_tuning.svg

@@ -1,5 +1,6 @@
 """A text as the sentences that a model translates one by one, and back as it was laid out."""
 
+import functools
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +16,7 @@ _SPACES = re.compile(r"[ \t\r\n\f]+")
 _LEAST_WRAPPED = 40
 _SENTENCE_END = re.compile(r"[.!?:;…♪。\uff01\uff1f][^\w\s]*$")
 _LETTER = re.compile(r"[^\W\d_]")
+_AT_ONCE = 4_000  # characters of a line
 
 
 class Segment(NamedTuple):
@@ -100,13 +102,36 @@ def _is_wrapped(line: str, following: str, between: str) -> bool:
 
 
 def _segment(lines: Sequence[str], breaks: Sequence[str], language: str) -> Segment:
-    with needed_for("Translating documents"):
-        import sentencex
-
-    found = list(sentencex.segment(language or "en", " ".join(lines)))
+    found = sentence_splitter(language or "en")(" ".join(lines))
     sentences = [sentence.rstrip() for sentence in found]
     gaps = [raw[len(text) :] for raw, text in zip(found, sentences, strict=True)]
     return Segment(sentences, gaps, list(breaks), list(map(len, lines)))
+
+
+@functools.lru_cache(maxsize=64)
+def sentence_splitter(language: str) -> Callable[[str], list[str]]:
+    """Returns a function that divides a line of a language into sentences, white space included.
+
+    Raises:
+      UserError: sentencex is not installed.
+    """
+    with needed_for("Splitting sentences"):
+        import sentencex
+    return functools.partial(_divided, functools.partial(sentencex.segment, language))
+
+
+def _divided(segment: Callable[[str], list[str]], line: str) -> list[str]:
+    """Returns what `segment` finds in a line, part by part: many signs take it quadratic time."""
+    found, rest = [], ""
+    for first in range(0, len(line), _AT_ONCE):
+        part = rest + line[first : first + _AT_ONCE]
+        # The last one may go on in the next part.
+        *finished, rest = segment(part) or [part]
+        found += finished
+        if len(rest) > _AT_ONCE:
+            found.append(rest)
+            rest = ""
+    return [*found, rest] if rest else found
 
 
 def unwrapped(text: str) -> tuple[str, Callable[[str], str]]:

@@ -1,19 +1,16 @@
 """A text as the sentences that a model translates, and what stands between them."""
 
-import functools
 import itertools
 import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from t2t_keras.decoding.translation import Translation, one_line
-from t2t_keras.errors import UserError
 
 # Ends of lines of every system; they are kept.
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|[\r\n])?")
 # Also with quotation marks or brackets behind it.
 _SENTENCE_END = re.compile(r"[.!?…。\uff01\uff1f][^\w\s]*$")
-_AT_ONCE = 4_000  # characters of a line
 
 
 class Passages(NamedTuple):
@@ -61,37 +58,6 @@ def read_passages(
 def ends_sentence(text: str) -> bool:
     """Returns whether a text ends in a mark that ends sentences, or in one behind that."""
     return bool(_SENTENCE_END.search(text[-10:]))
-
-
-@functools.lru_cache(maxsize=64)
-def sentence_splitter(language: str) -> Callable[[str], list[str]]:
-    """Returns a function that divides a line of a language into sentences, white space included.
-
-    Raises:
-      UserError: sentencex is not installed.
-    """
-    try:
-        import sentencex
-    except ImportError as error:
-        raise UserError(
-            f"Splitting sentences needs {error.name}, which is not installed: "
-            f"pip install 't2t-keras[server]'. Or leave it out: --nosplit_sentences."
-        ) from error
-    return functools.partial(_divided, functools.partial(sentencex.segment, language))
-
-
-def _divided(segment: Callable[[str], list[str]], line: str) -> list[str]:
-    """Returns what `segment` finds in a line, part by part: many signs take it quadratic time."""
-    found, rest = [], ""
-    for first in range(0, len(line), _AT_ONCE):
-        part = rest + line[first : first + _AT_ONCE]
-        # The last one may go on in the next part.
-        *finished, rest = segment(part) or [part]
-        found += finished
-        if len(rest) > _AT_ONCE:
-            found.append(rest)
-            rest = ""
-    return [*found, rest] if rest else found
 
 
 def hypothesis_texts(translation: Translation) -> list[str]:

@@ -8,13 +8,14 @@ from typing import Any, NamedTuple, Protocol
 from t2t_keras.decoding.markup import translate_markup
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.decoding.translator import Translator
+from t2t_keras.documents.segments import sentence_splitter
 from t2t_keras.errors import UserError
 from t2t_keras.server.batching import Batcher
 from t2t_keras.server.config import ServerConfig
 from t2t_keras.server.languages import base_language
 from t2t_keras.server.metrics import Metrics
 from t2t_keras.server.models import ModelSource, ServedModel, Watcher
-from t2t_keras.server.passages import joined_texts, read_passages, sentence_splitter
+from t2t_keras.server.passages import joined_texts, read_passages
 from t2t_keras.text.glossary import Glossary
 from t2t_keras.text.markup.reading import read_fragment
 

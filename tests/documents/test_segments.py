@@ -51,6 +51,12 @@ def test_many_lines_take_linear_time():
     assert divided("a " * 100_000, [1] * 100_000)[:2] == ["a", "a"]
 
 
+def test_a_long_run_of_signs_takes_linear_time():
+    # Quadratic time would be minutes.
+    text = "\u201c!" * 100_000
+    assert laid_out(segmented(text), {}) == text
+
+
 def test_a_long_run_of_space_takes_linear_time():
     # Quadratic time would be hours.
     assert sentences_of("a" + " " * 1_000_000 + "b\n" + " " * 1_000_000 + "C")[-1] == ["C"]

@@ -3,11 +3,11 @@
 import pytest
 
 from t2t_keras.decoding.translation import Hypothesis, Translation
+from t2t_keras.documents.segments import sentence_splitter
 from t2t_keras.server.passages import (
     ends_sentence,
     joined_texts,
     read_passages,
-    sentence_splitter,
 )
 
 TEXTS = [
