@@ -88,11 +88,21 @@ class TokenBatchSampler:
 
     def at(self, step: int) -> np.ndarray:
         """Returns the example numbers of the batch of a step, counted from 0 over all epochs."""
+        epoch = self._epoch_of(step)
+        return self.epoch(epoch)[step - self._first_steps[epoch]]
+
+    def steps_beside(self, step: int, most: int) -> range:
+        """Returns the steps of that part of an epoch, of `most` or fewer, that has this one."""
+        epoch = self._epoch_of(step)
+        first, following = self._first_steps[epoch : epoch + 2]
+        start = step - (step - first) % most
+        return range(start, min(start + most, following))
+
+    def _epoch_of(self, step: int) -> int:
         while step >= self._first_steps[-1]:
             epoch = len(self._first_steps) - 1
             self._first_steps.append(self._first_steps[-1] + len(self.epoch(epoch)))
-        epoch = int(np.searchsorted(self._first_steps, step, side="right")) - 1
-        return self.epoch(epoch)[step - self._first_steps[epoch]]
+        return int(np.searchsorted(self._first_steps, step, side="right")) - 1
 
     def fill(self) -> tuple[float, float]:
         """Returns the average source and target tokens of a step as shares of `batch_tokens`."""
@@ -109,7 +119,7 @@ class TokenBatchSampler:
         most = 0
         for batch in self.epoch(0):
             longest = _padded_lengths(np.sort(self._lengths[batch].max(axis=1)), fixed_shapes)
-            for start, end in _even_parts(longest, replicas):
+            for start, end in even_parts(longest, replicas):
                 most = max(most, (end - start) * int(longest[end - 1]))
         return most
 
@@ -143,7 +153,7 @@ def split_batch(
     order = np.argsort(longest, kind="stable")
     indices, longest = indices[order], _padded_lengths(longest[order], fixed_shapes)
     for rounds in itertools.count(1):
-        parts = _even_parts(longest, rounds * replicas)
+        parts = even_parts(longest, rounds * replicas)
         if all(
             end - start <= 1 or (end - start) * longest[end - 1] <= microbatch_tokens
             for start, end in parts
@@ -156,8 +166,8 @@ def split_batch(
     ]
 
 
-def _even_parts(longest: np.ndarray, count: int) -> list[tuple[int, int]]:
-    """Cuts sorted lengths into `count` runs of about equally many tokens."""
+def even_parts(longest: np.ndarray, count: int) -> list[tuple[int, int]]:
+    """Cuts sorted lengths into `count` runs of about equally many tokens: where each is."""
     totals = np.cumsum(longest, dtype=np.int64)
     goals = totals[-1] * np.arange(1, count) / count
     # To the nearest boundary: the last run must not collect every remainder.

@@ -55,6 +55,14 @@ class ExampleStore:
         starts = [np.cumsum(shard) - shard for shard in totals]
         self._starts = np.concatenate([np.zeros(0, np.int64), *starts])
 
+    @classmethod
+    def joined(cls, stores: "Sequence[ExampleStore]") -> "ExampleStore":
+        """Returns the examples of several stores, one store behind the other."""
+        return cls(
+            [each for store in stores for each in store._tokens],
+            [store.lengths for store in stores],
+        )
+
     def __len__(self) -> int:
         return len(self.lengths)
 

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 
-import numpy as np
-
 from t2t_keras.data.batches import Batch, TokenBatchSampler, replica_batches
-from t2t_keras.data.variation import Variation
+from t2t_keras.data.shards import ExampleStore
+from t2t_keras.data.variation import VariedSteps
 from t2t_keras.training.backends.base import Step
 from t2t_keras.training.memory.microbatch import Microbatch
 
@@ -22,15 +21,15 @@ class Prefetcher:
 
     def __init__(
         self,
-        store,
+        store: ExampleStore,
         sampler: TokenBatchSampler,
         step: Step,
         microbatch: Microbatch,
-        variation: Variation,
+        varied: VariedSteps | None = None,
     ):
         self._store, self._sampler, self._step = store, sampler, step
-        self._microbatch, self._variation = microbatch, variation
-        # A single one, since the sampler keeps the plan of one epoch.
+        self._microbatch, self._varied = microbatch, varied
+        # A single one: the plan of one epoch is kept, and what is drawn for the next steps.
         self._thread = ThreadPoolExecutor(1)
 
     def at(self, number: int) -> list[list[Batch]]:
@@ -57,8 +56,9 @@ class Prefetcher:
                 yield number, parts
 
     def _read(self, number: int) -> tuple[int, list[list[Batch]]]:
-        tokens, store, examples = self._microbatch.tokens, self._store, self._sampler.at(number)
-        if self._variation:
-            store = self._variation.examples(store, examples, number)
-            examples = np.arange(len(store))
+        tokens = self._microbatch.tokens
+        if self._varied:
+            store, examples = self._varied.at(number)
+        else:
+            store, examples = self._store, self._sampler.at(number)
         return tokens, list(replica_batches(store, examples, tokens, self._step))

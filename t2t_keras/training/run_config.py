@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from t2t_keras import registry
 from t2t_keras.data.dataset import Generated
 from t2t_keras.data.problem import Problem
+from t2t_keras.data.variation import Variation
 from t2t_keras.environment import installed_versions
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams, override_hparams
@@ -84,6 +85,11 @@ class RunConfig:
             data=hashlib.sha256(json.dumps(train_files).encode("utf-8")).hexdigest(),
             tokenizer=generated.tokenizer,
         )
+
+    def variation(self, generated: Generated) -> Variation:
+        """Returns what draws the examples of training anew, where that is set."""
+        drawn = self.hparams.subword_sampling, self.hparams.subword_nbest, self.problem.augment
+        return Variation(generated.tokenizer, self.random_seed, *drawn, generated.lexicon)
 
     def make_model(self, weights_dtype: str = "float32", loaded: bool = False) -> "keras.Model":
         """Returns the model that the run trains, with fresh weights in `weights_dtype`.

@@ -14,7 +14,7 @@ import numpy as np
 
 from t2t_keras.data.batches import Batch, TokenBatchSampler
 from t2t_keras.data.dataset import Generated
-from t2t_keras.data.variation import Variation
+from t2t_keras.data.variation import VariedSteps
 from t2t_keras.errors import OutOfMemoryError, UserError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.io.progress import print_beside_bar
@@ -85,9 +85,7 @@ class _Trainer:
         self._config, self._output_dir, self._step = config, output_dir, step
         self._options, self._workers, self._clock = options, workers, clock
         files, hparams = backend.checkpoints(), config.hparams
-        drawn = hparams.subword_sampling, hparams.subword_nbest, config.problem.augment
-        seed, lexicon = config.random_seed, generated.lexicon
-        self._variation = Variation(config.tokenizer, seed, *drawn, lexicon)
+        self._variation = config.variation(generated)
         self._checkpoints = files.Checkpoints(output_dir, step.state(), options.keep_checkpoint_max)
         self._saved_path = workers.restore_newest(self._checkpoints, output_dir) or ""
         if self._saved_path:
@@ -141,12 +139,12 @@ class _Trainer:
         config, is_chief = self._config, self._workers.is_chief
         if is_chief:
             config.save(self._output_dir)
+        store, seed, variation = self._store, config.random_seed, self._variation
         limits = config.hparams.batch_tokens, config.hparams.max_length
         mixed = config.problem.mix, self._corpora
-        sampler = TokenBatchSampler(self._store.lengths, *limits, config.random_seed, *mixed)
-        self._arrays = Prefetcher(
-            self._store, sampler, self._step, self._microbatch, self._variation
-        )
+        sampler = TokenBatchSampler(store.lengths, *limits, seed, *mixed)
+        varied = VariedSteps(store, sampler, variation, seed) if variation else None
+        self._arrays = Prefetcher(store, sampler, self._step, self._microbatch, varied)
         hardware = hardware_name(self._step.gpus, self._workers.count)
         self._cost = CostMeter(self._output_dir, self._first, hardware)
         self._profiler = StepProfiler(self._output_dir, self._options.profiled_steps())

@@ -7,8 +7,9 @@ import pytest
 
 from t2t_keras.data.augmentation import Augmentation, changed
 from t2t_keras.data.augmentation import disturbed as disturbed_text
+from t2t_keras.data.batches import TokenBatchSampler
 from t2t_keras.data.shards import ExampleStore
-from t2t_keras.data.variation import Variation
+from t2t_keras.data.variation import Variation, VariedSteps
 from t2t_keras.errors import UserError
 from t2t_keras.registry import AUGMENTATIONS
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
@@ -70,6 +71,46 @@ def test_a_step_reads_what_seed_step_and_example_say(tokenizer, store):
         Variation(tokenizer, 2, 0.3, augment="typos:0.5").examples(store, numbers, 5),
     ):
         assert ids(other) != first
+
+
+@pytest.mark.parametrize("batch_tokens", [100, 400])
+def test_steps_hold_what_was_planned_in_batches_of_similar_drawn_length(
+    tokenizer, store, batch_tokens
+):
+    def made(variation):
+        sampler = TokenBatchSampler(store.lengths, batch_tokens, 100, seed=1)
+        return sampler, VariedSteps(store, sampler, variation, seed=1)
+
+    vary = Variation(tokenizer, 1, 0.1)
+    sampler, steps = made(vary)
+    count = len(sampler.epoch(0))
+    assert (count > 16) == (batch_tokens == 100)
+    read = [steps.at(step) for step in range(count + 3)]
+    for step in (count + 2, 2, 0):
+        _, alone = made(vary)
+        (one, some), (other, same) = read[step], alone.at(step)
+        np.testing.assert_array_equal(one.padded(some, "source"), other.padded(same, "source"))
+    padded = as_planned = 0
+    for first in range(0, count, 16):
+        beside = read[first : min(first + 16, count)]
+        drawn = np.concatenate([one.lengths[some] for one, some in beside])
+        planned = [
+            vary.examples(store, sampler.at(first + i), first + i).lengths
+            for i in range(len(beside))
+        ]
+        assert sorted(drawn.tolist()) == sorted(np.concatenate(planned).tolist())
+        padded += sum(len(some) * one.lengths[some].max() for one, some in beside)
+        as_planned += sum(len(each) * each.max() for each in planned)
+    assert padded < as_planned * (1 if batch_tokens == 100 else 0.97)
+    assert 1.05 < vary.growth(store) < 3
+    assert Variation(tokenizer, 1).growth(store) == 1
+
+
+def test_no_step_is_empty_beside_a_long_pair(tokenizer):
+    store = ExampleStore([np.full(84, 290)], [np.array([[40, 40], [1, 1], [1, 1]], np.int32)])
+    sampler = TokenBatchSampler(store.lengths, 40, 40, seed=1)
+    found = VariedSteps(store, sampler, Variation(tokenizer, 1, augment="upper:1"), seed=1)
+    assert sorted(len(found.at(step)[1]) for step in range(2)) == [1, 2]
 
 
 def test_shares_of_changes(tokenizer, store):
