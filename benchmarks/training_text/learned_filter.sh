@@ -22,8 +22,9 @@ train=tatoeba+libreoffice_help+debian_descriptions+localisation+europarl"
         --tmp_dir=text --data_dir="data/$name" --problem_config="$config" --norecommend
     t2t-trainer --problem=parallel_text --data_dir="data/$name" --output_dir="runs/$name" \
         --problem_config="$config,mix=tatoeba:0.3+libreoffice_help:0.1+debian_descriptions:0.1+\
-localisation:0.2+europarl:0.3" --warm_start_from="$recipe/models/$3" --hparams=$model \
-        --train_steps="$4" --save_checkpoints_secs=40 --eval_secs=0 --cpu_replicas=1
+localisation:0.2+europarl:0.3" --warm_start_from="$recipe/models/$3" --hparams_set=auto \
+        --hparams=$model --train_steps="$4" --save_checkpoints_secs=40 --eval_secs=0 \
+        --cpu_replicas=1
     [ -e "runs/$name.mean/run.json" ] || t2t-avg-all --model_dir="runs/$name" \
         --output_dir="runs/$name.mean" --n=5
 }
