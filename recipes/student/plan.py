@@ -240,7 +240,7 @@ class Plan:
         for seed, name in zip(config["teachers"]["seeds"], self.teachers, strict=True):
             models[name] = self._model(data, config["teachers"], seed, config["mix"])
         if config["baseline"]:
-            models["baseline"] = self._model("forward", config["student"])
+            models["baseline"] = dataclasses.replace(student, data="forward")
         if self.noisy:
             for name in ("filter.forward", "filter.backward"):
                 models[name] = self._model(name, config["backward"])

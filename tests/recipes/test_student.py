@@ -102,7 +102,8 @@ def test_what_is_left_to_do(configured, capsys):
     """All steps are there, with the hours of those that take long; several teachers too."""
     teachers = MODEL | {"seeds": [1, 2], "train_steps": 10**9}
     noisy = {"web": ["text/web", 0.5]}
-    path = configured(noisy=noisy, teachers=teachers, baseline=True)
+    student = MODEL | {"from_teacher": True}
+    path = configured(noisy=noisy, teachers=teachers, student=student, baseline=True)
     t2t_recipe.run(["t2t-recipe", "student", str(path), "--dry_run"])
     rows = [line.split(maxsplit=3) for line in capsys.readouterr().out.splitlines()]
     files = [row[3] for row in rows]
@@ -117,6 +118,10 @@ def test_what_is_left_to_do(configured, capsys):
     plan = Plan(yaml.safe_load(path.read_text()), path.parent)
     # All is asked for: Snakemake would not miss what a killed job has removed.
     assert set(files[:-1]) <= set(plan.made)
+    # The baseline differs in what it reads, and in nothing else.
+    pairs = zip(plan.training_flags("baseline"), plan.training_flags("student"), strict=True)
+    changed = [one.partition("=")[0] for one, other in pairs if one != other]
+    assert changed == ["--data_dir", "--problem_config"]
     assert plan.teaching_flags == [
         "--output_dir=work/models/teacher1",
         "--ensemble=work/models/teacher2",
