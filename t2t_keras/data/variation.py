@@ -88,9 +88,9 @@ class Variation:
 class VariedSteps:
     """The examples of each step as they are drawn.
 
-    Pairs of one usual length get lengths up to twice as different, so that planned batches of them
-    would be full of padding. A few planned steps are drawn together, sorted by length, and cut into
-    as many with about equally many tokens, in random order.
+    Pairs of the same length may differ much once they are drawn, and a planned batch of them would
+    hold a third of padding. So a few planned steps are drawn together, sorted by length, and cut
+    into as many of about equally many tokens, in random order.
 
     Args:
       store: the examples as they are stored.
