@@ -38,6 +38,7 @@ from measuring import in_own_process
 _RUN = flags.DEFINE_string("output_dir", "", "Run to serve; default: random weights.")
 _PAIR = flags.DEFINE_string("pair", "en-de", "Languages of the run.")
 _ENGINE = flags.DEFINE_enum("engine", "keras", ("keras", "ctranslate2"), "Engine of the server.")
+_DTYPE = flags.DEFINE_string("dtype", "int8", "Of the weights of the export for CTranslate2.")
 _TEXT = flags.DEFINE_string("text", "", "Lines to translate; default: the run's dev set.")
 _LINES = flags.DEFINE_integer("lines", 1000, "Most lines of the text.", 1)
 _SETTINGS = flags.DEFINE_string("decode_hparams", "", "Decoding settings of the server.")
@@ -261,7 +262,7 @@ def _read(status: int, body: bytes) -> list[str] | int:
 
 
 def _prepare(
-    folder: str, run: str, pair: str, engine: str, text: str, most: int, settings: str
+    folder: str, run: str, pair: str, engine: str, dtype: str, text: str, most: int, settings: str
 ) -> dict:
     """Makes <folder>/model of a run; returns lines with translations, and what makes it newer."""
     from t2t_keras.data.dataset import open_generated
@@ -281,9 +282,10 @@ def _prepare(
         lines = read_text(Path(text))
     else:
         lines, _ = open_generated(record.problem, record.data_dir).text("dev")
-    lines = sorted({line.strip() for line in lines if line.strip()})[:most]
+    lines = sorted({line.strip() for line in lines if line.strip()})
+    lines = random.Random(1).sample(lines, min(most, len(lines)))
     if engine == "ctranslate2":
-        write_format("ctranslate2", Translator.from_run(run), model / "1", "float32")
+        write_format("ctranslate2", Translator.from_run(run), model / "1", dtype)
         shutil.copytree(model / "1", Path(folder) / "newer")
         newer = [[(str(Path(folder) / "newer"), str(model / each))] for each in "23"]
     else:
@@ -355,8 +357,8 @@ def _newer_version(copies: Sequence[Sequence[str]]) -> None:
 def main(_) -> None:
     """Loads a server as the flags say."""
     with tempfile.TemporaryDirectory() as folder:
-        settings = (each.value for each in (_RUN, _PAIR, _ENGINE, _TEXT, _LINES, _SETTINGS))
-        made = in_own_process(_prepare, folder, *settings)
+        settings = _RUN, _PAIR, _ENGINE, _DTYPE, _TEXT, _LINES, _SETTINGS
+        made = in_own_process(_prepare, folder, *(each.value for each in settings))
         requests = _requests(made["lines"], made["answers"], _REQUESTS.value)
         server = _Server(Path(made["model"]), Path(folder))
         clients = _Clients(server)
