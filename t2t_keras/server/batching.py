@@ -27,17 +27,18 @@ class _Job(NamedTuple):
 
 
 class Batcher:
-    """Translates what several requests have sent in one go, in a thread of its own.
+    """Translates what several requests have sent in one go, in threads of its own.
 
     An idle one waits a moment for more lines. While it translates, others gather, so under load
     batches are full without waiting. Lines with other options wait for the next batch; no request
-    is overtaken by later ones with its options.
+    is begun after later ones with its options.
 
     Args:
       translate: takes lines and options, and returns a result for each, as a `Translation`.
       max_wait_ms: longest wait of an idle batcher.
       max_lines: most lines of a batch; a longer job is a batch of its own.
       max_queued: most lines that wait.
+      threads: most batches at a time.
       observe: takes the number of lines and the seconds of each batch.
     """
 
@@ -47,6 +48,7 @@ class Batcher:
         max_wait_ms: float,
         max_lines: int,
         max_queued: int,
+        threads: int = 1,
         observe: Callable[[int, float], object] = lambda lines, seconds: None,
     ):
         self._translate, self._observe = translate, observe
@@ -58,8 +60,11 @@ class Batcher:
         self._jobs: collections.deque[_Job] = collections.deque()
         self._changed = threading.Condition()
         self._open = True
-        self._thread = threading.Thread(target=self._work, name="batcher", daemon=True)
-        self._thread.start()
+        self._threads = [
+            threading.Thread(target=self._work, name="batcher", daemon=True) for _ in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     @property
     def queued_lines(self) -> int:
@@ -96,11 +101,12 @@ class Batcher:
         return job.future
 
     def close(self) -> None:
-        """Ends the thread when all jobs are done."""
+        """Ends the threads when all jobs are done."""
         with self._changed:
             self._open = False
-            self._changed.notify()
-        self._thread.join()
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
 
     def _work(self) -> None:
         while jobs := self._next_jobs():
@@ -115,15 +121,9 @@ class Batcher:
     def _next_jobs(self) -> list[_Job]:
         """Returns jobs of the same options; none when the batcher is closed and empty."""
         with self._changed:
-            idle = not self._jobs
             while not self._jobs and self._open:
                 self._changed.wait()
-            if idle and self._open:
-                until = time.monotonic() + self._max_wait
-                while self._gathered() < self._max_lines and self._open:
-                    left = until - time.monotonic()
-                    if left <= 0 or not self._changed.wait(left):
-                        break
+                self._gather()
             taken: list[_Job] = []
             others: list[_Job] = []
             room = self._max_lines
@@ -137,9 +137,15 @@ class Batcher:
             self._jobs = collections.deque(others)
             return taken
 
-    def _gathered(self) -> int:
-        first = self._jobs[0].options
-        return sum(len(job.lines) for job in self._jobs if job.options == first)
+    def _gather(self) -> None:
+        """Waits for more lines, or until another thread has taken what is there."""
+        until = time.monotonic() + self._max_wait
+        while self._jobs and self._open:
+            first = self._jobs[0].options
+            lines = sum(len(job.lines) for job in self._jobs if job.options == first)
+            left = until - time.monotonic()
+            if lines >= self._max_lines or left <= 0 or not self._changed.wait(left):
+                break
 
     def _run(self, jobs: Sequence[_Job]) -> None:
         try:

@@ -1,5 +1,6 @@
 """The models of a server, each for a pair of languages, replaced by newer versions."""
 
+import contextlib
 import dataclasses
 import gc
 import logging
@@ -21,6 +22,8 @@ Result = TypeVar("Result")
 
 _LOG = logging.getLogger("t2t_keras.server")
 
+# Batches of a model: the text of one is read and written while another is searched for.
+AT_ONCE = 2
 _RECORD = "t2t_keras.json"  # of an export for CTranslate2
 _ATTEMPTS = 3
 _OF_A_MODEL = ("model", "hparams", "problem")
@@ -182,7 +185,7 @@ class ServedModel:
         self.observe_reload: Callable[[str], object] = lambda outcome: None
         self.version, self._identity = self._newest()
         self._failures = 0
-        self._in_use = threading.Lock()
+        self._in_use = threading.Semaphore(AT_ONCE)
         self.translator = origin.load()
 
     def _newest(self) -> tuple[str, Any]:
@@ -221,7 +224,9 @@ class ServedModel:
         weights = self.origin.newer_weights(translator)
         if weights is None:
             translator = self.origin.load()
-        with self._in_use:
+        with contextlib.ExitStack() as alone:
+            for _ in range(AT_ONCE):
+                alone.enter_context(self._in_use)
             if weights is not None:
                 translator.models[0].set_weights(weights)
             self.translator, self.version, self._failures = translator, version, 0

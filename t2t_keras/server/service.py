@@ -14,7 +14,7 @@ from t2t_keras.server.batching import Batcher
 from t2t_keras.server.config import ServerConfig
 from t2t_keras.server.languages import base_language
 from t2t_keras.server.metrics import Metrics
-from t2t_keras.server.models import ModelSource, ServedModel, Watcher
+from t2t_keras.server.models import AT_ONCE, ModelSource, ServedModel, Watcher
 from t2t_keras.server.passages import joined_texts, read_passages
 from t2t_keras.text.glossary import Glossary
 from t2t_keras.text.markup.reading import read_fragment
@@ -146,6 +146,7 @@ class TranslationService:
             self._config.max_wait_ms,
             self._config.max_batch_lines,
             self._config.max_queue_lines,
+            AT_ONCE,
             observe_batch,
         )
         metrics.queued.labels(name).set_function(lambda: self._batchers[source.pair].queued_lines)

@@ -73,6 +73,13 @@ def test_too_many_requests_are_told_when_to_come_again(serving):
     assert httpx.get(f"{url}/health").status_code == 200
 
 
+@pytest.fixture
+def one_at_once(monkeypatch):
+    """What comes while a batch is translated must wait."""
+    monkeypatch.setattr("t2t_keras.server.service.AT_ONCE", 1)
+
+
+@pytest.mark.usefixtures("one_at_once")
 def test_a_full_queue_is_told_at_once(serving):
     source = Source(translator=Gated())
     url = serving([source], max_queue_lines=1).url
@@ -87,6 +94,7 @@ def test_a_full_queue_is_told_at_once(serving):
         assert first.result().json() == {"translatedText": "A"}
 
 
+@pytest.mark.usefixtures("one_at_once")
 def test_whoever_hangs_up_is_not_translated_for(serving):
     source = Source(translator=Gated())
     url = serving([source]).url

@@ -2,9 +2,11 @@
 
 import asyncio
 import threading
+import time
 
 import pytest
 
+from t2t_keras.errors import UserError
 from t2t_keras.server.batching import Batcher, QueueFullError
 
 
@@ -116,3 +118,18 @@ def test_what_is_cancelled_while_it_waits_is_not_translated(batcher, recorder):
 def test_no_lines_are_no_batch(batcher, recorder):
     assert asyncio.run(batcher.translate([])) == []
     assert recorder.batches == []
+
+
+def test_threads_translate_at_the_same_time_and_end_together(recorder):
+    batcher = Batcher(recorder, max_wait_ms=0, max_lines=1, max_queued=10, threads=2)
+    recorder.gate.clear()
+    jobs = [batcher.submit([name]) for name in "abcde"]
+    deadline = time.monotonic() + 10
+    while batcher.queued_lines > 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert batcher.queued_lines == 3, "two are with the threads"
+    recorder.gate.set()
+    batcher.close()
+    assert [job.result(0) for job in jobs] == [["A"], ["B"], ["C"], ["D"], ["E"]]
+    with pytest.raises(UserError):
+        batcher.submit(["later"])
