@@ -12,7 +12,7 @@ SIZES = 500, 2000, 8000, 20000
 
 def bleu(path: Path) -> float:
     """Returns what `t2t-decoder` printed."""
-    return float(re.search(r"^BLEU.* = ([0-9.]+) ", path.read_text(), re.MULTILINE)[1])
+    return float(re.search(r"^BLEU[^=]* = ([0-9.]+) ", path.read_text(), re.MULTILINE)[1])
 
 
 def main(runs: str, picture: str) -> None:
