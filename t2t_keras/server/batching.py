@@ -135,6 +135,8 @@ class Batcher:
                 elif job.options == taken[0].options:
                     room = 0  # Nothing overtakes it.
             self._jobs = collections.deque(others)
+            if others:  # Those who came while this thread gathered have woken no other.
+                self._changed.notify()
             return taken
 
     def _gather(self) -> None:

@@ -185,7 +185,8 @@ class ServedModel:
         self.observe_reload: Callable[[str], object] = lambda outcome: None
         self.version, self._identity = self._newest()
         self._failures = 0
-        self._in_use = threading.Semaphore(AT_ONCE)
+        # Whoever replaces the translator closes the entrance, and waits until all have left.
+        self._entrance, self._in_use = threading.Lock(), threading.Semaphore(AT_ONCE)
         self.translator = origin.load()
 
     def _newest(self) -> tuple[str, Any]:
@@ -194,8 +195,12 @@ class ServedModel:
 
     def use(self, work: Callable[[Translator, list[str]], Result], lines: list[str]) -> Result:
         """Returns what work gives for lines, all by one version of the model."""
-        with self._in_use:
+        with self._entrance:
+            self._in_use.acquire()
+        try:
             return work(self.translator, lines)
+        finally:
+            self._in_use.release()
 
     def reload_if_newer(self) -> bool:
         """Loads a newer version if there is one; returns whether it did.
@@ -224,7 +229,7 @@ class ServedModel:
         weights = self.origin.newer_weights(translator)
         if weights is None:
             translator = self.origin.load()
-        with contextlib.ExitStack() as alone:
+        with self._entrance, contextlib.ExitStack() as alone:
             for _ in range(AT_ONCE):
                 alone.enter_context(self._in_use)
             if weights is not None:
