@@ -176,7 +176,8 @@ def microbatch_of_run(
                 "number."
             )
     # One sentence must fit, in training and in evaluation.
-    fewest, most = hparams.max_length, _most_padded(config, generated, step.num_replicas, fixed)
+    growth = config.variation(generated).growth(generated.store("train"))
+    fewest, most = hparams.max_length, round(growth * batches.most_padded(step.num_replicas, fixed))
     found = most_that_fit(tried if gpus else estimated, fewest, max(most, fewest))
     microbatch.remember(workers.all_reduce_min(found))
     how = f"tried on {hardware_name(gpus)}" if gpus else f"for {free / 1e9:,.1f} GB of free memory"
@@ -202,7 +203,8 @@ def dry_run(
     generated, fixed = open_generated(config.problem, config.data_dir), devices.fixed_shapes
     batches = _batches(generated, hparams)
     given = Microbatch(output_dir, hparams, devices.gpus, devices.replicas, cluster).tokens
-    most = _most_padded(config, generated, devices.replicas, fixed)
+    growth = config.variation(generated).growth(generated.store("train"))
+    most = round(growth * batches.most_padded(devices.replicas, fixed))
     # Fixed shapes are filled up to the microbatch, however little there is.
     held = given if given and fixed else min(given or most, most)
     rows, length = largest_microbatch(held, batches.longest, fixed).source.shape
@@ -222,9 +224,3 @@ def dry_run(
 def _batches(generated: Generated, hparams: HParams) -> TokenBatchSampler:
     lengths = generated.store("train").lengths
     return TokenBatchSampler(lengths, hparams.batch_tokens, hparams.max_length, seed=0)
-
-
-def _most_padded(config: RunConfig, generated: Generated, replicas: int, fixed: bool) -> int:
-    """Returns the most tokens a side that a replica gets of a step as it is drawn."""
-    most = _batches(generated, config.hparams).most_padded(replicas, fixed)
-    return round(most * config.variation(generated).growth(generated.store("train")))
