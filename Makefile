@@ -66,6 +66,7 @@ lint: $(INSTALLED_LINT) ## check style, types, imports and dead code, and BUILD 
 	$(VENV)/bin/lint-imports --no-logo
 	$(VENV)/bin/vulture
 	$(BUILDIFIER) -mode=check -lint=warn BUILD MODULE.bazel
+	if command -v hadolint >/dev/null; then hadolint docker/*.Dockerfile; fi
 
 format: $(INSTALLED_LINT) ## rewrite Python and BUILD files as `make lint` wants them (needs npm)
 	$(VENV)/bin/ruff check --fix .

@@ -82,6 +82,7 @@ setup(
         "sacremoses>=0.2,<0.3",
         # 0.2.3 needs protobuf 7.36 and does not say so.
         "sentencepiece>=0.2.1,!=0.2.3,<0.3",
+        "sentencex>=1.0,<2",
         "tabulate>=0.9,<1",
         "tensorflow>=2.21,<2.22",
         "tensorflow-text>=2.21,<2.22",
@@ -97,7 +98,6 @@ setup(
             "markdown-it-py>=4,<5",
             "polib>=1.2,<2",
             "rapidfuzz>=3.14,<4",
-            "sentencex>=1.0,<2",
         ],
         "import": ["PyYAML>=6,<7", "safetensors>=0.8,<0.9"],
         "jax": ["jax>=0.10,<0.11"],
@@ -117,7 +117,6 @@ setup(
             "prometheus-client>=0.22,<1",
             "py3langid>=0.4,<0.5",
             "python-multipart>=0.0.20,<0.1",
-            "sentencex>=1,<2",
             "uvicorn[standard]>=0.38,<1",
         ],
         # tensorflow-datasets uses importlib_resources without asking for it.
@@ -153,7 +152,6 @@ setup(
             "safetensors>=0.8,<0.9",
             # Drives Chromium or Chrome, where there is one, over the pages that commands show.
             "selenium>=4.30,<5",
-            "sentencex>=1.0,<2",
             "snakemake>=9,<10",
             # Reads subtitles, to compare with.
             "srt>=3.5,<4",

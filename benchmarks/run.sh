@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# The long measurements behind docs/. Not here: ablations.sh, which trains for hours, and
-# step_profile.py, step_changes.py, decode_profile.py and doors/, whose flags docs/ gives.
+# The long measurements behind docs/. Not here: ablations.sh, which trains for hours; mutation.py, that
+# is make mutate; and step_profile.py, step_changes.py, decode_profile.py, cold_start.py, growth.py,
+# scaling.py, libretranslate_load.py, doors/, localisation/, markup/ and training_text/, whose flags
+# docs/ gives.
 #
 # TEXT is a folder of text (see datagen_scale.py).
 # RUN is the run that is exported and served; default: a small model with random weights.

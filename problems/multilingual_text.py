@@ -55,6 +55,11 @@ class MultilingualText(ParallelText):
         """Returns a line with the language to write in front."""
         return source if _TOKEN.match(source) else f"<2{self.target_language}> {source}"
 
+    def words_in_front(self, source: str) -> str:
+        """Returns the language to write, which a preprocessed line begins with."""
+        found = _TOKEN.match(source)
+        return found[0] if found else ""
+
 
 def _languages(stem: str) -> tuple[str, str]:
     match = re.search(r"\.(\w+)-(\w+)$", stem)

@@ -8,6 +8,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -165,6 +166,22 @@ def keep_compiled() -> None:
     # TensorFlow divides its flags at spaces.
     if _TENSORFLOW_FLAG not in flags and " " not in str(folder):
         os.environ["TF_XLA_FLAGS"] = f"{flags} {_TENSORFLOW_FLAG}={folder}".strip()
+
+
+# The name of threads that compile for what may come later.
+COMPILING = "t2t_keras compiles"
+
+
+def abandon_compilation(status: int) -> None:
+    """Ends the process, if it still compiles for what may come later, with an exit status.
+
+    Python would wait for such a thread, and TensorFlow crashes where one does not wait. This is for
+    a command that has done all else.
+    """
+    if any(thread.name == COMPILING for thread in threading.enumerate()):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
 
 
 def _machine() -> str:

@@ -90,3 +90,23 @@ def test_nothing_is_kept_in_a_folder_that_cannot_be_written(cache, monkeypatch):
     keep_compiled()
     assert "TF_XLA_FLAGS" not in os.environ
     assert not cache.parent.exists()
+
+
+ENDING = """
+import threading, time
+from t2t_keras.bin.flags import command
+from t2t_keras.environment import COMPILING
+
+@command(lambda flags: None)
+def main(flags):
+    threading.Thread(target=time.sleep, args=[300], name=COMPILING).start()
+    print("done", end="")
+    return 3
+
+main()
+"""
+
+
+def test_a_command_does_not_wait_for_a_compilation():
+    done = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, timeout=60)
+    assert (done.stdout, done.stderr, done.returncode) == (b"done", b"", 3)

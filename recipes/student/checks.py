@@ -4,20 +4,35 @@ import dataclasses
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from t2t_keras import registry
 from t2t_keras.data.chunks import FileChunk
-from t2t_keras.data.filters import check_direction, check_filters
+from t2t_keras.data.filters import check_direction, check_filters, check_language
 from t2t_keras.data.mixing import parse_mix
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.engines.ctranslate2_export import check_settings, positions_needed
 from t2t_keras.errors import UserError
+from t2t_keras.hyperparameters import HParams
+from t2t_keras.io.flags import Flags
 from t2t_keras.recipes.student.plan import PROBLEM, Plan
 from t2t_keras.serving.export.ctranslate2 import check_config
 from t2t_keras.text.files import decoded, read_lines
+from t2t_keras.training.evaluation import deciding
 from t2t_keras.training.memory.estimate import count_weights
+from t2t_keras.training.options import TrainOptions
 from t2t_keras.training.trained_model import other_meanings
+from t2t_keras.training.trained_parts import choose_trained
+
+# What the recipe decides for each model, and how its checkpoints are kept for the average.
+_OWN_FLAGS = (
+    *("output_dir", "problem", "problem_config", "data_dir", "model", "hparams_set", "hparams"),
+    *("random_seed", "train_steps", "warm_start_from", "adapt_vocabulary", "drop_layers"),
+    *("save_checkpoints_secs", "keep_checkpoint_max"),
+)
+# With these the trainer does something else, and succeeds.
+_INSTEAD = ("dry_run", "help", "helpfull", "registry_help", "version")
 
 
 def check(plan: Plan) -> None:
@@ -25,7 +40,7 @@ def check(plan: Plan) -> None:
 
     Raises:
       UserError: a setting of data, models or decoding, a flag, or a mixture, is wrong; a text is
-        not UTF-8, or two do not pair or are swapped.
+        blank, not UTF-8 or in the wrong language, or two do not pair or are swapped.
     """
     for name in plan.data:
         problem = registry.problem(PROBLEM, plan.problem_config(name))
@@ -37,8 +52,16 @@ def check(plan: Plan) -> None:
 
 
 def _check_models(plan: Plan) -> None:
-    for name in plan.models:
-        check_config(plan.hparams(name))
+    for name, model in plan.models.items():
+        hparams = plan.hparams(name)
+        check_config(hparams)
+        if hparams.lora_rank and not model.begins_with:
+            raise UserError(
+                f"{name}: lora_rank={hparams.lora_rank} trains what is added to the weights of "
+                f"another model: leave it out, or give the student from_teacher: true."
+            )
+        if hparams.trainable:
+            _check_trainable(hparams)
     if plan.models["student"].begins_with:
         _check_first_weights(plan)
     for part in ("back_translation", "distillation"):
@@ -55,6 +78,13 @@ def _check_models(plan: Plan) -> None:
                 f"{where}: the exports are for {most:,} tokens, and these settings need "
                 f"{needed:,}. Lower max_input_length, extra_length or max_length."
             )
+
+
+def _check_trainable(hparams: HParams) -> None:
+    """Raises `UserError` where a pattern matches no weight; of any width, they have these names."""
+    small = dict(d_model=2, num_heads=1, d_k=0, d_v=0, d_ff=1, max_positions=1, start_id=0)
+    small = dataclasses.replace(hparams, **small)
+    choose_trained(registry.model("transformer").from_hparams(small, vocab_size=4), small)
 
 
 def _check_first_weights(plan: Plan) -> None:
@@ -85,6 +115,10 @@ def _check_trainer_flags(plan: Plan) -> None:
         raise UserError(f"trainer_flags: {error}: {plan.config['trainer_flags']}") from error
     if not flags:
         return
+    try:
+        _check_options(plan, flags)
+    except UserError as error:
+        raise UserError(f"trainer_flags: {error}") from error
     # It reads all its flags before it says which version it is.
     command = [sys.executable, "-m", "t2t_keras.bin.t2t_trainer", *flags, "--version"]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -93,9 +127,43 @@ def _check_trainer_flags(plan: Plan) -> None:
         raise UserError(f"trainer_flags: {said}")
 
 
+def _check_options(plan: Plan, given: Sequence[str]) -> None:
+    """Checks that no flag is the recipe's own, that they fit together, and that they train."""
+    flags, fields = Flags(), dataclasses.fields(TrainOptions)
+    for field in fields:
+        if isinstance(field.default, bool):
+            flags.switch(field.name, "", field.default)
+        else:
+            flags.string(field.name, "", str(field.default))
+    for name in (each for each in _OWN_FLAGS if each not in flags):
+        flags.string(name, "")
+    for name in _INSTEAD:
+        flags.switch(name, "")
+    # Others are for the trainer to check.
+    flags.parse(["t2t-trainer", *given], known_only=True)
+    for name in _OWN_FLAGS:
+        if flags[name].present:
+            raise UserError(
+                f"expected what the recipe does not decide, got --{name}. Leave it out, and change "
+                f"the other settings instead."
+            )
+    instead = [name for name in _INSTEAD if getattr(flags, name)]
+    if flags.schedule == "evaluate" or instead:
+        raise UserError(
+            f"expected a training, got --{instead[0] if instead else 'schedule=evaluate'}. Leave "
+            f"it out."
+        )
+    options = TrainOptions(**{field.name: getattr(flags, field.name) for field in fields})
+    problem = registry.problem(PROBLEM, plan.problem_config("forward"))
+    deciding(problem.score(["a"], ["a"], ["a"]), options.best_by)
+
+
 def _check_pairs(plan: Plan) -> None:
     files = {text: plan.folder / path for text, path in plan.given.items()}
     lines = {text: _count_lines(file) for text, file in files.items()}
+    for name in plan.back_translated:
+        text = plan.text(name, plan.target)
+        check_language(files[text], lines[text], plan.target, plan.source)
     for name in (*plan.config["corpora"], *plan.noisy, *plan.dev):
         source, target = plan.pair(name)
         count, paths = lines[source], (files[source], files[target])
@@ -109,8 +177,10 @@ def _check_pairs(plan: Plan) -> None:
 
 
 def _count_lines(file: Path) -> int:
-    """Returns the number of lines; raises `UserError` where one is not UTF-8."""
-    count = 0
+    """Returns the number of lines; raises `UserError` where one is not UTF-8, or all are blank."""
+    count, has_text = 0, False
     for count, line in enumerate(read_lines(file), 1):
-        decoded(line, file, count)
+        has_text |= bool(decoded(line, file, count).strip())
+    if not has_text:
+        raise UserError(f"{file} has only blank lines: leave it out, or give one with text.")
     return count

@@ -14,7 +14,12 @@ from pathlib import Path
 import t2t_keras
 from t2t_keras import registry
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.environment import keep_compiled, prepare_tensorflow, quicken_tensorflow
+from t2t_keras.environment import (
+    abandon_compilation,
+    keep_compiled,
+    prepare_tensorflow,
+    quicken_tensorflow,
+)
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import HIDDEN, Flags
 from t2t_keras.io.terminal import printable
@@ -35,6 +40,7 @@ def run_command(
         after Ctrl-C; 141 after standard output was closed; else the status that `main` returned,
         unless it is 0 or None.
     """
+    is_process = argv is None
     argv = list(sys.argv if argv is None else argv)
     program = Path(argv[0]).stem.replace("_", "-")
     if hasattr(sys.stdout, "reconfigure"):
@@ -85,6 +91,8 @@ def run_command(
     if message:
         # It may quote a file or a server.
         print(printable(f"{program}: {message}"), file=sys.stderr)
+    if is_process:
+        abandon_compilation(status or 0)
     if status:
         raise SystemExit(status)
 

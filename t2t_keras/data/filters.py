@@ -12,7 +12,9 @@ and those that are registered (`registry.register_filter`).
 
 import functools
 import hashlib
+import itertools
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -20,6 +22,7 @@ from t2t_keras.data.chunks import Chunk
 from t2t_keras.environment import installed_versions
 from t2t_keras.errors import UserError, nearest
 from t2t_keras.registry import FILTERS
+from t2t_keras.text.files import read_lines
 
 BUILT_IN = ("duplicates", "identical", "language", "length_ratio")
 
@@ -83,7 +86,7 @@ def check_direction(chunks: Iterable[Chunk], languages: tuple[str, str]) -> None
         # One in the middle; the last may be short.
         chunk = some[(len(some) - 1) // 2]
         source, target = map(_base_language, chunk.languages or languages)
-        if source == target or not {source, target} <= _known_languages():
+        if not _can_tell_apart(source, target):
             continue
         pairs = list(chunk.pairs(0, 1 + chunk.count // _LINES_JUDGED))
         sources, targets = ([pair[i].decode("utf-8", "replace") for pair in pairs] for i in (0, 1))
@@ -93,6 +96,29 @@ def check_direction(chunks: Iterable[Chunk], languages: tuple[str, str]) -> None
                 f"'{target}', and most of its target lines in '{source}'. Exchange the names of "
                 f"its files, or the languages."
             )
+
+
+def check_language(file: Path, count: int, language: str, other: str) -> None:
+    """Checks that a text of `count` lines is not in the other of two languages.
+
+    Nothing is checked where py3langid is not installed or does not know a language.
+
+    Raises:
+      UserError: of some of its lines, most are.
+    """
+    language, other = _base_language(language), _base_language(other)
+    if not _can_tell_apart(language, other):
+        return
+    lines = itertools.islice(read_lines(file), 0, None, 1 + count // _LINES_JUDGED)
+    if _mostly_in(other, (line.decode("utf-8", "replace") for line in lines)):
+        raise UserError(
+            f"{file}: expected text in '{language}', got mostly lines in '{other}'. Give text of "
+            f"the right language, or change the languages."
+        )
+
+
+def _can_tell_apart(one: str, other: str) -> bool:
+    return one != other and {one, other} <= _known_languages()
 
 
 def _mostly_in(language: str, lines: Iterable[str]) -> bool:

@@ -138,6 +138,9 @@ class Mixture:
                 done = min(done + size, stage.pairs)
                 # Rounded from the beginning of the stage, lest errors add up.
                 ends = {name: begin[name] + round(done * s) for name, s in stage.shares.items()}
+                if not any(ends[name] > begin[name] for name in ends):
+                    # Not even a stage that is shorter than a pair of each is without any.
+                    ends[max(stage.shares, key=stage.shares.__getitem__)] += 1
                 yield {name: (at[name], end) for name, end in ends.items()}
                 at |= ends
 

@@ -147,6 +147,10 @@ class Problem:
         """Returns a line that a user gives as the model is to see it."""
         return source
 
+    def words_in_front(self, source: str) -> str:
+        """Returns what each sentence of a preprocessed line needs as the line does, as "<2de> "."""
+        return ""
+
     @property
     def takes_hints(self) -> bool:
         """Whether models are trained with hints, see `t2t_keras.text.terms.hints`."""

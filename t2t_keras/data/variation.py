@@ -4,6 +4,9 @@ What a step reads is a pure function of seed and step, so that a training that w
 on as if it had not been. Dev and test sets are never varied.
 """
 
+from collections import Counter
+from collections.abc import Sequence
+
 import numpy as np
 
 from t2t_keras.data.augmentation import Augmentation
@@ -17,7 +20,7 @@ _STEPS_BESIDE = 16
 
 
 class Variation:
-    """Draws the examples of each step: a pure function of (seed, step, example).
+    """Draws the examples of each step: a pure function of (seed, step, example, its occurrence).
 
     Args:
       tokenizer: the vocabulary.
@@ -52,7 +55,7 @@ class Variation:
         padded = [store.padded(numbers, side) for side in SIDES]
         lengths = zip(padded, store.lengths[numbers].T, strict=True)
         sides = [[row[:size] for row, size in zip(*side, strict=True)] for side in lengths]
-        seeds = [f"{self._seed} {step} {number}" for number in numbers.tolist()]
+        seeds = [f"{self._seed} {step} {example}" for example in _named(numbers.tolist())]
         # Of what became the unknown id, the text is lost.
         known = ~np.logical_or(*((ids == UNKNOWN_ID).any(axis=1) for ids in padded))
         changes = [self._augmentation.drawn(seed) for seed in seeds]
@@ -83,6 +86,16 @@ class Variation:
         numbers = np.linspace(0, len(store) - 1, min(1000, len(store))).astype(np.int64)
         drawn = self.examples(store, numbers, 0).lengths.sum(axis=0)
         return max(1.0, float((drawn / store.lengths[numbers].sum(axis=0)).max()))
+
+
+def _named(numbers: Sequence[int]) -> list[str]:
+    """Returns a name for each: a mixture has a pair of a small corpus several times in a step."""
+    times: Counter[int] = Counter()
+    names = []
+    for number in numbers:
+        names.append(f"{number} {times[number]}" if times[number] else str(number))
+        times[number] += 1
+    return names
 
 
 class VariedSteps:

@@ -1,5 +1,6 @@
 """Word alignments of translations with their sources, by an engine's attention."""
 
+import functools
 import itertools
 from collections.abc import Callable, Sequence
 
@@ -37,19 +38,20 @@ def align_as_seen(
 
     Words of a hint count as the word that it stands behind.
     """
-    # Of each part: the number of its line, and of the words before it on both sides.
+    # Of each part: the number of its line, its own, and that of the target words before it.
     offsets = []
     for number, (source, translation) in enumerate(zip(sources, translations, strict=True)):
         words = 0
-        for first, text in zip(source.first_words, translation.parts, strict=True):
-            offsets.append((number, first, words))
+        for part, (_, text) in enumerate(zip(source.parts, translation.parts, strict=True)):
+            offsets.append((number, part, words))
             words += count_words(text)
     ids = [part for source in sources for part in source.parts]
     texts = [part for translation in translations for part in translation.parts]
     alignments: list[list[tuple[int, int]]] = [[] for _ in sources]
     found = align_pairs(engine, tokenizer, ids, texts, align)
-    for (number, first, words), pairs in zip(offsets, found, strict=True):
-        alignments[number] += [(first + source, words + target) for source, target in pairs]
+    for (number, part, words), pairs in zip(offsets, found, strict=True):
+        word = functools.partial(sources[number].word, part)
+        alignments[number] += [(word(source), words + target) for source, target in pairs]
     for number, (source, translation) in enumerate(zip(sources, translations, strict=True)):
         if translation.hinted:
             alignments[number] = of_words_without_hints(alignments[number], source.line)

@@ -1,8 +1,8 @@
 """Translation of HTML and XML: of the text in it, with its tags around the same words."""
 
 import dataclasses
-import re
-from collections.abc import Iterable, Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,10 +25,6 @@ from t2t_keras.text.terms.uses import Use
 if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translator
 
-# What may end a sentence within a text: signs with such a mark among them, and a space. They are
-# only tried from the first one, so that many of them do not take quadratic time.
-_MARKS = r".!?\u2026\u3002\uff01\uff1f"
-_BREAK = re.compile(rf"(?<![^\w\s])[^\w\s{_MARKS}]*+[{_MARKS}][^\w\s]*+\s|[\u3002\uff01\uff1f]")
 # Products of units of both sides beyond which the marks of a sentence stand in proportion.
 _MOST_WEIGHTS = 4_000_000
 _NO_PREFIX = np.zeros(0, np.int32)
@@ -73,7 +69,11 @@ def translate_markup(
       UserError: a text is malformed XML or too long, or as of `Translator.translate`.
     """
     check_lines(texts)
-    jobs = [_Job(read_fragment(text, format, blocks, keep, outline, inline)) for text in texts]
+    split = functools.partial(sentences, language=translator.problem.source_language)
+    read = functools.partial(
+        read_fragment, format=format, blocks=blocks, keep=keep, outline=outline, inline=inline
+    )
+    jobs = [_Job(read(text), split) for text in texts]
     found: list[Translation] = []
     number = 0
     while jobs:
@@ -90,9 +90,9 @@ def translate_markup(
 class _Job:
     """A fragment, its segments divided into sentences."""
 
-    def __init__(self, fragment: Fragment):
+    def __init__(self, fragment: Fragment, split: Callable[[str], list[str]]):
         self.fragment = fragment
-        self.divided = [divide(segment, _split) for segment in fragment.segments]
+        self.divided = [divide(segment, split) for segment in fragment.segments]
 
     @property
     def sentences(self) -> list[tuple[Sentence, Segment]]:
@@ -103,12 +103,8 @@ class _Job:
     def written(self, sentences: Iterable[str]) -> str:
         """Returns its markup with other sentences, given as markup."""
         rest = iter(sentences)
-        return self.fragment.write([" ".join(next(rest) for _ in some) for some in self.divided])
-
-
-def _split(text: str) -> list[str]:
-    # The splitter takes seconds to load, and many segments are one sentence.
-    return sentences(text) if _BREAK.search(text) else [text]
+        texts = ("".join(each.space + next(rest) for each in some) for some in self.divided)
+        return self.fragment.write(list(texts))
 
 
 def _translated(

@@ -1,6 +1,7 @@
 """Lines of text as sequences of ids, cut or split where they are too long."""
 
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,39 +13,60 @@ from t2t_keras.text.files import is_text
 from t2t_keras.text.placeholders.symbols import Shield
 from t2t_keras.text.tokenizer import EOS_ID, Tokenizer
 
+_AT_ONCE = 4_000  # characters of a line
+# Full stops, and quotation marks and brackets behind them.
+_NEED_NO_SPACE = tuple("\u3002\uff01\uff1f\u300d\u300f\uff09\u201d")
+
 
 class Source(NamedTuple):
     """A line to translate: one part, or its sentences; a blank line has none."""
 
     line: str
     parts: list[np.ndarray]  # int32 [length], each with its end of sentence
-    first_words: list[int]  # for each part, the number in the line of its first word, from 0
+    # For each part, the number in the line of its first word, from 0, less `repeated`.
+    first_words: list[int]
     cut: int  # number of tokens left out
     texts: list[str]  # the text of each part, whole
     shield: Shield = Shield("")  # what `line` has left out
+    repeated: int = 0  # number of words for the model that the line and each part begin with
+
+    def word(self, part: int, number: int) -> int:
+        """Returns the number in the line of a word of a part."""
+        return number if number < self.repeated else self.first_words[part] + number
 
 
 def read_sources(
-    lines: Sequence[str], tokenizer: Tokenizer, max_length: int, split_long: bool
+    lines: Sequence[str],
+    tokenizer: Tokenizer,
+    max_length: int,
+    split_long: bool,
+    language: str = "",
+    words_in_front: Callable[[str], str] = lambda line: "",
 ) -> list[Source]:
     """Encodes lines, after `check_lines`, into parts of at most `max_length` tokens with the end.
 
-    With `split_long`, a longer line is split into its sentences; what is still too long is cut.
+    With `split_long`, a longer line is split into its sentences, as those of its `language` end;
+    what is still too long is cut. Each of them gets the `words_in_front` of the line.
     """
     filled = [number for number, line in enumerate(lines) if line.strip()]
     encoded = encode_text([lines[number] for number in filled], tokenizer.source)
     sources = [Source(line, [], [], 0, []) for line in lines]
     for number, ids in zip(filled, encoded, strict=True):
         texts, parts, first_words = [lines[number]], [ids], [0]
+        front = words_in_front(lines[number])
         if split_long and len(ids) > max_length:
-            texts = sentences(lines[number])
-            parts, first_words = tokenizer.source.encode(texts), _first_words(lines[number], texts)
+            rest = lines[number].removeprefix(front)
+            texts = sentences(rest, language)
+            first_words = _first_words(rest, texts)
+            texts = [front + text for text in texts]
+            parts = tokenizer.source.encode(texts)
         sources[number] = Source(
             lines[number],
             [np.append(part[:-1][: max_length - 1], np.int32(EOS_ID)) for part in parts],
             first_words,
             sum(max(len(part) - max_length, 0) for part in parts),
             texts,
+            repeated=count_words(front),
         )
     return sources
 
@@ -106,15 +128,47 @@ def check_one_each(lines: Sequence[str], others: Sequence, what: str) -> None:
         raise UserError(f"Expected a {what} for each of {len(lines)} lines, got {len(others)}.")
 
 
-def sentences(text: str) -> list[str]:
-    """Splits a text behind its full stops, question and exclamation marks, by Unicode's rules."""
-    import tensorflow_text
+def sentences(text: str, language: str) -> list[str]:
+    """Splits a text of a language into its sentences, without the white space around them."""
+    return [sentence.strip() for sentence in sentence_splitter(language)(text) if sentence.strip()]
 
-    breaker = tensorflow_text.StateBasedSentenceBreaker()
-    found = breaker.break_sentences([text]).to_list()[0]
-    # Of a space between sentences that has several bytes, it may leave the last ones.
-    texts = (sentence.decode("utf-8", errors="ignore").strip() for sentence in found)
-    return [text for text in texts if text]
+
+@functools.lru_cache(maxsize=64)
+def sentence_splitter(language: str) -> Callable[[str], list[str]]:
+    """Returns a function that divides a line into sentences, white space included.
+
+    Args:
+      language: its code; "" = English, or others with its marks.
+    """
+    import sentencex
+
+    return functools.partial(_divided, functools.partial(sentencex.segment, language or "en"))
+
+
+def _divided(segment: Callable[[str], list[str]], line: str) -> list[str]:
+    """Returns what `segment` finds in a line, part by part: many signs take it quadratic time."""
+    found, rest = [], ""
+    for first in range(0, len(line), _AT_ONCE):
+        part = rest + line[first : first + _AT_ONCE]
+        # The last one may go on in the next part.
+        *finished, rest = segment(part) or [part]
+        found += finished
+        if len(rest) > _AT_ONCE:
+            end = rest.rfind(" ") + 1 or len(rest)
+            found.append(rest[:end])
+            rest = rest[end:]
+    return _apart([*found, rest] if rest else found)
+
+
+def _apart(found: Sequence[str]) -> list[str]:
+    """Joins what only a mark divides, as in README.Md; but those of Chinese need no space."""
+    joined: list[str] = []
+    for sentence in found:
+        if joined and not joined[-1][-1:].isspace() and not joined[-1].endswith(_NEED_NO_SPACE):
+            joined[-1] += sentence
+        else:
+            joined.append(sentence)
+    return joined
 
 
 def _first_words(line: str, parts: Sequence[str]) -> list[int]:

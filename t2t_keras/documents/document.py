@@ -48,6 +48,7 @@ class Unit:
       quality: how good it is likely to be, 0 to 1; None = unknown.
       is_final: whether it needs no review.
       suggestions: what the memory has like it.
+      keeps_lines: whether in its markup ends of lines are what they are, and not mere white space.
       is_safe: tells of a translation whether a program can work with it; None = with any.
     """
 
@@ -60,6 +61,7 @@ class Unit:
     quality: float | None = None
     is_final: bool = False
     suggestions: list[Suggestion] = dataclasses.field(default_factory=list)
+    keeps_lines: bool = False
     is_safe: Callable[[str], bool] | None = dataclasses.field(default=None, repr=False)
 
     @property

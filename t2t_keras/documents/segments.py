@@ -1,12 +1,11 @@
 """A text as the sentences that a model translates one by one, and back as it was laid out."""
 
-import functools
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from t2t_keras.documents.packages import needed_for
+from t2t_keras.decoding.source_text import sentence_splitter
 
 # It begins only where white space does, so that a long run of it is not tried from each place.
 _BREAK = re.compile(r"(?<![^\S\r\n])[^\S\r\n]*+(?:\r\n|\r|\n)\s*")
@@ -14,9 +13,10 @@ _LINE_END = re.compile(r"(?<![ \t])[ \t]*+\r?\n[ \t\r\n]*")
 _SPACES = re.compile(r"[ \t\r\n\f]+")
 # Shorter lines are not the lines of a sentence that was wrapped, but an own text each.
 _LEAST_WRAPPED = 40
+# Markup between these, of HTML or XML, keeps its white space.
+_KEPT_LINES = '<pre xml:space="preserve">', "</pre>"
 _SENTENCE_END = re.compile(r"[.!?:;…♪。\uff01\uff1f][^\w\s]*$")
 _LETTER = re.compile(r"[^\W\d_]")
-_AT_ONCE = 4_000  # characters of a line
 
 
 class Segment(NamedTuple):
@@ -35,17 +35,23 @@ class Segment(NamedTuple):
         )
 
 
-def segmented(text: str, language: str = "", is_plain: bool = True) -> list[str | Segment]:
+def segmented(
+    text: str, language: str = "", is_plain: bool = True, keeps_lines: bool = False
+) -> list[str | Segment]:
     """Returns segments, and the white space before, between and behind them as strings.
 
     Lines are segments of their own, unless they look like those of a wrapped sentence. A text that
-    is not plain has one segment with all of it, for markup has ends of lines anywhere.
+    is not plain has one segment with all of it, for markup has ends of lines anywhere; where it
+    `keeps_lines`, its line ends stay, but within wrapped sentences.
     """
     start, end = len(text) - len(text.lstrip()), len(text.rstrip())
     if end <= start:
         return [text]
     if not is_plain:
-        return [text[:start], Segment([text[start:end]], [""], [], []), text[end:]]
+        core = text[start:end]
+        if keeps_lines and re.search(r"[\n\t]", core):
+            core = _with_kept_lines(core)
+        return [text[:start], Segment([core], [""], [], []), text[end:]]
     parts: list[str | Segment] = [text[:start]]
     lines, breaks = _lines(text[start:end])
     group, inner = [lines[0]], []
@@ -57,6 +63,14 @@ def segmented(text: str, language: str = "", is_plain: bool = True) -> list[str 
             parts += [_segment(group, inner, language), between]
             group, inner = [line], []
     return [*parts, _segment(group, inner, language), text[end:]]
+
+
+def _with_kept_lines(markup: str) -> str:
+    lines, breaks = _lines(markup)
+    parts = [lines[0]]
+    for before, line, between in zip(lines, lines[1:], breaks, strict=False):
+        parts += [" " if _is_wrapped(before, line, between) else between, line]
+    return _KEPT_LINES[0] + "".join(parts) + _KEPT_LINES[1]
 
 
 def has_letters(text: str) -> bool:
@@ -79,6 +93,9 @@ def _of(segment: Segment, translations: Mapping[str, str]) -> str:
     text = translations.get(segment.line)
     if text is None:
         text = "".join(translations.get(sentence, sentence) + gap for sentence, gap in pairs)
+    if segment.line.startswith(_KEPT_LINES[0]):
+        before, _, behind = text.removeprefix(_KEPT_LINES[0]).rpartition(_KEPT_LINES[1])
+        text = before + behind
     return wrapped(text, segment.breaks, segment.lengths)
 
 
@@ -102,36 +119,10 @@ def _is_wrapped(line: str, following: str, between: str) -> bool:
 
 
 def _segment(lines: Sequence[str], breaks: Sequence[str], language: str) -> Segment:
-    found = sentence_splitter(language or "en")(" ".join(lines))
+    found = sentence_splitter(language)(" ".join(lines))
     sentences = [sentence.rstrip() for sentence in found]
     gaps = [raw[len(text) :] for raw, text in zip(found, sentences, strict=True)]
     return Segment(sentences, gaps, list(breaks), list(map(len, lines)))
-
-
-@functools.lru_cache(maxsize=64)
-def sentence_splitter(language: str) -> Callable[[str], list[str]]:
-    """Returns a function that divides a line of a language into sentences, white space included.
-
-    Raises:
-      UserError: sentencex is not installed.
-    """
-    with needed_for("Splitting sentences"):
-        import sentencex
-    return functools.partial(_divided, functools.partial(sentencex.segment, language))
-
-
-def _divided(segment: Callable[[str], list[str]], line: str) -> list[str]:
-    """Returns what `segment` finds in a line, part by part: many signs take it quadratic time."""
-    found, rest = [], ""
-    for first in range(0, len(line), _AT_ONCE):
-        part = rest + line[first : first + _AT_ONCE]
-        # The last one may go on in the next part.
-        *finished, rest = segment(part) or [part]
-        found += finished
-        if len(rest) > _AT_ONCE:
-            found.append(rest)
-            rest = ""
-    return [*found, rest] if rest else found
 
 
 def unwrapped(text: str) -> tuple[str, Callable[[str], str]]:

@@ -116,7 +116,8 @@ class _Job:
         # A tag of a masked text stands for others in another text.
         self.whole = memory.exact(text) if memory and unit.format != "xml" else None
         if self.whole is None:
-            self.parts = segmented(unit.source, language, unit.format == "text")
+            is_plain = unit.format == "text"
+            self.parts = segmented(unit.source, language, is_plain, unit.keeps_lines)
             for segment in self.segments() if memory and unit.format == "text" else ():
                 # A sentence of several lines, or several sentences, as a whole or one by one.
                 for each in (segment.line, *segment.sentences):

@@ -81,10 +81,13 @@ class Flags(absl_flags.FlagValues):
         groups = self.__dict__["groups"]
         groups.setdefault(next(reversed(groups), HIDDEN), []).append(name)
 
-    def parse(self, argv: Sequence[str]) -> None:
-        """Reads the flags of a command line, program name first; what is wrong is a `UserError`."""
+    def parse(self, argv: Sequence[str], known_only: bool = False) -> None:
+        """Reads the flags of a command line, program name first; what is wrong is a `UserError`.
+
+        --dry-run is --dry_run. With `known_only`, what there is besides these flags is left out.
+        """
         try:
-            rest = self(list(argv))
+            rest = self(list(map(self._named, argv)), known_only)
         except absl_flags.UnrecognizedFlagError as error:
             raise UserError(
                 f"There is no flag --{error.flagname}.{nearest(error.flagname, self)}"
@@ -93,8 +96,15 @@ class Flags(absl_flags.FlagValues):
             raise UserError(str(error)) from None
         for name in self.__dict__["arguments_meaning"]:
             self.__dict__[name], rest = rest[1:], []
-        if rest[1:]:
+        if rest[1:] and not known_only:
             raise UserError(f"Expected flags of the form --name=value, got '{rest[1]}'.")
+
+    def _named(self, argument: str) -> str:
+        """Returns an argument with the underscores of the flag that it writes with dashes."""
+        name, equals, value = argument.removeprefix("--").partition("=")
+        own = name.replace("-", "_")
+        known = argument.startswith("--") and (own in self or own.removeprefix("no") in self)
+        return f"--{own}{equals}{value}" if known else argument
 
     def help_text(self, description: str, full: bool) -> str:
         """Returns the help: a description, then each group; `full` with hidden ones and notes."""

@@ -16,6 +16,7 @@ from t2t_keras.server.glossaries import Glossaries
 from t2t_keras.server.languages import (
     Detected,
     base_language,
+    canonical,
     detect,
     language_name,
     nearest_code,
@@ -30,6 +31,9 @@ _KEY_SCHEMES = ("deepl-auth-key", "bearer")
 # Numbers, names without dots and those of localhost: no site can have its own name lead here.
 _LOCAL_HOST = re.compile(r"(\[[\da-f:.]+\]|[\d.]+|[^.:]*|[^:]*\.localhost)(:\d+)?", re.IGNORECASE)
 _LOOPBACK = ("127.", "::1", "::ffff:127.")
+# At most one text in ten that is sent to be translated is taken to be in the target language
+# already: it is left as it is only where that is as sure as to outweigh this.
+_SURE = 0.9
 
 
 class Context:
@@ -126,6 +130,19 @@ class Context:
             return await asyncio.to_thread(detect, texts, sources)
         except UserError as error:
             raise ApiError(501, str(error)) from error
+
+    async def detect_source(self, texts: Sequence[str], target: str) -> Detected:
+        """Returns the language that texts are likely in, which are to be translated to another.
+
+        Where they are too short to tell, it is the likeliest of those with a model for the target.
+        What has no letters has no such language, and no confidence.
+        """
+        found = await self.detect(texts)
+        served, target = self.service.models, canonical(target)
+        if 0 < found[0].confidence < _SURE:
+            able = (each for each in found if nearest_pair(each.language, target, served))
+            return next(able, found[0])
+        return found[0]
 
     def check_size(self, texts: Sequence[str]) -> None:
         """Raises `ApiError` for more text than a request may have."""

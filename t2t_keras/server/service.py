@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from t2t_keras.decoding.markup import translate_markup
+from t2t_keras.decoding.source_text import sentence_splitter
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.documents.segments import sentence_splitter
 from t2t_keras.errors import UserError
 from t2t_keras.server.batching import Batcher
 from t2t_keras.server.config import ServerConfig

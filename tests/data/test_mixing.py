@@ -60,6 +60,17 @@ def test_stages_end_after_epochs_and_a_corpus_is_read_in_epochs_throughout():
         assert times.max() - times.min() <= 1
 
 
+@pytest.mark.parametrize(
+    "stage", ["old:0.5+web:0.5 until 0.01 epochs of old", "clean+web+old until 0.001 epochs of old"]
+)
+def test_no_stage_is_empty(stage):
+    sampler = TokenBatchSampler(LENGTHS, 500, 20, 1, f"{stage}; web", SIZES)
+    assert sampler.fill() == (10 / 500, 10 / 500)
+    read = [sampler.at(number) for number in range(21)]
+    assert [len(step) for step in read] == [1, *[50] * 20]
+    assert {corpus_of(pair) for step in read[1:] for pair in step} == {"web"}
+
+
 def test_a_round_depends_on_its_number_and_the_seed_alone():
     mix, later = "clean until 1 epoch of clean; web+old", Mixture("web+old", corpora(), 1)
     one, other = Mixture(mix, corpora(), 1), Mixture(mix, corpora(), 1)

@@ -73,6 +73,22 @@ def test_a_step_reads_what_seed_step_and_example_say(tokenizer, store):
         assert ids(other) != first
 
 
+def test_a_pair_that_a_step_has_several_times_is_drawn_anew_each_time(tokenizer, store):
+    vary = Variation(tokenizer, 1, 0.3, augment="typos:0.5")
+
+    def drawn(numbers):
+        found = vary.examples(store, np.array(numbers), 5)
+        return [
+            [found.padded([i], side)[0].tolist() for side in ("source", "target")]
+            for i in range(len(numbers))
+        ]
+
+    found = drawn([3, 60, 3, 3, 7, 60])
+    assert len(set(map(str, found))) == 6
+    assert drawn([3, 60, 7]) == [found[0], found[1], found[4]], "the first is as if it were alone"
+    assert drawn([60, 7, 3, 60, 3, 3]) == [found[i] for i in (1, 4, 0, 5, 2, 3)]
+
+
 @pytest.mark.parametrize("batch_tokens", [100, 400])
 def test_steps_hold_what_was_planned_in_batches_of_similar_drawn_length(
     tokenizer, store, batch_tokens

@@ -118,7 +118,8 @@ def test_sentences_are_translated_one_by_one(translators):
 
 def test_many_signs_take_time_in_proportion(monkeypatch):
     monkeypatch.setattr("t2t_keras.decoding.markup._translated", lambda *work: work[1])
-    translator = SimpleNamespace(config=DecodeConfig())
+    problem = SimpleNamespace(source_language="en")
+    translator = SimpleNamespace(config=DecodeConfig(), problem=problem)
     texts = ["!" * 200_000 + "a", "!-" * 100_000 + "a"]
     jobs = translate_markup(translator, texts, "html")  # Quadratic time would be minutes.
     assert [[each.text for each, _ in job.sentences] for job in jobs] == [[text] for text in texts]

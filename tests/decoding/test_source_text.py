@@ -60,4 +60,4 @@ def test_every_line_is_counted_or_named(lines, tokenizer, tmp_path):
 @pytest.mark.parametrize("space", [" ", "  ", "\u00a0", "\u2028", "\u3000"])
 def test_sentences(space):
     expected = ["A man sleeps.", "Why?", "A dog!"]
-    assert sentences(space.join(expected)) == expected
+    assert sentences(space.join(expected), "en") == expected

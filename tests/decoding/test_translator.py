@@ -252,7 +252,7 @@ def test_each_part_of_a_line_has_its_own_prefix_and_number(make, tokenizer, monk
 
 def test_cut_and_split_lines_are_aligned_as_they_were_translated(tokenizer, cut_and_split):
     cut, split = cut_and_split
-    line = "the small dog sleeps.  a\u00a0man.sees the tree. red"
+    line = "the small dog sleeps.  a\u00a0man.\u00a0sees the tree. red"
     # What was cut off is not there; the end is, of what was kept.
     [kept] = tokenizer.decode([tokenizer.encode([line])[0][:9]])
     found, whole = cut.align([line, kept], cut.translate([line, kept]))
@@ -268,6 +268,33 @@ def test_cut_and_split_lines_are_aligned_as_they_were_translated(tokenizer, cut_
         expected += [(first + source, words + target) for source, target in pairs]
         words += len(translation.text.split())
     assert (found, blank) == (expected, [])
+
+
+class Told(Problem):
+    def preprocess(self, source):
+        return f"red {source}"
+
+    def words_in_front(self, source):
+        return "red "
+
+
+def test_words_for_the_model_stand_before_each_sentence(make):
+    split = make(beam_size=1, extra_length=4, max_input_length=10, split_long=True, problem=Told())
+    line, sentences = "the dog sleeps. a man sees.", ["the dog sleeps.", "a man sees."]
+    [source], parts = split.read([line]), split.read(sentences)
+    assert source.texts == ["red the dog sleeps.", "red a man sees."]
+    translations = split.translate(sentences)
+    [joined] = split.translate([line])
+    assert joined.parts == tuple(texts(translations))
+    [found], of_parts = split.align([line], [joined]), split.align(sentences, translations)
+    words = len(translations[0].text.split())
+    # What aligns with the word in front does so with the line's only one.
+    expected = of_parts[0] + [
+        (source and 3 + source, words + target) for source, target in of_parts[1]
+    ]
+    assert found == expected
+    assert [source.word(1, number) for number in range(3)] == [0, 4, 5]
+    assert all(len(part.parts) == 1 for part in parts)
 
 
 def test_the_file_of_attention_has_each_line_s_own_weights(make, model, tokenizer):

@@ -40,6 +40,15 @@ def test_lines_are_texts_of_their_own_unless_they_were_wrapped():
     assert found == "a b\n   c d"
 
 
+def test_lines_of_markup_stay_where_they_count():
+    text = "<b>Note</b>\n\tThis line has been wrapped by somebody else\nat its end.\n"
+    once = text.replace("\nat", " at")
+    found = segmented(text, "en", is_plain=False, keeps_lines=True)
+    assert laid_out(found, {}) == once
+    assert found[1].line == f'<pre xml:space="preserve">{once.rstrip()}</pre>'
+    assert segmented("<b>x</b> y", is_plain=False, keeps_lines=True)[1].line == "<b>x</b> y"
+
+
 def test_a_text_is_divided_in_proportion():
     assert divided("one two three four", [1, 1]) == ["one two", "three four"]
     assert divided("one two three four", [3, 10]) == ["one", "two three four"]

@@ -104,7 +104,7 @@ def test_what_is_left_to_do(configured, capsys):
     noisy = {"web": ["text/web", 0.5]}
     student = MODEL | {"from_teacher": True}
     path = configured(noisy=noisy, teachers=teachers, student=student, baseline=True)
-    t2t_recipe.run(["t2t-recipe", "student", str(path), "--dry_run"])
+    t2t_recipe.run(["t2t-recipe", "student", str(path), "--dry-run"])
     rows = [line.split(maxsplit=3) for line in capsys.readouterr().out.splitlines()]
     files = [row[3] for row in rows]
     hours = {row[3]: float(row[0]) for row in rows}
@@ -150,7 +150,23 @@ def test_what_is_left_to_do(configured, capsys):
                 not importlib.util.find_spec("py3langid"), reason="needs py3langid"
             ),
         ),
+        pytest.param(
+            {"monolingual": {"news": "text/swapped"}},
+            r"swapped.de: expected text in 'de', got mostly lines in 'en'",
+            marks=pytest.mark.skipif(
+                not importlib.util.find_spec("py3langid"), reason="needs py3langid"
+            ),
+        ),
         ({"monolingual": {"none": "text/empty"}}, r"text/empty.de is empty"),
+        ({"monolingual": {"none": "text/blank"}}, r"text/blank.de has only blank lines"),
+        ({"dev": {"none": "text/blank"}}, r"text/blank.en has only blank lines"),
+        (
+            {"student": MODEL | {"hparams": f"{TINY},lora_rank=2"}},
+            r"student: .* from_teacher: true",
+        ),
+        ({"teachers": MODEL | {"hparams": f"{TINY},lora_rank=2"}}, r"teacher1: lora_rank=2"),
+        ({"backward": MODEL | {"hparams": f"{TINY},trainable=encodr.*"}}, r"matches 'encodr\.\*'"),
+        ({"teachers": MODEL | {"seeds": [2**40]}}, r"1099511627776 is greater than the maximum"),
         ({"mix": "bt.other:0.5+toy:0.5"}, r"bt.other"),
         ({"student": MODEL | {"hparams": "d_modl=8"}}, r"d_modl"),
         ({"teachers": MODEL | {"hparams_set": "transformer_tny"}}, r"transformer_tny"),
@@ -164,6 +180,12 @@ def test_what_is_left_to_do(configured, capsys):
         ),
         ({"filters": "length_ratio+dupplicates"}, r"no filter 'dupplicates'.* mean 'duplicates'"),
         ({"trainer_flags": "--xla --eval_stps=3"}, r"trainer_flags: .* --eval_stps.* mean 'eval_"),
+        ({"trainer_flags": "--best_by=bleu"}, r"trainer_flags: .*=bleu needs .* --eval_bleu"),
+        ({"trainer_flags": "--best_by=blue --eval_bleu"}, r"trainer_flags: --best_by=blue: expe"),
+        ({"trainer_flags": "--drop_layers"}, r"trainer_flags: expected .*, got --drop_layers"),
+        ({"trainer_flags": "--output-dir /tmp/x"}, r"trainer_flags: .*, got --output_dir"),
+        ({"trainer_flags": "--schedule=evaluate"}, r"expected a training, got --schedule=eval"),
+        ({"trainer_flags": "--dry_run --worker_gpu=0"}, r"expected a training, got --dry_run"),
         ({"trainer_flags": "--best_by='loss"}, r"trainer_flags: No closing quotation: --best"),
         ({"save_checkpoints_secs": -1}, r"-1 is less than the minimum of 0"),
         ({"student": MODEL | {"hparams": "self_attention_radius=4"}}, r"radius=4"),
@@ -176,6 +198,8 @@ def test_what_is_left_to_do(configured, capsys):
 def test_what_is_refused_before_anything_is_made(configured, changes, message, tmp_path, capsys):
     path = configured(**changes)
     (tmp_path / "text" / "empty.de").touch()
+    for code in ("en", "de"):
+        (tmp_path / "text" / f"blank.{code}").write_text("\n \n\n")
     (tmp_path / "text" / "short.en").write_text("a\n" * 20)
     (tmp_path / "text" / "short.de").write_text("a\n")
     for one, other in (("en", "de"), ("de", "en")):

@@ -57,7 +57,7 @@ class KerasEngine(Scorer, Engine):
         self.models = ensemble.models
         self.search = Search(ensemble, config, constraints)
         self._searches = ensemble, constraints
-        self._for_one = self._search_for_one()
+        self._for_one = CompiledMeanwhile(*self._searches, config) if config.xla_for_one else None
         self._with_all: KerasEngine | None = None
 
     def with_all_hypotheses(self) -> "KerasEngine":
@@ -70,12 +70,9 @@ class KerasEngine(Scorer, Engine):
             self._with_all = copy.copy(self)
             self._with_all._config = config
             self._with_all.search = Search(ensemble, config, constraints)
-            self._with_all._for_one = self._with_all._search_for_one()
+            # Few lines need all their hypotheses: no compilation pays for them.
+            self._with_all._for_one = None
         return self._with_all
-
-    def _search_for_one(self) -> CompiledMeanwhile | None:
-        config, (ensemble, constraints) = self._config, self._searches
-        return CompiledMeanwhile(ensemble, config, constraints) if config.xla_for_one else None
 
     def outputs(
         self, sources: Sequence[np.ndarray], prefixes: Sequence[np.ndarray], numbers: Sequence[int]

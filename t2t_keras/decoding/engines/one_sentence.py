@@ -1,6 +1,6 @@
 """Single sentences by XLA, which is compiled while they are translated without."""
 
-import concurrent.futures
+import contextlib
 import dataclasses
 import threading
 
@@ -11,6 +11,7 @@ from t2t_keras.decoding.search.constraints import Constraints
 from t2t_keras.decoding.search.ensemble import Ensemble
 from t2t_keras.decoding.search.loop import Hypotheses
 from t2t_keras.decoding.search.search import Search
+from t2t_keras.environment import COMPILING
 
 # Longer ones may need more than one compilation.
 LONGEST = 64
@@ -20,14 +21,17 @@ class CompiledMeanwhile:
     """Searches by XLA once that is compiled for a shape, and until then has no answer.
 
     The first sentence of a shape is searched in a thread, which compiles what such sentences need.
-    One thread does so: TensorFlow would keep all its own waiting for several.
+    One thread at a time does so: TensorFlow would keep all its own waiting for several.
     """
 
-    def __init__(self, ensemble: Ensemble, config: DecodeConfig, constraints: Constraints):
+    def __init__(self, ensemble: Ensemble, constraints: Constraints, config: DecodeConfig):
         self._search = Search(ensemble, dataclasses.replace(config, xla=True), constraints)
-        self._thread = concurrent.futures.ThreadPoolExecutor(1, "t2t_keras_compiles")
-        self._begun: dict[tuple, concurrent.futures.Future] = {}
-        self._lock = threading.Lock()
+        # XLA keeps compiled code under a name that counts all that TensorFlow has made before: made
+        # here, it is the same in the next process.
+        self._search.graph.get_concrete_function()
+        self._threads: dict[tuple, threading.Thread] = {}
+        self._compiled: set[tuple] = set()
+        self._beginning, self._compiling = threading.Lock(), threading.Lock()
 
     def __call__(
         self, source: np.ndarray, prefixes: np.ndarray, numbers: np.ndarray
@@ -36,16 +40,23 @@ class CompiledMeanwhile:
         arguments = source, prefixes, numbers
         if source.shape[1] > LONGEST:
             return None
-        with self._lock:
-            shape = source.shape, prefixes.shape
-            if shape not in self._begun:
-                self._begun[shape] = self._thread.submit(self._search, *arguments)
-                return None
-            begun = self._begun[shape]
-        if not begun.done() or begun.exception():
-            return None
-        return self._search(*arguments)
+        shape = source.shape, prefixes.shape
+        if shape in self._compiled:
+            return self._search(*arguments)
+        with self._beginning:
+            if shape not in self._threads:
+                thread = threading.Thread(None, self._compile, COMPILING, (shape, arguments))
+                self._threads[shape] = thread
+                thread.start()
+        return None
+
+    def _compile(self, shape: tuple, arguments: tuple) -> None:
+        # What cannot be compiled, for lack of memory, goes on without.
+        with self._compiling, contextlib.suppress(Exception):
+            self._search(*arguments)
+            self._compiled.add(shape)
 
     def wait(self) -> None:
         """Waits until everything that was begun is compiled."""
-        concurrent.futures.wait([*self._begun.values()])
+        for thread in [*self._threads.values()]:
+            thread.join()

@@ -4,8 +4,9 @@ import re
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-from t2t_keras.documents.document import Document, Unit, markup_of
+from t2t_keras.documents.document import Document, Unit
 from t2t_keras.documents.exchange.inline_codes import Codes, codes_of
+from t2t_keras.documents.exchange.message_markup import markup_of_message
 from t2t_keras.documents.xml_tree import Element, XmlFile
 
 _ATTRIBUTE = re.compile(r"""(?<!\s)\s++([^\s=<>/"']+)\s*=\s*(?:"[^"]*"|'[^']*')""")
@@ -29,7 +30,7 @@ class Segment:
         self.file, self.owner, self.source, self.target = file, owner, source, target
         self.codes: Codes = codes_of(file, source)
         text = codes_of(file, target).text if target else ""
-        kind = self.codes.format if self.codes.tags else markup_of(self.codes.text)
+        kind = self.codes.format if self.codes.tags else markup_of_message(self.codes.text)
         self.unit = Unit(self.codes.text, text if text.strip() else "", kind, context=name)
 
     def restored(self) -> str:

@@ -10,6 +10,7 @@ from xml.sax.saxutils import escape
 
 from t2t_keras.documents.xml_tree import Element, XmlFile
 from t2t_keras.errors import UserError
+from t2t_keras.text.markup.matching import parts_words
 
 # Around text that is translated. All other elements are codes, whatever is in them.
 _AROUND = {"g", "mrk", "pc", "hi"}
@@ -97,7 +98,7 @@ def codes_of(file: XmlFile, element: Element) -> Codes:
             tags[number] = (tags[number][0], piece.raw)
             parts.append("</g>")
         else:
-            parts.append(f'<x i="{len(tags)}"/>')
+            parts.append(lone_code(len(tags), parts_words(piece.raw)))
             tags.append((piece.raw, ""))
     return Codes("".join(parts), "xml", tags)
 
@@ -118,12 +119,17 @@ def codes_in(raw: str) -> Codes:
             return "</g>"
         tags.append((tag, ""))
         if tag.startswith(("<!", "<?", "&")) or tag.endswith("/>"):
-            return f'<x i="{len(tags) - 1}"/>'
+            return lone_code(len(tags) - 1, parts_words(tag))
         open_codes.append(len(tags) - 1)
         protected = ' translate="no"' if is_protected(tag) else ""
         return f'<g i="{len(tags) - 1}"{protected}>'
 
     return Codes(_MARKUP.sub(masked, raw), "xml", tags)
+
+
+def lone_code(number: int, parts_words: bool) -> str:
+    """Returns the tag of a code without text; one that parts words, as the end of a line does."""
+    return f'<x i="{number}" ctype="lb"/>' if parts_words else f'<x i="{number}"/>'
 
 
 def is_protected(tag: str) -> bool:

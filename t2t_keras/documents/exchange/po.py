@@ -6,7 +6,8 @@ from pathlib import Path
 
 import polib
 
-from t2t_keras.documents.document import Document, Unit, checked_languages, markup_of
+from t2t_keras.documents.document import Document, Unit, checked_languages
+from t2t_keras.documents.exchange.message_markup import markup_of_message
 from t2t_keras.documents.exchange.plurals import default_header, plural_forms
 from t2t_keras.documents.exchange.po_lines import Entry, entries_of, field_lines, rendered
 from t2t_keras.documents.spans import Text, decoded, is_charset, replaced
@@ -142,9 +143,10 @@ def _unit(message: polib.POEntry, source: str, target: str) -> Unit:
     return Unit(
         source,
         target,
-        markup_of(source),
+        markup_of_message(source),
         bool(target) and not message.fuzzy,
         message.msgctxt or "",
+        keeps_lines=True,
         is_safe=functools.partial(_is_safe, source, pattern),
     )
 

@@ -14,6 +14,7 @@ from t2t_keras.documents.exchange.xliff_2 import changes_of_2, segments_of_2
 from t2t_keras.documents.xml_tree import Element
 from t2t_keras.errors import UserError
 
+_SPACE = "http://www.w3.org/XML/1998/namespace space"
 # Where each version has its languages.
 _LANGUAGES = {
     "file": ("source-language", "target-language"),
@@ -34,8 +35,9 @@ class XliffDocument(BilingualDocument):
         self.version = ""
         self._expected = languages
         self._without_language: list[Element] = []
-        # The open elements that say translate="no", or "yes" again.
+        # The open elements that say what to translate, and what to do with white space.
         self._translate: list[Element] = []
+        self._space: list[Element] = []
         self.file.walk({"trans-unit", "unit"}, self._opened, self._closed)
         if not self.version:
             raise UserError(f"{path}: expected XLIFF, got XML with another root element.")
@@ -50,6 +52,8 @@ class XliffDocument(BilingualDocument):
             self.version = element.attributes.get("version", "1.2")
         if element.attributes.get("translate"):
             self._translate.append(element)
+        if element.attributes.get(_SPACE):
+            self._space.append(element)
         if element.name == ("xliff" if self.is_second else "file"):
             names = _LANGUAGES[element.name]
             found = tuple(element.attributes.get(name, "") for name in names)
@@ -60,6 +64,8 @@ class XliffDocument(BilingualDocument):
     def _closed(self, element: Element) -> None:
         if self._translate and self._translate[-1] is element:
             self._translate.pop()
+        if self._space and self._space[-1] is element:
+            self._space.pop()
         if element.name not in ("trans-unit", "unit"):
             return
         outer = self._translate[-1].attributes["translate"] if self._translate else "yes"
@@ -69,7 +75,12 @@ class XliffDocument(BilingualDocument):
             self.left_out["headers"] += 1
         else:
             find = segments_of_2 if self.is_second else segments_of_1
-            self.add(element, find(self.file, element))
+            segments = find(self.file, element)
+            for each in segments:
+                inside = (each.source, each.owner, element, *reversed(self._space))
+                said = (found.attributes.get(_SPACE) for found in inside)
+                each.unit.keeps_lines = next(filter(None, said), "") == "preserve"
+            self.add(element, segments)
 
     def changes(self, element: Element, segments: list[Segment]) -> list[Change]:
         """See `BilingualDocument`."""

@@ -1,5 +1,6 @@
 """Markdown within a block: which characters are text, and which are codes around or in it."""
 
+import html
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -8,7 +9,8 @@ from xml.sax.saxutils import escape, unescape
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
 
-from t2t_keras.documents.exchange.inline_codes import MASK
+from t2t_keras.documents.exchange.inline_codes import MASK, lone_code
+from t2t_keras.text.markup.matching import parts_words
 
 # What a rule of the parser finds that is no text.
 _CODES = {"autolink", "backticks", "entity", "html_inline", "image"}
@@ -34,7 +36,7 @@ class Mark(NamedTuple):
     """Characters of a block that are no text.
 
     The kind is "code", "open" or "close", "break" of an end of line that is a space, "hard" of one
-    that is shown, or "escape" of a backslash before a character.
+    that is shown, "character" of an entity, or "escape" of a backslash before a character.
     """
 
     start: int
@@ -94,7 +96,11 @@ def _noting(name: str, rule: Callable) -> Callable:
             elif name == "link":
                 marks += [Mark(start, start + 1, "open"), Mark(label_end, state.pos, "close")]
             elif name in _CODES:
-                marks.append(Mark(start, state.pos, "code"))
+                # Of an entity, what is seen is text.
+                is_seen = (
+                    name == "entity" and html.unescape(state.src[start : state.pos]).isprintable()
+                )
+                marks.append(Mark(start, state.pos, "character" if is_seen else "code"))
             elif name in ("newline", "escape"):
                 marks += _of_break(state, start)
         return found
@@ -151,10 +157,15 @@ def inline_of(markdown: MarkdownIt, content: str) -> Inline:
             number = open_codes.pop()
             codes[number] = (codes[number][0], mark)
             parts.append("</g>")
+        elif mark.kind == "character":
+            parts.append(escape(html.unescape(content[mark.start : mark.end])))
         elif mark.kind != "escape":
+            raw = content[mark.start : mark.end]
+            is_break = mark.kind == "hard" or parts_words(raw) or html.unescape(raw).isspace()
             is_open = mark.kind == "open"
-            parts.append(f'<g i="{len(codes)}">' if is_open else f'<x i="{len(codes)}"/>')
-            open_codes += [len(codes)] * is_open
+            number = len(codes)
+            parts.append(f'<g i="{number}">' if is_open else lone_code(number, is_break))
+            open_codes += [number] * is_open
             codes.append((mark, None))
     text = "".join([*parts, escape(content[position:])])
     breaks = [mark for mark in marks if mark.kind == "break"]

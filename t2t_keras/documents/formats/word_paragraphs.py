@@ -11,6 +11,7 @@ from xml.sax.saxutils import escape
 from lxml import etree
 
 from t2t_keras.documents.document import Unit
+from t2t_keras.documents.exchange.inline_codes import lone_code
 from t2t_keras.documents.segments import has_letters
 from t2t_keras.errors import UserError
 
@@ -18,8 +19,14 @@ _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 PARAGRAPH = f"{_W}p"
 _RUN, _TEXT, _FORMAT = f"{_W}r", f"{_W}t", f"{_W}rPr"
+_CONTROL, _CONTROL_CONTENT = f"{_W}sdt", f"{_W}sdtContent"
+_FIELD, _FIELD_SIGN, _FIELD_CODE = f"{_W}fldSimple", f"{_W}fldChar", f"{_W}instrText"
 # Elements around runs, whose text is translated.
-_AROUND = {f"{_W}{name}" for name in ("hyperlink", "ins", "smartTag")}
+_AROUND = {_CONTROL} | {f"{_W}{name}" for name in ("hyperlink", "ins", "smartTag")}
+# What says of the element that it is in what it is like.
+_PROPERTIES = {f"{_W}{name}" for name in ("pPr", "smartTagPr", "sdtPr", "sdtEndPr", "fldData")}
+_RAISED = f"{_W}vertAlign"  # or lowered
+_BREAKS = {f"{_W}{name}" for name in ("br", "cr", "ptab", "tab")}
 # What word processors note about the last layout and the spelling.
 _NOTES = {f"{_W}{name}" for name in ("proofErr", "lastRenderedPageBreak")}
 # Differences in format that nobody sees.
@@ -27,14 +34,15 @@ _UNSEEN = (f"{_W}lang", f"{_W}noProof")
 
 
 class _Piece(NamedTuple):
-    """Text in a format, an element around pieces, or elements that stay as they are."""
+    """Text in a format, elements around pieces, or elements that stay as they are."""
 
     text: str
     format: etree._Element | None  # w:rPr
     key: str  # of the format
     elements: list[etree._Element]
-    inner: list["_Piece"] | None = None  # of the one element
+    inner: list["_Piece"] | None = None  # of the one element, or of the field
     run: etree._Element | None = None  # that the elements are a part of
+    field: tuple[int, int] | None = None  # which of the elements begin it, and which end it
 
     @property
     def is_text(self) -> bool:
@@ -79,18 +87,19 @@ class Paragraph:
         else:
             self.unit = Unit(self._masked(pieces, self._key), format="xml")
 
-    def _pieces(self, elements: Iterable[etree._Element]) -> list[_Piece]:
+    def _pieces(self, elements: Iterable[etree._Element], in_link: bool = False) -> list[_Piece]:
         pieces: list[_Piece] = []
         field: list[etree._Element] = []  # the elements of a field that has begun
         depth = 0
         for element in elements:
-            kinds = [each.get(f"{_W}fldCharType") for each in element.iter(f"{_W}fldChar")]
-            if depth or "begin" in kinds:
-                depth += kinds.count("begin") - kinds.count("end")
+            kinds = _field_signs(element)
+            opened = kinds.count("begin") - kinds.count("end")
+            # A link of a table of contents is around the whole field of its page number.
+            if depth or ("begin" in kinds and (opened or element.tag not in _AROUND)):
+                depth += opened
                 field.append(element)
                 if depth <= 0:
-                    pieces.append(_Piece("", None, "", field))
-                    self.fields += 1
+                    pieces.append(self._of_field(field, in_link))
                     field, depth = [], 0
             elif element.tag == _RUN:
                 found = list(_of_run(element))
@@ -98,13 +107,30 @@ class Paragraph:
                 self._pieces_in_runs += len(found)
                 if (form := element.find(_FORMAT)) is not None:
                     self._largest_format = max(self._largest_format, len(_clean(form)))
-            elif element.tag in _AROUND:
-                inner = _merged(self._pieces(_children(element)))
+            elif element.tag in _AROUND or (
+                element.tag == _FIELD and _is_link(element.get(f"{_W}instr", ""))
+            ):
+                inner = _merged(self._pieces(_children(_inside(element)), in_link))
                 pieces.append(_Piece("", None, "", [element], inner))
             elif element.tag not in _NOTES:
                 pieces.append(_Piece("", None, "", [element]))
-        # A field that goes on in the next paragraph.
-        return [*pieces, _Piece("", None, "", field)] if field else pieces
+                self.fields += element.tag == _FIELD
+        if field:  # It goes on in the next paragraph.
+            pieces.append(_Piece("", None, "", field))
+            self.fields += 1
+        return pieces
+
+    def _of_field(self, field: list[etree._Element], in_link: bool) -> _Piece:
+        """Returns the piece of a field: around its text if it is a link, else it stays.
+
+        So does a link in a link, for fields may stand in each other without end.
+        """
+        bounds = None if in_link else _link_bounds(field)
+        if not bounds:
+            self.fields += 1
+            return _Piece("", None, "", field)
+        inner = _merged(self._pieces(field[bounds[0] : bounds[1]], in_link=True))
+        return _Piece("", None, "", field, inner, field=bounds)
 
     def _masked(self, pieces: Sequence[_Piece], key: str) -> str:
         parts = []
@@ -115,13 +141,17 @@ class Paragraph:
             number = len(self._codes)
             self._codes.append(each)
             if each.is_text:
-                parts.append(f'<g i="{number}">{escape(each.text)}</g>')
+                # An index, as in m², belongs to the word before it.
+                is_raised = each.format is not None and each.format.find(_RAISED) is not None
+                name = "sup" if is_raised else "g"
+                parts.append(f'<{name} i="{number}">{escape(each.text)}</{name}>')
             elif each.inner:
                 # Its first format is what its text looks like.
                 inner_key = next((piece.key for piece in each.inner if piece.is_text), "")
                 parts.append(f'<g i="{number}">{self._masked(each.inner, inner_key)}</g>')
             else:
-                parts.append(f'<x i="{number}"/>')
+                inside = {part.tag for element in each.elements for part in element.iter()}
+                parts.append(lone_code(number, parts_words=bool(inside & _BREAKS)))
         return "".join(parts)
 
     def write(self) -> bool:
@@ -135,7 +165,7 @@ class Paragraph:
             root = etree.fromstring(f"<t>{text}</t>")
         except etree.XMLSyntaxError as error:
             raise UserError(f"{self._path}: {text!a} is not well-formed: {error.msg}.") from error
-        numbers = sorted(int(each.get("i", "-1")) for each in root.iter("g", "x"))
+        numbers = sorted(int(each.get("i", "-1")) for each in root.iter("g", "sup", "x"))
         if numbers != list(range(len(self._codes))):
             raise UserError(
                 f"{self._path}: expected {len(self._codes)} inline codes once each, got {text!a}."
@@ -154,17 +184,22 @@ class Paragraph:
             elif code.is_text:
                 built += self._built(each, code.format)
             else:
-                [around] = code.elements
                 first = next((piece.format for piece in code.inner if piece.is_text), form)
-                _fill(around, self._built(each, first))
-                built.append(around)
+                inner = self._built(each, first)
+                if code.field:
+                    start, end = code.field
+                    built += [*code.elements[:start], *inner, *code.elements[end:]]
+                else:
+                    [around] = code.elements
+                    _fill(_inside(around), inner)
+                    built.append(around)
             built += _runs(each.tail, form)
         return built
 
 
 def _children(element: etree._Element) -> list[etree._Element]:
     """Returns what is in an element but its properties."""
-    return [each for each in element if isinstance(each.tag, str) and each.tag != f"{_W}pPr"]
+    return [each for each in element if isinstance(each.tag, str) and each.tag not in _PROPERTIES]
 
 
 def _fill(element: etree._Element, children: Iterable[etree._Element]) -> None:
@@ -172,6 +207,43 @@ def _fill(element: etree._Element, children: Iterable[etree._Element]) -> None:
     for each in _children(element):
         element.remove(each)
     element.extend(children)
+
+
+def _inside(around: etree._Element) -> etree._Element:
+    """Returns the element that has the runs: that of a content control stands in it."""
+    found = around.find(_CONTROL_CONTENT) if around.tag == _CONTROL else None
+    return around if found is None else found
+
+
+def _field_signs(element: etree._Element) -> list[str | None]:
+    """Returns what begins, divides and ends fields in an element."""
+    return [each.get(f"{_W}fldCharType") for each in element.iter(_FIELD_SIGN)]
+
+
+def _is_link(code: str) -> bool:
+    """Returns whether a field's code is of a link, whose text is the document's own."""
+    return code.upper().split()[:1] == ["HYPERLINK"]
+
+
+def _link_bounds(field: Sequence[etree._Element]) -> tuple[int, int] | None:
+    """Returns where the elements of a link's text begin and end; None = the field is no link.
+
+    A link of which signs and text share a run counts as none.
+    """
+    start = depth = 0
+    for number, element in enumerate(field, 1):
+        kinds = _field_signs(element)
+        depth += kinds.count("begin")
+        if depth == 1 and kinds[-1:] == ["separate"]:
+            start = number
+            break
+        depth -= kinds.count("end")
+    around = [*field[:start], field[-1]]
+    code = "".join(text.text or "" for each in around for text in each.iter(_FIELD_CODE))
+    has_text = any(each.find(f".//{_TEXT}") is not None for each in around)
+    if not start or has_text or not _is_link(code) or _field_signs(field[-1]) != ["end"]:
+        return None
+    return start, len(field) - 1
 
 
 def _of_run(run: etree._Element) -> Iterator[_Piece]:

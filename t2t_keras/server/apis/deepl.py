@@ -154,7 +154,7 @@ async def read_pair(
     if not target:
         raise ApiError(400, "Value for 'target_lang' not supported.")
     if not source:
-        source = (await context.detect(texts))[0].language
+        source = (await context.detect_source(texts, target)).language
     try:
         return context.pair(canonical(source), canonical(target), may_be_same)
     except ApiError as error:

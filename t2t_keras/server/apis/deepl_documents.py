@@ -22,11 +22,12 @@ def make_router(context: Context) -> APIRouter:
         parameters = await read_parameters(request)
         client = context.admit(request, parameters)
         sent = parameters.file("file")
-        if sent is None or not sent.filename:
+        name = sent and (parameters.text("filename") or sent.filename)
+        if not (sent and name):
             raise ApiError(400, "Invalid file data.")
-        _check_format(parameters, sent.filename)
+        _check_format(parameters, name)
         check_options(parameters)
-        async with files.kept(sent.file, sent.filename, client.identity) as file:
+        async with files.kept(sent.file, name, client.identity) as file:
             texts = await files.texts(file)
             pair = await read_pair(context, parameters, texts)
             glossary = await requested_glossary(context, client, parameters, pair)

@@ -9,12 +9,13 @@ from collections.abc import Collection, Sequence
 
 from t2t_keras.text.markup.tokens import CLOSE, EMPTY, OPEN, Token, malformed
 
-# Elements of HTML that stand between pieces of running text, not in it.
+# Elements of HTML that stand between pieces of running text, not in it; and of KDE's messages.
 HTML_BLOCKS = frozenset(
-    "address article aside blockquote body br caption center col colgroup dd details dialog dir "
-    "div dl dt fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header "
-    "hgroup hr html legend li link main menu meta nav noscript ol optgroup option p pre search "
-    "section summary table tbody td template tfoot th thead title tr ul".split()
+    "address article aside blockquote body br button caption center col colgroup dd details "
+    "dialog dir div dl dt fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 "
+    "h6 head header hgroup hr html item label legend li link list main menu meta nav noscript "
+    "ol optgroup option p para pre search section select summary table tbody td template tfoot "
+    "th thead title tr ul".split()
 )
 # Elements whose content is no text of a language.
 HTML_KEPT = frozenset(
@@ -38,6 +39,10 @@ _NOT_TRANSLATED = re.compile(
     r"""\s(?:its:)?translate\s*=\s*(?:"no"|'no'|no(?=[\s/>]))"""
     r"""|\sclass\s*=\s*(?:"(?:[^"]*\s)?notranslate[\s"]|'(?:[^']*\s)?notranslate[\s'])""",
     re.IGNORECASE,
+)
+# Empty elements that end a line or stand for white space, by name or as XLIFF says it.
+_BREAK = re.compile(
+    r"""<(?:br|cr|lb|tab)[\s/>]|\s(?:ctype|type|subType)\s*=\s*["'](?:xlf:)?(?:lb|pb)["']"""
 )
 _PRESERVED = re.compile(r"""\sxml:space\s*=\s*["']preserve["']""")
 
@@ -103,6 +108,11 @@ def match_xml(tokens: Sequence[Token], text: str) -> tuple[list[int | None], lis
 def is_kept(token: Token, names: Collection[str]) -> bool:
     """Returns whether the content of an element stays as it is; `names` are such elements."""
     return token.name in names or bool(_NOT_TRANSLATED.search(token.raw))
+
+
+def parts_words(raw: str) -> bool:
+    """Returns whether the tag of an empty element stands for the end of a line, or a tab."""
+    return bool(_BREAK.search(raw))
 
 
 def preserves_space(token: Token, is_html: bool) -> bool:

@@ -13,6 +13,7 @@ from t2t_keras.text.markup.matching import (
     is_kept,
     match_html,
     match_xml,
+    parts_words,
     preserves_space,
 )
 from t2t_keras.text.markup.segments import CLOSE, KEPT, LONE, OPEN, Atom, Mark, Segment, segment_of
@@ -23,6 +24,8 @@ from t2t_keras.text.markup.tokens import OTHER, TEXT, Token, html_tokens, xml_to
 FORMATS = ("html", "xml")
 # What is read takes up to 350 bytes of memory for each, where tags are short.
 MOST_CHARACTERS = 4_000_000
+# Elements for what is written above or below its line: numbers and variables belong to a word.
+_INDICES = {"sub", "sup"}
 # What is longer says little about the sentence that it stands in, and may not come through it.
 _MOST_KEPT_WORDS, _MOST_KEPT_CHARACTERS = 5, 60
 
@@ -142,6 +145,12 @@ class _Reader:
                 yield from self._kept(number, end)
                 number = end
                 continue
+            if end and token.name in _INDICES and self._is_index(number, end):
+                inside = self._tokens[number:end]
+                raw = "".join(token.raw for token in inside)
+                self._atoms.append(Atom(raw, Mark(LONE, raw), None, self._visible(inside)))
+                number = end
+                continue
             if end and not self._dividing[number] and self._is_empty(number, end):
                 self._atoms.append(self._as_one(number, end))
                 number = end
@@ -158,6 +167,15 @@ class _Reader:
                 self._atoms.append(self._tag(number, token))
             number += 1
         yield from self._flush()
+
+    def _is_index(self, number: int, end: int) -> bool:
+        """Returns whether an element has no words, and stands right behind one."""
+        before = self._atoms[-1].characters if self._atoms else None
+        text = self._visible(self._tokens[number:end])
+        has_words = len(text) > 1 and any(map(str.isalpha, text))
+        return bool(before and text) and not (
+            before.is_space or has_words or any(self._dividing[number:end])
+        )
 
     def _is_empty(self, number: int, end: int) -> bool:
         return self._filled[number] == self._filled[end]
@@ -185,9 +203,12 @@ class _Reader:
     def _tag(self, number: int, token: Token) -> Atom:
         partner = self._partners[number]
         if partner is None:
-            return Atom(token.raw, Mark(LONE, token.raw))
+            return Atom(token.raw, Mark(LONE, token.raw, is_space=parts_words(token.raw)))
         kind = OPEN if number < partner else CLOSE
-        return Atom(token.raw, Mark(kind, token.raw, min(number, partner)))
+        before = self._tokens[number - 1] if number else None
+        is_next_link = kind == OPEN and token.name == "a" == getattr(before, "name", "")
+        mark = Mark(kind, token.raw, min(number, partner), is_space=is_next_link)
+        return Atom(token.raw, mark)
 
     def _kept(self, number: int, end: int) -> Iterator[Segment | str]:
         inside = self._tokens[number:end]

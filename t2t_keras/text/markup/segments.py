@@ -2,6 +2,8 @@
 
 import bisect
 import dataclasses
+import itertools
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -10,6 +12,7 @@ from t2t_keras.text.placeholders import find
 
 # Kinds of marks.
 OPEN, CLOSE, LONE, KEPT = "open", "close", "lone", "kept"
+_WORDS = re.compile(r"[^\W_]+|[\W_]+").findall
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +28,8 @@ class Mark:
       end: the same; for KEPT, behind its last character.
       space_before: whether white space is on its left.
       space_behind: whether white space is on its right.
-      is_space: whether it is a space itself, as `&nbsp;`.
+      is_space: whether it parts words as a space does: `&nbsp;`, the end of a line, or a link right
+        behind another one.
     """
 
     kind: str
@@ -44,7 +48,12 @@ class Atom(NamedTuple):
     raw: str
     mark: Mark | None = None
     characters: Characters | None = None
-    text: str = ""  # that of a KEPT mark
+    text: str = ""  # that of a KEPT mark, or of an index such as <sup>2</sup>
+
+    @property
+    def is_index(self) -> bool:
+        """Whether it is a whole element, as <sup>2</sup>, that belongs to the word before it."""
+        return self.mark is not None and self.mark.kind == LONE and bool(self.text)
 
     @property
     def is_text(self) -> bool:
@@ -77,6 +86,7 @@ def segment_of(atoms: Sequence[Atom], spelled: Mapping[str, str]) -> Segment | s
     """Returns a segment of atoms, or their markup if it has no letters."""
     if not any(_has_letters(atom) for atom in atoms):
         return "".join(atom.raw for atom in atoms)
+    atoms = _with_formulas(atoms)
     first, last = _core(atoms)
     text, marks = _text_and_marks(atoms[first:last])
     marks = _with_kept_spaces(text, marks, spelled)
@@ -103,6 +113,38 @@ def _with_kept_spaces(text: str, marks: list[Mark], spelled: Mapping[str, str]) 
         raw = "".join([*parts, write_characters(text[position : each.end], spelled)])
         marks[first:last] = [Mark(KEPT, raw, start=each.start, end=each.end)]
     return marks
+
+
+def _with_formulas(atoms: Sequence[Atom]) -> list[Atom]:
+    """Returns atoms with a kept piece for each word that goes on behind an index, as in H₂O."""
+    if not any(_goes_on(*pair) for pair in itertools.pairwise(atoms)):
+        return list(atoms)
+    found: list[Atom] = []
+    for is_word, some in itertools.groupby(itertools.chain(*map(_divided, atoms)), _is_in_word):
+        run = list(some)
+        if is_word and not run[0].mark and any(_goes_on(*pair) for pair in itertools.pairwise(run)):
+            raw = "".join(atom.raw for atom in run)
+            text = "".join(atom.text or atom.characters.text for atom in run)
+            run = [Atom(raw, Mark(KEPT, raw), None, text)]
+        found += run
+    return found
+
+
+def _goes_on(atom: Atom, following: Atom) -> bool:
+    """Returns whether a word goes on behind an atom that is an index."""
+    return atom.is_index and bool(following.characters) and following.characters.text[:1].isalnum()
+
+
+def _is_in_word(atom: Atom) -> bool:
+    return atom.is_index or bool(atom.characters and atom.characters.text.isalnum())
+
+
+def _divided(atom: Atom) -> list[Atom]:
+    """Returns its words and what is between them."""
+    characters = atom.characters
+    if not characters or characters.raw != characters.text:
+        return [atom]
+    return [Atom(part, None, characters._replace(raw=part, text=part)) for part in _WORDS(atom.raw)]
 
 
 def _has_letters(atom: Atom) -> bool:
@@ -136,10 +178,11 @@ def _text_and_marks(atoms: Sequence[Atom]) -> tuple[str, list[Mark]]:
     parts: list[str] = []
     marks: list[Mark] = []
     waiting: list[int] = []  # Numbers of the marks behind the last word or space.
-    size, space = 0, False
+    size, space = 0, False  # Whether the text needs a space,
+    is_white = False  # and whether it is white space that says so.
     for atom in atoms:
         if atom.characters and atom.characters.is_space:
-            space = size > 0
+            space = is_white = size > 0
             for number in waiting:
                 marks[number] = dataclasses.replace(marks[number], space_behind=True)
             waiting = []
@@ -150,13 +193,14 @@ def _text_and_marks(atoms: Sequence[Atom]) -> tuple[str, list[Mark]]:
                 parts.append(" ")
                 size += 1
                 space = False
+            is_white = False
             start, size = size, size + len(content)
             parts.append(content)
             waiting = []
             if atom.mark:
                 marks.append(dataclasses.replace(atom.mark, start=start, end=size))
             continue
-        mark = dataclasses.replace(atom.mark, start=size, end=size, space_before=space)
+        mark = dataclasses.replace(atom.mark, start=size, end=size, space_before=is_white)
         waiting.append(len(marks))
         marks.append(mark)
         if mark.is_space:

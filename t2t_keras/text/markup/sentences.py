@@ -2,6 +2,7 @@
 
 import bisect
 import dataclasses
+import itertools
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -19,10 +20,12 @@ class Sentence:
     Attributes:
       text: as it is translated, white space around it left out.
       marks: what stands in it and at its edges, with places in `text`.
+      space: what is between it and the one before it, "" or a space.
     """
 
     text: str
     marks: tuple[Mark, ...]
+    space: str = ""
 
     @property
     def kept(self) -> tuple[str, ...]:
@@ -56,10 +59,20 @@ def divide(segment: Segment, split: Callable[[str], Sequence[str]]) -> list[Sent
         sentences[number].append(
             dataclasses.replace(mark, **dict(zip(("start", "end"), places, strict=True)))
         )
-    return [
-        Sentence(segment.text[start:end], tuple(marks))
-        for (start, end), marks in zip(spans, sentences, strict=True)
-    ]
+    found: list[Sentence] = []
+    for (start, end), marks in zip(spans, sentences, strict=True):
+        space = _space_between(found[-1], marks) if found else ""
+        found.append(Sentence(segment.text[start:end], tuple(marks), space))
+    return found
+
+
+def _space_between(before: Sentence, marks: Sequence[Mark]) -> str:
+    """Returns the white space before a sentence, "" where only a mark such as <br/> parts them."""
+    between = [mark for mark in before.marks if mark.start == len(before.text)]
+    between += [mark for mark in marks if mark.end == 0]
+    if any(mark.is_space for mark in between):
+        return " " * any(mark.space_before or mark.space_behind for mark in between)
+    return " "
 
 
 def _is_of_next(mark: Mark, end: int, start: int) -> bool:
@@ -167,12 +180,19 @@ def _gap(spans: Sequence[Span], place: int, opens: bool) -> int:
     return bisect.bisect_left(spans, place, key=lambda span: span[0])
 
 
+def _parts_words(before: Mark | None, mark: Mark) -> bool:
+    """Returns whether a mark needs no white space beside it; a link only behind another one."""
+    return mark.is_space and (mark.kind == LONE or (before is not None and before.kind == CLOSE))
+
+
 def _spaced(marks: Sequence[Mark], space: str, at_begin: bool, at_end: bool) -> list[str]:
     """Returns marks with the white space between them: behind what closes, before what opens."""
     if not marks:
         return [space]
-    if any(mark.is_space for mark in marks):
-        return [mark.raw for mark in marks]
+    if any(_parts_words(*pair) for pair in itertools.pairwise([None, *marks])):
+        raws = [mark.raw + " " * (mark.space_behind and mark is not marks[-1]) for mark in marks]
+        before = " " * (marks[0].space_before and not at_begin)
+        return [before, *raws, " " * (marks[-1].space_behind and not at_end)]
     parts: list[str] = []
     is_out = not space
     for mark in marks:

@@ -11,10 +11,14 @@ from typing import NamedTuple
 # They are of Unicode's last private plane: fonts and markup use the first private range.
 SYMBOLS = tuple(chr(0x10FF00 + number) for number in range(16))
 
+# Sums of money are no such pieces, for a translation may have "5 dollars" for "$5".
 _UNITS = (
     "%|‰|°[CF]?|[kKMGTP]?i?B(?:/s)?|[kKMG]?bit/s|[kKMG]bit|[kM]?bps|px|pt|em|dpi|ppi|fps|[kMGT]?Hz|"
-    "[nµm]?s|min|h|[nµmck]?m[²³]?|[µmk]?g|[mk]?[VWA]|dB"
+    "[nµm]?s|min|h|[nµmck]?m[²³]?|[µmk]?g|[mk]?[VA]|[mkMGT]?Wh?|m?Ah|dB"
 )
+_SPACE = r"[ \u00a0\u2009\u202f]"
+# As "1 000 000,5" is, but not "in 2019 300"; no longer ones, for each place begins one of these.
+_GROUPED = rf"(?<![\w.,:/\-])\d{{1,3}}(?:(?:{_SPACE}|['\u2019])\d{{3}}(?!\d)){{1,5}}+(?:[.,]\d+)?"
 _PRINTF = (
     r"%(?:\d+\$)?[#0\-+'I]*+(?:\d+|\*(?:\d+\$)?)?(?:\.(?:\d+|\*(?:\d+\$)?)?)?"
     r"(?:hh|h|ll|l|q|j|z|t|L)?[diouxXeEfFgGaAcsCSpnmr@]"
@@ -27,7 +31,7 @@ _KINDS = (
     r"\bwww\.[^\s<>\"“”«»]+",
     r"\b[\w.+\-]{1,64}@\w[\w\-]*(?:\.\w[\w\-]*)+",
     r"&(?:[A-Za-z][A-Za-z0-9]{1,31}|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});",
-    rf"(?<![\w.,])\d[\d.,]*+(?<![.,])[ \u00a0\u202f]?(?:(?:{_UNITS})(?![\w%])|%(?=ige))",
+    rf"(?:{_GROUPED}|(?<![\w.,])\d[\d.,]*+(?<![.,])){_SPACE}?(?:(?:{_UNITS})(?![\w%])|%(?=ige))",
     # Python's %(name)s, Ruby's %{name}, gettext's %<PRIu64>.
     r"%\([^()\s]+\)[#0\-+]*+(?:\d+|\*)?(?:\.(?:\d+|\*))?[hlL]*[diouxXeEfFgGcrsa]",
     r"%\{[^{}\s]+\}|%<PRI[A-Za-z0-9]+>",
@@ -40,6 +44,7 @@ _KINDS = (
     r"\{\{[^{}\n]+\}\}|\{%[^{}%\n]+%\}",
     r"\{(?:[\w.\-]+(?:\[\w+\])*)?(?:![rsa])?(?::[^{}\s]*)?\}",
     r"\\(?:[abefnrtv0\\]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4})",
+    r"</?[A-Za-z][\w.:\-]*+(?:\s++[\w.:\-]++\s*+=\s*+(?:\"[^\"<>]*+\"|'[^'<>]*+'))*+\s*+/?>",
 )
 # What ends a sentence around an address is not of it.
 _TRAILING = ".,;:!?'*_"
@@ -49,7 +54,7 @@ _UNNUMBERED = re.compile(
 )
 _NUMBERED = re.compile(r"%\d+\$.*")
 # Without any of these there is no placeholder.
-_SIGNS = re.compile(rf"[%&\\@${{\d{SYMBOLS[0]}-{SYMBOLS[-1]}]|://|www\.")
+_SIGNS = re.compile(rf"[%&\\@$<{{\d{SYMBOLS[0]}-{SYMBOLS[-1]}]|://|www\.")
 
 
 class Placeholder(NamedTuple):
@@ -64,8 +69,8 @@ def find(text: str, verbatim: Sequence[str] = ()) -> list[Placeholder]:
     r"""Returns the placeholders of a text, in order; none overlap.
 
     They are those of printf, Python, Ruby, Qt, KDE, the shell and templates (`%s`, `%(name)s`,
-    `%1`, `{0}`, `${x}`), entities as `&nbsp;`, escapes as `\n`, addresses of the web and of mail,
-    and numbers with units as "5 MB" and "50 %".
+    `%1`, `{0}`, `${x}`), entities as `&nbsp;`, tags as `<file>`, escapes as `\n`, addresses of the
+    web and of mail, and numbers with units as "5 MB" and "50 %".
 
     Args:
       text: any.
@@ -156,7 +161,7 @@ def _surplus(found: Sequence[Placeholder], keys: Sequence[str], left: Counter) -
 def key(placeholder: str) -> str:
     """Returns what is the same for a placeholder, and for a number in another way of writing."""
     if placeholder[0] in string.digits:
-        placeholder = re.sub(r"[.,](?=\d{3}(?!\d))|[ \u00a0\u202f]", "", placeholder)
+        placeholder = re.sub(rf"[.,'\u2019](?=\d{{3}}(?!\d))|{_SPACE}", "", placeholder)
         return placeholder.replace(",", ".")
     return placeholder
 

@@ -30,6 +30,8 @@ def test_what_is_compiled_finds_the_same(model, tokenizer, called):
 
     expected = make().translate(LINES)
     translator = make(xla_for_one=True)
+    # Its name in the cache of compiled code counts what was traced before.
+    assert translator.engine._for_one._search.graph.experimental_get_tracing_count() == 1
 
     def check():
         found = [translator.translate([line])[0] for line in LINES]

@@ -139,6 +139,17 @@ def test_a_translation_that_loses_a_code_is_refused(written):
             document.content()
 
 
+def test_lines_stay_where_the_file_says_so(written):
+    source = '<source>One <g id="1">two</g>\nThree<x id="2" ctype="lb"/></source>'
+    units = (f"<trans-unit{space}>{source}</trans-unit>" for space in ("", ' xml:space="default"'))
+    body = f'<file xml:space="preserve"><body>{"".join(units)}</body></file>'
+    found = read_document(
+        written("a.xlf", f'<xliff version="1.2">{body}</xliff>'), "en", "de"
+    ).units
+    assert [each.keeps_lines for each in found] == [True, False]
+    assert found[0].source.endswith('<x i="1" ctype="lb"/>')
+
+
 def test_languages_must_fit_the_model(written):
     with pytest.raises(UserError, match="expected fr as its source language, got en-US"):
         read_document(written("a.xlf", FIRST.encode("latin-1")), "fr", "de")

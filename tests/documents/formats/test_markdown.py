@@ -82,9 +82,17 @@ def test_lines_that_are_shown_as_such_are_texts_of_their_own(written):
     units = read_document(written("a.md", text)).units
     assert [unit.source for unit in units] == [
         "One",
-        'two <g i="0">three<x i="1"/>four</g>',
+        'two <g i="0">three<x i="1" ctype="lb"/>four</g>',
         "five six",
     ]
+
+
+def test_entities_are_text_and_breaks_part_words(written):
+    document = read_document(written("a.md", "R&amp;D&nbsp;is<br>*so*\n"))
+    [unit] = document.units
+    assert unit.source == ('R&amp;D<x i="0" ctype="lb"/>is<x i="1" ctype="lb"/><g i="2">so</g>')
+    unit.set(unit.source)
+    assert document.content() == b"R&D&nbsp;is<br>*so*\n"
 
 
 def test_a_cell_keeps_its_bars(written):

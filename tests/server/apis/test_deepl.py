@@ -45,6 +45,25 @@ def test_a_text_that_is_in_the_target_language_already_stays(client):
         assert (found.text, found.detected_source_lang) == (text, "DE")
 
 
+@pytest.mark.parametrize(
+    ("text", "target", "source"),
+    [
+        ("hi", "DE", "EN"),
+        ("Password", "DE", "EN"),
+        ("Passwort", "EN-GB", "DE"),
+        ("Cancel", "EN-GB", "DE"),
+        ("Die Katze", "DE", "DE"),
+        ("This is a house, and that is another one.", "EN-GB", "EN"),
+        ("12:30", "EN-GB", "EN"),
+        ("Test", "PT-BR", "EN"),  # It looks German, but there is no model for that.
+    ],
+)
+def test_a_short_text_is_likelier_in_another_language_than_the_target(client, text, target, source):
+    found = client.translate_text(text, target_lang=target)
+    assert found.detected_source_lang == source
+    assert (found.text == text) == (source == target[:2])
+
+
 def test_every_option_that_does_not_ask_for_another_model(client):
     found = client.translate_text(
         "one. two.",

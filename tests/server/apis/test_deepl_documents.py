@@ -37,6 +37,14 @@ def test_files_with_and_without_glossary(client, tmp_path):
         assert (done.done, done.billed_characters) == (True, len("The house.A dog."))
 
 
+def test_the_field_filename_names_the_file(server):
+    sent = {"target_lang": "DE", "source_lang": "EN", "filename": "a.txt"}
+    address, files = f"{server.url}/v2/document", {"file": ("file", b"A dog.")}
+    assert httpx.post(address, data=sent, files=files).status_code == 200
+    found = httpx.post(address, data=sent | {"filename": ""}, files=files)
+    assert found.json()["message"] == "Invalid request: file format not supported"
+
+
 @pytest.mark.usefixtures("quick")
 def test_the_language_is_detected(client):
     output = io.BytesIO()

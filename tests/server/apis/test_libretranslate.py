@@ -44,6 +44,7 @@ def test_one_text_and_several_with_alternatives_and_detection(server, sent):
     assert translated(q=["", ""], **asked) == {"translatedText": ["", ""]}
     found = translated(q="the woman sees a house", source="auto", target="en")
     assert found["translatedText"] == "the woman sees a house"
+    assert translated(q="hi", source="auto", target="de")["translatedText"] == "HI"
     found = translated(q="the woman sees a house", source="auto", target="pb")
     assert found["translatedText"] == "THE WOMAN SEES A HOUSE"
     assert found["detectedLanguage"]["language"] == "en"

@@ -1,12 +1,14 @@
 """What is read is written again, byte for byte; what is translated is what a reader reads."""
 
+import numpy as np
 import pytest
 
+from t2t_keras.decoding.source_text import sentences
 from t2t_keras.errors import UserError
 from t2t_keras.text.markup import read_fragment
 from t2t_keras.text.markup.characters import read_characters, write_characters
 from t2t_keras.text.markup.reading import MOST_CHARACTERS
-from t2t_keras.text.markup.sentences import divide
+from t2t_keras.text.markup.sentences import Translated, divide
 
 
 def segments(markup, form="html", **options):
@@ -26,6 +28,9 @@ def segments(markup, form="html", **options):
         ("&eacute;&#233; &copy; AT&T &unknown; x", "éé © AT&T &unknown; x"),
         ("<svg><text>a</text></svg><textarea>b</textarea>", ""),
         ("<button>unclosed <i>c <p>d</i></button>", "unclosed c|d"),
+        ("<a>Home</a><a>News</a> <select><option>One<option>Two</select>", "Home News|One|Two"),
+        ("m<sup>2</sup>, x<sup><i>n</i></sup> <sup>1</sup>H<sub>2</sub>O", "m, x 1H2O"),
+        ("1<sup>st</sup> <sup>2</sup> re<!-- -->wo&shy;rd a<wbr>b", "1st 2 reword ab"),
     ],
 )
 def test_text_of_html(markup, expected):
@@ -36,6 +41,31 @@ def test_text_of_xml():
     markup = "<?xml version='1.0'?><a><p>one <b/>two</p> <ph>x y</ph> <k>z</k><![CDATA[c]]> &e;</a>"
     assert segments(markup, "xml") == ["one two x y z &e;"]
     assert segments(markup, "xml", blocks=["p"], keep=["k"]) == ["one two"]
+
+
+@pytest.mark.parametrize(
+    "markup",
+    [
+        "a<br/>b",
+        "a <br/> b<x i='1' ctype='lb'/>c",
+        "one.<br/>two. <br/>Three.",
+        "<a>x</a><a>y</a>",
+        "a &#160; b&#160;c &#160;d",
+        "One! See fig. 3 of 1.5. Dr. A. at https://example.com/a.html. me@example.org",
+        "garden of m<sup>2</sup>, H<sub>2</sub>O",
+    ],
+)
+def test_a_sentence_translated_by_itself_comes_back(markup):
+    fragment = read_fragment(markup, "xml")
+    assert fragment.write([_by_itself(each) for each in fragment.segments]) == markup
+
+
+def _by_itself(segment):
+    written = ""
+    for each in divide(segment, lambda text: sentences(text, "en")):
+        same = Translated(each.text, each.marks, each.text, each.kept, lambda text: text)
+        written += each.space + same.markup(np.eye(len(same.source_units)))
+    return written
 
 
 def test_an_outline_of_xml():
