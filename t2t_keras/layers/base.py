@@ -5,6 +5,7 @@ import contextvars
 from typing import Any, Self
 
 import keras
+from keras import ops
 
 # What Keras's and KerasHub's layers call arguments that have the paper's names here.
 _NAMES_ELSEWHERE = {
@@ -56,7 +57,23 @@ class ShapePreservingLayer(keras.layers.Layer):
 
     def dropout_layer(self, rate):
         """Returns a dropout layer that computes in this layer's type."""
-        return keras.layers.Dropout(rate, dtype=self.dtype_policy)
+        return Dropout(rate, dtype=self.dtype_policy)
+
+
+@keras.saving.register_keras_serializable(package="t2t_keras")
+class Dropout(keras.layers.Dropout):
+    """Keras's dropout (section 5.4), with the same rate in every type.
+
+    Numbers from 0 to 1 that are drawn in bfloat16 are multiples of 1/128, by which a rate of 0.1
+    would be 0.102 and one of 0.4 0.406.
+    """
+
+    def call(self, inputs, training=False):
+        """See Keras's."""
+        if not training or self.rate == 0 or self.compute_dtype == "float32":
+            return super().call(inputs, training=training)
+        drawn = keras.random.uniform(ops.shape(inputs), dtype="float32", seed=self.seed_generator)
+        return ops.where(drawn < self.rate, 0, inputs / (1 - self.rate))
 
 
 def refuse_other_names(layer_class, arguments):

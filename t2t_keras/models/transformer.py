@@ -18,6 +18,7 @@ from t2t_keras.layers import (
     SymbolDropout,
 )
 from t2t_keras.layers.base import (
+    Dropout,
     build,
     make_attributes_of_listed_layers,
     refuse_other_names,
@@ -74,7 +75,7 @@ class Transformer(keras.Model):
             make_positions(config, **dtype, name=f"{side}_positions")
             for side in ("source", "target")
         )
-        self.embedding_dropout = keras.layers.Dropout(config.dropout, **dtype)
+        self.embedding_dropout = Dropout(config.dropout, **dtype)
         encoders, decoders = map(range, config.depths())
         self.encoder = [EncoderLayer(config, **dtype, name=f"encoder_{i}") for i in encoders]
         self.decoder = [DecoderLayer(config, **dtype, name=f"decoder_{i}") for i in decoders]

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_keras.layers import LayerNormalization, Residual
+from t2t_keras.layers.base import Dropout
 
 
 def expected_norm(x, gamma, beta):
@@ -30,6 +31,17 @@ def test_formula(randomised, random, pre_norm):
     np.testing.assert_allclose(layer(x, y).numpy(), expected, rtol=0, atol=1e-5)
     found = layer.around(lambda read, training: read + y, x)
     np.testing.assert_array_equal(found, layer(x, read + y))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("rate", [0.1, 0.4])
+def test_dropout_has_its_rate_in_every_type(dtype, rate):
+    dropout = Dropout(rate, dtype=dtype)
+    found = np.array(keras.ops.cast(dropout(np.ones([1000, 1000]), training=True), "float32"))
+    # Four standard deviations of a million draws; where numbers are bfloat16's, it is 5 and 13.
+    assert np.mean(found == 0) == pytest.approx(rate, abs=4 * (rate * (1 - rate)) ** 0.5 / 1000)
+    assert set(np.round(found.ravel() * (1 - rate), 2)) == {0.0, 1.0}
+    assert np.all(np.array(keras.ops.cast(dropout(np.ones(9)), "float32")) == 1)
 
 
 def test_dropout_is_on_the_sublayer_output_before_the_sum():
