@@ -6,8 +6,9 @@
 Translates all messages of the catalogues in po/ and the files in xliff/ of a folder, and pages of
 HTML made of the messages with tags, with and without checked placeholders (those of texts with tags
 are always checked), as final: nothing is fuzzy but what could break a program, which is `unsafe`.
-For each it prints whether it is right: a catalogue passes `msgfmt -c --use-fuzzy`, which checks
-the unsafe as well; XLIFF and pages are well-formed, and pages have the tags of their sources. Then
+For each it prints whether it is right: a catalogue passes `msgfmt -c`, and `with_fuzzy` also with
+`--use-fuzzy`, which checks the unsafe as well; XLIFF and pages are well-formed, and pages have the
+tags of their sources. Then
 how many texts have the placeholders and the tags of their sources, BLEU and chrF against the
 translations that are there, and seconds; at the end all as a line of JSON. Needs msgfmt of gettext.
 """
@@ -45,7 +46,7 @@ def figures(original: Path, output: Path, seconds: float) -> dict:
     is_right = _is_right(output)
     if original.suffix == ".html":
         sides = (path.read_text(encoding="utf-8").splitlines() for path in (original, output))
-        pairs = list(itertools.zip_longest(*sides, fillvalue=""))
+        marked = pairs = list(itertools.zip_longest(*sides, fillvalue=""))
         is_right = is_right and all(_tags(source) == _tags(target) for source, target in pairs)
         texts = []
     else:
@@ -54,6 +55,10 @@ def figures(original: Path, output: Path, seconds: float) -> dict:
         # A file that cannot be read has no translations.
         targets = [unit.target for unit in units] or [""] * len(references)
         pairs = [(unit.source, target) for unit, target in zip(references, targets, strict=True)]
+        # What stands in angle brackets elsewhere, as in "Open <file>", is text.
+        marked = [
+            pair for unit, pair in zip(references, pairs, strict=True) if unit.format != "text"
+        ]
         texts = [
             (" ".join(target.split()), " ".join(reference.target.split()))
             for reference, target in zip(references, targets, strict=True)
@@ -62,9 +67,11 @@ def figures(original: Path, output: Path, seconds: float) -> dict:
     return {
         "file": original.name,
         "right": is_right,
+        "with_fuzzy": is_right and _is_right(output, "--use-fuzzy"),
         "units": len(pairs),
         "placeholders": sum(not any(missing(*pair)) for pair in pairs),
-        "tags": sum(_tags(source) == _tags(target) for source, target in pairs),
+        "marked": len(marked),
+        "tags": sum(_tags(source) == _tags(target) for source, target in marked),
         "seconds": round(seconds, 1),
         "texts": texts,
     }
@@ -86,11 +93,11 @@ def scored(row: dict) -> dict:
     return row
 
 
-def _is_right(path: Path) -> bool:
-    """Returns whether a written file passes msgfmt -c, fuzzy or not, or is well-formed XML."""
+def _is_right(path: Path, *flags: str) -> bool:
+    """Returns whether a written file passes msgfmt -c, or is well-formed XML."""
     if path.suffix != ".po":
         return _is_well_formed(path.read_bytes())
-    command = ["msgfmt", "-c", "--use-fuzzy", "-o", "/dev/null", path]
+    command = ["msgfmt", "-c", *flags, "-o", "/dev/null", path]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 

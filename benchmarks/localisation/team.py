@@ -4,10 +4,10 @@
     python benchmarks/localisation/team.py --server=http://127.0.0.1:5000
 
 Takes all translations out of the catalogues in po/ of a folder, and has `deepl`'s official client
-send each file as a document. Prints a row for each: what passes `msgfmt -c --use-fuzzy`, for the
-server marks all as fuzzy, messages, placeholders and tags as in their sources, BLEU and chrF
-against the translations that were taken out, and seconds until the client has the file, which asks
-for it every 5 s.
+send each file as a document. Prints a row for each: whether it passes `msgfmt -c`, and also with
+--use-fuzzy, for the server marks all as fuzzy; messages, placeholders and tags as in their sources;
+BLEU and chrF against the translations that were taken out; and seconds until the client has the
+file, which asks for it every 5 s.
 """
 
 import argparse

@@ -162,10 +162,12 @@ def _is_safe(source: str, directive: re.Pattern | None, target: str) -> bool:
     if not directive:
         return True
     found = [directive.findall(text) for text in (source, target)]
+    tags = [sorted(each for each in side if each[0] == "<") for side in found]
+    found = [[each for each in side if each[0] != "<"] for side in found]
     # Directives that are numbered or named can change places.
     if all(map(_HAS_NAME.match, found[0])):
         found = list(map(sorted, found))
-    return found[0] == found[1]
+    return found[0] == found[1] and tags[0] == tags[1]
 
 
 def _rendered(

@@ -19,6 +19,11 @@ _UNITS = (
 _SPACE = r"[ \u00a0\u2009\u202f]"
 # As "1 000 000,5" is, but not "in 2019 300"; no longer ones, for each place begins one of these.
 _GROUPED = rf"(?<![\w.,:/\-])\d{{1,3}}(?:(?:{_SPACE}|['\u2019])\d{{3}}(?!\d)){{1,5}}+(?:[.,]\d+)?"
+# What is in angle brackets besides, as <file>, is a word that is translated as any other.
+_TAGS = (
+    "a|b|big|body|br|code|div|em|font|h[1-6]|head|hr|html|i|iframe|img|input|li|nobr|ol|p|pre|qt|s|"
+    "script|small|span|strong|style|su[bp]|svg|t[dhrt]|tbody|textarea|thead|u|ul"
+)
 _PRINTF = (
     r"%(?:\d+\$)?[#0\-+'I]*+(?:\d+|\*(?:\d+\$)?)?(?:\.(?:\d+|\*(?:\d+\$)?)?)?"
     r"(?:hh|h|ll|l|q|j|z|t|L)?[diouxXeEfFgGaAcsCSpnmr@]"
@@ -44,7 +49,7 @@ _KINDS = (
     r"\{\{[^{}\n]+\}\}|\{%[^{}%\n]+%\}",
     r"\{(?:[\w.\-]+(?:\[\w+\])*)?(?:![rsa])?(?::[^{}\s]*)?\}",
     r"\\(?:[abefnrtv0\\]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4})",
-    r"</?[A-Za-z][\w.:\-]*+(?:\s++[\w.:\-]++\s*+=\s*+(?:\"[^\"<>]*+\"|'[^'<>]*+'))*+\s*+/?>",
+    rf"</?(?:{_TAGS})(?:\s++[\w.:\-]++\s*+=\s*+(?:\"[^\"<>]*+\"|'[^'<>]*+'))*+\s*+/?>",
 )
 # What ends a sentence around an address is not of it.
 _TRAILING = ".,;:!?'*_"
@@ -69,7 +74,7 @@ def find(text: str, verbatim: Sequence[str] = ()) -> list[Placeholder]:
     r"""Returns the placeholders of a text, in order; none overlap.
 
     They are those of printf, Python, Ruby, Qt, KDE, the shell and templates (`%s`, `%(name)s`,
-    `%1`, `{0}`, `${x}`), entities as `&nbsp;`, tags as `<file>`, escapes as `\n`, addresses of the
+    `%1`, `{0}`, `${x}`), entities as `&nbsp;`, tags of HTML, escapes as `\n`, addresses of the
     web and of mail, and numbers with units as "5 MB" and "50 %".
 
     Args:

@@ -22,7 +22,7 @@ from t2t_keras.text.placeholders import find, is_reordered, missing
         ("1 000 km, 1\u202f000,5 km, 1'000 km", "1 000 km|1\u202f000,5 km|1'000 km"),
         ("in 2000 km, 2019 300 km, 10:30 100 km, 5 100 people", "2000 km|300 km|100 km"),
         ("costs $5, 5 €, €5 or 5 $", ""),
-        ("Open <file>, </b> <a href='%s'>", "<file>|</b>|<a href='%s'>"),
+        ("Open <file>, </b> <a href='%s'>", "</b>|<a href='%s'>"),
         ("a < b > c, <b and c>, <3 and <a@b.org>", "a@b.org"),
         ("%d%%, 100%% and 50%d", "%d|%%|%%|%d"),
         ("%Y-%m-%d %H:%M", "%Y|%m|%d|%H|%M"),
