@@ -179,8 +179,8 @@ def abandon_compilation(status: int) -> None:
     a command that has done all else.
     """
     if any(thread.name == COMPILING for thread in threading.enumerate()):
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            stream.flush()
         os._exit(status)
 
 

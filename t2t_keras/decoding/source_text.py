@@ -1,6 +1,8 @@
 """Lines of text as sequences of ids, cut or split where they are too long."""
 
 import functools
+import itertools
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -14,8 +16,9 @@ from t2t_keras.text.placeholders.symbols import Shield
 from t2t_keras.text.tokenizer import EOS_ID, Tokenizer
 
 _AT_ONCE = 4_000  # characters of a line
+_SPACES = re.compile(r"[^\S\r\n]")
 # Full stops, and quotation marks and brackets behind them.
-_NEED_NO_SPACE = tuple("\u3002\uff01\uff1f\u300d\u300f\uff09\u201d")
+_NEED_NO_SPACE = frozenset("\u3002\uff01\uff1f\u300d\u300f\uff09\u201d")
 
 
 class Source(NamedTuple):
@@ -147,28 +150,38 @@ def sentence_splitter(language: str) -> Callable[[str], list[str]]:
 
 def _divided(segment: Callable[[str], list[str]], line: str) -> list[str]:
     """Returns what `segment` finds in a line, part by part: many signs take it quadratic time."""
+    # It cannot read some spaces of several bytes.
+    plain = _SPACES.sub(" ", line)
     found, rest = [], ""
     for first in range(0, len(line), _AT_ONCE):
-        part = rest + line[first : first + _AT_ONCE]
+        part = rest + plain[first : first + _AT_ONCE]
         # The last one may go on in the next part.
-        *finished, rest = segment(part) or [part]
+        *finished, rest = _segmented(segment, part) or [part]
         found += finished
         if len(rest) > _AT_ONCE:
             end = rest.rfind(" ") + 1 or len(rest)
             found.append(rest[:end])
             rest = rest[end:]
-    return _apart([*found, rest] if rest else found)
+    return _apart(line, [*found, rest])
 
 
-def _apart(found: Sequence[str]) -> list[str]:
-    """Joins what only a mark divides, as in README.Md; but those of Chinese need no space."""
-    joined: list[str] = []
-    for sentence in found:
-        if joined and not joined[-1][-1:].isspace() and not joined[-1].endswith(_NEED_NO_SPACE):
-            joined[-1] += sentence
-        else:
-            joined.append(sentence)
-    return joined
+def _segmented(segment: Callable[[str], list[str]], text: str) -> list[str]:
+    try:
+        found = segment(text)
+    except BaseException as error:
+        # What fails within a library in Rust is no Exception, and would end the server's threads.
+        if type(error).__name__ != "PanicException":
+            raise
+        return [text]
+    return found if "".join(found) == text else [text]
+
+
+def _apart(line: str, found: Sequence[str]) -> list[str]:
+    """Returns sentences that white space or a Chinese mark divides: README.Md is one."""
+    ends = ((end, line[end - 1 : end]) for end in itertools.accumulate(map(len, found)))
+    divides = (end for end, sign in ends if sign.isspace() or sign in _NEED_NO_SPACE)
+    places = sorted({0, *divides, len(line)})
+    return [line[start:end] for start, end in itertools.pairwise(places)]
 
 
 def _first_words(line: str, parts: Sequence[str]) -> list[int]:

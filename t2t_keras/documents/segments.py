@@ -1,5 +1,6 @@
 """A text as the sentences that a model translates one by one, and back as it was laid out."""
 
+import bisect
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,10 @@ _SPACES = re.compile(r"[ \t\r\n\f]+")
 # Shorter lines are not the lines of a sentence that was wrapped, but an own text each.
 _LEAST_WRAPPED = 40
 # Markup between these, of HTML or XML, keeps its white space.
-_KEPT_LINES = '<pre xml:space="preserve">', "</pre>"
+_KEPT_LINES = '<pre class="t2t-lines" xml:space="preserve">', "</pre>"
+# Markup in which ends of lines are not mere white space, or which has to come back as it is.
+_TAG = re.compile(r"<!--.*?(?:-->|$)|<[^<>]*>", re.DOTALL)
+_OWN_LINES = re.compile(r"<(?:pre|code|kbd|samp|tt|script|style|textarea|xmp)\b", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"[.!?:;…♪。\uff01\uff1f][^\w\s]*$")
 _LETTER = re.compile(r"[^\W\d_]")
 
@@ -67,9 +71,15 @@ def segmented(
 
 def _with_kept_lines(markup: str) -> str:
     lines, breaks = _lines(markup)
-    parts = [lines[0]]
+    in_tags = [tag.span() for tag in _TAG.finditer(markup) if "\n" in tag[0] or "\r" in tag[0]]
+    stay = bool(_OWN_LINES.search(markup))
+    parts, position = [lines[0]], len(lines[0])
     for before, line, between in zip(lines, lines[1:], breaks, strict=False):
-        parts += [" " if _is_wrapped(before, line, between) else between, line]
+        number = bisect.bisect(in_tags, (position, len(markup))) - 1
+        is_in_tag = number >= 0 and position < in_tags[number][1]
+        is_wrapped = not stay and not is_in_tag and _is_wrapped(before, line, between)
+        parts += [" " if is_wrapped else between, line]
+        position += len(between) + len(line)
     return _KEPT_LINES[0] + "".join(parts) + _KEPT_LINES[1]
 
 

@@ -72,7 +72,8 @@ class Dropout(keras.layers.Dropout):
         """See Keras's."""
         if not training or self.rate == 0 or self.compute_dtype == "float32":
             return super().call(inputs, training=training)
-        drawn = keras.random.uniform(ops.shape(inputs), dtype="float32", seed=self.seed_generator)
+        shape = self.noise_shape or ops.shape(inputs)
+        drawn = keras.random.uniform(shape, dtype="float32", seed=self.seed_generator)
         return ops.where(drawn < self.rate, 0, inputs / (1 - self.rate))
 
 

@@ -153,7 +153,7 @@ class Batcher:
         try:
             lines = [line for job in jobs for line in job.lines]
             found = list(self._translate(lines, jobs[0].options))
-        except Exception as error:  # Whatever it is, its request must get an answer.
+        except BaseException as error:  # Whatever it is, its request must get an answer.
             if len(jobs) == 1:
                 jobs[0].future.set_exception(error)
                 return

@@ -61,3 +61,8 @@ def test_every_line_is_counted_or_named(lines, tokenizer, tmp_path):
 def test_sentences(space):
     expected = ["A man sleeps.", "Why?", "A dog!"]
     assert sentences(space.join(expected), "en") == expected
+    # Neither does a capital before such a space end the process.
+    assert sentences(f"Plan B{space}. Then README.Md", "en") == [
+        f"Plan B{space}.",
+        "Then README.Md",
+    ]

@@ -142,8 +142,9 @@ class Paragraph:
             self._codes.append(each)
             if each.is_text:
                 # An index, as in m², belongs to the word before it.
-                is_raised = each.format is not None and each.format.find(_RAISED) is not None
-                name = "sup" if is_raised else "g"
+                raised = None if each.format is None else each.format.find(_RAISED)
+                is_index = raised is not None and raised.get(f"{_W}val") != "baseline"
+                name = "sup" if is_index else "g"
                 parts.append(f'<{name} i="{number}">{escape(each.text)}</{name}>')
             elif each.inner:
                 # Its first format is what its text looks like.

@@ -42,7 +42,8 @@ _NOT_TRANSLATED = re.compile(
 )
 # Empty elements that end a line or stand for white space, by name or as XLIFF says it.
 _BREAK = re.compile(
-    r"""<(?:br|cr|lb|tab)[\s/>]|\s(?:ctype|type|subType)\s*=\s*["'](?:xlf:)?(?:lb|pb)["']"""
+    r"""<(?:(?:br|cr|lb|tab)[\s/>]"""
+    r"""|[^!?<>][^<>]*?\s(?:ctype|type|subType)\s*=\s*["'](?:xlf:)?(?:lb|pb)["'])"""
 )
 _PRESERVED = re.compile(r"""\sxml:space\s*=\s*["']preserve["']""")
 
@@ -112,7 +113,7 @@ def is_kept(token: Token, names: Collection[str]) -> bool:
 
 def parts_words(raw: str) -> bool:
     """Returns whether the tag of an empty element stands for the end of a line, or a tab."""
-    return bool(_BREAK.search(raw))
+    return bool(_BREAK.match(raw))
 
 
 def preserves_space(token: Token, is_html: bool) -> bool:

@@ -26,6 +26,7 @@ FORMATS = ("html", "xml")
 MOST_CHARACTERS = 4_000_000
 # Elements for what is written above or below its line: numbers and variables belong to a word.
 _INDICES = {"sub", "sup"}
+_MOST_TOKENS_OF_INDEX = 8
 # What is longer says little about the sentence that it stands in, and may not come through it.
 _MOST_KEPT_WORDS, _MOST_KEPT_CHARACTERS = 5, 60
 
@@ -170,12 +171,14 @@ class _Reader:
 
     def _is_index(self, number: int, end: int) -> bool:
         """Returns whether an element has no words, and stands right behind one."""
-        before = self._atoms[-1].characters if self._atoms else None
+        if end - number > _MOST_TOKENS_OF_INDEX or any(self._dividing[number:end]):
+            return False
         text = self._visible(self._tokens[number:end])
         has_words = len(text) > 1 and any(map(str.isalpha, text))
-        return bool(before and text) and not (
-            before.is_space or has_words or any(self._dividing[number:end])
-        )
+        for atom in reversed(self._atoms if text and not has_words else []):
+            if not atom.mark or atom.text or atom.mark.is_space:
+                return not (atom.mark.is_space if atom.mark else atom.characters.is_space)
+        return False
 
     def _is_empty(self, number: int, end: int) -> bool:
         return self._filled[number] == self._filled[end]

@@ -12,7 +12,10 @@ from t2t_keras.text.placeholders import find
 
 # Kinds of marks.
 OPEN, CLOSE, LONE, KEPT = "open", "close", "lone", "kept"
-_WORDS = re.compile(r"[^\W_]+|[\W_]+").findall
+_WORDS = re.compile("[A-Za-z0-9]+|[^A-Za-z0-9]+").findall
+# What a word may go on with, and what may stand before one that is no part of a placeholder.
+_HYPHENED = re.compile("[-'\u2010\u2011\u2019][A-Za-z0-9]?")
+_BEFORE_WORD = re.compile(r"(?:^|[\s(\[\"'\u201c\u201e\u00ab,;:/-])$")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,27 +119,33 @@ def _with_kept_spaces(text: str, marks: list[Mark], spelled: Mapping[str, str]) 
 
 
 def _with_formulas(atoms: Sequence[Atom]) -> list[Atom]:
-    """Returns atoms with a kept piece for each word that goes on behind an index, as in H₂O."""
-    if not any(_goes_on(*pair) for pair in itertools.pairwise(atoms)):
+    """Returns atoms with a kept piece for each word that goes on behind an index, as H₂O does."""
+    if not any(atom.is_index for atom in atoms):
         return list(atoms)
+    divided = itertools.chain.from_iterable(map(_divided, atoms))
+    runs = [list(run) for _, run in itertools.groupby(divided, _is_in_word)]
     found: list[Atom] = []
-    for is_word, some in itertools.groupby(itertools.chain(*map(_divided, atoms)), _is_in_word):
-        run = list(some)
-        if is_word and not run[0].mark and any(_goes_on(*pair) for pair in itertools.pairwise(run)):
-            raw = "".join(atom.raw for atom in run)
-            text = "".join(atom.text or atom.characters.text for atom in run)
+    for number, run in enumerate(runs):
+        before, behind = found[-1:], runs[number + 1 : number + 2]
+        goes_on = any(
+            atom.is_index and not other.is_index for atom, other in itertools.pairwise(run)
+        )
+        goes_on |= run[-1].is_index and any(_HYPHENED.match(_plain(each[0])) for each in behind)
+        begins = not run[0].mark and all(_BEFORE_WORD.search(_plain(each)) for each in before)
+        if _is_in_word(run[0]) and goes_on and begins:
+            raw, text = "".join(atom.raw for atom in run), "".join(map(_plain, run))
             run = [Atom(raw, Mark(KEPT, raw), None, text)]
         found += run
     return found
 
 
-def _goes_on(atom: Atom, following: Atom) -> bool:
-    """Returns whether a word goes on behind an atom that is an index."""
-    return atom.is_index and bool(following.characters) and following.characters.text[:1].isalnum()
-
-
 def _is_in_word(atom: Atom) -> bool:
-    return atom.is_index or bool(atom.characters and atom.characters.text.isalnum())
+    text = _plain(atom)
+    return atom.is_index or (not atom.mark and text.isascii() and text.isalnum())
+
+
+def _plain(atom: Atom) -> str:
+    return atom.characters.text if atom.characters else atom.text
 
 
 def _divided(atom: Atom) -> list[Atom]:

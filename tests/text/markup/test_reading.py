@@ -53,6 +53,8 @@ def test_text_of_xml():
         "a &#160; b&#160;c &#160;d",
         "One! See fig. 3 of 1.5. Dr. A. at https://example.com/a.html. me@example.org",
         "garden of m<sup>2</sup>, H<sub>2</sub>O",
+        "CO<sub>2</sub>-free SO<sub>4</sub><sup>2-</sup> <i>x</i><sup>2</sup>, %d<sub>1</sub>x",
+        "\u9762\u79ef\u662f20m<sup>2</sup>\u7684\u623f\u95f4<sup>1</sup>\u5f88\u5927",
     ],
 )
 def test_a_sentence_translated_by_itself_comes_back(markup):
