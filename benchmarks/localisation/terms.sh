@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Models of messages of free software: with protected placeholders (base), also with hints (soft), and
-# with neither (plain): then terms that no hint ever had, kept by hints, by force, or not at all.
+# Models of messages of free software: with protected placeholders (base), the same one trained further
+# with hints (soft), and one with neither (plain): then terms that no hint ever had, kept by hints, by
+# force, or not at all.
 # docs/terms.md has the figures; documents.py and team.py take the models. Some hours on two cores.
 #
 #   benchmarks/localisation/terms.sh ../shared/data runs/localisation
 #
-# STEPS of 3,072 tokens, FLAGS of t2t-trainer. ONLY=data makes the data and stops, and then
-# ONLY=base, ONLY=soft and ONLY=plain one model each, so that they can be trained at the same time.
+# STEPS of 3,072 tokens, MORE of them for soft, FLAGS of t2t-trainer. ONLY=data makes the data and
+# stops, and then ONLY=base, ONLY=soft and ONLY=plain one model each, so that two of them can be trained
+# at the same time; soft needs base.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 data=$(realpath "$1") out=$2
@@ -28,20 +30,21 @@ if ! [ -d test ]; then
     python "$here/held_out.py" choose --data=soft_data/parallel_text --text=text/all \
         --languages=en,de --output=test
 fi
-train() { # train <name> <settings>
+train() { # train <name> <settings> <hyperparameters> <flags>...
     t2t-trainer --problem=parallel_text --data_dir="$1_data" --output_dir="$1" \
-        --problem_config="$2" --hparams_set=transformer_small --hparams=$model \
-        --train_steps="${STEPS:-4000}" --save_checkpoints_secs=60 --eval_secs=0 ${FLAGS:-}
+        --problem_config="$2" --hparams_set=transformer_small --hparams=$model,$3 \
+        --save_checkpoints_secs=60 --eval_secs=0 ${FLAGS:-} "${@:4}"
     [ -e "$1.mean/run.json" ] || t2t-avg-all --model_dir="$1" --output_dir="$1.mean" --n=5
     [ -e "$1.int8/t2t_keras.json" ] || t2t-exporter --output_dir="$1.mean" --export_dir="$1.int8" \
         --format=ctranslate2 --dtype=int8
 }
-model=batch_tokens=3072,num_layers=3,schedule=cosine,learning_rate=0.0016,warmup_steps=400
-model+=,compute_dtype=bfloat16
+model=batch_tokens=3072,num_layers=3,schedule=cosine,compute_dtype=bfloat16
+new="learning_rate=0.0016,warmup_steps=400 --train_steps=${STEPS:-3000}"
+further="learning_rate=0.001,warmup_steps=100 --train_steps=${MORE:-1600} --warm_start_from=base.mean"
 wanted() { [ "${ONLY:-$1}" = "$1" ]; }
-if wanted base; then train base $base; fi
-if wanted soft; then train soft $soft,augment=terms:0.3; fi
-if wanted plain; then train plain $plain; fi
+if wanted base; then train base $base $new; fi
+if wanted soft; then train soft $soft,augment=terms:0.5 $further; fi
+if wanted plain; then train plain $plain $new; fi
 [ -z "${ONLY:-}" ] || exit 0
 decode() { # decode <run> <name> <flags>...
     rm -f "$2.de"
