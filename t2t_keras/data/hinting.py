@@ -1,4 +1,4 @@
-"""Hints in training text: the reference's own words behind the words that they translate.
+"""Hints in training text: the reference's own words beside the words that they translate.
 
 A model that reads them learns to write what a hint says, in the form that the sentence needs.
 """
@@ -49,7 +49,7 @@ class HintDrawer:
             text = target[targets[first[1]].start : targets[last[1]].end]
             if first == last:
                 text = self._form(sources[first[0]].text, targets[first[1]], random)
-            hints.append((sources[last[0]].end, text))
+            hints.append((sources[first[0]].start, sources[last[0]].end, text))
         return with_hints(source, hints), target
 
     def _spans(

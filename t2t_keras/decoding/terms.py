@@ -45,7 +45,7 @@ def hinted(text: str, glossary: Glossary) -> str:
     if has_marks(text):
         return text
     matches = glossary.matches(text)
-    return with_hints(text, ((match.end, match.term.target) for match in matches))
+    return with_hints(text, ((match.start, match.end, match.term.target) for match in matches))
 
 
 def keep_terms(

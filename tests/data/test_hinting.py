@@ -36,7 +36,7 @@ def drawn(drawer, pair, count=300):
     found = [drawer(*pair, random.Random(seed)) for seed in range(count)]
     assert {without_hints(source) for source, _ in found} == {pair[0]}
     assert {target for _, target in found} == {pair[1]}
-    return [re.findall("(\\w+) ⟪ (.+?) ⟫", source) for source, _ in found]
+    return [re.findall("⟪ [^⟪⟫]*?(\\w+) ⟪ ([^⟪⟫]+) ⟫", source) for source, _ in found]
 
 
 def test_hints_are_the_references_words_behind_those_they_translate(drawer):
@@ -60,7 +60,7 @@ def test_what_has_no_hints(drawer):
     for pair in (
         ("cat", "Katze"),
         ("", ""),
-        ("A dog ⟪ Hund ⟫", "Ein Hund"),
+        ("A ⟪ dog ⟪ Hund ⟫", "Ein Hund"),
         ("%dog {house} <dog> dog_house", "%Hund {Haus} <Hund> Hund_Haus"),
     ):
         assert drawer(*pair, same) == pair
@@ -82,7 +82,7 @@ def test_data_has_the_marks_and_a_lexicon(generated):
     pieces = generated.tokenizer.vocabulary()
     assert all(f"▁{mark}" in pieces for mark in MARKS)
     assert "hund" in generated.lexicon.translations("dog")
-    hinted = "The dog ⟪ Hund ⟫, too"
+    hinted = "The ⟪ dog ⟪ Hund ⟫, too"
     [ids] = generated.tokenizer.encode([hinted])
     assert generated.tokenizer.decode([ids]) == [hinted]
     assert {pieces["▁⟪"], pieces["▁⟫"]} <= set(ids.tolist())

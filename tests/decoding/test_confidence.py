@@ -63,9 +63,9 @@ def test_split_and_changed_translations(model, tokenizer):
 def test_hinted_sources(model, tokenizer):
     translator = Translator(model, tokenizer, DecodeConfig(**SETTINGS))
     [plain] = translator.translate(["the dog"])
-    hinted = dataclasses.replace(plain, hinted="the dog ⟪ tree ⟫")
+    hinted = dataclasses.replace(plain, hinted="the ⟪ dog ⟪ tree ⟫")
     [as_read] = confidences(translator, ["the dog"], [hinted])
-    [expected] = confidences(translator, ["the dog ⟪ tree ⟫"], [plain])
+    [expected] = confidences(translator, ["the ⟪ dog ⟪ tree ⟫"], [plain])
     assert as_read == expected != confidences(translator, ["the dog"], [plain])[0]
     with pytest.raises(UserError, match="2 lines, got 1"):
         confidences(translator, ["a", "b"], [plain])

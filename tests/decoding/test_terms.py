@@ -108,12 +108,15 @@ def test_hints(model, tokenizer):
     config = DecodeConfig(beam_size=2, extra_length=20, max_input_length=40)
     soft = Translator(model, tokenizer, config, problem=Hinted())
     hinted = [
-        "the small ⟪ big red ⟫ dog ⟪ tree ⟫ sleeps",
+        "the ⟪ small ⟪ big red ⟫ ⟪ dog ⟪ tree ⟫ sleeps",
         "",
         "a man",
-        "the woman ⟪ kätzchen ⟫ sees the small ⟪ big red ⟫ dog ⟪ tree ⟫ and the dog ⟪ tree ⟫",
-        "the dog ⟪ tree ⟫.",
-        "dog ⟪ tree ⟫",
+        (
+            "the ⟪ woman ⟪ kätzchen ⟫ sees the ⟪ small ⟪ big red ⟫ ⟪ dog ⟪ tree ⟫ "
+            "and the ⟪ dog ⟪ tree ⟫"
+        ),
+        "the ⟪ dog ⟪ tree ⟫.",
+        "⟪ dog ⟪ tree ⟫",
     ]
     found = soft.translate(LINES, glossary=GLOSSARY)
     expected = Translator(model, tokenizer, config).translate(hinted)
@@ -133,7 +136,7 @@ def test_hints_and_force(model, tokenizer):
     config = DecodeConfig(beam_size=2, extra_length=30, max_input_length=30, terms="hard")
     both = Translator(model, tokenizer, config, problem=Hinted())
     found = both.translate(LINES, glossary=GLOSSARY)
-    assert found[4].hinted == "the dog ⟪ tree ⟫."
+    assert found[4].hinted == "the ⟪ dog ⟪ tree ⟫."
     assert "missing" not in [kind for each in found for kind in kinds(each)]
 
 

@@ -37,10 +37,12 @@ def test_formula(randomised, random, pre_norm):
 @pytest.mark.parametrize("rate", [0.1, 0.4])
 def test_dropout_has_its_rate_in_every_type(dtype, rate):
     dropout = Dropout(rate, dtype=dtype)
-    found = np.array(keras.ops.cast(dropout(np.ones([1000, 1000]), training=True), "float32"))
+    found = np.array(keras.ops.cast(dropout(np.ones([1000, 1001]), training=True), "float32"))
     # Four standard deviations of a million draws; where numbers are bfloat16's, it is 5 and 13.
     assert np.mean(found == 0) == pytest.approx(rate, abs=4 * (rate * (1 - rate)) ** 0.5 / 1000)
     assert set(np.round(found.ravel() * (1 - rate), 2)) == {0.0, 1.0}
+    pairs = (found[:, :500] == 0) & (found[:, 501:] == 0)
+    assert np.mean(pairs) == pytest.approx(rate**2, abs=4 * rate / 700), "drawn independently"
     assert np.all(np.array(keras.ops.cast(dropout(np.ones(9)), "float32")) == 1)
 
 

@@ -9,11 +9,11 @@ from t2t_keras.text.terms.hints import (
 )
 
 TEXT = "The hot dog, it  barks."
-HINTED = "The hot dog ⟪ die Wurst ⟫, it  barks ⟪ bellt ⟫."
-HINTS = [(11, "die Wurst"), (22, "bellt")]
+HINTED = "The ⟪ hot dog ⟪ die Wurst ⟫, it  ⟪ barks ⟪ bellt ⟫."
+HINTS = [(4, 11, "die Wurst"), (17, 22, "bellt")]
 
 
-def test_hints_stand_behind_words_and_leave_the_rest_as_it_is():
+def test_hints_stand_behind_their_terms_and_leave_the_rest_as_it_is():
     assert with_hints(TEXT, HINTS) == HINTED
     assert without_hints(HINTED) == TEXT
     assert with_hints(TEXT, []) == without_hints(TEXT) == TEXT
@@ -24,10 +24,11 @@ def test_hints_stand_behind_words_and_leave_the_rest_as_it_is():
 @pytest.mark.parametrize(
     ("hinted", "numbers"),
     [
-        # The ⟪ die Wurst ⟫, belongs to "dog,", word 2; "it" is word 3.
-        (HINTED, [0, 1, 2, 2, 2, 2, 2, 3, 4, 4, 4, 4]),
+        # The first mark belongs to "hot", word 1, the hint to "dog,", word 2; "it" is word 3.
+        (HINTED, [0, 1, 1, 2, 2, 2, 2, 2, 3, 4, 4, 4, 4, 4]),
         ("a b", [0, 1]),
-        ("a ⟪ x ⟫-b c", [0, 0, 0, 0, 1]),
+        ("⟪ a ⟪ x ⟫-b c", [0, 0, 0, 0, 0, 1]),
+        ("(⟪ a b ⟪ x ⟫) c", [0, 0, 1, 1, 1, 1, 2]),
         ("", []),
     ],
 )
@@ -39,5 +40,5 @@ def test_words_of_a_hint_count_as_the_word_before(hinted, numbers):
 
 def test_alignments_without_hints():
     # "Wurst" is aligned with a word of the hint and with the dog.
-    pairs = [(0, 0), (2, 1), (4, 1), (9, 2)]
+    pairs = [(0, 0), (3, 1), (5, 1), (11, 2)]
     assert of_words_without_hints(pairs, HINTED) == [(0, 0), (2, 1), (4, 2)]
