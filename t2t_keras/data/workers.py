@@ -7,6 +7,7 @@ import multiprocessing
 import multiprocessing.connection
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
@@ -44,6 +45,9 @@ def workers(count: int) -> Iterator[Call]:
     try:
         yield call
     except BrokenProcessPool as error:
+        if sys.version_info < (3, 11, 5):
+            # Python would wait until somebody has read what the workers should have (gh-94777).
+            pool._call_queue._reader.close()
         raise UserError(
             "A worker process ended unexpectedly, perhaps because memory ran out. Run the same "
             "command again with fewer --num_workers."
