@@ -35,9 +35,8 @@ class XliffDocument(BilingualDocument):
         self.version = ""
         self._expected = languages
         self._without_language: list[Element] = []
-        # The open elements that say what to translate, and what to do with white space.
-        self._translate: list[Element] = []
-        self._space: list[Element] = []
+        # The open elements that say what to translate, or what to do with white space.
+        self._outer: list[Element] = []
         self.file.walk({"trans-unit", "unit"}, self._opened, self._closed)
         if not self.version:
             raise UserError(f"{path}: expected XLIFF, got XML with another root element.")
@@ -50,10 +49,8 @@ class XliffDocument(BilingualDocument):
     def _opened(self, element: Element) -> None:
         if element.name == "xliff":
             self.version = element.attributes.get("version", "1.2")
-        if element.attributes.get("translate"):
-            self._translate.append(element)
-        if element.attributes.get(_SPACE):
-            self._space.append(element)
+        if element.attributes.get("translate") or element.attributes.get(_SPACE):
+            self._outer.append(element)
         if element.name == ("xliff" if self.is_second else "file"):
             names = _LANGUAGES[element.name]
             found = tuple(element.attributes.get(name, "") for name in names)
@@ -62,14 +59,11 @@ class XliffDocument(BilingualDocument):
                 self._without_language.append(element)
 
     def _closed(self, element: Element) -> None:
-        if self._translate and self._translate[-1] is element:
-            self._translate.pop()
-        if self._space and self._space[-1] is element:
-            self._space.pop()
+        if self._outer and self._outer[-1] is element:
+            self._outer.pop()
         if element.name not in ("trans-unit", "unit"):
             return
-        outer = self._translate[-1].attributes["translate"] if self._translate else "yes"
-        if element.attributes.get("translate", outer) == "no":
+        if self._said("translate", element) == "no":
             self.left_out["not to be translated, as the file says"] += 1
         elif element.attributes.get("restype") == "x-gettext-domain-header":
             self.left_out["headers"] += 1
@@ -77,10 +71,14 @@ class XliffDocument(BilingualDocument):
             find = segments_of_2 if self.is_second else segments_of_1
             segments = find(self.file, element)
             for each in segments:
-                inside = (each.source, each.owner, element, *reversed(self._space))
-                said = (found.attributes.get(_SPACE) for found in inside)
-                each.unit.keeps_lines = next(filter(None, said), "") == "preserve"
+                space = self._said(_SPACE, each.source, each.owner, element)
+                each.unit.keeps_lines = space == "preserve"
             self.add(element, segments)
+
+    def _said(self, attribute: str, *inner: Element) -> str:
+        """Returns what the innermost element says that has an attribute, "" = none has it."""
+        elements = (*inner, *reversed(self._outer))
+        return next(filter(None, (each.attributes.get(attribute) for each in elements)), "")
 
     def changes(self, element: Element, segments: list[Segment]) -> list[Change]:
         """See `BilingualDocument`."""
