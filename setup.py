@@ -61,6 +61,7 @@ setup(
     packages=find_packages(include=["t2t_keras", "t2t_keras.*"]),
     package_data={
         "t2t_keras": ["py.typed"],
+        "t2t_keras.decoding.search": ["*.cc"],
         "t2t_keras.comparison": ["*.html", "*.css"],
         "t2t_keras.insights": ["*.html", "*.css", "*.js"],
         "t2t_keras.problems": ["*.tsv"],

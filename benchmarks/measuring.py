@@ -3,6 +3,7 @@
 import collections
 import concurrent.futures
 import contextlib
+import dataclasses
 import json
 import multiprocessing
 import os
@@ -171,6 +172,17 @@ def random_translator(hparams, vocab_size: int, dtype="float32", tokenizer=None,
     share_cores(config)
     keras.utils.set_random_seed(1)
     return Translator(Transformer.from_hparams(hparams, vocab_size, dtype), tokenizer, config)
+
+
+def search_of(translator, sentences: int):
+    """Returns the `Search` for so many sentences: for one what XLA compiles, if that is chosen."""
+    alone = translator.config.xla and sentences == 1
+    if not alone:
+        return translator.search
+    from t2t_keras.decoding.engines.keras import KerasEngine
+
+    config = dataclasses.replace(translator.config, xla_for_one=True)
+    return KerasEngine(translator.engine.models, translator.tokenizer, config).for_one.search
 
 
 def small_translator(lines: list[str]):

@@ -145,12 +145,12 @@ def source_version(root: Path = _ROOT) -> str:
 _TENSORFLOW_FLAG = "--tf_xla_persistent_cache_directory"
 
 
-def keep_compiled() -> None:
-    """Has TensorFlow's XLA and JAX keep what they compile, unless the user has set where.
+def compiled_folder() -> Path | None:
+    """Returns where compiled code is kept, None where nothing can be.
 
-    The folder is `$XDG_CACHE_HOME/t2t_keras` (`~/.cache/t2t_keras`), and may be deleted at any
-    time. In it, each kind of machine and each combination of versions has one of its own: compiled
-    code is made for one processor. Nothing is kept where that cannot be written.
+    That is in `$XDG_CACHE_HOME/t2t_keras` (`~/.cache/t2t_keras`), which may be deleted at any time.
+    Each kind of machine and each combination of versions has a folder of its own there: compiled
+    code is made for one processor. It may not exist yet.
     """
     try:
         home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -158,8 +158,14 @@ def keep_compiled() -> None:
         # Whoever writes there first makes the folder.
         present = next(path for path in (folder, *folder.parents) if path.exists())
     except (OSError, RuntimeError):  # There is no home, or it may not be looked into.
-        return
-    if not os.access(present, os.W_OK):
+        return None
+    return folder if os.access(present, os.W_OK) else None
+
+
+def keep_compiled() -> None:
+    """Has TensorFlow's XLA and JAX keep what they compile, unless the user has set where."""
+    folder = compiled_folder()
+    if not folder:
         return
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder))
     flags = os.environ.get("TF_XLA_FLAGS", "")

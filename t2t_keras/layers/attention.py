@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from t2t_keras.errors import UserError
-from t2t_keras.layers.base import ShapePreservingLayer, drawn
+from t2t_keras.layers.base import ShapePreservingLayer, drawn, project
 from t2t_keras.layers.packing import Rows
 from t2t_keras.layers.position import rotated
 from t2t_keras.layers.restricted_attention import restricted_self_attention
@@ -190,7 +190,7 @@ class MultiHeadAttention(ShapePreservingLayer):
         if packing is None:
             packing = Rows(*ops.shape(x)[:2])
             x = packing.pack(x)
-        heads = packing.unpack(projection(x), self.num_heads, width)
+        heads = packing.unpack(project(projection, x), self.num_heads, width)
         return ops.transpose(heads, (0, 2, 1, 3))
 
     def _join_heads(self, heads, packing=None):
@@ -198,7 +198,7 @@ class MultiHeadAttention(ShapePreservingLayer):
         lead = ops.shape(heads)[:2] if packing is None else (-1,)
         heads = heads if packing is None else packing.pack(heads)
         concatenated = ops.reshape(heads, (*lead, self.num_heads * self.d_v))
-        return self.output_projection(concatenated)
+        return project(self.output_projection, concatenated)
 
     def compute_output_spec(self, query, value=None, *_, return_attention_scores=False, **__):
         """Returns the shapes of a call on symbols."""

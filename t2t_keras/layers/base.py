@@ -101,6 +101,38 @@ def drawn(initializer):
     return "zeros" if _LOADED_LATER.get() else initializer
 
 
+_PRODUCT = contextvars.ContextVar("product", default=None)
+
+
+@contextlib.contextmanager
+def multiplied_by(product):
+    """Has products of rows with weights computed by `product(x, w, transposed=False)`.
+
+    That gets float32 x [..., k] and w [k, n], transposed [n, k]; None = as else.
+    """
+    token = _PRODUCT.set(product)
+    try:
+        yield
+    finally:
+        _PRODUCT.reset(token)
+
+
+def product_of(weights):
+    """Returns the product that `multiplied_by` gives for the weights of a layer, or None."""
+    is_plain = weights.compute_dtype == "float32" and not weights.quantization_mode
+    return _PRODUCT.get() if is_plain else None
+
+
+def project(dense, x):
+    """Returns dense(x), for x [..., k] a product of few rows where `multiplied_by` gives one."""
+    product = product_of(dense)
+    if product is None:
+        return dense(x)
+    y = product(x, ops.convert_to_tensor(dense.kernel))
+    y = y if dense.bias is None else y + dense.bias
+    return dense.activation(y)
+
+
 def normal_initializer(d_model):
     """Returns N(0, d_model^-0.5), as tensor2tensor has it: times sqrt(d_model), variance is 1."""
     return drawn(keras.initializers.RandomNormal(stddev=d_model**-0.5))

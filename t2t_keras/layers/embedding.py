@@ -8,6 +8,7 @@ from keras import ops
 from t2t_keras.layers.base import (
     ShapePreservingLayer,
     normal_initializer,
+    product_of,
     refuse_other_names,
 )
 
@@ -97,7 +98,9 @@ class SharedEmbedding(keras.layers.Layer):
           x: states of the decoder.
           projection: a result of `projection()` to reuse.
         """
-        if projection is None:
+        if self.tied and (product := product_of(self.table)):
+            logits = product(x, ops.convert_to_tensor(self.table.embeddings), transposed=True)
+        elif projection is None:
             logits = ops.cast(self.table(x, reverse=True), "float32")
         else:
             logits = ops.cast(ops.matmul(x, projection), "float32")

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from t2t_keras.layers.base import ShapePreservingLayer, drawn, normal_initializer
+from t2t_keras.layers.base import ShapePreservingLayer, drawn, normal_initializer, project
 from t2t_keras.layers.scaled_dot_product import scaled_dot_product_attention
 from t2t_keras.model_config import ACTIVATIONS, FEED_FORWARDS, LayerConfig
 
@@ -60,7 +60,8 @@ class FeedForward(ShapePreservingLayer):
 
     def call(self, x, training=None):
         """See the class."""
-        return self.outer(self.relu_dropout(self.inner(x), training=training))
+        inner = self.relu_dropout(project(self.inner, x), training=training)
+        return project(self.outer, inner)
 
 
 @FEED_FORWARDS.add

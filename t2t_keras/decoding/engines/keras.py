@@ -32,6 +32,7 @@ class KerasEngine(Scorer, Engine):
 
     Attributes:
       search: the `Search` of outputs for ids.
+      for_one: the same for single sentences, `CompiledMeanwhile`, or None.
 
     Raises:
       UserError: the models do not fit together.
@@ -57,7 +58,7 @@ class KerasEngine(Scorer, Engine):
         self.models = ensemble.models
         self.search = Search(ensemble, config, constraints)
         self._searches = ensemble, constraints
-        self._for_one = CompiledMeanwhile(*self._searches, config) if config.xla_for_one else None
+        self.for_one = CompiledMeanwhile(*self._searches, config) if config.xla_for_one else None
         self._with_all: KerasEngine | None = None
 
     def with_all_hypotheses(self) -> "KerasEngine":
@@ -71,7 +72,7 @@ class KerasEngine(Scorer, Engine):
             self._with_all._config = config
             self._with_all.search = Search(ensemble, config, constraints)
             # Few lines need all their hypotheses: no compilation pays for them.
-            self._with_all._for_one = None
+            self._with_all.for_one = None
         return self._with_all
 
     def outputs(
@@ -79,7 +80,7 @@ class KerasEngine(Scorer, Engine):
     ) -> list[list[Output]]:
         """See `Engine`."""
         config, count = self._config, len(sources)
-        alone = self._for_one if count == 1 else None
+        alone = self.for_one if count == 1 else None
         shape = few_shapes(sources, config.batch_tokens) if config.xla or alone else ()
         source, begins = padded(sources, *shape), padded(prefixes, *shape)
         arguments = source, begins, np.pad(np.int32(numbers), (0, len(source) - count))

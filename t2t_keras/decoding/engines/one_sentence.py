@@ -5,10 +5,12 @@ import dataclasses
 import threading
 
 import numpy as np
+import tensorflow as tf
 
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.search.constraints import Constraints
 from t2t_keras.decoding.search.ensemble import Ensemble
+from t2t_keras.decoding.search.few_rows import few_rows_product
 from t2t_keras.decoding.search.loop import Hypotheses
 from t2t_keras.decoding.search.search import Search
 from t2t_keras.environment import COMPILING
@@ -21,14 +23,20 @@ class CompiledMeanwhile:
     """Searches by XLA once that is compiled for a shape, and until then has no answer.
 
     The first sentence of a shape is searched in a thread, which compiles what such sentences need.
-    One thread at a time does so: TensorFlow would keep all its own waiting for several.
+    One thread at a time does so: TensorFlow would keep all its own waiting for several. Where the
+    operator of `few_rows_product` has to be made, the constructor waits for that.
+
+    Attributes:
+      search: the `Search` by XLA, which compiles at its first call for a shape.
     """
 
     def __init__(self, ensemble: Ensemble, constraints: Constraints, config: DecodeConfig):
-        self._search = Search(ensemble, dataclasses.replace(config, xla=True), constraints)
+        product = None if tf.config.get_visible_devices("GPU") else few_rows_product()
+        by_xla = dataclasses.replace(config, xla=True)
+        self.search = Search(ensemble, by_xla, constraints, product)
         # XLA keeps compiled code under a name that counts all that TensorFlow has made before: made
         # here, it is the same in the next process.
-        self._search.graph.get_concrete_function()
+        self.search.graph.get_concrete_function()
         self._threads: dict[tuple, threading.Thread] = {}
         self._compiled: set[tuple] = set()
         self._beginning, self._compiling = threading.Lock(), threading.Lock()
@@ -42,7 +50,7 @@ class CompiledMeanwhile:
             return None
         shape = source.shape, prefixes.shape
         if shape in self._compiled:
-            return self._search(*arguments)
+            return self.search(*arguments)
         with self._beginning:
             if shape not in self._threads:
                 thread = threading.Thread(None, self._compile, COMPILING, (shape, arguments))
@@ -53,7 +61,7 @@ class CompiledMeanwhile:
     def _compile(self, shape: tuple, arguments: tuple) -> None:
         # What cannot be compiled, for lack of memory, goes on without.
         with self._compiling, contextlib.suppress(Exception):
-            self._search(*arguments)
+            self.search(*arguments)
             self._compiled.add(shape)
 
     def wait(self) -> None:

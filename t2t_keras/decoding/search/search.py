@@ -1,5 +1,7 @@
 """Beam search or sampling with some models, as the settings request: ids in, ids out."""
 
+from collections.abc import Callable
+
 import numpy as np
 import tensorflow as tf
 
@@ -7,8 +9,9 @@ from t2t_keras.decoding.config import OF_SAMPLING, DecodeConfig
 from t2t_keras.decoding.search.beam import BeamSearch
 from t2t_keras.decoding.search.constraints import Constraints, Limits
 from t2t_keras.decoding.search.ensemble import Ensemble
-from t2t_keras.decoding.search.loop import Hypotheses, SearchLoop
+from t2t_keras.decoding.search.loop import Hypotheses, Scored, SearchLoop
 from t2t_keras.decoding.search.sampling import Sampling
+from t2t_keras.layers.base import multiplied_by
 from t2t_keras.text.tokenizer import PADDING_ID
 
 _BLOCK_SIZE = 8
@@ -18,11 +21,19 @@ _IDS = tf.TensorSpec([None, None], tf.int32)
 class Search:
     """Searches for outputs of source ids, by one TensorFlow function, `graph`, for all shapes.
 
-    It can be called in a graph as well.
+    It can be called in a graph as well. With `config.xla`, `product` may be what multiplies the
+    rows of a step with weights, see `multiplied_by`.
     """
 
-    def __init__(self, ensemble: Ensemble, config: DecodeConfig, constraints: Constraints):
+    def __init__(
+        self,
+        ensemble: Ensemble,
+        config: DecodeConfig,
+        constraints: Constraints,
+        product: Callable[..., tf.Tensor] | None = None,
+    ):
         self._ensemble, self._config, self._constraints = ensemble, config, constraints
+        self._product = product
         scalar, numbers = tf.TensorSpec([], tf.float32), tf.TensorSpec([None], tf.int32)
         # There is nothing to convert for autograph, and looking for it took most of the start.
         self.graph = tf.function(
@@ -81,6 +92,13 @@ class Search:
         else:
             rule = BeamSearch(config.beam_size, beta=config.coverage_penalty, **scoring)
         window = self._ensemble.models[0].config.self_attention_radius  # All have the same.
-        loop = SearchLoop(self._ensemble.step, rule, _BLOCK_SIZE, window, config.xla)
+        loop = SearchLoop(self._step, rule, _BLOCK_SIZE, window, config.xla)
         cache = self._ensemble.start(source, _BLOCK_SIZE, rule.beam_size)
+        if self._product:
+            # It reads the shared matrix as it is.
+            cache = cache._replace(shared=[None for _ in self._ensemble.models])
         return loop.run(cache, Limits(max_lengths, prefixes, numbers, covered))
+
+    def _step(self, *inputs) -> Scored:
+        with multiplied_by(self._product):
+            return self._ensemble.step(*inputs)

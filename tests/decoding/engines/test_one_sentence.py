@@ -31,7 +31,7 @@ def test_what_is_compiled_finds_the_same(model, tokenizer, called):
     expected = make().translate(LINES)
     translator = make(xla_for_one=True)
     # Its name in the cache of compiled code counts what was traced before.
-    assert translator.engine._for_one._search.graph.experimental_get_tracing_count() == 1
+    assert translator.engine.for_one.search.graph.experimental_get_tracing_count() == 1
 
     def check():
         found = [translator.translate([line])[0] for line in LINES]
@@ -42,7 +42,7 @@ def test_what_is_compiled_finds_the_same(model, tokenizer, called):
 
     check()
     assert not called[0], "nobody waits for a compilation"
-    translator.engine._for_one.wait()
+    translator.engine.for_one.wait()
     called.clear()
     check()
     assert called == [True] * len(LINES)
