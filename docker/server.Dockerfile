@@ -4,8 +4,7 @@
 #     docker run --rm -p 127.0.0.1:5000:5000 -v "$PWD/runs:/models:ro" -v t2t-serve:/storage \
 #         t2t-serve --model=en-de=/models/averaged --storage=/storage
 #
-# Exports for CTranslate2 need less: they are served without TensorFlow, which the first markup of
-# several sentences, or the first line that is too long for the model, loads to split it.
+# Exports for CTranslate2 need less: they are served without TensorFlow.
 #
 # With --certificate or another --port, tell the health check:
 # --env=HEALTH_URL=https://127.0.0.1:5000/health

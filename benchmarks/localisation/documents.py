@@ -1,7 +1,7 @@
 """Real catalogues and XLIFF files, translated: are they right, and how good is the text?
 
     python benchmarks/localisation/documents.py --output_dir=runs/averaged [--files=25]
-        [--engine=ctranslate2]
+        [--engine=ctranslate2] [--texts=FOLDER]
 
 Translates all messages of the catalogues in po/ and the files in xliff/ of a folder, and pages of
 HTML made of the messages with tags, with and without checked placeholders (those of texts with tags
@@ -10,7 +10,9 @@ For each it prints whether it is right: a catalogue passes `msgfmt -c`, and `wit
 `--use-fuzzy`, which checks the unsafe as well; XLIFF and pages are well-formed, and pages have the
 tags of their sources. Then
 how many texts have the placeholders and the tags of their sources, BLEU and chrF against the
-translations that are there, and seconds; at the end all as a line of JSON. Needs msgfmt of gettext.
+translations that are there, and seconds; at the end all as a line of JSON. With --texts, the
+catalogues' translations are written as unchecked.txt and checked.txt beside reference.txt, a text a
+line, for t2t-compare. Needs msgfmt of gettext.
 """
 
 import argparse
@@ -143,6 +145,18 @@ def _translated(translator, path: Path, output: Path) -> dict:
     return first | found | {"broken": report.broken}
 
 
+def _write_texts(rows: list[dict], folder: Path, name: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    pairs = [
+        pair
+        for row in rows
+        if row["file"].endswith(".po") and not row["file"].startswith("all ")
+        for pair in row["texts"]
+    ]
+    for lines, stem in zip(zip(*pairs, strict=True), (name, "reference"), strict=True):
+        (folder / f"{stem}.txt").write_text("".join(f"{line}\n" for line in lines), "utf-8")
+
+
 def main() -> None:
     """Prints the figures of each file, with and without checked placeholders."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -150,6 +164,7 @@ def main() -> None:
     parser.add_argument("--engine", default="keras")
     parser.add_argument("--folder", type=Path, default=Path("../shared/data/localisation"))
     parser.add_argument("--files", type=int, default=1000, help="most files of each format")
+    parser.add_argument("--texts", type=Path, help="folder for the catalogues' translations")
     flags = parser.parse_args()
     paths = [
         path
@@ -175,6 +190,8 @@ def main() -> None:
             together([row for row in rows if row["file"].endswith(kind)], f"all {kind}")
             for kind in sorted(kinds)
         ]
+        if flags.texts:
+            _write_texts(rows, flags.texts, "checked" if check else "unchecked")
         for row in map(scored, rows):
             results.append({"check_placeholders": check, **row})
             print(results[-1], flush=True)
