@@ -1,7 +1,7 @@
 """Hypotheses of lines, as an engine finds them, and which of them is taken."""
 
 import collections
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from t2t_keras.decoding.engines.base import Engine, Output
 from t2t_keras.decoding.source_text import Source
 from t2t_keras.decoding.translation import Hypothesis, Translation
 from t2t_keras.text.placeholders.repair import number_broken, repaired
+from t2t_keras.text.terms.hints import has_marks
 from t2t_keras.text.tokenizer import Tokenizer
 
 # A part of a line: the number of the line, and that of the part in it.
@@ -78,6 +79,7 @@ class CandidateSearch:
         first_number: int,
         progress: Callable[[int], object],
         check: bool,
+        missing: Callable[[str, str], int] | None = None,
     ) -> list[Candidates]:
         """Returns the candidates for each line.
 
@@ -88,6 +90,8 @@ class CandidateSearch:
           progress: takes the number of further parts that are done.
           check: whether placeholders are checked. The first hypothesis that has those of its part
             is taken. Where none has, the best one is repaired.
+          missing: returns how many terms a translation of a source with hints lacks; of the beam's
+            hypotheses, those with fewest come first.
         """
         # The parts of a line by (line, part); its prefix belongs to the first.
         parts = {
@@ -96,7 +100,7 @@ class CandidateSearch:
             for part, ids in enumerate(source.parts)
         }
 
-        def searched(engine: Engine, keys: Mapping[_Part, np.ndarray], progress: Callable):
+        def searched(engine: Engine, keys: Iterable[_Part], progress: Callable):
             def search(batch: list[_Part]) -> list[list[Hypothesis]]:
                 begins = [prefixes[number][: None if part == 0 else 0] for number, part in batch]
                 # No two of the first 2^24 lines' parts, up to 128 of a line, share a number.
@@ -114,17 +118,25 @@ class CandidateSearch:
                 progress(len(batch))
             return found
 
-        found = searched(self._engine, parts, progress)
+        everything = self._engine.with_all_hypotheses()
+        text_of = {key: sources[key[0]].texts[key[1]] for key in parts}
+        ranks_terms = missing and not self._config.samples
+        hinted = {key: None for key in parts if ranks_terms and has_marks(text_of[key])}
+        found = searched(self._engine, [key for key in parts if key not in hinted], progress)
+        for key, hypotheses in searched(everything, hinted, progress).items():
+            found[key] = sorted(hypotheses, key=lambda each: missing(text_of[key], each.text))
         broken, chosen = collections.Counter(), collections.Counter()
         if check:
-            wrong = self._choose(sources, found, chosen)
-            everything = self._engine.with_all_hypotheses()
+            wrong = set(self._choose(sources, found, chosen)).difference(hinted)
             if wrong and everything is not self._engine:
-                more = searched(everything, dict.fromkeys(wrong), lambda count: None)
+                more = searched(everything, wrong, lambda count: None)
                 still_wrong = set(self._choose(sources, more, ranks := collections.Counter()))
                 for key in more.keys() - still_wrong:
                     found[key] = more[key][:1] + found[key][1:]
                     chosen[key] = ranks[key]
+        for key in hinted:
+            found[key] = found[key][: self._config.num_hypotheses]
+        if check:
             broken = self._repair(sources, found)
         return [
             Candidates(

@@ -114,7 +114,7 @@ def _translated(
     texts, kept = ([each.text for each, _ in pairs], [each.kept for each, _ in pairs])
     sources = translator.read(texts, kept, accelerators=False, glossary=glossary)
     prefixes = [_NO_PREFIX] * len(sources)
-    found = translator.candidates(sources, prefixes, first_number, check=True)
+    found = translator.candidates(sources, prefixes, first_number, check=True, glossary=glossary)
     terms: list[tuple[Use, ...]] = [()] * len(sources)
     if glossary:
         best = list(map(_joined, found, sources, prefixes, [translator.config] * len(found)))

@@ -48,6 +48,13 @@ def hinted(text: str, glossary: Glossary) -> str:
     return with_hints(text, ((match.start, match.end, match.term.target) for match in matches))
 
 
+def number_missing(glossary: Glossary, text: str, translation: str) -> int:
+    """Returns how many terms of a text, with hints or without, its translation surely lacks."""
+    text = without_hints(text)
+    uses = find_uses(text, glossary.matches(text), translation)
+    return sum(use.kind == MISSING and not may_be_inflected(use, translation) for use in uses)
+
+
 def keep_terms(
     translator: "Translator",
     sources: Sequence[Source],
@@ -170,7 +177,7 @@ def _jobs(
     ]
     prefixes = [prefix[: None if part == 0 else 0] for part in range(len(sources))]
     # Once more, for the score of each.
-    found = translator.search_sources(sources, prefixes)
+    found = translator.search_sources(sources, prefixes, glossary=glossary)
     found = _with_uses(translator, sources, found, glossary)
     return list(map(_Job, sources, prefixes, found))
 

@@ -1,6 +1,7 @@
 """`Translator`: lines of text in, translations out."""
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,7 +25,7 @@ from t2t_keras.decoding.source_text import (
     encode_text,
     read_sources,
 )
-from t2t_keras.decoding.terms import hinted, keep_terms, takes_hints
+from t2t_keras.decoding.terms import hinted, keep_terms, number_missing, takes_hints
 from t2t_keras.decoding.translation import AttentionWeights, PairScore, Translation
 from t2t_keras.errors import UserError
 from t2t_keras.text.glossary import Glossary
@@ -239,7 +240,7 @@ class Translator:
             sources = self.read(chunk, glossary=glossary)
             hidden = [each.shield.hide(begin) for each, begin in zip(sources, begins, strict=True)]
             prefix_ids = [ids[:-1] for ids in encode_text(hidden, self.tokenizer)]
-            found = self.search_sources(sources, prefix_ids, first_number, progress)
+            found = self.search_sources(sources, prefix_ids, first_number, progress, glossary)
             if glossary:
                 found = keep_terms(self, sources, prefix_ids, found, glossary)
             yield from self._postprocessed(sources, found)
@@ -251,10 +252,11 @@ class Translator:
         prefixes: Sequence[np.ndarray],
         first_number: int = 0,
         progress: Callable[[int], object] = lambda count: None,
+        glossary: Glossary | None = None,
     ) -> list[Translation]:
         """Returns the best of the `candidates`, checked as the settings say, not postprocessed."""
         check = self.config.check_placeholders
-        found = self.candidates(sources, prefixes, first_number, progress, check)
+        found = self.candidates(sources, prefixes, first_number, progress, check, glossary)
         return [
             each.joined(source, ids, self.config)
             for source, ids, each in zip(sources, prefixes, found, strict=True)
@@ -267,10 +269,12 @@ class Translator:
         first_number: int = 0,
         progress: Callable[[int], object] = lambda count: None,
         check: bool = False,
+        glossary: Glossary | None = None,
     ) -> list[Candidates]:
         """Returns the hypotheses of lines that `read` returned, see `CandidateSearch.find`."""
         search = CandidateSearch(self.engine, self.tokenizer, self.config, self.problem.align)
-        return search.find(sources, prefixes, first_number, progress, check)
+        missing = functools.partial(number_missing, glossary) if glossary else None
+        return search.find(sources, prefixes, first_number, progress, check, missing)
 
     def _postprocessed(
         self, sources: Sequence[Source], translations: Sequence[Translation]

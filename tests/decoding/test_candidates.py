@@ -1,6 +1,7 @@
 """The first hypothesis with the placeholders of its line is taken, or the best repaired."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from t2t_keras.decoding.engines.base import Engine, Output
 from t2t_keras.decoding.jobs.files import translate_file
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.problems.parallel_text import ParallelText
+from t2t_keras.text.glossary import Glossary
 from t2t_keras.text.placeholders.finding import SYMBOLS
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 
@@ -67,6 +69,33 @@ def translator(tokenizer, *changes, problem=None, **settings):
 
 def changed(old, new):
     return lambda text: text.replace(old, new)
+
+
+class Hinted(ParallelText):
+    takes_hints = True
+
+
+def test_with_hints_the_hypothesis_with_most_terms_comes_first(tokenizer):
+    def written(text):
+        return re.sub("⟪ .*? ⟪ (.*?) ⟫", r"\1", text)
+
+    # The best lacks both terms, the next has another form of one, the others have both.
+    changes = (
+        lambda text: "a",
+        lambda text: "datei",
+        lambda text: written(text).replace(" %s", ""),
+        lambda text: f"x {written(text)}",
+    )
+    glossary = Glossary.of([("file", "datein"), ("now", "jetzt")])
+    found = translator(tokenizer, *changes, problem=Hinted()).translate(
+        ["open the file now", "open it now %s", "open it"], glossary=glossary
+    )
+    assert found[0].text == "open the datein jetzt"
+    # A placeholder counts for more than a term.
+    assert found[1].text == "x open it jetzt %s"
+    # Without a term it is the best.
+    assert found[2].text == "a"
+    assert [len(each.hypotheses) for each in found] == [1, 1, 1]
 
 
 def test_the_next_hypothesis_is_taken_where_the_best_is_broken(tokenizer):
