@@ -26,7 +26,7 @@ class Candidates(NamedTuple):
     Attributes:
       parts: hypotheses of each part as the model wrote them, the one that is taken first.
       broken: number of placeholders that were repaired in what is taken.
-      chosen: the worst rank of those that are taken, 0 = the best.
+      chosen: the most hypotheses of a part that were not taken, for their placeholders.
     """
 
     parts: list[list[Hypothesis]]

@@ -1,6 +1,7 @@
 """Keeping the terms of a glossary: by hints in the source, or by force where they are missing."""
 
 import dataclasses
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from t2t_keras.decoding.candidates import Candidates
 from t2t_keras.decoding.source_text import Source, encode_text
 from t2t_keras.decoding.translation import Hypothesis, Translation
 from t2t_keras.errors import UserError
-from t2t_keras.text.alignment import Alignment
+from t2t_keras.text.alignment import Alignment, count_words
 from t2t_keras.text.glossary import Glossary
 from t2t_keras.text.placeholders.repair import number_broken
 from t2t_keras.text.terms.forcing import put_term
@@ -51,8 +52,10 @@ def hinted(text: str, glossary: Glossary) -> str:
 def number_missing(glossary: Glossary, text: str, translation: str) -> int:
     """Returns how many terms of a text, with hints or without, its translation surely lacks."""
     text = without_hints(text)
-    uses = find_uses(text, glossary.matches(text), translation)
-    return sum(use.kind == MISSING and not may_be_inflected(use, translation) for use in uses)
+    # Other forms count wherever they are.
+    anywhere = [*itertools.product(range(count_words(text)), range(count_words(translation)))]
+    uses = find_uses(text, glossary.matches(text), translation, anywhere)
+    return sum(use.kind == MISSING for use in uses)
 
 
 def keep_terms(

@@ -40,15 +40,15 @@ class Translation:
       text: the best translation, or the first sample.
       score: its score, see `Hypothesis`; 0 for a blank line, and the sum of its sentences' scores
         for a line that was split.
-      hypotheses: all that were requested, the first is `text`: of a search best first, of samples
-        in the order of the draws.
+      hypotheses: all that were requested, the first is `text`: of a search best first, but with
+        hints those with most terms first; of samples in the order of the draws.
       parts: the translations that `text` joins: those of the sentences of a split line.
       cut: number of tokens of the source left out because it was too long.
       prefix_cut: number of tokens of the prefix left out because the output may not be so long.
       postprocessed: `text` as the problem gives it to users: the tree of a parser, else the same.
       alignment: pairs (source word, word of `text`) where the problem postprocesses by them.
       broken: number of placeholders that no hypothesis had right and that were repaired.
-      chosen: rank of the hypothesis that was taken, 0 = the best.
+      chosen: number of hypotheses in front that were not taken, for their placeholders.
       hinted: the source with hints, as it was translated; "" = it had none.
       terms: what became of the terms of a glossary, in the order of the source.
     """

@@ -108,7 +108,7 @@ _PRODUCT = contextvars.ContextVar("product", default=None)
 def multiplied_by(product):
     """Has products of rows with weights computed by `product(x, w, transposed=False)`.
 
-    That gets float32 x [..., k] and w [k, n], transposed [n, k]; None = as else.
+    That gets float32 x [..., k] and w [k, n], transposed [n, k]; None = as usual.
     """
     token = _PRODUCT.set(product)
     try:
@@ -117,9 +117,9 @@ def multiplied_by(product):
         _PRODUCT.reset(token)
 
 
-def product_of(weights):
+def product_of(layer):
     """Returns the product that `multiplied_by` gives for the weights of a layer, or None."""
-    is_plain = weights.compute_dtype == "float32" and not weights.quantization_mode
+    is_plain = layer.compute_dtype == "float32" and not layer.quantization_mode
     return _PRODUCT.get() if is_plain else None
 
 

@@ -7,7 +7,7 @@ from t2t_keras import registry
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.source_text import Source
-from t2t_keras.decoding.terms import keep_terms, term_counts, terms_report
+from t2t_keras.decoding.terms import keep_terms, number_missing, term_counts, terms_report
 from t2t_keras.decoding.translation import Hypothesis, Translation
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
@@ -183,6 +183,15 @@ def test_the_likeliest_that_breaks_no_placeholder(tokenizer, scores, expected):
     source = Source("a red dog %s", [ids], [0], 0, ["a red dog %s"])
     [found] = keep_terms(Scripted(tokenizer, scores), [source], [prefix[:-1]], [base], GLOSSARY)
     assert (found.text, kinds(found)) == (expected, ["exact"])
+
+
+@pytest.mark.parametrize(
+    ("translation", "expected"),
+    [("a", 2), ("diese Datei", 1), ("Datei und Dateien", 0), ("Dateien Datei", 0)],
+)
+def test_a_word_is_of_one_term_only(translation, expected):
+    source = "copy this ⟪ file ⟪ Datei ⟫ over that ⟪ file ⟪ Datei ⟫"
+    assert number_missing(Glossary.of([("file", "Datei")]), source, translation) == expected
 
 
 def test_report(plain):

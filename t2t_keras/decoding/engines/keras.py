@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import dataclasses
+import threading
 from collections.abc import Sequence
 
 import numpy as np
@@ -60,20 +61,22 @@ class KerasEngine(Scorer, Engine):
         self._searches = ensemble, constraints
         self.for_one = CompiledMeanwhile(*self._searches, config) if config.xla_for_one else None
         self._with_all: KerasEngine | None = None
+        self._making = threading.Lock()
 
     def with_all_hypotheses(self) -> "KerasEngine":
         """See `Engine`."""
         if self._config.samples or self._config.return_beams:
             return self
-        if self._with_all is None:
-            ensemble, constraints = self._searches
-            config = dataclasses.replace(self._config, return_beams=True)
-            self._with_all = copy.copy(self)
-            self._with_all._config = config
-            self._with_all.search = Search(ensemble, config, constraints)
-            # Few lines need all their hypotheses: no compilation pays for them.
-            self._with_all.for_one = None
-        return self._with_all
+        with self._making:
+            if self._with_all is None:
+                ensemble, constraints = self._searches
+                config = dataclasses.replace(self._config, return_beams=True)
+                found = copy.copy(self)
+                found._config = config
+                found.search = Search(ensemble, config, constraints)
+                found.for_one = self.for_one and CompiledMeanwhile(ensemble, constraints, config)
+                self._with_all = found
+            return self._with_all
 
     def outputs(
         self, sources: Sequence[np.ndarray], prefixes: Sequence[np.ndarray], numbers: Sequence[int]

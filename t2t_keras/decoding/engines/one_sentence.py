@@ -10,7 +10,7 @@ import tensorflow as tf
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.search.constraints import Constraints
 from t2t_keras.decoding.search.ensemble import Ensemble
-from t2t_keras.decoding.search.few_rows import few_rows_product
+from t2t_keras.decoding.search.few_rows import MOST_ROWS, few_rows_product
 from t2t_keras.decoding.search.loop import Hypotheses
 from t2t_keras.decoding.search.search import Search
 from t2t_keras.environment import COMPILING
@@ -31,7 +31,9 @@ class CompiledMeanwhile:
     """
 
     def __init__(self, ensemble: Ensemble, constraints: Constraints, config: DecodeConfig):
-        product = None if tf.config.get_visible_devices("GPU") else few_rows_product()
+        is_few = (config.samples or config.beam_size) <= MOST_ROWS
+        on_gpu = tf.config.get_visible_devices("GPU")
+        product = few_rows_product() if is_few and not on_gpu else None
         by_xla = dataclasses.replace(config, xla=True)
         self.search = Search(ensemble, by_xla, constraints, product)
         # XLA keeps compiled code under a name that counts all that TensorFlow has made before: made

@@ -1,7 +1,7 @@
 // Products of few rows with a large matrix, x [rows, k] W, for single sentences.
 //
-// They wait for the memory that W is in. TensorFlow's and XLA's own copy each W into another order
-// before they multiply; these read it once, as it lies, each thread a part of its own.
+// Their time is that of reading W from memory. TensorFlow's and XLA's own copy each W into another
+// order before they multiply; these read it once, in its own order, each thread a part of its own.
 
 #include <algorithm>
 #include <atomic>

@@ -111,7 +111,11 @@ class SearchLoop:
 
     def run(self, cache: Cache, limits: Limits) -> Hypotheses:
         """Searches block after block: inside a block shapes are fixed."""
-        fill = self._fill_block
+
+        def fill(*arguments):
+            # What of `shared` no step needs is not computed.
+            return self._fill_block(*arguments, cache.shared)
+
         if self.xla:
             fill = tf.function(fill, jit_compile=True, autograph=False)
         sentences = self._drop_slots(tf.constant(0), self._start(cache, limits))
@@ -123,7 +127,7 @@ class SearchLoop:
         def search_on(index: tf.Tensor, sentences: _Sentences, results: Hypotheses):
             count = tf.size(sentences.rows)
             recent = tf.nest.map_structure(lambda x: x[:count], cache.recent)
-            index, sentences = fill(index, sentences, recent, cache.shared)
+            index, sentences = fill(index, sentences, recent)
             rows, state = sentences.rows[:, None], sentences.state
             results = Hypotheses(
                 tf.tensor_scatter_nd_update(results.ids, rows, state.finished_ids),

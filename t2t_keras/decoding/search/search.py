@@ -94,9 +94,6 @@ class Search:
         window = self._ensemble.models[0].config.self_attention_radius  # All have the same.
         loop = SearchLoop(self._step, rule, _BLOCK_SIZE, window, config.xla)
         cache = self._ensemble.start(source, _BLOCK_SIZE, rule.beam_size)
-        if self._product:
-            # It reads the shared matrix as it is.
-            cache = cache._replace(shared=[None for _ in self._ensemble.models])
         return loop.run(cache, Limits(max_lengths, prefixes, numbers, covered))
 
     def _step(self, *inputs) -> Scored:

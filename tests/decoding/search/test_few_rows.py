@@ -40,8 +40,11 @@ def test_without_a_compiler_there_is_none(monkeypatch, tmp_path):
 
 
 @_needs_compiler
-def test_what_cannot_be_compiled_leaves_nothing(monkeypatch, tmp_path):
+def test_what_cannot_be_compiled_is_not_tried_again(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(few_rows, "_FLAGS", ("-fno-such-flag",))
     assert few_rows_product.__wrapped__() is None
-    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+    [left] = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert left.suffix == ".failed"
+    monkeypatch.setattr(few_rows.subprocess, "run", None)  # It is not tried again.
+    assert few_rows_product.__wrapped__() is None
