@@ -1,6 +1,7 @@
 """Hypotheses of lines, as an engine finds them, and which of them is taken."""
 
 import collections
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -124,7 +125,10 @@ class CandidateSearch:
         hinted = {key: None for key in parts if ranks_terms and has_marks(text_of[key])}
         found = searched(self._engine, [key for key in parts if key not in hinted], progress)
         for key, hypotheses in searched(everything, hinted, progress).items():
-            found[key] = sorted(hypotheses, key=lambda each: missing(text_of[key], each.text))
+            lacks = functools.cache(functools.partial(missing, text_of[key]))
+            if lacks(hypotheses[0].text):
+                hypotheses.sort(key=lambda each: lacks(each.text))
+            found[key] = hypotheses
         broken, chosen = collections.Counter(), collections.Counter()
         if check:
             wrong = set(self._choose(sources, found, chosen)).difference(hinted)
