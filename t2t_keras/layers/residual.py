@@ -65,15 +65,15 @@ class LayerNormalization(keras.layers.LayerNormalization):
 
     Call arguments:
       x: [..., d_model].
+      training: whether a gradient will be asked for; without, it is the one derived.
 
     Returns:
       [..., d_model].
     """
 
-    def call(self, x):
+    def call(self, x, training=None):
         """See the class."""
 
-        @ops.custom_gradient
         def standardized(x):
             centred = x - _mean(x)
             scale = ops.rsqrt(_mean(ops.square(centred)) + self.epsilon)
@@ -84,8 +84,10 @@ class LayerNormalization(keras.layers.LayerNormalization):
 
             return y, gradient
 
+        # TensorFlow keeps a graph with such a gradient for ever: none that only computes has one.
+        own = ops.custom_gradient(standardized) if training else lambda x: standardized(x)[0]
         gamma, beta = (ops.cast(each, "float32") for each in (self.gamma, self.beta))
-        normalized = standardized(ops.cast(x, "float32")) * gamma + beta
+        normalized = own(ops.cast(x, "float32")) * gamma + beta
         return ops.cast(normalized, self.compute_dtype)
 
 

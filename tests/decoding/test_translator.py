@@ -1,6 +1,8 @@
 import dataclasses
+import gc
 import io
 import types
+import weakref
 
 import numpy as np
 import pytest
@@ -358,3 +360,11 @@ def test_a_whole_config_leaves_no_setting_to_the_problem(model, tokenizer, given
 
     run = types.SimpleNamespace(vocabulary=tokenizer, problem=Parsing(), make_model=make_model)
     assert Translator.from_record(run, given).config == DecodeConfig(beam_size=beam, alpha=1.0)
+
+
+def test_a_translator_that_is_dropped_leaves_no_graph(model, tokenizer):
+    translator = Translator(model, tokenizer, DecodeConfig(beam_size=2, extra_length=2))
+    graph = weakref.ref(translator.search.graph.get_concrete_function().graph)
+    del translator
+    gc.collect()
+    assert graph() is None, "a server that reloads would grow"

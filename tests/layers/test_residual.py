@@ -68,12 +68,12 @@ def both(randomised, dtype="float32"):
     return ours, theirs
 
 
-def value_and_gradients(layer, x):
+def value_and_gradients(layer, x, **training):
     """Of a sum in which every number counts differently."""
     with tf.GradientTape() as tape:
         given = tf.constant(x)
         tape.watch(given)
-        output = layer(given)
+        output = layer(given, **training)
         factors = np.linspace(-1, 2, x.size, dtype=np.float32).reshape(x.shape)
         total = tf.reduce_sum(tf.cast(output, tf.float32) * factors)
     weights = [weight.value for weight in layer.trainable_variables]
@@ -87,10 +87,13 @@ def test_normalisation_and_its_gradients_are_those_of_keras(randomised, random, 
     x = random.normal(0.5 * scale, scale, shape).astype(np.float32)
     ours, theirs = both(randomised)
     assert [weight.path for weight in ours.weights] == [weight.path for weight in theirs.weights]
-    for found, expected in zip(*(value_and_gradients(e, x) for e in (ours, theirs)), strict=True):
-        assert found.shape == expected.shape
-        largest = np.abs(expected).max(initial=0.0)
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * max(largest, 1.0))
+    all_expected = value_and_gradients(theirs, x)
+    for training in (True, False):
+        all_found = value_and_gradients(ours, x, training=training)
+        for found, expected in zip(all_found, all_expected, strict=True):
+            assert found.shape == expected.shape
+            largest = np.abs(expected).max(initial=0.0)
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * max(largest, 1.0))
 
 
 def test_normalisation_in_half_precision_is_computed_in_float32(randomised):
