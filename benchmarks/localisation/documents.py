@@ -147,12 +147,7 @@ def _translated(translator, path: Path, output: Path) -> dict:
 
 def _write_texts(rows: list[dict], folder: Path, name: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    pairs = [
-        pair
-        for row in rows
-        if row["file"].endswith(".po") and not row["file"].startswith("all ")
-        for pair in row["texts"]
-    ]
+    [pairs] = [row["texts"] for row in rows if row["file"] == "all .po"]
     for lines, stem in zip(zip(*pairs, strict=True), (name, "reference"), strict=True):
         (folder / f"{stem}.txt").write_text("".join(f"{line}\n" for line in lines), "utf-8")
 

@@ -119,11 +119,12 @@ class CandidateSearch:
                 progress(len(batch))
             return found
 
-        everything = self._engine.with_all_hypotheses()
         text_of = {key: sources[key[0]].texts[key[1]] for key in parts}
         ranks_terms = missing and not self._config.samples
         hinted = {key: None for key in parts if ranks_terms and has_marks(text_of[key])}
         found = searched(self._engine, [key for key in parts if key not in hinted], progress)
+        # Some engines prepare much for that.
+        everything = self._engine.with_all_hypotheses() if hinted else self._engine
         for key, hypotheses in searched(everything, hinted, progress).items():
             lacks = functools.cache(functools.partial(missing, text_of[key]))
             if lacks(hypotheses[0].text):
@@ -132,7 +133,8 @@ class CandidateSearch:
         broken, chosen = collections.Counter(), collections.Counter()
         if check:
             wrong = set(self._choose(sources, found, chosen)).difference(hinted)
-            if wrong and everything is not self._engine:
+            everything = self._engine.with_all_hypotheses() if wrong else self._engine
+            if everything is not self._engine:
                 more = searched(everything, wrong, lambda count: None)
                 still_wrong = set(self._choose(sources, more, ranks := collections.Counter()))
                 for key in more.keys() - still_wrong:

@@ -87,13 +87,18 @@ _LOADED_LATER = contextvars.ContextVar("loaded_later", default=False)
 
 
 @contextlib.contextmanager
-def loaded_later():
-    """Makes weights inside the block 0, not random: drawing them takes longer than loading them."""
-    token = _LOADED_LATER.set(True)
+def _held(variable, value):
+    """Gives a context variable a value inside the block."""
+    token = variable.set(value)
     try:
         yield
     finally:
-        _LOADED_LATER.reset(token)
+        variable.reset(token)
+
+
+def loaded_later():
+    """Makes weights inside the block 0, not random: drawing them takes longer than loading them."""
+    return _held(_LOADED_LATER, True)
 
 
 def drawn(initializer):
@@ -104,17 +109,12 @@ def drawn(initializer):
 _PRODUCT = contextvars.ContextVar("product", default=None)
 
 
-@contextlib.contextmanager
 def multiplied_by(product):
     """Has products of rows with weights computed by `product(x, w, transposed=False)`.
 
     That gets float32 x [..., k] and w [k, n], transposed [n, k]; None = as usual.
     """
-    token = _PRODUCT.set(product)
-    try:
-        yield
-    finally:
-        _PRODUCT.reset(token)
+    return _held(_PRODUCT, product)
 
 
 def product_of(layer):
