@@ -138,7 +138,7 @@ def check_positions(batch):
 
 
 def check_steps(folder):
-    """Microbatches, half precision, missing memory, on folder/batch.npz."""
+    """Microbatches, half precision, missing memory, compilation, on folder/batch.npz."""
     import jax
     from step_checks import (
         assert_same,
@@ -209,6 +209,16 @@ def check_steps(folder):
     check_dropout(make, whole[0][0])
     check_average(make, steps(halves))
     check_trained_parts(make, halves)
+
+    step, compiled = make(schedule="cosine"), []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, *_, **__: compiled.append(event) if "backend_compile" in event else None
+    )
+    for number in range(4):
+        step.update(number, halves)
+        float(step.schedule(number))
+        assert bool(compiled) == (number == 0), f"{len(compiled)} compilations in step {number}"
+        compiled.clear()
 
     # With an epsilon this large Adam's update is proportional to the gradient.
     noisy = dict(dropout=0.3, adam_epsilon=10.0, learning_rate=1000.0)

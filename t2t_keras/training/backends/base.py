@@ -68,6 +68,7 @@ class Step(abc.ABC):
         self.schedule = make_schedule(hparams)
         self.model = make_model()
         choose_trained(self.model, hparams)
+        self._seed_states = seed_states(self.model)
         self.optimizer = make_optimizer(hparams, self.model.trainable_variables)
         self._loss = make_loss(hparams)
         self.loss_scale = keras.Variable(INITIAL_LOSS_SCALE, trainable=False, dtype="float32")
@@ -138,8 +139,7 @@ class Step(abc.ABC):
 
     def _seeds(self, step: int, part: int) -> np.ndarray:
         """Returns the states of the model's seed generators for one part of a step."""
-        generators = len(seed_states(self.model))
-        return dropout_seeds(self._seed, step, part, generators)
+        return dropout_seeds(self._seed, step, part, len(self._seed_states))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,7 +11,6 @@ import numpy as np
 from t2t_keras.data.batches import Batch
 from t2t_keras.errors import OutOfMemoryError, UserError, translated_memory_errors
 from t2t_keras.hyperparameters import HParams
-from t2t_keras.layers.base import seed_states
 from t2t_keras.training.backends.base import Devices, Step
 from t2t_keras.training.distributed.cluster import Cluster
 from t2t_keras.training.optimizer import adapt_loss_scale, clip_gradients, token_sums
@@ -33,12 +32,15 @@ class JaxStep(Step):
 
     def __init__(self, make_model: Callable[[], keras.Model], hparams: HParams, seed: int):
         super().__init__(make_model, hparams, seed)
+        # Keras's schedules have conditions, which are compiled at each call outside of a function.
+        self.schedule = jax.jit(self.schedule)
         # All that an update changes.
         self._variables = {
             "weights": self.model.trainable_variables,
             "optimizer": self.optimizer.variables,
             "loss_scale": [self.loss_scale, self.good_steps],
         }
+        self._frozen_weights = self.model.non_trainable_weights
         # Gradients and sums of a step's microbatches so far; 0 between two steps.
         self._totals = self._zero_totals()
         self._computed_shapes: set[tuple[int, ...]] = set()
@@ -101,7 +103,7 @@ class JaxStep(Step):
 
     def _frozen(self) -> list[jax.Array]:
         # Arguments: what is not one is compiled in as a constant.
-        return [weight.value for weight in self.model.non_trainable_weights]
+        return [weight.value for weight in self._frozen_weights]
 
     def _zero_totals(self):
         padding = np.zeros((1, 1), np.int32)
@@ -124,8 +126,8 @@ class JaxStep(Step):
 
     def _logits(self, weights, frozen, source, target, seeds, training):
         inputs = {"source": source, "target": target}
-        given = dict(zip(map(id, seed_states(self.model)), seeds, strict=True))
-        given |= dict(zip(map(id, self.model.non_trainable_weights), frozen, strict=True))
+        given = dict(zip(map(id, self._seed_states), seeds, strict=True))
+        given |= dict(zip(map(id, self._frozen_weights), frozen, strict=True))
         others = [given[id(each)] for each in self.model.non_trainable_variables]
         return self.model.stateless_call(weights, others, inputs, training=training)[0]
 

@@ -10,7 +10,6 @@ from t2t_keras.data.batches import Batch
 from t2t_keras.errors import OutOfMemoryError, translated_memory_errors
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.layers import Packing
-from t2t_keras.layers.base import seed_states
 from t2t_keras.training.backends.base import REQUESTS, Devices, Step
 from t2t_keras.training.backends.devices import multi_worker_strategy, plan_devices
 from t2t_keras.training.distributed.cluster import Cluster
@@ -54,7 +53,6 @@ class TensorFlowStep(Step):
         self.local_replicas = _local_replicas(strategy)
         self.fixed_shapes = xla
         self._weights = [weight.value for weight in self.model.trainable_variables]
-        self._seed_states = seed_states(self.model)
         self._accumulators = self._requests = None
         if len(self.local_replicas) < self.num_replicas:
             self._requests = tf.Variable([0.0] * len(REQUESTS), trainable=False)
