@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The recipe of docs/recipe.md on real text: EN-DE of Tatoeba, LibreOffice's help, Debian's package
-# descriptions and messages of free software, and German news alone. Some hours on two cores; it goes on where it was.
+# descriptions and messages of free software, and German news alone. A GPU trains the models in minutes, two cores take
+# over two days; the rest is an hour on these. It goes on where it was.
 #
 #   benchmarks/training_text/student.sh ../shared/data runs/student
 set -euo pipefail
