@@ -13,7 +13,7 @@ from t2t_keras.training.backends.tensorflow import TensorFlowStep
 from t2t_keras.training.options import TrainOptions
 from t2t_keras.training.trainer import train
 
-EVALUATED = 8
+EVALUATED = 4
 
 
 def evaluations(run):
