@@ -51,8 +51,8 @@ def one_replica(make_step, generated):
 
 @pytest.mark.parametrize(
     ("replicas", "tokens", "xla"),
-    [(4, 512, False), (2, 100, False), (1, 160, True)],
-    ids=["replicas", "microbatches of replicas", "xla"],
+    [(4, 512, False), (1, 100, False), (2, 100, False), (1, 160, True)],
+    ids=["replicas", "microbatches", "both", "xla"],
 )
 def test_an_update_does_not_depend_on_how_a_step_is_split(
     make_step, generated, one_replica, request, replicas, tokens, xla
