@@ -22,8 +22,10 @@ os.environ["KERAS_BACKEND"] = "tensorflow"
 os.environ["TF_XLA_FLAGS"] = "--tf_xla_persistent_cache_directory="
 os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
 
-# Compiling by XLA takes longer than what tests compute: its last stage does without optimisation.
+# Compiling takes longer than what tests compute: XLA's last stage does without optimisation, and
+# oneDNN, which compiles for each shape, is left out.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 
 # Tests run side by side, on all cores: threads of their own would only wait for each other.
 for threads in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):

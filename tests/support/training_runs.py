@@ -1,14 +1,19 @@
 """t2t-trainer in a process of its own, and what the checkpoints of a run hold."""
 
+import functools
 import json
 import multiprocessing
 import os
 import time
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import tensorflow as tf
 
+from t2t_keras.data.batches import Batch
+from t2t_keras.models.transformer import Transformer
+from t2t_keras.training.backends.tensorflow import TensorFlowStep
 from t2t_keras.training.checkpoints.names import step_of
 from t2t_keras.training.checkpoints.tensorflow import load_weights
 from t2t_keras.training.run_config import RunConfig
@@ -24,6 +29,11 @@ CONTEXT.set_forkserver_preload(
 )
 
 
+def as_users_run_it():
+    """Has TensorFlow use oneDNN in the processes of `CONTEXT`; the first start is for all."""
+    return mock.patch.dict(os.environ, {"TF_ENABLE_ONEDNN_OPTS": "1"})
+
+
 class TrainerProcess(CONTEXT.Process):
     """A started process with these flags; what it says goes to the file `output`.
 
@@ -33,7 +43,8 @@ class TrainerProcess(CONTEXT.Process):
     def __init__(self, flags, output, tf_config):
         super().__init__()
         self._flags, self._output, self._tf_config = flags, output, tf_config
-        self.start()
+        with as_users_run_it():
+            self.start()
 
     def wait_until(self, condition):
         """Looks every millisecond whether the condition holds; the process must not end before."""
@@ -76,6 +87,24 @@ def _use_two_devices():
         (f"{worker}/device:CPU:0", f"{worker}/device:CPU:1"),
         "CPU",
     )
+
+
+def allocated_in_a_step(hparams, vocab_size, tokens, length):
+    """Returns the most bytes that a step takes beside weights and moments, in its own process."""
+    with as_users_run_it(), CONTEXT.Pool(1) as pool:
+        return pool.apply(_allocated, (hparams, vocab_size, tokens, length))
+
+
+def _allocated(hparams, vocab_size, tokens, length):
+    make_model = functools.partial(Transformer.from_hparams, hparams, vocab_size)
+    step = TensorFlowStep(make_model, hparams, tf.distribute.OneDeviceStrategy("/cpu:0"), seed=1)
+    ids = np.full((tokens // length, length), 7, np.int32)
+    tiny = Batch(ids[:1, :2], ids[:1, :2])
+    float(step.update(0, [[tiny]])["loss"])
+    before = tf.config.experimental.get_memory_info("CPU:0")["current"]
+    tf.config.experimental.reset_memory_stats("CPU:0")
+    float(step.update(1, [[Batch(ids, ids)]])["loss"])
+    return tf.config.experimental.get_memory_info("CPU:0")["peak"] - before
 
 
 def flags_of(record):

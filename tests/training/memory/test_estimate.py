@@ -1,28 +1,16 @@
 """The estimate of a step's memory beside what TensorFlow allocates, and the memory that is free."""
 
-import functools
-
-import numpy as np
 import pytest
-import tensorflow as tf
+from training_runs import allocated_in_a_step
 
 from t2t_keras import registry
-from t2t_keras.data.batches import Batch
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.models.transformer import Transformer
-from t2t_keras.training.backends.tensorflow import TensorFlowStep
 from t2t_keras.training.memory.estimate import count_weights, free_memory, step_memory
 
 VOCAB_SIZE = 1000
 PAPERS_BASE = 63_045_632
 KB = 1024
-
-
-def allocated():
-    """Returns the bytes that TensorFlow's allocator gave out: now, and at most since last asked."""
-    found = tf.config.experimental.get_memory_info("CPU:0")
-    tf.config.experimental.reset_memory_stats("CPU:0")
-    return found["current"], found["peak"]
 
 
 @pytest.mark.parametrize(
@@ -38,16 +26,10 @@ def allocated():
 def test_a_step_allocates_what_was_estimated(changes, tokens, length):
     size = dict(num_layers=1, d_model=64, d_ff=256, num_heads=4, batch_tokens=5000)
     hparams = registry.hparams("transformer_base", size | changes)
-    make_model = functools.partial(Transformer.from_hparams, hparams, VOCAB_SIZE)
-    step = TensorFlowStep(make_model, hparams, tf.distribute.OneDeviceStrategy("/cpu:0"), seed=1)
-    ids = np.full((tokens // length, length), 7, np.int32)
-    tiny = Batch(ids[:1, :2], ids[:1, :2])
-    float(step.update(0, [[tiny]])["loss"])
-    before, _ = allocated()
-    float(step.update(1, [[Batch(ids, ids)]])["loss"])
     memory = step_memory(hparams, VOCAB_SIZE, tokens, length)
     passing = memory["at most"] - memory["weights"] - memory["optimizer"]
-    assert passing == pytest.approx(allocated()[1] - before, rel=0.25)
+    found = allocated_in_a_step(hparams, VOCAB_SIZE, tokens, length)
+    assert passing == pytest.approx(found, rel=0.25)
 
 
 @pytest.mark.parametrize(
