@@ -94,42 +94,23 @@ class CandidateSearch:
           missing: returns how many terms a translation of a source with hints lacks; of the beam's
             hypotheses, those with fewest come first.
         """
-        # The parts of a line by (line, part); its prefix belongs to the first.
-        parts = {
-            (number, part): ids
+        keys = [
+            (number, part)
             for number, source in enumerate(sources)
-            for part, ids in enumerate(source.parts)
-        }
-
-        def searched(engine: Engine, keys: Iterable[_Part], progress: Callable):
-            def search(batch: list[_Part]) -> list[list[Hypothesis]]:
-                begins = [prefixes[number][: None if part == 0 else 0] for number, part in batch]
-                # No two of the first 2^24 lines' parts, up to 128 of a line, share a number.
-                numbers = [
-                    (first_number + number + (part << 24)) & 0x7FFFFFFF for number, part in batch
-                ]
-                found = engine.outputs([parts[key] for key in batch], begins, numbers)
-                return list(map(self._decoded, found))
-
-            found, at_once = {}, engine.batches_at_once
-            lengths = {key: len(parts[key]) for key in keys}
-            batches = shared_batches(lengths, self._config, at_once)
-            for batch, hypotheses in parallel_batches(search, batches, at_once):
-                found.update(zip(batch, hypotheses, strict=True))
-                progress(len(batch))
-            return found
-
-        text_of = {key: sources[key[0]].texts[key[1]] for key in parts}
-        ranks_terms = missing and not self._config.samples
-        hinted = {key: None for key in parts if ranks_terms and has_marks(text_of[key])}
-        found = searched(self._engine, [key for key in parts if key not in hinted], progress)
+            for part in range(len(source.parts))
+        ]
+        searched = functools.partial(self._searched, sources, prefixes, first_number)
+        hinted = {}
+        if missing and not self._config.samples:
+            hinted = {(n, part): None for n, part in keys if has_marks(sources[n].texts[part])}
+        found = searched(self._engine, [key for key in keys if key not in hinted], progress)
         # Some engines prepare much for that.
         everything = self._engine.with_all_hypotheses() if hinted else self._engine
-        for key, hypotheses in searched(everything, hinted, progress).items():
-            lacks = functools.cache(functools.partial(missing, text_of[key]))
+        for (number, part), hypotheses in searched(everything, hinted, progress).items():
+            lacks = functools.cache(functools.partial(missing, sources[number].texts[part]))
             if lacks(hypotheses[0].text):
                 hypotheses.sort(key=lambda each: lacks(each.text))
-            found[key] = hypotheses
+            found[number, part] = hypotheses
         broken, chosen = collections.Counter(), collections.Counter()
         if check:
             wrong = set(self._choose(sources, found, chosen)).difference(hinted)
@@ -152,6 +133,35 @@ class CandidateSearch:
             )
             for number, source in enumerate(sources)
         ]
+
+    def _searched(
+        self,
+        sources: Sequence[Source],
+        prefixes: Sequence[np.ndarray],
+        first_number: int,
+        engine: Engine,
+        keys: Iterable[_Part],
+        progress: Callable[[int], object],
+    ) -> dict[_Part, list[Hypothesis]]:
+        """Returns the hypotheses of these parts; a line's prefix belongs to its first."""
+        parts = {(number, part): sources[number].parts[part] for number, part in keys}
+
+        def search(batch: list[_Part]) -> list[list[Hypothesis]]:
+            begins = [prefixes[number][: None if part == 0 else 0] for number, part in batch]
+            # No two of the first 2^24 lines' parts, up to 128 of a line, share a number.
+            numbers = [
+                (first_number + number + (part << 24)) & 0x7FFFFFFF for number, part in batch
+            ]
+            found = engine.outputs([parts[key] for key in batch], begins, numbers)
+            return list(map(self._decoded, found))
+
+        found, at_once = {}, engine.batches_at_once
+        lengths = {key: len(ids) for key, ids in parts.items()}
+        batches = shared_batches(lengths, self._config, at_once)
+        for batch, hypotheses in parallel_batches(search, batches, at_once):
+            found.update(zip(batch, hypotheses, strict=True))
+            progress(len(batch))
+        return found
 
     def _decoded(self, outputs: Sequence[Output]) -> list[Hypothesis]:
         texts = self._tokenizer.decode([each.ids for each in outputs])
