@@ -89,7 +89,7 @@ def _folder(name: str) -> Path:
 
 def _snakemake(name: str, config: str | Path) -> list[str]:
     """Returns the beginning of the command."""
-    config = Path(config).resolve()
+    config = Path(config).absolute()
     return [
         *(sys.executable, "-m", "snakemake"),
         *("--snakefile", str(_FOLDER / name / "Snakefile")),

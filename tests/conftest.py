@@ -90,6 +90,7 @@ def own_registry(monkeypatch):
     for names in vars(registry).values():
         if isinstance(names, registry.Registry):
             monkeypatch.setattr(names, "entries", dict(names.load()))
+    monkeypatch.setattr(registry, "user_directories", [])
 
 
 @pytest.fixture(scope="session")

@@ -29,7 +29,7 @@ from t2t_keras.training.trained_parts import choose_trained
 _OWN_FLAGS = (
     *("output_dir", "problem", "problem_config", "data_dir", "model", "hparams_set", "hparams"),
     *("random_seed", "train_steps", "warm_start_from", "adapt_vocabulary", "drop_layers"),
-    *("save_checkpoints_secs", "keep_checkpoint_max"),
+    *("save_checkpoints_secs", "keep_checkpoint_max", "t2t_usr_dir"),
 )
 # With these the trainer does something else, and succeeds.
 _INSTEAD = ("dry_run", "help", "helpfull", "registry_help", "version")
@@ -42,6 +42,8 @@ def check(plan: Plan) -> None:
       UserError: a setting of data, models or decoding, a flag, or a mixture, is wrong; a text is
         blank, not UTF-8 or in the wrong language, or two do not pair or are swapped.
     """
+    if directory := plan.config["t2t_usr_dir"]:
+        registry.import_user_directory(str(plan.folder / directory))
     for name in plan.data:
         problem = registry.problem(PROBLEM, plan.problem_config(name))
         check_filters(problem.filter_names(), problem.languages())

@@ -139,6 +139,12 @@ class Plan:
             settings["vocab_symbols"] = self.config["back_translation"]["tag"]
         return ",".join(f"{name}={value}" for name, value in settings.items() if value)
 
+    @property
+    def own_flags(self) -> list[str]:
+        """Flags of commands that use what the user has registered; others find it in runs."""
+        directory = self.config["t2t_usr_dir"]
+        return [f"--t2t_usr_dir={directory}"] * bool(directory)
+
     def training_flags(self, name: str) -> list[str]:
         """Returns the flags of `t2t-trainer` for a model, beside its --output_dir."""
         model = self.models[name]
@@ -337,5 +343,8 @@ def _checked(config: Mapping[str, Any]) -> dict[str, Any]:
         what = next((line for line in lines if "ValidationError: " in line), lines[0])
         where = next((line for line in lines if line.startswith("On instance[")), "")
         where = where.removeprefix("On instance").rstrip(":")
-        raise UserError(f"The configuration{where}: {what.partition(': ')[2] or what}.") from error
+        what = what.partition(": ")[2] or what
+        # YAML's no is not Norwegian.
+        advice = " Put it into quotes." * what.endswith("is not of type 'string'")
+        raise UserError(f"The configuration{where}: {what}.{advice}") from error
     return config

@@ -4,9 +4,9 @@ t2t-compare --reference=news.de --translations=base.de,new.de --source=news.en
 t2t-compare --runs=runs/base,runs/student --split=test --format=html --output=student.html
 t2t-compare --runs=runs/base,runs/student --source=news.en --reference=news.de
 
-The first system is the baseline. A run that has not translated the text, or its dev or test set,
-yet does so.
-p is the chance of a difference as large between equally good systems, by sacreBLEU's tests.
+The first system is the baseline. A run without stored translations of the text, or of its dev or
+test set, translates it first. p is the chance of a difference at least as large between equally
+good systems, by sacreBLEU's tests.
 """
 
 import json

@@ -171,9 +171,11 @@ def _translate(
         outputs = [output, *(f"{output}.{kind}" for kind in kinds)]
         check_outputs([source, reference, *reads], outputs, appends=[flags.results_file])
     score = functools.partial(_score, flags, record, split, provenance, settings)
+    # What is stored in the run is for t2t-compare, too.
+    states = not (flags.decode_from_file or flags.decode_to_file)
     if kinds:
         scores = {}
-        texts = source, reference, output, provenance, kinds, reads
+        texts = source, reference, output, provenance, kinds, reads, states
         for files in translate_disturbed(translator, *texts):
             scores[files.kind or split] = score(
                 files.source, files.reference, files.output, "", files.kind, files.is_new
@@ -192,6 +194,7 @@ def _translate(
         reads,
         flags.glossary,
         shard,
+        states,
     )
     if reference:
         score(source, reference, output, alignments)

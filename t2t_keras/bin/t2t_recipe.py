@@ -31,6 +31,8 @@ def run(flags: Flags) -> None:
             f"Expected a recipe and its configuration, as in t2t-recipe student my-config.yaml; "
             f"got '{' '.join(flags.recipe)}'."
         )
+    if flags.t2t_usr_dir:
+        raise UserError("--t2t_usr_dir: write t2t_usr_dir: DIRECTORY into the configuration.")
     from t2t_keras.recipes.running import describe, example, run_recipe
 
     if len(flags.recipe) == 1:

@@ -11,12 +11,13 @@ from pathlib import Path
 
 def main(model_path, samples_file, scores_file):
     """Writes {"scores": a list for each list of samples, "version": of the package}."""
+    import torch
     from comet import load_from_checkpoint
 
     model = load_from_checkpoint(model_path, local_files_only=True)
-    # No devices given = the GPU where there is one, else the CPU.
+    gpus = min(torch.cuda.device_count(), 1)
     scores = [
-        [float(score) for score in model.predict(samples, gpus=0, progress_bar=False).scores]
+        [float(score) for score in model.predict(samples, gpus=gpus, progress_bar=False).scores]
         for samples in json.loads(Path(samples_file).read_text("utf-8"))
     ]
     content = {"scores": scores, "version": metadata.version("unbabel-comet")}

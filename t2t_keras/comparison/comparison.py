@@ -80,13 +80,15 @@ def compare(
         path = Path(training_text)
         check_readable(path)
         training = (decoded(line, path, number) for number, line in enumerate(read_lines(path), 1))
+    # First, for the training text may be wrong.
+    frequencies = by_frequency(text, tokenize, lowercase, training)
     return Comparison(
         text,
         tokenize,
         significance,
         score_systems(text, metrics, tokenize, lowercase, significance, comet),
         by_length(text, tokenize, lowercase),
-        by_frequency(text, tokenize, lowercase, training),
+        frequencies,
         str(training_text),
         sentence_differences(text, lowercase),
     )

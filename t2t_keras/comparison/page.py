@@ -57,8 +57,10 @@ def _sections(comparison: Comparison) -> Iterator[str]:
     keys = [f"<li>{plots.marker(at)} {_text(name)}</li>" for at, name in enumerate(names)]
     yield f'<ul class="legend" aria-label="Systems">{"".join(keys)}</ul>'
     yield "<h2>Scores</h2>"
+    has_intervals = any(score.interval for metric in comparison.metrics for score in metric.scores)
+    line = "The line is the 95&#8239;% interval. " * has_intervals
     yield (
-        f'<p class="note">The line is the 95&#8239;% interval. p is the chance of a difference at '
+        f'<p class="note">{line}p is the chance of a difference at '
         f"least as large between equally good systems ({_text(str(comparison.significance))}); "
         f"* = p &lt; {LEVEL:g}.</p>"
     )

@@ -14,11 +14,12 @@ from t2t_keras.decoding.jobs.files import (
     decodes_name,
     first_hypotheses,
     translate_file,
-    translation_settings,
 )
+from t2t_keras.decoding.jobs.line_job import stated_of
 from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import sha256_of
-from t2t_keras.io.state import as_json, read_json, write_json
+from t2t_keras.io.outputs import is_stream
+from t2t_keras.io.state import as_json, read_json
 from t2t_keras.text.files import read_text
 from t2t_keras.training.checkpoints.names import (
     TENSORFLOW_SUFFIX,
@@ -26,7 +27,7 @@ from t2t_keras.training.checkpoints.names import (
     newest_checkpoint,
     step_of,
 )
-from t2t_keras.training.cost import TrainingCost, hardware_name, read_costs
+from t2t_keras.training.cost import TrainingCost, read_costs
 from t2t_keras.training.run_config import RunConfig, merge_flags
 
 _ADVICE = "Remove it."
@@ -40,7 +41,6 @@ class _Run(NamedTuple):
     checkpoint: dict[str, Any] | None  # `identity` of it; None = unknown.
     written: float  # When its weights were, in seconds.
     config: DecodeConfig
-    usual: DecodeConfig  # The settings that it has unless others are given.
     engine: str  # The name of another engine than Keras's, with its type; "" = Keras's.
     megabytes: float
 
@@ -84,7 +84,10 @@ def read_runs(
             f"{', '.join(map(str, runs))}."
         )
     names = system_names([*runs, *translations], names)
-    opened, texts, systems = [], [], []
+    for path in filter(None, (source, reference)):
+        if is_stream(path):
+            raise UserError(f"The text must be in regular files, got {path}: each run reads it.")
+    opened, texts = [], []
     for path in runs:
         run = _opened(Path(path), problem_config, decode_hparams)
         opened.append(run)
@@ -96,22 +99,25 @@ def read_runs(
     references = read_text(texts[0][1])
     for run, (_, reference) in zip(opened, texts, strict=True):
         _check_same(references, read_text(reference), opened[0].path, run.path, split)
-    # Of the same name, other texts have other checksums.
-    own = f"{Path(source).name}.{sha256_of(Path(source))[:8]}" if source else ""
-    of_files = [read_text(Path(path)) for path in translations]
-    for name, run, (text, _) in zip(names, opened, texts, strict=False):
-        systems.append(_system(name, run, own or f"{run.record.problem.name}.{split}", text))
-    for name, path, lines in zip(names[len(runs) :], translations, of_files, strict=True):
-        systems.append(System(name, lines, str(path)))
-    source, reference = texts[0]
-    return TranslatedText(
+    # Checked before a run translates: as if each had written the references.
+    written = [references] * len(runs) + [read_text(Path(path)) for path in translations]
+    files = map(str, (*runs, *translations))
+    systems = list(map(System, names, written, files))
+    first, reference = texts[0]
+    found = TranslatedText(
         systems,
         references,
         str(reference),
-        read_text(source),
-        str(source),
+        read_text(first),
+        str(first),
         opened[0].record.problem.tokenize,
     )
+    # Of the same name, other texts have other checksums.
+    own = f"{Path(source).name}.{sha256_of(Path(source))[:8]}" if source else ""
+    for number, (run, (text, _)) in enumerate(zip(opened, texts, strict=True)):
+        text_name = own or f"{run.record.problem.name}.{split}"
+        systems[number] = _system(names[number], run, text_name, text)
+    return dataclasses.replace(found, systems=systems)
 
 
 def _opened(path: Path, problem_config: str, decode_hparams: str) -> _Run:
@@ -121,8 +127,8 @@ def _opened(path: Path, problem_config: str, decode_hparams: str) -> _Run:
     checkpoint = newest_checkpoint(path, TENSORFLOW_SUFFIX)
     known = identity(checkpoint)
     files = Path(checkpoint).parent.glob(f"{Path(checkpoint).name}.*")
-    configs = (decode_config(each, record.problem.decoding) for each in (decode_hparams, ""))
-    return _Run(path, record, known, known["written"] / 1e9, *configs, "", _megabytes(files))
+    config = decode_config(decode_hparams, record.problem.decoding)
+    return _Run(path, record, known, known["written"] / 1e9, config, "", _megabytes(files))
 
 
 def _opened_export(path: Path, problem_config: str, decode_hparams: str) -> _Run:
@@ -141,7 +147,7 @@ def _opened_export(path: Path, problem_config: str, decode_hparams: str) -> _Run
         record,
         export.checkpoint,
         max(file.stat().st_mtime for file in files),
-        *(decode_config(each, export.decoding) for each in (decode_hparams, "")),
+        decode_config(decode_hparams, export.decoding),
         f"ctranslate2 {export.dtype}",
         _megabytes(files),
     )
@@ -187,71 +193,62 @@ def _system(name: str, run: _Run, text: str, source: Path) -> System:
     if stored is None:
         _translate(run, source, output)
         stored = output
-    record = _record_of(stored)
+    stated = stated_of(stored)
     return System(
         name,
         first_hypotheses(stored, dataclasses.asdict(run.config)),
         str(stored),
         cost.seconds if cost else None,
         cost.hardware if cost else "",
-        record.get("seconds"),
-        record.get("hardware", ""),
+        stated.get("seconds"),
+        stated.get("hardware", "") if stated.get("seconds") else "",
         run.megabytes,
     )
 
 
 def _stored(run: _Run, text: str, source: Path, output: Path) -> Path | None:
     """Returns the file that has the newest checkpoint's translations with these settings."""
-    wanted = as_json(dataclasses.asdict(run.config)) | {"forbidden": [], "prefixes": ""}
-    wanted["source"] = sha256_of(source)
-    if output.is_file() and output.stat().st_mtime >= run.written:
-        record = _record_of(output)
-        # t2t-decoder states beam and alpha alone, in the name: the rest is taken to be as usual.
-        changes = dict(beam_size=run.usual.beam_size, alpha=run.usual.alpha)
-        usual = dataclasses.replace(run.config, **changes) == run.usual
-        # Nor does it state the source: translations of a newer one are of another text.
-        usual &= output.stat().st_mtime >= source.stat().st_mtime
-        if _agrees(record, wanted) if record else usual:
-            return output
+    wanted = as_json(dataclasses.asdict(run.config)) | dict.fromkeys(("prefixes", "glossary"), "")
+    wanted |= {"ensemble": [], "forbidden": [], "source": sha256_of(source)}
+    stated = stated_of(output)
+    is_own = _of_checkpoint(stated, run) and output.stat().st_mtime >= run.written
+    if is_own and stated.items() >= wanted.items():
+        return output
     step = step_of((run.checkpoint or {}).get("checkpoint", ""))
     settings, found = (run.path / "translations" / f"{text}{end}" for end in (".json", f"-{step}"))
     if run.engine or not (settings.is_file() and found.is_file()):
         return None
     is_newest = found.stat().st_mtime >= run.written
-    return found if is_newest and _agrees(read_json(settings, _ADVICE), wanted) else None
+    return found if is_newest and read_json(settings, _ADVICE).items() >= wanted.items() else None
 
 
-def _agrees(record: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    return not record.get("ensemble") and record.items() >= wanted.items()
-
-
-def _record_of(translations: Path) -> dict[str, Any]:
-    """Returns what `_translate` wrote beside a file, {} if that is not there or was of another."""
-    path = translations.with_name(f"{translations.name}.json")
-    if path.exists() and path.stat().st_mtime >= translations.stat().st_mtime:
-        return read_json(path, _ADVICE)
-    return {}
+def _of_checkpoint(stated: Mapping[str, Any], run: _Run) -> bool:
+    """Returns whether translations are of the run's checkpoint, wherever the run is by now."""
+    identities = stated, run.checkpoint or {}
+    one, other = (
+        (Path(each.get("checkpoint", "")).name, each.get("written")) for each in identities
+    )
+    return one == other and stated.get("engine", "") == run.engine
 
 
 def _translate(run: _Run, source: Path, output: Path) -> None:
-    """Translates as t2t-decoder does; beside it, states the settings and the time."""
+    """Translates as t2t-decoder does."""
     from t2t_keras.decoding.translator import Translator
 
     print(f"{run.path} has no translations of {source}: translating.", file=sys.stderr, flush=True)
-    engine = run.engine.partition(" ")[0] or "keras"
+    checkpoint = None  # An export has one alone.
     if not run.engine:
         from t2t_keras.decoding.engines.keras import share_cores
 
         share_cores(run.config)
-    translator = Translator.from_run(run.path, None, run.config, engine=engine)
+        # Not the newest one: a training may write another meanwhile.
+        checkpoint = run.checkpoint["checkpoint"]
+    engine = run.engine.partition(" ")[0] or "keras"
+    translator = Translator.from_run(run.path, checkpoint, run.config, engine=engine)
     provenance = {**(translator.checkpoint or {"checkpoint": ""}), "ensemble": []}
     provenance |= {"engine": run.engine} if run.engine else {}
     with contextlib.redirect_stdout(sys.stderr):  # The report is what standard output is for.
-        done = translate_file(translator, source, output, provenance, reads=[run.path])
-    record = provenance | translation_settings(translator, "") | {"source": sha256_of(source)}
-    if done.new_lines == done.lines:  # Of an interrupted job, the time is not known.
-        record |= {"seconds": round(done.seconds, 3), "hardware": hardware_name()}
-    write_json(output.with_name(f"{output.name}.json"), record)
+        translate_file(translator, source, output, provenance, reads=[run.path], states=True)
 
 
 def _training_cost(run: _Run) -> TrainingCost | None:

@@ -114,7 +114,7 @@ def system_names(paths: Sequence[str | Path], names: Sequence[str] = ()) -> list
         )
     if names:
         return list(names)
-    parts = [Path(path).parts for path in paths]
+    parts = [Path(path).parts or Path(path).absolute().parts for path in paths]
     for count in range(1, max(map(len, parts), default=0)):
         short = ["/".join(each[-count:]) for each in parts]
         if len(set(short)) == len(short):

@@ -90,13 +90,14 @@ def load_from_checkpoint(path, local_files_only):
     assert path.endswith("model.ckpt") and local_files_only and os.environ["HF_HUB_OFFLINE"]
     return types.SimpleNamespace(predict=predict)
 def predict(samples, gpus, progress_bar):
-    assert all(sorted(sample) == ["mt", "ref", "src"] for sample in samples)
+    assert gpus == 1 and all(sorted(sample) == ["mt", "ref", "src"] for sample in samples)
     if samples[0]["src"] == "fail":
         raise ValueError("the encoder is missing.")
     scores = [sample["mt"].count("e") / len(sample["mt"]) for sample in samples]
     return types.SimpleNamespace(scores=scores)
 """
     )
+    (packages / "torch.py").write_text("class cuda:\n    device_count = lambda: 4\n")
     metadata = packages / "unbabel_comet-2.2.7.dist-info" / "METADATA"
     metadata.parent.mkdir()
     metadata.write_text("Metadata-Version: 2.1\nName: unbabel-comet\nVersion: 2.2.7\n")

@@ -64,9 +64,15 @@ def configured(tmp_path, pairs):
     return configure
 
 
-def test_every_command_from_text_to_page(configured, tmp_path, monkeypatch):
+def test_every_command_from_text_to_page(configured, tmp_path, monkeypatch, own_registry):
     """What Snakemake would run in processes of their own runs here in one."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "filters_of_my_own.py").write_text(
+        "import t2t_keras as t2t\n@t2t.register_filter\ndef nothing(source, target): return False\n"
+    )
     path = configured(
+        t2t_usr_dir="mine",
+        filters="nothing",
         teachers=MODEL | {"hparams": TINY.replace("layers=1", "layers=2")},
         student=MODEL | {"from_teacher": True},
         distillation={"with_corpora": True},
@@ -135,6 +141,8 @@ def test_what_is_left_to_do(configured, capsys):
         ({"vocab_size": "many"}, r"\['vocab_size'\]: 'many' is not of type 'integer'"),
         ({"noisy": {"web": ["text/web", 2]}}, r"\['noisy'\]\['web'\]\[1\]: 2 is greater than"),
         ({"corpora": {"a b": "text/train"}}, r"\['corpora'\]: 'a b' does not match"),
+        ({"target_language": False}, r"\['target_language'\]: False is not .* into quotes"),
+        ({"t2t_usr_dir": "text"}, r"text: expected a directory with Python files"),
         ({"target_language": "en"}, r"must differ, got en twice"),
         ({"noisy": {"toy": ["text/web", 0.5]}}, r"toy: a name of corpora and of noisy ones"),
         ({"work_dir": "a,b"}, r"\['work_dir'\]: 'a,b' does not match"),
@@ -262,4 +270,4 @@ def test_the_example_is_short_and_complete(root, tmp_path, capsys):
     schema = yaml.safe_load((root / "recipes" / "student" / "schema.yaml").read_text())
     config = yaml.safe_load(text)
     Plan(config, tmp_path)
-    assert config.keys() >= schema["properties"].keys() - {"trainer_flags"}
+    assert config.keys() >= schema["properties"].keys() - {"trainer_flags", "t2t_usr_dir"}

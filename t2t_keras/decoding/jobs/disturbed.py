@@ -31,6 +31,7 @@ def translate_disturbed(
     provenance: Mapping[str, Any],
     kinds: Sequence[str],
     reads: Sequence[str | Path] = (),
+    states: bool = False,
 ) -> Iterator[TranslatedFiles]:
     """Translates a text, then disturbed by each kind of augmentation; yields each when complete.
 
@@ -45,6 +46,7 @@ def translate_disturbed(
       provenance: as of `translate_file`.
       kinds: of `t2t_keras.data.augmentation`.
       reads: as of `translate_file`.
+      states: as of `translate_file`, of the text as it is.
 
     Raises:
       UserError: as `disturbed` and `translate_file`.
@@ -67,7 +69,7 @@ def translate_disturbed(
                 write_atomically(Path(path), "".join(f"{line}\n" for line in side).encode())
         is_new = kind not in before or not Path(paths[-1]).exists()
         if is_new:
-            others = dict(references=paths[1], reads=reads)
+            others = dict(references=paths[1], reads=reads, states=states and not kind)
             translate_file(translator, paths[0], paths[2], provenance, **others)
         yield TranslatedFiles(kind, *paths, is_new)
         done.append(kind)

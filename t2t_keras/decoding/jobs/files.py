@@ -28,6 +28,7 @@ from t2t_keras.text.files import count_lines, read_text
 from t2t_keras.text.glossary import Glossary
 from t2t_keras.text.terms.uses import MISSING
 from t2t_keras.text.tokenizer import EOS_ID
+from t2t_keras.training.cost import hardware_name
 
 # Weights grow with the square of the length: of the base model, a line of 512 pieces and as long a
 # translation have 150 MB.
@@ -47,6 +48,7 @@ def translate_file(
     reads: Sequence[str | Path] = (),
     glossary: str | Path = "",
     shard: Shard | None = None,
+    states: bool = False,
 ) -> JobSummary:
     """Translates a file line by line into another; returns what the job was.
 
@@ -71,6 +73,8 @@ def translate_file(
       reads: more files that are read, and folders, such as runs, whose own files must stay.
       glossary: a file as of `Glossary.read`; "" = none.
       shard: the part of the source to translate; None = the whole. Outputs are named as given.
+      states: whether `<output>.json` is to say what the translations were made from, for
+        t2t-compare.
 
     Raises:
       UserError: a file cannot be read or must not be written, a line is not UTF-8, another process
@@ -99,7 +103,10 @@ def translate_file(
     if shard:
         settings["shard"] = str(shard)
     at_once = translator.config.lines_at_once
-    done = run_line_job(source, outputs, settings, translate, at_once, shard)
+    statement = None
+    if states:
+        statement = {"source": sha256_of(Path(source)), "hardware": hardware_name()}
+    done = run_line_job(source, outputs, settings, translate, at_once, shard, statement)
     _report(output, translator.config, done)
     if terms is not None:
         _say(output, terms_report(done.counts))

@@ -10,12 +10,12 @@ import numpy as np
 
 from t2t_keras.data.chunks import ExampleChunk
 from t2t_keras.data.filters import check_direction
-from t2t_keras.decoding.jobs.line_job import resolve_outputs, run_line_job
+from t2t_keras.decoding.jobs.line_job import resolve_outputs, run_line_job, stated_of
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import sha256_of
 from t2t_keras.io.outputs import is_stream
-from t2t_keras.io.state import as_json, read_json, write_json
+from t2t_keras.io.state import as_json
 from t2t_keras.text.files import count_lines, read_lines, read_text
 
 # What stands in place of the scores of a pair that has none.
@@ -201,11 +201,8 @@ def _score(
             **{name: _made_by(model) for name, model in models.items()},
         }
     )
-    record = output.with_name(f"{output.name}.json")
-    if output.exists() and record.exists():
-        known = read_json(record, "Remove it to score the pairs anew.")
-        if known == {**provenance, "scores": sha256_of(output)}:
-            return
+    if stated_of(output).items() >= provenance.items():
+        return
     targets = read_text(Path(target))
 
     def score(lines: Sequence[str], number: int, progress) -> tuple[dict, Counter]:
@@ -214,8 +211,8 @@ def _score(
         return {"scores": found}, Counter()
 
     first = next(iter(models.values()))
-    run_line_job(source, {"scores": output}, provenance, score, first.config.lines_at_once)
-    write_json(record, {**provenance, "scores": sha256_of(output)})
+    at_once = first.config.lines_at_once
+    run_line_job(source, {"scores": output}, provenance, score, at_once, statement={})
 
 
 def _made_by(model: Translator) -> dict[str, Any]:

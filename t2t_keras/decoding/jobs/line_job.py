@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from t2t_keras.decoding.jobs.shard import Shard
 from t2t_keras.errors import UserError
-from t2t_keras.io.atomic import TEMPORARY_SUFFIX, lock, make_parent
+from t2t_keras.io.atomic import TEMPORARY_SUFFIX, lock, make_parent, sha256_of
 from t2t_keras.io.outputs import STANDARD_STREAM, check_outputs, is_stream
 from t2t_keras.io.progress import LineProgress
 from t2t_keras.io.state import as_json, differences, read_json, write_json
@@ -44,6 +44,7 @@ def run_line_job(
     work: Work,
     lines_at_once: int,
     shard: Shard | None = None,
+    statement: Mapping[str, Any] | None = None,
 ) -> JobSummary:
     """Works through a source, or through what an interrupted job has left of it.
 
@@ -52,6 +53,8 @@ def run_line_job(
     checksum of the lines read, and the provenance: what the result depends on besides the source,
     as JSON can hold it. A source that is "-" (standard input), a device or a pipe is read once.
     With a `shard` of a source that is a file, only its lines are, under their numbers in the file.
+    A `statement`, with the provenance and the seconds that it took unless it was interrupted, is
+    written beside the first output, for `stated_of`.
 
     Raises:
       UserError: a file cannot be read or written, a line is not UTF-8, another process writes the
@@ -85,9 +88,24 @@ def run_line_job(
                 job.append(chunk, made, counts)
                 # Blank lines do not report progress, and sentences of split lines report too much.
                 progress.update(job.lines_done - progress.n)
+        seconds = time.perf_counter() - start
+        if statement is not None:
+            job.state({**statement, "seconds": None if before else round(seconds, 3)})
         job.complete()
-    seconds = time.perf_counter() - start
     return JobSummary(job.counts, job.lines_done, job.lines_done - before, seconds)
+
+
+def stated_of(output: Path) -> dict[str, Any]:
+    """Returns what a job stated of its first output; {} = nothing, or the file is another by now.
+
+    Raises:
+      UserError: the statement cannot be read.
+    """
+    path = _statement(output)
+    if not (output.is_file() and path.exists()):
+        return {}
+    stated = read_json(path, "Remove it.")
+    return stated if stated.get("output") == sha256_of(output) else {}
 
 
 def resolve_outputs(
@@ -123,6 +141,10 @@ def _partial(path: Path) -> Path:
 
 def _record(path: Path) -> Path:
     return path.with_name(f"{path.name}.progress.json")
+
+
+def _statement(path: Path) -> Path:
+    return path.with_name(f"{path.name}.json")
 
 
 class _Outputs:
@@ -244,6 +266,17 @@ class _Outputs:
             f"Cannot write {name}: {error.strerror}. {self.lines_done:,} lines are written. Write "
             f"to a file to be able to continue."
         )
+
+    def state(self, statement: Mapping[str, Any]) -> None:
+        """Writes what the first output was made from; before the file has its name.
+
+        So an interruption, or a full disk, leaves neither a file whose origin is unknown nor work
+        to be done again: until the names are given, the statement is of no file that is there.
+        """
+        if not self._is_stream:
+            stated = {**self._settings["provenance"], **statement}
+            stated["output"] = sha256_of(_partial(self._main))
+            write_json(_statement(self._main), stated)
 
     def complete(self) -> None:
         """Gives the files their names while they are locked."""

@@ -1,5 +1,6 @@
 """Jobs over files and streams, with a translator that repeats its lines."""
 
+import hashlib
 import io
 import os
 import sys
@@ -18,6 +19,7 @@ from t2t_keras.decoding.jobs.files import (
     translate_file,
     translate_interactively,
 )
+from t2t_keras.decoding.jobs.line_job import stated_of
 from t2t_keras.decoding.jobs.shard import Shard
 from t2t_keras.decoding.translation import Hypothesis, PairScore, Translation
 from t2t_keras.errors import UserError
@@ -105,6 +107,22 @@ def test_lines_stay_lines_and_a_link_stays_one(run, tmp_path, capsys):
     assert "max_input_length=512 tokens; 3 tokens" in printed
     assert "2 translations had line breaks" in printed
     assert run("") == ""
+
+
+def test_what_it_was_made_from_is_stated(write, tmp_path):
+    source, output, translator = write("in.txt", "a\nb\n"), tmp_path / "out.txt", Repeats()
+    (tmp_path / "out.txt.json").mkdir()  # As on a full disk, it cannot be written.
+    with pytest.raises(UserError, match=r"out\.txt\.json"):
+        translate_file(translator, source, output, MADE_BY, states=True)
+    assert not output.exists()
+    (tmp_path / "out.txt.json").rmdir()
+    translate_file(translator, source, output, MADE_BY, states=True)
+    assert translator.translated == 2
+    stated = stated_of(output)
+    assert stated.items() >= dict(**MADE_BY, prefixes="", beam_size=4, seconds=None).items()
+    assert stated["source"] == hashlib.sha256(b"a\nb\n").hexdigest()
+    output.write_text("other\n")
+    assert stated_of(output) == {}
 
 
 def test_all_hypotheses_and_scores(run, tmp_path):
