@@ -57,14 +57,6 @@ class ParallelText(Problem):
         "which translations carry over",
     )
 
-    def __post_init__(self):
-        super().__post_init__()
-        names = [part.partition(":")[0].strip() for part in names_in(self.augment)]
-        if "terms" in names and not self.terms:
-            raise UserError(
-                f"augment={self.augment}: hints need terms=true beside it, in t2t-datagen too."
-            )
-
     @property
     def protects(self) -> bool:
         """See `Problem`."""

@@ -55,7 +55,10 @@ class HParams(ModelConfig):
         "transformer", "learning rate over the steps (section 5.3)", choices=SCHEDULES
     )
     learning_rate: float = setting(
-        1.0, "multiplier of the paper's schedule (section 5.3)", minimum=0.0
+        1.0,
+        "multiplier of the paper's schedule (section 5.3); with schedule=cosine or "
+        "inverse_square_root the largest rate itself, such as 0.001",
+        minimum=0.0,
     )
     warmup_steps: int = setting(
         4000, "steps of linear increase of the learning rate (section 5.3)", minimum=1
@@ -191,6 +194,12 @@ def override_hparams(hparams: HParams, changes: str | Mapping[str, Any]) -> HPar
         raise UserError(
             f"compute_dtype=float16 needs optimizer=adam, got optimizer={changed.optimizer}. Take "
             f"compute_dtype=bfloat16."
+        )
+    is_peak = changed.schedule in ("cosine", "inverse_square_root")
+    if is_peak and changed.learning_rate >= 1 and changed.optimizer in ("adam", "adamw", "lion"):
+        raise UserError(
+            f"learning_rate is the largest rate of schedule={changed.schedule}: expected less than "
+            f"1, such as 0.001, got {changed.learning_rate}."
         )
     for pattern in changed.trainable.split("+"):
         try:

@@ -36,6 +36,8 @@ def test_tensor2tensor_s_names_are_answered_with_ours():
         ("positions=learned,first_position=256", "first_position=256 must be below max_positions"),
         ("trainable=encoder.*+[", r"got '\['"),
         ("lora_alpha=8", "no effect with lora_rank=0"),
+        ("schedule=cosine", "rate of schedule=cosine: expected less than 1, .* got 1.0"),
+        ("schedule=inverse_square_root,optimizer=lion,learning_rate=2", "expected .* got 2.0"),
         ("max_positions=9", "no effect with positions=sinusoidal: set positions=learned"),
     ],
 )

@@ -66,7 +66,7 @@ class Augmentation:
                     f"1 together, as typos:0.1+upper:0.05; got '{part}'."
                 )
             change = AUGMENTATIONS[name]
-            if change is terms and lexicon:
+            if change is terms and lexicon is not None:
                 change = HintDrawer(lexicon)
             self._changes.append((total, change))
 

@@ -144,6 +144,9 @@ def _checked_plan(
     check_filters(names, filter(None, languages))
     Augmentation(problem.augment)  # Raises `UserError` where it is wrong.
     plan = split_chunks(problem, tmp_dir, chunk_pairs)
+    # A mixture reads each corpus as a run of examples, so its texts stand side by side.
+    corpora = list(dict.fromkeys(chunk.corpus for chunk in plan["train"]))
+    plan["train"].sort(key=lambda chunk: corpora.index(chunk.corpus))
     check_filters(names, {code for chunk in plan["train"] for code in chunk.languages or languages})
     for chunks in plan.values():
         check_direction(chunks, languages)

@@ -23,6 +23,8 @@ from t2t_keras.errors import UserError, nearest
 _MOST_IN_ROUND = 1 << 20
 _STAGE = re.compile(r"(.+?)(?:\s+until\s+(\S+)\s+epochs?\s+of\s+(\S+))?", re.S)
 _TEMPERATURE = "temperature"
+# Below, nothing but the largest corpus would be read, and powers of sizes exceed floats.
+_LEAST_TEMPERATURE = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,6 +77,11 @@ def _shares(text: str, sizes: Mapping[str, int], mix: str) -> dict[str, float]:
     names = [part.strip().rpartition(":") for part in text.split("+")]
     if len(names) == 1 and names[0][0].strip() == _TEMPERATURE:
         temperature = _positive(names[0][2], mix)
+        if temperature < _LEAST_TEMPERATURE:
+            raise UserError(
+                f"mix={mix}: expected a temperature of at least {_LEAST_TEMPERATURE}, got "
+                f"{temperature:g}. 1 reads corpora by their sizes, more evens them out."
+            )
         weights = {name: size ** (1 / temperature) for name, size in sizes.items()}
     else:
         given = [(name.strip(), weight) if name else (weight, "1") for name, _, weight in names]

@@ -116,6 +116,12 @@ class Problem:
             raise UserError(f"There is no problem '{self.name}': {base} has no other way round.")
         for name in names_in(self.metrics):
             METRICS[name]  # Raises `UserError` if there is none.
+        kinds = [part.partition(":")[0].strip() for part in names_in(self.augment)]
+        if "terms" in kinds and not self.takes_hints:
+            raise UserError(
+                f"augment={self.augment}: hints need terms=true beside it, in t2t-datagen too, a "
+                f"setting of parallel_text."
+            )
 
     def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles | PreparedText]]:
         """Returns the files of each split ("train", "dev" and, where there is one, "test").

@@ -12,6 +12,7 @@ import numpy as np
 from t2t_keras.data.augmentation import Augmentation
 from t2t_keras.data.batches import TokenBatchSampler, even_parts
 from t2t_keras.data.shards import SIDES, ExampleStore
+from t2t_keras.errors import UserError
 from t2t_keras.text.lexicon import Lexicon
 from t2t_keras.text.tokenizer import UNKNOWN_ID, Tokenizer
 
@@ -31,7 +32,7 @@ class Variation:
       lexicon: of the data, for `augment=terms`.
 
     Raises:
-      UserError: the vocabulary cannot sample, or `augment` is wrong.
+      UserError: the vocabulary cannot sample, or not of `nbest`, or `augment` is wrong.
     """
 
     def __init__(
@@ -46,6 +47,10 @@ class Variation:
         self._tokenizers, self._seed = (tokenizer.source, tokenizer), seed
         self._augmentation = Augmentation(augment, lexicon)
         self._samplers = [each.sampler(sampling, nbest) for each in self._tokenizers if sampling]
+        if nbest and self._samplers and all(each.is_bpe for each in self._samplers):
+            raise UserError(
+                f"subword_nbest={nbest} has no effect with a bpe vocabulary: set subword_nbest=0."
+            )
 
     def __bool__(self) -> bool:
         return bool(self._samplers or self._augmentation)

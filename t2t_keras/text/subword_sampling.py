@@ -35,6 +35,9 @@ class SubwordSampler:
       ids: of its pieces.
       sampling: `HParams.subword_sampling`, above 0.
       nbest: `HParams.subword_nbest`.
+
+    Attributes:
+      is_bpe: whether the model is of kind bpe, which does not use `nbest`.
     """
 
     def __init__(self, model, processor, ids: Mapping[str, int], sampling: float, nbest: int):
@@ -49,17 +52,18 @@ class SubwordSampler:
         symbols = [each.piece for each in model.pieces if each.type == each.USER_DEFINED]
         longest_first = map(re.escape, sorted(symbols, key=len, reverse=True))
         self._symbols = re.compile(f"({'|'.join(longest_first) or '(?!)'})")
+        self._is_symbol = np.array([each.type == each.USER_DEFINED for each in model.pieces], int)
         # Where no piece has a space but at its beginning, words are divided one by one.
         by_word = not any(SPACE in piece[1:] for piece in self._scores)
         self._words = re.compile(f"{SPACE}?[^{SPACE}]+|{SPACE}" if by_word else ".+", re.S)
         self._log_kept = math.log1p(-sampling) if sampling < 1 else -math.inf
-        self._is_bpe = model.trainer_spec.model_type == model.trainer_spec.BPE
+        self.is_bpe = model.trainer_spec.model_type == model.trainer_spec.BPE
         self._merged = functools.lru_cache(_MOST_DIVISIONS)(self._merge)
         self._paths = functools.lru_cache(_MOST_WORDS)(self._find_paths)
 
     def sample(self, lines: Sequence[str], seeds: Sequence[str]) -> list[np.ndarray]:
         """Returns ids as `Tokenizer.encode` does, of a division by the seed of each line."""
-        divide = self._divide if self._is_bpe or not self._nbest else self._choose
+        divide = self._divide if self.is_bpe or not self._nbest else self._choose
         found = []
         for line, seed in zip(lines, seeds, strict=True):
             ids = divide(line, random.Random(seed).random)
@@ -68,7 +72,7 @@ class SubwordSampler:
         return found
 
     def _divide(self, line: str, draw: Draw) -> array.array:
-        draw_words = self._draw_merges if self._is_bpe else self._draw_paths
+        draw_words = self._draw_merges if self.is_bpe else self._draw_paths
         ids = array.array("i")
         # Symbols, which are never divided, stand between other text.
         for i, part in enumerate(self._symbols.split(self._processor.normalize(line))):
@@ -86,7 +90,10 @@ class SubwordSampler:
         if together:
             starts = np.cumsum([0, *map(len, found[:-1])])
             scores = np.add.reduceat(self._scores_by_number[together], starts)
-            totals = np.cumsum(np.exp(self._sampling * (scores - scores.max()))).tolist()
+            # The likeliest has all symbols whole, and others may divide them.
+            symbols = np.add.reduceat(self._is_symbol[together], starts)
+            weights = np.exp(self._sampling * (scores - scores.max())) * (symbols == symbols[0])
+            totals = np.cumsum(weights).tolist()
             chosen = bisect.bisect(totals, draw() * totals[-1], 0, len(totals) - 1)
             for number in found[chosen]:
                 ids += self._piece(self._processor.id_to_piece(number))

@@ -31,8 +31,8 @@ def load_fewer_layers(model: keras.Model, config: RunConfig, other: RunConfig, p
       path: of its checkpoint.
 
     Raises:
-      UserError: the model has more layers than there are, or another width; or the checkpoint
-        cannot be read.
+      UserError: the model has more layers than there are, or another width; or the checkpoint has
+        weights beside its layers that the model has not, or cannot be read.
     """
     kept = {}
     for stack, ours, theirs in zip(
@@ -52,6 +52,14 @@ def load_fewer_layers(model: keras.Model, config: RunConfig, other: RunConfig, p
         if name not in found or found[name].shape != weight.shape:
             shape = [*found[name].shape] if name in found else "not"
             raise other_hyperparameters(path, f"{name} is {shape} there, {[*weight.shape]} here")
-        weight.assign(found[name].value)
+        weight.assign(found.pop(name).value)
+    for name, weight in found.items():
+        inside = _IN_LAYER.fullmatch(name)
+        if not inside or int(inside[2]) in kept[inside[1]]:
+            raise other_hyperparameters(
+                path,
+                f"{name} is {[*weight.shape]} there, not here. Give the same hyperparameters, but "
+                f"fewer layers",
+            )
     said = (f"{stack} {', '.join(map(str, numbers))}" for stack, numbers in kept.items())
     print(f"Layers kept, from 0: {'; '.join(said)}.")

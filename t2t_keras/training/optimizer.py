@@ -249,7 +249,10 @@ def lion(hparams: HParams, schedule: LearningRateSchedule) -> Optimizer:
 
 @OPTIMIZERS.add
 def adafactor(hparams: HParams, schedule: LearningRateSchedule) -> Optimizer:
-    """Adafactor (Shazeer and Stern, 2018), by Keras's class: sums of moments by row and column."""
+    """Adafactor (Shazeer and Stern, 2018): sums of moments by row and column.
+
+    Keras's class also keeps what it makes of them, as large as the weights.
+    """
     return _with_decay(keras.optimizers.Adafactor, hparams, schedule, relative_step=False)
 
 

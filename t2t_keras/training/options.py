@@ -114,7 +114,8 @@ class TrainResult:
       signal: number of the signal that ended the run early, or 0.
       history: lists with an entry for each epoch of the run, those before it was continued too;
         see `t2t_keras.train`.
-      model: the trained model, a `keras.Model`.
+      model: the trained model, a `keras.Model`. With `ema_decay` it has the weights of the last
+        step; `evaluation`, the history's "val_..." and `best/` are of their moving average.
     """
 
     step: int

@@ -45,7 +45,8 @@ def recommended_hparams(
     """Returns the hyperparameters that suit a problem's data and this machine.
 
     A problem may name its set. Otherwise the number of training pairs decides, and whether there
-    is a GPU. Training is as long as the set says, or shorter where the data is small.
+    is a GPU. Training is as long as the set says, or shorter where the data is small; from other
+    weights, it is as long as the data is large, however long the other run was.
 
     Args:
       generated: the data.
@@ -79,7 +80,9 @@ def recommended_hparams(
     limits = hparams.batch_tokens, hparams.max_length
     batches = len(TokenBatchSampler(store.lengths, *limits, seed=0).epoch(0))
     steps = max(round(epochs * batches, -2), _FEWEST_STEPS)
-    return dataclasses.replace(hparams, train_steps=min(steps, hparams.train_steps))
+    if not warm_start_from:
+        steps = min(steps, hparams.train_steps)
+    return dataclasses.replace(hparams, train_steps=steps)
 
 
 def recommendation(generated: Generated, flags: Sequence[str]) -> str:

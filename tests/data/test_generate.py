@@ -11,6 +11,7 @@ from t2t_keras.data.problem import Problem
 from t2t_keras.errors import UserError
 from t2t_keras.io.state import locked_directory
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
+from t2t_keras.text.sources import OfCorpus
 
 SIZES = {"train": 230, "dev": 25, "test": 12}
 
@@ -47,16 +48,26 @@ def test_what_is_written_is_what_was_read(
     assert "train: 230 pairs in 5 shards" in capsys.readouterr().out
 
 
-def test_corpora_are_told_apart(problem, tmp_dir, tmp_path, capsys):
+def test_corpora_are_told_apart(problem, tmp_dir, tmp_path, pairs_of, monkeypatch, capsys):
+    def of_corpus(self, text):
+        # As problems name them that say nothing of corpora.
+        return OfCorpus(corpus=text.corpus_name.partition(".")[0])
+
+    monkeypatch.setattr(type(problem), "of_corpus", of_corpus)
     for code in ("en", "de"):
         lines = (tmp_dir / f"train.{code}").read_bytes().splitlines(keepends=True)
-        (tmp_dir / f"web.{code}").write_bytes(b"".join(lines[:70]))
-    both = dataclasses.replace(problem, train="train+web", mix="web until 2 epochs of web; train")
+        (tmp_dir / f"web.1.{code}").write_bytes(b"".join(lines[:60]))
+        (tmp_dir / f"web.2.{code}").write_bytes(b"".join(lines[60:70]))
+    both = dataclasses.replace(
+        problem, train="web.1+train+web.2", mix="web until 2 epochs of web; train"
+    )
     generate(both, tmp_path, tmp_dir, chunk_pairs=50)
-    assert "\n    train 230, web 70\n" in capsys.readouterr().out
+    assert "\n    web 70, train 230\n" in capsys.readouterr().out
     other = dataclasses.replace(both, mix="train:0.9+web:0.1")
     generated = open_generated(other, tmp_path)
-    assert generated.corpora == {"train": 230, "web": 70}
+    assert generated.corpora == {"web": 70, "train": 230}
+    found = pairs_of(generated, "train")
+    assert found[:70] == found[70:140], "each is one run of pairs"
     assert generated.problem.mix == "train:0.9+web:0.1", "it is no matter of the data"
     for wrong, at_fault in (("wbe+train", "'wbe'.* 'web'"), ("train; web", "stage 1 of 2")):
         with pytest.raises(UserError, match=at_fault):

@@ -105,5 +105,7 @@ def test_a_training_reads_hints(generated, sampling):
 def test_what_is_refused(tmp_path):
     with pytest.raises(UserError, match="need terms=true"):
         registry.problem("parallel_text", "augment=upper:0.1+terms:0.3")
+    with pytest.raises(UserError, match="a setting of parallel_text"):
+        registry.problem("translate_ende_toy", "augment=terms:0.3")
     with pytest.raises(UserError, match="terms=true"):
         Augmentation("terms:1").drawn("a")("dog", "Hund")

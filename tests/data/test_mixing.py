@@ -93,6 +93,7 @@ def test_a_round_depends_on_its_number_and_the_seed_alone():
         ("clean until 2 epochs of web; web", "'web' is no corpus of the stage"),
         ("clean until 2 epochs of clean;", "expected a stage, got nothing"),
         ("temperature:0", "expected a positive number, got '0'"),
+        ("temperature:0.01", "expected a temperature of at least 0.1, got 0.01"),
     ],
 )
 def test_what_is_wrong_is_named(mix, message):

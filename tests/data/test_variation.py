@@ -205,6 +205,9 @@ def test_what_cannot_be_drawn_is_named(tokenizer):
             Augmentation(wrong)
     with pytest.raises(UserError, match=r"no augmentation 'uper'.* 'upper'"):
         Augmentation("uper:0.1")
+    bpe = SentencePieceTokenizer.train(["abc abc", "cab cab"], 264)
+    with pytest.raises(UserError, match="subword_nbest=5 has no effect with a bpe vocabulary"):
+        Variation(bpe, 1, sampling=0.1, nbest=5)
     characters = SentencePieceTokenizer.train(["abc", "cab"], 9, "char")
     subwords = SubwordTokenizer("\n".join(["'<pad>_'", "'<EOS>_'", *"0123456789;\\_u"]).encode())
     for other in (characters, subwords, tokenizer.with_source(characters)):

@@ -33,12 +33,13 @@ def test_divisions_are_as_frequent_as_those_of_sentencepiece(tokenizer, sampling
         assert found[each] == pytest.approx(expected[each], abs=9 * expected[each] ** 0.5)
 
 
-def test_text_stays_and_symbols_are_one_piece(tokenizer):
-    symbol, sampler = tokenizer.vocabulary()["▁<2de>"], tokenizer.sampler(0.3)
-    lines = ["<2de> the  lowest cat ", "", " ", "日本語 lowest", "x" * 30, "lowest<2de>"]
-    found = sampler.sample(lines * 20, list(map(str, range(120))))
+@pytest.mark.parametrize(("sampling", "nbest"), [(0.3, 0), (0.01, 64)])
+def test_text_stays_and_symbols_are_one_piece(tokenizer, sampling, nbest):
+    symbol, sampler = tokenizer.vocabulary()["▁<2de>"], tokenizer.sampler(sampling, nbest)
+    lines = ["<2de> the  lowest cat ", "", " ", "日本語 lowest", "x" * 30, "lowest<2de>", "<2de> a"]
+    found = sampler.sample(lines * 20, list(map(str, range(140))))
     assert tokenizer.decode(found) == lines * 20
-    assert all(ids[0] == symbol for ids in found[::6])
+    assert all(ids[0] == symbol for ids in [*found[::7], *found[6::7]])
 
 
 def test_every_process_draws_the_same():

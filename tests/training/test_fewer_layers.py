@@ -24,9 +24,9 @@ def run_with(**hparams):
 
 @pytest.fixture
 def save_teacher(tmp_path, randomised, monkeypatch):
-    def save(files):
+    def save(files, **hparams):
         monkeypatch.setattr(backend, "checkpoints", lambda: files)
-        run = run_with()
+        run = run_with(**hparams)
         run.save(tmp_path)
         model = randomised(run.make_model())
         files.Checkpoints(tmp_path, {"model": model}, keep=1).save(5)
@@ -57,14 +57,16 @@ def test_layers_keep_their_weights(save_teacher, tmp_path, capsys, files):
 
 
 @pytest.mark.parametrize(
-    ("hparams", "message"),
+    ("theirs", "hparams", "message"),
     [
-        (dict(num_layers=5), "it has 4 layers in the encoder, not 5"),
-        (dict(d_ff=16), r"feed_forward/inner/kernel is \[8, 8\] there, \[8, 16\] here"),
+        ({}, dict(num_layers=5), "it has 4 layers in the encoder, not 5"),
+        ({}, dict(d_ff=16), r"feed_forward/inner/kernel is \[8, 8\] there, \[8, 16\] here"),
+        (dict(pre_norm=True), dict(num_layers=2), r"encoder_norm/gamma is \[8\] there, not here"),
+        (dict(softmax_bias=True), {}, "Give the same hyperparameters, but fewer"),
     ],
 )
-def test_refused(save_teacher, tmp_path, hparams, message):
-    save_teacher(tensorflow)
+def test_refused(save_teacher, tmp_path, theirs, hparams, message):
+    save_teacher(tensorflow, **theirs)
     run = run_with(**hparams)
     with pytest.raises(UserError, match=message):
         load_first_weights(run.make_model(), run, str(tmp_path), drop_layers=True)

@@ -137,7 +137,7 @@ def test_the_least_time_is_that_of_the_products(monkeypatch, replicas, gpus, sid
     assert found == pytest.approx(multiplied * 2 / side**3)
 
 
-def test_a_warm_start_that_is_not_there_is_named(tmp_path):
+def test_a_warm_start_needs_a_run_whose_length_does_not_count(tmp_path, make_record):
     generated = SimpleNamespace(
         problem=registry.problem("parallel_text"),
         store=lambda split: ExampleStore([], [np.full((9, 2), 10, np.int32)]),
@@ -145,6 +145,8 @@ def test_a_warm_start_that_is_not_there_is_named(tmp_path):
     )
     with pytest.raises(UserError, match=f"--warm_start_from={tmp_path}.*expected a run"):
         recommended_hparams(generated, warm_start_from=str(tmp_path))
+    make_record(train_steps=8).save(tmp_path)
+    assert recommended_hparams(generated, warm_start_from=str(tmp_path)).train_steps == 1000
 
 
 def test_durations_are_said_as_people_say_them():

@@ -68,7 +68,8 @@ def test_a_set_with_fields_of_its_own_is_loaded_as_its_class(save, own_registry)
 
 
 def test_a_cosine_keeps_its_last_step(make_record):
-    run, longer = (make_record(schedule="cosine", train_steps=steps) for steps in (8, 9))
+    cosine = dict(schedule="cosine", learning_rate=0.01)
+    run, longer = (make_record(train_steps=steps, **cosine) for steps in (8, 9))
     run.check_unchanged(run, "mine")
     with pytest.raises(UserError, match="train_steps: recorded 8, requested 9"):
         run.check_unchanged(longer, "mine")

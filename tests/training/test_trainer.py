@@ -121,6 +121,9 @@ def test_what_is_measured_and_best_is_the_moving_average(run, tmp_path):
     np.testing.assert_array_equal(weights_in(result.checkpoint), kept[2])
     warm = dataclasses.replace(options, warm_start_from=mean)
     assert run("warm", warm, train_steps=0).evaluation == pytest.approx(result.evaluation)
+    for averaged in ("mean", "run/best"):
+        with pytest.raises(UserError, match=f"{averaged}/model.* has averaged weights already"):
+            average_run(tmp_path / averaged, tmp_path / "none", ema=True)
     with pytest.raises(UserError, match="ema_decay=0"):
         average_run(tmp_path / "warm", tmp_path / "none", ema=True)
 
@@ -320,7 +323,7 @@ def test_what_is_not_finite_stops_the_run_and_is_never_saved(run, tmp_path, numb
     ],
 )
 def test_a_warm_up_beyond_the_last_step_is_said(run, capsys, schedule, steps, told):
-    run(train_steps=steps, warmup_steps=1, schedule=schedule)
+    run(train_steps=steps, warmup_steps=1, schedule=schedule, learning_rate=0.5)
     out = capsys.readouterr().out
     assert told in out
     assert ("would still be rising" in out) == bool(told)

@@ -25,6 +25,16 @@ class DamagedCheckpointError(UserError):
         super().__init__(f"The checkpoint {path} is damaged: {first_line(error)}.")
 
 
+class WeightsOnlyError(UserError):
+    """A run cannot continue from a checkpoint without the optimizer's state."""
+
+    def __init__(self, path: str | Path):
+        super().__init__(
+            f"The checkpoint {path} contains weights only, from which a run cannot continue. Start "
+            f"a new one, in a new --output_dir, with --warm_start_from={path}."
+        )
+
+
 class Checkpoints(abc.ABC):
     """The newest `keep` checkpoints of a run, written whole or not at all, with a state by name."""
 
@@ -117,14 +127,6 @@ class Checkpoints(abc.ABC):
             shutil.rmtree(left, ignore_errors=True)
         for left in self._directory.glob(f"{NAME}-*{TEMPORARY_SUFFIX}"):
             left.unlink(missing_ok=True)
-
-
-def weights_only(path: str | Path) -> UserError:
-    """Returns the error of continuing from a checkpoint without the optimizer's state."""
-    return UserError(
-        f"The checkpoint {path} contains weights only, from which a run cannot continue. Start a "
-        f"new one, in a new --output_dir, with --warm_start_from={path}."
-    )
 
 
 def other_hyperparameters(path: str | Path, reason: str) -> UserError:

@@ -13,6 +13,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.io.state import locked_directory
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.checkpoints import names, npz
+from t2t_keras.training.checkpoints.base import WeightsOnlyError
 from t2t_keras.training.cost import copy_cost, read_costs
 from t2t_keras.training.optimizer import INITIAL_LOSS_SCALE, exchange_averages, make_optimizer
 from t2t_keras.training.run_config import RunConfig
@@ -63,7 +64,13 @@ def average_run(
     model = config.make_model(loaded=True)
     if ema:
         state = _trained_state(config)
-        files.Checkpoints(model_dir, state, keep=1).restore(chosen[-1])
+        try:
+            files.Checkpoints(model_dir, state, keep=1).restore(chosen[-1])
+        except WeightsOnlyError as error:
+            raise UserError(
+                f"{chosen[-1]} has averaged weights already, as best/ and what t2t-avg-all writes. "
+                f"Give the run's own folder as --model_dir."
+            ) from error
         exchange_averages(state["optimizer"])
         model.set_weights(merged_weights(state["model"], config.hparams))
     else:

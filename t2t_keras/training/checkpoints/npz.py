@@ -70,7 +70,7 @@ def load_weights(model: keras.Model, path: str | Path) -> set[str]:
 def _assign(variables: Mapping[str, Any], arrays: Mapping[str, np.ndarray], path: str) -> set[str]:
     missing = [name for name in variables if name not in arrays]
     if missing and not any(name.startswith(f"{_MODEL}/") for name in missing):
-        raise base.weights_only(path)
+        raise base.WeightsOnlyError(path)
     wrong = [
         f"{name} is {list(arrays[name].shape)} there, {list(variable.shape)} in the model"
         for name, variable in variables.items()

@@ -37,7 +37,7 @@ class Checkpoints(base.Checkpoints):
         """See `checkpoints.base`."""
         saved = _read(path)
         if "optimizer" in self._state and not any(name.startswith("optimizer/") for name in saved):
-            raise base.weights_only(path)
+            raise base.WeightsOnlyError(path)
         self._checkpoint.restore(path).assert_existing_objects_matched()
 
     def _write(self, path: str) -> None:

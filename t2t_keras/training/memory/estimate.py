@@ -8,8 +8,9 @@ from t2t_keras.layers.restricted_attention import block_length
 from t2t_keras.text.tokenizer import Tokenizer
 
 _FLOAT32 = 4
-# What an optimizer keeps of each weight; sums over rows and columns are as good as nothing.
-_MOMENTS = {"lion": 1, "adafactor": 0}
+# What an optimizer keeps of each weight, if not 2. Keras's Adafactor also keeps the moments that it
+# makes of its sums over rows and columns; these are as good as nothing.
+_MOMENTS = {"lion": 1, "adafactor": 1}
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 

@@ -1,5 +1,7 @@
 """The estimate of a step's memory beside what TensorFlow allocates, and the memory that is free."""
 
+import math
+
 import pytest
 from training_runs import allocated_in_a_step
 
@@ -7,6 +9,7 @@ from t2t_keras import registry
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.training.memory.estimate import count_weights, free_memory, step_memory
+from t2t_keras.training.optimizer import make_optimizer
 
 VOCAB_SIZE = 1000
 PAPERS_BASE = 63_045_632
@@ -53,6 +56,16 @@ def test_weights_are_counted_as_the_model_has_them(name, changes):
     sources = 12 if hparams.share_embeddings == "none" else None
     model = Transformer.from_hparams(hparams, 10, source_vocab_size=sources)
     assert count_weights(hparams, 10, sources) == model.count_params()
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw", "lion", "adafactor"])
+def test_moments_are_as_large_as_those_of_keras(name):
+    hparams = registry.hparams("transformer_tiny", {"optimizer": name})
+    model = Transformer.from_hparams(hparams, VOCAB_SIZE)
+    optimizer = make_optimizer(hparams, model.trainable_variables)
+    kept = 4 * sum(math.prod(each.shape) for each in optimizer.variables)
+    found = step_memory(hparams, VOCAB_SIZE, 10, 10)["optimizer"]
+    assert found == pytest.approx(kept, rel=0.05)
 
 
 def test_what_lasts():
