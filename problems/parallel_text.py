@@ -15,6 +15,7 @@ from t2t_keras.text.placeholders.finding import SYMBOLS
 from t2t_keras.text.sources import OfCorpus, ParallelFiles, SourceFile
 from t2t_keras.text.terms.hints import MARKS
 
+_LANGUAGE = re.compile(r">>[^\s<>]+<<\s+")
 _SYMBOLS_IN_OUTPUTS = (
     "Sentences and translations have symbols for placeholders such as %s and {name}. With `found = "
     "t2t_keras.text.placeholders.symbols.shield(line, symbols=True, accelerators=True)`, the "
@@ -56,6 +57,11 @@ class ParallelText(Problem):
         "placeholders, as %s, {name} and addresses, that both sides of a pair have become symbols, "
         "which translations carry over",
     )
+
+    def words_in_front(self, source: str) -> str:
+        """See `Problem`; models of OPUS-MT take the language to write as `>>fra<< `."""
+        found = _LANGUAGE.match(source)
+        return found[0] if found else ""
 
     @property
     def protects(self) -> bool:

@@ -64,7 +64,10 @@ def confidences(
         of_words = _of_words(translator.tokenizer.pieces(targets[index][:-1]), log_probs)
         # A symbol may stand for several words, or for none.
         restored = words_of_words(texts[index], sources[number].shield)
-        for probability, numbers in zip(of_words, restored, strict=True):
+        probability = 1.0
+        for word, numbers in enumerate(restored):
+            # In a piece of tensor2tensor's, words may stand behind the one that it begins in.
+            probability = of_words.get(word, probability)
             words[number] += [probability] * len(numbers)
         tokens[number] += log_probs.tolist()
     return [
@@ -83,9 +86,10 @@ def _parts(source: Source, translation: Translation) -> Iterator[tuple[np.ndarra
         yield ids, source.shield.hide(translation.text)
 
 
-def _of_words(pieces: Sequence[str], log_probs: np.ndarray) -> list[float]:
+def _of_words(pieces: Sequence[str], log_probs: np.ndarray) -> dict[int, float]:
+    """Returns the probability of each word in which a piece begins, by its number."""
     sums: dict[int, float] = {}
     for number, log_prob in zip(word_numbers(pieces), log_probs.tolist(), strict=False):
         if number is not None:
             sums[number] = sums.get(number, 0.0) + log_prob
-    return [math.exp(min(each, 0.0)) for each in sums.values()]
+    return {number: math.exp(min(each, 0.0)) for number, each in sums.items()}

@@ -15,7 +15,7 @@ from t2t_keras.io.terminal import printable
 from t2t_keras.text.files import is_text
 
 # Decoding settings of a score that is not this model's alone.
-_MORE_THAN_THE_MODEL = ("engine", "ensemble", "forbidden", "prefixes")
+_MORE_THAN_THE_MODEL = ("engine", "ensemble", "forbidden", "glossary", "prefixes")
 _MOST_LEVELS = 4  # of lists and objects in a field
 
 

@@ -124,6 +124,10 @@ def test_a_training_that_goes_on(run, put, translate_all, capsys, monkeypatch, e
 def test_without_a_checkpoint_and_with_ctrl_c(run, translate_all, refused, monkeypatch):
     flags = f"--output_dir={run}", "--min_steps=40"
     assert "at least 40 steps" in refused("t2t-translate-all", *flags)
+    # Nothing was begun, so that other settings can be given.
+    assert "at least 40 steps" in refused(
+        "t2t-translate-all", *flags, "--decode_hparams=beam_size=3"
+    )
 
     def interrupted(seconds):
         raise KeyboardInterrupt

@@ -105,9 +105,10 @@ def test_what_is_not_given_and_rows_of_padding(make_model, settings):
     assert last == 1, "where there is nothing to translate, the output is its end alone"
 
 
-def test_coverage_is_the_attention_to_the_source(make_model):
+@pytest.mark.parametrize("source_end", [True, False])
+def test_coverage_is_the_attention_to_the_source(make_model, source_end):
     """What a step reports is the mean over layers and heads of the whole model's attention."""
-    beta, model = 2.0, make_model(num_layers=2)
+    beta, model = 2.0, make_model(num_layers=2, source_end=source_end)
     config = DecodeConfig(beam_size=3, extra_length=2, coverage_penalty=beta, alpha=0.6)
     ids, scores = Translator(model, None, config).search(padded(SOURCES))
     for source, [found], [score] in zip(SOURCES, ids.numpy(), scores.numpy(), strict=True):
@@ -116,7 +117,8 @@ def test_coverage_is_the_attention_to_the_source(make_model):
         pair = {"source": np.array([source], np.int32), "target": target[None]}
         attended = model.attention_weights(pair)["cross"][0].numpy().mean(axis=(0, 1)).sum(axis=0)
         expected = log_probs.sum() / ((5 + len(target)) / 6) ** 0.6
-        expected += beta * np.log(np.minimum(attended, 1)).sum()
+        read = len(source) - (not source_end)
+        expected += beta * np.log(np.minimum(attended[:read], 1)).sum()
         assert score == pytest.approx(expected, abs=1e-3)
 
 

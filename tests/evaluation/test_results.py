@@ -85,7 +85,7 @@ def test_what_is_parsing(problem, f1, expected):
     assert dataclasses.replace(RESULT, problem=problem, f1=f1).is_parsing == expected
 
 
-@pytest.mark.parametrize("name", ["engine", "ensemble", "forbidden", "prefixes", "beam_size"])
+@pytest.mark.parametrize("name", ["engine", "ensemble", "forbidden", "glossary", "beam_size"])
 def test_what_else_had_a_part_in_a_score(name):
     result = dataclasses.replace(RESULT, decode={name: "any"})
     assert result.is_of_the_model_alone == (name == "beam_size")

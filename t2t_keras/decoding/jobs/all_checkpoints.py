@@ -1,5 +1,6 @@
 """Translation of one text by every checkpoint of a run, each into a file of its own."""
 
+import glob
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -69,7 +70,8 @@ def translate_all(
         "ensemble": [identity(checkpoint) for checkpoint in ensemble],
         **translation_settings(translator, prefixes),
     }
-    _write_or_compare(settings_file, provenance)
+    begun = any(output.parent.glob(f"{glob.escape(output.name)}-[0-9]*"))
+    _write_or_compare(settings_file, provenance, begun)
     before = files_by_name_and_step(output.parent).get(output.name, {})
     watcher = follow_run(output_dir, policy, min_steps, done=before)
     if before:
@@ -88,9 +90,9 @@ def translate_all(
     _report(output, watcher.skipped, f"of at least {min_steps:,} steps in {output_dir}")
 
 
-def _write_or_compare(path: Path, provenance: dict[str, Any]) -> None:
-    """Writes the settings of the translations, or raises `UserError` if they differ from before."""
-    if path.exists():
+def _write_or_compare(path: Path, provenance: dict[str, Any], begun: bool) -> None:
+    """Writes the settings of the translations; raises `UserError` if others were begun."""
+    if begun and path.exists():
         recorded = read_json(path, "Give another --translations_dir.")
         if different := differences(recorded, as_json(provenance)):
             raise UserError(

@@ -222,8 +222,7 @@ def score_file(
         for name, line in zip(names, lines, strict=True):
             if line.count("\t") != 1:
                 raise UserError(
-                    f"{name}: expected source<tab>translation, got {line.count(chr(9))} tabs. The "
-                    f"lines before are kept."
+                    f"{name}: expected source<tab>translation, got {line.count(chr(9))} tabs."
                 )
         scores = translator.score(*zip(*(line.split("\t") for line in lines), strict=True), names)
         progress(len(lines))

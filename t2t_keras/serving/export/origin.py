@@ -42,7 +42,8 @@ def recorded_scores(run: RunConfig, checkpoint: str | Path, path: str | Path) ->
     if left_out := len(alike) - len(found):
         print(
             f"{path}: {left_out:,} scores of the same set and step are left out: of other or "
-            f"unnamed weights, or with another engine, an ensemble, forbidden words or prefixes.",
+            f"unnamed weights, or with another engine, an ensemble, forbidden words, a glossary or "
+            f"prefixes.",
             flush=True,
         )
     return list(map(_score_line, found))
