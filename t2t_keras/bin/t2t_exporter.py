@@ -60,9 +60,9 @@ def run(flags: Flags) -> None:
     record, checkpoint, translator = _load(flags)
     from t2t_keras.serving.export import origin
     from t2t_keras.serving.export.export import export
-    from t2t_keras.serving.export.signatures import check_settings
+    from t2t_keras.serving.export.signatures import export_settings
 
-    check_settings(translator.config, flags.dtype)
+    translator.config = export_settings(translator, flags.dtype)
     text = origin.dev_text(record, flags.data_dir)
     if flags.measure and not text:
         raise UserError("--measure: no dev set where the run had its data. Give --data_dir.")

@@ -16,8 +16,8 @@ from t2t_keras.decoding.translation import Hypothesis, Translation
 from t2t_keras.text.glossary import Glossary
 from t2t_keras.text.markup.characters import write_characters
 from t2t_keras.text.markup.reading import Fragment, read_fragment
-from t2t_keras.text.markup.segments import KEPT, Segment
-from t2t_keras.text.markup.sentences import Sentence, Translated, divide
+from t2t_keras.text.markup.segments import Segment
+from t2t_keras.text.markup.sentences import Sentence, Translated, divide, kept_in
 from t2t_keras.text.markup.units import Span
 from t2t_keras.text.terms.hints import places_with_hints
 from t2t_keras.text.terms.uses import Use
@@ -205,7 +205,7 @@ def _with_marks(
         dataclasses.replace(mark, start=shield.offset(mark.start), end=shield.offset(mark.end))
         for mark in sentence.marks
     ]
-    kept = [shield.text[mark.start : mark.end] for mark in marks if mark.kind == KEPT]
+    kept = kept_in(shield.text, marks)
 
     def write(text: str) -> str:
         return write_characters(shield.restore(text), segment.spelled)

@@ -136,6 +136,18 @@ def sentences(text: str, language: str) -> list[str]:
     return [sentence.strip() for sentence in sentence_splitter(language)(text) if sentence.strip()]
 
 
+def join_sentences(sentences: Sequence[str], gaps: Sequence[str]) -> str:
+    """Joins translated sentences by the white space that was between their sources.
+
+    Chinese has none: behind a sentence that does not end with one of its marks comes a space.
+    """
+    texts = list(sentences)
+    for number, gap in enumerate(gaps):
+        is_apart = gap or texts[number][-1:] in ("", *_NEED_NO_SPACE)
+        texts[number] += gap if is_apart else " "
+    return "".join(texts)
+
+
 @functools.lru_cache(maxsize=64)
 def sentence_splitter(language: str) -> Callable[[str], list[str]]:
     """Returns a function that divides a line into sentences, white space included.

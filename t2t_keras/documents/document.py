@@ -50,6 +50,8 @@ class Unit:
       suggestions: what the memory has like it.
       keeps_lines: whether in its markup ends of lines are what they are, and not mere white space.
       is_safe: tells of a translation whether a program can work with it; None = with any.
+      form: number of the plural form that it is; None = it has none.
+      is_reviewed: whether somebody has looked at `target`, as far as the document says.
     """
 
     source: str
@@ -63,6 +65,8 @@ class Unit:
     suggestions: list[Suggestion] = dataclasses.field(default_factory=list)
     keeps_lines: bool = False
     is_safe: Callable[[str], bool] | None = dataclasses.field(default=None, repr=False)
+    form: int | None = None
+    is_reviewed: bool = True
 
     @property
     def needs_review(self) -> bool:

@@ -4,6 +4,7 @@ import bisect
 from collections.abc import Iterable
 from pathlib import Path
 
+from t2t_keras.documents.document import Unit
 from t2t_keras.documents.packages import needed_for
 from t2t_keras.documents.reading import EXTENSIONS, read_document
 from t2t_keras.errors import UserError
@@ -19,26 +20,44 @@ class TranslationMemory:
 
     Args:
       pairs: text and translation.
+      units: of documents. Theirs is the translation of a text of the same context and plural form,
+        or where all of them have the same one; what nobody has reviewed is only similar.
 
     Example:
       >>> TranslationMemory([("Open file", "Datei öffnen")]).fuzzy("Open a file")
       ('Open file', 'Datei öffnen', 0.9)
     """
 
-    def __init__(self, pairs: Iterable[tuple[str, str]]):
+    def __init__(self, pairs: Iterable[tuple[str, str]], units: Iterable[Unit] = ()):
         self._targets: dict[str, str] = {}
+        # Of text, context and plural form; None = several.
+        self._of_units: dict[tuple[str, str, int | None], str | None] = {}
+        self._unsure: set[str] = set()
         for source, target in pairs:
-            self._add(source.strip(), target.strip())
-            lines, others = source.strip().split("\n"), target.strip().split("\n")
-            if 1 < len(lines) == len(others):
-                for line, other in zip(lines, others, strict=True):
-                    self._add(line.strip(), other.strip())
+            self._add_lines(source, target)
+        for unit in sorted(units, key=lambda unit: not unit.is_reviewed):
+            self._add_lines(unit.source, unit.target, unit)
         self._sources = sorted(filter(_is_comparable, self._targets), key=len)
         self._lengths = list(map(len, self._sources))
 
-    def _add(self, source: str, target: str) -> None:
-        if source and target:
-            self._targets.setdefault(source, target)
+    def _add_lines(self, source: str, target: str, unit: Unit | None = None) -> None:
+        self._add(source.strip(), target.strip(), unit)
+        lines, others = source.strip().split("\n"), target.strip().split("\n")
+        if 1 < len(lines) == len(others):
+            for line, other in zip(lines, others, strict=True):
+                self._add(line.strip(), other.strip(), unit)
+
+    def _add(self, source: str, target: str, unit: Unit | None) -> None:
+        if not (source and target):
+            return
+        is_new = source not in self._targets
+        is_other = self._targets.setdefault(source, target) != target
+        if unit and (is_other if unit.is_reviewed else is_new):
+            self._unsure.add(source)
+        if unit and unit.is_reviewed:
+            key = source, unit.context, unit.form
+            is_alone = self._of_units.get(key, target) == target
+            self._of_units[key] = target if is_alone else None
 
     @classmethod
     def read(cls, path: str | Path, source: str, target: str) -> "TranslationMemory":
@@ -60,7 +79,7 @@ class TranslationMemory:
                     tuple(side.decode("utf-8", "replace") for side in sides) for sides in units
                 )
         document = read_document(path, source, target)
-        memory = cls((unit.source, unit.target) for unit in document.units if unit.is_translated)
+        memory = cls((), (unit for unit in document.units if unit.is_translated))
         if not len(memory):
             raise UserError(
                 f"{path}: expected translations for a memory, got none. Give one of "
@@ -71,9 +90,18 @@ class TranslationMemory:
     def __len__(self) -> int:
         return len(self._targets)
 
-    def exact(self, text: str) -> str | None:
-        """Returns the translation of a text, without white space around both; None = unknown."""
-        return self._targets.get(text.strip())
+    def exact(self, text: str, context: str = "", form: int | None = None) -> str | None:
+        """Returns the translation of a text, without white space around both; None = unknown.
+
+        Args:
+          text: what to find.
+          context: of the unit that it is of.
+          form: the plural form of that.
+        """
+        source = text.strip()
+        if (key := (source, context, form)) in self._of_units:
+            return self._of_units[key]
+        return None if source in self._unsure else self._targets.get(source)
 
     def fuzzy(self, text: str, least: float = 0.75) -> tuple[str, str, float] | None:
         """Returns the most similar text, its translation, and how similar it is.

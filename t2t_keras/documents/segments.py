@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from t2t_keras.decoding.source_text import sentence_splitter
+from t2t_keras.decoding.source_text import join_sentences, sentence_splitter
 
 # It begins only where white space does, so that a long run of it is not tried from each place.
 _BREAK = re.compile(r"(?<![^\S\r\n])[^\S\r\n]*+(?:\r\n|\r|\n)\s*")
@@ -99,10 +99,11 @@ def laid_out(parts: Sequence[str | Segment], translations: Mapping[str, str]) ->
 
 
 def _of(segment: Segment, translations: Mapping[str, str]) -> str:
-    pairs = zip(segment.sentences, segment.gaps, strict=True)
     text = translations.get(segment.line)
     if text is None:
-        text = "".join(translations.get(sentence, sentence) + gap for sentence, gap in pairs)
+        *gaps, end = segment.gaps
+        text = join_sentences([translations.get(each, each) for each in segment.sentences], gaps)
+        text += end
     if segment.line.startswith(_KEPT_LINES[0]):
         before, _, behind = text.removeprefix(_KEPT_LINES[0]).rpartition(_KEPT_LINES[1])
         text = before + behind

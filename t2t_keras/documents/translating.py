@@ -114,14 +114,15 @@ class _Job:
         self.parts: Sequence[str | Segment] = []
         text = unit.source.strip()
         # A tag of a masked text stands for others in another text.
-        self.whole = memory.exact(text) if memory and unit.format != "xml" else None
+        place = unit.context, unit.form
+        self.whole = memory.exact(text, *place) if memory and unit.format != "xml" else None
         if self.whole is None:
             is_plain = unit.format == "text"
             self.parts = segmented(unit.source, language, is_plain, unit.keeps_lines)
             for segment in self.segments() if memory and unit.format == "text" else ():
                 # A sentence of several lines, or several sentences, as a whole or one by one.
                 for each in (segment.line, *segment.sentences):
-                    if (target := memory.exact(each)) is not None:
+                    if (target := memory.exact(each, *place)) is not None:
                         self.known[each] = target
         self.missing = list(self._missing())
 

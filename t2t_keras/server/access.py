@@ -57,7 +57,7 @@ class ApiKeys:
         self._path, self._looked = path, time.monotonic()
         self._written = path.stat().st_mtime_ns if path.exists() else 0
         self._keys = _read_keys(path)
-        self._reported = 0
+        self._reported: int | None = None
 
     def find(self, key: str) -> ApiKey | None:
         """Returns what a key allows; None = there is no such key."""
@@ -78,6 +78,8 @@ class ApiKeys:
             if written != self._reported:
                 self._reported = written
                 _LOG.error("The keys that were read before hold: %s", error)
+        else:
+            self._reported = None
 
 
 def _read_keys(path: Path) -> dict[str, ApiKey]:
@@ -192,7 +194,10 @@ class Access:
             raise ApiError(456, "Quota for this billing period has been exceeded.")
         self._used[self._account(client.identity)] = used
         if self._clock() - self._saved > _SECONDS_BETWEEN_SAVES:
-            self.save()
+            try:
+                self.save()
+            except UserError as error:  # A full disk: they are still in memory.
+                _LOG.error("The counts of characters are not saved: %s", error)
 
     def refund(self, identity: str, characters: int) -> None:
         """Takes back what was counted for a client's request that was not answered."""

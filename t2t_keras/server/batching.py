@@ -72,21 +72,23 @@ class Batcher:
         with self._changed:
             return sum(len(job.lines) for job in self._jobs)
 
-    async def translate(self, lines: Sequence[str], options: Hashable = None) -> list[Any]:
+    async def translate(
+        self, lines: Sequence[str], options: Hashable = None, may_wait: bool = False
+    ) -> list[Any]:
         """Returns the result for each line; what is cancelled while it waits is not translated.
 
         Raises:
           QueueFullError: too many lines wait.
           UserError: the translator's.
         """
-        return await asyncio.wrap_future(self.submit(lines, options)) if lines else []
+        return await asyncio.wrap_future(self.submit(lines, options, may_wait)) if lines else []
 
     def submit(
         self, lines: Sequence[str], options: Hashable = None, may_wait: bool = False
     ) -> concurrent.futures.Future[list[Any]]:
         """Returns what `translate` does as a future, for threads.
 
-        Those that have time may wait, however many lines wait already.
+        What `may_wait` is taken however many lines wait already.
         """
         job = _Job(list(lines), options, concurrent.futures.Future())
         with self._changed:

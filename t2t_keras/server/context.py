@@ -135,12 +135,16 @@ class Context:
         """Returns the language that texts are likely in, which are to be translated to another.
 
         Where they are too short to tell, it is the likeliest of those with a model for the target.
-        What has no letters has no such language, and no confidence.
+        What has no letters has no such language, and no confidence: any with a model will do.
         """
         found = await self.detect(texts)
         served, target = self.service.models, canonical(target)
         if 0 < found[0].confidence < _SURE:
             able = (each for each in found if nearest_pair(each.language, target, served))
+            return next(able, found[0])
+        if not found[0].confidence and base_language(found[0].language) != base_language(target):
+            sources = [found[0].language, *sorted(source for source, _ in served)]
+            able = (Detected(each, 0.0) for each in sources if nearest_pair(each, target, served))
             return next(able, found[0])
         return found[0]
 
@@ -161,25 +165,38 @@ class Context:
         self,
         request: Request,
         client: Client,
-        pair: Pair,
+        pairs: Sequence[Pair],
         texts: Sequence[str],
         options: Options,
         splitting: Splitting = Splitting(),  # noqa: B008 (frozen)
     ) -> list[Translated]:
-        """Translates the texts of a request; arguments as of `TranslationService.translate`.
+        """Translates the texts of a request, each for its pair of languages.
 
-        Of a language twice, as `pair` may return, they are the texts.
+        Arguments as of `TranslationService.translate`. Of a language twice, as `pair` may return,
+        a translation is the text.
 
         Raises:
           ApiError: it is too much, markup is malformed, or the client has gone.
         """
         self.check_size(texts)
-        if pair[0] == pair[1]:
-            return [Translated(text, []) for text in texts]
-        with self.charged(client, texts):
-            work = self.service.translate(pair, texts, options, splitting)
+        numbers: dict[Pair, list[int]] = {}
+        for number, pair in enumerate(pairs):
+            if pair[0] != pair[1]:
+                numbers.setdefault(pair, []).append(number)
+        found = [Translated(text, []) for text in texts]
+
+        async def translate() -> None:
+            for pair, group in numbers.items():
+                some = [texts[number] for number in group]
+                translated = await self.service.translate(pair, some, options, splitting)
+                for number, each in zip(group, translated, strict=True):
+                    found[number] = each
+
+        with self.charged(
+            client, [texts[number] for group in numbers.values() for number in group]
+        ):
             try:
-                found = await unless_gone(request, work)
+                await unless_gone(request, translate())
             except UserError as error:
                 if options.format == "text":
                     raise  # It is not the text's fault.

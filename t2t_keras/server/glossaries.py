@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import functools
 import threading
 import time
 import uuid
@@ -17,7 +18,9 @@ from t2t_keras.text.glossary import Glossary
 
 FORMATS = ("tsv", "csv")
 _MOST_PER_OWNER, _MOST = 1_000, 20_000
-_MOST_BYTES = 10 << 20
+_MOST_BYTES, _MOST_TERMS = 10 << 20, 100_000  # of a dictionary
+_MOST_BYTES_PER_OWNER, _MOST_BYTES_OF_ALL = 100 << 20, 1 << 30
+_MOST_COMPILED = 16  # for requests that name the same ones
 _MOST_NAME = 1_024
 _ADVICE = "Remove the file."
 
@@ -66,7 +69,7 @@ class Glossaries:
         self._folder = folder
         self._lock = threading.RLock()
         self._stored: dict[str, StoredGlossary] = {}
-        self._compiled: dict[tuple[str, Pair], Glossary] = {}
+        self._bytes: dict[str, int] = {}  # by glossary_id
         for path in sorted(folder.glob("*.json")) if folder else ():
             names = [field.name for field in dataclasses.fields(StoredGlossary)]
             content = read_json(path, _ADVICE, names)
@@ -75,6 +78,7 @@ class Glossaries:
             }
             stored = StoredGlossary(**{name: content[name] for name in names})
             self._stored[stored.glossary_id] = stored
+            self._bytes[stored.glossary_id] = _size(stored.dictionaries)
 
     def of(self, owner: str) -> list[StoredGlossary]:
         """Returns a client's glossaries, the first one first."""
@@ -112,21 +116,36 @@ class Glossaries:
         """Gives a glossary a name, and replaces the dictionaries of some pairs.
 
         Raises:
-          ApiError: something is wrong with them; nothing has changed then.
+          ApiError: something is wrong with them, or they are too large; nothing has changed then.
         """
         if not 0 < len(name) <= _MOST_NAME:
             raise ApiError(400, "Missing or invalid argument: name")
         for terms in dictionaries.values():
             _check_size(as_tsv(terms))
-        compiled = {pair: _compiled(terms.items()) for pair, terms in dictionaries.items()}
+            if len(terms) > _MOST_TERMS:
+                raise ApiError(413, f"Glossary entries: expected at most {_MOST_TERMS:,}.")
+        size = _size(stored.dictionaries | dictionaries)
+        self._check_room(stored, size)
+        for terms in dictionaries.values():
+            _compiled(tuple(terms.items()))
         with self._lock:
             stored.name = name
             stored.dictionaries |= dictionaries
             self._stored[stored.glossary_id] = stored
-            self._compiled |= {(stored.glossary_id, pair): each for pair, each in compiled.items()}
+            self._bytes[stored.glossary_id] = size
             if self._folder:
                 write_json(self._path(stored), stored.as_json(), indent=None)
         return stored
+
+    def _check_room(self, stored: StoredGlossary, size: int) -> None:
+        """Raises `ApiError` if a glossary would have too many bytes besides the others."""
+        with self._lock:
+            more = size - self._bytes.get(stored.glossary_id, 0)
+            of_owner = sum(self._bytes[each.glossary_id] for each in self.of(stored.owner))
+            of_all = sum(self._bytes.values())
+        is_full = of_owner + more > _MOST_BYTES_PER_OWNER or of_all + more > _MOST_BYTES_OF_ALL
+        if more > 0 and is_full:
+            raise ApiError(456, "Quota exceeded: the glossaries are too large together.")
 
     def remove(self, stored: StoredGlossary, pair: Pair | None = None) -> None:
         """Removes a glossary, or its dictionary for a pair."""
@@ -134,11 +153,11 @@ class Glossaries:
             for each in [pair] if pair else list(stored.dictionaries):
                 dictionary(stored, each)
                 del stored.dictionaries[each]
-                self._compiled.pop((stored.glossary_id, each), None)
             if pair:
                 self.change(stored, stored.name, {})
                 return
             self._stored.pop(stored.glossary_id, None)
+            self._bytes.pop(stored.glossary_id, None)
             if self._folder:
                 self._path(stored).unlink(missing_ok=True)
 
@@ -148,13 +167,8 @@ class Glossaries:
         Raises:
           ApiError: one has no dictionary for the pair.
         """
-        stored, pair = list(stored), glossary_pair(*pair)
-        if len(stored) > 1:
-            return _compiled(term for each in stored for term in dictionary(each, pair).items())
-        key = stored[0].glossary_id, pair
-        if key not in self._compiled:
-            self._compiled[key] = _compiled(dictionary(stored[0], pair).items())
-        return self._compiled[key]
+        pair = glossary_pair(*pair)
+        return _compiled(tuple(term for each in stored for term in dictionary(each, pair).items()))
 
     def _path(self, stored: StoredGlossary) -> Path:
         return self._folder / f"{stored.glossary_id}.json"
@@ -172,7 +186,12 @@ def glossary_pair(source: str, target: str) -> Pair:
     return base_language(canonical(source)), base_language(canonical(target))
 
 
-def _compiled(terms: Iterable[tuple[str, str]]) -> Glossary:
+def _size(dictionaries: Mapping[Pair, Terms]) -> int:
+    return sum(len(as_tsv(terms).encode()) for terms in dictionaries.values())
+
+
+@functools.lru_cache(maxsize=_MOST_COMPILED)
+def _compiled(terms: tuple[tuple[str, str], ...]) -> Glossary:
     try:
         # DeepL has Dog and dog as two terms; here they are one.
         return Glossary.of(terms, first_counts=True)

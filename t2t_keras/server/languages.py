@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from t2t_keras.errors import UserError
@@ -85,24 +85,23 @@ def nearest_code(requested: str, known: Iterable[str]) -> str:
 
     That is itself, else the language without variant, else the first variant of it.
     """
+    return next(_near_codes(requested, known), "")
+
+
+def _near_codes(requested: str, known: Iterable[str]) -> Iterator[str]:
     known, code = sorted(known), canonical(requested)
-    if code in known:
-        return code
-    if (base := base_language(code)) in known:
-        return base
-    variants = [each for each in known if base_language(each) == code]
-    return variants[0] if variants else ""
+    yield from (each for each in dict.fromkeys((code, base_language(code))) if each in known)
+    yield from (each for each in known if base_language(each) == code != each)
 
 
 def nearest_pair(
     source: str, target: str, served: Mapping[tuple[str, str], Served]
 ) -> tuple[str, str] | None:
     """Returns the pair of codes, of those that are served, that is meant; None = there is none."""
-    sources = {pair[0] for pair in served}
-    if not (found := nearest_code(source, sources)):
-        return None
-    target = nearest_code(target, {pair[1] for pair in served if pair[0] == found})
-    return (found, target) if target else None
+    for found in _near_codes(source, {pair[0] for pair in served}):
+        if near := nearest_code(target, {pair[1] for pair in served if pair[0] == found}):
+            return found, near
+    return None
 
 
 class Detected(NamedTuple):

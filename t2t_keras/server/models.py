@@ -88,12 +88,12 @@ class ModelSource:
     def _versioned(self) -> Path:
         if RunConfig.exists(self.path) or (self.path / _RECORD).exists():
             return self.path
-        numbers = [
-            int(folder.name)
+        folders = [
+            folder
             for folder in (self.path.iterdir() if self.path.is_dir() else ())
             if folder.name.isdecimal() and (folder / _RECORD).exists()
         ]
-        return self.path / str(max(numbers)) if numbers else self.path
+        return max(folders, key=lambda folder: int(folder.name), default=self.path)
 
     def load(self) -> Translator:
         """Returns a translator that has translated once; `UserError` if it cannot be loaded."""

@@ -1,10 +1,10 @@
 """A text as the sentences that a model translates, and what stands between them."""
 
-import itertools
 import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from t2t_keras.decoding.source_text import join_sentences
 from t2t_keras.decoding.translation import Translation, one_line
 
 # Ends of lines of every system; they are kept.
@@ -26,8 +26,10 @@ class Passages(NamedTuple):
 
     def joined(self, sentences: Sequence[str]) -> str:
         """Returns the text with other sentences in the places of its own."""
-        pairs = itertools.zip_longest(self.between, sentences, fillvalue="")
-        return "".join(itertools.chain.from_iterable(pairs))
+        if not sentences:
+            return self.between[0]
+        begin, *gaps, end = self.between
+        return begin + join_sentences(sentences, gaps) + end
 
 
 def read_passages(

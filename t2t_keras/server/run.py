@@ -119,11 +119,16 @@ def make_server(sources: Sequence[ModelSource], config: ServerConfig | None, add
             ssl_certfile=address.certificate,
             ssl_keyfile=address.key,
         )
-        settings.load()
+        try:
+            settings.load()
+        except OSError as error:
+            raise UserError(
+                f"TLS with {address.certificate} and {address.key}: {error.strerror or error}."
+            ) from error
     except OSError as error:
         bound.close()
         raise UserError(
-            f"TLS with {address.certificate} and {address.key}: {error.strerror or error}."
+            f"The server cannot start: {error}. Give another --storage, --api_keys_file or --model."
         ) from error
     except BaseException:
         bound.close()

@@ -100,14 +100,21 @@ class TranslationService:
       models: by pair of languages.
 
     Raises:
-      UserError: a model cannot be loaded, or a glossary is for languages without a model.
+      UserError: a model cannot be loaded, a pair has several, or a glossary is for languages
+        without a model.
     """
 
     def __init__(self, sources: Sequence[ModelSource], config: ServerConfig, metrics: Metrics):
         self._config, self._metrics = config, metrics
         self.models: dict[Pair, ServedModel] = {}
         self._batchers: dict[Pair, Batcher] = {}
-        pairs = {source.pair for source in sources}
+        pairs = [source.pair for source in sources]
+        for pair in pairs:
+            if pairs.count(pair) > 1:
+                raise UserError(
+                    f"--model={'-'.join(pair)}=...: expected one model, got {pairs.count(pair)}. "
+                    f"Leave all but one out."
+                )
         for pair in filter(None, config.glossaries):
             if pair not in pairs:
                 served = ", ".join(sorted(map("-".join, pairs)))
@@ -203,7 +210,9 @@ class TranslationService:
         # In parts, so that a long text is not in the way of the short ones that come meanwhile.
         size, found = self._config.max_batch_lines, []
         for first in range(0, len(lines), size):
-            found += await self._batchers[pair].translate(lines[first : first + size], work)
+            part = lines[first : first + size]
+            # Only the first part is refused: what is begun is not in vain.
+            found += await self._batchers[pair].translate(part, work, may_wait=first > 0)
         return found
 
     def _with_terms(self, pair: Pair, work: Work) -> Work:

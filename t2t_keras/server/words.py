@@ -16,7 +16,7 @@ from t2t_keras.server.passages import (
     joined_texts,
     read_passages,
 )
-from t2t_keras.text.alignment import count_words, split_words
+from t2t_keras.text.alignment import split_words
 from t2t_keras.text.glossary import Glossary
 
 Splitter = Callable[[str], list[str]] | None
@@ -75,23 +75,26 @@ def _known(
 
 def _line(line: str, passages: Passages, sentences: Sequence[_Sentence]) -> dict[str, Any]:
     best, *others = joined_texts(passages, [each.translation for each in sentences])
-    words, alignment, sources = [], [], 0
+    words, alignment = [], []
+    source_words: list[str] = []
     tokens = sum(len(each.words) for each in sentences)
     whole = 1.0
     for each in sentences:
         # Of some words nothing is known, as behind what a model may read.
         known = [round(found, 4) for found in each.confidences]
-        alignment += [[sources + source, len(words) + target] for source, target in each.alignment]
+        alignment += [
+            [len(source_words) + source, len(words) + target] for source, target in each.alignment
+        ]
         words += [
             {"text": word, "confidence": known[number] if number < len(known) else None}
             for number, word in enumerate(each.words)
         ]
-        sources += count_words(each.source)
+        source_words += split_words(each.source)
         whole *= each.whole ** (len(each.words) / max(tokens, 1))
     return {
         "source": line,
         "text": best,
-        "source_words": split_words(line),
+        "source_words": source_words,
         "words": words,
         "alignment": alignment,
         "alternatives": others,

@@ -3,7 +3,8 @@
 import pytest
 from rapidfuzz.distance import Indel
 
-from t2t_keras.documents import TranslationMemory
+from t2t_keras.documents import TranslationMemory, read_document, translate_document
+from t2t_keras.documents.document import Unit
 from t2t_keras.errors import UserError
 
 TMX = """<tmx version="1.4"><header srclang="en"/><body>
@@ -12,6 +13,14 @@ now</seg></tuv><tuv xml:lang="de"><seg>Datei öffnen
 jetzt</seg></tuv></tu>
 <tu><tuv xml:lang="en-US"><seg>Close</seg></tuv><tuv xml:lang="fr"><seg>Fermer</seg></tuv></tu>
 </body></tmx>"""
+XLIFF_1 = (
+    '<xliff version="1.2"><file source-language="en"><body><trans-unit id="a"><source>Open it'
+    "</source></trans-unit></body></file></xliff>"
+)
+XLIFF_2 = (
+    '<xliff version="2.0" srcLang="en"><file><unit id="a"><segment><source>Open it</source>'
+    "</segment></unit></file></xliff>"
+)
 PO = 'msgid "Open"\nmsgstr "Öffnen"\n\n#, fuzzy\nmsgid "Close"\nmsgstr "Zu"\n'
 
 
@@ -50,6 +59,41 @@ def test_files_are_read(written, name, content):
     assert memory.exact("Close") is None
     known = "Open the file\nnow" if name == "m.tmx" else "Open"
     assert memory.exact(known) == {"m.tmx": "Datei öffnen\njetzt", "m.po": "Öffnen"}[name]
+
+
+def test_units_give_what_is_certain():
+    rows = [
+        ("a", "Öffnen", "menu", None),
+        ("a", "Offen", "state", None),
+        ("b\nb", "Datei\nDatei", "", 0),
+        ("b\nb", "Dateien\nDateien", "", 1),
+        ("c", "Zu", "menu", None),
+        ("d", "Auf", "same", None),
+        ("d", "Hoch", "same", None),
+    ]
+    units = [Unit(s, t, context=context, form=form) for s, t, context, form in rows]
+    memory = TranslationMemory((), [Unit("c", "Roh", is_reviewed=False), *units])
+    assert [memory.exact(*row[:1], *row[2:]) for row in rows] == [
+        *(row[1] for row in rows[:5]),
+        None,
+        None,
+    ]
+    assert memory.exact("b", "", 1) == "Dateien"
+    assert [memory.exact(text, "other") for text in "abcd"] == [None, None, "Zu", None]
+    assert memory.fuzzy("a") == ("a", "Öffnen", 1)
+
+
+@pytest.mark.parametrize("name", ["m.xlf", "m.xliff"])
+def test_what_this_program_wrote_is_suggested_until_it_is_reviewed(written, translator, name):
+    content = (XLIFF_1 if name == "m.xlf" else XLIFF_2).encode()
+    path = written(name, content)
+    for final in (False, True):
+        document = read_document(path, "en", "de")
+        translate_document(document, translator, everything=True, final=final)
+        document.save(path.with_stem("new"))
+        memory = TranslationMemory.read(path.with_stem("new"), "en", "de")
+        assert memory.fuzzy("Open it") == ("Open it", "OPEN IT", 1)
+        assert memory.exact("Open it") == ("OPEN IT" if final else None)
 
 
 def test_a_file_without_translations_is_no_memory(written):

@@ -32,6 +32,11 @@ def test_sentences_are_translated_one_by_one():
     assert found == "Mr. Smith went home.  Er schlief!"
 
 
+def test_sentences_that_chinese_does_not_space_are_apart():
+    parts = segmented("你好。再见。", "zh")
+    assert laid_out(parts, {"你好。": "Hello.", "再见。": "Bye."}) == "Hello. Bye."
+
+
 def test_lines_are_texts_of_their_own_unless_they_were_wrapped():
     assert sentences_of("Open file\nclose file") == [["Open file"], ["close file"]]
     wrapped = "This sentence is longer than the page is wide,\n   therefore it has two lines."

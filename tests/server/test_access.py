@@ -90,11 +90,27 @@ def test_characters_of_a_month_are_counted_kept_and_limited(keys, tmp_path):
     assert again.characters(again.client("a", "")) == 6
 
 
+def test_on_a_full_disk_characters_are_counted(tmp_path, caplog):
+    (tmp_path / "file").touch()
+    clock = Clock()
+    access = Access(usage_file=tmp_path / "file" / "usage.json", clock=clock)
+    clock.now += 61
+    client = access.client("", "")
+    access.charge(client, 5)
+    assert access.characters(client) == 5
+    assert "are not saved" in caplog.text
+
+
 def test_a_changed_file_is_read_again_and_a_broken_one_is_not(keys, monkeypatch, caplog):
     path = keys("a\n")
     clock = Clock()
     monkeypatch.setattr("t2t_keras.server.access.time.monotonic", clock)
     found = ApiKeys(path)
+    path.unlink()
+    for _ in range(2):
+        clock.now += 2
+        assert found.find("a")
+    assert caplog.text.count("No such file") == 1
     for number, (text, known) in enumerate((("b\n", "b"), ("x\ty\tz\n", "b"), ("c\n", "c"))):
         keys(text)
         os.utime(path, ns=(number, number))

@@ -1,5 +1,6 @@
 """What holds for every route: limits, keys, errors, metrics, the log, CORS, TLS, the end."""
 
+import asyncio
 import concurrent.futures
 import http.client
 import json
@@ -9,6 +10,8 @@ import socket
 import ssl
 import subprocess
 import threading
+from pathlib import Path
+from types import SimpleNamespace
 
 import deepl
 import httpx
@@ -19,7 +22,10 @@ from upper_case import Gated, Source
 
 from t2t_keras.errors import UserError
 from t2t_keras.server import run
+from t2t_keras.server.config import ServerConfig
+from t2t_keras.server.metrics import Metrics
 from t2t_keras.server.run import Address
+from t2t_keras.server.service import Options, TranslationService
 
 ASKED = {"source": "en", "target": "de"}
 
@@ -36,6 +42,13 @@ def test_larger_bodies_are_refused_however_they_come(serving):
         sent = {"file": ("a.txt", b"a" * size)}
         found = httpx.post(f"{url}/v2/document", data={"target_lang": "DE"}, files=sent)
         assert (found.status_code, list(found.json())) == (413, ["message"])
+
+
+def test_blank_lines_of_the_page_count(serving):
+    url = serving(max_characters=15_000).url
+    for count, message in ((15_001, "exceeds text limit (15,000)"), (15_000, "most 10,000 lines")):
+        found = httpx.post(f"{url}/page/translate", json={"q": "\n" * count} | ASKED)
+        assert (found.status_code, message in found.json()["error"]) == (413, True)
 
 
 def test_keys_of_both_apis(serving, deepl_client, tmp_path):
@@ -92,6 +105,31 @@ def test_a_full_queue_is_told_at_once(serving):
         assert next(iter(done)).result().status_code == 429
         source.translator.gate.set()
         assert first.result().json() == {"translatedText": "A"}
+
+
+@pytest.mark.usefixtures("one_at_once")
+def test_what_is_begun_is_not_refused():
+    translator, permits, metrics = Gated(), threading.Semaphore(0), Metrics()
+    translator.gate = SimpleNamespace(wait=lambda seconds: permits.acquire(timeout=seconds))
+    config = ServerConfig(max_batch_lines=1, max_queue_lines=1, reload_seconds=0.0)
+    service = TranslationService([Source(translator=translator)], config, metrics)
+    asked = ("en", "de"), ["a", "b"], Options()
+
+    async def ask():
+        long = asyncio.create_task(service.run(*asked))
+        await asyncio.to_thread(translator.begun.wait, 10)
+        files = [asyncio.to_thread(service.translate_now, *asked) for _ in range(2)]
+        waiting = asyncio.gather(long, *files)
+        while b't2t_serve_queued_lines{model="en-de"} 2.0' not in metrics.text():
+            await asyncio.sleep(0.01)
+        permits.release()
+        await asyncio.sleep(0.1)  # "a" is done; a file's line is begun, the other's waits.
+        permits.release(5)
+        found = await waiting
+        await service.close()
+        return [each.text for each in found[0]]
+
+    assert asyncio.run(ask()) == ["A", "B"]
 
 
 @pytest.mark.usefixtures("one_at_once")
@@ -197,6 +235,11 @@ def test_tls(serving, tmp_path):
     assert found.json() == {"translatedText": "A"}
     with pytest.raises(UserError, match="TLS with"):
         serving(address=Address(port=0, certificate=key, key=key))
+
+
+def test_files_that_cannot_be_used_are_named(serving):
+    with pytest.raises(UserError, match="a" * 300):
+        serving(api_keys_file=Path("a" * 300))
 
 
 def test_a_server_that_does_not_start_says_so(monkeypatch):

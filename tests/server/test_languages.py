@@ -35,6 +35,9 @@ def test_variants_stand_for_their_language_and_it_for_them():
     assert nearest_pair("en", "zh-Hant", served) == ("en", "zh")
     assert nearest_pair("en", "pt-PT", served) is None
     assert nearest_pair("de", "pt", served) is None
+    served = dict.fromkeys([("en-GB", "de"), ("en", "fr"), ("en-US", "es")])
+    found = [nearest_pair(*pair, served) for pair in (("en", "de"), ("en-GB", "fr"), ("en", "es"))]
+    assert found == [("en-GB", "de"), ("en", "fr"), ("en-US", "es")]
 
 
 def test_names():

@@ -41,7 +41,7 @@ def sources(run):
         path = run.path
         if engine == "ctranslate2":
             path = run.path.parent / "exports"
-            write_format("ctranslate2", Translator.from_run(run.path), path / "1", "float32")
+            write_format("ctranslate2", Translator.from_run(run.path), path / "0001", "float32")
         return ModelSource.parse(f"en-de={path}", "", FEW)
 
     return sources

@@ -37,6 +37,12 @@ def test_lines_and_sentences():
     assert read_passages(text, split_lines=False).sentences == ["One. Two. three"]
 
 
+def test_sentences_that_chinese_does_not_space_are_apart():
+    found = read_passages("你好。再见。 是。\n", split=sentence_splitter("zh"))
+    assert found.joined(["Hello.", "Bye.", "Yes."]) == "Hello. Bye. Yes.\n"
+    assert found.joined(["今日は。", "またね。", "はい。"]) == "今日は。またね。 はい。\n"
+
+
 def test_alternatives_are_joined_rank_by_rank_each_text_once():
     def ranked(*texts):
         hypotheses = tuple(Hypothesis(text, 0.0) for text in texts)

@@ -97,6 +97,7 @@ class PageServer:
             found = alternatives_of(body["q"], body["prefix"], body["glossary"])
             return {"alternatives": found}
         name, content = body["file"]
+        name = Path(name).with_suffix(f".{body['target']}{Path(name).suffix}").name
         self.files[f"/download_file/{name}"] = content.upper()
         # As behind a proxy that goes by another name.
         return {"translatedFileUrl": f"http://elsewhere.invalid/download_file/{name}"}

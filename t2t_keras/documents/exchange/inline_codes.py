@@ -13,7 +13,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.text.markup.matching import parts_words
 
 # Around text that is translated. All other elements are codes, whatever is in them.
-_AROUND = {"g", "mrk", "pc", "hi"}
+AROUND = {"g", "mrk", "pc", "hi"}
 # The attributes that the two halves of a pair share.
 _BEGINS = {"bpt": ("rid", "i", "id"), "bx": ("rid", "id"), "sc": ("id",)}
 _ENDS = {"ept": ("rid", "i", "id"), "ex": ("rid", "id"), "ec": ("startRef",)}
@@ -142,7 +142,7 @@ def _pieces(file: XmlFile, items: Sequence[str | Element]) -> list[_Piece]:
     for item in items:
         if isinstance(item, str):
             pieces.append(_Piece("text", item))
-        elif item.name in _AROUND and not item.is_empty_tag:
+        elif item.name in AROUND and not item.is_empty_tag:
             is_protected = (
                 item.attributes.get("mtype") == "protected"
                 or item.attributes.get("translate") == "no"

@@ -70,7 +70,7 @@ class PoDocument(Document):
             self.left_out["names of translators"] += 1
             return []
         if not message.msgid_plural:
-            return [("msgstr", _unit(message, message.msgid, message.msgstr))]
+            return [("msgstr", _unit(message, message.msgid, message.msgstr, None))]
         if not self.forms:
             self.left_out["plurals, for want of a Plural-Forms header"] += 1
             return []
@@ -81,6 +81,7 @@ class PoDocument(Document):
                     message,
                     message.msgid if form in self.forms.only_one else message.msgid_plural,
                     message.msgstr_plural.get(form, ""),
+                    form,
                 ),
             )
             for form in range(self.forms.count)
@@ -135,7 +136,7 @@ class PoDocument(Document):
         return polib.unescape("".join(line[1:-1] for line in lines))
 
 
-def _unit(message: polib.POEntry, source: str, target: str) -> Unit:
+def _unit(message: polib.POEntry, source: str, target: str, form: int | None) -> Unit:
     formats = [flag for flag in message.flags if flag.endswith("-format")]
     pattern = _DIRECTIVE if formats else None
     if formats and set(formats) <= {"kde-format", "qt-format"}:
@@ -148,6 +149,7 @@ def _unit(message: polib.POEntry, source: str, target: str) -> Unit:
         message.msgctxt or "",
         keeps_lines=True,
         is_safe=functools.partial(_is_safe, source, pattern),
+        form=form,
     )
 
 

@@ -24,7 +24,10 @@ def read(path: Path, languages: tuple[str, str], content: bytes) -> "TmxDocument
 
 
 class TmxDocument(BilingualDocument):
-    """A TMX file. Its source language is the header's, unless it is given."""
+    """A TMX file. Its source language is the header's, unless it is given.
+
+    Without a target language all its units have no translation, and can be given none.
+    """
 
     def __init__(self, path: Path, languages: tuple[str, str], content: bytes):
         super().__init__(path, languages, content)
@@ -40,18 +43,23 @@ class TmxDocument(BilingualDocument):
             source, target = self.languages
             found = named if not source and named.lower() != _ALL else ""
             self.languages = checked_languages(self.path, (found, ""), (source, target))
-            if not all(self.languages):
-                raise UserError(
-                    f"{self.path}: expected two languages, got '{self.languages[0]}' as the "
-                    f"source and '{target}' as the target. Name them."
-                )
+            if not self.languages[0]:
+                raise self._without_languages()
+
+    def _without_languages(self) -> UserError:
+        return UserError(
+            f"{self.path}: expected two languages, got '{self.languages[0]}' as the source and "
+            f"'{self.languages[1]}' as the target. Name them."
+        )
 
     def _closed(self, element: Element) -> None:
         if element.name != "tu":
             return
         # The first where a language comes twice.
         variants = {normalised(each.language): each for each in element.children("tuv")[::-1]}
-        source, target = (in_language(variants, language) for language in self.languages)
+        source, target = (
+            in_language(variants, language) if language else None for language in self.languages
+        )
         segment = source.child("seg") if source else None
         if not segment:
             self.left_out[f"units without {self.languages[0]}"] += 1
@@ -65,6 +73,8 @@ class TmxDocument(BilingualDocument):
 
     def changes(self, element: Element, segments: list[Segment]) -> list[Change]:
         """See `BilingualDocument`."""
+        if not self.languages[1]:
+            raise self._without_languages()
         [each] = segments
         name, inner = with_prefix(self.file, each.source, "seg"), each.restored()
         if each.target:

@@ -9,6 +9,7 @@ from t2t_keras.documents.exchange.bilingual import (
     tag_change,
     with_attributes,
 )
+from t2t_keras.documents.exchange.inline_codes import AROUND
 from t2t_keras.documents.xml_tree import Element, XmlFile
 from t2t_keras.errors import UserError
 
@@ -27,17 +28,36 @@ def segments_of_1(file: XmlFile, element: Element) -> list[Segment]:
         Segment(file, element, each, targets.get(each.attributes.get("mid")), name)
         for each in _marked(element.child("seg-source"))
     ]
-    segments = segments or [Segment(file, element, source, target, name)]
     state = target.attributes.get("state", "") if target else ""
+    if not segments or (state not in _UNTRANSLATED and _has_others(target, segments)):
+        segments = [Segment(file, element, source, target, name)]
     for each in segments:
         each.unit.is_translated = bool(each.unit.target) and state not in _UNTRANSLATED
+        each.unit.is_reviewed = not state.startswith("needs-review")
     return segments
 
 
 def _marked(element: Element | None) -> list[Element]:
     """Returns the segments within a seg-source or its target."""
-    found = element.children("mrk") if element else []
-    return [each for each in found if each.attributes.get("mtype") == "seg"]
+    found: list[Element] = []
+    for each in element.items if element else ():
+        if isinstance(each, Element):
+            is_segment = each.name == "mrk" and each.attributes.get("mtype") == "seg"
+            found += [each] if is_segment else _marked(each)
+    return found
+
+
+def _has_others(target: Element | None, segments: list[Segment]) -> bool:
+    """Returns whether a target has text that is of none of the segments."""
+    return _letters(target) > sum(_letters(each.target) for each in segments)
+
+
+def _letters(element: Element | None) -> int:
+    """Returns how many letters an element has outside of codes."""
+    items = element.items if element else ()
+    texts = "".join(item for item in items if isinstance(item, str))
+    inner = (item for item in items if isinstance(item, Element) and item.name in AROUND)
+    return sum(map(str.isalpha, texts)) + sum(map(_letters, inner))
 
 
 def changes_of_1(
@@ -45,7 +65,7 @@ def changes_of_1(
 ) -> list[Change]:
     """Returns what the translations of a trans-unit change."""
     source, target = element.child("source"), element.child("target")
-    segmented = element.child("seg-source") if _marked(element.child("seg-source")) else None
+    segmented = None if segments[0].source is source else element.child("seg-source")
     inner = _joined(file, segmented, segments) if segmented else segments[0].restored()
     name = segments[0].target_name()
     tag = f"<{name}>"

@@ -12,6 +12,7 @@ from t2t_keras.documents.exchange.bilingual import (
 from t2t_keras.documents.xml_tree import Element, XmlFile
 
 _MATCHES = "urn:oasis:names:tc:xliff:matches:2.0"
+_UNREVIEWED = "t2t:machine"
 
 
 def segments_of_2(file: XmlFile, element: Element) -> list[Segment]:
@@ -25,6 +26,7 @@ def segments_of_2(file: XmlFile, element: Element) -> list[Segment]:
         # A target without a state is one, as many tools write it.
         is_initial = owner.attributes.get("state") == "initial"
         segment.unit.is_translated = bool(segment.unit.target) and not is_initial
+        segment.unit.is_reviewed = owner.attributes.get("subState") != _UNREVIEWED
         segments.append(segment)
     return segments
 
@@ -69,7 +71,7 @@ def _matches_of(file: XmlFile, element: Element) -> tuple[str, Element | None]:
 def _segment_changes(file: XmlFile, segment: Segment, name: str) -> list[Change]:
     """Returns the changes of a segment's own tag and of its target."""
     needs_review = segment.unit.needs_review
-    attributes = {"state": "translated", "subState": "t2t:machine" if needs_review else ""}
+    attributes = {"state": "translated", "subState": _UNREVIEWED if needs_review else ""}
     if name and not segment.owner.attributes.get("id"):
         attributes["id"] = name
     changes = [tag_change(file, segment.owner, **attributes)]

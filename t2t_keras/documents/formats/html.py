@@ -33,7 +33,7 @@ def add_pages(document: SpanDocument, first: int, last: int) -> None:
         raw = text[start:end]
         written: Callable[[str], str] = str
         if "<" in raw or "&" in raw:
-            unit = Unit(raw, format="html")
+            unit = Unit(raw, format="html", keeps_lines=keeps_lines)
         elif keeps_lines:
             unit, written = Unit(raw), _escaped
         else:

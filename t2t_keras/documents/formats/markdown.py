@@ -13,6 +13,7 @@ from t2t_keras.documents.document import Unit
 from t2t_keras.documents.formats.html import add_pages
 from t2t_keras.documents.formats.markdown_inline import (
     Mark,
+    References,
     escaped,
     inline_of,
     lines_of,
@@ -27,8 +28,8 @@ from t2t_keras.documents.segments import has_letters, wrapped
 from t2t_keras.documents.spans import SpanDocument, decoded
 from t2t_keras.errors import UserError
 
-_FRONT_MATTER = re.compile(r"(---|\+\+\+)[ \t]*\r?\n(?s:.*?)^\1[ \t]*$", re.MULTILINE)
-_LINE = re.compile(r"[^\n]*\n|[^\n]+$")
+_FRONT_MATTER = re.compile(r"(---|\+\+\+)[ \t]*[\r\n](?s:.*?)(?<=[\r\n])\1[ \t]*(?=[\r\n]|\Z)")
+_LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+$")
 # Longer blocks are no text that a person wrote, and could take the parser long.
 _LONGEST = 100_000
 _TAG = re.compile("<[^<>]*>")
@@ -47,7 +48,10 @@ def read(path: Path, languages: tuple[str, str], content: bytes) -> SpanDocument
     blocks = parser()
     blocks.core.ruler.disable("inline")
     row, before = _Row(), ""
-    for token in blocks.parse(text[begin:]):
+    environment: dict = {}
+    tokens = blocks.parse(text[begin:], environment)
+    references = environment.get("references", {})
+    for token in tokens:
         row = _Row() if token.type == "tr_open" else row
         if token.type == "html_block" and not token.level:
             add_pages(document, starts[token.map[0]], starts[token.map[1]])
@@ -61,9 +65,10 @@ def read(path: Path, languages: tuple[str, str], content: bytes) -> SpanDocument
             if places is None:
                 document.left_out["texts of which the place was not found"] += 1
             else:
-                for span in lines_of(markdown, token.content):
+                for span in lines_of(markdown, token.content, references):
                     content = token.content[slice(*span)]
-                    block = _Block(markdown, text, content, _within(places, *span), before)
+                    within = _within(places, *span)
+                    block = _Block(markdown, references, text, content, within, before)
                     if has_letters(_TAG.sub("", block.unit.source)):
                         document.add(block.start, block.end, block.unit, block.written)
         before = token.type
@@ -88,15 +93,17 @@ def _places(
     for number, line in enumerate(token.content.split("\n"), token.map[0]):
         raw = text[starts[number] : starts[number + 1]].rstrip()
         stripped = line.strip()
-        if row:
-            found = raw.find(stripped, row.cursor)
-            row.cursor = found + len(stripped)
-        else:
-            found = raw.rfind(stripped)
+        shown = stripped.replace("|", r"\|") if row else stripped
+        found = raw.find(shown, row.cursor) if row else raw.rfind(shown)
         if found < 0:
             return None
-        lead = len(line) - len(line.lstrip())
-        places.append((at + lead, starts[number] + found))
+        first = at + len(line) - len(line.lstrip()), starts[number] + found
+        places.append(first)
+        if row:
+            row.cursor = found + len(shown)
+            # Behind each bar there is one backslash more.
+            bars = [bar.end() for bar in re.finditer(r"\|", stripped)]
+            places += [(first[0] + end, first[1] + end + n) for n, end in enumerate(bars, 1)]
         at += len(line) + 1
     return places
 
@@ -121,14 +128,16 @@ class _Block:
     def __init__(
         self,
         markdown: MarkdownIt,
+        references: References,
         text: str,
         content: str,
         places: Sequence[tuple[int, int]],
         kind: str,
     ):
-        self._markdown, self._text, self._content, self._kind = markdown, text, content, kind
+        self._markdown, self._references = markdown, references
+        self._text, self._content, self._kind = text, content, kind
         self._places, self._firsts = places, [at for at, _ in places]
-        self._inline = inline_of(markdown, content)
+        self._inline = inline_of(markdown, content, references)
         self.unit = Unit(self._inline.text, format=self._inline.format)
         self.start, self.end = self._place(0), self._place(len(content))
 
@@ -138,10 +147,12 @@ class _Block:
         return self._places[line][1] + max(at - self._firsts[line], 0)
 
     def _in_content(self, mark: Mark | None) -> str:
-        return self._content[mark.start : mark.end] if mark else ""
+        return (mark.written or self._content[mark.start : mark.end]) if mark else ""
 
     def _in_file(self, mark: Mark | None) -> str:
-        return self._text[self._place(mark.start) : self._place(mark.end)] if mark else ""
+        if not mark:
+            return ""
+        return mark.written or self._text[self._place(mark.start) : self._place(mark.end)]
 
     def written(self, translation: str) -> str:
         """Returns the Markdown of a translation, as it stands in the file.
@@ -157,7 +168,7 @@ class _Block:
         if self._kind in _CELLS:
             text = text.replace("|", r"\|")
         is_paragraph = self._kind == "paragraph_open"
-        wanted = structure_of(self._markdown, self._content, is_paragraph)
+        wanted = structure_of(self._markdown, self._content, self._references, is_paragraph)
         # The last is Markdown's for certain, but not as nice.
         for candidate, breaks in (
             (text, self._inline.breaks if is_paragraph else []),
@@ -165,7 +176,8 @@ class _Block:
             (escaped(text), []),
         ):
             laid_out = self._laid_out(candidate, breaks, self._in_content)
-            if structure_of(self._markdown, laid_out, is_paragraph) == wanted:
+            found = structure_of(self._markdown, laid_out, self._references, is_paragraph)
+            if found == wanted:
                 break
         return self._laid_out(candidate, breaks, self._in_file)
 

@@ -2,15 +2,17 @@
 
 import html
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 from xml.sax.saxutils import escape, unescape
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
 
 from t2t_keras.documents.exchange.inline_codes import MASK, lone_code
-from t2t_keras.text.markup.matching import parts_words
+from t2t_keras.text.markup.matching import HTML_KEPT, is_kept, parts_words
+from t2t_keras.text.markup.tokens import CLOSE, OPEN, html_tokens
 
 # What a rule of the parser finds that is no text.
 _CODES = {"autolink", "backticks", "entity", "html_inline", "image"}
@@ -32,16 +34,22 @@ _FIRST = 0xF0000
 _STAND_IN = re.compile("[\U000f0000-\U000ffffd]")
 
 
+# What links refer to by name, as the parser has it.
+References = Mapping[str, Any]
+
+
 class Mark(NamedTuple):
     """Characters of a block that are no text.
 
     The kind is "code", "open" or "close", "break" of an end of line that is a space, "hard" of one
-    that is shown, "character" of an entity, or "escape" of a backslash before a character.
+    that is shown, "character" of an entity, or "escape" of a backslash before a character. What is
+    `written` for a mark is other than what stands there, unless it is "".
     """
 
     start: int
     end: int
     kind: str
+    written: str = ""
 
 
 class Inline(NamedTuple):
@@ -94,7 +102,7 @@ def _noting(name: str, rule: Callable) -> Callable:
             if is_delimiter:
                 _number(state, count, start)
             elif name == "link":
-                marks += [Mark(start, start + 1, "open"), Mark(label_end, state.pos, "close")]
+                marks += _of_link(state, start, label_end)
             elif name in _CODES:
                 # Of an entity, what is seen is text.
                 is_seen = (
@@ -106,6 +114,16 @@ def _noting(name: str, rule: Callable) -> Callable:
         return found
 
     return noted
+
+
+def _of_link(state: StateInline, start: int, label_end: int) -> list[Mark]:
+    label = " ".join(state.src[start + 1 : label_end].split())
+    if label.startswith("^"):  # A footnote, for parsers that know these.
+        return [Mark(start, state.pos, "code")]
+    # [a] and [a][] name what they refer to by their text, which is translated.
+    is_name = state.src[label_end : state.pos] in ("]", "][]")
+    written = f"][{label}]" if is_name else ""
+    return [Mark(start, start + 1, "open"), Mark(label_end, state.pos, "close", written)]
 
 
 def _number(state: StateInline, count: int, start: int) -> None:
@@ -129,10 +147,10 @@ def _of_break(state: StateInline, start: int) -> Iterator[Mark]:
         yield Mark(start, start + 1, "escape")
 
 
-def lines_of(markdown: MarkdownIt, content: str) -> list[tuple[int, int]]:
+def lines_of(markdown: MarkdownIt, content: str, references: References) -> list[tuple[int, int]]:
     """Returns where the parts of a block begin and end, between ends of lines that are shown."""
     depth, start, parts = 0, 0, []
-    for mark in _marks(markdown, content):
+    for mark in _marks(markdown, content, references):
         depth += (mark.kind == "open") - (mark.kind == "close")
         if mark.kind == "hard" and not depth:
             parts.append((start, mark.start))
@@ -140,9 +158,9 @@ def lines_of(markdown: MarkdownIt, content: str) -> list[tuple[int, int]]:
     return [*parts, (start, len(content))]
 
 
-def inline_of(markdown: MarkdownIt, content: str) -> Inline:
+def inline_of(markdown: MarkdownIt, content: str, references: References) -> Inline:
     """Returns the text of a block's content."""
-    marks = _marks(markdown, content)
+    marks = _marks(markdown, content, references)
     parts: list[str] = []
     codes: list[tuple[Mark, Mark | None]] = []
     open_codes: list[int] = []
@@ -174,8 +192,8 @@ def inline_of(markdown: MarkdownIt, content: str) -> Inline:
     return Inline(unescape(text), "text", [], breaks)
 
 
-def _marks(markdown: MarkdownIt, content: str) -> list[Mark]:
-    environment: dict = {"marks": []}
+def _marks(markdown: MarkdownIt, content: str, references: References) -> list[Mark]:
+    environment: dict = {"marks": [], "references": references}
     tokens = markdown.parseInline(content, environment)
     marks = environment["marks"]
     for token in tokens[0].children or []:
@@ -183,12 +201,48 @@ def _marks(markdown: MarkdownIt, content: str) -> list[Mark]:
             first, last = _AROUND[token.type]
             at, kind = token.meta["at"], token.type.rpartition("_")[2]
             marks.append(Mark(at + first, at + last, kind))
-    return sorted(marks)
+    return _with_elements(content, sorted(marks))
 
 
-def structure_of(markdown: MarkdownIt, content: str, is_paragraph: bool) -> object:
+def _with_elements(content: str, marks: list[Mark]) -> list[Mark]:
+    """Returns marks in which the tags of HTML open and close, where they nest with all others.
+
+    An element whose content is not translated is one code.
+    """
+    found: list[Mark] = []
+    # Elements that are open within each of Markdown's marks: name, place in `found`, is it kept.
+    levels: list[tuple[list[tuple[str, int, bool]], Counter]] = [([], Counter())]
+    for mark in marks:
+        opened, names = levels[-1]
+        raw = content[mark.start : mark.end]
+        token = next(html_tokens(raw), None) if mark.kind == "code" and raw[0] == "<" else None
+        if mark.kind == "open":
+            levels.append(([], Counter()))
+        elif mark.kind == "close" and len(levels) > 1:
+            levels.pop()
+        elif token and token.kind == OPEN:
+            opened.append((token.name, len(found), is_kept(token, HTML_KEPT)))
+            names[token.name] += 1
+        elif token and token.kind == CLOSE and names[token.name]:
+            name = ""
+            while name != token.name:
+                name, number, whole = opened.pop()
+                names[name] -= 1
+            if whole:
+                del found[number + 1 :]
+                found[number] = found[number]._replace(end=mark.end)
+                continue
+            found[number], mark = found[number]._replace(kind="open"), mark._replace(kind="close")
+        found.append(mark)
+    return found
+
+
+def structure_of(
+    markdown: MarkdownIt, content: str, references: References, is_paragraph: bool
+) -> object:
     """Returns what a block's content is but its text: two texts of the same are laid out alike."""
-    tokens = markdown.parse(content) if is_paragraph else markdown.parseInline(content)
+    read = markdown.parse if is_paragraph else markdown.parseInline
+    tokens = read(content, {"references": dict(references)})
     inner = [child.type for token in tokens for child in token.children or []]
     return [token.type for token in tokens], sorted(kind for kind in inner if kind not in _ANY)
 

@@ -56,7 +56,7 @@ class XmlDocument(Document):
         cdata = _CDATA.fullmatch(stripped) if stripped.count("]]>") == 1 else None
         if cdata:
             unit = Unit(cdata[1], format=markup_of(cdata[1]))
-            write = _as_cdata
+            write = self._as_cdata
         elif "<" not in stripped and not _REFERENCE.search(stripped):
             line, lay_out = unwrapped(stripped)
             text = unescape(line, {"&quot;": '"', "&apos;": "'"})
@@ -72,6 +72,13 @@ class XmlDocument(Document):
         self._written.append((start, end, unit, write))
         self.add_units([unit])
 
+    def _as_cdata(self, text: str) -> str:
+        try:
+            text.encode(self.file.original.encoding)
+        except UnicodeEncodeError:
+            return escape(text)  # Where references are characters.
+        return f"<![CDATA[{text.replace(']]>', ']]]]><![CDATA[>')}]]>"
+
     def content(self) -> bytes:
         """See `Document`."""
         return self.file.changed(
@@ -86,10 +93,6 @@ class _Open:
 
     def __init__(self, first: int, is_silent: bool):
         self.first, self.is_silent, self.has_text = first, is_silent, False
-
-
-def _as_cdata(text: str) -> str:
-    return f"<![CDATA[{text.replace(']]>', ']]]]><![CDATA[>')}]]>"
 
 
 def _escaped_as(lay_out: Callable[[str], str]) -> Callable[[str], str]:

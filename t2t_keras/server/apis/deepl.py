@@ -1,5 +1,6 @@
 """DeepL's API for text, as https://developers.deepl.com/docs describes it."""
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -92,20 +93,33 @@ async def _translate(context: Context, request: Request) -> dict[str, Any]:
     check_options(parameters)
     kind = parameters.choice("tag_handling", ("html", "xml"), "text")
     splitting = parameters.choice("split_sentences", tuple(_SPLITTING), "1")
-    pair = await read_pair(context, parameters, texts, may_be_same=True)
-    glossary = await requested_glossary(context, client, parameters, pair)
+    pairs = await _read_pairs(context, parameters, texts)
+    # With one, the source is not detected: all pairs are the same.
+    glossary = await requested_glossary(context, client, parameters, pairs[0])
     options = _options(parameters, kind, glossary)
-    found = await context.translate(request, client, pair, texts, options, _SPLITTING[splitting])
-    shared: dict[str, Any] = {"detected_source_language": pair[0].partition("-")[0].upper()}
-    if model := parameters.text("model_type"):
-        shared["model_type_used"] = _MODEL_TYPES[model]
+    found = await context.translate(request, client, pairs, texts, options, _SPLITTING[splitting])
+    model = parameters.text("model_type")
+    shared = {"model_type_used": _MODEL_TYPES[model]} if model else {}
     billed = parameters.switch("show_billed_characters")
     return {
         "translations": [
-            shared | {"text": each.text} | ({"billed_characters": len(text)} if billed else {})
-            for text, each in zip(texts, found, strict=True)
+            {"detected_source_language": source.partition("-")[0].upper(), "text": each.text}
+            | ({"billed_characters": len(text)} if billed else {})
+            | shared
+            for (source, _), text, each in zip(pairs, texts, found, strict=True)
         ]
     }
+
+
+async def _read_pairs(context: Context, parameters: Parameters, texts: Sequence[str]) -> list[Pair]:
+    """Returns the pair of each text: where its own language has no model, that of all together."""
+    shared = await read_pair(context, parameters, texts, may_be_same=True)
+    pairs = [shared] * len(texts)
+    if not parameters.text("source_lang") and len(texts) > 1:
+        for number, text in enumerate(texts):
+            with contextlib.suppress(ApiError):
+                pairs[number] = await read_pair(context, parameters, [text], may_be_same=True)
+    return pairs
 
 
 def _options(parameters: Parameters, kind: str, glossary: Glossary | None) -> Options:

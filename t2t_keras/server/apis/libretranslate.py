@@ -1,5 +1,6 @@
 """LibreTranslate's API, as https://docs.libretranslate.com/api describes it."""
 
+from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
@@ -7,6 +8,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse
 
 from t2t_keras.server.context import Context
+from t2t_keras.server.files import TranslatedFile
 from t2t_keras.server.languages import Detected, canonical, language_name
 from t2t_keras.server.messages import ApiError, Parameters, read_parameters
 from t2t_keras.server.service import Options
@@ -86,7 +88,7 @@ def _add_files(router: APIRouter, context: Context) -> None:
                 files.translate(file, pair, characters)
             await files.finished(file)
         address = request.url_for(
-            "download_file", file_id=file.file_id, name=quote(file.translated_name)
+            "download_file", file_id=file.file_id, name=quote(_saved_name(file))
         )
         return {"translatedFileUrl": str(address)}
 
@@ -95,7 +97,13 @@ def _add_files(router: APIRouter, context: Context) -> None:
         file = files.find(file_id)
         if file.secret or file.status != "done":
             raise ApiError(404, "Not found")
-        return FileResponse(files.path(file), filename=file.translated_name)
+        return FileResponse(files.path(file), filename=_saved_name(file))
+
+
+def _saved_name(file: TranslatedFile) -> str:
+    """Returns a name beside that of the file, as a.de.po."""
+    name = PurePosixPath(file.translated_name)
+    return name.with_suffix(f".{file.pair[1]}{name.suffix}").name
 
 
 async def _translate(context: Context, request: Request) -> dict[str, Any]:
@@ -113,7 +121,9 @@ async def _translate(context: Context, request: Request) -> dict[str, Any]:
         detected = await context.detect_source(texts, target)
         source = detected.language
     pair = context.pair(source, target, may_be_same=True)
-    found = await context.translate(request, client, pair, texts, Options(format=kind))
+    found = await context.translate(
+        request, client, [pair] * len(texts), texts, Options(format=kind)
+    )
     answer: dict[str, Any] = {"translatedText": [each.text for each in found]}
     if detected:
         answer["detectedLanguage"] = [_as_json(detected)] * len(texts)

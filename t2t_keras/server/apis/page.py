@@ -16,6 +16,7 @@ from t2t_keras.text.glossary import Glossary
 
 _FOLDER = Path(__file__).parents[1] / "page"
 _MOST_ALTERNATIVES = 8
+_MOST_LINES = 10_000
 _MOST_TERMS = 10_000
 _MOST_KEPT = 32  # glossaries, for requests of the same page
 
@@ -28,11 +29,14 @@ def make_router(context: Context) -> APIRouter:
     async def translate(request: Request) -> dict[str, Any]:
         parameters = await read_parameters(request)
         client = context.admit(request, parameters)
-        lines = parameters.text("q").split("\n")
-        context.check_size(["".join(lines)])
+        text = parameters.text("q")
+        context.check_size([text])
+        lines = text.split("\n")
+        if len(lines) > _MOST_LINES:
+            raise ApiError(413, f"Invalid request: expected at most {_MOST_LINES:,} lines")
         pair = context.pair(required(parameters, "source"), required(parameters, "target"))
         work = WordByWord(_glossary(parameters), context.service.splitter(pair[0]))
-        with context.charged(client, lines):
+        with context.charged(client, [text]):
             found = await unless_gone(request, context.service.run(pair, lines, work))
         context.log_texts(lines, [each["text"] for each in found])
         return {"lines": found}

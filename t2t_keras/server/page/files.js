@@ -44,7 +44,7 @@ async function translateFile(file, languages, status, signal) {
     body.set("target", languages.target);
     body.set("file", file);
     const { translatedFileUrl } = await ask("translate_file", { body, signal, patience: Infinity });
-    status.replaceWith(link(translatedFileUrl, file, languages.target));
+    status.replaceWith(link(translatedFileUrl));
   } catch (error) {
     if (signal.aborted) return;
     if (!(error instanceof Trouble)) console.error(error);
@@ -63,10 +63,10 @@ function check({ name, size }, { target }) {
   if (!size) throw new Trouble("The file is empty.");
 }
 
-function link(url, { name }, target) {
+function link(url) {
   // Of this server, whatever name it goes by behind a proxy.
   const { pathname, search } = new URL(url, location.href);
-  const saved = name.replace(/(\.[^.]*)?$/, `.${target}$1`);
+  const saved = decodeURIComponent(pathname.slice(pathname.lastIndexOf("/") + 1));
   const made = element("a", { href: pathname + search, download: saved });
   made.append("Download ", element("span", { textContent: saved }));
   return made;

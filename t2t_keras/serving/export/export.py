@@ -112,7 +112,7 @@ def export(
             signatures = module.signatures()
             tf.saved_model.save(module, str(unfinished), signatures=signatures)
             _write_warmup(unfinished / WARMUP_FILE, signatures, translator, servable_name)
-            config = translator.config
+            config = module.config
             write_readme(unfinished, signatures, contents, config, servable_name, origin, example)
             write_manifest(unfinished, contents)  # last, for it names all other files
             versions = [int(path.name) for path in export_dir.iterdir() if path.name.isdecimal()]

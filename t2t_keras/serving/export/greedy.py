@@ -7,7 +7,7 @@ from t2t_keras.environment import installed_versions
 from t2t_keras.errors import UserError
 from t2t_keras.io.state import write_json
 from t2t_keras.models.transformer import Transformer
-from t2t_keras.serving.export.signatures import check_settings
+from t2t_keras.serving.export.signatures import export_settings
 from t2t_keras.text.sentence_pieces import BEYOND, SentencePieceTokenizer
 from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID, UNKNOWN_ID
 
@@ -53,7 +53,7 @@ def check_greedy(translator: Translator) -> Transformer:
         have. A beam's width and its penalties have no meaning for it.
     """
     config, models = translator.config, translator.models
-    check_settings(config, "float32")
+    export_settings(translator, "float32")
     if len(models) != 1 or type(models[0]) is not Transformer:
         kinds = ", ".join(type(model).__name__ for model in models) or translator.engine.name
         raise UserError(f"A file for greedy decoding is made of one Transformer, got {kinds}.")

@@ -21,7 +21,7 @@ from t2t_keras.text.tokenizer import Tokenizer
 # The beam, or how to sample, and the type to compute in are chosen where a preset is used.
 _UNSUPPORTED = (
     *("coverage_penalty", "min_length", "split_long", "samples", "terms", "weights_dtype"),
-    *("xla", "xla_for_one"),
+    *("check_placeholders", "xla", "xla_for_one"),
 )
 
 

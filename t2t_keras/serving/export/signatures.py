@@ -38,33 +38,41 @@ _UNSUPPORTED = {
     "terms": "it takes no glossary; a model that was trained with hints takes them in the text",
     "xla": "it would compile for seconds at each new shape of a request",
     "xla_for_one": "it would compile for seconds",
+    "check_placeholders": "check its translations where it is used",
     "weights_dtype": "give --dtype=bfloat16 or --dtype=int8 for a smaller export",
 }
 
 
-def check_settings(config: DecodeConfig, dtype: str) -> None:
-    """Raises `UserError` unless an export can have the decoding settings and dtype of weights."""
+def export_settings(translator: Translator, dtype: str) -> DecodeConfig:
+    """Returns a translator's decoding settings, without a check of placeholders by default.
+
+    Raises:
+      UserError: an export cannot have them, or such a dtype of weights.
+    """
     if dtype not in STORED_DTYPES:
         raise UserError(f"--dtype must be one of {', '.join(STORED_DTYPES)}, got {dtype!r}.")
-    default = DecodeConfig()
+    config, default = translator.config, DecodeConfig()
+    if translator.problem.decoding.get("check_placeholders"):
+        config = dataclasses.replace(config, check_placeholders=False)
     for name, advice in _UNSUPPORTED.items():
         if (value := getattr(config, name)) != getattr(default, name):
             raise UserError(
                 f"An export does not support {name}={value}: leave it out of --decode_hparams; "
                 f"{advice}."
             )
+    return config
 
 
 class TranslationModule(tf.Module):
     """A translator as graphs with weights stored as `dtype`, for `tf.saved_model.save`.
 
     Raises:
-      UserError: as `check_settings`.
+      UserError: as `export_settings`.
     """
 
     def __init__(self, translator: Translator, dtype: str = "float32"):
         super().__init__()
-        check_settings(translator.config, dtype)
+        self.config = export_settings(translator, dtype)
         # TensorFlow saves what it finds in attributes. It must find the stored weights, not the
         # models, whose `call` it would export as well; it does not look into a translator.
         self._translator = translator

@@ -10,7 +10,7 @@ import numpy as np
 from t2t_keras.text.markup.placing import Placement, Placer, tree_of
 from t2t_keras.text.markup.segments import CLOSE, KEPT, LONE, OPEN, Mark, Segment
 from t2t_keras.text.markup.units import Span, agreement, units
-from t2t_keras.text.placeholders.finding import key
+from t2t_keras.text.placeholders.finding import key, piece_at
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +30,12 @@ class Sentence:
     @property
     def kept(self) -> tuple[str, ...]:
         """The texts of its kept pieces, which its translation has to have."""
-        return tuple(self.text[mark.start : mark.end] for mark in self.marks if mark.kind == KEPT)
+        return kept_in(self.text, self.marks)
+
+
+def kept_in(text: str, marks: Sequence[Mark]) -> tuple[str, ...]:
+    """Returns the texts of kept pieces, as `t2t_keras.text.placeholders.find` takes them."""
+    return tuple(piece_at(text, mark.start, mark.end) for mark in marks if mark.kind == KEPT)
 
 
 def divide(segment: Segment, split: Callable[[str], Sequence[str]]) -> list[Sentence]:

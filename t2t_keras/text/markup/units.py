@@ -7,15 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from t2t_keras.text.placeholders import find
+from t2t_keras.text.placeholders.finding import ALONE
 
 Span = tuple[int, int]
 
-# Written without spaces between words: each character stands alone.
-_ALONE = (
-    "\\u0e00-\\u0eff\\u1000-\\u109f\\u1780-\\u17ff\\u3040-\\u30ff\\u3400-\\u4dbf\\u4e00-\\u9fff"
-    "\\uf900-\\ufaff"
-)
-_UNIT = re.compile(rf"[{_ALONE}]|[^\W{_ALONE}]+(?:['\u2019\u2010-][^\W{_ALONE}]+)*|[^\w\s]")
+_UNIT = re.compile(rf"[{ALONE}]|[^\W{ALONE}]+(?:['\u2019\u2010-][^\W{ALONE}]+)*|[^\w\s]")
 # Of signs that languages exchange for each other.
 _ALIKE = str.maketrans("\u2026\u3002\uff0c\uff1b\uff1a\uff01\uff1f\u2013\u2014", "..,;:!?--")
 _QUOTES = "\"'\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u00ab\u00bb\u2039\u203a\u300c\u300d"

@@ -58,6 +58,13 @@ _UNNUMBERED = re.compile(
     r"%[#0\-+'I]*+(?:\d+|\*)?(?:\.(?:\d+|\*)?)?(?:hh|h|ll|l|q|j|z|t|L)?[diouxXeEfFgGaAcsCSp]"
 )
 _NUMBERED = re.compile(r"%\d+\$.*")
+# Written without spaces between words: each character stands alone.
+ALONE = (
+    "\\u0e00-\\u0eff\\u1000-\\u109f\\u1780-\\u17ff\\u3040-\\u30ff\\u3400-\\u4dbf\\u4e00-\\u9fff"
+    "\\uf900-\\ufaff"
+)
+# What goes on with a word: Latin with Latin only, for other scripts put particles beside it.
+_WORDS = (r"[^\W\u0250-\u1dff\u1f00-\U0010ffff]", rf"[^\W{ALONE}]")
 # Without any of these there is no placeholder.
 _SIGNS = re.compile(rf"[%&\\@$<{{\d{SYMBOLS[0]}-{SYMBOLS[-1]}]|://|www\.")
 
@@ -70,6 +77,12 @@ class Placeholder(NamedTuple):
     text: str
 
 
+class Part(str):
+    """Text that is a placeholder within a word as well, as `int` is in `<code>int</code>s`."""
+
+    __slots__ = ()
+
+
 def find(text: str, verbatim: Sequence[str] = ()) -> list[Placeholder]:
     r"""Returns the placeholders of a text, in order; none overlap.
 
@@ -79,12 +92,13 @@ def find(text: str, verbatim: Sequence[str] = ()) -> list[Placeholder]:
 
     Args:
       text: any.
-      verbatim: more pieces of text that are placeholders wherever they stand.
+      verbatim: more pieces of text that are placeholders wherever they stand; within words only if
+        they are a `Part`.
     """
     if not verbatim and not _SIGNS.search(text):
         return []
     found, position = [], 0
-    pattern = _pattern(tuple(sorted({*filter(None, verbatim)}, key=len, reverse=True)))
+    pattern = _pattern(*map(_whole, sorted(filter(None, verbatim), key=len, reverse=True)))
     while match := pattern.search(text, position):
         piece = match[0]
         if match.lastgroup == "address":
@@ -95,10 +109,28 @@ def find(text: str, verbatim: Sequence[str] = ()) -> list[Placeholder]:
 
 
 @functools.lru_cache(64)
-def _pattern(verbatim: tuple[str, ...]) -> re.Pattern:
+def _pattern(*verbatim: str) -> re.Pattern:
     address = "|".join(_KINDS[1:3])
-    kinds = [*map(re.escape, verbatim), _KINDS[0], f"(?P<address>{address})", *_KINDS[3:]]
+    kinds = [*verbatim, _KINDS[0], f"(?P<address>{address})", *_KINDS[3:]]
     return re.compile("|".join(kinds))
+
+
+def _whole(piece: str) -> str:
+    """Returns the pattern of a piece of text."""
+    return re.escape(piece) if isinstance(piece, Part) else as_word(piece, re.escape(piece))
+
+
+def as_word(text: str, pattern: str) -> str:
+    """Returns a pattern of a text that is not found within longer words."""
+    first = next((f"(?<!{word})" for word in _WORDS if re.match(word, text)), "")
+    last = next((f"(?!{word})" for word in _WORDS if re.match(word, text[-1:])), "")
+    return f"{first}{pattern}{last}"
+
+
+def piece_at(text: str, start: int, end: int) -> str:
+    """Returns the text from `start` to `end`; a `Part` if it is within a longer word there."""
+    piece = text[start:end]
+    return piece if re.compile(_whole(piece)).match(text, start) else Part(piece)
 
 
 def _without_trailing(address: str) -> str:

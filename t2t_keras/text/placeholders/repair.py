@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from t2t_keras.text.alignment import Alignment, count_words
 from t2t_keras.text.placeholders.finding import (
     Placeholder,
+    as_word,
     find,
     is_reordered,
     missing,
@@ -51,7 +52,7 @@ def repaired(
         taken = [(each.start, each.end) for each in found[1]]
         edits += [_taken_out(target, each) for each in added[len(lost) :]]
         for each in lost[len(added) :]:
-            place = _misspelled(each.text, target, taken)
+            place = _misspelled(each.text, target, taken, each.text in verbatim)
             if not place and each.text in verbatim:
                 place = _translated(source, target, each, alignment)
             if place:
@@ -75,9 +76,12 @@ def _plainly(source: str, target: str, verbatim: Sequence[str]) -> str:
     return " ".join([*plain, *(each.text for each in find(source, verbatim))])
 
 
-def _misspelled(text: str, target: str, taken: Iterable[tuple[int, int]]) -> tuple[int, int] | None:
+def _misspelled(
+    text: str, target: str, taken: Iterable[tuple[int, int]], is_verbatim: bool
+) -> tuple[int, int] | None:
     """Returns where a placeholder stands with other capitals or with spaces inside."""
     pattern = r"\s*".join(re.escape(each) for each in text if not each.isspace())
+    pattern = as_word(text, pattern) if is_verbatim else pattern
     for found in re.finditer(pattern, target, re.IGNORECASE):
         start, end = found.span()
         # "% s" may have been found as something shorter.

@@ -86,14 +86,17 @@ def shield(
             places = ((accelerator.offset, accelerator.offset + 1, 0),)
     if not symbols:
         return Shield(text, tuple(verbatim), places, None, accelerator)
-    names = _names(find(text, verbatim), _symbols(line))
+    every = find(text, verbatim)
+    names = _names(every, _symbols(line))
     found = list(names)
+    others = {each.text for each in every if each not in names}
+    verbatim = tuple(each for each in verbatim if each in others)
     shift = accelerator.offset if accelerator else len(line)
     places += tuple(
         (each.start + (each.start >= shift), each.end + (each.end > shift), 1) for each in found
     )
     originals = {names[each]: each.text for each in found}
-    return Shield(_replaced(text, names), (), tuple(sorted(places)), originals, accelerator)
+    return Shield(_replaced(text, names), verbatim, tuple(sorted(places)), originals, accelerator)
 
 
 def shield_pair(source: str, target: str) -> tuple[str, str]:

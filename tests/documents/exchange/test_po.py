@@ -213,3 +213,15 @@ def test_real_catalogues_come_back_and_pass_msgfmt(root, written, translator, ms
         translate_document(document, translator, everything=True, final=True)
         assert msgfmt(document.content()) == "", path
         assert polib.pofile(document.content().decode()).percent_translated() > 90
+
+
+def test_an_old_catalogue_gives_each_form_and_context_its_own(written, translated):
+    entries = 'msgid "%d file"\nmsgid_plural "%d files"\nmsgstr[0] "{0}"\nmsgstr[1] "{1}"\n'
+    entries += '\nmsgctxt "a"\nmsgid "Open"\nmsgstr "{2}"\n\nmsgctxt "b"\nmsgid "Open"\n'
+    header = HEADER.replace("de", "fr").replace("n !=", "n >")
+    full = header + (entries + 'msgstr "{3}"\n').format(
+        "%d fichier", "%d fichiers", "Ouvrir", "Ouvert"
+    )
+    memory = TranslationMemory.read(written("old.po", full), "en", "fr")
+    new = header + (entries + 'msgstr "{3}"\n').format(*[""] * 4)
+    assert translated("a.po", new, languages=("en", "fr"), memory=memory) == full

@@ -39,7 +39,12 @@ def test_missing_variants_are_added(translated):
 def test_languages_are_those_of_the_header_or_must_be_named(written):
     path = written("a.tmx", TMX)
     assert read_document(path, target="de").languages == ("en-GB", "de")
+    # As the server reads it, before it knows them.
+    document = read_document(path)
+    document.units[0].set('<g i="0">x</g>')
     with pytest.raises(UserError, match="expected two languages"):
-        read_document(path)
+        document.content()
+    with pytest.raises(UserError, match="expected two languages"):
+        read_document(written("c.tmx", TMX.replace("en-GB", "*all*", 1)), target="de")
     with pytest.raises(UserError, match="expected TMX"):
         read_document(written("b.tmx", "<a/>"))

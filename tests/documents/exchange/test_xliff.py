@@ -70,6 +70,25 @@ def test_segments_of_version_1_keep_their_marks(translated):
     assert found == [("0", "ONE.", " "), ("1", "TWO.", None)]
 
 
+SEGMENTS = """<xliff version="1.2"><file source-language="en"><body><trans-unit id="a">
+<source><g id="1">One. Two.</g></source><seg-source><g id="1"><mrk mtype="seg" mid="0">One.</mrk>
+<mrk mtype="seg" mid="1">Two.</mrk></g></seg-source><target>{}</target>
+</trans-unit></body></file></xliff>"""
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ('<ph>b</ph><g id="1"><mrk mtype="seg" mid="0">Eins.</mrk></g>', "Eins.\nTWO."),
+        ('<g id="1"><mrk mtype="seg" mid="5">Eins.</mrk></g>', "Eins."),
+        ("Eins. Zwei.", "Eins. Zwei."),
+    ],
+)
+def test_translations_of_version_1_are_never_lost(translated, target, expected):
+    root = etree.fromstring(translated("a.xlf", SEGMENTS.format(target)))
+    assert text_of(root.find(".//target")) == expected
+
+
 def test_segments_of_version_2_have_states(translated):
     root = etree.fromstring(translated("a.xliff", SECOND.encode()))
     assert root.get("trgLang") == "de"

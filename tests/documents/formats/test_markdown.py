@@ -95,7 +95,49 @@ def test_entities_are_text_and_breaks_part_words(written):
     assert document.content() == b"R&D&nbsp;is<br>*so*\n"
 
 
-def test_a_cell_keeps_its_bars(written):
+@pytest.mark.parametrize(
+    ("text", "source"),
+    [
+        ("a <b>red *c* d</b> e", 'a <g i="0">red <g i="1">c</g> d</g> e'),
+        ("a <kbd>Up *c*</kbd> <i translate='no'>x</i>", 'a <x i="0"/> <x i="1"/>'),
+        ("<b>a *b</b> c*", '<x i="0"/>a <g i="1">b<x i="2"/> c</g>'),
+        ("*a</b>* <b>c <i>d</b> e", '<g i="0">a<x i="1"/></g> <g i="2">c <x i="3"/>d</g> e'),
+        ("see ![a][a] and [^1]\n\n[a]: x.png\n[^1]: http://x.y", 'see <x i="0"/> and <x i="1"/>'),
+    ],
+)
+def test_codes_of_inline_html_and_of_names(written, text, source):
+    document = read_document(written("a.md", text))
+    [unit] = document.units
+    assert unit.source == source
+    unit.set(source)
+    assert document.content().decode() == text
+
+
+def test_many_tags_take_time_in_proportion(written):
+    tags = "<a>" * 15_000 + "</b>" * 12_000  # Quadratic time would be a minute.
+    assert read_document(written("a.md", f"text {tags}")).units
+
+
+def test_links_keep_the_names_of_what_they_refer_to(translated):
+    links = "See [the guide][g], [the `e`\n  guide][], [Up] and [no]."
+    definitions = "\n\n[g]: g.md\n[the `e` guide]: e.md\n> [up]: u.md\n"
+    expected = "SEE [THE GUIDE][g], [THE `e`\nGUIDE][the `e` guide], [UP][Up] AND [NO]."
+    found = translated("a.md", links + definitions)
+    assert found.split() == (expected + definitions).split()
+    assert tags_of(found) == tags_of(links + definitions)
+
+
+@pytest.mark.parametrize("end", ["\r", "\r\n"])
+def test_lines_end_as_they_do_elsewhere(translated, end):
+    text = f"---{end}title: x{end}---{end}One{end}two *e{end}e*{end}{end}- three\n{end}four{end}"
+    assert translated("a.md", text) == text.upper().replace("TITLE: X", "title: x")
+
+
+def test_a_cell_keeps_its_bars(written, translated):
+    row = "| a \\| *b* `x\\|y` c | `x\\|` b | 1 | a |\n|---|---|---|---|\n"
+    assert translated("b.md", row) == row.upper().replace("`X\\|Y`", "`x\\|y`").replace(
+        "`X\\|`", "`x\\|`"
+    )
     document = read_document(written("a.md", "| One | Two |\n|---|---|\n"))
     document.units[0].set("a | b")
     assert document.content().decode() == "| a \\| b | Two |\n|---|---|\n"

@@ -50,6 +50,13 @@ def test_text_is_escaped_and_encoded_as_the_page_is(written):
     assert document.content() == page.replace(b"Caf\xe9 two", b"a &lt; b &amp; &#269;")
 
 
+def test_lines_of_preformatted_text_with_tags_stay(translated, translator):
+    page = "<pre>one\n  <b>two</b> &amp;\n\tx"
+    assert translated("a.html", page) == "<pre>ONE\n  <b>TWO</b> &amp;\n\tX"
+    # The translator keeps those of its own element only.
+    assert translator.calls[0][0][0].startswith("<pre ")
+
+
 @pytest.mark.parametrize(
     "page",
     """<!-- never ends <p>a|<a href='never ends><p>b|<script>a|</p a|<|<title>a|<!---->|<!-->a|</>|
@@ -104,9 +111,10 @@ def test_text_that_xml_has_signs_for_is_escaped(written):
 
 def test_an_encoding_without_the_characters_gets_references(written):
     content = '<?xml version="1.0" encoding="iso-8859-1"?><a>\xe9</a>'.encode("latin-1")
-    document = read_document(written("a.xml", content))
-    document.units[0].set("č")
-    assert document.content() == content.replace(b"\xe9", b"&#269;")
+    for text in (content, content.replace(b"\xe9", b"<![CDATA[\xe9]]>")):
+        document = read_document(written("a.xml", text))
+        document.units[0].set("č <")
+        assert document.content() == content.replace(b"\xe9", b"&#269; &lt;")
     utf16 = '<?xml version="1.0" encoding="utf-16"?><a>e</a>'.encode("utf-16")
     document = read_document(written("b.xml", utf16))
     document.units[0].set("č")

@@ -45,6 +45,18 @@ def test_a_text_that_is_in_the_target_language_already_stays(client):
         assert (found.text, found.detected_source_lang) == (text, "DE")
 
 
+def test_each_text_has_its_own_language(client):
+    texts = ["Die Frau schläft im Haus.", "The woman sleeps in the house, and so does the man."]
+    before = client.get_usage().character.count
+    found = client.translate_text(texts, target_lang="EN-GB")
+    assert [each.text for each in found] == [texts[0].upper(), texts[1]]
+    assert [each.detected_source_lang for each in found] == ["DE", "EN"]
+    assert client.get_usage().character.count == before + len(texts[0])
+    # There is no model from German, and most is English.
+    found = client.translate_text([texts[1] * 2, texts[0]], target_lang="PT-BR")
+    assert [each.detected_source_lang for each in found] == ["EN", "EN"]
+
+
 @pytest.mark.parametrize(
     ("text", "target", "source"),
     [

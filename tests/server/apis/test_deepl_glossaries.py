@@ -66,10 +66,19 @@ def test_of_several_pairs(client):
     assert client.list_multilingual_glossaries() == []
 
 
-def test_what_is_added_counts_with_what_is_there(client, monkeypatch):
-    monkeypatch.setattr("t2t_keras.server.glossaries._MOST_BYTES", 12)
+@pytest.mark.parametrize(
+    ("limit", "most", "message"),
+    [
+        ("_MOST_BYTES", 12, "at most 12 bytes"),
+        ("_MOST_TERMS", 1, "at most 1"),
+        ("_MOST_BYTES_PER_OWNER", 12, "too large together"),
+        ("_MOST_BYTES_OF_ALL", 12, "too large together"),
+    ],
+)
+def test_what_is_added_counts_with_what_is_there(client, monkeypatch, limit, most, message):
+    monkeypatch.setattr(f"t2t_keras.server.glossaries.{limit}", most)
     made = client.create_multilingual_glossary("mine", [Entries("EN", "DE", {"house": "Bau"})])
-    with pytest.raises(deepl.DeepLException, match="at most 12 bytes"):
+    with pytest.raises(deepl.DeepLException, match=message):
         client.update_multilingual_glossary_dictionary(made, Entries("EN", "DE", {"dog": "Hund"}))
     [found] = client.get_multilingual_glossary_entries(made, "EN", "DE").dictionaries
     assert found.entries == "house\tBau"

@@ -94,6 +94,8 @@ def test_the_terms_of_the_server_are_for_requests_without_any(serving):
     terms[None] = Glossary.of([("house", "hutte")])
     client = LibreTranslateAPI(serving(sources, glossaries=terms).url)
     assert client.translate("the house", "en", "fr") == "THE hutte"
+    with pytest.raises(UserError, match=r"model=en-de=.*expected one model, got 2"):
+        serving([*sources, Source("en", "de")])
     with pytest.raises(UserError, match=r"glossary=de-en=.*only en-de, en-fr"):
         serving(sources, glossaries={("de", "en"): terms[None]})
 
@@ -102,6 +104,11 @@ def test_suggestions_are_refused_as_by_servers_without_them(server):
     found = httpx.post(f"{server.url}/suggest", json={"q": "a", "s": "b"})
     assert found.status_code == 403
     assert found.json() == {"error": "Suggestions are disabled on this server."}
+
+
+def test_a_text_without_letters_takes_any_source_with_a_model(serving):
+    client = LibreTranslateAPI(serving([Source("en", "de"), Source("de", "fr")]).url)
+    assert client.translate("12:30", "auto", "fr") == "12:30"
 
 
 def test_html(server):
@@ -134,14 +141,14 @@ def test_files_are_translated_and_fetched(server):
         found = httpx.post(f"{server.url}/translate_file", data=asked, files=sent).json()
         fetched = httpx.get(found["translatedFileUrl"])
         assert fetched.content == b"A MAN SLEEPS.\nTHE END.\n"
-        assert "my%20text%2350%2520%3F.txt" in fetched.headers["content-disposition"]
+        assert "my%20text%2350%2520%3F.de.txt" in fetched.headers["content-disposition"]
 
 
 def test_the_translation_of_a_template_is_none(server):
     sent = {"file": ("a.pot", b'msgid ""\nmsgstr ""\n\nmsgid "A man"\nmsgstr ""\n')}
     asked = {"source": "en", "target": "de"}
     found = httpx.post(f"{server.url}/translate_file", data=asked, files=sent).json()
-    assert found["translatedFileUrl"].endswith("/a.po")
+    assert found["translatedFileUrl"].endswith("/a.de.po")
 
 
 def test_files_that_cannot_be_translated_are_refused(server):

@@ -309,6 +309,7 @@ def test_refused(translator, tmp_path):
     old = SubwordTokenizer(subwords.encode())
     refused(r"got tensor2tensor's \(\*.subwords\)", model, old)
     refused("no min_length", model, tokenizer, DecodeConfig(min_length=3))
+    refused("no check_placeholders", model, tokenizer, DecodeConfig(check_placeholders=True))
     refused("no samples", model, tokenizer, DecodeConfig(samples=3, return_beams=True))
     refused("no weights_dtype", model, tokenizer, DecodeConfig(weights_dtype="bfloat16"))
     refused("no forbidden phrases", model, tokenizer, forbidden=["Hund"])

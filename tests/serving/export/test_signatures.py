@@ -13,7 +13,8 @@ from t2t_keras.decoding.translation import Hypothesis
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.models.transformer import Transformer
-from t2t_keras.serving.export.signatures import BLANK, TranslationModule
+from t2t_keras.registry import problem
+from t2t_keras.serving.export.signatures import BLANK, TranslationModule, export_settings
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 
 TEXTS = ["The small dog sleeps.", "a", ""]
@@ -167,11 +168,23 @@ def test_refused_inputs(signature, name, inputs, message):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("split_long", True), ("xla", True), ("weights_dtype", "bfloat16")]
+    ("name", "value"),
+    [
+        ("split_long", True),
+        ("xla", True),
+        ("check_placeholders", True),
+        ("weights_dtype", "bfloat16"),
+    ],
 )
 def test_unsupported_settings(translator, name, value):
     with pytest.raises(UserError, match=f"{name}={value}"):
         TranslationModule(changed(translator, **{name: value}))
+
+
+def test_a_problem_s_own_check_of_placeholders_is_left_out(translator):
+    checking = changed(translator, check_placeholders=True)
+    checking.problem = problem("parallel_text", "protect=true")
+    assert export_settings(checking, "float32") == translator.config
 
 
 def test_blank_is_what_python_calls_blank():

@@ -3,6 +3,7 @@
 import pytest
 
 from t2t_keras.text.placeholders import find, is_reordered, missing
+from t2t_keras.text.placeholders.finding import piece_at
 
 
 @pytest.mark.parametrize(
@@ -39,6 +40,14 @@ def test_kinds(text, expected):
 def test_pieces_that_are_given_are_found_before_others():
     found = find("Run ls -l %s, not ls.", ["ls", "ls -l %s"])
     assert [each.text for each in found] == ["ls -l %s", "ls"]
+
+
+def test_pieces_are_no_parts_of_other_words():
+    found = find("The e-in-e in eine, née, E_in, inは in은 在in", ["in", "e"])
+    assert [each.text for each in found] == ["e", "in", "e", "in", "in", "in", "in"]
+    assert [each.text for each in find("了解了", ["了"])] == ["了", "了"]
+    parts = [piece_at("ints, int", 0, 3), piece_at("文件", 0, 1)]
+    assert len(find("eints", parts)) == 1
 
 
 @pytest.mark.parametrize(

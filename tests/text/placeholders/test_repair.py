@@ -33,6 +33,18 @@ def test_a_kept_piece_takes_the_place_of_what_it_became():
     assert repaired("a book .", "ein „Buch“ .", alignment, ["book"]) == "ein „book“ ."
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [
+        ("e is in a", "eine Rede ist in einer", "eine Rede ist in einer e"),
+        ("press E", "Editieren", "Editieren E"),
+        ("press E", "Rede e", "Rede E"),
+    ],
+)
+def test_a_kept_piece_leaves_other_words_alone(source, target, expected):
+    assert repaired(source, target, [], ["e", "in", "E"]) == expected
+
+
 def test_whatever_a_model_writes():
     draw = random.Random(3)
     for _ in range(3000):

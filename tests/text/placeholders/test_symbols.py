@@ -25,6 +25,9 @@ def test_lines_come_back():
         own = [text for text in expected if text in SYMBOLS]
         different = len(expected) - max(len(own) - 1, 0)
         assert len(set(symbols)) == min(different, len(SYMBOLS))
+        # Those beyond the symbols are checked as they are.
+        left = expected.count("word") - list(found.originals.values()).count("word")
+        assert found.verbatim == ("word",) * min(left, 1)
         # Of every place outside of placeholders, the rest of the line is behind it.
         for place in range(len(line) + 1):
             if all(not each.start < place < each.end for each in places):
