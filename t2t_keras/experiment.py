@@ -144,7 +144,11 @@ def train_run(
             stack.enter_context(locked_directory(output_dir, "t2t-trainer"))
         # Read only now: before, another process may have begun a run there.
         if RunConfig.exists(output_dir):
-            RunConfig.load(output_dir).check_unchanged(config, output_dir)
+            recorded = RunConfig.load(output_dir)
+            recorded.check_unchanged(config, output_dir)
+            if not options.warm_start_from:
+                options = dataclasses.replace(options, **recorded.first_weights)
+        config = dataclasses.replace(config, first_weights=options.first_weights())
         workers.compare(config, generated, options)
         devices = backend.plan_devices(worker_gpu, options.xla, cluster, options.cpu_replicas)
         step = backend.make_step(config, devices, cluster)

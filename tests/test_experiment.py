@@ -57,6 +57,20 @@ def test_a_run_keeps_the_names_of_its_model_and_its_set(trained):
     assert set(result.history) == {"step", "loss", *measured}
 
 
+def test_what_ended_before_its_first_save_starts_from_the_same_weights(
+    trained, data, tmp_path, monkeypatch
+):
+    run, result = trained
+    arguments = data[0], t2t.hparams("transformer_tiny", TINY, train_steps=0), data[1]
+    settings = dict(model="own_transformer", worker_gpu=0, schedule="train")
+    for folder, given in ((run.parent, dict(warm_start_from=run.name)), (tmp_path, {})):
+        monkeypatch.chdir(folder)
+        again = t2t.train(*arguments, tmp_path / "run", **settings, **given)
+        np.testing.assert_equal(again.model.get_weights(), result.model.get_weights())
+        for file in (tmp_path / "run").glob("model.ckpt*"):
+            file.unlink()
+
+
 def test_a_contradicting_restart_names_each_difference(trained, data):
     run, _ = trained
     changes = dict(dropout=0.2, d_ff=64, train_steps=2, recompute=True, microbatch_tokens=99)

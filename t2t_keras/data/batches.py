@@ -201,7 +201,8 @@ def replica_batches(
 ) -> Iterator[list[Batch | RemoteBatch]]:
     """Yields what each replica holds at once of a step's examples, microbatch by microbatch.
 
-    Of the examples of other workers only the lengths are read; `step` is a backend's `Step`.
+    Of the examples of other workers only the lengths are read; those that are drawn anew in each
+    step (`data.variation`) every worker has drawn before. `step` is a backend's `Step`.
     """
     fixed_tokens = microbatch_tokens if step.fixed_shapes else 0
     for parts in split_batch(

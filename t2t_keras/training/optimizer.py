@@ -181,6 +181,9 @@ class Adam(keras.optimizers.Adam):
 
     def update_step(self, gradient, variable, learning_rate):
         """Updates one weight and its moments."""
+        if hasattr(gradient, "dense_shape"):
+            # TensorFlow's of a table that is only looked up names rows, some of them twice.
+            gradient = ops.add(gradient, ops.zeros_like(variable))
         step = ops.cast(self.iterations, "float32") + 1.0
         index = self._get_variable_index(variable)
         momentum, velocity = self._momentums[index], self._velocities[index]

@@ -16,7 +16,10 @@ _LEAST = dict(keep_checkpoint_max=1, cpu_replicas=1, worker_start_secs=1, worker
 
 @dataclasses.dataclass(frozen=True)
 class TrainOptions:
-    """How a run is watched and kept; nothing here changes what a step computes.
+    """How a run is watched and kept.
+
+    Nothing here changes what a step computes, but for the masks of dropout, which are others with
+    `xla` and with another `cpu_replicas`.
 
     Attributes:
       save_checkpoints_secs: seconds of training between two checkpoints (section 6.1: 10
@@ -101,6 +104,16 @@ class TrainOptions:
         match = re.fullmatch("([0-9]+),([0-9]+)", self.profile_steps)
         first, last = map(int, match.groups()) if match else (0, 0)
         return range(first, last + 1) if first else range(0)
+
+    def first_weights(self) -> dict[str, Any]:
+        """Returns the options that say which weights a new run starts from; {} = fresh ones."""
+        if not self.warm_start_from:
+            return {}
+        return {
+            "warm_start_from": str(Path(self.warm_start_from).resolve()),
+            "adapt_vocabulary": self.adapt_vocabulary,
+            "drop_layers": self.drop_layers,
+        }
 
 
 @dataclasses.dataclass(frozen=True)

@@ -104,7 +104,8 @@ def recommendation(generated: Generated, flags: Sequence[str]) -> str:
 def least_seconds(step: backend.Step, hparams: HParams, steps: int) -> float:
     """Returns the seconds that so many full steps take for their matrix products alone.
 
-    A weight is multiplied three times for each token, once forward and twice backward.
+    A weight is multiplied three times for each token, once forward and twice backward; one that is
+    not trained only twice, which is not taken into account.
     """
     a_product = seconds_of_a_product(bool(step.gpus), hparams.compute_dtype)
     products = 3 * step.model.count_params() * hparams.batch_tokens / step.num_replicas

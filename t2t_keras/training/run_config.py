@@ -45,6 +45,8 @@ class RunConfig:
       averaged: number of checkpoints whose mean those of the run are; 1 = as training left them,
         None = unknown, as of a run older than this field.
       user_directories: those of --t2t_usr_dir when it was saved, which may register what it needs.
+      first_weights: `TrainOptions.first_weights`, for a run that ends before its first checkpoint;
+        not compared, and {} in a run older than this field.
     """
 
     problem: Problem
@@ -56,6 +58,7 @@ class RunConfig:
     tokenizer: Tokenizer | None = None
     averaged: int | None = 1
     user_directories: tuple[str, ...] = ()
+    first_weights: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # Here the vocabulary meets the problem, whoever scores or postprocesses with it later.
@@ -122,6 +125,7 @@ class RunConfig:
             "data_dir": self.data_dir,
             "data": self.data,
             "averaged": self.averaged,
+            "first_weights": dict(self.first_weights),
             "t2t_usr_dir": registry.user_directories or self.user_directories,
             "vocabulary": self.vocabulary.record(),
             "versions": installed_versions(),
@@ -173,6 +177,7 @@ class RunConfig:
                 tokenizer=tokenizer,
                 averaged=content.get("averaged"),
                 user_directories=user_directories,
+                first_weights=dict(content.get("first_weights", {})),
                 **{name: content[name] for name in ("model", "random_seed", "data_dir", "data")},
             )
         except (ValueError, KeyError, TypeError) as error:

@@ -209,7 +209,7 @@ class _Trainer:
         seconds = least_seconds(self._step, hparams, left)
         if seconds > LONG:
             print(
-                f"The {left:,} steps left take at least {duration(seconds)} on "
+                f"The {left:,} steps left take about {duration(seconds)} on "
                 f"{self._cost.hardware}. {advice.format('fewer')} a new run with a smaller "
                 f"--hparams_set; {AUTO} chooses one.",
                 flush=True,

@@ -137,6 +137,12 @@ def by_keras(optimizer, schedule, gradients, weights):
     optimizer.iterations.assign_add(-1)
 
 
+def by_keras_of_rows(optimizer, schedule, gradients, weights):
+    halves = [tf.concat([gradient, gradient], axis=0) / 2 for gradient in gradients]
+    sliced = [tf.IndexedSlices(each, [0, 1, 2] * 2, [3, 4]) for each in halves]
+    by_keras(optimizer, schedule, sliced, weights)
+
+
 def trained(update, gradients):
     weight = keras.Variable(np.zeros(gradients.shape[1:], np.float32))
     optimizer = Adam(**ADAM)
@@ -148,7 +154,7 @@ def trained(update, gradients):
 
 
 # With the smallest gradients the position of epsilon changes the weights by a third.
-@pytest.mark.parametrize("update", [update_by_adam, by_keras])
+@pytest.mark.parametrize("update", [update_by_adam, by_keras, by_keras_of_rows])
 @pytest.mark.parametrize("scale", [1.0, 1e-4, 1e-9])
 def test_adam(update, scale):
     gradients = np.random.default_rng(0).normal(0.5, 1, (20, 3, 4)) * scale

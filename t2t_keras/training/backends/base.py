@@ -195,7 +195,9 @@ def plan_devices(
 
 def make_step(config: RunConfig, devices: Devices, cluster: Cluster | None = None) -> Step:
     """Returns the step of a run, with fresh weights; raises `UserError` if they do not fit."""
-    memory = step_memory_with(config.hparams, config.tokenizer, tokens=0, length=1)
+    # How many weights a pattern matches is not known before they are made.
+    trained = 0 if config.hparams.trainable else None
+    memory = step_memory_with(config.hparams, config.tokenizer, 0, 1, trained=trained)
     needed = (memory["weights"] + memory["optimizer"]) * max(len(devices.names), 1)
     try:
         # Other models than ours are not known before they are made. A GPU refuses at once.

@@ -11,6 +11,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import TEMPORARY_SUFFIX
 from t2t_keras.training.checkpoints.names import (
     NAME,
+    NPZ_SUFFIX,
     checkpoint_paths,
     path_of,
     refuse_other_format,
@@ -49,8 +50,9 @@ class Checkpoints(abc.ABC):
         """Restores a checkpoint, and changes no file.
 
         Raises:
-          DamagedCheckpointError: it cannot be read; nothing is restored.
-          UserError: it lacks a part of the state, or has other shapes.
+          DamagedCheckpointError: its content cannot be read; nothing is restored.
+          UserError: the system does not let it be read, it lacks a part of the state, or has other
+            shapes.
         """
 
     @abc.abstractmethod
@@ -66,7 +68,8 @@ class Checkpoints(abc.ABC):
         Damaged ones are reported and renamed.
 
         Raises:
-          UserError: there are checkpoints, but all are damaged, or of the other format.
+          UserError: there are checkpoints, but all are damaged, or of the other format; or the
+            system does not let one be read.
         """
         refuse_other_format(self._directory, self.suffix)
         paths = checkpoint_paths(self._directory, self.suffix)
@@ -81,10 +84,13 @@ class Checkpoints(abc.ABC):
                 self._remove_interrupted()
                 self._list(paths[: number + 1])
                 return path
-        if paths:
+        # Also those that an earlier start has renamed.
+        damaged = sorted(self._directory.glob(f"damaged.{NAME}-*{self.suffix}"))
+        if damaged:
             raise UserError(
-                f"None of the {len(paths)} checkpoints in {self._directory} can be read. Give a "
-                f"new --output_dir."
+                f"None of the {len(damaged)} checkpoints in {self._directory} can be read: "
+                f"{', '.join(file.name for file in damaged)}. Give a new --output_dir, or delete "
+                f"the files damaged.* to train anew."
             )
         return None
 
@@ -102,9 +108,13 @@ class Checkpoints(abc.ABC):
         except self.write_errors as error:
             self._remove([path] if path not in before else [])
             self._remove_interrupted()
+            advice = "give the same command again"
+            # A run does not continue from weights alone, as those of best/.
+            if "optimizer" in self._state:
+                begin = before[-1] if before else "the beginning"
+                advice = f"the same command continues from {begin}"
             raise UserError(
-                f"Cannot write the checkpoint {path}: {first_line(error)}. Make room; the same "
-                f"command continues from {before[-1] if before else 'the beginning'}."
+                f"Cannot write the checkpoint {path}: {first_line(error)}. Make room; {advice}."
             ) from error
         paths = [*(each for each in before if each != path), path]
         self._list(paths[-self._keep :])
@@ -127,6 +137,28 @@ class Checkpoints(abc.ABC):
             shutil.rmtree(left, ignore_errors=True)
         for left in self._directory.glob(f"{NAME}-*{TEMPORARY_SUFFIX}"):
             left.unlink(missing_ok=True)
+
+
+def unreadable(path: str | Path, error: Exception) -> UserError:
+    """Returns the error of a checkpoint whose reading failed.
+
+    It is damaged, unless the system did not let it be read, for want of a permission or memory.
+    """
+    name = Path(path).name.removesuffix(NPZ_SUFFIX)
+    try:
+        if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno):
+            raise error
+        # TensorFlow's error, and that of a zip archive, do not tell which of the two it is.
+        for file in Path(path).parent.glob(f"{name}.*"):
+            with file.open("rb") as content:
+                while content.read(1 << 20):
+                    pass
+    except (OSError, MemoryError) as refused:
+        return UserError(
+            f"Cannot read the checkpoint {path}: {first_line(refused)}. It is left as it is; give "
+            f"the same command again when it can be read."
+        )
+    return DamagedCheckpointError(path, error)
 
 
 def other_hyperparameters(path: str | Path, reason: str) -> UserError:

@@ -113,4 +113,4 @@ def _read(path: str) -> dict[str, np.ndarray]:
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
     except Exception as error:  # BadZipFile, ValueError, EOFError ... as the damage may be.
-        raise base.DamagedCheckpointError(path, error) from error
+        raise base.unreadable(path, error) from error

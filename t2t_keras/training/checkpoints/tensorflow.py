@@ -119,7 +119,7 @@ def _damage_told(path: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # An OpError, IndexError, RuntimeError ... as the damage may be.
-        raise base.DamagedCheckpointError(path, error) from error
+        raise base.unreadable(path, error) from error
 
 
 def _nodes_in_model(graph) -> dict[str, int]:

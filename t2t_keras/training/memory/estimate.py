@@ -21,12 +21,14 @@ def step_memory(
     length: int,
     accumulates: bool = False,
     source_vocab_size: int | None = None,
+    trained: int | None = None,
 ) -> dict[str, int]:
     """Estimates what one replica holds in a training step of the Transformer, to about 25 %.
 
     What libraries take for themselves comes on top. A microbatch has so many `tokens` on either
     side, padding counted, in sentences of `length` tokens; if the step `accumulates`, gradients of
-    several are summed.
+    several are summed. `trained` is how many weights are trained; None = all, or with `lora_rank`
+    adapters, which are as good as nothing.
 
     Returns:
       Bytes of "weights" (in half precision with their copies), "optimizer" (moments, average),
@@ -51,8 +53,8 @@ def step_memory(
     # In half precision also the logits before they became float32. The projection reads a
     # transposed copy of the embedding matrix.
     logits = vocab_size * ((2 * _FLOAT32 + casts) * tokens + size * hparams.d_model)
-    # Adapters are as good as nothing.
-    trained = 0 if hparams.lora_rank else weights
+    if trained is None:
+        trained = 0 if hparams.lora_rank else weights
     kept = _MOMENTS.get(hparams.optimizer, 2) + (hparams.ema_decay > 0)
     memory = {
         "weights": (_FLOAT32 + casts) * weights,
@@ -69,11 +71,16 @@ def step_memory(
 
 
 def step_memory_with(
-    hparams: HParams, tokenizer: Tokenizer, tokens: int, length: int, accumulates: bool = False
+    hparams: HParams,
+    tokenizer: Tokenizer,
+    tokens: int,
+    length: int,
+    accumulates: bool = False,
+    trained: int | None = None,
 ) -> dict[str, int]:
     """Returns `step_memory` with the vocabularies of a tokenizer."""
     sizes = tokenizer.vocab_size, tokenizer.source_vocab_size
-    return step_memory(hparams, sizes[0], tokens, length, accumulates, sizes[1])
+    return step_memory(hparams, sizes[0], tokens, length, accumulates, sizes[1], trained)
 
 
 def count_weights(hparams: HParams, vocab_size: int, source_vocab_size: int | None = None) -> int:

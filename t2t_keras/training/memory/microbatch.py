@@ -1,5 +1,6 @@
 """How many tokens a replica holds at once: the most that fit, remembered, and halved."""
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -147,12 +148,16 @@ def microbatch_of_run(
     if free is not None and cluster:
         free //= cluster.local_workers
 
+    trained = None
+    if hparams.trainable:
+        trained = sum(math.prod(weight.shape) for weight in step.model.trainable_weights)
+
     def tried(tokens: int) -> bool:
         return step.fits([largest_microbatch(tokens, batches.longest, fixed)] * step.num_replicas)
 
     def estimated(tokens: int, margin: float = _MARGIN) -> bool:
         rows, length = largest_microbatch(tokens, batches.longest, fixed).source.shape
-        memory = step_memory_with(hparams, config.tokenizer, rows * length, length, True)
+        memory = step_memory_with(hparams, config.tokenizer, rows * length, length, True, trained)
         # Weights and moments are there already.
         sums = memory["accumulators"]
         passing = memory["at most"] - memory["weights"] - memory["optimizer"] - sums
@@ -211,13 +216,14 @@ def dry_run(
     accumulates = devices.accumulates or 0 < given < most
     memory = step_memory_with(hparams, generated.tokenizer, rows * length, length, accumulates)
     lines = [f"{name:<12} {size / 1e6:>9,.0f} MB" for name, size in memory.items()]
+    frozen = " Frozen weights are counted as trained." if hparams.trainable else ""
     return (
         f"Each of {devices.replicas} replica(s) with microbatch_tokens="
         f"{f'{given:,}' if given else 'auto'}, at most {rows:,} pairs of {length:,} tokens a side "
         f"at once, compute_dtype={hparams.compute_dtype}, "
         f"recompute={str(hparams.recompute).lower()}:\n" + "\n".join(lines) + "\n"
         "At most: weights, optimizer, accumulators, and the larger of gradients and activations "
-        "with logits. The libraries' own memory is not included."
+        f"with logits. The libraries' own memory is not included.{frozen}"
     )
 
 

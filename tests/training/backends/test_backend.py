@@ -8,7 +8,7 @@ from training_runs import numbers_in
 
 from t2t_keras.environment import usable_cores
 from t2t_keras.errors import UserError
-from t2t_keras.training.backends import devices
+from t2t_keras.training.backends import base, devices
 from t2t_keras.training.backends.base import Devices, check_backend, make_step, plan_devices
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
 from t2t_keras.training.distributed.cluster import Cluster
@@ -72,6 +72,15 @@ def test_a_model_that_cannot_fit_is_not_made(make_record, monkeypatch, changes):
     monkeypatch.setattr(RunConfig, "make_model", no_memory if not changes else None)
     with pytest.raises(UserError, match="smaller model"):
         make_step(make_record(**changes), plan_devices())
+
+
+def test_of_frozen_weights_no_moments_are_expected(make_record, monkeypatch):
+    record = make_record(trainable="encoder.*")
+    weights = 4 * record.make_model().count_params()
+    monkeypatch.setattr(base, "free_memory", lambda: weights)
+    make_step(record, plan_devices())
+    with pytest.raises(UserError, match="smaller model"):
+        make_step(make_record(), plan_devices())
 
 
 @pytest.mark.skipif(usable_cores() < 2, reason="one core cannot be divided")

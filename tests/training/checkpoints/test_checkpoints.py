@@ -104,11 +104,14 @@ def halve(path):
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
-@pytest.mark.parametrize("damage", [flip, halve, Path.unlink])
-@pytest.mark.parametrize(
+PARTS = pytest.mark.parametrize(
     ("files", "part"),
     [(checkpoints, ".index"), (checkpoints, ".data-00000-of-00001"), (npz, ".npz")],
 )
+
+
+@pytest.mark.parametrize("damage", [flip, halve, Path.unlink])
+@PARTS
 def test_past_a_damaged_one(model, tmp_path, capfd, files, part, damage):
     kept = save(files, model, tmp_path, [1, 2])
     damage(tmp_path / f"model.ckpt-2{part}")
@@ -124,8 +127,21 @@ def test_past_a_damaged_one(model, tmp_path, capfd, files, part, damage):
     kept.save(2)
     for step in (1, 2):
         halve(tmp_path / f"model.ckpt-{step}{files.SUFFIX}")
-    with pytest.raises(UserError, match="None of the 2 checkpoints"):
+    for _ in range(2):
+        with pytest.raises(UserError, match=r"None of the 2 checkpoints.*: damaged\.model.ckpt-1"):
+            kept.restore_newest()
+
+
+@PARTS
+def test_what_the_system_does_not_let_be_read_is_not_damaged(model, tmp_path, files, part):
+    kept = save(files, model, tmp_path, [1, 2])
+    # Root may read every file, but no folder.
+    (tmp_path / f"model.ckpt-2{part}").unlink()
+    (tmp_path / f"model.ckpt-2{part}").mkdir()
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(UserError, match=r"Cannot read .*model.ckpt-2.*IsADirectoryError"):
         kept.restore_newest()
+    assert sorted(tmp_path.iterdir()) == before
 
 
 @pytest.fixture
@@ -137,14 +153,18 @@ def limit_file_size():
 
 
 def test_a_full_disk_keeps_the_last_checkpoint(files, tmp_path, limit_file_size):
-    kept = save(files, make_model(10_000), tmp_path, [1])
+    model = make_model(10_000)
+    kept = save(files, model, tmp_path, [1])
     before = sorted(path.name for path in tmp_path.iterdir())
     limit_file_size(100_000)
-    with pytest.raises(UserError) as full:
-        kept.save(2)
+    whole = files.Checkpoints(tmp_path, {"model": model, "optimizer": keras.Variable(0)}, 20)
+    begin = f"continues from {files.newest_checkpoint(tmp_path)}"
+    for each, advice in ((kept, "give the same command again"), (whole, begin)):
+        with pytest.raises(UserError) as full:
+            each.save(2)
+        assert f"{tmp_path / 'model.ckpt-2'}" in str(full.value)
+        assert advice in str(full.value)
     limit_file_size(-1)
-    assert f"{tmp_path / 'model.ckpt-2'}" in str(full.value)
-    assert f"continues from {files.newest_checkpoint(tmp_path)}" in str(full.value)
     assert sorted(path.name for path in tmp_path.iterdir()) == before
     assert kept.restore_newest()
 

@@ -80,7 +80,7 @@ def find(generated, make_record, tmp_path):
     `cluster` first give the numbers `others`, in turn; then, the same as this one.
     """
 
-    def find(held=0, directory="run", replicas=2, cluster=None, others=(), tokens=0):
+    def find(held=0, directory="run", replicas=2, cluster=None, others=(), tokens=0, trainable=""):
         def fits(parts):
             assert len(parts) == 2
             if held < 32:
@@ -91,7 +91,8 @@ def find(generated, make_record, tmp_path):
         step.local_replicas, step.gpus = range(replicas), ["Some GPU"] * 2 * bool(held)
         workers, given = Workers(cluster), iter(others)
         workers.gather = lambda text: [text, next(given, text)]
-        record = make_record(microbatch_tokens=tokens, batch_tokens=3000)
+        record = make_record(microbatch_tokens=tokens, batch_tokens=3000, trainable=trainable)
+        step.model = types.SimpleNamespace(trainable_weights=[])
         return microbatch_of_run(step, record, generated, tmp_path / directory, workers).tokens
 
     return find
@@ -134,9 +135,10 @@ def test_on_a_cpu_memory_is_estimated(find, free):
     assert find(replicas=1) > 1.5 * found
     free[0] = 2 * free[0]
     assert find(directory="more") > 1.5 * found
-    for free[0], reason in ((None, "does not tell"), (0, "max_length=32")):
+    for free[0], reason in ((None, "does not tell"), (500_000, "max_length=32")):
         with pytest.raises(UserError, match=reason):
             find(directory=f"{free[0]} bytes")
+    assert find(directory="frozen", trainable="a few"), "without sums for all weights"
 
 
 def test_what_was_found_is_kept_until_less_memory_is_free(find, free):
