@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The recipe of docs/recipe.md on real text: EN-DE of Tatoeba, LibreOffice's help, Debian's package
-# descriptions and messages of free software, and German news alone. A GPU trains the models in minutes, two cores take
-# over two days; the rest is an hour on these. It goes on where it was.
+# descriptions and messages of free software, and German news alone. A GPU trains the teacher in three minutes, two cores
+# take over a day; the rest is three and a half hours on these. It goes on where it was.
 #
 #   benchmarks/training_text/student.sh ../shared/data runs/student
 set -euo pipefail
@@ -22,6 +22,16 @@ for dev in tatoeba libreoffice_help debian_descriptions localisation; do
     t2t-compare --runs=work/exports/teacher1,work/exports/student \
         --source=text/$dev.dev.en --reference=text/$dev.dev.de
 done
+# Student and baseline on all sets as one text, and on all but the messages.
+together() {
+    for name in baseline student; do
+        for dev in "$@"; do cat work/exports/$name/decodes/dev.$dev.en.*.decodes; done >$name.de
+    done
+    for dev in "$@"; do cat text/$dev.dev.de; done >reference.de
+    t2t-compare --reference=reference.de --translations=baseline.de,student.de --metrics=bleu
+}
+together tatoeba libreoffice_help debian_descriptions
+together tatoeba libreoffice_help debian_descriptions localisation
 # One core, greedily, after the model is loaded.
 for name in teacher1 student; do
     taskset -c 0 python "$here/one_core.py" work/exports/$name text/tatoeba.dev.en
