@@ -9,8 +9,6 @@ from t2t_keras.registry import register_problem
 from t2t_keras.settings import setting
 from t2t_keras.text.sources import OfCorpus, ParallelFiles
 
-_TOKEN = re.compile(r"<2\w+>\s")
-
 
 @register_problem
 class MultilingualText(ParallelText):
@@ -33,6 +31,7 @@ class MultilingualText(ParallelText):
 
     # In another direction the languages of a line would be others.
     reversible = False
+    language_in_front = re.compile(r"<2\w+>\s")
 
     def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles]]:
         """See `Problem`."""
@@ -53,12 +52,7 @@ class MultilingualText(ParallelText):
 
     def preprocess(self, source: str) -> str:
         """Returns a line with the language to write in front."""
-        return source if _TOKEN.match(source) else f"<2{self.target_language}> {source}"
-
-    def words_in_front(self, source: str) -> str:
-        """Returns the language to write, which a preprocessed line begins with."""
-        found = _TOKEN.match(source)
-        return found[0] if found else ""
+        return source if self.words_in_front(source) else f"<2{self.target_language}> {source}"
 
 
 def _languages(stem: str) -> tuple[str, str]:

@@ -15,7 +15,6 @@ from t2t_keras.text.placeholders.finding import SYMBOLS
 from t2t_keras.text.sources import OfCorpus, ParallelFiles, SourceFile
 from t2t_keras.text.terms.hints import MARKS
 
-_LANGUAGE = re.compile(r">>[^\s<>]+<<\s+")
 _SYMBOLS_IN_OUTPUTS = (
     "Sentences and translations have symbols for placeholders such as %s and {name}. With `found = "
     "t2t_keras.text.placeholders.symbols.shield(line, symbols=True, accelerators=True)`, the "
@@ -58,9 +57,12 @@ class ParallelText(Problem):
         "which translations carry over",
     )
 
+    # The language to write, as models of OPUS-MT take it.
+    language_in_front = re.compile(r">>[^\s<>]+<<\s+")
+
     def words_in_front(self, source: str) -> str:
-        """See `Problem`; models of OPUS-MT take the language to write as `>>fra<< `."""
-        found = _LANGUAGE.match(source)
+        """Returns the language to write, where a preprocessed line begins with it."""
+        found = self.language_in_front.match(source)
         return found[0] if found else ""
 
     @property

@@ -98,7 +98,8 @@ def find(text: str, verbatim: Sequence[str] = ()) -> list[Placeholder]:
     if not verbatim and not _SIGNS.search(text):
         return []
     found, position = [], 0
-    pattern = _pattern(*map(_whole, sorted(filter(None, verbatim), key=len, reverse=True)))
+    longest_first = sorted(filter(None, verbatim), key=len, reverse=True)
+    pattern = _pattern(*dict.fromkeys(map(_whole, longest_first)))
     while match := pattern.search(text, position):
         piece = match[0]
         if match.lastgroup == "address":
