@@ -9,14 +9,18 @@ TRY_AGAIN = 75
 
 
 class UserError(Exception):
-    """What the user gave cannot be used; the text says what came, what was expected, what to do.
+    """Input that cannot be used; the text says what came, what was expected and what to do.
 
     Commands print the text without a traceback and exit with `exit_status`.
+
+    Attributes:
+      code: names the kind of the error for programs and tests; it stays when the text is reworded.
     """
 
-    def __init__(self, text: str, exit_status: int = 2):
+    def __init__(self, text: str, exit_status: int = 2, *, code: str = "bad_input"):
         super().__init__(text)
         self.exit_status = exit_status
+        self.code = code
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
