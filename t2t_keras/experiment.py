@@ -15,6 +15,7 @@ from t2t_keras.data.problem import Problem
 from t2t_keras.errors import UserError, nearest
 from t2t_keras.hyperparameters import HParams, override_hparams
 from t2t_keras.io.outputs import check_folder
+from t2t_keras.io.paths import expanded
 from t2t_keras.io.state import locked_directory
 from t2t_keras.training import trainer
 from t2t_keras.training.backends import base as backend
@@ -97,6 +98,9 @@ def train(
             f"Expected a random_seed of 0 to {2**32 - 1} and a worker_gpu >= 0, got {random_seed} "
             f"and {worker_gpu}."
         )
+    data_dir, output_dir = expanded(data_dir), expanded(output_dir)
+    if "warm_start_from" in options:
+        options["warm_start_from"] = expanded(options["warm_start_from"])
     problem = registry.problem(problem) if isinstance(problem, str) else problem
     if hparams == AUTO and RunConfig.exists(output_dir):
         hparams = RunConfig.load(output_dir).hparams

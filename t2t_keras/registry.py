@@ -36,6 +36,7 @@ from t2t_keras.hyperparameters import (
     HParams,
     override_hparams,
 )
+from t2t_keras.io.paths import expanded
 from t2t_keras.model_config import ACTIVATIONS, FEED_FORWARDS, POSITION_ENCODINGS
 from t2t_keras.settings import Registry
 
@@ -156,7 +157,7 @@ def import_user_directory(path: str) -> None:
     A directory has an `__init__.py` that imports the rest, or single `*.py` files. One without, or
     an error while importing one, raises `UserError`.
     """
-    directory = Path(path).expanduser().resolve()
+    directory = Path(expanded(path)).resolve()
     package = directory / "__init__.py"
     files = [package] if package.exists() else sorted(directory.glob("*.py"))
     if not files:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from t2t_keras.errors import UserError, nearest
+from t2t_keras.io.paths import expanded
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -85,6 +86,7 @@ def setting(
     choices: Iterable[str] = (),
     words: Mapping[str, Any] | None = None,
     of_test_set: bool = False,
+    is_path: bool = False,
 ) -> Any:
     """Declares a field: its default, its one documented meaning, and the values it may take.
 
@@ -97,9 +99,11 @@ def setting(
       words: words that may be written for a value, such as {"auto": 0}.
       of_test_set: whether the field describes nothing but the test set of a problem, so that a
         model may be scored with another value than it was trained with.
+      is_path: whether it is a path, of which ~ at the beginning is the home directory.
     """
     bounds = dict(minimum=minimum, maximum=maximum, choices=choices)
     metadata = dict(meaning=meaning, words=words or {}, of_test_set=of_test_set, **bounds)
+    metadata["is_path"] = is_path
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -149,6 +153,7 @@ def override(
             )
         if isinstance(value, str):
             value = fields[name].metadata["words"].get(value.strip().lower(), value)
+            value = expanded(value) if fields[name].metadata["is_path"] else value
         values[name] = convert(value, types[name], f"The {what} '{name}'")
     changed = dataclasses.replace(settings, **values)
     for name, field in fields.items():

@@ -11,6 +11,7 @@ from snakemake.exceptions import WorkflowError
 from snakemake.utils import validate
 
 from t2t_keras.errors import UserError
+from t2t_keras.io.paths import expanded
 
 PROBLEM = "parallel_text"
 # Of European languages: a subword has about four letters.
@@ -81,7 +82,7 @@ class Plan:
     """
 
     def __init__(self, config: Mapping[str, Any], folder: str | Path = "."):
-        self.config = config = _checked(config)
+        self.config = config = _expanded(_checked(config))
         self.work, self.folder = config["work_dir"], Path(folder)
         self.source, self.target = config["source_language"], config["target_language"]
         if self.source == self.target:
@@ -330,6 +331,15 @@ class Plan:
             self.given.get(self.text(name, self.source)) or self.given[self.text(name, self.target)]
         )
         return _TOKENS_A_BYTE * (self.folder / path).stat().st_size
+
+
+def _expanded(value: Any) -> Any:
+    """Returns settings in which ~ at the beginning of a string is the home directory."""
+    if isinstance(value, Mapping):
+        return {name: _expanded(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return list(map(_expanded, value))
+    return expanded(value) if isinstance(value, str) else value
 
 
 def _checked(config: Mapping[str, Any]) -> dict[str, Any]:

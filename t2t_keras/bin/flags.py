@@ -5,6 +5,7 @@ library; `@command(define_flags)` makes the latter the console script.
 """
 
 import dataclasses
+import errno
 import functools
 import os
 import sys
@@ -22,9 +23,13 @@ from t2t_keras.environment import (
 )
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import HIDDEN, Flags
+from t2t_keras.io.streams import abandon, guarded_streams
 from t2t_keras.io.terminal import printable
 from t2t_keras.settings import describe
 from t2t_keras.text.files import read_text
+
+SIGPIPE_STATUS = 141  # As a shell reports a process that SIGPIPE ended.
+_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def run_command(
@@ -43,58 +48,71 @@ def run_command(
     is_process = argv is None
     argv = list(sys.argv if argv is None else argv)
     program = Path(argv[0]).stem.replace("_", "-")
-    if hasattr(sys.stdout, "reconfigure"):
-        # Not every locale has every character; standard error does so by itself.
-        sys.stdout.reconfigure(errors="backslashreplace")
     prepare_tensorflow()
     quicken_tensorflow()
+    with guarded_streams(is_process) as (output, errors):
+        status, message = _outcome(define_flags, main, argv)
+        output.flush()
+        if isinstance(output.error, BrokenPipeError):
+            status = status or SIGPIPE_STATUS
+        elif output.error:
+            lost = f"standard output: {output.error.strerror}. The report is lost, not the work."
+            status, message = status or 2, f"{message} {lost}".lstrip()
+        if message:
+            # It may quote a file or a server.
+            line = printable(f"{program}: {message}")
+            print(line, file=sys.stderr, flush=True)
+            if errors.error and not output.is_product:
+                print(line, flush=True)
+    if is_process:
+        abandon_compilation(status)
+    if status:
+        raise SystemExit(status)
+
+
+def _outcome(
+    define_flags: Callable[[Flags], None], main: Callable[[Flags], int | None], argv: Sequence[str]
+) -> tuple[int, str]:
+    """Runs a command; returns its exit status and the error message, "" without an error."""
     flags = Flags()
     define_flags(flags)
     _define_shared(flags)
-    status, message = 0, ""
     try:
         flags.parse(argv)
         if about := _about(flags, main):
-            print(about, flush=True)
-            return
+            print(about)
+            return 0, ""
         keep_compiled()
         if flags.t2t_usr_dir:
             registry.import_user_directory(flags.t2t_usr_dir)
         if flags.registry_help:
-            print(registry.registry_help(), flush=True)
-            return
-        status = main(flags)
-        print(end="", flush=True)
+            print(registry.registry_help())
+            return 0, ""
+        return main(flags) or 0, ""
     except BrokenPipeError:
-        # The reader has gone, as `head` goes: Python's own flush at the end shall not fail.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        status = 141  # As a shell reports SIGPIPE.
+        # The reader of what the command makes has gone, as `head` goes.
+        abandon(sys.stdout)
+        return SIGPIPE_STATUS, ""
     except OSError as error:
-        if not error.filename:
-            raise  # It would not tell what failed.
-        status, message = 2, f"{error.filename}: {error.strerror}."
+        if error.filename:
+            return 2, f"{error.filename}: {error.strerror}."
+        if error.errno in _DISK_ERRORS:
+            return 2, f"Cannot write: {error.strerror}. Make room, and run the same command again."
+        raise  # It does not tell what failed.
     except UserError as error:
-        status, message = error.exit_status, str(error)
+        return error.exit_status, str(error)
     except KeyboardInterrupt:
         # As a shell reports a process that Ctrl-C ended; the terminal shows ^C before it.
         print(file=sys.stderr)
-        status, message = 130, "interrupted."
+        return 130, "interrupted."
     except ModuleNotFoundError as error:
         if not error.name or error.name.startswith("t2t_keras"):
             raise
         backend = os.environ.get("KERAS_BACKEND", "tensorflow")
-        status = 2
-        message = (
+        return 2, (
             f"needs {error.name}, which is not installed (KERAS_BACKEND={backend}). Install it; "
             f"or, to train and average without TensorFlow, install jax and set KERAS_BACKEND=jax."
         )
-    if message:
-        # It may quote a file or a server.
-        print(printable(f"{program}: {message}"), file=sys.stderr)
-    if is_process:
-        abandon_compilation(status or 0)
-    if status:
-        raise SystemExit(status)
 
 
 def _define_shared(flags: Flags) -> None:
@@ -130,9 +148,11 @@ def required(flags: Flags, *names: str) -> None:
 def define_common(flags: Flags, *names: str) -> None:
     """Adds flags of `_COMMON`, which mean the same in every command."""
     for name in names:
-        flags.string(name, _COMMON[name], "transformer" if name == "model" else "")
+        define = flags.path if name in _COMMON_PATHS else flags.string
+        define(name, _COMMON[name], "transformer" if name == "model" else "")
 
 
+_COMMON_PATHS = {"output_dir", "checkpoint_path", "data_dir", "tmp_dir", "t2t_usr_dir"}
 _COMMON = {
     "output_dir": "Directory of the run",
     "checkpoint_path": "Checkpoint; default: the newest of --output_dir",
@@ -156,9 +176,9 @@ def define_decode_hparams(flags: Flags) -> None:
 def define_decoding(flags: Flags) -> None:
     """Adds --decode_hparams, --prefix_file, --forbidden_file and --ensemble."""
     define_decode_hparams(flags)
-    flags.string("prefix_file", "Beginnings of the translations, one for each source line")
-    flags.string("forbidden_file", "Phrases that translations must not contain, one a line")
-    flags.strings("ensemble", "Runs or checkpoints that translate together with it")
+    flags.path("prefix_file", "Beginnings of the translations, one for each source line")
+    flags.path("forbidden_file", "Phrases that translations must not contain, one a line")
+    flags.paths("ensemble", "Runs or checkpoints that translate together with it")
 
 
 def forbidden(flags: Flags) -> list[str]:
@@ -168,7 +188,7 @@ def forbidden(flags: Flags) -> list[str]:
 
 def define_glossary(flags: Flags) -> None:
     """Adds --glossary."""
-    flags.string("glossary", "Terms and their translations, source<tab>target a line")
+    flags.path("glossary", "Terms and their translations, source<tab>target a line")
 
 
 def read_glossary(flags: Flags):

@@ -10,7 +10,7 @@ from t2t_keras.io.flags import Flags
 def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.group("Checkpoints")
-    flags.string("model_dir", "Directory of the run")
+    flags.path("model_dir", "Directory of the run")
     define_common(flags, "output_dir")
     flags.integer("n", "Number of checkpoints (the paper: 5 for base, 20 for big)", 5, 1)
     flags.number("seconds_apart", "Minimum seconds of training between two (the paper: 600)", 0)

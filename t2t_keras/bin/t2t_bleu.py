@@ -24,8 +24,8 @@ _OF_A_DIRECTORY = ("source", "event_dir", "min_steps", "wait_minutes")
 def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.group("One file")
-    flags.string("translation", "File to score")
-    flags.string("reference", "File of references")
+    flags.path("translation", "File to score")
+    flags.path("reference", "File of references")
     flags.group("Score")
     names = ", ".join(TOKENIZATIONS)
     flags.string("tokenize", f"Tokenisation of BLEU: {names}; none for tokenised text", "13a")
@@ -37,9 +37,9 @@ def define_flags(flags: Flags) -> None:
     flags.string("language", "Code of the translations' language, for --convention")
     flags.switch("lowercase", "Ignore case")
     flags.group("Translations of each checkpoint")
-    flags.string("translations_dir", "Directory of t2t-translate-all")
+    flags.path("translations_dir", "Directory of t2t-translate-all")
     flags.string("source", "Name of the source file, if --translations_dir has several")
-    flags.string("event_dir", "Directory for curves and results; default: --translations_dir")
+    flags.path("event_dir", "Directory for curves and results; default: --translations_dir")
     define_following(flags, "translations")
 
 

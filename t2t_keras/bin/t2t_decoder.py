@@ -34,6 +34,7 @@ from t2t_keras.decoding.jobs.shard import Shard
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
 from t2t_keras.io.outputs import check_outputs, is_stream
+from t2t_keras.io.streams import product
 from t2t_keras.io.terminal import interactive_lines
 from t2t_keras.registry import AUGMENTATIONS
 from t2t_keras.text.files import check_readable, read_text
@@ -42,17 +43,17 @@ from t2t_keras.text.files import check_readable, read_text
 def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.group("Text")
-    flags.string("decode_from_file", "Source, one sentence a line; - = standard input")
-    flags.string("decode_to_file", "File for the translations or scores; - = standard output")
-    flags.string("decode_reference", "References of --decode_from_file, to print BLEU or F1")
+    flags.path("decode_from_file", "Source, one sentence a line; - = standard input")
+    flags.path("decode_to_file", "File for the translations or scores; - = standard output")
+    flags.path("decode_reference", "References of --decode_from_file, to print BLEU or F1")
     flags.string("shard", "Translate a part of --decode_from_file: 3/100 = the third of a hundred")
     flags.switch("eval_use_test_set", "Translate the problem's test set, not its dev set")
     flags.string("disturb", "Translate it also disturbed: kinds as of augment, upper+typos")
     flags.switch("decode_interactive", "Translate what you type; text behind a tab is a prefix")
-    flags.string("score_file", "Score pairs, source<tab>translation; - = standard input")
-    flags.string("alignment_file", "File for word alignments, as 0-0 1-2")
-    flags.string("attention_file", "File for attention weights, five NumPy arrays a line")
-    flags.string("results_file", "File of JSON lines to add the score to, for t2t-tables")
+    flags.path("score_file", "Score pairs, source<tab>translation; - = standard input")
+    flags.path("alignment_file", "File for word alignments, as 0-0 1-2")
+    flags.path("attention_file", "File for attention weights, five NumPy arrays a line")
+    flags.path("results_file", "File of JSON lines to add the score to, for t2t-tables")
     flags.group("Model")
     define_common(flags, "output_dir", "checkpoint_path", "data_dir", "problem_config")
     flags.group("Decoding")
@@ -92,7 +93,7 @@ def run(flags: Flags) -> None:
         output = _output(flags, flags.score_file, f"{flags.score_file}.scores")
         score_file(translator, flags.score_file, output, provenance, reads)
     else:
-        write = functools.partial(print, flush=True)
+        write = functools.partial(print, file=product(), flush=True)
         translate_interactively(translator, interactive_lines("> "), write, glossary)
 
 

@@ -26,7 +26,7 @@ def define_flags(flags: Flags) -> None:
     define_common(flags, "output_dir", "data_dir")
     flags.switch("eval_use_test_set", "Score the test set, not the dev set")
     flags.switch("eval_bleu", "Compute BLEU, or F1 of parses, beside the loss", True)
-    flags.string("results_file", "File of JSON lines to add the scores to, for t2t-tables")
+    flags.path("results_file", "File of JSON lines to add the scores to, for t2t-tables")
     flags.integer("worker_gpu", "GPUs to use; default: all; 0 = the CPU")
     define_following(flags, "checkpoints")
     define_decode_hparams(flags)

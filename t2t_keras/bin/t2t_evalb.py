@@ -15,8 +15,8 @@ from t2t_keras.text.files import read_text
 def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.group("Trees")
-    flags.string("gold", "File of gold trees, one a line")
-    flags.string("test", "File of parses, one a line")
+    flags.path("gold", "File of gold trees, one a line")
+    flags.path("test", "File of parses, one a line")
     flags.choice("param", "Parameter file of evalb", list(PARAMETERS), "COLLINS")
     flags.integer(
         "max_errors", "Give up at the second error beyond so many, as evalb does", MAX_ERRORS

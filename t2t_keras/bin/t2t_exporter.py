@@ -25,7 +25,7 @@ def define_flags(flags: Flags) -> None:
     flags.choice(
         "format", "Program that it is for; saved_model = TensorFlow", _FORMATS, "saved_model"
     )
-    flags.string(
+    flags.path(
         "export_dir",
         "Directory for <version>/, or of another format; default: export/, or the format's name, "
         "in --output_dir",
@@ -37,7 +37,7 @@ def define_flags(flags: Flags) -> None:
     flags.string("servable_name", "Name of the model in a SavedModel's README", "translate")
     flags.group("Scores in the README of a SavedModel")
     flags.switch("measure", "Score the dev set; default: unless --dtype is float32", None)
-    flags.string("results_file", "File of recorded scores", "results.jsonl")
+    flags.path("results_file", "File of recorded scores", "results.jsonl")
     define_common(flags, "data_dir")
     define_run(flags)
 

@@ -18,13 +18,13 @@ from t2t_keras.io.flags import Flags
 def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.group("Text")
-    flags.string("source", "Source text, one sentence a line")
-    flags.string("target", "Its translations, line by line")
+    flags.path("source", "Source text, one sentence a line")
+    flags.path("target", "Its translations, line by line")
     flags.number("keep", "Share of the pairs to keep, the best: 0.7", 0)
-    flags.string("output", "The pairs are written to this name with the languages as endings")
+    flags.path("output", "The pairs are written to this name with the languages as endings")
     flags.group("Models")
-    flags.string("forward", "Run that translates the source's language to the target's")
-    flags.string("backward", "Run that translates back")
+    flags.path("forward", "Run that translates the source's language to the target's")
+    flags.path("backward", "Run that translates back")
     meaning = "Program that scores; ctranslate2 = what t2t-exporter made, without TensorFlow"
     flags.choice("engine", meaning, ENGINES, "keras")
     define_decode_hparams(flags)

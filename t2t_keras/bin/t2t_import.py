@@ -17,8 +17,8 @@ def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.group("Model")
     flags.choice("from", "Toolkit that trained it", _TOOLKITS, None)
-    flags.string("model", "Its folder or checkpoint")
-    flags.string("vocabulary", "Its vocabulary, where not beside it; a comma between several files")
+    flags.path("model", "Its folder or checkpoint")
+    flags.paths("vocabulary", "Its vocabulary, where not beside it; a comma between several files")
     flags.integer("target_space", "tensor2tensor's SpaceID of the target; default: the trained one")
     flags.group("Run")
     define_common(flags, "output_dir", "problem", "problem_config", "t2t_usr_dir")
@@ -39,7 +39,7 @@ def run(flags: Flags) -> None:
         toolkit,
         flags.model,
         problem.languages(),
-        vocabulary=flags.vocabulary,
+        vocabulary=",".join(flags.vocabulary or ()),
         target_space=flags.target_space,
         changes=parse_assignments(flags.hparams),
     )

@@ -10,8 +10,8 @@ from t2t_keras.io.flags import Flags
 def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.group("Checkpoints")
-    flags.string("model_dir", "Directory of the .npz run")
-    flags.string("checkpoint_path", "A .npz checkpoint; default: the newest of --model_dir")
+    flags.path("model_dir", "Directory of the .npz run")
+    flags.path("checkpoint_path", "A .npz checkpoint; default: the newest of --model_dir")
     define_common(flags, "output_dir")
 
 

@@ -22,7 +22,7 @@ def define_flags(flags: Flags) -> None:
     flags.choice(
         "over", "Horizontal axis; hours are of training alone", ("steps", "hours"), "steps"
     )
-    flags.string("plot_file", "Picture to write, ending in .png or .svg")
+    flags.path("plot_file", "Picture to write, ending in .png or .svg")
 
 
 @command(define_flags)

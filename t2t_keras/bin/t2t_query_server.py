@@ -14,6 +14,7 @@ from t2t_keras.bin.flags import command, required
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
 from t2t_keras.io.outputs import STANDARD_STREAM, check_outputs
+from t2t_keras.io.streams import product
 from t2t_keras.io.terminal import interactive_lines, printable
 from t2t_keras.text.files import check_readable
 
@@ -22,8 +23,8 @@ def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.group("Text")
     flags.string("inputs_once", "Translate this sentence and exit")
-    flags.string("input_file", "Source, one sentence a line; default, or -: standard input")
-    flags.string("output_file", "File for the translations; default, or -: standard output")
+    flags.path("input_file", "Source, one sentence a line; default, or -: standard input")
+    flags.path("output_file", "File for the translations; default, or -: standard output")
     flags.group("Server")
     flags.string("server", "host:port; TensorFlow Serving uses 8500 for gRPC, 8501 for REST")
     flags.string("servable_name", "Name of the model in the server (its --model_name)")
@@ -37,9 +38,9 @@ def define_flags(flags: Flags) -> None:
     flags.integer("max_attempts", "Most attempts if the server is unavailable (gRPC: 5)", 5, 1)
     flags.group("Security")
     flags.switch("tls", "Encrypt the connection")
-    flags.string("tls_ca_file", "Certificates (PEM) to trust; default: the system's")
-    flags.string("tls_cert_file", "The client's own certificate (PEM)")
-    flags.string("tls_key_file", "Private key (PEM) of --tls_cert_file")
+    flags.path("tls_ca_file", "Certificates (PEM) to trust; default: the system's")
+    flags.path("tls_cert_file", "The client's own certificate (PEM)")
+    flags.path("tls_key_file", "Private key (PEM) of --tls_cert_file")
     flags.strings("metadata", "key=value,... to send as gRPC metadata or HTTP headers")
 
 
@@ -86,7 +87,8 @@ def _print_translation(source: str, client) -> None:
     """Prints a translation as tensor2tensor does."""
     (found,) = client.translate([source])
     text = printable(found.text)
-    print(f"\nInput:\n{source}\n\nOutput (Score {found.score:.3f}):\n{text}\n", flush=True)
+    lines = f"\nInput:\n{source}\n\nOutput (Score {found.score:.3f}):\n{text}\n"
+    print(lines, file=product(), flush=True)
     if found.cut:
         print(f"(The input was too long: {found.cut:,} tokens were left out.)")
 
@@ -110,7 +112,7 @@ def _stream(flags: Flags, client) -> None:
     check_outputs([source] if source else [], [target] if target else [])
     if source:
         check_readable(Path(source))
-    output = Path(target) if target else sys.stdout.buffer
+    output = Path(target) if target else product().buffer
     sizes = flags.batch_size, flags.concurrency
     with Path(source).open("rb") if source else contextlib.nullcontext(sys.stdin.buffer) as lines:
         count, broken, cut = translate_stream(

@@ -20,7 +20,7 @@ def define_flags(flags: Flags) -> None:
     flags.arguments("recipe", "Name of the recipe, and its configuration file")
     flags.switch("dry_run", "Show what is left to do, and about how many hours it takes")
     flags.integer("cores", "Cores to use; default: all, or what --profile says", minimum=1)
-    flags.string("profile", "Profile of Snakemake, as for Slurm; slurm = the one that comes along")
+    flags.path("profile", "Profile of Snakemake, as for Slurm; slurm = the one that comes along")
 
 
 @command(define_flags)

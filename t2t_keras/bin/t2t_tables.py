@@ -21,7 +21,7 @@ def define_flags(flags: Flags) -> None:
     flags.choice("table", "Table of the paper", ("1", "2", "3", "4"), None)
     flags.choice("format", "Format", ("text", "markdown", "json"), "text")
     flags.group("Tables 2, 3 and 4")
-    flags.string("results_file", "Your results", "results.jsonl")
+    flags.path("results_file", "Your results", "results.jsonl")
     flags.group("Table 1")
     flags.integer("n", "Length of the sequence", 64, 2, 2048)
     flags.integer("d", "Width of the representations", 512, 1)

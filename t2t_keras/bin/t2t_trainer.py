@@ -25,7 +25,7 @@ def define_flags(flags: Flags) -> None:
     flags.integer("random_seed", "Seed of weights, dropout and order", 1, 0, 2**32 - 1)
     flags.switch("generate_data", "Run t2t-datagen first if --data_dir lacks the data")
     define_common(flags, "tmp_dir", "t2t_usr_dir")
-    flags.string("warm_start_from", "Run or checkpoint to take the first weights from")
+    flags.path("warm_start_from", "Run or checkpoint to take the first weights from")
     flags.switch("adapt_vocabulary", "It has another vocabulary: average rows for new pieces")
     flags.switch("drop_layers", "It has more layers: keep evenly spread ones")
     flags.group("Schedule")

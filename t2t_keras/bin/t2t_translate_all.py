@@ -29,10 +29,10 @@ from t2t_keras.text.files import read_text
 def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.group("Text")
-    flags.string("source", "Source text, one sentence a line; default: the dev set")
+    flags.path("source", "Source text, one sentence a line; default: the dev set")
     flags.switch("eval_use_test_set", "Translate the test set, not the dev set")
     define_common(flags, "data_dir")
-    flags.string("translations_dir", "Directory for them; default: translations/ in --output_dir")
+    flags.path("translations_dir", "Directory for them; default: translations/ in --output_dir")
     flags.group("Checkpoints")
     define_common(flags, "output_dir")
     define_following(flags, "checkpoints")

@@ -35,6 +35,7 @@ from t2t_keras.data.workers import Call, workers
 from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import TEMPORARY_SUFFIX, damaged_files, write_atomically
 from t2t_keras.io.outputs import VOCABULARY_FILES, check_folder
+from t2t_keras.io.paths import expanded
 from t2t_keras.io.progress import ProgressBar
 from t2t_keras.io.state import as_json, locked_directory, read_json, write_json
 from t2t_keras.text.lexicon import Lexicon, affordable_pairs, learn_lexicon
@@ -89,6 +90,7 @@ def generate(
     """
     if num_workers < 1:
         raise UserError(f"--num_workers must be >= 1, got {num_workers}.")
+    data_dir, tmp_dir = expanded(data_dir), expanded(tmp_dir)
     problem = registry.problem(problem) if isinstance(problem, str) else problem
     if not str(tmp_dir) and type(problem).examples is Problem.examples:
         raise UserError(f"Please give --tmp_dir, the directory of {problem.name}'s source files.")

@@ -48,8 +48,11 @@ class Problem:
         "",
         "a SentencePiece .model, .subwords of tensor2tensor or .words to use instead of learning "
         "one, as for fine-tuning",
+        is_path=True,
     )
-    source_vocab_file: str = setting("", "likewise for the source, where shared_vocabulary=false")
+    source_vocab_file: str = setting(
+        "", "likewise for the source, where shared_vocabulary=false", is_path=True
+    )
     vocab_lines: int = setting(
         5_000_000,
         "most training lines a side, evenly spread, that the vocabulary is learned from",

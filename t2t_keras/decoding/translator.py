@@ -28,6 +28,7 @@ from t2t_keras.decoding.source_text import (
 from t2t_keras.decoding.terms import hinted, keep_terms, number_missing, takes_hints
 from t2t_keras.decoding.translation import AttentionWeights, PairScore, Translation
 from t2t_keras.errors import UserError
+from t2t_keras.io.paths import expanded
 from t2t_keras.text.glossary import Glossary
 from t2t_keras.text.placeholders.symbols import Shield, shield
 from t2t_keras.text.terms.hints import without_hints
@@ -132,6 +133,8 @@ class Translator:
             runs have different vocabularies, or Keras runs on another backend than TensorFlow; or
             the engine lacks what is requested.
         """
+        output_dir, ensemble = expanded(output_dir), list(map(expanded, ensemble))
+        checkpoint_path = expanded(checkpoint_path) if checkpoint_path else None
         if engine != ENGINES[0]:
             from t2t_keras.decoding.engines.ctranslate2 import load_engine
 

@@ -8,6 +8,7 @@ from t2t_keras.documents.document import Unit
 from t2t_keras.documents.packages import needed_for
 from t2t_keras.documents.reading import EXTENSIONS, read_document
 from t2t_keras.errors import UserError
+from t2t_keras.io.paths import expanded
 from t2t_keras.text.files import reading
 from t2t_keras.text.tmx import translation_units
 
@@ -71,7 +72,7 @@ class TranslationMemory:
         Raises:
           UserError: the file cannot be read, or has nothing in the two languages.
         """
-        path = Path(path)
+        path = Path(expanded(path))
         if path.suffix.lower() == ".tmx":
             with reading(path) as stream:
                 units = translation_units(stream, str(path), (source, target), keep_lines=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 from t2t_keras.documents.document import Document
 from t2t_keras.documents.packages import needed_for
 from t2t_keras.errors import UserError, nearest
+from t2t_keras.io.paths import expanded
 from t2t_keras.text.files import MAX_LINE_BYTES
 
 # The module of each format.
@@ -42,7 +43,7 @@ def read_document(path: str | Path, source: str = "", target: str = "") -> Docum
         languages, is larger than 64 MB, has a line of over 16 MB, or attacks its reader; or a
         package is not installed.
     """
-    path = Path(path)
+    path = Path(expanded(path))
     extension = path.suffix.lower()
     if extension not in EXTENSIONS:
         raise UserError(

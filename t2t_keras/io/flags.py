@@ -8,10 +8,38 @@ from collections.abc import Sequence
 from absl import flags as absl_flags
 
 from t2t_keras.errors import UserError, nearest
+from t2t_keras.io.paths import expanded
 
 _COLUMN = 30
 # Groups under this title are shown by --helpfull only.
 HIDDEN = "Rarely needed"
+
+
+class _Path(absl_flags.ArgumentParser):
+    """Reads a path: ~ and ~user at its beginning are a home directory."""
+
+    syntactic_help = "a path"
+
+    def parse(self, argument: str) -> str:
+        return expanded(argument)
+
+    def flag_type(self) -> str:
+        return "path"
+
+
+class _NamedPath(_Path):
+    """Reads PATH or NAME=PATH."""
+
+    def parse(self, argument: str) -> str:
+        name, equals, path = argument.partition("=~")
+        return f"{name}={expanded(f'~{path}')}" if equals else super().parse(argument)
+
+
+class _Paths(absl_flags.ListParser):
+    """Reads paths separated by commas."""
+
+    def parse(self, argument: str | list[str]) -> list[str]:
+        return list(map(expanded, super().parse(argument)))
 
 
 class Flags(absl_flags.FlagValues):
@@ -37,6 +65,15 @@ class Flags(absl_flags.FlagValues):
         """Defines a flag that takes a string; `note` is shown by --helpfull."""
         absl_flags.DEFINE_string(name, default, meaning, flag_values=self)
         self.__dict__["notes"][name] = note
+
+    def path(self, name: str, meaning: str, default: str = "") -> None:
+        """Defines a flag that takes a path."""
+        absl_flags.DEFINE(_Path(), name, default, meaning, flag_values=self)
+
+    def paths(self, name: str, meaning: str) -> None:
+        """Defines a flag that takes paths separated by commas."""
+        absl_flags.DEFINE_list(name, None, meaning, flag_values=self)
+        self[name].parser = _Paths()
 
     def switch(self, name: str, meaning: str, default: bool | None = False) -> None:
         """Defines a flag that is on or off; default None = not given."""
@@ -67,8 +104,9 @@ class Flags(absl_flags.FlagValues):
         absl_flags.DEFINE_list(name, None, meaning, flag_values=self)
 
     def repeated(self, name: str, meaning: str) -> None:
-        """Defines a flag that takes a string and may be given several times."""
+        """Defines a flag that takes PATH or NAME=PATH and may be given several times."""
         absl_flags.DEFINE_multi_string(name, None, meaning, flag_values=self)
+        self[name].parser = _NamedPath()
         self[name].help = meaning  # absl has added to it.
 
     def arguments(self, name: str, meaning: str) -> None:
@@ -84,7 +122,8 @@ class Flags(absl_flags.FlagValues):
     def parse(self, argv: Sequence[str], known_only: bool = False) -> None:
         """Reads the flags of a command line, program name first; what is wrong is a `UserError`.
 
-        --dry-run is --dry_run. With `known_only`, what there is besides these flags is left out.
+        --dry-run is --dry_run, and -h is --help. `known_only` leaves out what there is besides
+        these flags.
         """
         try:
             rest = self(list(map(self._named, argv)), known_only)
@@ -101,6 +140,8 @@ class Flags(absl_flags.FlagValues):
 
     def _named(self, argument: str) -> str:
         """Returns an argument with the underscores of the flag that it writes with dashes."""
+        if argument == "-h":
+            return "--help"
         name, equals, value = argument.removeprefix("--").partition("=")
         own = name.replace("-", "_")
         known = argument.startswith("--") and (own in self or own.removeprefix("no") in self)

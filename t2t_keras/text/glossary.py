@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from t2t_keras.errors import UserError
+from t2t_keras.io.paths import expanded
 from t2t_keras.text.files import is_text, read_text
 from t2t_keras.text.placeholders import find as find_placeholders
 from t2t_keras.text.terms.hints import MARKS
@@ -75,7 +76,7 @@ class Glossary:
           UserError: the file cannot be read; or lines are wrong, the first of which it names.
         """
         rows = []
-        for number, line in enumerate(read_text(Path(path)), 1):
+        for number, line in enumerate(read_text(Path(expanded(path))), 1):
             if line.strip():
                 rows.append((f"{path}:{number}", line.split("\t")))
         return cls(_terms(rows))

@@ -10,6 +10,7 @@ import keras
 from t2t_keras.data.problem import Problem
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
+from t2t_keras.io.paths import expanded
 from t2t_keras.text.tokenizer import Tokenizer, same_vocabulary
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.checkpoints.names import checkpoint_at
@@ -58,7 +59,7 @@ def load_model(path: str | Path, weights_dtype: str = "float32") -> TrainedModel
       >>> model, tokenizer = load_model("runs/base")
     """
     files = backend.checkpoints()
-    checkpoint = checkpoint_at(path, files.SUFFIX)
+    checkpoint = checkpoint_at(expanded(path), files.SUFFIX)
     record = RunConfig.load(Path(checkpoint).parent)
     model = record.make_model(weights_dtype, loaded=True)
     files.load_weights(model, checkpoint)

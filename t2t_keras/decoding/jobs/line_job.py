@@ -17,6 +17,7 @@ from t2t_keras.io.atomic import TEMPORARY_SUFFIX, lock, make_parent, sha256_of
 from t2t_keras.io.outputs import STANDARD_STREAM, check_outputs, is_stream
 from t2t_keras.io.progress import LineProgress
 from t2t_keras.io.state import as_json, differences, read_json, write_json
+from t2t_keras.io.streams import abandon, product
 from t2t_keras.text.files import check_readable, count_lines, decoded, lines_of, read_lines
 
 # work(lines, number of the first one, progress) -> the lines of each output by name, and counts to
@@ -169,7 +170,7 @@ class _Outputs:
 
     def _open_stream(self) -> BinaryIO:
         if str(self._main) == STANDARD_STREAM:
-            return sys.stdout.buffer
+            return product().buffer
         try:
             # Not a new file, should it be gone by now.
             return os.fdopen(os.open(self._main, os.O_WRONLY), "wb")
@@ -229,6 +230,8 @@ class _Outputs:
                 file.flush()
                 if not self._is_stream:
                     os.fsync(file.fileno())
+        except BrokenPipeError:
+            raise  # The reader has gone, as `head` goes.
         except OSError as error:
             raise self._write_error(error) from error
         self._hash(source)
@@ -260,8 +263,7 @@ class _Outputs:
         name = str(self._main)
         if name == STANDARD_STREAM:
             name = "standard output"
-            # Python would write what is left once more at its end, and complain.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            abandon(sys.stdout)
         return UserError(
             f"Cannot write {name}: {error.strerror}. {self.lines_done:,} lines are written. Write "
             f"to a file to be able to continue."
@@ -292,7 +294,7 @@ class _Outputs:
                 _partial(self._paths[name]).unlink(missing_ok=True)
                 if self._paths[name] == self._main:
                     _record(self._main).unlink(missing_ok=True)
-            if file is not sys.stdout.buffer:
+            if str(self._main) != STANDARD_STREAM:
                 # What could not be written was reported.
                 with contextlib.suppress(OSError):
                     file.close()

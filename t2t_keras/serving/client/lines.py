@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from t2t_keras.decoding.translation import Translation, one_line
 from t2t_keras.errors import UserError
+from t2t_keras.io.streams import abandon
 from t2t_keras.io.terminal import printable
 from t2t_keras.text.files import decoded, lines_of
 
@@ -72,13 +73,14 @@ def translate_stream(
       UserError: see `translate_lines`; or a line is not UTF-8, or the output cannot be written.
     """
     count = broken = cut = 0
+    is_file = isinstance(target, Path)
     lines = (decoded(line, name, number) for number, line in enumerate(lines_of(source, name), 1))
     translations = translate_lines(translate, lines, batch_size, concurrency)
     try:
         first = list(itertools.islice(translations, 1))  # an empty text gives an empty file
         with contextlib.ExitStack() as stack:
             stack.callback(translations.close)
-            if isinstance(target, Path):
+            if is_file:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target = stack.enter_context(target.open("wb"))
             escape = target.isatty()
@@ -93,7 +95,11 @@ def translate_stream(
         raise UserError(
             f"{error} The output ends before line {count + 1}; all lines before it are translated."
         ) from error
+    except BrokenPipeError:
+        raise  # The reader has gone, as `head` goes.
     except OSError as error:
+        if not is_file:
+            abandon(target)
         raise UserError(
             f"Cannot write the translation of line {count + 1}: {error.strerror}."
         ) from error

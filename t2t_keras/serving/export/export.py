@@ -18,6 +18,7 @@ from t2t_keras.decoding.config import decode_config
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.environment import installed_versions
 from t2t_keras.errors import UserError
+from t2t_keras.io.paths import expanded
 from t2t_keras.serving import messages
 from t2t_keras.serving.export.load import WARMUP_FILE, write_manifest
 from t2t_keras.serving.export.readme import write_readme
@@ -93,7 +94,7 @@ def export(
             f"export: expected (translator, export_dir), (load_model(run), export_dir) or (model, "
             f"tokenizer, export_dir), got {type(translator).__name__} and {export_dir!r}."
         )
-    export_dir = Path(export_dir)
+    export_dir = Path(expanded(export_dir))
     module = TranslationModule(translator, dtype)
     tokenizer = translator.tokenizer
     contents = {

@@ -20,6 +20,7 @@ from t2t_keras.decoding.source_text import check_lines
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import sha256_of
+from t2t_keras.io.paths import expanded
 from t2t_keras.io.state import read_json, write_json
 from t2t_keras.serving import messages
 from t2t_keras.serving.client.base import OUTPUTS
@@ -124,7 +125,7 @@ def load_export(path: str | Path, warm_up: bool = False) -> LoadedExport:
     Raises:
       UserError: there is no export, or a file of it is missing, damaged or unknown.
     """
-    directory = Path(path)
+    directory = Path(expanded(path))
     versions = [child for child in directory.glob("*") if child.name.isdecimal() and child.is_dir()]
     if versions and not (directory / "saved_model.pb").exists():
         directory = max(versions, key=lambda version: int(version.name))

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 
 from t2t_keras.errors import UserError
+from t2t_keras.io.paths import expanded
 from t2t_keras.io.state import locked_directory
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.checkpoints import names, npz
@@ -48,6 +49,7 @@ def average_run(
       UserError: there is no run or checkpoint, one cannot be read, or `output_dir` has a run; or
         the run keeps no moving average.
     """
+    model_dir, output_dir = expanded(model_dir), expanded(output_dir)
     config = RunConfig.load(model_dir)
     if ema and not config.hparams.ema_decay:
         raise UserError(f"{model_dir} keeps no moving average: it is trained with ema_decay=0.")
@@ -147,6 +149,7 @@ def convert_npz_run(
       UserError: there is no run or no such checkpoint, it cannot be read or does not fit the run's
         hyperparameters, `output_dir` contains a run, or the backend is not TensorFlow.
     """
+    model_dir, output_dir = expanded(model_dir), expanded(output_dir)
     if keras.backend.backend() != "tensorflow":
         raise UserError("TensorFlow's checkpoints need KERAS_BACKEND=tensorflow.")
     config = RunConfig.load(model_dir)

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from t2t_keras.bin.flags import run_command
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.jobs.files import (
@@ -334,15 +335,22 @@ def test_a_named_pipe_is_read_again_to_continue(tmp_path, capsys):
     assert "2 lines were done before" in capsys.readouterr().err
 
 
-def test_standard_output_that_nobody_reads(write, monkeypatch):
-    """As after `| head -1`: one message, and Python finds nothing to write at its end."""
+def test_standard_output_that_nobody_reads(write, monkeypatch, capsys):
+    """As after `| head -1`: silence, and Python finds nothing to write at its end."""
+    source = write("in.txt", "a\n")
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "w") as closed:
         monkeypatch.setattr(sys, "stdout", closed)
-        with pytest.raises(UserError, match=r"standard output: Broken pipe"):
-            translate_file(Repeats(), write("in.txt", "a\n"), "-", MADE_BY)
+        with pytest.raises(SystemExit) as stop:
+            run_command(
+                lambda flags: None,
+                lambda flags: translate_file(Repeats(), source, "-", MADE_BY),
+                ["t2t-decoder"],
+            )
         closed.flush()
+    assert stop.value.code == 141
+    assert capsys.readouterr().err == ""
 
 
 def test_scores(write, tmp_path, capsys):

@@ -1,0 +1,74 @@
+"""~ at the beginning of a path is the home directory, also where no shell replaces it."""
+
+import pytest
+import yaml
+
+import t2t_keras as t2t
+from t2t_keras.documents.memory import TranslationMemory
+from t2t_keras.documents.reading import read_document
+from t2t_keras.errors import UserError
+from t2t_keras.io.flags import Flags
+from t2t_keras.recipes.running import example
+from t2t_keras.recipes.student.plan import Plan
+
+PROBLEM = "algorithmic_identity_binary40"
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """The home directory."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda path: t2t.train(PROBLEM, "transformer_tiny", path, "runs"),
+        lambda path: t2t.train(PROBLEM, "auto", path, "runs"),
+        lambda path: t2t.load_model(path),
+        lambda path: t2t.average_checkpoints(path, "runs"),
+        lambda path: t2t.convert_npz_run(path, "runs"),
+        lambda path: t2t.Translator.from_run(path),
+        lambda path: t2t.Translator.from_run(path, engine="ctranslate2"),
+        lambda path: t2t.load_export(path),
+        lambda path: t2t.Glossary.read(path),
+        lambda path: TranslationMemory.read(f"{path}.tmx", "en", "de"),
+        lambda path: read_document(f"{path}.txt"),
+        lambda path: t2t.problem("translate_ende_toy", {"vocab_file": path}).given_vocabulary(),
+    ],
+)
+def test_every_function_of_the_library_expands_it(home, call):
+    with pytest.raises(UserError, match=f"{home}/x"):
+        call("~/x")
+    assert not [path for path in home.iterdir() if not path.name.startswith(".")]
+
+
+def test_data_is_written_there(home):
+    sizes = {"train_size": 5, "dev_size": 2}
+    t2t.generate_data(t2t.problem(PROBLEM, sizes), "~/data")
+    assert [path.name for path in home.iterdir()] == ["data"]
+
+
+def test_a_recipe(home):
+    for name in ("text.en", "text.de"):
+        (home / name).write_text("a\n")
+    texts = {"corpora": {"a": "~/text"}, "dev": {"b": "~/text"}}
+    config = yaml.safe_load(example("student")) | texts | {"monolingual": {}}
+    plan = Plan(config | {"work_dir": "~/work"}, "/")
+    assert plan.work == f"{home}/work"
+    assert set(plan.given.values()) == {f"{home}/text.en", f"{home}/text.de"}
+
+
+def test_flags(home):
+    flags = Flags()
+    flags.path("one", "")
+    flags.paths("many", "")
+    flags.repeated("model", "")
+    flags.string("text", "")
+    flags.parse(["t2t-x", "--one=~/a", "--many=~/a,b~,~/c", "--text=~/a", "--model=en-de=~/a=b~"])
+    assert flags.one == f"{home}/a"
+    assert flags.many == [f"{home}/a", "b~", f"{home}/c"]
+    assert flags.model == [f"en-de={home}/a=b~"]
+    assert flags.text == "~/a"

@@ -1,0 +1,132 @@
+"""What a command makes survives a standard stream that is closed or full; what it says need not."""
+
+import errno
+import io
+import os
+import subprocess
+import sys
+
+import pytest
+
+from t2t_keras.bin.flags import run_command
+from t2t_keras.errors import UserError
+from t2t_keras.io.streams import product
+
+
+class Failing(io.StringIO):
+    """A stream that fails at its second write, as of a full disk or a reader that has gone."""
+
+    def __init__(self, code):
+        super().__init__()
+        self.code, self.writes = code, 0
+
+    def write(self, text):
+        self.writes += 1
+        if self.writes > 1:
+            raise OSError(self.code, "no room")
+        return super().write(text)
+
+
+def exit_status(main):
+    """The exit status of a command."""
+    try:
+        run_command(lambda flags: None, main, ["t2t-x"])
+    except SystemExit as stop:
+        return stop.code
+    return 0
+
+
+@pytest.mark.parametrize(("code", "status"), [(errno.ENOSPC, 2), (errno.EPIPE, 141)])
+def test_a_report_that_cannot_be_written_costs_no_work(monkeypatch, capsys, code, status):
+    monkeypatch.setattr(sys, "stdout", Failing(code))
+    done = []
+
+    def main(flags):
+        for step in range(5):
+            print(end=f"{step}", flush=True)
+            done.append(step)
+
+    assert exit_status(main) == status
+    assert done == [0, 1, 2, 3, 4]
+    said = capsys.readouterr().err
+    # Who has closed a pipe need not be told.
+    assert said.count("\n") == (code == errno.ENOSPC)
+    assert ("standard output: no room" in said) == (code == errno.ENOSPC)
+
+
+def test_what_is_made_on_standard_output_ends_with_its_reader(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdout", Failing(errno.EPIPE))
+
+    def main(flags):
+        for line in ("one", "two", "three"):
+            print(end=line, file=product())
+        raise AssertionError("It goes on.")
+
+    assert exit_status(main) == 141
+    assert capsys.readouterr().err == ""
+
+
+def test_an_error_is_said_where_it_can_be_read(monkeypatch, capsys):
+    broken = Failing(errno.ENOSPC)
+    broken.writes = 1
+    monkeypatch.setattr(sys, "stderr", broken)
+
+    def main(flags):
+        print("progress", file=sys.stderr)
+        raise UserError("wrong")
+
+    assert exit_status(main) == 2
+    assert capsys.readouterr().out == "t2t-x: wrong\n"
+
+    def translating(flags):
+        product()
+        main(flags)
+
+    # Not among translations.
+    assert exit_status(translating) == 2
+    assert capsys.readouterr().out == ""
+
+
+def test_a_disk_that_is_full_is_one_line(capsys):
+    def main(flags):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    assert exit_status(main) == 2
+    assert "No space left on device" in capsys.readouterr().err
+
+
+PROGRAM = """
+import os, sys
+from t2t_keras.bin.flags import run_command
+
+def main(flags):
+    with open(os.environ["FILE"], "w") as file:
+        print("said"), print("said", file=sys.stderr)
+        file.write("made")
+    if os.environ["READ"]:
+        sys.stdin.buffer.read()
+
+sys.argv[0] = "t2t-x"
+run_command(lambda flags: None, main)
+"""
+
+
+@pytest.mark.parametrize(
+    ("closed", "read", "status", "said"),
+    [
+        (">&-", "", 2, ["said", "t2t-x: standard output: it is closed."]),
+        ("2>&-", "", 0, []),
+        (">&- 2>&- <&-", "", 2, []),
+        ("<&-", "read", 2, ["said", "t2t-x: standard input: it is closed."]),
+    ],
+)
+def test_closed_streams(tmp_path, closed, read, status, said):
+    call = ["/bin/sh", "-c", f'exec "$0" -c "$1" {closed}', sys.executable, PROGRAM]
+    settings = {**os.environ, "FILE": str(tmp_path / "file"), "READ": read}
+    done = subprocess.run(call, capture_output=True, text=True, env=settings)
+    assert done.returncode == status, done.stderr
+    lines = done.stderr.splitlines()
+    assert len(lines) == len(said)
+    assert all(line.startswith(start) for line, start in zip(lines, said, strict=True))
+    # The file has not got the number of the closed stream.
+    assert (tmp_path / "file").read_text() == "made"
