@@ -21,6 +21,7 @@ from t2t_keras.decoding.translation import Translation
 from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import sha256_of
 from t2t_keras.io.paths import expanded
+from t2t_keras.io.plain_path import plain_path
 from t2t_keras.io.state import read_json, write_json
 from t2t_keras.serving import messages
 from t2t_keras.serving.client.base import OUTPUTS
@@ -79,7 +80,8 @@ class LoadedExport:
     def __init__(self, directory: Path):
         self.directory = directory
         self.manifest = _checked_manifest(directory)
-        self._loaded = tf.saved_model.load(str(directory))  # keeps the weights alive
+        with plain_path(directory) as plain:
+            self._loaded = tf.saved_model.load(plain)  # keeps the weights alive
         self.signatures = self._loaded.signatures
         translate = self.signatures.get("serving_default")
         if not translate or set(translate.structured_outputs) != set(OUTPUTS):

@@ -2,8 +2,9 @@
 
 import abc
 import contextlib
+import glob
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,13 @@ from t2t_keras.training.checkpoints.names import (
 class DamagedCheckpointError(UserError):
     """A checkpoint cannot be read, for the reason that `error` tells."""
 
-    def __init__(self, path: str | Path, error: BaseException):
-        super().__init__(f"The checkpoint {path} is damaged: {first_line(error)}.")
+    def __init__(self, path: str | Path, error: BaseException, sound: str = ""):
+        advice = f" The newest intact one before it: --checkpoint_path={sound}." if sound else ""
+        super().__init__(
+            f"The checkpoint {path} is damaged: {first_line(error)}.{advice}",
+            code="checkpoint_damaged",
+        )
+        self.error = error
 
 
 class WeightsOnlyError(UserError):
@@ -139,26 +145,50 @@ class Checkpoints(abc.ABC):
             left.unlink(missing_ok=True)
 
 
-def unreadable(path: str | Path, error: Exception) -> UserError:
+def unreadable(path: str | Path, error: Exception, is_unseen: bool = False) -> UserError:
     """Returns the error of a checkpoint whose reading failed.
 
-    It is damaged, unless the system did not let it be read, for want of a permission or memory.
+    It is damaged only if its bytes can be read and are wrong. It is not where the system did not
+    let it be read, for want of a permission or memory, or where `is_unseen`: the reader did not
+    find or open what is there.
     """
     name = Path(path).name.removesuffix(NPZ_SUFFIX)
+    is_refused = isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno)
+    refusal: BaseException | None = error if is_unseen or is_refused else None
+    if refusal is None:
+        # TensorFlow's error, and that of a zip archive, do not tell what the system refused.
+        try:
+            for file in Path(path).parent.glob(f"{glob.escape(name)}.*"):
+                with file.open("rb") as content:
+                    while content.read(1 << 20):
+                        pass
+        except (OSError, MemoryError) as refused:
+            refusal = refused
+    if refusal is None:
+        return DamagedCheckpointError(path, error)
+    return UserError(
+        f"Cannot read the checkpoint {path}: {first_line(refusal)}. It is left as it is; give the "
+        f"same command again when it can be read.",
+        code="checkpoint_not_read",
+    )
+
+
+@contextlib.contextmanager
+def named_alternative(path: str | Path, suffix: str, read: Callable[[str], object]) -> Iterator:
+    """Adds to the error of a damaged checkpoint the newest one before it that `read` can read."""
     try:
-        if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno):
-            raise error
-        # TensorFlow's error, and that of a zip archive, do not tell which of the two it is.
-        for file in Path(path).parent.glob(f"{name}.*"):
-            with file.open("rb") as content:
-                while content.read(1 << 20):
-                    pass
-    except (OSError, MemoryError) as refused:
-        return UserError(
-            f"Cannot read the checkpoint {path}: {first_line(refused)}. It is left as it is; give "
-            f"the same command again when it can be read."
-        )
-    return DamagedCheckpointError(path, error)
+        yield
+    except DamagedCheckpointError as damaged:
+        step = step_of(path)
+        for earlier in reversed(checkpoint_paths(Path(path).parent, suffix)):
+            if step is None or step_of(earlier) >= step:
+                continue
+            try:
+                read(earlier)
+            except UserError:
+                continue
+            raise DamagedCheckpointError(path, damaged.error, earlier) from damaged.error
+        raise
 
 
 def other_hyperparameters(path: str | Path, reason: str) -> UserError:

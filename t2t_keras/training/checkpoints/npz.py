@@ -64,7 +64,9 @@ def load_weights(model: keras.Model, path: str | Path) -> set[str]:
     path = names.existing_checkpoint(path, SUFFIX)
     variables = _named_variables({_MODEL: model})
     own = {name: each for name, each in variables.items() if "/lora_" not in name}
-    return _assign(own, merged(_read(path)), path)
+    with base.named_alternative(path, SUFFIX, _read):
+        arrays = merged(_read(path))
+    return _assign(own, arrays, path)
 
 
 def _assign(variables: Mapping[str, Any], arrays: Mapping[str, np.ndarray], path: str) -> set[str]:

@@ -13,11 +13,15 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
+from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import write_atomically
+from t2t_keras.io.plain_path import plain_path
 from t2t_keras.training.checkpoints import base, names
 from t2t_keras.training.trained_parts import LORA_SCALE, own_weights
 
 SUFFIX = names.TENSORFLOW_SUFFIX
+# TensorFlow does not see a file that is there, or has no room for it.
+_NOT_DAMAGE = (tf.errors.NotFoundError, tf.errors.ResourceExhaustedError)
 
 checkpoint_paths = functools.partial(names.checkpoint_paths, suffix=SUFFIX)
 newest_checkpoint = functools.partial(names.newest_checkpoint, suffix=SUFFIX)
@@ -31,6 +35,8 @@ class Checkpoints(base.Checkpoints):
 
     def __init__(self, directory: str | Path, state: Mapping[str, Any], keep: int):
         super().__init__(directory, state, keep)
+        with plain_path(self._directory):  # What could not be read again is not written.
+            pass
         self._checkpoint = tf.train.Checkpoint(**state)
 
     def restore(self, path: str) -> None:
@@ -38,7 +44,8 @@ class Checkpoints(base.Checkpoints):
         saved = _read(path)
         if "optimizer" in self._state and not any(name.startswith("optimizer/") for name in saved):
             raise base.WeightsOnlyError(path)
-        self._checkpoint.restore(path).assert_existing_objects_matched()
+        with plain_path(path) as plain:
+            self._checkpoint.restore(plain).assert_existing_objects_matched()
 
     def _write(self, path: str) -> None:
         # `tf.train.Checkpoint.restore` expects the counter.
@@ -60,13 +67,16 @@ def load_weights(model: keras.Model, path: str | Path) -> None:
     One that is missing, damaged or of a model with other hyperparameters raises `UserError`.
     """
     path = names.existing_checkpoint(path, SUFFIX)
-    arrays, own = _read_model(path), own_weights(model)
+    with base.named_alternative(path, SUFFIX, _read):
+        arrays = _read_model(path)
+    own = own_weights(model)
     held, expected = (sum(math.prod(x.shape) for x in each) for each in (arrays.values(), own))
     # What only the checkpoint has would go unnoticed.
     if held != expected:
         reason = f"it has {held:,} weights, the model {expected:,}"
         raise base.other_hyperparameters(path, reason)
-    both = tf.train.CheckpointView(path).match(tf.train.Checkpoint(model=model))
+    with plain_path(path) as plain:
+        both = tf.train.CheckpointView(plain).match(tf.train.Checkpoint(model=model))
     found = {id(weight): arrays[number] for number, weight in both.items() if number in arrays}
     for weight in own:
         array, shape = found.get(id(weight)), tuple(weight.shape)
@@ -85,8 +95,7 @@ def _read(path: str) -> list[str]:
     fails half-way goes on waiting for the rest of the damaged file, and TensorFlow logs what it
     finds.
     """
-    with _damage_told(path):
-        reader = tf.train.load_checkpoint(path)
+    with _open(path) as reader:
         found = list(reader.get_variable_to_shape_map())
         for name in found:
             reader.get_tensor(name)
@@ -95,8 +104,7 @@ def _read(path: str) -> list[str]:
 
 def _read_model(path: str) -> dict[int, np.ndarray]:
     """Returns the values of what was saved as "model", by node, with those of adapters merged."""
-    with _damage_told(path):
-        reader = tf.train.load_checkpoint(path)
+    with _open(path) as reader:
         graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
             reader.get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH")
         )
@@ -115,11 +123,15 @@ def _read_model(path: str) -> dict[int, np.ndarray]:
 
 
 @contextlib.contextmanager
-def _damage_told(path: str) -> Iterator[None]:
+def _open(path: str) -> Iterator[Any]:
+    """Yields TensorFlow's reader; a checkpoint that cannot be read is a `UserError`."""
     try:
-        yield
+        with plain_path(path) as plain:
+            yield tf.train.load_checkpoint(plain)
+    except UserError:
+        raise
     except Exception as error:  # An OpError, IndexError, RuntimeError ... as the damage may be.
-        raise base.unreadable(path, error) from error
+        raise base.unreadable(path, error, isinstance(error, _NOT_DAMAGE)) from error
 
 
 def _nodes_in_model(graph) -> dict[str, int]:

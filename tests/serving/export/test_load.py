@@ -14,7 +14,7 @@ PYTHON_OPERATORS = {"PyFunc", "PyFuncStateless", "EagerPyFunc", "GeneratorDatase
 
 
 def test_the_newest_version_is_taken(exported, tmp_path, loaded):
-    assert loaded.directory == exported
+    assert loaded.directory.samefile(exported)
     for name in ("9", "10", ".unfinished-11", "notes"):
         (tmp_path / name).mkdir()
     (tmp_path / "20990101").touch()

@@ -1,0 +1,36 @@
+"""Paths in which TensorFlow finds no pattern."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from t2t_keras.errors import UserError
+from t2t_keras.io.plain_path import plain_path
+
+
+@pytest.mark.parametrize("name", ["plain", "a[1]", "a\\b", "a*?"])
+def test_the_same_files_under_a_plain_name(tmp_path, name):
+    (tmp_path / "in[2]").mkdir()
+    prefix = tmp_path / "in[2]" / name
+    for suffix in (".index", ".data-0"):
+        prefix.with_name(f"{name}{suffix}").write_text(suffix)
+    prefix.with_name("other").touch()
+    for path, suffixes in ((prefix, (".index", ".data-0")), (prefix.with_name("other"), ("",))):
+        with plain_path(path) as plain:
+            assert not set(plain) & set("[]*?\\")
+            for suffix in suffixes:
+                assert Path(f"{plain}{suffix}").read_text() == suffix
+    assert sorted(prefix.parent.iterdir()) == sorted(
+        prefix.with_name(each) for each in (f"{name}.index", f"{name}.data-0", "other")
+    )
+
+
+def test_nothing_is_begun_that_could_not_be_read_again(tmp_path, monkeypatch):
+    (tmp_path / "[tmp]").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "[tmp]"))
+    with plain_path(tmp_path / "run") as plain:
+        assert plain == str(tmp_path / "run")
+    with pytest.raises(UserError) as refused, plain_path(tmp_path / "run[1]"):
+        pass
+    assert refused.value.code == "path_is_a_pattern"
