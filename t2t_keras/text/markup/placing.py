@@ -15,9 +15,9 @@ import numpy as np
 from t2t_keras.text.markup.segments import CLOSE, KEPT, LONE, OPEN, Mark
 from t2t_keras.text.placeholders.finding import key
 
-# Beyond so many states siblings stay in the order of their words' places; beyond so many steps,
-# tags stand in proportion to their places in the source.
-_MOST_STATES, _MOST_STEPS = 400, 400_000
+# Beyond so many siblings or states, siblings stay in the order of their words' places; beyond so
+# many marks, states in that order, or steps, tags stand in proportion to their places.
+_MOST_SIBLINGS, _MOST_STATES, _MOST_STEPS = 8, 400, 40_000
 # A sign that the source lacks is rather outside of an element.
 _OUTSIDE = -0.05
 # Where nothing else decides: in the order of the source, and at the side that a tag adjoins.
@@ -136,9 +136,11 @@ class Placer:
             self._nodes.append(node)
             pending += node.children[::-1]
         self._children = [[numbers[id(child)] for child in node.children] for node in self._nodes]
+        self._places = {child: i for some in self._children for i, child in enumerate(some)}
         self._began += [numbers[id(node)] for node in began]
         # Else they are placed in proportion.
-        self._is_small = len(self._nodes) * max(agreement.shape) <= _MOST_STEPS
+        count = len(self._nodes)  # At least as many states are tried.
+        self._is_small = count <= _MOST_STATES and count * max(agreement.shape) <= _MOST_STEPS
         if not self._is_small:
             return
         self._gains = [self._gain(node) for node in self._nodes]
@@ -147,7 +149,10 @@ class Placer:
             for number, node in enumerate(self._nodes)
             if not node.is_element
         }
-        self._order = [self._mean_place(number) for number in range(len(self._nodes))]
+        order = [self._mean_place(number) for number in range(len(self._nodes))]
+        self._in_order = [
+            sorted(range(len(some)), key=lambda i: (order[some[i]], i)) for some in self._children
+        ]
 
     def _gain(self, node: Node) -> np.ndarray:
         """Returns what a node gains by each unit that it has: float [target units]."""
@@ -187,7 +192,9 @@ class Placer:
 
     def place(self) -> Placement:
         """Returns all marks with their places; kept pieces have one before their text."""
-        for any_order, must_have_words in itertools.product((True, False), repeat=2):
+        siblings = max(map(len, self._children))
+        orders = (True, False) if siblings <= _MOST_SIBLINGS else (False,)
+        for any_order, must_have_words in itertools.product(orders, (True, False)):
             states = self._is_small and self._states(any_order, must_have_words)
             if states and len(states) * self._count <= _MOST_STEPS:
                 placement = self._best(states, must_have_words)
@@ -228,9 +235,10 @@ class Placer:
         """Returns (state, number of the node, whether it closes) for each mark that may come."""
         number, done, has_word = state[-1]
         children, steps = self._children[number], []
-        open_children = [i for i in range(len(children)) if not done >> i & 1]
-        if not any_order and open_children:
-            open_children = [min(open_children, key=lambda i: (self._order[children[i]], i))]
+        if any_order:
+            open_children = [i for i in range(len(children)) if not done >> i & 1]
+        else:
+            open_children = self._in_order[number][done.bit_count() :][:1]
         for i in open_children:
             child = children[i]
             if self._nodes[child].is_element:
@@ -241,7 +249,7 @@ class Placer:
         complete = len(state) > 1 and done == (1 << len(children)) - 1 and not node.goes_on
         if complete and (has_word or not (must_have_words and self._has_word(node))):
             parent, of_parent, parent_has_word = state[-2]
-            i = self._children[parent].index(number)
+            i = self._places[number]
             level = parent, of_parent | 1 << i, parent_has_word or has_word
             steps.append(((*state[:-2], level), number, True))
         return steps
@@ -301,9 +309,9 @@ class Placer:
     def _of_step(self, state: _State, node: int, closes: bool, gap: int) -> float:
         if closes:
             return 0.0
-        number, done, _ = state[-1]
-        children = self._children[number]
-        before = sum(not done >> i & 1 for i in range(children.index(node)))
+        _, done, _ = state[-1]
+        place = self._places[node]
+        before = place - (done & ((1 << place) - 1)).bit_count()
         bonus = self._bonuses[node][gap] if node in self._bonuses else 0.0
         return bonus + _OUT_OF_ORDER * before
 

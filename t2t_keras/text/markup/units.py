@@ -1,5 +1,6 @@
 """The words and signs of a text, between which tags can stand."""
 
+import bisect
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -63,14 +64,18 @@ def agreement(
         totals = found.sum(axis=axis, keepdims=True)
         found = np.divide(found, totals, out=np.zeros_like(found), where=totals > 0)
     places = found @ np.arange(len(source_units)) if len(source_units) else np.zeros(0)
-    taken: set[int] = set()
+    columns: dict[str, list[int]] = {}
+    for column in np.flatnonzero(signs[0] != ""):
+        columns.setdefault(signs[0][column], []).append(int(column))
     for row in np.flatnonzero(signs[1] != ""):
-        alike = [each for each in np.flatnonzero(signs[0] == signs[1][row]) if each not in taken]
-        if alike:
+        if alike := columns.get(signs[1][row]):
             place = _expected_place(row, found, places, len(target_units), len(source_units))
-            column = min(alike, key=lambda each: abs(each - place))
-            taken.add(column)
-            found[row, column] = 1.0
+            number = bisect.bisect_left(alike, place)
+            if number and (
+                number == len(alike) or place - alike[number - 1] <= alike[number] - place
+            ):
+                number -= 1
+            found[row, alike.pop(number)] = 1.0
     return found
 
 

@@ -1,6 +1,5 @@
 """Finds the placeholders of a text, and compares those of a translation with them."""
 
-import functools
 import re
 import string
 from collections import Counter
@@ -65,6 +64,8 @@ ALONE = (
 )
 # What goes on with a word: Latin with Latin only, for other scripts put particles beside it.
 _WORDS = (r"[^\W\u0250-\u1dff\u1f00-\U0010ffff]", rf"[^\W{ALONE}]")
+_WORD_SIGNS = tuple(map(re.compile, _WORDS))
+_PATTERN = re.compile("|".join([_KINDS[0], f"(?P<address>{'|'.join(_KINDS[1:3])})", *_KINDS[3:]]))
 # Without any of these there is no placeholder.
 _SIGNS = re.compile(rf"[%&\\@$<{{\d{SYMBOLS[0]}-{SYMBOLS[-1]}]|://|www\.")
 
@@ -95,30 +96,54 @@ def find(text: str, verbatim: Sequence[str] = ()) -> list[Placeholder]:
       verbatim: more pieces of text that are placeholders wherever they stand; within words only if
         they are a `Part`.
     """
-    if not verbatim and not _SIGNS.search(text):
+    pieces = _verbatim_places(text, verbatim)
+    if not pieces and not _SIGNS.search(text):
         return []
     found, position = [], 0
-    longest_first = sorted(filter(None, verbatim), key=len, reverse=True)
-    pattern = _pattern(*dict.fromkeys(map(_whole, longest_first)))
-    while match := pattern.search(text, position):
-        piece = match[0]
-        if match.lastgroup == "address":
-            piece = _without_trailing(piece)
-        position = match.start() + len(piece)
-        found.append(Placeholder(match.start(), position, piece))
+    match, pieces = _PATTERN.search(text), pieces[::-1]
+    while match or pieces:
+        while pieces and pieces[-1][0] < position:
+            pieces.pop()
+        if match and match.start() < position:
+            match = _PATTERN.search(text, position)
+        if pieces and (not match or pieces[-1][0] <= match.start()):
+            start, position = pieces.pop()
+            found.append(Placeholder(start, position, text[start:position]))
+        elif match:
+            piece = match[0]
+            if match.lastgroup == "address":
+                piece = _without_trailing(piece)
+            position = match.start() + len(piece)
+            found.append(Placeholder(match.start(), position, piece))
     return found
 
 
-@functools.lru_cache(64)
-def _pattern(*verbatim: str) -> re.Pattern:
-    address = "|".join(_KINDS[1:3])
-    kinds = [*verbatim, _KINDS[0], f"(?P<address>{address})", *_KINDS[3:]]
-    return re.compile("|".join(kinds))
+def _verbatim_places(text: str, verbatim: Sequence[str]) -> list[tuple[int, int]]:
+    """Returns where pieces of text stand, the longest at each place, in one pass over the text."""
+    kinds: dict[str, bool] = {}  # Whether a piece may be part of a word.
+    for piece in filter(None, verbatim):
+        kinds[str(piece)] = kinds.get(piece, False) or isinstance(piece, Part)
+    lengths: dict[str, set[int]] = {}
+    for piece in kinds:
+        lengths.setdefault(piece[0], set()).add(len(piece))
+    by_length = {first: sorted(sizes, reverse=True) for first, sizes in lengths.items()}
+    places = []
+    for start, first in enumerate(text) if kinds else ():
+        for size in by_length.get(first, ()):
+            piece = text[start : start + size]
+            end = start + len(piece)
+            if piece in kinds and (kinds[piece] or _is_whole(text, start, end)):
+                places.append((start, end))
+                break
+    return places
 
 
-def _whole(piece: str) -> str:
-    """Returns the pattern of a piece of text."""
-    return re.escape(piece) if isinstance(piece, Part) else as_word(piece, re.escape(piece))
+def _is_whole(text: str, start: int, end: int) -> bool:
+    """Returns whether the text from `start` to `end` is not within a longer word."""
+    first = next((word for word in _WORD_SIGNS if word.match(text, start)), None)
+    last = next((word for word in _WORD_SIGNS if word.match(text, end - 1)), None)
+    begins = not first or not start or not first.match(text, start - 1)
+    return begins and (not last or not last.match(text, end))
 
 
 def as_word(text: str, pattern: str) -> str:
@@ -131,7 +156,7 @@ def as_word(text: str, pattern: str) -> str:
 def piece_at(text: str, start: int, end: int) -> str:
     """Returns the text from `start` to `end`; a `Part` if it is within a longer word there."""
     piece = text[start:end]
-    return piece if re.compile(_whole(piece)).match(text, start) else Part(piece)
+    return piece if _is_whole(text, start, end) else Part(piece)
 
 
 def _without_trailing(address: str) -> str:

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from counted_work import work_of
 
 from t2t_keras.text.markup import read_fragment
 from t2t_keras.text.markup.placing import Placer, tree_of
@@ -114,3 +115,24 @@ def test_many_tags_are_nested_too(marks):
         depth = np.cumsum([1 if tag == "<b>" else -1 for tag in re.findall("</?b>", found)])
         assert (len(depth), depth.min(), depth[-1]) == (2 * marks, 0, 0)
         assert re.sub("<[^>]*>", "", found).split() == ["eins", "zwei", "drei"]
+
+
+@pytest.mark.parametrize(
+    "markup", ["{}x", "a {} b", "<u>a {}b</u>", "{}a<i>{}</i>b"], ids=["begin", "amid", "in", "two"]
+)
+def test_work_on_unclosed_tags_is_linear(markup):
+    def work(count):
+        text = markup.replace("{}", "<b>" * count)
+        return work_of(lambda: translated(text, "eins zwei", []))
+
+    # A search among all orders would take the cube.
+    assert work(1600) < 2.3 * work(800)
+    assert work(800) < 1_000_000
+
+
+def test_work_on_a_long_sentence_is_linear():
+    def work(count):
+        words = "a <b>b</b> ! " * count
+        return work_of(lambda: translated(words, words.replace("<b>", "").replace("</b>", ""), []))
+
+    assert work(300) < 2.3 * work(150)

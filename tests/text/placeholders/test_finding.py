@@ -1,9 +1,10 @@
 """Placeholders are found by hand-made lists, and compared as a translator would."""
 
 import pytest
+from counted_work import work_of
 
 from t2t_keras.text.placeholders import find, is_reordered, missing
-from t2t_keras.text.placeholders.finding import piece_at
+from t2t_keras.text.placeholders.finding import Part, piece_at
 
 
 @pytest.mark.parametrize(
@@ -90,3 +91,20 @@ def test_conversions_without_numbers_keep_their_order():
 )
 def test_long_lines_take_time_in_proportion(text):
     assert sum(len(each.text) for each in find(text)) <= len(text)
+
+
+def test_many_verbatim_pieces_take_linear_work():
+    # One expression of all pieces would be compiled for each text, and tried at each place.
+    def work(count):
+        pieces = [f"f{number}" for number in range(count)]
+        text = " ".join(pieces)
+        assert [each.text for each in find(text, pieces)] == pieces
+        return work_of(lambda: find(text, pieces))
+
+    assert work(400) < 2.3 * work(200)
+
+
+def test_the_longest_verbatim_piece_is_found_where_several_begin():
+    found = find("get() get %d gets b", ["get", "get()", "b", "b c"])
+    assert [each.text for each in found] == ["get()", "get", "%d", "b"]
+    assert [each.text for each in find("gets %d", [Part("get")])] == ["get", "%d"]
