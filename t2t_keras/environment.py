@@ -202,6 +202,14 @@ def _machine() -> str:
     return hashlib.sha256("\n".join(known).encode()).hexdigest()[:12]
 
 
+def expanded(path: str | Path) -> str:
+    """Returns a path in which ~ or ~user at its beginning is a home directory, where it is known.
+
+    A shell leaves the ~ of --flag=~/x as it is.
+    """
+    return os.path.expanduser(path)  # noqa: PTH111 - Path("") would become ".".
+
+
 def usable_cores() -> int:
     """Returns how many cores this process may use, fewer than all as under `taskset` or Slurm."""
     if hasattr(os, "sched_getaffinity"):

@@ -2,6 +2,7 @@
 
 import contextlib
 import difflib
+import shlex
 from collections.abc import Iterable, Iterator
 
 # sysexits.h calls it EX_TEMPFAIL: the same command may well work when it is started again.
@@ -27,6 +28,15 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """Returns " Did you mean 'a' or 'b'?" for the known names closest to `name`, or ""."""
     close = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.5)
     return f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
+
+
+def command_line(program: str, *arguments: object, **flags: object) -> str:
+    """Returns a command on a line of its own, quoted for a shell, as a message suggests it.
+
+    It runs as it is printed. Flags without a value, "" or None, are left out.
+    """
+    given = [f"--{name}={value}" for name, value in flags.items() if value not in ("", None)]
+    return f"\n  {shlex.join([program, *map(str, arguments), *given])}"
 
 
 class OutOfMemoryError(Exception):

@@ -12,10 +12,10 @@ from keras.callbacks import Callback
 from t2t_keras import registry
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.problem import Problem
+from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError, nearest
 from t2t_keras.hyperparameters import HParams, override_hparams
 from t2t_keras.io.outputs import check_folder
-from t2t_keras.io.paths import expanded
 from t2t_keras.io.state import locked_directory
 from t2t_keras.training import trainer
 from t2t_keras.training.backends import base as backend

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from t2t_keras import settings
+from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import (
     LOSSES,
@@ -36,7 +37,6 @@ from t2t_keras.hyperparameters import (
     HParams,
     override_hparams,
 )
-from t2t_keras.io.paths import expanded
 from t2t_keras.model_config import ACTIVATIONS, FEED_FORWARDS, POSITION_ENCODINGS
 from t2t_keras.settings import Registry
 

@@ -14,8 +14,8 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError, nearest
-from t2t_keras.io.paths import expanded
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -10,8 +10,8 @@ from typing import Any
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import validate
 
+from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError
-from t2t_keras.io.paths import expanded
 
 PROBLEM = "parallel_text"
 # Of European languages: a subword has about four letters.

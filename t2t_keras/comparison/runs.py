@@ -18,6 +18,7 @@ from t2t_keras.decoding.jobs.files import (
 from t2t_keras.decoding.jobs.line_job import stated_of
 from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import sha256_of
+from t2t_keras.io.folders import not_a_run
 from t2t_keras.io.outputs import is_stream
 from t2t_keras.io.state import as_json, read_json
 from t2t_keras.text.files import read_text
@@ -136,8 +137,8 @@ def _opened_export(path: Path, problem_config: str, decode_hparams: str) -> _Run
 
     if not (path / RECORD_FILE).exists():
         raise UserError(
-            f"There is neither a run nor an export for CTranslate2 in {path}: expected the "
-            f"--output_dir of t2t-trainer or t2t-avg-all, or the folder of an export."
+            f"There is neither a run nor an export for CTranslate2 in {path}. {not_a_run(path)}",
+            code="no_run",
         )
     export = open_export(path)
     record = _with_test_set(export.record, problem_config, path)

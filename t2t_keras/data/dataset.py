@@ -21,8 +21,9 @@ import numpy as np
 from t2t_keras.data.mixing import parse_mix
 from t2t_keras.data.problem import Problem
 from t2t_keras.data.shards import SIDES, ExampleStore
-from t2t_keras.errors import UserError
+from t2t_keras.errors import UserError, command_line
 from t2t_keras.io.state import differences, read_json
+from t2t_keras.registry import user_directories
 from t2t_keras.text.lexicon import Lexicon
 from t2t_keras.text.tokenizer import Tokenizer
 
@@ -88,8 +89,11 @@ class Generated:
 
     def _check_split(self, split: str, splits: list[str]) -> None:
         if split not in splits:
+            advice = " Leave --eval_use_test_set out to take the dev set." * (split == "test")
             raise UserError(
-                f"{self.directory}: expected a split of {', '.join(splits)}, got '{split}'."
+                f"The data in {self.directory} has no {split} set: it has {', '.join(splits)}."
+                f"{advice}",
+                code="no_such_split",
             )
 
     def _path(self, name: str) -> Path:
@@ -108,7 +112,7 @@ def open_generated(problem: Problem, data_dir: str | Path, as_text: bool = False
     `as_text` only the languages and the test set count: text has no vocabulary.
     """
     directory = Path(data_dir) / problem.name
-    manifest = read_manifest(directory)
+    manifest = read_manifest(directory, problem)
     # A setting that came after the data was made had its default then.
     defaults = {field.name: field.default for field in dataclasses.fields(problem)}
     recorded = dataclasses.replace(problem, **defaults).config() | manifest["config"]
@@ -139,22 +143,45 @@ def open_generated(problem: Problem, data_dir: str | Path, as_text: bool = False
     return generated
 
 
-def read_manifest(directory: Path) -> dict[str, Any]:
-    """Returns the manifest of a complete set; a `UserError` names the command that makes one."""
-    path = directory / MANIFEST_FILE
-    command = (
-        f"t2t-datagen --problem={directory.name} --data_dir={directory.parent} "
-        f"--tmp_dir=<directory with the text>"
+def datagen_command(problem: Problem, data_dir: str | Path, tmp_dir: str | Path = "text") -> str:
+    """Returns the command that makes the data of a problem, as of `command_line`."""
+    defaults = type(problem)().config()
+    changed = {name: each for name, each in problem.config().items() if each != defaults[name]}
+    needs_text = type(problem).examples is Problem.examples
+    return command_line(
+        "t2t-datagen",
+        problem=problem.name,
+        problem_config=",".join(f"{name}={value}" for name, value in changed.items()),
+        data_dir=data_dir,
+        tmp_dir=tmp_dir if needs_text else "",
+        t2t_usr_dir=next(iter(user_directories), ""),
     )
+
+
+def read_manifest(directory: Path, problem: Problem | None = None) -> dict[str, Any]:
+    """Returns the manifest of a complete set.
+
+    Raises:
+      UserError: there is none, or it is incomplete; the error has the command that makes the
+        data of `problem`.
+    """
+    path, command = directory / MANIFEST_FILE, " t2t-datagen"
+    if problem:
+        command = datagen_command(problem, directory.parent)
+        if "--tmp_dir" in command:
+            command = f" (text stands for the folder with the source files){command}"
     if path.exists():
         keys = ("problem", "config", "vocabulary", "splits", "files")
-        return read_json(path, f"Generate the data again: {command}", keys)
+        return read_json(path, f"Generate the data again:{command}", keys)
     if directory.is_dir() and any(directory.iterdir()):
         raise UserError(
             f"The data in {directory} is incomplete: t2t-datagen was interrupted or is still "
-            f"running. If it is not, start it again: {command}"
+            f"running. If it is not, start it again:{command}",
+            code="incomplete_data",
         )
-    raise UserError(f"There is no generated data in {directory}. Make it first: {command}")
+    raise UserError(
+        f"There is no generated data in {directory}. Make it first:{command}", code="no_data"
+    )
 
 
 def describe(manifest: dict[str, Any]) -> str:

@@ -32,10 +32,10 @@ from t2t_keras.data.mixing import parse_mix
 from t2t_keras.data.problem import Problem, names_in
 from t2t_keras.data.shards import SIDES
 from t2t_keras.data.workers import Call, workers
+from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import TEMPORARY_SUFFIX, damaged_files, write_atomically
 from t2t_keras.io.outputs import VOCABULARY_FILES, check_folder
-from t2t_keras.io.paths import expanded
 from t2t_keras.io.progress import ProgressBar
 from t2t_keras.io.state import as_json, locked_directory, read_json, write_json
 from t2t_keras.text.lexicon import Lexicon, affordable_pairs, learn_lexicon

@@ -27,8 +27,8 @@ from t2t_keras.decoding.source_text import (
 )
 from t2t_keras.decoding.terms import hinted, keep_terms, number_missing, takes_hints
 from t2t_keras.decoding.translation import AttentionWeights, PairScore, Translation
+from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError
-from t2t_keras.io.paths import expanded
 from t2t_keras.text.glossary import Glossary
 from t2t_keras.text.placeholders.symbols import Shield, shield
 from t2t_keras.text.terms.hints import without_hints

@@ -7,8 +7,8 @@ from pathlib import Path
 from t2t_keras.documents.document import Unit
 from t2t_keras.documents.packages import needed_for
 from t2t_keras.documents.reading import EXTENSIONS, read_document
+from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError
-from t2t_keras.io.paths import expanded
 from t2t_keras.text.files import reading
 from t2t_keras.text.tmx import translation_units
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from t2t_keras.documents.document import Document
 from t2t_keras.documents.packages import needed_for
+from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError, nearest
-from t2t_keras.io.paths import expanded
 from t2t_keras.text.files import MAX_LINE_BYTES
 
 # The module of each format.

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from absl import flags as absl_flags
 
+from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError, nearest
-from t2t_keras.io.paths import expanded
 
 _COLUMN = 30
 # Groups under this title are shown by --helpfull only.

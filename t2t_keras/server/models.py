@@ -12,8 +12,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from t2t_keras.decoding.engines import ENGINES
+from t2t_keras.decoding.engines.ctranslate2_export import command_for_ctranslate2
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
+from t2t_keras.io.folders import not_a_run
 from t2t_keras.server.languages import base_language, parse_pair
 from t2t_keras.training.checkpoints.names import TENSORFLOW_SUFFIX, newest_checkpoint
 from t2t_keras.training.run_config import RunConfig
@@ -80,9 +82,13 @@ class ModelSource:
         for record in (folder / _RECORD, folder / "ctranslate2" / _RECORD):
             if record.exists() and self.engine != ENGINES[0]:
                 return record.parent, _identity(record)
+        why = not_a_run(self.path)
+        if RunConfig.exists(folder):
+            why = f"Export the run:{command_for_ctranslate2(folder)}"
         raise UserError(
             f"There is no model{f' for the engine {self.engine}' * bool(self.engine)} in "
-            f"{self.path}: expected a run, or what t2t-exporter --format=ctranslate2 wrote."
+            f"{self.path}: expected a run or an export for CTranslate2. {why}",
+            code="no_model",
         )
 
     def _versioned(self) -> Path:

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError
-from t2t_keras.io.paths import expanded
 from t2t_keras.text.files import is_text, read_text
 from t2t_keras.text.placeholders import find as find_placeholders
 from t2t_keras.text.terms.hints import MARKS

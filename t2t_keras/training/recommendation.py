@@ -1,8 +1,8 @@
 """Which hyperparameters suit some data, `--hparams_set=auto`, and how long a training takes."""
 
 import dataclasses
+import itertools
 import math
-import shlex
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from keras import ops
 from t2t_keras import registry
 from t2t_keras.data.batches import TokenBatchSampler, replica_batches
 from t2t_keras.data.dataset import Generated
-from t2t_keras.errors import UserError
+from t2t_keras.errors import UserError, command_line
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.cost import hardware_name
@@ -93,11 +93,13 @@ def recommendation(generated: Generated, flags: Sequence[str]) -> str:
     devices = backend.plan_devices()
     hparams = recommended_hparams(generated, devices=devices)
     seconds = hparams.train_steps * _seconds_of_a_step(generated, hparams, devices)
-    command = ["t2t-trainer", *flags, f"--output_dir=runs/{generated.problem.name}"]
+    name = generated.problem.name
+    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+    output_dir = next(path for each in names if not (path := Path("runs") / each).exists())
+    command = command_line("t2t-trainer", *flags, output_dir=output_dir, hparams_set=AUTO)
     return (
         f"To train with {hparams.set_name} for {hparams.train_steps:,} steps, which take about "
-        f"{duration(seconds)} on {hardware_name(devices.gpus)}:\n"
-        f"  {shlex.join([*command, f'--hparams_set={AUTO}'])}"
+        f"{duration(seconds)} on {hardware_name(devices.gpus)}:{command}"
     )
 
 

@@ -15,6 +15,7 @@ from t2t_keras.data.variation import Variation
 from t2t_keras.environment import installed_versions
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams, override_hparams
+from t2t_keras.io.folders import not_a_run
 from t2t_keras.io.state import differences, read_json, write_json
 from t2t_keras.settings import parse_assignments
 from t2t_keras.text.tokenizer import Tokenizer
@@ -147,8 +148,8 @@ class RunConfig:
         path = Path(output_dir) / _FILE
         if not path.exists():
             raise UserError(
-                f"There is no run in --output_dir={output_dir}: no {_FILE}. Train first: "
-                f"t2t-trainer."
+                f"There is no run in --output_dir={output_dir}. {not_a_run(output_dir)}",
+                code="no_run",
             )
         return cls.read(path, "Restore it, or give a new --output_dir.")
 

@@ -8,9 +8,9 @@ from typing import Any
 import keras
 
 from t2t_keras.data.problem import Problem
+from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
-from t2t_keras.io.paths import expanded
 from t2t_keras.text.tokenizer import Tokenizer, same_vocabulary
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.checkpoints.names import checkpoint_at

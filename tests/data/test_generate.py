@@ -302,7 +302,7 @@ def test_a_problem_that_makes_its_text(tmp_path, pairs_of):
     for problem, order in ((made, 1), (swapped, -1)):
         expected = [pair[::order] for pair in made.examples("test")]
         assert pairs_of(open_generated(problem, tmp_path), "test") == expected
-    with pytest.raises(UserError, match="split of dev, test, got 'train'"):
+    with pytest.raises(UserError, match="no train set: it has dev, test"):
         open_generated(made, tmp_path).text("train")
 
 

@@ -72,8 +72,8 @@ class CTranslate2Engine(Engine):
         if 0 < export.positions < (needed := positions_needed(config)):
             raise UserError(
                 f"{export.folder} has tables of {export.positions:,} positions, and these settings "
-                f"need {needed:,}. Lower max_input_length, extra_length or max_length; or make it "
-                f"again with them: t2t-exporter --decode_hparams=..."
+                f"need {needed:,}. Lower max_input_length, extra_length or max_length; or export "
+                f"the run again with these --decode_hparams."
             )
         self.config, self._export = config, export
         self.name = f"ctranslate2 {export.dtype}"

@@ -4,15 +4,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.errors import UserError
+from t2t_keras.errors import UserError, command_line
 from t2t_keras.io.atomic import sha256_of
+from t2t_keras.io.folders import not_a_run
 from t2t_keras.io.state import read_json
 from t2t_keras.training.checkpoints.names import TENSORFLOW_SUFFIX, checkpoint_paths
 from t2t_keras.training.run_config import RunConfig
 
 RECORD_FILE = "t2t_keras.json"
 _FOLDER = "ctranslate2"  # in a run
-_COMMAND = "t2t-exporter --output_dir={} --format=ctranslate2"
 
 _UNSUPPORTED = {
     "coverage_penalty": "its attention is that of one layer",
@@ -52,10 +52,10 @@ def open_export(path: str | Path) -> Export:
     path = Path(path)
     of_run = RunConfig.exists(path)
     folder = path / _FOLDER if of_run else path
-    file, command = folder / RECORD_FILE, _COMMAND.format(path if of_run else "RUN")
+    file = folder / RECORD_FILE
     if not file.exists():
-        what = "no model for CTranslate2" if of_run else f"neither a run nor {RECORD_FILE}"
-        raise UserError(f"There is {what} in {path}. Make one: {command}")
+        why = f"Make one:{command_for_ctranslate2(path)}" if of_run else not_a_run(path)
+        raise UserError(f"There is no model for CTranslate2 in {path}. {why}", code="no_export")
     advice = "Make it again with t2t-exporter."
     keys = ("checkpoint", "decoding", "dtype", "positions")
     content = read_json(file, advice, keys)
@@ -67,10 +67,16 @@ def open_export(path: str | Path) -> Export:
         made = Path(export.checkpoint["checkpoint"]).name if export.checkpoint else "another model"
         raise UserError(
             f"{folder} was made of {made}, and is not of {newest[-1]}, the run's newest "
-            f"checkpoint. Remove it and make it again: {command}; or use it as it is: "
-            f"--output_dir={folder}."
+            f"checkpoint. Use it as it is by --output_dir={folder}, or remove it and make it again:"
+            f"{command_for_ctranslate2(path)}",
+            code="outdated_export",
         )
     return export
+
+
+def command_for_ctranslate2(run: str | Path, **flags: str) -> str:
+    """Returns the command that exports a run into its own folder, as of `command_line`."""
+    return command_line("t2t-exporter", output_dir=run, format="ctranslate2", **flags)
 
 
 def _is_of(checkpoint: dict[str, Any] | None, path: str) -> bool:

@@ -16,9 +16,8 @@ import tensorflow as tf
 
 from t2t_keras.decoding.config import decode_config
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.environment import installed_versions
+from t2t_keras.environment import expanded, installed_versions
 from t2t_keras.errors import UserError
-from t2t_keras.io.paths import expanded
 from t2t_keras.serving import messages
 from t2t_keras.serving.export.load import WARMUP_FILE, write_manifest
 from t2t_keras.serving.export.readme import write_readme

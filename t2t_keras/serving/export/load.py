@@ -18,9 +18,9 @@ import tensorflow_text  # noqa: F401 - registers the operators of the vocabulary
 from t2t_keras.data.dataset import MANIFEST_FILE
 from t2t_keras.decoding.source_text import check_lines
 from t2t_keras.decoding.translation import Translation
+from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import sha256_of
-from t2t_keras.io.paths import expanded
 from t2t_keras.io.plain_path import plain_path
 from t2t_keras.io.state import read_json, write_json
 from t2t_keras.serving import messages

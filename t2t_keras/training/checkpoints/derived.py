@@ -9,8 +9,8 @@ from typing import Any
 import keras
 import numpy as np
 
+from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError
-from t2t_keras.io.paths import expanded
 from t2t_keras.io.state import locked_directory
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.checkpoints import names, npz

@@ -7,7 +7,8 @@ path of a checkpoint is the prefix of TensorFlow's files, and JAX's whole file n
 import re
 from pathlib import Path
 
-from t2t_keras.errors import UserError
+from t2t_keras.errors import UserError, command_line
+from t2t_keras.io.folders import not_a_run
 
 NAME = "model.ckpt"
 TENSORFLOW_SUFFIX = ".index"
@@ -29,7 +30,9 @@ def newest_checkpoint(directory: str | Path, suffix: str) -> str:
     refuse_other_format(directory, suffix)
     paths = checkpoint_paths(directory, suffix)
     if not paths:
-        raise UserError(f"There is no checkpoint in {directory}. Train first: t2t-trainer.")
+        run = (Path(directory) / "run.json").exists()
+        why = "The training has saved none yet." if run else not_a_run(directory)
+        raise UserError(f"There is no checkpoint in {directory}. {why}", code="no_checkpoint")
     return paths[-1]
 
 
@@ -92,8 +95,11 @@ def refuse_other_format(directory: str | Path, suffix: str) -> None:
     if npz and not tf and suffix != NPZ_SUFFIX:
         raise UserError(
             f"{directory} contains JAX's checkpoints, such as {Path(npz[-1]).name}. Set "
-            f"KERAS_BACKEND=jax, or convert the newest: t2t-npz-to-checkpoint "
-            f"--model_dir={directory} --output_dir=NEW."
+            f"KERAS_BACKEND=jax, or convert the newest:"
+            + command_line(
+                "t2t-npz-to-checkpoint", model_dir=directory, output_dir=f"{directory}-tensorflow"
+            ),
+            code="other_checkpoint_format",
         )
     if tf and not npz and suffix != TENSORFLOW_SUFFIX:
         raise UserError(

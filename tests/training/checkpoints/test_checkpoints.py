@@ -237,5 +237,5 @@ def test_the_other_format(model, tmp_path, theirs, ours, advice):
         lambda: ours.load_weights(model, tmp_path / "model.ckpt-5"),
         ours.Checkpoints(tmp_path, {"model": model}, 1).restore_newest,
     ):
-        with pytest.raises(UserError, match=f"model.ckpt-5.*{advice}"):
+        with pytest.raises(UserError, match=f"(?s)model.ckpt-5.*{advice}"):
             read()
