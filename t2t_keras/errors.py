@@ -1,7 +1,8 @@
-"""The one error that a user's input can cause, the hint for a mistyped name, and missing memory."""
+"""The one error that a user's input can cause, what it quotes and hints at, and missing memory."""
 
 import contextlib
 import difflib
+import reprlib
 import shlex
 from collections.abc import Iterable, Iterator
 
@@ -37,6 +38,20 @@ def command_line(program: str, *arguments: object, **flags: object) -> str:
     """
     given = [f"--{name}={value}" for name, value in flags.items() if value not in ("", None)]
     return f"\n  {shlex.join([program, *map(str, arguments), *given])}"
+
+
+def brief(value: object, most: int = 300) -> str:
+    """Returns a value or an error as one short line for a message, however large or deep it is."""
+    if isinstance(value, BaseException):
+        text = " ".join(str(value)[: 4 * most].split()) or type(value).__name__
+    else:
+        shown = reprlib.Repr()
+        shown.maxstring = shown.maxother = most
+        try:
+            text = shown.repr(value)
+        except ValueError:  # Python does not write integers of more than 4,300 digits.
+            text = "a number of thousands of digits"
+    return text if len(text) <= most else f"{text[:most]} ..."
 
 
 class OutOfMemoryError(Exception):

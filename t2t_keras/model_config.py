@@ -107,10 +107,14 @@ class ModelConfig(LayerConfig):
     """The settings of a Transformer but for its vocabulary; the defaults are the base model."""
 
     num_layers: int = setting(
-        6, "N, layers of the encoder and of the decoder (section 3.1)", minimum=1
+        6, "N, layers of the encoder and of the decoder (section 3.1)", minimum=1, maximum=1000
     )
-    num_encoder_layers: int = setting(0, "layers of the encoder; 0 = num_layers", minimum=0)
-    num_decoder_layers: int = setting(0, "layers of the decoder; 0 = num_layers", minimum=0)
+    num_encoder_layers: int = setting(
+        0, "layers of the encoder; 0 = num_layers", minimum=0, maximum=1000
+    )
+    num_decoder_layers: int = setting(
+        0, "layers of the decoder; 0 = num_layers", minimum=0, maximum=1000
+    )
     d_model: int = setting(512, "width of embeddings and sub-layers (section 3.1)", minimum=2)
     symbol_dropout: float = _dropout(
         0.0,
@@ -146,7 +150,9 @@ class ModelConfig(LayerConfig):
         "concatenated; tensor2tensor = concatenated, with wavelengths up to 10000 · 2 pi itself",
         choices=("interleaved", "concatenated", "tensor2tensor"),
     )
-    first_position: int = setting(0, "number of a sentence's first position", minimum=0)
+    first_position: int = setting(
+        0, "number of a sentence's first position", minimum=0, maximum=65_535
+    )
     max_positions: int = setting(
         256, "rows of learned position tables; later positions share the last row", minimum=1
     )

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from t2t_keras.environment import expanded
-from t2t_keras.errors import UserError, nearest
+from t2t_keras.errors import UserError, brief, nearest
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -163,6 +163,14 @@ def override(
     return changed
 
 
+def typed(kind: type, values: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """Returns the recorded values of a class of settings; `UserError` for one of another type."""
+    types = typing.get_type_hints(kind)
+    return {
+        name: convert(value, types[name], f"The {what} '{name}'") for name, value in values.items()
+    }
+
+
 def describe(settings: Any) -> list[str]:
     """Returns a line "name=default: meaning" for every field, as help texts show it."""
     return [
@@ -180,7 +188,7 @@ def convert(value: Any, expected: type[Any], subject: str) -> Any:
     elif expected is float and type(value) is int:
         converted = float(value)
     if type(converted) is not expected or (expected is float and not math.isfinite(converted)):
-        raise UserError(f"{subject} must be {_TYPE_NAMES[expected]}, got {value!r}.")
+        raise UserError(f"{subject} must be {_TYPE_NAMES[expected]}, got {brief(value)}.")
     return converted
 
 
@@ -200,11 +208,11 @@ def _check_range(value: Any, bounds: Mapping[str, Any], subject: str) -> None:
     minimum, maximum, choices = bounds["minimum"], bounds["maximum"], bounds["choices"]
     if choices and value not in choices:
         raise UserError(
-            f"{subject} must be one of {', '.join(choices)}, got {value!r}."
+            f"{subject} must be one of {', '.join(choices)}, got {brief(value)}."
             f"{nearest(str(value), choices)}"
         )
     # `not >=` rather than `<`, so that NaN is refused as well.
     if minimum is not None and not value >= minimum:
-        raise UserError(f"{subject} must be >= {minimum}, got {value}.")
+        raise UserError(f"{subject} must be >= {minimum}, got {brief(value)}.")
     if maximum is not None and not value <= maximum:
-        raise UserError(f"{subject} must be <= {maximum}, got {value}.")
+        raise UserError(f"{subject} must be <= {maximum}, got {brief(value)}.")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from t2t_keras.errors import UserError
+from t2t_keras.errors import UserError, brief
 
 # The logit of what is never written: its probability is 0 in float32, and label smoothing, which
 # takes the mean of all logits, still works.
@@ -62,8 +62,9 @@ def pieces_by_id(ids: Mapping[str, int], origin: str) -> list[str]:
     """
     try:
         pieces = {int(i): piece for piece, i in ids.items()}
-    except (TypeError, ValueError) as error:
-        raise UserError(f"{origin}: expected pieces with their ids: {error}.") from error
+        "".join(ids).encode()  # Not every text of JSON is one of UTF-8.
+    except (OverflowError, TypeError, ValueError) as error:
+        raise UserError(f"{origin}: expected pieces with their ids: {brief(error)}.") from error
     if missing := set(range(len(ids))) - pieces.keys():
         raise UserError(f"{origin}: expected ids from 0 to {len(ids) - 1}, got no {min(missing)}.")
     return [pieces[i] for i in range(len(ids))]

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from t2t_keras.conversion.files import read_text
 from t2t_keras.conversion.imported import Imported, Settings
 from t2t_keras.conversion.layers import layer_weights
-from t2t_keras.conversion.tensors import plain, read_pytorch
+from t2t_keras.conversion.pickles import plain
+from t2t_keras.conversion.tensors import named_tensors, read_pytorch
 from t2t_keras.conversion.vocabularies import listed_pieces, named_files
-from t2t_keras.errors import UserError
+from t2t_keras.errors import UserError, brief
 
 # fairseq's ids: its dictionaries begin behind them.
 _BEGIN, _PADDING, _END, _UNKNOWN, _FIRST = range(5)
@@ -57,16 +59,17 @@ def read_fairseq(
     path = Path(model)
     content = read_pytorch(path)
     try:
-        config = plain(content.get("cfg")) or {}
-        values = config.get("model") or plain(content["args"])
+        config = plain(content.get("cfg"), str(path)) or {}
+        values = config.get("model") or plain(content["args"], str(path))
         # There `_name` is the task's, with the model that of its architecture.
         task = config.get("task") or {**values, "_name": values.get("task")}
-        weights = {name: np.asarray(each, np.float32) for name, each in content["model"].items()}
+        weights = named_tensors(content["model"], path)
         steps = int((content.get("optimizer_history") or [{}])[-1].get("num_updates", 0))
         values.keys(), task.keys()
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UserError(
-            f"{path}: expected a checkpoint of fairseq, with model and args or cfg in it ({error})."
+            f"{path}: expected a checkpoint of fairseq, with model and args or cfg in it "
+            f"({brief(error)})."
         ) from error
     Settings({"task": task.get("_name") or task.get("task", "translation")}, str(path)).only(
         "task", "translation"
@@ -172,14 +175,9 @@ def _dictionary_files(given: Sequence[Path], languages: tuple[str, str]) -> tupl
 
 def _pieces(path: Path) -> list[str]:
     """Returns the words of a dictionary in our order of ids."""
-    try:
-        # Not `splitlines`: some of its separators can be in words.
-        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(
-            f"{path} cannot be read ({error}). fairseq-preprocess wrote it: name its folder with "
-            f"--vocabulary."
-        ) from error
+    advice = "fairseq-preprocess wrote it: name its folder with --vocabulary."
+    # Not `splitlines`: some of its separators can be in words.
+    lines = read_text(path, advice).removesuffix("\n").split("\n")
     # A line is a word, its count, and perhaps a flag.
     words = [line.removesuffix(" #fairseq:overwrite").rpartition(" ")[0] for line in lines]
     return ["<pad>", "</s>", "<unk>", "<s>", *words]

@@ -9,7 +9,7 @@ import numpy as np
 
 from t2t_keras import registry
 from t2t_keras.data.problem import Problem
-from t2t_keras.errors import UserError
+from t2t_keras.errors import UserError, brief
 from t2t_keras.text.tokenizer import Tokenizer, same_vocabulary
 from t2t_keras.training.checkpoints.derived import write_run
 from t2t_keras.training.run_config import RunConfig
@@ -50,6 +50,7 @@ def make_run(imported: Imported, problem: Problem, output_dir: str | Path, origi
     """
     hparams = registry.hparams("transformer_base", imported.hparams)
     config = RunConfig(problem, hparams, tokenizer=imported.tokenizer, averaged=None)
+    _check_depths(imported.weights, hparams.depths(), origin)
     model = config.make_model(loaded=True)
     by_path = {weight.path.partition("/")[2]: weight for weight in model.weights}
     wrong = [f"{path} is missing" for path in by_path.keys() - imported.weights.keys()]
@@ -72,6 +73,19 @@ def make_run(imported: Imported, problem: Problem, output_dir: str | Path, origi
         f"--warm_start_from={output_dir} --hparams_set=auto"
     )
     return made
+
+
+def _check_depths(weights: Mapping[str, np.ndarray], depths: tuple[int, int], origin: str) -> None:
+    """Refuses other numbers of layers than the weights are of, before as many are made."""
+    for side, depth in zip(("encoder", "decoder"), depths, strict=True):
+        layers = {path.partition("/")[0] for path in weights if path.startswith(f"{side}_")}
+        count = len(layers - {f"{side}_norm"})
+        if count != depth:
+            raise UserError(
+                f"{origin} cannot be imported: its settings are of {depth:,} layers of the {side}, "
+                f"its weights of {count:,}. Copy both again.",
+                code="damaged_model",
+            )
 
 
 class Settings:
@@ -105,6 +119,7 @@ class Settings:
         if value not in allowed:
             expected = " or ".join(map(repr, allowed))
             raise UserError(
-                f"{self._origin}: {name}={value!r} cannot be represented here; expected {expected}."
+                f"{self._origin}: {name}={brief(value)} cannot be represented here; expected "
+                f"{expected}."
             )
         return value

@@ -9,10 +9,12 @@ import numpy as np
 import sentencepiece
 
 from t2t_keras.conversion.embeddings import IdOrder, embedding_weights, pieces_by_id
-from t2t_keras.conversion.files import read_file, read_yaml
+from t2t_keras.conversion.files import named_beside, read_file, read_yaml
 from t2t_keras.conversion.imported import Imported, Settings
-from t2t_keras.conversion.vocabularies import listed_pieces, named_files
-from t2t_keras.errors import UserError
+from t2t_keras.conversion.tensors import check_compression
+from t2t_keras.conversion.vocabularies import by_kind, listed_pieces, named_files
+from t2t_keras.errors import UserError, brief
+from t2t_keras.io.foreign import open_regular
 from t2t_keras.text.tokenizer import Tokenizer
 
 _OPTIONS = "special:model.yml"
@@ -108,13 +110,16 @@ def _find_model(model: Path) -> Path:
 
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:
     try:
-        with np.load(path) as file:
+        with open_regular(path) as opened, np.load(opened) as file:
+            check_compression(file.zip)
             arrays = {name: file[name] for name in file.files}
         options = arrays.pop(_OPTIONS)
+    except UserError as error:
+        raise UserError(f"{path}: {error}", code=error.code) from error
     except Exception as error:
         raise UserError(
-            f"{path} cannot be read ({error}): expected an .npz file of Marian, with {_OPTIONS}, "
-            f"or a folder with config.json."
+            f"{path} cannot be read ({brief(error)}): expected an .npz file of Marian, with "
+            f"{_OPTIONS}, or a folder with config.json."
         ) from error
     weights = {name: each for name, each in arrays.items() if not name.startswith("special:")}
     if wrong := [name for name, each in weights.items() if each.dtype.kind != "f"]:
@@ -179,7 +184,7 @@ def _vocabularies(
     path: Path, vocabulary: str, sizes: Sequence[int]
 ) -> tuple[list[IdOrder], Tokenizer]:
     """Returns the ids of source and target, and the tokenizer."""
-    models, lists = named_files(vocabulary or _names_beside(path))
+    models, lists = named_files(vocabulary) if vocabulary else by_kind(_files_beside(path))
     files = lists or models
     if len(files) not in (1, 2):
         raise UserError(f"{path}: expected vocabularies of source and target, got {len(files)}.")
@@ -191,15 +196,16 @@ def _vocabularies(
     return orders, listed_pieces(*(each.our_pieces for each in orders), models, files[-1])
 
 
-def _names_beside(path: Path) -> str:
+def _files_beside(path: Path) -> list[Path]:
     """Returns the vocabularies that a file beside the model names, wherever they once were."""
     names = f"{path.name}.decoder.yml", "decoder.yml", f"{path.name}.yml"
     for file in (path.parent / name for name in names):
         if file.exists():
-            named = read_yaml(file.read_bytes(), str(file)).get("vocabs") or []
-            given = [path.parent / each for each in named]
-            found = (each if each.exists() else path.parent / each.name for each in given)
-            return ",".join(map(str, found))
+            names = read_yaml(read_file(file), str(file)).get("vocabs")
+            if not isinstance(names, list):
+                raise UserError(f"{file}: expected a list of files as vocabs, got {brief(names)}.")
+            # A comma in a path would divide it.
+            return [named_beside(name, path.parent) for name in names]
     raise UserError(f"{path}: expected {names[0]} or {names[1]} beside it, or --vocabulary.")
 
 
@@ -237,5 +243,5 @@ def _ids(content: bytes, file: Path) -> dict[str, int]:
             return {piece: i for i, piece in enumerate(text.removesuffix("\n").split("\n"))}
         found = read_yaml(text.translate(_NOT_OF_YAML), str(file), texts_only=True)
         return {piece.translate(_OF_YAML): int(i) for piece, i in found.items()}
-    except (TypeError, ValueError) as error:
-        raise UserError(f"{file} is not a vocabulary of Marian: {error}.") from error
+    except (AttributeError, TypeError, ValueError) as error:
+        raise UserError(f"{file} is not a vocabulary of Marian: {brief(error)}.") from error

@@ -8,10 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from t2t_keras.conversion.files import read_file, read_yaml
+from t2t_keras.conversion.files import (
+    checkpoint_prefix,
+    named_beside,
+    read_file,
+    read_text,
+    read_yaml,
+)
 from t2t_keras.conversion.imported import Imported
 from t2t_keras.conversion.vocabularies import listed_pieces, named_files
-from t2t_keras.errors import UserError
+from t2t_keras.errors import UserError, brief
 
 # OpenNMT-tf's ids; the unknown id is behind all words of the vocabulary.
 _PADDING, _BEGIN, _END, _FIRST = range(4)
@@ -46,6 +52,8 @@ _ACTIVATIONS = {
     "nn.silu": "silu",
 }
 
+# A description has a page of text.
+_MOST_PROGRAM = 1 << 17
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 _TABLES = (
     "model/examples_inputter/features_inputter/embedding",
@@ -131,9 +139,9 @@ def _read_checkpoint(path: Path) -> tuple[Path, dict[str, np.ndarray], dict[str,
     import tensorflow as tf
     from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-    prefix = tf.train.latest_checkpoint(str(path)) if path.is_dir() else str(path)
+    prefix = checkpoint_prefix(path)
     try:
-        reader = tf.train.load_checkpoint(prefix or str(path))
+        reader = tf.train.load_checkpoint(prefix)
         graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
             reader.get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH")
         )
@@ -145,7 +153,9 @@ def _read_checkpoint(path: Path) -> tuple[Path, dict[str, np.ndarray], dict[str,
             and "/.OPTIMIZER_SLOT/" not in name
         }
     except Exception as error:  # An OpError, ValueError ... as the damage may be.
-        raise UserError(f"{path}: expected a checkpoint of OpenNMT-tf 2 ({error}).") from error
+        raise UserError(
+            f"{path}: expected a checkpoint of OpenNMT-tf 2 ({brief(error)})."
+        ) from error
     return Path(prefix), weights, _stored_names(graph)
 
 
@@ -171,9 +181,9 @@ def _described(path: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
     said: list[dict[str, Any]] = []
     if path.exists():
         try:
-            tree = ast.parse(path.read_text(encoding="utf-8"))
-        except (SyntaxError, UnicodeDecodeError, ValueError) as error:
-            raise UserError(f"{path} is not a description of a model ({error}).") from error
+            tree = ast.parse(read_file(path, most=_MOST_PROGRAM))
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            raise UserError(f"{path} is not a description of a model ({brief(error)}).") from error
         said = [_DEFAULTS | _CATALOG[name] | _arguments(call) for name, call in _made(tree)]
     found: dict[str, Any] = {"num_heads": None}
     for name in sorted(set().union(*said)):
@@ -270,21 +280,17 @@ def _configured(path: Path, folder: Path) -> tuple[list[Path], list[Path], dict[
             f"{path}: source_sequence_controls with start=true cannot be represented here."
         )
     end = {"source_end": bool(controls["end"])} if "end" in controls else {}
-    return [_located(name, folders) for name in files], [each for each in models if each], end
-
-
-def _located(name: str, folders: Sequence[Path]) -> Path:
-    places = (folder / str(name) for folder in folders)
-    return next((place for place in places if place.exists()), Path(str(name)))
+    located = [named_beside(name, *folders) for name in files]
+    return located, [each for each in models if each], end
 
 
 def _settings(value: Any, origin: str, folders: Sequence[Path]) -> Mapping[str, Any]:
     """Returns settings, which can also be a file of them, or their text."""
     if isinstance(value, str):
-        file = _located(value, folders)
-        return read_yaml(read_file(file) if file.is_file() else value, origin)
+        is_text = "{" in value or ":" in value
+        return read_yaml(value if is_text else read_file(named_beside(value, *folders)), origin)
     if not isinstance(value or {}, Mapping):
-        raise UserError(f"{origin}: expected names with values, got {value!r}.")
+        raise UserError(f"{origin}: expected names with values, got {brief(value)}.")
     return value or {}
 
 
@@ -298,23 +304,20 @@ def _segmenting_model(
     kind = tokenization.get("type", "OpenNMTTokenizer" if parameters else "SpaceTokenizer")
     name = parameters.get("model", parameters.get("sp_model_path"))
     if name and (kind == "SentencePieceTokenizer" or parameters.get("mode") == "none"):
-        return _located(name, folders)
+        return named_beside(name, *folders)
     if kind != "SpaceTokenizer":
         raise UserError(
-            f"{origin} of type {kind} cannot be represented here, only SentencePiece's. Give the "
-            f"vocabularies instead, --vocabulary=source.vocab,target.vocab, and text that is "
-            f"tokenised already."
+            f"{origin} of type {brief(kind)} cannot be represented here, only SentencePiece's. "
+            f"Give the vocabularies instead, --vocabulary=source.vocab,target.vocab, and text that "
+            f"is tokenised already."
         )
     return None
 
 
 def _pieces(path: Path) -> list[str]:
     """Returns the words of a vocabulary in our order of ids."""
-    try:
-        # Not `splitlines`: some of its separators can be in words.
-        words = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"The vocabulary {path} cannot be read ({error}).") from error
+    # Not `splitlines`: some of its separators can be in words.
+    words = read_text(path).removesuffix("\n").split("\n")
     if words[:_FIRST] != _SPECIAL:
         raise UserError(
             f"{path}: expected {', '.join(_SPECIAL)} as the first lines of a vocabulary of "

@@ -11,7 +11,9 @@ from t2t_keras.conversion.marian import read_huggingface
 from t2t_keras.conversion.marian_npz import read_marian
 from t2t_keras.conversion.opennmt_tf import read_opennmt_tf
 from t2t_keras.conversion.tensor2tensor import read_tensor2tensor
-from t2t_keras.errors import UserError
+from t2t_keras.errors import UserError, brief
+
+_DAMAGE = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 
 
 def read_model(
@@ -47,14 +49,32 @@ def read_model(
             f"{model}: source.spm, target.spm and vocab.json in it are read; {vocabulary} cannot "
             f"replace them. Put it there under its name, and give no vocabulary."
         )
+    try:
+        imported = _read(toolkit, own_folder, model, languages, vocabulary, target_space, changes)
+    except _DAMAGE as error:
+        # Shapes and values that no toolkit writes fail anywhere.
+        reason = f"{type(error).__name__}: {brief(error)}"
+        raise UserError(
+            f"{model} is not as {toolkit} writes it ({reason}). Copy the model again, or save it "
+            f"again with {toolkit}.",
+            code="damaged_model",
+        ) from error
+    return dataclasses.replace(imported, hparams={**imported.hparams, **(changes or {})})
+
+
+def _read(
+    toolkit: str,
+    own_folder: bool,
+    model: str | Path,
+    languages: tuple[str, str],
+    vocabulary: str | Path,
+    target_space: int | None,
+    changes: Mapping[str, Any] | None,
+) -> Imported:
     if toolkit == "tensor2tensor":
-        found = read_tensor2tensor(model, vocabulary, target_space)
-    elif toolkit == "fairseq":
-        found = read_fairseq(model, languages, vocabulary)
-    elif toolkit == "opennmt_tf":
-        found = read_opennmt_tf(model, vocabulary, changes)
-    elif own_folder:
-        found = read_huggingface(model)
-    else:
-        found = read_marian(model, vocabulary)
-    return dataclasses.replace(found, hparams={**found.hparams, **(changes or {})})
+        return read_tensor2tensor(model, vocabulary, target_space)
+    if toolkit == "fairseq":
+        return read_fairseq(model, languages, vocabulary)
+    if toolkit == "opennmt_tf":
+        return read_opennmt_tf(model, vocabulary, changes)
+    return read_huggingface(model) if own_folder else read_marian(model, vocabulary)

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from t2t_keras.conversion.files import read_file
+from t2t_keras.conversion.files import checkpoint_prefix, read_file
 from t2t_keras.conversion.imported import Imported, Settings
-from t2t_keras.errors import UserError
+from t2t_keras.errors import UserError, brief
 from t2t_keras.io.state import read_json
 from t2t_keras.text.subwords import SubwordTokenizer
 from t2t_keras.text.tokenizer import Tokenizer
@@ -297,9 +297,8 @@ def _read_checkpoint(path: Path) -> tuple[Path, dict[str, np.ndarray], list[int]
     import tensorflow as tf
 
     folder = path if path.is_dir() else path.parent
-    checkpoint = tf.train.latest_checkpoint(str(path)) if path.is_dir() else str(path)
     try:
-        reader = tf.train.load_checkpoint(checkpoint or str(path))
+        reader = tf.train.load_checkpoint(checkpoint_prefix(path))
         names = list(reader.get_variable_to_shape_map())
         weights = {
             name: reader.get_tensor(name)
@@ -309,7 +308,9 @@ def _read_checkpoint(path: Path) -> tuple[Path, dict[str, np.ndarray], list[int]
         means = [reader.get_tensor(name) for name in names if name.endswith(f"{_SPACES}/Adam")]
         steps = reader.get_tensor("global_step") if reader.has_tensor("global_step") else 0
     except Exception as error:  # An OpError, ValueError ... as the damage may be.
-        raise UserError(f"{path}: expected a checkpoint of tensor2tensor ({error}).") from error
+        raise UserError(
+            f"{path}: expected a checkpoint of tensor2tensor ({brief(error)})."
+        ) from error
     if not weights:
         raise UserError(f"{path}: the checkpoint has no weights of a transformer of tensor2tensor.")
     # The mean of the gradients of what was never used stays 0.

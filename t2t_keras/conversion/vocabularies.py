@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from t2t_keras.conversion.files import read_file
 from t2t_keras.errors import UserError
 from t2t_keras.text.sentence_pieces import BEYOND, SentencePieceTokenizer
 from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID, SPACE, UNKNOWN_ID, Tokenizer
@@ -11,7 +12,11 @@ from t2t_keras.text.words import WordTokenizer
 
 def named_files(vocabulary: str | Path) -> tuple[list[Path], list[Path]]:
     """Returns the SentencePiece models, and the others, of files with a comma between."""
-    files = [Path(each.strip()) for each in str(vocabulary).split(",") if each.strip()]
+    return by_kind([Path(each.strip()) for each in str(vocabulary).split(",") if each.strip()])
+
+
+def by_kind(files: Sequence[Path]) -> tuple[list[Path], list[Path]]:
+    """Returns the SentencePiece models among files, and the others."""
     models = [file for file in files if file.suffix in (".model", ".spm")]
     return models, [file for file in files if file not in models]
 
@@ -40,10 +45,7 @@ def listed_pieces(
     def made(pieces: Sequence[str], model: Path | None) -> Tokenizer:
         if model is None:
             return WordTokenizer.of(pieces)
-        try:
-            return joint_pieces(model.read_bytes(), pieces, model)
-        except OSError as error:
-            raise UserError(f"{model} cannot be read: {error.strerror}.") from error
+        return joint_pieces(read_file(model), pieces, model)
 
     first, last = (models[0], models[-1]) if models else (None, None)
     tokenizer = made(target, last)

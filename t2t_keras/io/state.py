@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from t2t_keras.errors import UserError
+from t2t_keras.errors import UserError, brief
 from t2t_keras.io.atomic import lock, make_parent, write_atomically
+from t2t_keras.io.foreign import read_bounded
 
 _LOCK_FILE = ".lock"
 
@@ -24,9 +25,11 @@ def write_json(path: Path, content: Any, indent: int | None = 2) -> dict[str, in
 def read_json(path: Path, advice: str, keys: Iterable[str] = ()) -> dict[str, Any]:
     """Reads a JSON object that must have some keys; a `UserError` ends with `advice`."""
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(read_bounded(path))
+    except UserError as error:
+        raise UserError(f"{error} {advice}", code=error.code) from error
     except (OSError, ValueError, RecursionError) as error:
-        reason = f"{type(error).__name__}: {error}"
+        reason = f"{type(error).__name__}: {brief(error)}"
         raise UserError(f"Cannot read {path} ({reason}). {advice}") from error
     if not isinstance(content, dict):
         raise UserError(f"{path}: expected a JSON object, got {type(content).__name__}. {advice}")

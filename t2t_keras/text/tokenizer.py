@@ -12,6 +12,7 @@ import numpy as np
 
 from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import write_atomically
+from t2t_keras.io.foreign import inside, read_bounded
 
 PADDING_ID = 0
 EOS_ID = 1
@@ -84,7 +85,7 @@ class Tokenizer(abc.ABC):
         origin = f"The vocabulary {path}"
         source = Tokenizer.load(source_path) if source_path else None
         try:
-            return kind(Path(path).read_bytes(), source, origin)
+            return kind(read_bounded(path), source, origin)
         except OSError as error:
             raise UserError(
                 f"{origin} cannot be read: {error.strerror}. Give a SentencePiece .model file, a "
@@ -94,9 +95,9 @@ class Tokenizer(abc.ABC):
     @classmethod
     def load_saved(cls, directory: str | Path, record: Mapping[str, Any]) -> "Tokenizer":
         """Reads what `save` wrote beside a record; raises `UserError` if it is another one."""
-        path = Path(directory) / record["file"]
+        path = inside(Path(directory), record["file"])
         source = record.get("source")
-        tokenizer = cls.load(path, Path(directory) / source["file"] if source else "")
+        tokenizer = cls.load(path, inside(Path(directory), source["file"]) if source else "")
         if tokenizer.record() != record:
             raise UserError(
                 f"{path} is not the vocabulary that was used here: expected {record['size']:,} ids "

@@ -13,17 +13,23 @@ from t2t_keras.data.dataset import Generated
 from t2t_keras.data.problem import Problem
 from t2t_keras.data.variation import Variation
 from t2t_keras.environment import installed_versions
-from t2t_keras.errors import UserError
+from t2t_keras.errors import UserError, brief
 from t2t_keras.hyperparameters import HParams, override_hparams
 from t2t_keras.io.folders import not_a_run
 from t2t_keras.io.state import differences, read_json, write_json
-from t2t_keras.settings import parse_assignments
+from t2t_keras.settings import parse_assignments, typed
 from t2t_keras.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     import keras
 
 _FILE = "run.json"
+_FEWEST_BYTES = 2  # of a weight while it is computed with
+_KINDS = {
+    **dict.fromkeys(("problem", "model", "hparams_set", "data_dir", "data"), str),
+    **dict.fromkeys(("problem_config", "hparams", "vocabulary"), dict),
+    "random_seed": int,
+}
 # Stands for the set that suits the data, or that of the run that is there.
 AUTO = "auto"
 # How long to train and how a step is split over memory do not change what a step computes; but see
@@ -102,12 +108,29 @@ class RunConfig:
         """
         from t2t_keras.layers.base import loaded_later
 
+        if loaded:
+            self._check_size()
         making = loaded_later() if loaded else contextlib.nullcontext()
         with _named_directories(self.user_directories), making:
             size, of_source = self.vocabulary.vocab_size, self.vocabulary.source_vocab_size
             sizes = {"source_vocab_size": of_source} if of_source else {}
             model = registry.model(self.model)
             return model.from_hparams(self.hparams, size, weights_dtype, **sizes)
+
+    def _check_size(self) -> None:
+        """Raises `UserError` where weights that were never trained here would fill the memory."""
+        from t2t_keras.training.memory.estimate import count_weights, free_memory
+
+        if self.model != "transformer" or (free := free_memory()) is None:
+            return
+        sizes = self.vocabulary.vocab_size, self.vocabulary.source_vocab_size
+        count = count_weights(self.hparams, *sizes)
+        if _FEWEST_BYTES * count > free:
+            raise UserError(
+                f"The run's hyperparameters describe a model of {count:,} weights, and "
+                f"{free:,} bytes of memory are free. Is {_FILE} that of the checkpoint?",
+                code="model_too_large",
+            )
 
     def save(self, output_dir: str | Path) -> None:
         """Writes run.json and the vocabulary, each atomically."""
@@ -167,8 +190,11 @@ class RunConfig:
         """
         content = read_json(path, advice)
         try:
+            for name, kind in _KINDS.items():
+                if not isinstance(content[name], kind):
+                    raise TypeError(f"{name}: {brief(content[name])}")
             tokenizer = Tokenizer.load_saved(path.parent, content["vocabulary"])
-            user_directories = tuple(content.get("t2t_usr_dir", ()))
+            user_directories = tuple(map(str, content.get("t2t_usr_dir") or ()))
             with _named_directories(user_directories):
                 problem = registry.problem(content["problem"], content["problem_config"])
                 hparams = _hparams(content["hparams_set"], content["hparams"], checked)
@@ -181,8 +207,11 @@ class RunConfig:
                 first_weights=dict(content.get("first_weights", {})),
                 **{name: content[name] for name in ("model", "random_seed", "data_dir", "data")},
             )
-        except (ValueError, KeyError, TypeError) as error:
-            raise UserError(f"Cannot read {path} ({error!r}). {advice}") from error
+        except UserError as error:
+            raise UserError(f"{path}: {error}", code=error.code) from error
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            reason = f"{type(error).__name__}: {brief(error)}"
+            raise UserError(f"Cannot read {path} ({reason}). {advice}") from error
 
     def compared(self) -> dict[str, Any]:
         """Returns, by name, what must not change for the steps to stay the same."""
@@ -224,6 +253,7 @@ def _hparams(hparams_set: str, values: Mapping[str, Any], checked: bool) -> HPar
             f"The run has hyperparameters that are not known: {', '.join(sorted(unknown))}. Was it "
             f"made by another version of t2t_keras? run.json names it."
         )
+    values = typed(kind, values, "hyperparameter")
     hparams = kind(**values, set_name=hparams_set)
     # Names of what is registered are checked where the directories can still be said.
     return override_hparams(hparams, {}) if checked else hparams

@@ -12,7 +12,8 @@ import pytest
 from t2t_keras.conversion import fairseq
 from t2t_keras.conversion.fairseq import hyperparameters, read_fairseq
 from t2t_keras.conversion.imported import Settings
-from t2t_keras.conversion.tensors import plain, read_pytorch
+from t2t_keras.conversion.pickles import plain
+from t2t_keras.conversion.tensors import read_pytorch
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.text.tokenizer import SPACE
@@ -93,7 +94,7 @@ def test_files_saved_again_as_the_documentation_says(monkeypatch):
     ],
 )
 def test_what_cannot_be_represented_is_refused_by_name(name, value):
-    values = plain(read_pytorch(SHARED / "checkpoint.pt")["cfg"]["model"])
+    values = plain(read_pytorch(SHARED / "checkpoint.pt")["cfg"]["model"], "it")
     hyperparameters(Settings(values, "it"))
     changed = Settings(values | {name: value}, "it")
     with pytest.raises(UserError, match=rf"it: (encoder|decoder|{name}).* cannot be represented"):

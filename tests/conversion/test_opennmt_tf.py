@@ -98,21 +98,27 @@ def test_a_weight_without_counterpart_is_named(monkeypatch):
     ("changes", "message"),
     [
         ({"source_sequence_controls": {"start": True}}, "source_sequence_controls with start=true"),
-        ({"target_tokenization": {"mode": "aggressive"}}, "target_tokenization of type OpenNMTTok"),
+        (
+            {"target_tokenization": {"mode": "aggressive"}},
+            "target_tokenization of type .OpenNMTTok",
+        ),
         ({"source_tokenization": None}, "SentencePiece on both sides"),
-        ({"source_tokenization": "aggressive.yml"}, "source_tokenization of type OpenNMTTokenizer"),
-        ({"source_tokenization": '{"mode": "char"}'}, "source_tokenization of type OpenNMTTok"),
-        ({"source_tokenization": "none.yml"}, "source_tokenization: expected names with values"),
+        (
+            {"source_tokenization": "aggressive.yml"},
+            "source_tokenization of type .OpenNMTTokenizer",
+        ),
+        ({"source_tokenization": '{"mode": "char"}'}, "source_tokenization of type .OpenNMTTok"),
+        ({"source_tokenization": "none.yml"}, r"none\.yml cannot be read"),
         (
             {"target_tokenization": {"type": "SentencePieceTokenizer", "params": None}},
-            "of type Sent",
+            "of type .Sent",
         ),
         (
             {"source_sequence_controls": True},
             "source_sequence_controls: expected names .* got True",
         ),
         ({"source_vocabulary": "none.vocab"}, r"none\.vocab cannot be read"),
-        ({"source_vocabulary": "spm.model"}, r"spm\.model (cannot be read|: expected <blank>)"),
+        ({"source_vocabulary": "spm.model"}, r"spm\.model (is not UTF-8|: expected <blank>)"),
     ],
 )
 def test_data_that_cannot_be_represented(changes, message, tmp_path):
@@ -134,5 +140,5 @@ def test_another_vocabulary_is_named(tmp_path):
 
 
 def test_no_checkpoint(tmp_path):
-    with pytest.raises(UserError, match="expected a checkpoint of OpenNMT-tf 2"):
+    with pytest.raises(UserError, match="checkpoint cannot be read"):
         read_opennmt_tf(tmp_path, FOLDER / "shared.yml")

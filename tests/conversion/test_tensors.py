@@ -73,7 +73,7 @@ def test_a_tensor_outside_of_its_storage_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ({"state_dict": {}, "epoch": 3}, "expected only tensors, got dict as state_dict"),
+        ({"state_dict": {}, "epoch": 3}, "expected only tensors, got dict as .state_dict"),
         ([1], "expected tensors with their names, got list"),
     ],
 )

@@ -1,0 +1,310 @@
+"""Pickles of tensors and settings, built without calling anything that they name."""
+
+import dataclasses
+import math
+import pickletools
+from collections.abc import Callable, Mapping
+from typing import Any, BinaryIO
+
+import ml_dtypes
+import numpy as np
+
+from t2t_keras.errors import UserError
+from t2t_keras.io.foreign import TreeBound
+from t2t_keras.io.terminal import printable
+
+# PyTorch's kinds of storage.
+_STORAGES = {
+    "FloatStorage": np.float32,
+    "DoubleStorage": np.float64,
+    "HalfStorage": np.float16,
+    "BFloat16Storage": ml_dtypes.bfloat16,
+    "LongStorage": np.int64,
+    "IntStorage": np.int32,
+    "ShortStorage": np.int16,
+    "CharStorage": np.int8,
+    "ByteStorage": np.uint8,
+    "BoolStorage": np.bool_,
+}
+# Packages of settings and of a training's state: what they name is read as `Attributes`.
+_HARMLESS = ("_codecs", "argparse", "fairseq", "numpy", "omegaconf", "typing")
+_BUILT_IN = {"bool", "bytes", "dict", "float", "int", "list", "long", "set", "str", "tuple"}
+# A large model with its optimizer has 50,000.
+_MOST_OPERATIONS = 2_000_000
+# Tensors may share numbers, as tied embeddings do.
+_MOST_SHARING = 16
+_MARK = object()
+
+
+class Attributes:
+    """The state of an object whose class is not loaded."""
+
+
+def plain(settings: Any, origin: str) -> Any:
+    """Returns settings as dictionaries and lists, whatever kinds of objects hold them.
+
+    Raises:
+      UserError: they are too many, or contain themselves.
+    """
+    return _plain(settings, TreeBound(origin), 0)
+
+
+def _plain(settings: Any, bound: TreeBound, depth: int) -> Any:
+    bound.check(depth)
+    if isinstance(settings, Attributes):
+        state = vars(settings)
+        # omegaconf's nodes have one of these; a Namespace has the settings themselves.
+        return _plain(state.get("_content", state.get("_val", state)), bound, depth + 1)
+    if isinstance(settings, Mapping):
+        return {name: _plain(value, bound, depth + 1) for name, value in settings.items()}
+    if isinstance(settings, (list, tuple)):
+        return type(settings)(_plain(value, bound, depth + 1) for value in settings)
+    return settings
+
+
+@dataclasses.dataclass(frozen=True)
+class _Name:
+    """A class or function that is named, and never loaded."""
+
+    module: str
+    name: str
+
+
+@dataclasses.dataclass(frozen=True)
+class _Storage:
+    """The numbers of one or several tensors, made by a persistent id alone."""
+
+    values: np.ndarray
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 1 << 48
+
+
+def _is_shape(value: Any) -> bool:
+    return type(value) is tuple and len(value) <= 8 and all(map(_is_number, value))
+
+
+def _is_key(value: Any) -> bool:
+    # The hash of nested tuples has no bound on its depth, and that of long ones is not kept.
+    if type(value) is tuple and len(value) <= 8:
+        return all(type(part) is not tuple and _is_key(part) for part in value)
+    if type(value) is int:
+        return value.bit_length() <= 64
+    return type(value) in (str, bytes, float, bool, type(None))
+
+
+class TensorPickle:
+    """Builds containers, numbers, texts and tensors, which become arrays.
+
+    Names are looked up in a table that says which operands each takes; nothing is imported or
+    called. Of objects of other classes only the state is kept, as `Attributes`.
+
+    Args:
+      read_storage: returns the numbers of a storage from its key, type and size.
+
+    Attributes:
+      storages: arrays by their keys.
+    """
+
+    def __init__(self, read_storage: Callable[[str, Any, int], np.ndarray]):
+        self._read_storage = read_storage
+        self.storages: dict[str, np.ndarray] = {}
+        self._left = _MOST_OPERATIONS
+        self._stored = self._in_tensors = 0
+
+    def load(self, file: BinaryIO) -> Any:
+        """Returns the next object of a file.
+
+        Raises:
+          UserError: it names something else, or has too many parts.
+          Exception: of any kind, where the file is damaged.
+        """
+        self._stack: list[Any] = []
+        self._memo: dict[int, Any] = {}
+        for operation, argument, _ in pickletools.genops(file):
+            self._spend(1)
+            if operation.name in _LITERALS:
+                self._stack.append(argument)
+            elif action := _ACTIONS.get(operation.name):
+                action(self, argument)
+            else:
+                raise UserError(f"torch.save does not write the operation {operation.name}")
+        return self._pop()
+
+    def _spend(self, operations: int) -> None:
+        self._left -= operations
+        if self._left < 0:
+            raise UserError(
+                f"expected at most {_MOST_OPERATIONS:,} parts, got more", code="too_many_values"
+            )
+
+    def _pop(self, *kinds: type) -> Any:
+        """Takes one value off the stack, of one of these kinds."""
+        value = self._stack.pop()
+        if value is _MARK or (kinds and type(value) not in kinds):
+            raise UserError(f"expected {kinds[0].__name__ if kinds else 'a value'}, got another")
+        return value
+
+    def _pop_to_mark(self) -> list[Any]:
+        # From the end: those who look from the start take the square of the time.
+        values = []
+        while (value := self._stack.pop()) is not _MARK:
+            values.append(value)
+        return values[::-1]
+
+    def _tuple_of(self, count: int) -> None:
+        self._stack.append(tuple(reversed([self._pop() for _ in range(count)])))
+
+    def _append(self, values: list[Any]) -> None:
+        owner = self._pop(list)
+        owner.extend(values)
+        self._stack.append(owner)
+
+    def _set_items(self, values: list[Any]) -> None:
+        owner = self._pop(dict)
+        for name, value in zip(values[::2], values[1::2], strict=True):
+            if not _is_key(name):
+                raise UserError("expected texts and numbers as names of values, got others")
+            owner[name] = value
+        self._stack.append(owner)
+
+    def _memoize(self, number: int | None) -> None:
+        self._memo[len(self._memo) if number is None else number] = self._stack[-1]
+
+    def _name(self, module: str, name: str) -> None:
+        known = (module, name) in _CALLS or (module == "torch" and name in _STORAGES)
+        built_in = module in ("__builtin__", "builtins") and name in _BUILT_IN
+        if not known and not built_in and module.partition(".")[0] not in _HARMLESS:
+            raise UserError(
+                f"it has {printable(f'{module}.{name}', 100)}, which is no tensor and might run "
+                f"code. Load it where you trust it, and save again only its weights, and its "
+                f"settings as a dictionary.",
+                code="might_run_code",
+            )
+        self._stack.append(_Name(module, name))
+
+    def _call(self) -> None:
+        operands, name = self._pop(tuple), self._pop(_Name)
+        if (known := _CALLS.get((name.module, name.name))) is None:
+            self._stack.append(Attributes())
+            return
+        checks, call = known
+        if len(operands) < len(checks) or not all(
+            check(operand) for check, operand in zip(checks, operands, strict=False)
+        ):
+            raise UserError(
+                f"{name.module}.{name.name} has other operands than torch.save writes",
+                code="bad_operands",
+            )
+        self._stack.append(call(self, *operands))
+
+    def _build(self) -> None:
+        state, owner = self._pop(), self._pop(Attributes, dict)
+        # An OrderedDict's are the versions of its modules.
+        if type(owner) is Attributes and type(state) is dict:
+            self._spend(len(state))
+            vars(owner).update(state)
+        self._stack.append(owner)
+
+    def _persistent(self) -> None:
+        saved = self._pop(tuple)
+        kind, storage, key, _, size, *view = saved
+        if (
+            kind != "storage"
+            or any(part is not None for part in view)
+            or not (type(storage) is _Name and storage.module == "torch")
+            or storage.name not in _STORAGES
+            or not (type(key) is str and _is_number(size))
+        ):
+            raise UserError("expected storages of tensors, got others", code="bad_operands")
+        if key not in self.storages:
+            self.storages[key] = self._read_storage(key, np.dtype(_STORAGES[storage.name]), size)
+            self._stored += len(self.storages[key])
+        self._stack.append(_Storage(self.storages[key]))
+
+    def _ordered(self, *pairs: Any) -> dict:
+        # Python 2 gives their items, each a list or a tuple; Python 3 sets them later.
+        self._stack.append({})
+        for items in pairs:
+            self._spend(len(items))
+            self._set_items([part for name, value in items for part in (name, value)])
+        return self._stack.pop()
+
+    def _tensor(self, storage: _Storage, offset: int, shape: tuple, strides: tuple, *_) -> Any:
+        """Returns a view of a storage, whose numbers may still be to come."""
+        values, size = storage.values, math.prod(shape)
+        last = offset + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+        if size and last >= len(values):
+            raise UserError(f"a tensor of shape {list(shape)} is outside of its storage")
+        self._in_tensors += size
+        if size > len(values) or self._in_tensors > _MOST_SHARING * self._stored:
+            raise UserError(
+                f"a tensor of shape {list(shape)} has more numbers than the file",
+                code="too_many_values",
+            )
+        if not size:
+            return np.zeros(shape, values.dtype)
+        steps = [step * values.itemsize for step in strides]
+        return np.lib.stride_tricks.as_strided(values[offset:], shape, steps)
+
+
+def _is(kind: type) -> Callable[[Any], bool]:
+    return lambda value: type(value) is kind
+
+
+# By module and name: what the first operands must be, and what is built of all.
+_CALLS: dict[tuple[str, str], tuple[tuple, Callable[..., Any]]] = {
+    ("collections", "OrderedDict"): ((), TensorPickle._ordered),
+    ("collections", "defaultdict"): ((), lambda machine, *_: {}),
+    ("torch._utils", "_rebuild_tensor_v2"): (
+        (_is(_Storage), _is_number, _is_shape, _is_shape),
+        TensorPickle._tensor,
+    ),
+    ("torch._utils", "_rebuild_parameter"): ((_is(np.ndarray),), lambda machine, data, *_: data),
+}
+# Operations that put their argument on the stack.
+_LITERALS = {
+    *("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"),
+    *("STRING", "BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8"),
+    *("UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"),
+}
+
+
+def _push(make: Callable[[TensorPickle], Any]) -> Callable[[TensorPickle, Any], None]:
+    return lambda machine, argument: machine._stack.append(make(machine))
+
+
+# What the other operations do, given their argument.
+_ACTIONS: dict[str, Callable[[TensorPickle, Any], Any]] = {
+    **dict.fromkeys(("PROTO", "FRAME", "STOP"), lambda machine, argument: None),
+    "NONE": _push(lambda machine: None),
+    "NEWTRUE": _push(lambda machine: True),
+    "NEWFALSE": _push(lambda machine: False),
+    "MARK": _push(lambda machine: _MARK),
+    "EMPTY_TUPLE": _push(lambda machine: ()),
+    "EMPTY_DICT": _push(lambda machine: {}),
+    **dict.fromkeys(("EMPTY_LIST", "EMPTY_SET"), _push(lambda machine: [])),
+    "LIST": _push(lambda machine: machine._pop_to_mark()),
+    **dict.fromkeys(("TUPLE", "FROZENSET"), _push(lambda machine: tuple(machine._pop_to_mark()))),
+    **{f"TUPLE{n}": lambda machine, _, n=n: machine._tuple_of(n) for n in (1, 2, 3)},
+    "APPEND": lambda machine, _: machine._append([machine._pop()]),
+    **dict.fromkeys(
+        ("APPENDS", "ADDITEMS"), lambda machine, _: machine._append(machine._pop_to_mark())
+    ),
+    "SETITEM": lambda machine, _: machine._set_items([machine._pop(), machine._pop()][::-1]),
+    "SETITEMS": lambda machine, _: machine._set_items(machine._pop_to_mark()),
+    "POP": lambda machine, _: machine._stack.pop(),
+    "POP_MARK": lambda machine, _: machine._pop_to_mark(),
+    "DUP": _push(lambda machine: machine._stack[-1]),
+    **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT"), lambda machine, i: machine._memoize(i)),
+    "MEMOIZE": lambda machine, _: machine._memoize(None),
+    **dict.fromkeys(
+        ("GET", "BINGET", "LONG_BINGET"), lambda machine, i: machine._stack.append(machine._memo[i])
+    ),
+    "GLOBAL": lambda machine, name: machine._name(*name.split(" ", 1)),
+    "STACK_GLOBAL": lambda machine, _: machine._name(*[machine._pop(str) for _ in "12"][::-1]),
+    **dict.fromkeys(("REDUCE", "NEWOBJ"), lambda machine, _: machine._call()),
+    "BUILD": lambda machine, _: machine._build(),
+    "BINPERSID": lambda machine, _: machine._persistent(),
+}

@@ -1,0 +1,258 @@
+"""Models that somebody made to do harm, or that are damaged: one line, and nothing else happens."""
+
+import json
+import os
+import pickle
+import shutil
+import struct
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from t2t_keras.conversion.files import checkpoint_prefix, read_yaml
+from t2t_keras.conversion.pickles import plain
+from t2t_keras.conversion.readers import read_model
+from t2t_keras.conversion.tensors import read_pytorch
+from t2t_keras.errors import UserError
+from t2t_keras.text.tokenizer import Tokenizer
+
+FIXTURES = Path(__file__).parent / "fixtures"
+MARIAN, FAIRSEQ = FIXTURES / "marian_shared", FIXTURES / "fairseq" / "shared"
+
+
+def code_of(call, *arguments):
+    with pytest.raises(UserError) as refusal:
+        call(*arguments)
+    assert len(str(refusal.value)) < 2000
+    return refusal.value.code
+
+
+@pytest.fixture
+def packed(tmp_path):
+    """packed(content, storages): a file of torch.save, of a pickle's operations."""
+
+    def write(content, **storages):
+        path = tmp_path / "model.pt"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("model/data.pkl", b"\x80\x02" + content + b".")
+            for key, values in storages.items():
+                archive.writestr(f"model/data/{key}", values.tobytes())
+        return path
+
+    return write
+
+
+def text(value):
+    return b"X" + struct.pack("<I", len(value)) + value.encode()
+
+
+def number(value):
+    return b"\x8a\x08" + value.to_bytes(8, "little", signed=True)
+
+
+def numbers(*values):
+    return b"(" + b"".join(map(number, values)) + b"t"
+
+
+FLOATS = np.arange(6, dtype=np.float32)
+REBUILD = b"ctorch._utils\n_rebuild_tensor_v2\n"
+
+
+def storage(size=6, kind=b"ctorch\nFloatStorage\n"):
+    return b"(" + text("storage") + kind + text("s") + text("cpu") + number(size) + b"tQ"
+
+
+STORAGE, START, SHAPE, STRIDES = storage(), number(0), numbers(2, 3), numbers(3, 1)
+
+
+def tensor(base=STORAGE, offset=START, shape=SHAPE, strides=STRIDES):
+    return REBUILD + b"(" + base + offset + shape + strides + b"tR"
+
+
+def test_a_tensor_is_built_of_a_storage(packed):
+    found = read_pytorch(packed(tensor(), s=FLOATS))
+    np.testing.assert_array_equal(found, FLOATS.reshape(2, 3))
+    whole = read_pytorch(packed(tensor(shape=numbers(6), strides=numbers(1)), s=FLOATS))
+    np.testing.assert_array_equal(whole, FLOATS)
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (tensor(base=tensor()), "bad_operands"),
+        (tensor(base=text("storage")), "bad_operands"),
+        (tensor(offset=text("0")), "bad_operands"),
+        (tensor(offset=number(-1)), "bad_operands"),
+        (tensor(shape=b"]"), "bad_operands"),
+        (tensor(shape=numbers(-2, 3)), "bad_operands"),
+        (tensor(strides=numbers(3, -1)), "bad_operands"),
+        (tensor(strides=numbers(3)), "bad_input"),
+        (tensor(offset=number(1)), "bad_input"),
+        (tensor(shape=numbers(7), strides=numbers(1)), "bad_input"),
+        (tensor(shape=numbers(10**9, 10**9), strides=numbers(0, 0)), "too_many_values"),
+        (tensor(shape=numbers(7), strides=numbers(0)), "too_many_values"),
+        (tensor(storage(kind=text("FloatStorage"))), "bad_operands"),
+        (tensor(storage(kind=b"ctorch._utils\n_rebuild_parameter\n")), "bad_operands"),
+        (tensor(storage(kind=b"ctorch\nOtherStorage\n")), "might_run_code"),
+        (REBUILD + b"(tR", "bad_operands"),
+        (b"ctorch._utils\n_rebuild_parameter\n(NtR", "bad_operands"),
+        # Attributes of a function, of a tensor, of a list; items of a tensor.
+        (REBUILD + b"}" + text("x") + b"Nsb", "bad_input"),
+        (tensor() + b"}b", "bad_input"),
+        (b"]}b", "bad_input"),
+        (tensor() + number(0) + b"Ns", "bad_input"),
+        (b"}((NttNs", "bad_input"),
+        (b"cos\nsystem\n(" + text("true") + b"tR", "might_run_code"),
+        (b"csafe\x1b[31m\nsystem\n", "might_run_code"),
+        (b"}" + text("x") * 3 + b"s", "bad_input"),
+        (b"", "bad_input"),
+        (b"(", "bad_input"),
+    ],
+)
+def test_operands_are_checked(packed, content, code):
+    assert code_of(read_pytorch, packed(content, s=FLOATS)) == code
+
+
+def nested(levels):
+    value = ["x", "x"]
+    for _ in range(levels):
+        value = [value, value]
+    return value
+
+
+def itself():
+    value = []
+    value.append(value)
+    return value
+
+
+@pytest.mark.parametrize("value", [nested(40), itself(), {"a": itself()}])
+def test_what_is_nested_without_end_is_refused(value, tmp_path):
+    content = pickle.dumps({"model": {}, "args": {"encoder_layers": value}}, protocol=2)
+    with zipfile.ZipFile(tmp_path / "model.pt", "w") as archive:
+        archive.writestr("model/data.pkl", content)
+    assert code_of(read_model, "fairseq", tmp_path / "model.pt", ("en", "de")) == "too_many_values"
+
+
+def test_values_that_are_shared_are_kept():
+    shared = {"a": [1, (2, "b")]}
+    assert plain([shared, shared], "it") == [shared, shared]
+
+
+ALIASES = "a0: &a0 [x, x]\n" + "".join(
+    f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for i in range(1, 40)
+)
+MERGED = ALIASES.replace("[x, x]", "{x: 1}").replace("[*", "{<<: [*").replace("]\n", "]}\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (ALIASES, "too_many_values"),
+        (MERGED, "too_many_values"),
+        ("a: &a [*a]", "too_many_values"),
+        ("a: " + 65 * "[" + 65 * "]", "too_many_values"),
+        ("a: 2020-99-99", "not_yaml"),
+        ("a: !!int ''", "not_yaml"),
+        ("a: " + 100_000 * "1", "not_yaml"),
+        ("a: 1" + 100_000 * ":1", "not_yaml"),
+        ("a: !!timestamp x", "not_yaml"),
+        ("a: !!python/object:os.system x", "not_yaml"),
+        ("[1", "not_yaml"),
+        ("- 1", "bad_input"),
+        ("", "bad_input"),
+    ],
+)
+def test_yaml(content, code):
+    assert code_of(read_yaml, content, "it") == code
+
+
+def test_yaml_with_an_alias():
+    shared = "a: &a {x: 1}\nb: *a\nc: {<<: *a, y: 2}\nd: " + 64 * "[" + 64 * "]"
+    found = read_yaml(shared, "it")
+    assert (found["b"], found["c"]) == ({"x": 1}, {"x": 1, "y": 2})
+    assert read_yaml("a: yes\nb: 1", "it", texts_only=True) == {"a": "yes", "b": "1"}
+
+
+@pytest.fixture
+def marian(tmp_path):
+    return Path(shutil.copytree(MARIAN, tmp_path / "marian"))
+
+
+def read_marian_in(folder):
+    return read_model("marian", folder / "model.npz", ("en", "de"))
+
+
+@pytest.mark.parametrize(
+    ("vocabs", "code"),
+    [
+        ("5", "bad_input"),
+        ("opus.vocab.yml", "bad_input"),
+        ("[5, 5]", "bad_file_name"),
+        ("[/dev/zero, /dev/zero]", "outside_folder"),
+        ("[../secret.yml, ../secret.yml]", "outside_folder"),
+        ("[fifo.yml, fifo.yml]", "not_a_file"),
+        ("['', '']", "bad_file_name"),
+        (r'["a\0b", "a\0b"]', "bad_file_name"),
+    ],
+)
+def test_vocabularies_that_marian_s_record_names(marian, vocabs, code):
+    (marian.parent / "secret.yml").write_text("</s>: 0\n<unk>: 1\n")
+    os.mkfifo(marian / "fifo.yml")
+    (marian / "decoder.yml").write_text(f"vocabs: {vocabs}\n")
+    assert code_of(read_marian_in, marian) == code
+
+
+def test_vocabularies_named_on_another_machine_are_looked_for_beside(marian):
+    (marian / "decoder.yml").write_text("vocabs: [/home/opus.vocab.yml, ../x/opus.vocab.yml]\n")
+    assert read_marian_in(marian).tokenizer.vocab_size > 3
+
+
+def test_compressed_zeros_are_not_unpacked(marian, tmp_path):
+    with (
+        zipfile.ZipFile(
+            marian / "model.npz", "a", zipfile.ZIP_DEFLATED, compresslevel=1
+        ) as archive,
+        archive.open("zeros.npy", "w") as member,
+    ):
+        header = {"descr": "<f4", "fortran_order": False, "shape": (1 << 24,)}
+        np.lib.format.write_array_header_1_0(member, header)
+        for _ in range(80):
+            member.write(bytes(1 << 20))
+    assert code_of(read_marian_in, marian) == "file_too_large"
+
+
+@pytest.mark.parametrize("name", ["../vocab.model", "/dev/zero", "fifo", "", 5, [], "a/../../b"])
+def test_a_run_s_vocabulary_is_a_file_in_its_folder(tmp_path, name):
+    os.mkfifo(tmp_path / "fifo")
+    record = {"file": name, "size": 5, "sha256": ""}
+    codes = {"fifo": "not_a_file", "": "bad_file_name", 5: "bad_file_name"}
+    expected = "bad_file_name" if name == [] else codes.get(name, "outside_folder")
+    assert code_of(Tokenizer.load_saved, tmp_path, record) == expected
+
+
+def test_tensorflow_s_record_of_another_machine(tmp_path):
+    record = tmp_path / "checkpoint"
+    record.write_text('model_checkpoint_path: "/home/x/ckpt-7"\nall_model_checkpoint_paths: "y"\n')
+    assert checkpoint_prefix(tmp_path) == str(tmp_path / "ckpt-7")
+    assert checkpoint_prefix(tmp_path / "ckpt-3") == str(tmp_path / "ckpt-3")
+    os.mkfifo(tmp_path / "ckpt-7.index")
+    assert code_of(checkpoint_prefix, tmp_path) == "not_a_file"
+    record.write_text("x")
+    assert code_of(checkpoint_prefix, tmp_path) == "bad_input"
+
+
+def test_values_that_no_toolkit_writes(marian):
+    """Shapes and kinds of values fail in the midst of reading."""
+    config = json.loads((marian / "config.json").read_text())
+    for name, value in (("eos_token_id", "x"), ("pad_token_id", 1e300)):
+        (marian / "config.json").write_text(json.dumps(config | {name: value}))
+        assert code_of(read_model, "huggingface", marian, ("en", "de")) in _KNOWN
+    arrays = dict(np.load(marian / "model.npz"))
+    np.savez(marian / "model.npz", **arrays | {"Wemb": np.float32(1)})
+    assert code_of(read_marian_in, marian) in _KNOWN
+
+
+_KNOWN = ("bad_input", "damaged_model")
