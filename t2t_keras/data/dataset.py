@@ -8,11 +8,14 @@
                       "left_out": {reason: {"count": n, "first": ["train.en:17", ...]}}}, ...},
  "files": {file name: {"size": bytes, "sha256": hex}}}
 ```
-Tokens count EOS. A file's size is checked whenever it is opened, its checksum when the set is made.
+Tokens count EOS. Whenever a file is opened, its size and its checksum are compared. The tokens of
+the training set, which are many, are compared when the set is made and while a training begins, by
+`BackgroundCheck`.
 """
 
 import dataclasses
 import functools
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,7 @@ from t2t_keras.data.mixing import parse_mix
 from t2t_keras.data.problem import Problem
 from t2t_keras.data.shards import SIDES, ExampleStore
 from t2t_keras.errors import UserError, command_line
+from t2t_keras.io.atomic import sha256_of
 from t2t_keras.io.state import differences, read_json
 from t2t_keras.registry import user_directories
 from t2t_keras.text.lexicon import Lexicon
@@ -58,15 +62,20 @@ class Generated:
         return Lexicon.from_bytes(self._path(LEXICON_FILE).read_bytes())
 
     def store(self, split: str) -> ExampleStore:
-        """Opens the encoded examples of a split, of which only the lengths are read."""
+        """Opens the encoded examples of a split; of those of "train" only the lengths are read."""
         self._check_split(split, list(self.manifest["splits"]))
-        stems = self.manifest["splits"][split]["shards"]
-        # Plain views: slices of np.memmap objects cost four times as much.
-        tokens, lengths = (
-            [np.asarray(np.load(self._path(f"{stem}.{kind}.npy"), mmap_mode="r")) for stem in stems]
-            for kind in ("tokens", "lengths")
-        )
+        tokens, lengths = [], []
+        for stem in self.manifest["splits"][split]["shards"]:
+            lengths.append(self._array(f"{stem}.lengths.npy"))
+            tokens.append(self._array(f"{stem}.tokens.npy", compare=split != "train"))
+            if tokens[-1].shape != (lengths[-1].sum(dtype=np.int64),):
+                raise _damaged_data(self.directory / f"{stem}.tokens.npy", "it has other lengths")
         return ExampleStore(tokens, lengths)
+
+    def compare_all(self) -> None:
+        """Compares the checksums of all files; raises `UserError` with the name of a wrong one."""
+        for name in self.manifest["files"]:
+            self._path(name)
 
     @property
     def corpora(self) -> dict[str, int]:
@@ -96,13 +105,59 @@ class Generated:
                 code="no_such_split",
             )
 
-    def _path(self, name: str) -> Path:
-        path = self.directory / name
-        expected = f"{self.manifest['files'][name]['size']:,}"
+    def _array(self, name: str, compare: bool = True) -> np.ndarray:
+        path = self._path(name, compare)
+        try:
+            # A plain view: slices of np.memmap objects cost four times as much.
+            return np.asarray(np.load(path, mmap_mode="r"))
+        except (ValueError, TypeError, EOFError, SyntaxError) as error:
+            raise _damaged_data(path, "it is no array") from error
+
+    def _path(self, name: str, compare: bool = True) -> Path:
+        """Returns the path of a file whose size, and checksum if `compare`, are as recorded."""
+        path, record = self.directory / name, self.manifest["files"][name]
+        expected = f"{record['size']:,}"
         got = f"{path.stat().st_size:,}" if path.exists() else "no such file"
         if got != expected:
-            raise UserError(f"{path}: expected {expected} bytes, got {got}. Run t2t-datagen again.")
+            raise _damaged_data(path, f"expected {expected} bytes, got {got}")
+        try:
+            if compare and sha256_of(path) != record["sha256"]:
+                raise _damaged_data(path, "its content is not what t2t-datagen wrote")
+        except OSError as error:
+            raise UserError(f"{path} cannot be read: {error.strerror}.", code="not_read") from error
         return path
+
+
+class BackgroundCheck(threading.Thread):
+    """Compares the checksums of all files of some data in a thread, while they are used."""
+
+    def __init__(self, generated: Generated):
+        # A process that ends does not wait for it.
+        super().__init__(name="t2t_keras compares checksums", daemon=True)
+        self._generated, self._error = generated, None
+        self.start()
+
+    def run(self) -> None:
+        """Is called in the thread."""
+        try:
+            self._generated.compare_all()
+        except UserError as error:
+            self._error = error
+
+    def require(self, wait: bool = False) -> None:
+        """Raises `UserError` if a file is known to be damaged; `wait` until all are compared."""
+        if wait:
+            self.join()
+        if self._error:
+            raise self._error
+
+
+def _damaged_data(path: Path, reason: str) -> UserError:
+    return UserError(
+        f"{path}: {reason}. Run t2t-datagen again, with the same settings: the same text gives the "
+        f"same data.",
+        code="data_damaged",
+    )
 
 
 def open_generated(problem: Problem, data_dir: str | Path, as_text: bool = False) -> Generated:

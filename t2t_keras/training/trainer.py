@@ -1,11 +1,10 @@
 """Training: from a step with fresh weights to the end of a run, with all that happens between."""
 
-import contextlib
 import dataclasses
 import json
 import math
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,12 @@ import keras
 import numpy as np
 
 from t2t_keras.data.batches import Batch, TokenBatchSampler
-from t2t_keras.data.dataset import Generated
+from t2t_keras.data.dataset import BackgroundCheck, Generated
 from t2t_keras.data.variation import VariedSteps
 from t2t_keras.errors import OutOfMemoryError, UserError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.io.progress import print_beside_bar
+from t2t_keras.io.signals import caught_signals
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.backends.curves import make_curves
 from t2t_keras.training.callbacks import RunCallbacks
@@ -117,7 +117,7 @@ class _Trainer:
             writes = workers.is_chief
             by = options.best_by
             self._evaluator = Evaluator(loss, output_dir, score, writes, evaluations, by)
-        self._store, self._corpora = generated.store("train"), generated.corpora
+        self._generated, self._store = generated, generated.store("train")
         self._last = max(hparams.train_steps, self._first)
         self._saved, self._saved_at = self._first or -1, 0.0
         self._evaluated, self._evaluation = -1, {}
@@ -141,10 +141,11 @@ class _Trainer:
             config.save(self._output_dir)
         store, seed, variation = self._store, config.random_seed, self._variation
         limits = config.hparams.batch_tokens, config.hparams.max_length
-        mixed = config.problem.mix, self._corpora
+        mixed = config.problem.mix, self._generated.corpora
         sampler = TokenBatchSampler(store.lengths, *limits, seed, *mixed)
         varied = VariedSteps(store, sampler, variation, seed) if variation else None
         self._arrays = Prefetcher(store, sampler, self._step, self._microbatch, varied)
+        self._data_check = BackgroundCheck(self._generated) if is_chief else None
         hardware = hardware_name(self._step.gpus, self._workers.count)
         self._cost = CostMeter(self._output_dir, self._first, hardware)
         self._profiler = StepProfiler(self._output_dir, self._options.profiled_steps())
@@ -158,9 +159,14 @@ class _Trainer:
                 self._make_up_for_evaluation()
                 # The same command again does not train on what has ended early.
                 stopped = 0 if self._has_converged() else self._do_steps(caught)
+                self._require_sound_data(wait=not stopped)
                 if not stopped and self._evaluator and self._evaluated != self._done:
                     self._evaluate()
                 self._save()
+            except Exception:
+                # Damaged data may be what has failed, as by an id beyond the vocabulary.
+                self._require_sound_data(wait=True)
+                raise
             finally:
                 self._profiler.close()
                 self._progress.close()
@@ -276,6 +282,7 @@ class _Trainer:
         self._clock.end_start()
         if not np.isfinite(sums["loss"]):
             raise self._diverged(f"The loss is {sums['loss']} at step {number + 1}.")
+        self._require_sound_data()
         self._workers.hear(number, sums)
         scalars = {name: sums.pop(name) for name in ("learning_rate", "gradient_norm")}
         scalars |= self._trained_scalars()
@@ -283,6 +290,11 @@ class _Trainer:
         self._done = number + 1
         self._progress.step(sums, scalars)
         self._callbacks.step_end(number, sums)
+
+    def _require_sound_data(self, wait: bool = False) -> None:
+        """Stops the run before it saves what it has learned from damaged data."""
+        if self._data_check:
+            self._data_check.require(wait)
 
     def _stop_requested(self, due: bool) -> bool:
         """Returns whether a callback ends the run; several workers hear it where all pause."""
@@ -374,25 +386,3 @@ class _Trainer:
             f"{what} The last good checkpoint is {self._saved_path or 'none'}. Try a lower "
             f"learning_rate, more warmup_steps or clip_norm=1.0 in a new --output_dir."
         )
-
-
-@contextlib.contextmanager
-def caught_signals() -> Iterator[list[int]]:
-    """Yields a list whose last item is the number of the SIGTERM or SIGINT that came, or 0.
-
-    The first one only adds its number; a second one acts at once.
-    """
-    caught, handlers = [0], {}
-
-    def catch(number, _frame):
-        caught.append(number)
-        signal.signal(number, handlers[number])
-
-    with contextlib.suppress(ValueError):  # Only the main thread may take signals.
-        for number in (signal.SIGTERM, signal.SIGINT):
-            handlers[number] = signal.signal(number, catch)
-    try:
-        yield caught
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)

@@ -311,3 +311,23 @@ def test_every_line_of_random_text_is_counted(root, tmp_path):
     results = fuzz_text["check"](1000, 1, tmp_path)
     assert min(results["kept"], results["with invalid UTF-8"], results["with a NUL byte"]) > 5
     assert results["read by the decoder"] + results["refused by the decoder"] == 1000
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("dev.source.txt", lambda generated: generated.text("dev")),
+        ("test.target.txt", lambda generated: generated.text_paths("test")),
+        ("dev-00000.tokens.npy", lambda generated: generated.store("dev")),
+        ("vocab.model", lambda generated: generated.tokenizer),
+    ],
+)
+def test_a_file_with_another_content_is_named(problem, tmp_dir, tmp_path, name, read):
+    generate(problem, tmp_path, tmp_dir)
+    read(open_generated(problem, tmp_path))
+    path = tmp_path / "parallel_text" / name
+    content = bytearray(path.read_bytes())
+    content[-2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=name):
+        read(open_generated(problem, tmp_path))

@@ -5,10 +5,11 @@ import shutil
 import numpy as np
 import pytest
 
-from t2t_keras.data.dataset import Generated, read_manifest
+from t2t_keras.data.dataset import BackgroundCheck, Generated, read_manifest
 from t2t_keras.data.problem import Problem
 from t2t_keras.data.shards import write_shard
 from t2t_keras.errors import UserError
+from t2t_keras.io.atomic import sha256_of
 from t2t_keras.io.state import write_json
 
 
@@ -23,8 +24,23 @@ def write_set(directory, shards, vocab_size=500):
     write_json(directory / "manifest.json", manifest)
 
 
+def opened(directory):
+    return Generated(Problem(), directory, read_manifest(directory))
+
+
 def open_store(directory, split="train"):
-    return Generated(Problem(), directory, read_manifest(directory)).store(split)
+    return opened(directory).store(split)
+
+
+def flip(at, bit=4):
+    """Returns a function that flips a bit of a byte of a file."""
+
+    def damage(path):
+        content = bytearray(path.read_bytes())
+        content[at] ^= bit
+        path.write_bytes(content)
+
+    return damage
 
 
 # Empty shards, of which every pair was left out, at the start, inside and at the end.
@@ -84,6 +100,11 @@ def test_tokens_are_mapped_not_read(tmp_path, store):
         ("", shutil.rmtree, "no generated data in .*t2t-datagen --problem="),
         ("train-00004.tokens.npy", lambda path: path.unlink(), "tokens.npy: expected .*no such"),
         ("train-00004.tokens.npy", lambda path: os.truncate(path, 10), "npy: expected .*got"),
+        ("train-00001.lengths.npy", flip(-4), r"00001\.lengths\.npy: its content"),
+        ("train-00001.lengths.npy", flip(-1, 128), r"00001\.lengths\.npy: its content"),
+        ("train-00004.tokens.npy", flip(0), r"00004\.tokens\.npy: it is no array"),
+        # "<u2" becomes "<u6".
+        ("train-00004.tokens.npy", flip(23), r"00004\.tokens\.npy: it is no array"),
     ],
 )
 def test_what_cannot_be_opened(tmp_path, store, name, damage, message):
@@ -92,3 +113,28 @@ def test_what_cannot_be_opened(tmp_path, store, name, damage, message):
     damage(tmp_path / name)
     with pytest.raises(UserError, match=message):
         open_store(tmp_path)
+
+
+@pytest.mark.parametrize("shard", [1, 4])
+def test_checksums_are_compared_while_a_training_begins(tmp_path, store, shard):
+    generated = opened(tmp_path)
+    BackgroundCheck(generated).require(wait=True)
+    flip(-2)(tmp_path / f"train-{shard:05d}.tokens.npy")
+    generated.store("train")  # Opened at once, however large it is.
+    with pytest.raises(UserError, match=f"{shard:05d}.tokens.npy: its content") as refused:
+        BackgroundCheck(generated).require(wait=True)
+    assert refused.value.code == "data_damaged"
+
+
+def test_a_shard_whose_lengths_do_not_add_up(tmp_path, store):
+    lengths = np.load(tmp_path / "train-00001.lengths.npy")
+    lengths[0, 0] += 1
+    np.save(tmp_path / "train-00001.lengths.npy", lengths)
+    manifest = read_manifest(tmp_path)
+    record = {
+        "size": lengths.nbytes + 128,
+        "sha256": sha256_of(tmp_path / "train-00001.lengths.npy"),
+    }
+    manifest["files"]["train-00001.lengths.npy"] = record
+    with pytest.raises(UserError, match=r"00001\.tokens\.npy: it has other lengths"):
+        Generated(Problem(), tmp_path, manifest).store("train")

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import time
 import types
@@ -35,7 +36,9 @@ def run(make_record, compiled_step, generated, tmp_path):
     `after(step, number, sums)` is called after each update.
     """
 
-    def run(name="run", options=TRAIN, replicas=1, score=None, after=None, **hparams):
+    def run(
+        name="run", options=TRAIN, replicas=1, score=None, after=None, data=generated, **hparams
+    ):
         config = make_record(**hparams)
         step = compiled_step(config, replicas, options.xla)
 
@@ -46,7 +49,7 @@ def run(make_record, compiled_step, generated, tmp_path):
             return sums
 
         step.update = update
-        return train(config, generated, tmp_path / name, step, options, score=score)
+        return train(config, data, tmp_path / name, step, options, score=score)
 
     return run
 
@@ -310,6 +313,22 @@ def test_what_is_not_finite_stops_the_run_and_is_never_saved(run, tmp_path, numb
     with pytest.raises(UserError, match=message):
         run(after=break_a_weight)
     assert tf.train.latest_checkpoint(str(tmp_path / "run")) == good.checkpoint
+
+
+@pytest.mark.usefixtures("eagerly")
+# Another id, and one beyond the vocabulary.
+@pytest.mark.parametrize("byte", [-4, -3])
+def test_what_damaged_data_has_taught_is_not_saved(run, generated, tmp_path, byte):
+    shutil.copytree(generated.directory, tmp_path / "data")
+    (tokens,) = (tmp_path / "data").glob("train-*.tokens.npy")
+    content = bytearray(tokens.read_bytes())
+    content[byte] ^= 1
+    tokens.write_bytes(content)
+    data = dataclasses.replace(generated, directory=tmp_path / "data")
+    with pytest.raises(UserError, match=tokens.name) as refused:
+        run(data=data, train_steps=1)
+    assert refused.value.code == "data_damaged"
+    assert not list((tmp_path / "run").glob("*.index"))
 
 
 @pytest.mark.usefixtures("eagerly")
