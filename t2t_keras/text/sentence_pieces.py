@@ -28,6 +28,8 @@ _TRAINING_THREADS = 16
 # Words that are kept with their ids, some 50 MB; a full cache is emptied.
 MAX_WORDS = 1 << 18
 _LINES_AT_ONCE = 1000
+# SentencePiece ends the process where byte-pair encoding learns from a longer word.
+_LONGEST_WORD = 65_535
 
 
 def _parsed(model_bytes: bytes):
@@ -103,6 +105,8 @@ class SentencePieceTokenizer(Tokenizer):
             nonlocal failure
             try:
                 for line in lines:
+                    if len(line) > _LONGEST_WORD:
+                        line = re.sub(rf"[^ ]{{{_LONGEST_WORD}}}", r"\g<0> ", line)
                     # SentencePiece leaves out lines with its own sign for an unknown character.
                     yield line.replace("\u2585", " ")
             except BaseException as error:

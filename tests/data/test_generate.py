@@ -331,3 +331,11 @@ def test_a_file_with_another_content_is_named(problem, tmp_dir, tmp_path, name, 
     path.write_bytes(content)
     with pytest.raises(UserError, match=name):
         read(open_generated(problem, tmp_path))
+
+
+def test_words_of_any_length_are_counted(problem, tmp_dir, tmp_path, change):
+    # A data URI; SentencePiece ends the process at 65,536 characters.
+    words = {3: b"a" * 65_535, 4: b"b" * 65_536, 5: b"cd" * 80_000, 6: "\u8239".encode() * 70_000}
+    change("train.en", words)
+    left_out = generate(problem, tmp_path, tmp_dir)["splits"]["train"]["left_out"]
+    assert left_out["longer than max_pair_length=512 tokens"]["count"] == len(words)
