@@ -195,10 +195,10 @@ def _machine() -> str:
     known = [platform.machine(), str(installed_versions())]
     processor = Path("/proc/cpuinfo")
     if processor.exists():
-        lines = processor.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = processor.read_text(encoding="utf-8", errors="replace").split("\n")
         known += sorted({line for line in lines if line.startswith(("flags", "Features"))})
     for gpu in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information")):
-        known += [line for line in gpu.read_text().splitlines() if line.startswith("Model")]
+        known += [line for line in gpu.read_text().split("\n") if line.startswith("Model")]
     return hashlib.sha256("\n".join(known).encode()).hexdigest()[:12]
 
 

@@ -37,7 +37,7 @@ def _read_tables(path: Path) -> dict[str, tuple]:
     """
     tables = {}
     for block in path.read_text(encoding="utf-8").strip().split("\n\n"):
-        title, header, *lines = block.splitlines()
+        title, header, *lines = block.split("\n")
         columns = header.split("\t")
         entry = collections.namedtuple("Entry", columns)
         tables[title.removeprefix("# ")] = tuple(

@@ -349,7 +349,7 @@ def _checked(config: Mapping[str, Any]) -> dict[str, Any]:
     try:
         validate(config, str(_SCHEMA))
     except WorkflowError as error:
-        lines = str(error).splitlines()
+        lines = str(error).split("\n")
         what = next((line for line in lines if "ValidationError: " in line), lines[0])
         where = next((line for line in lines if line.startswith("On instance[")), "")
         where = where.removeprefix("On instance").rstrip(":")

@@ -16,7 +16,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import check_parent, write_atomically
 from t2t_keras.io.flags import Flags
 from t2t_keras.io.outputs import check_outputs, is_stream
-from t2t_keras.text.files import is_text, read_text
+from t2t_keras.text.files import is_blank, is_text, read_text
 
 
 def define_flags(flags: Flags) -> None:
@@ -83,7 +83,7 @@ def _sentences(flags: Flags) -> list[str]:
     if not is_text(flags.sentence):
         raise UserError("--sentence is not UTF-8: give it as UTF-8.")
     lines = [flags.sentence] if flags.sentence else read_text(flags.sentences_from_file)
-    sentences = [line for line in lines if line.strip()]
+    sentences = [line for line in lines if not is_blank(line)]
     if not sentences:
         raise UserError(f"{flags.sentences_from_file or '--sentence'} is blank: nothing to do.")
     if blank := len(lines) - len(sentences):

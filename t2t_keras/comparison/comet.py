@@ -122,7 +122,7 @@ def _computed(
             check=False,
         )
         if done.returncode:
-            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            last = done.stderr.strip().rpartition("\n")[2] or "no message"
             raise UserError(
                 f"COMET failed with {model}: {last} Nothing is downloaded: the encoder that the "
                 f"model names must be in the cache of Hugging Face."

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from t2t_keras.errors import UserError
-from t2t_keras.text.files import read_text
+from t2t_keras.text.files import is_blank, read_text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +74,7 @@ class TranslatedText:
         for file, count in counts:
             if not count:
                 raise UserError(f"{file} is empty: expected a line for each sentence.")
-        if not any(line.strip() for line in self.references):
+        if all(map(is_blank, self.references)):
             raise UserError(f"{self.reference_file} has blank lines only: nothing to compare with.")
         if len({count for _, count in counts}) > 1:
             found = ", ".join(f"{file} has {count:,}" for file, count in counts)

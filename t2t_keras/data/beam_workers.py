@@ -152,7 +152,7 @@ def _run_pipeline(runner: str, options: Sequence[str], calls: Path, count: int) 
 def _reason(error: Exception) -> str:
     """Returns the line of a runner's error, which may hold tracebacks, that tells most."""
     told = re.findall(rf"\b{UserError.__name__}: (.*)", str(error))
-    lines = told or str(error).strip().splitlines() or [""]
+    lines = told or str(error).strip().split("\n")
     line = lines[-1].partition(" [while running")[0]
     return line if told else f"{type(error).__name__}: {line}"
 

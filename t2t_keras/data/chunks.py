@@ -9,7 +9,7 @@ from pathlib import Path
 
 from t2t_keras.data.problem import Problem
 from t2t_keras.errors import UserError
-from t2t_keras.text.files import line_name, line_offsets, read_span
+from t2t_keras.text.files import line_name, line_offsets, normalized, read_span
 from t2t_keras.text.plain_text import plain_text
 from t2t_keras.text.sources import OfCorpus
 
@@ -115,19 +115,19 @@ def evenly_spread(
     for pair in _spread(chunks, limit):
         if prepare:
             with contextlib.suppress(UnicodeDecodeError):
-                prepared = prepare(*(line.decode("utf-8") for line in pair))
+                prepared = prepare(*(normalized(line.decode("utf-8")) for line in pair))
                 pair = [line.encode("utf-8") for line in prepared]
         for line in (pair[side] for side in sides):
             if b"\0" not in line:
                 with contextlib.suppress(UnicodeDecodeError):
-                    yield line.decode("utf-8")
+                    yield normalized(line.decode("utf-8"))
 
 
 def spread_pairs(chunks: Sequence[Chunk], limit: int) -> Iterator[tuple[str, str]]:
     """Yields at most `limit` pairs, evenly spread over the chunks, without unusable ones."""
     for source, target in _spread(chunks, limit):
         with contextlib.suppress(UnicodeDecodeError):
-            yield source.decode("utf-8"), target.decode("utf-8")
+            yield normalized(source.decode("utf-8")), normalized(target.decode("utf-8"))
 
 
 def _spread(chunks: Sequence[Chunk], limit: int) -> Iterator[tuple[bytes, bytes]]:

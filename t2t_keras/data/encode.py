@@ -13,6 +13,7 @@ from t2t_keras.data.problem import Problem
 from t2t_keras.data.shards import write_shard
 from t2t_keras.io.state import write_json
 from t2t_keras.registry import FILTERS
+from t2t_keras.text.files import is_blank, normalized
 from t2t_keras.text.tokenizer import Tokenizer
 
 # Number of locations (file:line) that are shown for each reason to leave out pairs.
@@ -82,7 +83,7 @@ class _Pairs:
         indices, sources, targets = [], [], []
         for index, (source, target) in enumerate(chunk.pairs()):
             try:
-                pair = source.decode("utf-8"), target.decode("utf-8")
+                pair = normalized(source.decode("utf-8")), normalized(target.decode("utf-8"))
                 fault = _fault(pair)
             except UnicodeDecodeError as error:
                 fault = "with invalid UTF-8", int(error.object != source)
@@ -119,7 +120,7 @@ class _Pairs:
 def _fault(pair: tuple[str, str]) -> tuple[str, int] | None:
     """Returns why a pair cannot be used and the side at fault (0 source, 1 target), if it is."""
     for side, text in enumerate(pair):
-        if not text or text.isspace():
+        if is_blank(text):
             return "with an empty side", side
         if "\n" in text:
             return "with a line break inside", side

@@ -22,7 +22,7 @@ from t2t_keras.data.chunks import Chunk
 from t2t_keras.environment import installed_versions
 from t2t_keras.errors import UserError, nearest
 from t2t_keras.registry import FILTERS
-from t2t_keras.text.files import read_lines
+from t2t_keras.text.files import is_blank, read_lines
 
 BUILT_IN = ("duplicates", "identical", "language", "length_ratio")
 
@@ -122,7 +122,7 @@ def _can_tell_apart(one: str, other: str) -> bool:
 
 
 def _mostly_in(language: str, lines: Iterable[str]) -> bool:
-    judged = [line[:_CHARACTERS_JUDGED] for line in lines if line.strip()]
+    judged = [line[:_CHARACTERS_JUDGED] for line in lines if not is_blank(line)]
     found = sum(_identifier().classify(line)[0] == language for line in judged)
     return len(judged) >= _FEWEST_LINES and found > len(judged) / 2
 

@@ -49,7 +49,7 @@ _SAMPLED_PAIRS = 1000
 
 _UNFINISHED_FILE = "unfinished.json"
 # To be raised when a change of the code makes other shards of the same text.
-_ENCODER_VERSION = 2
+_ENCODER_VERSION = 3
 _TEMPORARY = rf"\.[0-9a-f]{{8}}{TEMPORARY_SUFFIX}"
 _STATE_FILES = rf"{_UNFINISHED_FILE}|(train|dev|test)-\d+\.json|shards\.jsonl"
 _OWN_FILES = (

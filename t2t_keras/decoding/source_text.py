@@ -3,7 +3,7 @@
 import functools
 import itertools
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,14 +11,30 @@ import numpy as np
 from t2t_keras.data.problem import Problem
 from t2t_keras.errors import UserError
 from t2t_keras.text.alignment import count_words
-from t2t_keras.text.files import is_text
+from t2t_keras.text.files import is_blank, is_text, normalized
 from t2t_keras.text.placeholders.symbols import Shield
 from t2t_keras.text.tokenizer import EOS_ID, Tokenizer
 
 _AT_ONCE = 4_000  # characters of a line
 _SPACES = re.compile(r"[^\S\r\n]")
+# What ends a sentence, in any script.
+STOPS = ".!?\u2026\u3002\uff01\uff1f\uff0e\uff61\u061f\u06d4\u0964\u0965\u1362\u104b\u17d4\u0589"
 # Full stops, and quotation marks and brackets behind them.
-_NEED_NO_SPACE = frozenset("\u3002\uff01\uff1f\u300d\u300f\uff09\u201d")
+_NEED_NO_SPACE = frozenset("\u3002\uff01\uff1f\uff0e\uff61\u300d\u300f\uff09\u201d")
+# Scripts that put a space between sentences, but whose stops divide them without one, too.
+_DIVIDING = _NEED_NO_SPACE | frozenset("\u06d4\u0964\u0965\u1362\u104b\u17d4")
+# Stops that the splitter does not know, as ones that it knows.
+_LATIN = r"[\dA-Za-z\uff10-\uff5a]"
+_POINT = re.compile(rf"(?<={_LATIN})\uff0e(?={_LATIN})")  # As in 3.5, of full width.
+_KNOWN_STOPS = str.maketrans(
+    {"\u2026": ".", "\uff0e": "\u3002", "\uff61": "\u3002", "\u17d4": "\u104b"}
+)
+# Marks of footnotes behind a stop, or a quotation mark behind that: "large.[7] This".
+_NOTE = r"(?:\[[^\[\]\n]{1,40}\]|[\u00b9\u00b2\u00b3\u2070\u2074-\u2079*\u2020\u2021])"
+_NOTES = re.compile(rf"(?<=[{STOPS}\"\u201d\u2019\u00bb)]){_NOTE}+(?=\s+(?![a-z]))")
+# A sentence in brackets, before another one.
+_IN_BRACKETS = re.compile(rf"(?:\([^()]*[{STOPS}]\)|\[[^\[\]]*[{STOPS}]\])\s+(?=\S)")
+_SENTENCE_END = re.compile(rf"[{STOPS}](?:{_NOTE}|[^\w\s])*$")
 
 
 class Source(NamedTuple):
@@ -51,7 +67,7 @@ def read_sources(
     With `split_long`, a longer line is split into its sentences, as those of its `language` end;
     what is still too long is cut. Each of them gets the `words_in_front` of the line.
     """
-    filled = [number for number, line in enumerate(lines) if line.strip()]
+    filled = [number for number, line in enumerate(lines) if not is_blank(line)]
     encoded = encode_text([lines[number] for number in filled], tokenizer.source)
     sources = [Source(line, [], [], 0, []) for line in lines]
     for number, ids in zip(filled, encoded, strict=True):
@@ -75,9 +91,9 @@ def read_sources(
 
 
 def encode_text(lines: Sequence[str], tokenizer: Tokenizer) -> list[np.ndarray]:
-    """`Tokenizer.encode`, after `check_lines`."""
+    """`Tokenizer.encode` of lines in NFC, after `check_lines`."""
     check_lines(lines)
-    return tokenizer.encode(lines)
+    return tokenizer.encode(list(map(normalized, lines)))
 
 
 def encode_pairs(
@@ -87,7 +103,8 @@ def encode_pairs(
     check_lines(sources)
     check_one_each(sources, targets, "target")
     check_lines(targets)
-    pairs = list(map(problem.prepare_pair, sources, targets))
+    sides = (map(normalized, side) for side in (sources, targets))
+    pairs = list(map(problem.prepare_pair, *sides))
     seen = [problem.preprocess(source) for source, _ in pairs]
     return tokenizer.source.encode(seen), tokenizer.encode([target for _, target in pairs])
 
@@ -136,6 +153,11 @@ def sentences(text: str, language: str) -> list[str]:
     return [sentence.strip() for sentence in sentence_splitter(language)(text) if sentence.strip()]
 
 
+def ends_sentence(text: str) -> bool:
+    """Returns whether a text ends in a mark that ends sentences, or in one behind that."""
+    return bool(_SENTENCE_END.search(text[-50:]))
+
+
 def join_sentences(sentences: Sequence[str], gaps: Sequence[str]) -> str:
     """Joins translated sentences by the white space that was between their sources.
 
@@ -163,9 +185,11 @@ def sentence_splitter(language: str) -> Callable[[str], list[str]]:
 def _divided(segment: Callable[[str], list[str]], line: str) -> list[str]:
     """Returns what `segment` finds in a line, part by part: many signs take it quadratic time."""
     # It cannot read some spaces of several bytes.
-    plain = _SPACES.sub(" ", line)
+    plain = _POINT.sub(",", _SPACES.sub(" ", line)).translate(_KNOWN_STOPS)
+    notes = [match.span() for match in _NOTES.finditer(line)]
+    plain = _without(plain, notes)
     found, rest = [], ""
-    for first in range(0, len(line), _AT_ONCE):
+    for first in range(0, len(plain), _AT_ONCE):
         part = rest + plain[first : first + _AT_ONCE]
         # The last one may go on in the next part.
         *finished, rest = _segmented(segment, part) or [part]
@@ -174,7 +198,25 @@ def _divided(segment: Callable[[str], list[str]], line: str) -> list[str]:
             end = rest.rfind(" ") + 1 or len(rest)
             found.append(rest[:end])
             rest = rest[end:]
-    return _apart(line, [*found, rest])
+    ends = itertools.accumulate(map(len, [*found, rest]))
+    return _apart(line, _with(ends, notes))
+
+
+def _without(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    """Returns a text without some of its parts."""
+    starts, ends = zip(*spans, strict=True) if spans else ((), ())
+    kept = zip((0, *ends), (*starts, len(text)), strict=True)
+    return "".join(text[start:end] for start, end in kept)
+
+
+def _with(places: Iterable[int], spans: Sequence[tuple[int, int]]) -> Iterator[int]:
+    """Returns places in a text that `_without` returned as places in the whole text."""
+    number = left_out = 0
+    for place in places:
+        while number < len(spans) and spans[number][0] < place + left_out:
+            left_out += spans[number][1] - spans[number][0]
+            number += 1
+        yield place + left_out
 
 
 def _segmented(segment: Callable[[str], list[str]], text: str) -> list[str]:
@@ -188,12 +230,18 @@ def _segmented(segment: Callable[[str], list[str]], text: str) -> list[str]:
     return found if "".join(found) == text else [text]
 
 
-def _apart(line: str, found: Sequence[str]) -> list[str]:
-    """Returns sentences that white space or a Chinese mark divides: README.Md is one."""
-    ends = ((end, line[end - 1 : end]) for end in itertools.accumulate(map(len, found)))
-    divides = (end for end, sign in ends if sign.isspace() or sign in _NEED_NO_SPACE)
+def _apart(line: str, ends: Iterable[int]) -> list[str]:
+    """Returns sentences that white space or a mark as a Chinese one divides: README.Md is one."""
+    signs = ((end, line[end - 1 : end]) for end in ends)
+    divides = (end for end, sign in signs if sign.isspace() or sign in _DIVIDING)
     places = sorted({0, *divides, len(line)})
-    return [line[start:end] for start, end in itertools.pairwise(places)]
+    found = []
+    for start, end in itertools.pairwise(places):
+        if match := _IN_BRACKETS.match(line, start, end):
+            found.append(match[0])
+            start = match.end()
+        found.append(line[start:end])
+    return found
 
 
 def _first_words(line: str, parts: Sequence[str]) -> list[int]:

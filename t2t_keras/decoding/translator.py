@@ -29,6 +29,7 @@ from t2t_keras.decoding.terms import hinted, keep_terms, number_missing, takes_h
 from t2t_keras.decoding.translation import AttentionWeights, PairScore, Translation
 from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError
+from t2t_keras.text.files import normalized
 from t2t_keras.text.glossary import Glossary
 from t2t_keras.text.placeholders.symbols import Shield, shield
 from t2t_keras.text.terms.hints import without_hints
@@ -369,7 +370,7 @@ class Translator:
         accelerators: bool | None = None,
         glossary: Glossary | None = None,
     ) -> list[Source]:
-        """Returns lines as they are translated: preprocessed, encoded, and cut or split.
+        """Returns lines as they are translated: in NFC, preprocessed, encoded, and cut or split.
 
         Args:
           lines: the source text.
@@ -378,6 +379,7 @@ class Translator:
           glossary: of which the lines get hints, where the models take them.
         """
         check_lines(lines)
+        lines = list(map(normalized, lines))
         if accelerators is None:
             accelerators = self.problem.protects or self.config.check_placeholders
         options = itertools.repeat(self.problem.protects), itertools.repeat(accelerators)

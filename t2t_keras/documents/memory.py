@@ -9,7 +9,7 @@ from t2t_keras.documents.packages import needed_for
 from t2t_keras.documents.reading import EXTENSIONS, read_document
 from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError
-from t2t_keras.text.files import reading
+from t2t_keras.text.files import normalized, reading
 from t2t_keras.text.tmx import translation_units
 
 # Longer texts are not compared, which would take long and seldom find anything.
@@ -49,6 +49,7 @@ class TranslationMemory:
                 self._add(line.strip(), other.strip(), unit)
 
     def _add(self, source: str, target: str, unit: Unit | None) -> None:
+        source = normalized(source)
         if not (source and target):
             return
         is_new = source not in self._targets
@@ -99,7 +100,7 @@ class TranslationMemory:
           context: of the unit that it is of.
           form: the plural form of that.
         """
-        source = text.strip()
+        source = normalized(text.strip())
         if (key := (source, context, form)) in self._of_units:
             return self._of_units[key]
         return None if source in self._unsure else self._targets.get(source)
@@ -113,7 +114,7 @@ class TranslationMemory:
           text: what to find.
           least: the least similarity, 0 to 1; None is returned where there is nothing like that.
         """
-        text = text.strip()
+        text = normalized(text.strip())
         if not _is_comparable(text) or not least:
             return None
         with needed_for("A translation memory"):

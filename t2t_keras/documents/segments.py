@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from t2t_keras.decoding.source_text import join_sentences, sentence_splitter
+from t2t_keras.decoding.source_text import STOPS, join_sentences, sentence_splitter
+from t2t_keras.text.files import has_letters as has_letters
 
 # It begins only where white space does, so that a long run of it is not tried from each place.
 _BREAK = re.compile(r"(?<![^\S\r\n])[^\S\r\n]*+(?:\r\n|\r|\n)\s*")
@@ -19,8 +20,8 @@ _KEPT_LINES = '<pre class="t2t-lines" xml:space="preserve">', "</pre>"
 # Markup in which ends of lines are not mere white space, or which has to come back as it is.
 _TAG = re.compile(r"<!--.*?(?:-->|$)|<[^<>]*>", re.DOTALL)
 _OWN_LINES = re.compile(r"<(?:pre|code|kbd|samp|tt|script|style|textarea|xmp)\b", re.IGNORECASE)
-_SENTENCE_END = re.compile(r"[.!?:;…♪。\uff01\uff1f][^\w\s]*$")
-_LETTER = re.compile(r"[^\W\d_]")
+# Of lines that are not wrapped.
+_LINE_ENDS_SENTENCE = re.compile(rf"[:;♪{STOPS}][^\w\s]*$")
 
 
 class Segment(NamedTuple):
@@ -83,14 +84,9 @@ def _with_kept_lines(markup: str) -> str:
     return _KEPT_LINES[0] + "".join(parts) + _KEPT_LINES[1]
 
 
-def has_letters(text: str) -> bool:
-    """Returns whether there is anything to translate: numbers and symbols are not."""
-    return bool(_LETTER.search(text))
-
-
 def ends_sentence(text: str) -> bool:
     """Returns whether a text ends in a mark that ends sentences, or in one behind that."""
-    return bool(_SENTENCE_END.search(text[-10:]))
+    return bool(_LINE_ENDS_SENTENCE.search(text[-10:]))
 
 
 def laid_out(parts: Sequence[str | Segment], translations: Mapping[str, str]) -> str:

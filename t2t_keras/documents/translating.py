@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from t2t_keras.documents.document import Document, Suggestion, Unit
 from t2t_keras.documents.memory import TranslationMemory
 from t2t_keras.documents.segments import Segment, has_letters, laid_out, segmented
+from t2t_keras.text.files import normalized
 
 # Texts that are translated together: more would only make the bar jump.
 _AT_ONCE = 1024
@@ -167,15 +168,19 @@ def _translate(
         options = {"format": kind} | ({"glossary": glossary} if glossary is not None else {})
         for start in range(0, len(texts), _AT_ONCE):
             chunk = texts[start : start + _AT_ONCE]
-            found = translator.translate(chunk, **options)
+            # Markup is normalised where its text is read: tags and attributes stay as they are.
+            sent = list(map(normalized, chunk)) if kind == "text" else chunk
+            found = translator.translate(sent, **options)
             sure = [None] * len(chunk)
             if confidence and kind == "text":
                 from t2t_keras.decoding.confidence import confidences
 
                 sure = [each.whole for each in confidences(translator, chunk, found)]
-            for text, each, of_it in zip(chunk, found, sure, strict=True):
+            for text, line, each, of_it in zip(chunk, sent, found, sure, strict=True):
                 is_broken = bool(getattr(each, "broken", 0))
-                translations[kind, text] = _Found(each.text, of_it, is_broken)
+                # What comes back as it was sent stays as the document spells it.
+                translation = text if each.text == line else each.text
+                translations[kind, text] = _Found(translation, of_it, is_broken)
             done += len(chunk)
             progress(done, len(translations))
 

@@ -3,6 +3,8 @@
 import csv
 import dataclasses
 import functools
+import io
+import re
 import threading
 import time
 import uuid
@@ -14,6 +16,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.io.state import read_json, write_json
 from t2t_keras.server.languages import base_language, canonical
 from t2t_keras.server.messages import ApiError
+from t2t_keras.text.files import is_blank, normalized, split_lines, trimmed
 from t2t_keras.text.glossary import Glossary
 
 FORMATS = ("tsv", "csv")
@@ -23,6 +26,8 @@ _MOST_BYTES_PER_OWNER, _MOST_BYTES_OF_ALL = 100 << 20, 1 << 30
 _MOST_COMPILED = 16  # for requests that name the same ones
 _MOST_NAME = 1_024
 _ADVICE = "Remove the file."
+# Which DeepL's entries may not have either: control characters and Unicode's line breaks.
+_CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")
 
 Pair = tuple[str, str]
 Terms = dict[str, str]
@@ -211,19 +216,23 @@ def read_entries(text: str, entries_format: str, pair: Pair) -> Terms:
     if entries_format not in FORMATS:
         raise ApiError(400, "Value for 'entries_format' not supported.")
     _check_size(text)
+    text = text.removeprefix("\ufeff")
     if entries_format == "csv":
         try:
-            rows = [row for row in csv.reader(text.splitlines(), strict=True) if row]
+            # A cell in quotation marks may have line breaks, which are refused below.
+            rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
         except csv.Error as error:
             raise _invalid(str(error)) from error
         rows = [row[:2] for row in rows if len(row) < 4 or glossary_pair(*row[2:4]) == pair]
     else:
-        rows = [line.split("\t") for line in text.splitlines() if line.strip()]
+        rows = [line.split("\t") for line in split_lines(text) if not is_blank(line)]
     terms: Terms = {}
     for number, row in enumerate(rows):
-        if len(row) != 2 or not all(part.strip() for part in row):
+        if len(row) != 2 or any(map(is_blank, row)):
             raise _invalid(f"Entry {number} is not a source and a target")
-        source, target = (part.strip() for part in row)
+        source, target = (trimmed(normalized(part)) for part in row)
+        if _CONTROLS.search(source + target):
+            raise _invalid(f"Entry {number} has a line break or another control character")
         if source in terms:
             raise _invalid(f"Entry {number} duplicates an earlier source")
         terms[source] = target

@@ -1,6 +1,7 @@
-r"""Lines of text files, which end at "\n" alone, in UTF-8 or UTF-16 with a byte order mark.
+r"""The door for text: what a line is, when it is blank, and in which form its characters come in.
 
-`str.splitlines` also splits at U+2028, U+0085 and the like, which occur inside real sentences.
+Lines end at "\n" alone: `str.splitlines` also splits at U+2028, U+0085 and the like, which occur
+inside real sentences. Files are in UTF-8, or in UTF-16 with a byte order mark.
 """
 
 import codecs
@@ -10,6 +11,7 @@ import io
 import itertools
 import os
 import re
+import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -21,6 +23,42 @@ MAX_LINE_BYTES = 1 << 24
 _PEEKED_BYTES = 1000
 _MARKUP_SPACE = re.compile(r"[ \t\r\n]+")
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+# Characters that show nothing: controls, Default_Ignorable_Code_Point, and Braille's blank.
+INVISIBLE = (
+    "\0-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    "\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+_VISIBLE = re.compile(rf"[^\s{INVISIBLE}]")
+_LETTER = re.compile(r"[^\W\d_]")
+# In front of or behind a text: white space, byte order marks and places to break a line.
+_EDGES = re.compile(r"^[\s\ufeff\u200b\u2060]+|[\s\ufeff\u200b\u2060]+$")
+
+
+def is_blank(text: str) -> bool:
+    """Returns whether a text shows nothing: it has white space and invisible characters at most."""
+    return _VISIBLE.search(text) is None
+
+
+def has_letters(text: str) -> bool:
+    """Returns whether a text has anything to translate: numbers and symbols are not."""
+    return _LETTER.search(text) is not None
+
+
+def normalized(text: str) -> str:
+    """Returns a text in NFC, as models, memories and glossaries see it."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def trimmed(text: str) -> str:
+    """Returns a text without white space, byte order marks and the like around it."""
+    return _EDGES.sub("", text)
+
+
+def split_lines(text: str) -> list[str]:
+    r"""Returns the lines of a text, without their "\n" or "\r\n"."""
+    lines = text.removesuffix("\n").split("\n") if text else []
+    return [line.removesuffix("\r") for line in lines]
 
 
 def read_lines(path: Path) -> Iterator[bytes]:

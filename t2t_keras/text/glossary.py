@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError
-from t2t_keras.text.files import is_text, read_text
+from t2t_keras.text.files import is_blank, is_text, normalized, read_text, trimmed
 from t2t_keras.text.placeholders import find as find_placeholders
 from t2t_keras.text.terms.hints import MARKS
 
@@ -21,6 +21,8 @@ _UNSPACED = (
     "\U00020000-\U000323af"
 )
 _KATAKANA = "\u30a0-\u30ff\u31f0-\u31ff\uff66-\uff9f"
+# What divides words or lines; a no-break space is part of a term.
+_SPACES = re.compile(r"[ \t-\r\x1c-\x1f\x85\u2028\u2029]+")
 _MOST_CHARACTERS = 1_024  # of a side of a term
 _MOST_TOKENS = 200  # of a source; each is compared at each word of a text
 
@@ -77,7 +79,7 @@ class Glossary:
         """
         rows = []
         for number, line in enumerate(read_text(Path(expanded(path))), 1):
-            if line.strip():
+            if not is_blank(line):
                 rows.append((f"{path}:{number}", line.split("\t")))
         return cls(_terms(rows))
 
@@ -159,10 +161,13 @@ def _term(name: str, columns: Sequence[str]) -> Term:
             f"{name}: expected source<tab>target, or source<tab>target<tab>note, got "
             f"{len(columns)} columns: {'<tab>'.join(columns)!a:.80}."
         )
-    source, target, note = (" ".join(each.split()) for each in (*columns, "")[:3])
+    cells = (trimmed(normalized(column)) for column in (*columns, "")[:3])
+    source, target, note = (_SPACES.sub(" ", cell) for cell in cells)
     for side, text in (("source", source), ("target", target)):
-        if not text or not is_text(text):
-            raise UserError(f"{name}: the {side} is {'not valid text' if text else 'blank'}.")
+        if is_blank(text):
+            raise UserError(f"{name}: the {side} is blank.")
+        if not is_text(text):
+            raise UserError(f"{name}: the {side} is not valid text.")
         if len(text) > _MOST_CHARACTERS:
             raise UserError(
                 f"{name}: expected a {side} of at most {_MOST_CHARACTERS:,} characters, got "
@@ -196,7 +201,7 @@ def _token() -> re.Pattern:
 def tokens_of(text: str) -> list[Token]:
     """Returns the words and signs of a text."""
     found = _token().finditer(text)
-    return [Token(unicodedata.normalize("NFC", each[0]), *each.span()) for each in found]
+    return [Token(normalized(each[0]), *each.span()) for each in found]
 
 
 def _keys(tokens: Sequence[Token]) -> list[tuple[str, bool]]:
@@ -209,7 +214,7 @@ def _keys(tokens: Sequence[Token]) -> list[tuple[str, bool]]:
 
 def folded(text: str) -> str:
     """Returns a text as it is compared where capitals do not count."""
-    return unicodedata.normalize("NFC", text.casefold())
+    return normalized(text.casefold())
 
 
 def has_capitals(text: str) -> bool:

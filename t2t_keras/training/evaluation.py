@@ -16,6 +16,7 @@ from t2t_keras.errors import OutOfMemoryError, UserError
 from t2t_keras.io.atomic import write_atomically
 from t2t_keras.io.progress import print_beside_bar
 from t2t_keras.io.terminal import printable
+from t2t_keras.text.files import split_lines
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.checkpoints.names import step_of
 from t2t_keras.training.progress import averages
@@ -44,7 +45,7 @@ def read_evaluations(output_dir: str | Path) -> list[dict[str, Any]]:
     """
     path, found = Path(output_dir) / _HISTORY, []
     text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(split_lines(text), 1):
         try:
             found.append(json.loads(line))
             found[-1]["step"], found[-1]["loss"]
@@ -107,7 +108,7 @@ class Evaluator:
         score, sample = self._score() if self._score else (None, [])
         if score:
             scalars |= dict([score.main]) | deciding(score, self._best_by)
-        lines = str(score).splitlines() if score else []
+        lines = str(score).split("\n") if score else []
         values = ", ".join(f"{name} {value:.4g}" for name, value in scalars.items())
         seconds = time.monotonic() - started
         heading = f"Dev set at step {step:,}: {values} ({seconds:.0f} s)"

@@ -368,3 +368,21 @@ def test_a_translator_that_is_dropped_leaves_no_graph(model, tokenizer):
     del translator
     gc.collect()
     assert graph() is None, "a server that reloads would grow"
+
+
+def test_text_is_read_in_nfc(make):
+    composed, decomposed = "na\u00efve caf\u00e9", "nai\u0308ve cafe\u0301"
+    translator = make(extra_length=2)
+    sources = translator.read([composed, decomposed])
+    assert sources[0].line == sources[1].line == composed
+    assert np.array_equal(sources[0].parts[0], sources[1].parts[0])
+    both = [composed, decomposed]
+    one, other = translator.translate(["dog"] * 2, prefixes=both)
+    assert one.text == other.text
+    scores = [each.log_prob for each in translator.score(both, both[::-1])]
+    assert scores[0] == pytest.approx(scores[1])
+
+
+@pytest.mark.parametrize("line", ["\u200b", "\ufeff", "\u200d"])
+def test_lines_that_show_nothing_are_not_translated(make, line):
+    assert make().translate([line])[0].text == ""

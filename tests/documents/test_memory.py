@@ -31,6 +31,12 @@ def test_the_same_text_is_found_whatever_space_is_around_it():
     assert memory.exact("Empty") is None
 
 
+def test_texts_are_compared_in_nfc():
+    memory = TranslationMemory([("Cafe\u0301", "Kaffee"), ("Die ganze na\u00efve Welt", "All")])
+    assert memory.exact("Caf\u00e9") == memory.exact("Cafe\u0301") == "Kaffee"
+    assert memory.fuzzy("Die ganze nai\u0308ve Welt")[2] == 1.0
+
+
 def test_lines_are_found_one_by_one_where_both_sides_have_as_many():
     memory = TranslationMemory([("One\nTwo", "Eins\nZwei"), ("Three\nFour", "Drei Vier")])
     assert memory.exact("Two") == "Zwei"

@@ -1,9 +1,11 @@
 """What is translated, what is taken from a memory, and what the report says of it."""
 
 import dataclasses
+import unicodedata
 
 import pytest
 
+from t2t_keras.decoding.translation import Translation
 from t2t_keras.documents import TranslationMemory, read_document, translate_document
 from t2t_keras.documents.document import Unit
 from t2t_keras.errors import UserError
@@ -14,6 +16,23 @@ TEXT = "One dog.\n\nTwo cats. One dog.\n\n12 %\n"
 def test_the_same_sentence_is_translated_once_and_numbers_never(translated, translator):
     assert translated("a.txt", TEXT) == "ONE DOG.\n\nTWO CATS. ONE DOG.\n\n12 %\n"
     assert translator.calls == [(["One dog.", "Two cats."], "text", {})]
+
+
+class Same:
+    """Writes what it reads, and keeps it in `lines`."""
+
+    def translate(self, lines, format="text"):  # noqa: A002
+        self.lines = lines
+        return [Translation(line, 0.0) for line in lines]
+
+
+@pytest.mark.parametrize("line", ["The naive cafe\u0301.", "A\u00a0dog, 5\u2009km."])
+def test_the_model_reads_nfc_and_what_it_leaves_alone_is_as_it_was(written, line):
+    document = read_document(written("a.txt", line))
+    translator = Same()
+    translate_document(document, translator)
+    assert translator.lines == [unicodedata.normalize("NFC", line)]
+    assert document.content().decode() == line
 
 
 def test_a_memory_gives_whole_texts_and_sentences(translated, translator):

@@ -7,10 +7,14 @@ from t2t_keras.text.files import (
     MAX_LINE_BYTES,
     check_readable,
     count_lines,
+    has_letters,
+    is_blank,
     line_offsets,
     lines_of,
     read_span,
     read_text,
+    split_lines,
+    trimmed,
 )
 
 LINES = [
@@ -104,3 +108,38 @@ def test_a_file_that_cannot_be_read(tmp_path, read):
         read(tmp_path / "none")
     with pytest.raises(UserError, match="Is a directory"):
         read(tmp_path)
+
+
+def test_lines_of_a_text():
+    assert split_lines(TEXT) == LINES
+    assert split_lines("one\n\n") == ["one", ""]
+    assert split_lines("") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " \t\u00a0\u3000",
+        "\u200b",
+        "\ufeff",
+        "\u200d",
+        "\u2060 \u00ad",
+        "\u2800",
+        "\u3164",
+        "\x1b",
+    ],
+)
+def test_what_shows_nothing_is_blank(text):
+    assert is_blank(text)
+    assert not is_blank(f"{text}.")
+
+
+def test_what_shows_something_is_not_blank():
+    # A sign that stands for a placeholder, one that is written with digits, and an accent.
+    assert not any(map(is_blank, ["\U0010ff00", "\u0600", "\u0301"]))
+    assert [has_letters(text) for text in ("42", "\u2014", "_", "4b", "\u4f60")] == [0, 0, 0, 1, 1]
+
+
+def test_byte_order_marks_and_space_around_a_text_are_left_out():
+    assert trimmed("\ufeff \u200bred\u00a0dog\u200f\u2060\n") == "red\u00a0dog\u200f"

@@ -68,6 +68,22 @@ def test_files(tmp_path):
     assert (len(glossary), bool(glossary), bool(Glossary())) == (2, True, False)
 
 
+def test_terms_are_in_nfc_with_no_byte_order_mark_and_their_no_break_spaces(tmp_path):
+    path = tmp_path / "terms.tsv"
+    # As of two files, one behind the other.
+    path.write_text("dog\tHund\n\ufeffcafe\u0301\tCafe\u0301\u00a05\n\u200b\n", "utf-8")
+    glossary = Glossary.read(path)
+    assert glossary.terms[1] == Term("caf\u00e9", "Caf\u00e9\u00a05")
+    assert [match.start for match in glossary.matches("A cafe\u0301, a caf\u00e9.")] == [2, 11]
+
+
+@pytest.mark.parametrize("sign", ["\u2028", "\u0085", "\x0b", "\x0c"])
+def test_what_str_splitlines_divides_is_one_line(tmp_path, sign):
+    path = tmp_path / "terms.tsv"
+    path.write_text(f"hot{sign}dog\tHei{sign}\u00dfer\n", "utf-8")
+    assert list(Glossary.read(path)) == [Term("hot dog", "Hei \u00dfer")]
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

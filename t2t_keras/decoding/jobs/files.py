@@ -24,7 +24,7 @@ from t2t_keras.io.atomic import sha256_of, write_atomically
 from t2t_keras.io.outputs import STANDARD_STREAM, is_stream
 from t2t_keras.io.terminal import printable
 from t2t_keras.text.alignment import pharaoh
-from t2t_keras.text.files import count_lines, read_text
+from t2t_keras.text.files import count_lines, is_blank, read_text
 from t2t_keras.text.glossary import Glossary
 from t2t_keras.text.terms.uses import MISSING
 from t2t_keras.text.tokenizer import EOS_ID
@@ -324,7 +324,7 @@ def attention_records(
 
 def _counts(lines: Sequence[str], translations: Sequence[Translation]) -> Counter:
     return Counter(
-        blank=sum(not line.strip() for line in lines),
+        blank=sum(map(is_blank, lines)),
         cut=sum(each.cut > 0 for each in translations),
         tokens_cut=sum(each.cut for each in translations),
         prefixes_cut=sum(each.prefix_cut > 0 for each in translations),

@@ -16,7 +16,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import sha256_of
 from t2t_keras.io.outputs import is_stream
 from t2t_keras.io.state import as_json
-from t2t_keras.text.files import count_lines, read_lines, read_text
+from t2t_keras.text.files import count_lines, is_blank, read_lines, read_text
 
 # What stands in place of the scores of a pair that has none.
 _BLANK, _LONG = "blank", "too long"
@@ -229,7 +229,7 @@ def _scored(
     found = []
     fit = [model.fits(*sides[name]) for name, model in models.items()]
     for source, target, *fits in zip(sources, targets, *fit, strict=True):
-        blank = not (source.strip() and target.strip())
+        blank = is_blank(source) or is_blank(target)
         found.append(_BLANK if blank else "" if all(fits) else _LONG)
     scored = [number for number, reason in enumerate(found) if not reason]
     columns = []

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_keras.errors import UserError
+from t2t_keras.text.files import normalized
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID, SPACE, Tokenizer
 
@@ -113,7 +114,7 @@ def forbidden_sequences(
     pieces = tokenizer.vocabulary() if phrases else {}
     sequences = []
     for phrase in phrases:
-        words = SPACE.join(phrase.split())
+        words = SPACE.join(normalized(phrase).split())
         if not words:
             raise UserError("A forbidden phrase is blank: leave the line out.")
         if len(words) > _MOST_CHARACTERS:

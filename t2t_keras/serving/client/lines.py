@@ -12,7 +12,7 @@ from t2t_keras.decoding.translation import Translation, one_line
 from t2t_keras.errors import UserError
 from t2t_keras.io.streams import abandon
 from t2t_keras.io.terminal import printable
-from t2t_keras.text.files import decoded, lines_of
+from t2t_keras.text.files import decoded, is_blank, lines_of
 
 Translate = Callable[[Sequence[str]], list[Translation]]
 
@@ -33,9 +33,9 @@ def translate_lines(
             failures.append(error)
 
     def translate_batch(batch: list[str]) -> list[Translation]:
-        texts = [line for line in batch if line.strip()]
+        texts = [line for line in batch if not is_blank(line)]
         translations = iter(translate(texts) if texts else ())
-        return [next(translations) if line.strip() else Translation("", 0.0) for line in batch]
+        return [Translation("", 0.0) if is_blank(line) else next(translations) for line in batch]
 
     source, pool, pending = readable(), ThreadPoolExecutor(concurrency), collections.deque()
     try:

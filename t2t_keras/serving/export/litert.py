@@ -45,9 +45,8 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
     try:
         (folder / FILE).write_bytes(converter.convert())
     except ConverterError as error:
-        raise UserError(
-            f"LiteRT cannot represent the model: {str(error).splitlines()[0]}"
-        ) from error
+        reason = str(error).partition("\n")[0]
+        raise UserError(f"LiteRT cannot represent the model: {reason}") from error
     write_files_beside(
         translator,
         folder,

@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 import tensorflow as tf
+import tensorflow_text
 
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.search.ensemble import Ensemble
@@ -13,10 +14,12 @@ from t2t_keras.decoding.search.loop import Hypotheses
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.serving.export.weights import STORED_DTYPES, StoredWeight, model_weights
+from t2t_keras.text.files import INVISIBLE
 from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID
 
-# What `str.strip` removes, so that the same lines are blank here and in `Translator`.
-BLANK = r"[\t-\r\x1c-\x1f\x{85}\p{Z}]*"
+# As RE2 writes it, so that the same lines are blank here and in `Translator`.
+_INVISIBLE = "".join(each if each == "-" else rf"\x{{{ord(each):x}}}" for each in INVISIBLE)
+BLANK = rf"[\t-\r\p{{Z}}{_INVISIBLE}]*"
 
 _ALPHA = tf.TensorSpec([], tf.float32, name="alpha")
 _IDS = tf.TensorSpec([None, None], tf.int32, name="ids")
@@ -175,7 +178,7 @@ class TranslationModule(tf.Module):
 
     def _translate(self, text: tf.Tensor, search, alpha) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Returns translations [B, N], scores [B, N], and numbers of tokens cut [B]."""
-        text = _checked_utf8(text, "text")
+        text = _nfc(text, "text")
         rows = tf.cast(tf.where(~tf.strings.regex_full_match(text, BLANK))[:, 0], tf.int32)
         ids = self._source_tokenizer.tokenize(tf.gather(text, rows))
         max_tokens = self._translator.config.max_input_length
@@ -197,7 +200,7 @@ class TranslationModule(tf.Module):
         sizes = tf.stack([tf.size(text), tf.size(translation)])
         text = _checked(text, sizes[0] == sizes[1], "expected a translation a text, got", sizes)
         return [
-            self._checked_lengths(tokenize(_checked_utf8(each, name)).to_tensor(), name)
+            self._checked_lengths(tokenize(_nfc(each, name)).to_tensor(), name)
             for each, name, tokenize in (
                 (text, "text", self._source_tokenizer.tokenize),
                 (translation, "translation", self._tokenizer.tokenize),
@@ -228,10 +231,12 @@ def _checked(tensor: tf.Tensor, condition: tf.Tensor, what: str, found: tf.Tenso
         return tf.identity(tensor)
 
 
-def _checked_utf8(text: tf.Tensor, name: str) -> tf.Tensor:
+def _nfc(text: tf.Tensor, name: str) -> tf.Tensor:
+    """Returns a text in NFC, as `Translator` reads it; it must be UTF-8."""
     replaced = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
     wrong = tf.where(replaced != text)[:, 0]
-    return _checked(text, tf.size(wrong) == 0, f"{name} is not UTF-8 at (from 0)", wrong)
+    text = _checked(text, tf.size(wrong) == 0, f"{name} is not UTF-8 at (from 0)", wrong)
+    return tensorflow_text.normalize_utf8(text, "NFC")
 
 
 def _checked_alpha(alpha: tf.Tensor) -> tf.Tensor:

@@ -7,11 +7,15 @@ import unicodedata
 from collections.abc import Mapping, MutableMapping
 from typing import NamedTuple
 
+from t2t_keras.text.files import normalized
+
 _PARTS = re.compile(
     r"(?P<space>[ \t\n\r\f]+)"
     r"|(?P<reference>&(?:#[0-9]{1,7};|#[xX][0-9a-fA-F]{1,6};|[^\W\d][\w.\-:]{0,63};))"
     r"|[^ \t\n\r\f&]+|&"
 )
+# A character with the accents behind it.
+_COMPOSABLE = re.compile(r".[\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u093c\u3099\u309a]*")
 _XML = {"&lt;": "<", "&gt;": ">", "&amp;": "&", "&quot;": '"', "&apos;": "'"}
 _MARKUP = re.compile("[&<>]")
 NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -43,10 +47,20 @@ def read_characters(raw: str, is_html: bool, spelled: MutableMapping[str, str]) 
         elif part["reference"]:
             found.append(_referred(part[0], is_html, spelled))
         else:
-            found.append(Characters(part[0], part[0]))
+            found.append(Characters(part[0], _composed(part[0], spelled)))
             for sign in _MARKUP.findall(part[0]):
                 spelled.setdefault(sign, sign)
     return found
+
+
+def _composed(raw: str, spelled: MutableMapping[str, str]) -> str:
+    """Returns text in NFC; adds how characters are `spelled` that are not in it."""
+    text = normalized(raw)
+    if text != raw:
+        for written in _COMPOSABLE.findall(raw):
+            if len(character := normalized(written)) == 1 and character != written:
+                spelled.setdefault(character, written)
+    return text
 
 
 def _referred(raw: str, is_html: bool, spelled: MutableMapping[str, str]) -> Characters:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from t2t_keras.errors import UserError
+from t2t_keras.text.files import split_lines
 from t2t_keras.training.checkpoints.base import first_line
 
 _FILE = "scalars.jsonl"
@@ -43,7 +44,7 @@ def _json_points(folder: Path) -> Iterator[tuple[int, str, float]]:
     path = folder / _FILE
     if not path.exists():
         return
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    for line in split_lines(path.read_text(encoding="utf-8", errors="replace")):
         try:
             scalars = json.loads(line)
             step = scalars.pop("step")

@@ -198,5 +198,5 @@ def other_hyperparameters(path: str | Path, reason: str) -> UserError:
 
 def first_line(error: BaseException) -> str:
     """Returns the type and the first line of an error, without a full stop."""
-    text = next(iter(str(error).strip().splitlines()), "")
+    text = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {text}".rstrip(".: ")

@@ -81,7 +81,7 @@ class Workers:
         line = tf.constant([*json.dumps([self.cluster.index, text]).encode(), 10], tf.int32)
         values = self._strategy.experimental_distribute_values_from_function(lambda _: line)
         gathered = bytes(self._strategy.gather(values, axis=0).numpy().tolist())
-        texts = dict(map(json.loads, gathered.splitlines()))
+        texts = dict(map(json.loads, gathered.removesuffix(b"\n").split(b"\n")))
         return [texts[index] for index in range(self.count)]
 
     def all_reduce_min(self, number: int) -> int:

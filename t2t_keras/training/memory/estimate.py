@@ -5,6 +5,7 @@ from pathlib import Path
 
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.layers.restricted_attention import block_length
+from t2t_keras.text.files import split_lines
 from t2t_keras.text.tokenizer import Tokenizer
 
 _FLOAT32 = 4
@@ -154,7 +155,7 @@ def free_memory(root: str | Path = "/") -> int | None:
     available = _number(r"^MemAvailable:\s*(\d+) kB", root / "proc/meminfo")
     left = [] if available is None else [1024 * available]
     # Lines such as 0::/user.slice/session.scope; in a container the path may be one outside.
-    groups = {line.split(":", 2)[2] for line in _text(root / "proc/self/cgroup").splitlines()}
+    groups = {line.split(":", 2)[2] for line in split_lines(_text(root / "proc/self/cgroup"))}
     for top, (limit, use, files) in (
         (root / "sys/fs/cgroup", _VERSION_2),
         (root / "sys/fs/cgroup/memory", _VERSION_1),

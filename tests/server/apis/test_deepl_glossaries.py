@@ -5,6 +5,9 @@ import pytest
 from deepl.api_data import MultilingualGlossaryDictionaryEntries as Entries
 from upper_case import Source
 
+from t2t_keras.server.glossaries import read_entries
+from t2t_keras.server.messages import ApiError
+
 TERMS = {"house": "Hütte", "dog": "Dackel"}
 
 
@@ -130,3 +133,34 @@ def test_wrong_ones_are_refused(client):
     refused(lambda: create("a", "en", "de", ""), "Invalid glossary entries provided")
     refused(lambda: client.get_glossary("no-id"), "glossary_id")
     refused(lambda: text_of(client, "b2d2b5f8-2c9d-4e1b-9d5c-1f0f4ad2b6aa"), "Glossary not found")
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "terms"),
+    [
+        (
+            "csv",
+            '\ufeffdog,Hund\r\n"hot dog, big","W\u00fcrstchen"\r\n',
+            {"dog": "Hund", "hot dog, big": "W\u00fcrstchen"},
+        ),
+        (
+            "tsv",
+            "\ufeffdog\tHund\r\n\u200b\n cafe\u0301 \tCaf\u00e9\u00a05",
+            {"dog": "Hund", "caf\u00e9": "Caf\u00e9\u00a05"},
+        ),
+        ("csv", '"say ""hi""",sag', {'say "hi"': "sag"}),
+    ],
+)
+def test_entries_are_read_whole(kind, text, terms):
+    assert read_entries(text, kind, ("en", "de")) == terms
+
+
+@pytest.mark.parametrize("sign", ["\n", "\r\n", "\u2028", "\u0085", "\x0b", "\x0c", "\x1c"])
+def test_line_breaks_within_a_term_are_refused(sign):
+    for kind, text in (("csv", f'dog,Hund\n"hot{sign}dog",Wurst'), ("csv", f'dog,"H{sign}und"')):
+        with pytest.raises(ApiError) as refused:
+            read_entries(text, kind, ("en", "de"))
+        assert refused.value.status == 400
+    if "\n" not in sign:
+        with pytest.raises(ApiError):
+            read_entries(f"hot{sign}dog\tWurst", "tsv", ("en", "de"))

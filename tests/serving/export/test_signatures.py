@@ -15,6 +15,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.registry import problem
 from t2t_keras.serving.export.signatures import BLANK, TranslationModule, export_settings
+from t2t_keras.text.files import is_blank
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 
 TEXTS = ["The small dog sleeps.", "a", ""]
@@ -58,7 +59,8 @@ def test_score(signature, translator):
 
 def test_tokens(signature, translator, lines, expected):
     numbers = [0, 3, 5, 7]
-    ids = translator.tokenizer.encode([lines[number] for number in numbers])
+    sources = translator.read([lines[number] for number in numbers])
+    ids = [source.parts[0] for source in sources]
     padded = tf.ragged.constant([row.tolist() for row in ids], tf.int32).to_tensor()
     found = signature("tokens", ids=padded, alpha=0.6)
     best = translator.tokenizer.decode(found["ids"][:, 0])
@@ -187,10 +189,10 @@ def test_a_problem_s_own_check_of_placeholders_is_left_out(translator):
     assert export_settings(checking, "float32") == translator.config
 
 
-def test_blank_is_what_python_calls_blank():
+def test_blank_is_what_a_translator_calls_blank():
     characters = [chr(i) for i in range(sys.maxunicode + 1) if unicodedata.category(chr(i)) != "Cs"]
     found = tf.strings.regex_full_match(tf.constant(characters), BLANK).numpy()
-    assert found.tolist() == [not character.strip() for character in characters]
+    assert found.tolist() == list(map(is_blank, characters))
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "char"])

@@ -37,6 +37,14 @@ def test_text_of_html(markup, expected):
     assert "|".join(segments(markup)) == expected
 
 
+def test_text_is_nfc_and_written_as_it_was():
+    markup = "<p title='e\u0301'>A cafe\u0301, <b>nai\u0308ve</b> \u2126</p>"
+    fragment = read_fragment(markup, "html")
+    [segment] = fragment.segments
+    assert segment.text == "A caf\u00e9, na\u00efve \u03a9"
+    assert write_characters(segment.text, segment.spelled) == "A cafe\u0301, nai\u0308ve \u2126"
+
+
 def test_text_of_xml():
     markup = "<?xml version='1.0'?><a><p>one <b/>two</p> <ph>x y</ph> <k>z</k><![CDATA[c]]> &e;</a>"
     assert segments(markup, "xml") == ["one two x y z &e;"]
