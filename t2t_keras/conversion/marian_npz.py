@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import sentencepiece
 
 from t2t_keras.conversion.embeddings import IdOrder, embedding_weights, pieces_by_id
 from t2t_keras.conversion.files import named_beside, read_file, read_yaml
@@ -15,6 +14,7 @@ from t2t_keras.conversion.tensors import check_compression
 from t2t_keras.conversion.vocabularies import by_kind, listed_pieces, named_files
 from t2t_keras.errors import UserError, brief
 from t2t_keras.io.foreign import open_regular
+from t2t_keras.text.sentence_pieces import load_processor
 from t2t_keras.text.tokenizer import Tokenizer
 
 _OPTIONS = "special:model.yml"
@@ -217,10 +217,7 @@ def read_vocabulary(file: Path, size: int) -> IdOrder:
     """
     content = read_file(file)
     if file.suffix == ".spm":
-        try:
-            model = sentencepiece.SentencePieceProcessor(model_proto=content)
-        except RuntimeError as error:
-            raise UserError(f"{file} is not a SentencePiece model: {error}.") from error
+        model = load_processor(content, file)
         pieces = [model.id_to_piece(i) for i in range(model.get_piece_size())]
         special = [model.eos_id(), model.unk_id()]
     else:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from t2t_keras.conversion.files import read_file
-from t2t_keras.errors import UserError
+from t2t_keras.errors import UserError, brief
 from t2t_keras.text.sentence_pieces import BEYOND, SentencePieceTokenizer
 from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID, SPACE, UNKNOWN_ID, Tokenizer
 from t2t_keras.text.words import WordTokenizer
@@ -74,7 +74,7 @@ def joint_pieces(
     try:
         model = protobuf.ModelProto.FromString(model_bytes)
     except Exception as error:
-        raise UserError(f"{origin} is not a SentencePiece model: {error}.") from error
+        raise UserError(f"{origin} is not a SentencePiece model: {brief(error)}.") from error
     normal = {piece.piece for piece in model.pieces if piece.type == piece.NORMAL}
     _check_pieces(normal, pieces[UNKNOWN_ID + 1 :], origin)
     kinds = protobuf.ModelProto.SentencePiece

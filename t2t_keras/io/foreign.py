@@ -13,6 +13,7 @@ MOST_BYTES = 1 << 26
 # No setting is nested as deep, and no file of settings has as many values.
 _MOST_DEPTH = 64
 _MOST_NODES = 1_000_000
+_LONGEST_NAME = 255
 
 
 def open_regular(path: str | Path) -> BinaryIO:
@@ -70,7 +71,7 @@ def inside(folder: Path, name: object) -> Path:
     Raises:
       UserError: the name is none, or leads out of the folder.
     """
-    if not isinstance(name, str) or not name or "\0" in name:
+    if not isinstance(name, str) or not name or "\0" in name or len(name) > _LONGEST_NAME:
         raise UserError(
             f"{folder}: expected the name of a file in this folder, got {brief(name)}.",
             code="bad_file_name",

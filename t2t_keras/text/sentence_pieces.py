@@ -38,6 +38,20 @@ def _parsed(model_bytes: bytes):
     return sentencepiece_model_pb2.ModelProto.FromString(model_bytes)
 
 
+def load_processor(model_bytes: bytes, origin: object) -> sentencepiece.SentencePieceProcessor:
+    """Returns SentencePiece's reader of a model; `UserError` where the bytes are none."""
+    processor = sentencepiece.SentencePieceProcessor()
+    try:
+        processor.LoadFromSerializedProto(model_bytes)
+    except (RuntimeError, ValueError) as error:  # ValueError: its message is not UTF-8.
+        raise UserError(
+            f"{origin} is not a SentencePiece model ({len(model_bytes):,} bytes). Give a .model "
+            f"file that SentencePiece or t2t-datagen wrote.",
+            code="not_sentencepiece",
+        ) from error
+    return processor
+
+
 def dividing_model(model_bytes: bytes) -> bytes:
     """Returns a model with `BEYOND` without the pieces that it only has for their ids."""
     model = _parsed(model_bytes)
@@ -62,14 +76,7 @@ class SentencePieceTokenizer(Tokenizer):
     suffix: ClassVar[str] = ".model"
 
     def _read(self, origin: str) -> None:
-        self._processor = sentencepiece.SentencePieceProcessor()
-        try:
-            self._processor.LoadFromSerializedProto(self.model_bytes)
-        except RuntimeError as error:
-            raise UserError(
-                f"{origin} is not a SentencePiece model ({len(self.model_bytes)} bytes). "
-                f"Give a .model file that SentencePiece or t2t-datagen wrote."
-            ) from error
+        self._processor = load_processor(self.model_bytes, origin)
         found = [self._processor.pad_id(), self._processor.eos_id(), self._processor.unk_id()]
         if found != [PADDING_ID, EOS_ID, UNKNOWN_ID]:
             raise UserError(

@@ -1,8 +1,10 @@
 """Models that somebody made to do harm, or that are damaged: one line, and nothing else happens."""
 
+import collections
 import json
 import os
 import pickle
+import runpy
 import shutil
 import struct
 import zipfile
@@ -253,6 +255,16 @@ def test_values_that_no_toolkit_writes(marian):
     arrays = dict(np.load(marian / "model.npz"))
     np.savez(marian / "model.npz", **arrays | {"Wemb": np.float32(1)})
     assert code_of(read_marian_in, marian) in _KNOWN
+
+
+def test_damaged_files_are_read_or_refused(root, tmp_path):
+    """What `benchmarks/fuzz_models.py` does with 10,000 others in processes of their own."""
+    fuzz_models = runpy.run_path(root / "benchmarks" / "fuzz_models.py")
+    fuzz_models["make_fixtures"](tmp_path)
+    outcomes = collections.Counter(fuzz_models["check"](seed, tmp_path) for seed in range(200))
+    kinds = {kind for kind, outcome in outcomes if outcome == "read"}
+    assert {kind for kind, outcome in outcomes if outcome != "read"} == kinds
+    assert len(kinds) == 7
 
 
 _KNOWN = ("bad_input", "damaged_model")

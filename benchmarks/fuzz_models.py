@@ -1,0 +1,307 @@
+"""Damaged models and records through their readers: each is read or refused, in one line.
+
+python benchmarks/fuzz_models.py --count=10000
+
+Batches run in processes of their own, in bounded memory and time, so that a signal or a process
+without end is counted and its seed printed. `--seed=1234 --count=1` repeats one.
+"""
+
+import collections
+import contextlib
+import io
+import json
+import multiprocessing
+import random
+import resource
+import shutil
+import signal
+import tempfile
+import traceback
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import sentencepiece
+from absl import app, flags
+
+from t2t_keras import registry
+from t2t_keras.conversion.files import read_yaml
+from t2t_keras.conversion.imported import make_run
+from t2t_keras.conversion.readers import read_model
+from t2t_keras.conversion.tensors import read_pytorch
+from t2t_keras.errors import UserError
+from t2t_keras.io.terminal import printable
+from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
+from t2t_keras.text.tokenizer import Tokenizer
+from t2t_keras.training.run_config import RunConfig
+
+_COUNT = flags.DEFINE_integer("count", 10_000, "Number of damaged files.")
+_SEED = flags.DEFINE_integer("seed", 1, "Seed of the first.")
+FIXTURES = Path(__file__).parents[1] / "tests" / "conversion" / "fixtures"
+_BATCH = 250
+_MOST_MEMORY, _MOST_SECONDS = 12 << 30, 30
+_MOST_MESSAGE = 3000
+_LINES = ("The house is green.", "", " ", "\u2581 a\u0301 \u4f60 \U0001f600 1/2 ﬁ", "x" * 2000)
+_HOSTILE = [
+    *(b"/dev/zero", b"../../x", b"", b"[]", b"{}", b"null", b"true", b"-1", b"1e999", b"NaN", b"0"),
+    *(b"1000000000", b"9" * 5000, b'"x"', b"[[1]]", b"\\ud800", b"\x00", b"\xff\xfe", b"\x85"),
+    *(b"2020-99-99", b"!!int ''", b"&a [*a]", b"<<: 1", b"\xff\xff\xff\x7f", b"\x00" * 8),
+]
+
+
+def damaged(content: bytes, generator: random.Random) -> bytes:
+    """Returns a content with one to four mistakes."""
+    result = bytearray(content)
+    for _ in range(generator.choice((1, 1, 2, 4))):
+        start = generator.randrange(len(result) + 1)
+        end = min(len(result), start + int(generator.paretovariate(0.7)))
+        kind = generator.randrange(7)
+        if kind == 0 and start < len(result):
+            result[start] ^= 1 << generator.randrange(8)
+        elif kind == 1:
+            del result[start:end]
+        elif kind == 2:
+            result[start:start] = result[start:end]
+        elif kind == 3:
+            result[start:end] = generator.randbytes(min(end - start, 64))
+        elif kind == 4:
+            result[start:end] = generator.choice(_HOSTILE)
+        elif kind == 5:
+            del result[start if generator.random() < 0.3 else len(result) :]
+        else:
+            other = generator.randrange(len(result) + 1)
+            result[start:end] = result[other : other + end - start]
+    return bytes(result)
+
+
+def damaged_archive(content: bytes, generator: random.Random) -> bytes:
+    """Returns an archive whose sums are right, and one of whose members has mistakes."""
+    if generator.random() < 0.2 or not zipfile.is_zipfile(io.BytesIO(content)):
+        return damaged(content, generator)
+    result = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(result, "w") as new:
+        names = old.namelist()
+        pickles = [name for name in names if name.endswith("data.pkl")]
+        hit = generator.choice(names if generator.random() < 0.3 else pickles or names)
+        for name in names:
+            member = old.read(name)
+            new.writestr(name, damaged(member, generator) if name == hit else member)
+    return result.getvalue()
+
+
+def damaged_json(content: bytes, generator: random.Random) -> bytes:
+    """Returns JSON in which values have been replaced."""
+    if generator.random() < 0.4:
+        return damaged(content, generator)
+    values = json.loads(content)
+    for _ in range(generator.choice((1, 1, 2))):
+        owner = values
+        while True:
+            keys = list(owner) if isinstance(owner, dict) else range(len(owner))
+            key = generator.choice(keys)
+            if (
+                not isinstance(owner[key], (dict, list))
+                or not owner[key]
+                or generator.random() < 0.3
+            ):
+                break
+            owner = owner[key]
+        odd = [
+            [],
+            {},
+            None,
+            True,
+            -1,
+            0,
+            10**9,
+            10**400,
+            1e308,
+            "",
+            "x",
+            "../x",
+            [[]],
+            "1",
+            "\ud800",
+        ]
+        owner[key] = generator.choice(odd)
+    return json.dumps(values).encode("utf-8", "surrogatepass")
+
+
+def _use(tokenizer: Tokenizer) -> None:
+    ids = tokenizer.encode(_LINES)
+    tokenizer.decode(ids), tokenizer.pieces(ids[0]), tokenizer.vocabulary()
+
+
+def _import(toolkit: str, file: str = "", vocabulary: str = "") -> Callable[[Path], None]:
+    def read(folder: Path) -> None:
+        model = read_model(toolkit, folder / file, ("en", "de"), vocabulary.format(folder))
+        _use(model.tokenizer), _use(model.tokenizer.source)
+
+    return read
+
+
+def _make_run(folder: Path) -> None:
+    problem = registry.problem("parallel_text", "source_language=en,target_language=de")
+    shutil.rmtree(folder / "made", ignore_errors=True)
+    with contextlib.redirect_stdout(None):
+        make_run(read_model("huggingface", folder, ("en", "de")), problem, folder / "made", "it")
+
+
+def _run(folder: Path) -> None:
+    record = RunConfig.load(folder)
+    record.content(), record.compared(), _use(record.vocabulary)
+
+
+def _make_model(folder: Path) -> None:
+    RunConfig.load(folder).make_model(loaded=True)
+
+
+def _recipe(folder: Path) -> None:
+    from t2t_keras.recipes.student.plan import Plan
+
+    Plan(read_yaml((folder / "config.yaml").read_bytes(), "config.yaml"), folder)
+
+
+def _vocabulary(file: str) -> Callable[[Path], None]:
+    return lambda folder: _use(Tokenizer.load(folder / file))
+
+
+def _tensors(file: str) -> Callable[[Path], object]:
+    return lambda folder: read_pytorch(folder / file)
+
+
+_SPM, _DICT, _YML = "{0}/source.spm,{0}/target.spm", "{0},{0}/spm.model", "{0}/shared.yml"
+# Kind, folder of the fixture, file that is damaged, how, and what reads it.
+_CASES: list[tuple[str, str, str, Callable[..., bytes], Callable[[Path], object]]] = [
+    ("pt", "fairseq", "checkpoint.pt", damaged_archive, _import("fairseq", "checkpoint.pt", _DICT)),
+    ("pt", "tensors", "tensors.pt", damaged_archive, _tensors("tensors.pt")),
+    ("pt", "tensors", "tensors_before_1.6.pt", damaged, _tensors("tensors_before_1.6.pt")),
+    ("npz", "marian", "model.npz", damaged_archive, _import("marian", "model.npz")),
+    ("safetensors", "marian", "model.safetensors", damaged, _import("huggingface")),
+    ("JSON", "marian", "config.json", damaged_json, _import("huggingface")),
+    ("JSON", "marian", "vocab.json", damaged_json, _import("huggingface")),
+    ("JSON", "marian", "config.json", damaged_json, _make_run),
+    ("YAML", "marian", "decoder.yml", damaged, _import("marian", "model.npz")),
+    ("YAML", "marian", "src.vocab.yml", damaged, _import("marian", "model.npz")),
+    ("YAML", "opennmt_tf", "shared.yml", damaged, _import("opennmt_tf", "shared", _YML)),
+    ("YAML", "recipe", "config.yaml", damaged, _recipe),
+    ("SentencePiece", "marian", "source.spm", damaged, _import("marian", "model.npz")),
+    ("SentencePiece", "marian", "target.spm", damaged, _import("marian", "model.npz", _SPM)),
+    ("SentencePiece", "run", "vocab.model", damaged, _vocabulary("vocab.model")),
+    ("SentencePiece", "run", "nfkc.model", damaged, _vocabulary("nfkc.model")),
+    ("run.json", "run", "run.json", damaged_json, _run),
+    ("run.json", "run", "run.json", damaged_json, _make_model),
+]  # fmt: skip
+
+
+def make_fixtures(folder: Path) -> None:
+    """Writes the models and records that will be damaged, all of them good."""
+    for name, source in (
+        *(
+            ("marian", "marian_separate"),
+            ("fairseq", "fairseq/shared"),
+            ("opennmt_tf", "opennmt_tf"),
+        ),
+    ):
+        shutil.copytree(FIXTURES / source, folder / name)
+    shutil.copy(FIXTURES / "fairseq" / "spm.model", folder / "fairseq")
+    (folder / "tensors").mkdir()
+    for file in ("tensors.pt", "tensors_before_1.6.pt"):
+        shutil.copy(FIXTURES / file, folder / "tensors")
+    recipe = Path(registry.__file__).parents[1] / "recipes" / "student" / "config.yaml"
+    (folder / "recipe" / "text").mkdir(parents=True)
+    shutil.copy(recipe, folder / "recipe" / "config.yaml")
+    for name in ("train.en", "train.de", "dev.en", "dev.de", "news.de"):
+        (folder / "recipe" / "text" / name).write_text("Some text.\n")
+    tokenizer = SentencePieceTokenizer.train(["the house stands near a green tree"] * 9, 275)
+    problem = registry.problem("parallel_text", "source_language=en,target_language=de")
+    hparams = registry.hparams("transformer_tiny", "")
+    RunConfig(problem, hparams, tokenizer=tokenizer).save(folder / "run")
+    with io.BytesIO() as model:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(["The house stands near a ﬁne green tree."] * 9),
+            model_writer=model,
+            vocab_size=40,
+            pad_id=0,
+            eos_id=1,
+            unk_id=2,
+            bos_id=-1,
+            hard_vocab_limit=False,
+            minloglevel=2,
+        )
+        (folder / "run" / "nfkc.model").write_bytes(model.getvalue())
+    for _kind, name, *_, read in _CASES:
+        read(folder / name)  # A fixture that is refused would hide everything.
+
+
+def check(seed: int, folder: Path) -> tuple[str, str]:
+    """Damages one file and reads it; returns its kind, and "read" or the code of the refusal.
+
+    Raises:
+      Exception: what its reader raised; also AssertionError, for a message of several lines.
+    """
+    generator = random.Random(seed)
+    kind, name, file, damage, read = _CASES[seed % len(_CASES)]
+    path = folder / name / file
+    content = path.read_bytes()
+    try:
+        path.write_bytes(damage(content, generator))
+        read(folder / name)
+        return kind, "read"
+    except UserError as error:
+        message = printable(str(error))
+        assert "\n" not in message
+        assert len(message) < _MOST_MESSAGE
+        return kind, error.code
+    finally:
+        path.write_bytes(content)
+
+
+def _batch(seeds: range, folder: Path, queue) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    for seed in seeds:
+        signal.alarm(_MOST_SECONDS)
+        queue.put((seed, None))
+        try:
+            queue.put((seed, check(seed, folder)))
+        except Exception as error:
+            queue.put((seed, ("crash", f"{type(error).__name__}: {error}"[:300])))
+            traceback.print_exc()
+    signal.alarm(0)
+
+
+def main(_) -> None:
+    """Prints how many were read and refused, and every one that was neither."""
+    counts: collections.Counter = collections.Counter()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        make_fixtures(folder)
+        context = multiprocessing.get_context("fork")
+        first, last = _SEED.value, _SEED.value + _COUNT.value
+        while first < last:
+            queue = context.SimpleQueue()
+            seeds = range(first, min(last, first + _BATCH))
+            process = context.Process(target=_batch, args=(seeds, folder, queue))
+            process.start()
+            begun = first
+            while process.is_alive() or not queue.empty():
+                if queue.empty():
+                    process.join(0.05)
+                    continue
+                begun, outcome = queue.get()
+                if outcome:
+                    counts[outcome] += 1
+                    if outcome[0] == "crash":
+                        print(f"seed {begun}: {outcome[1]}", flush=True)
+            first = seeds.stop
+            if process.exitcode:
+                counts["signal", _CASES[begun % len(_CASES)][0]] += 1
+                print(f"seed {begun}: ended by {process.exitcode}", flush=True)
+                first = begun + 1
+    for (kind, outcome), count in sorted(counts.items()):
+        print(f"{count:6,} {kind}: {outcome}")
+
+
+if __name__ == "__main__":
+    app.run(main)
