@@ -9,6 +9,7 @@ import sysconfig
 from pathlib import Path
 from typing import Any, NoReturn
 
+from t2t_keras.conversion.files import read_file, read_yaml
 from t2t_keras.errors import UserError
 from t2t_keras.io.state import locked_directory
 
@@ -112,14 +113,7 @@ def _plan(name: str, config: str | Path) -> Any:
     _folder(name)
     if not importlib.util.find_spec("snakemake"):
         raise UserError("Recipes need Snakemake: pip install 't2t-keras[recipe]'.")
-    import yaml  # Comes with it.
-
-    try:
-        content = yaml.safe_load(Path(config).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UserError(f"Cannot read {config}: {error}") from error
-    if not isinstance(content, dict):
-        raise UserError(f"{config}: expected settings, as source_language: en.")
+    content = read_yaml(read_file(Path(config)), str(config))
     package = f"t2t_keras.recipes.{name}"
     plan = importlib.import_module(f"{package}.plan").Plan(content, Path(config).parent)
     importlib.import_module(f"{package}.checks").check(plan)

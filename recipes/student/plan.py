@@ -344,8 +344,13 @@ def _expanded(value: Any) -> Any:
 
 def _checked(config: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a copy with what was left out."""
-    # Not deepcopy: what YAML repeats by an alias is one object, and each gets its own defaults.
-    config = json.loads(json.dumps(dict(config), default=str))
+    try:
+        # Not deepcopy: what YAML repeats by an alias is one object, and each gets its own defaults.
+        config = json.loads(json.dumps(dict(config), default=str, allow_nan=False))
+    except (TypeError, ValueError) as error:  # No limit holds a number that is none.
+        raise UserError(
+            f"The configuration: expected names, texts and numbers: {error}."
+        ) from error
     try:
         validate(config, str(_SCHEMA))
     except WorkflowError as error:

@@ -146,6 +146,18 @@ def test_what_is_left_to_do(configured, capsys):
         ({"target_language": "en"}, r"must differ, got en twice"),
         ({"noisy": {"toy": ["text/web", 0.5]}}, r"toy: a name of corpora and of noisy ones"),
         ({"work_dir": "a,b"}, r"\['work_dir'\]: 'a,b' does not match"),
+        ({"work_dir": "{x}"}, r"\['work_dir'\]: '{x}' does not match"),
+        ({"work_dir": "-x"}, r"\['work_dir'\]: '-x' does not match"),
+        ({"work_dir": "work\n"}, r"\['work_dir'\]: 'work\\n' does not match"),
+        ({"source_language": "en\n"}, r"\['source_language'\]: 'en\\n' does not match"),
+        ({"source_language": "-en"}, r"\['source_language'\]: '-en' does not match"),
+        ({"corpora": {"toy\n": "text/train"}}, r"\['corpora'\]: 'toy\\n' does not match"),
+        ({"corpora": {"toy": "-text/train"}}, r"\['corpora'\]\['toy'\]: '-text/train' does not"),
+        ({"dev": {"toy": "{x}/dev"}}, r"\['dev'\]\['toy'\]: '{x}/dev' does not match"),
+        ({"noisy": {"web": ["-web", 0.5]}}, r"\['noisy'\]\['web'\]\[0\]: '-web' does not match"),
+        ({"noisy": {"web": ["text/web", float("nan")]}}, r"expected names, texts and numbers"),
+        ({"t2t_usr_dir": "-x"}, r"\['t2t_usr_dir'\]: '-x' is not valid"),
+        ({"back_translation": {"tag": "<BT>\n"}}, r"\['tag'\]: '<BT>\\n' does not match"),
         ({"dtype": "int9"}, r"\['dtype'\]: 'int9' is not one of"),
         ({"back_translation": {"tag": "BT"}}, r"\['tag'\]: 'BT' does not match"),
         ({"dev": {"toy": "text/short"}}, r"short.en has 20 lines and .*short.de has 1\."),
@@ -223,7 +235,7 @@ def test_recipes_that_are_not_there_or_run_already(configured, tmp_path):
     path = configured()
     with pytest.raises(UserError, match=r"no recipe 'studnt'\. There is student"):
         running.run_recipe("studnt", path)
-    with pytest.raises(UserError, match=r"Cannot read .*nowhere.yaml"):
+    with pytest.raises(UserError, match=r"nowhere.yaml cannot be read"):
         running.run_recipe("student", tmp_path / "nowhere.yaml")
     running_already = locked_directory(tmp_path / "work", "t2t-recipe")
     with running_already, pytest.raises(UserError, match="in use by t2t-recipe"):
