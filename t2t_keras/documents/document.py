@@ -49,7 +49,8 @@ class Unit:
       is_final: whether it needs no review.
       suggestions: what the memory has like it.
       keeps_lines: whether in its markup ends of lines are what they are, and not mere white space.
-      is_safe: tells of a translation whether a program can work with it; None = with any.
+      is_safe: tells of a translation whether a program can work with it, or whether the format can
+        hold it; None = any.
       form: number of the plural form that it is; None = it has none.
       is_reviewed: whether somebody has looked at `target`, as far as the document says.
     """

@@ -23,7 +23,8 @@ class Report:
       fuzzy: units of the model for which the memory has something similar.
       kept: units that were translated before.
       broken: units of the model in which a placeholder was lost or added, and repaired.
-      unsafe: units whose translation could break the program: they stay marked for review.
+      unsafe: units whose translation could break the program, which stay marked for review, or
+      that the format cannot hold, where the source stays.
       left_out: pieces of text that are in no unit, by the reason.
     """
 
@@ -41,7 +42,7 @@ class Report:
         counts += [f"{self.fuzzy:,} with something similar in it"] * bool(self.fuzzy)
         counts += [f"{self.kept:,} kept"] * bool(self.kept)
         counts += [f"{self.broken:,} with repaired placeholders"] * bool(self.broken)
-        counts += [f"{self.unsafe:,} unsafe for the program"] * bool(self.unsafe)
+        counts += [f"{self.unsafe:,} unsafe for the program or the file"] * bool(self.unsafe)
         counts += [f"{count:,} left out: {reason}" for reason, count in self.left_out.items()]
         return ", ".join(counts)
 

@@ -1,22 +1,22 @@
 """Markdown within a block: which characters are text, and which are codes around or in it."""
 
+import collections
+import dataclasses
 import html
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from xml.sax.saxutils import escape, unescape
 
 from markdown_it import MarkdownIt
-from markdown_it.rules_inline import StateInline
 
 from t2t_keras.documents.exchange.inline_codes import MASK, lone_code
-from t2t_keras.text.markup.matching import HTML_KEPT, is_kept, parts_words
+from t2t_keras.documents.formats.markdown_syntax import Mark
+from t2t_keras.documents.segments import has_letters
+from t2t_keras.text.markup.matching import HTML_BLOCKS, HTML_KEPT, is_kept, parts_words
 from t2t_keras.text.markup.tokens import CLOSE, OPEN, html_tokens
 
-# What a rule of the parser finds that is no text.
-_CODES = {"autolink", "backticks", "entity", "html_inline", "image"}
-_DELIMITERS = {"emphasis", "strikethrough"}
 # Where the characters of a delimiter begin and end, from the one that the parser names.
 _AROUND = {
     "em_open": (0, 1),
@@ -26,30 +26,13 @@ _AROUND = {
     "s_open": (0, 2),
     "s_close": (0, 2),
 }
-_ANY = {"text", "softbreak"}
-_SYNTAX = re.compile(r"([\\`*_\[\]<>~&])")
-_LINE_SYNTAX = re.compile(r"^(\s*)([-+#>=~:|]|\d+(?=[.)]))", re.MULTILINE)
 # Characters for private use stand for tags while the text between them is laid out.
 _FIRST = 0xF0000
-_STAND_IN = re.compile("[\U000f0000-\U000ffffd]")
-
+STAND_INS = "\U000f0000-\U0010feff"
+_STAND_IN = re.compile(f"[{STAND_INS}]")
 
 # What links refer to by name, as the parser has it.
 References = Mapping[str, Any]
-
-
-class Mark(NamedTuple):
-    """Characters of a block that are no text.
-
-    The kind is "code", "open" or "close", "break" of an end of line that is a space, "hard" of one
-    that is shown, "character" of an entity, or "escape" of a backslash before a character. What is
-    `written` for a mark is other than what stands there, unless it is "".
-    """
-
-    start: int
-    end: int
-    kind: str
-    written: str = ""
 
 
 class Inline(NamedTuple):
@@ -60,102 +43,56 @@ class Inline(NamedTuple):
       format: "text", or "xml" if it has codes.
       codes: where each code is: that of the opening and of the closing tag, or the code's and None.
       breaks: where the ends of lines are.
+      spellings: of each character that is written as an entity or behind a backslash anywhere: how
+        it is written where it comes for the first time, the second time and so on.
     """
 
     lines: str
     format: str
     codes: list[tuple[Mark, Mark | None]]
     breaks: list[Mark]
+    spellings: dict[str, list[str]]
 
     @property
     def text(self) -> str:
         """The text in one line."""
         return self.lines.replace("\n", " ")
 
-
-def parser() -> MarkdownIt:
-    """Returns a parser of Markdown with tables that notes where it finds what."""
-    markdown = MarkdownIt("commonmark").enable(["table", "strikethrough"])
-    for rule in list(markdown.inline.ruler.__rules__):
-        markdown.inline.ruler.at(rule.name, _noting(rule.name, rule.fn))
-    return markdown
+    def stood_in(self) -> str:
+        """Returns the lines with one character for each tag."""
+        return tags_replaced(self.lines) if self.codes else self.lines
 
 
-def _noting(name: str, rule: Callable) -> Callable:
-    def noted(state: StateInline, silent: bool) -> bool:
-        if silent:
-            return rule(state, silent)
-        marks = state.env.setdefault("marks", [])
-        start, is_delimiter = state.pos, name in _DELIMITERS and state.src[state.pos] in "*_~"
-        if is_delimiter and state.pending:
-            state.pushPending()
-        count = len(state.tokens)
-        label_end = -1
-        if name == "link" and state.src[start] == "[":
-            label_end = state.md.helpers.parseLinkLabel(state, start, True)
-        if name == "image":
-            # It reads the description as a text of its own.
-            state.env["marks"] = []
-        found = rule(state, silent)
-        state.env["marks"] = marks
-        if found:
-            if is_delimiter:
-                _number(state, count, start)
-            elif name == "link":
-                marks += _of_link(state, start, label_end)
-            elif name in _CODES:
-                # Of an entity, what is seen is text.
-                is_seen = (
-                    name == "entity" and html.unescape(state.src[start : state.pos]).isprintable()
-                )
-                marks.append(Mark(start, state.pos, "character" if is_seen else "code"))
-            elif name in ("newline", "escape"):
-                marks += _of_break(state, start)
-        return found
-
-    return noted
+@dataclasses.dataclass
+class _Opened:
+    number: int  # of its mark
+    has_text: bool = False
+    has_codes: bool = False
 
 
-def _of_link(state: StateInline, start: int, label_end: int) -> list[Mark]:
-    label = " ".join(state.src[start + 1 : label_end].split())
-    if label.startswith("^"):  # A footnote, for parsers that know these.
-        return [Mark(start, state.pos, "code")]
-    # [a] and [a][] name what they refer to by their text, which is translated.
-    is_name = state.src[label_end : state.pos] in ("]", "][]")
-    written = f"][{label}]" if is_name else ""
-    return [Mark(start, start + 1, "open"), Mark(label_end, state.pos, "close", written)]
+def parts_of(
+    markdown: MarkdownIt, content: str, references: References
+) -> list[tuple[int, int, bool]]:
+    """Returns where the texts of a block begin and end, and whether each begins a line.
 
-
-def _number(state: StateInline, count: int, start: int) -> None:
-    """Notes in the tokens of delimiters where they are."""
-    for token in state.tokens[count:]:
-        token.meta["at"] = start
-        start += len(token.content)
-
-
-def _of_break(state: StateInline, start: int) -> Iterator[Mark]:
-    """Yields the mark of an end of line; or of the backslash before a character."""
-    kind = state.tokens[-1].type if state.tokens and not state.pending else ""
-    if state.src[start] == "\n" and kind == "softbreak":
-        yield Mark(start, state.pos, "break")
-    elif "\n" in state.src[start : state.pos]:
-        begin = start
-        while state.src[begin - 1] == " ":
-            begin -= 1
-        yield Mark(begin, state.pos, "hard")
-    else:
-        yield Mark(start, start + 1, "escape")
-
-
-def lines_of(markdown: MarkdownIt, content: str, references: References) -> list[tuple[int, int]]:
-    """Returns where the parts of a block begin and end, between ends of lines that are shown."""
+    They stand between ends of lines that are shown, and tags that divide text.
+    """
     depth, start, parts = 0, 0, []
     for mark in _marks(markdown, content, references):
-        depth += (mark.kind == "open") - (mark.kind == "close")
-        if mark.kind == "hard" and not depth:
+        depth += (mark.kind == "open") - (mark.kind in ("close", "name"))
+        if mark.kind in ("hard", "division") and not depth:
             parts.append((start, mark.start))
             start = mark.end
-    return [*parts, (start, len(content))]
+    trimmed = []
+    for first, last in [*parts, (start, len(content))]:
+        part = content[first:last]
+        first += len(part) - len(part.lstrip(" \t\n"))
+        last = max(first, last - len(part) + len(part.rstrip(" \t\n")))
+        line = first
+        while line and content[line - 1] in " \t":
+            line -= 1
+        trimmed.append((first, last, not line or content[line - 1] == "\n"))
+    return trimmed
 
 
 def inline_of(markdown: MarkdownIt, content: str, references: References) -> Inline:
@@ -168,18 +105,18 @@ def inline_of(markdown: MarkdownIt, content: str, references: References) -> Inl
     for mark in marks:
         parts.append(escape(content[position : mark.start]))
         position = mark.end
+        raw = content[mark.start : mark.end]
         if mark.kind == "break":
-            parts[-1] = parts[-1].rstrip(" ")
             parts.append("\n")
-        elif mark.kind == "close" and open_codes:
+        elif mark.kind in ("close", "name") and open_codes:
             number = open_codes.pop()
             codes[number] = (codes[number][0], mark)
             parts.append("</g>")
         elif mark.kind == "character":
-            parts.append(escape(html.unescape(content[mark.start : mark.end])))
-        elif mark.kind != "escape":
-            raw = content[mark.start : mark.end]
-            is_break = mark.kind == "hard" or parts_words(raw) or html.unescape(raw).isspace()
+            parts.append(escape(_seen(raw)))
+        else:
+            is_break = mark.kind in ("hard", "division")
+            is_break = is_break or parts_words(raw) or html.unescape(raw).isspace()
             is_open = mark.kind == "open"
             number = len(codes)
             parts.append(f'<g i="{number}">' if is_open else lone_code(number, is_break))
@@ -187,9 +124,30 @@ def inline_of(markdown: MarkdownIt, content: str, references: References) -> Inl
             codes.append((mark, None))
     text = "".join([*parts, escape(content[position:])])
     breaks = [mark for mark in marks if mark.kind == "break"]
+    spellings = _spellings(content, marks)
     if codes:
-        return Inline(text, "xml", codes, breaks)
-    return Inline(unescape(text), "text", [], breaks)
+        return Inline(text, "xml", codes, breaks, spellings)
+    return Inline(unescape(text), "text", [], breaks, spellings)
+
+
+def _seen(raw: str) -> str:
+    return raw[1] if raw[0] == "\\" else html.unescape(raw)
+
+
+def _spellings(content: str, marks: Sequence[Mark]) -> dict[str, list[str]]:
+    """See `Inline`."""
+    special = {_seen(content[mark.start : mark.end]) for mark in marks if mark.kind == "character"}
+    spellings: dict[str, list[str]] = collections.defaultdict(list)
+    position = 0
+    for mark in (*marks, Mark(len(content), len(content), "code")) if special else ():
+        for character in content[position : mark.start]:
+            if character in special:
+                spellings[character].append(character)
+        raw = content[mark.start : mark.end]
+        if mark.kind == "character":
+            spellings[_seen(raw)].append(raw)
+        position = mark.end
+    return dict(spellings)
 
 
 def _marks(markdown: MarkdownIt, content: str, references: References) -> list[Mark]:
@@ -201,16 +159,19 @@ def _marks(markdown: MarkdownIt, content: str, references: References) -> list[M
             first, last = _AROUND[token.type]
             at, kind = token.meta["at"], token.type.rpartition("_")[2]
             marks.append(Mark(at + first, at + last, kind))
-    return _with_elements(content, sorted(marks))
+    marks = _without_text(content, _with_elements(content, sorted(marks)))
+    if not _STAND_IN.search(content):
+        return marks
+    return _with_private(content, marks)
 
 
 def _with_elements(content: str, marks: list[Mark]) -> list[Mark]:
     """Returns marks in which the tags of HTML open and close, where they nest with all others.
 
-    An element whose content is not translated is one code.
+    An element whose content is not translated is one code. Tags of blocks divide the text.
     """
-    found: list[Mark] = []
-    # Elements that are open within each of Markdown's marks: name, place in `found`, is it kept.
+    paired: list[Mark] = []
+    # Elements that are open within each of Markdown's marks: name, place in `paired`, is it kept.
     levels: list[tuple[list[tuple[str, int, bool]], Counter]] = [([], Counter())]
     for mark in marks:
         opened, names = levels[-1]
@@ -218,56 +179,95 @@ def _with_elements(content: str, marks: list[Mark]) -> list[Mark]:
         token = next(html_tokens(raw), None) if mark.kind == "code" and raw[0] == "<" else None
         if mark.kind == "open":
             levels.append(([], Counter()))
-        elif mark.kind == "close" and len(levels) > 1:
+        elif mark.kind in ("close", "name") and len(levels) > 1:
             levels.pop()
-        elif token and token.kind == OPEN:
-            opened.append((token.name, len(found), is_kept(token, HTML_KEPT)))
-            names[token.name] += 1
         elif token and token.kind == CLOSE and names[token.name]:
             name = ""
             while name != token.name:
                 name, number, whole = opened.pop()
                 names[name] -= 1
             if whole:
-                del found[number + 1 :]
-                found[number] = found[number]._replace(end=mark.end)
+                del paired[number + 1 :]
+                paired[number] = paired[number]._replace(end=mark.end)
                 continue
-            found[number], mark = found[number]._replace(kind="open"), mark._replace(kind="close")
-        found.append(mark)
-    return found
+            paired[number], mark = paired[number]._replace(kind="open"), mark._replace(kind="close")
+        elif token and token.name in HTML_BLOCKS and not is_kept(token, HTML_KEPT):
+            mark = mark._replace(kind="division")
+        elif token and token.kind == OPEN:
+            opened.append((token.name, len(paired), is_kept(token, HTML_KEPT)))
+            names[token.name] += 1
+        paired.append(mark)
+    return paired
 
 
-def structure_of(
-    markdown: MarkdownIt, content: str, references: References, is_paragraph: bool
-) -> object:
-    """Returns what a block's content is but its text: two texts of the same are laid out alike."""
-    read = markdown.parse if is_paragraph else markdown.parseInline
-    tokens = read(content, {"references": dict(references)})
-    inner = [child.type for token in tokens for child in token.children or []]
-    return [token.type for token in tokens], sorted(kind for kind in inner if kind not in _ANY)
+def _without_text(content: str, marks: Sequence[Mark]) -> list[Mark]:
+    """Returns marks in which an element without words is one code.
+
+    That is one around codes alone, or around a number that follows a word without a space.
+    """
+    merged: list[Mark] = []
+    opened: list[_Opened] = []
+    position = 0
+    for mark in marks:
+        has_text = has_letters(content[position : mark.start]) or mark.kind in ("hard", "division")
+        position = mark.end
+        if mark.kind == "character":
+            has_text = has_text or has_letters(_seen(content[mark.start : mark.end]))
+        if opened:
+            opened[-1].has_text |= has_text
+            opened[-1].has_codes |= mark.kind == "code"
+        if mark.kind == "open":
+            opened.append(_Opened(len(merged)))
+        elif mark.kind in ("close", "name") and opened:
+            inner = opened.pop()
+            start = merged[inner.number].start
+            is_glued = start > 0 and not content[start - 1].isspace()
+            is_code = not inner.has_text and (is_glued or inner.has_codes)
+            if opened:
+                opened[-1].has_text |= inner.has_text
+                opened[-1].has_codes |= inner.has_codes or is_code
+            if is_code:
+                del merged[inner.number + 1 :]
+                merged[inner.number] = Mark(start, mark.end, "code")
+                continue
+        merged.append(mark)
+    return merged
+
+
+def _with_private(content: str, marks: Sequence[Mark]) -> list[Mark]:
+    """Returns marks with codes for characters that stand for tags elsewhere."""
+    more: list[Mark] = []
+    position = 0
+    for mark in (*marks, Mark(len(content), len(content), "")):
+        for match in _STAND_IN.finditer(content, position, max(mark.start, position)):
+            more.append(Mark(match.start(), match.end(), "code"))
+        more.append(mark)
+        position = mark.end
+    return more[:-1]
 
 
 def tags_replaced(text: str) -> str:
-    """Returns a translation with one character for each tag: see `tags_restored`."""
+    """Returns a translation with one character for each tag."""
     open_codes: list[int] = []
 
     def stand_in(match: re.Match) -> str:
         number = open_codes.pop() if match[1] and open_codes else int(match[3] or 0)
         if match[2] == "g" and not match[4]:
             open_codes.append(number)
-        return chr(_FIRST + 2 * number + bool(match[1]))
+        return stand_in_of(number, bool(match[1]))
 
     return unescape(MASK.sub(stand_in, text))
 
 
-def tags_restored(text: str, codes: Sequence[tuple[str, str]]) -> str:
-    """Returns a text with the opening and the closing of each code for its characters."""
+def stand_in_of(number: int, is_close: bool) -> str:
+    """Returns the character that stands for a tag of a code."""
+    return chr(min(_FIRST + 2 * number + is_close, 0x10FEFF))
 
-    def code(match: re.Match) -> str:
-        number, is_close = divmod(ord(match[0]) - _FIRST, 2)
-        return codes[number][is_close] if number < len(codes) else ""
 
-    return _STAND_IN.sub(code, text)
+def mark_of(character: str, codes: Sequence[tuple[Mark, Mark | None]]) -> Mark | None:
+    """Returns what a character stands for; None = it is text."""
+    number, is_close = divmod(ord(character) - _FIRST, 2)
+    return codes[number][is_close] if 0 <= number < len(codes) else None
 
 
 def tags_in(text: str) -> list[str]:
@@ -278,17 +278,8 @@ def tags_in(text: str) -> list[str]:
 def tags_of(codes: Sequence[tuple[Mark, Mark | None]]) -> list[str]:
     """Returns the characters that stand for the tags of codes, in order."""
     return [
-        chr(_FIRST + 2 * number + is_close)
+        stand_in_of(number, bool(is_close))
         for number, code in enumerate(codes)
         for is_close, mark in enumerate(code)
         if mark
     ]
-
-
-def escaped(text: str) -> str:
-    """Returns a text of which Markdown makes nothing but text."""
-    return _LINE_SYNTAX.sub(_with_backslash, _SYNTAX.sub(r"\\\1", text))
-
-
-def _with_backslash(match: re.Match) -> str:
-    return f"{match[1]}{match[2]}\\" if match[2].isdigit() else f"{match[1]}\\{match[2]}"
