@@ -139,6 +139,10 @@ class Access:
         """Whether a key is needed."""
         return self._keys is not None
 
+    def recognizes(self, key: str) -> bool:
+        """Returns whether a key may be used, without counting a request."""
+        return self._keys is None or self._keys.find(key) is not None
+
     def client(self, key: str, address: str) -> Client:
         """Returns who sends a request, and counts it.
 

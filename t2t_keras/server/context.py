@@ -12,6 +12,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.server.access import Access, Client
 from t2t_keras.server.config import ServerConfig
 from t2t_keras.server.files import TranslatedFiles
+from t2t_keras.server.front.bodies import key_of_head
 from t2t_keras.server.glossaries import Glossaries
 from t2t_keras.server.languages import (
     Detected,
@@ -27,7 +28,6 @@ from t2t_keras.server.service import Options, Pair, Splitting, Translated, Trans
 
 LOG = logging.getLogger("t2t_keras.server")
 
-_KEY_SCHEMES = ("deepl-auth-key", "bearer")
 # Numbers, names without dots and those of localhost: no site can have its own name lead here.
 _LOCAL_HOST = re.compile(r"(\[[\da-f:.]+\]|[\d.]+|[^.:]*|[^:]*\.localhost)(:\d+)?", re.IGNORECASE)
 _LOOPBACK = ("127.", "::1", "::ffff:127.")
@@ -60,8 +60,7 @@ class Context:
           ApiError: it may not, or not so often.
         """
         self._check_site(request)
-        scheme, _, key = request.headers.get("authorization", "").strip().partition(" ")
-        key = key.strip() if scheme.lower() in _KEY_SCHEMES else ""
+        key = key_of_head(request.headers.get("authorization", ""))
         for name in ("api_key", "auth_key"):
             if not key and parameters:
                 key = parameters.text(name)

@@ -3,10 +3,12 @@
 import asyncio
 import json
 import traceback
-from collections.abc import Awaitable, Mapping, Sequence
+import urllib.parse
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from fastapi import Request
+from python_multipart.multipart import parse_options_header
 from starlette.datastructures import UploadFile
 
 from t2t_keras.server.config import MEBIBYTE
@@ -14,8 +16,13 @@ from t2t_keras.text.files import is_text
 
 Result = TypeVar("Result")
 
-_MOST_FIELDS = 2_000
+MOST_FIELDS = 2_000
 _MOST_BYTES = 16 * MEBIBYTE  # of a field; the body as a whole is limited before
+# Lists and objects of a body: more than any request needs take long to make.
+_MOST_CONTAINERS = 100_000
+_SHORT = 65_536
+# Others could take long to read: punycode, quadratic time.
+_CHARSETS = ("", "utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin-1")
 
 
 class ApiError(Exception):
@@ -118,42 +125,69 @@ async def read_parameters(request: Request) -> Parameters:
       ApiError: the body is neither.
     """
     values = _repeated(request.query_params.multi_items())
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind in ("multipart/form-data", "application/x-www-form-urlencoded"):
+    content_type = request.headers.get("content-type", "")
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind == "multipart/form-data":
+        _check_charset(content_type)
         try:
             form = await request.form(
-                max_files=1, max_fields=_MOST_FIELDS, max_part_size=_MOST_BYTES
+                max_files=1, max_fields=MOST_FIELDS, max_part_size=_MOST_BYTES
             )
         except ValueError as error:
-            raise ApiError(400, "Invalid request: the form cannot be read") from error
+            raise _unreadable_form() from error
         request.state.form = form  # The gate closes its files.
         values |= _repeated(form.multi_items())
     elif body := await request.body():
-        values |= _json_object(body)
+        if kind == "application/x-www-form-urlencoded":
+            values |= _repeated(await asyncio.to_thread(_read_form, body))
+        else:
+            # Of a short one, a thread would cost more than it saves.
+            is_short = len(body) < _SHORT
+            values |= (
+                _json_object(body) if is_short else await asyncio.to_thread(_json_object, body)
+            )
     return Parameters(values)
 
 
-def _repeated(items: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _check_charset(content_type: str) -> None:
+    # As the form's parser reads it, so that both see the same one.
+    _, options = parse_options_header(content_type)
+    charset = options.get(b"charset", b"").decode("latin-1").strip().lower()
+    if charset not in _CHARSETS:
+        raise ApiError(400, "Invalid request: expected a form in UTF-8 or Latin-1")
+
+
+def _unreadable_form() -> ApiError:
+    return ApiError(400, "Invalid request: the form cannot be read")
+
+
+def _read_form(body: bytes) -> list[tuple[str, str]]:
+    try:
+        return urllib.parse.parse_qsl(
+            body.decode("latin-1"), keep_blank_values=True, max_num_fields=MOST_FIELDS
+        )
+    except ValueError as error:
+        raise _unreadable_form() from error
+
+
+def _repeated(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    values: dict[str, list[Any]] = {}
     for name, value in items:
         # PHP's and some clients' way to write a list.
-        name = name.removesuffix("[]")
-        if name in found:
-            before = found[name]
-            found[name] = [*(before if isinstance(before, list) else [before]), value]
-        else:
-            found[name] = value
-    return found
+        values.setdefault(name.removesuffix("[]"), []).append(value)
+    return {name: several if several[1:] else several[0] for name, several in values.items()}
 
 
 def _json_object(body: bytes) -> dict[str, Any]:
+    if body.count(b"[") + body.count(b"{") > _MOST_CONTAINERS:
+        raise ApiError(413, f"Invalid request: expected at most {_MOST_CONTAINERS:,} lists")
     try:
-        found = json.loads(body)
+        content = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise ApiError(400, "Invalid request: expected a JSON object or a form") from error
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise ApiError(400, "Invalid request: expected a JSON object")
-    return found
+    return content
 
 
 async def unless_gone(request: Request, work: Awaitable[Result]) -> Result:

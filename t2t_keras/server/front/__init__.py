@@ -1,0 +1,1 @@
+"""Connections and bodies of requests, bounded before anything is read of them."""

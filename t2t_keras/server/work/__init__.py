@@ -1,0 +1,1 @@
+"""Work for clients: shared out fairly, and none without an end."""

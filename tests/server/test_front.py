@@ -1,0 +1,150 @@
+"""Bodies before the key, and of odd forms: in process, a message of ASGI at a time."""
+
+import asyncio
+import json
+import tempfile
+
+import pytest
+from upper_case import Source
+
+from t2t_keras.server.app import make_app
+from t2t_keras.server.config import MEBIBYTE, ServerConfig
+
+ASKED = {"source": "en", "target": "de"}
+JSON = "application/json"
+FORM = "application/x-www-form-urlencoded"
+
+
+def multipart(parts, charset=""):
+    """Returns the content type and the body of a form with these heads and contents."""
+    lines = [
+        f"--x\r\nContent-Disposition: form-data; {head}\r\n\r\n{text}\r\n" for head, text in parts
+    ]
+    charset = f"; charset={charset}" * bool(charset)
+    return f"multipart/form-data; boundary=x{charset}", ("".join(lines) + "--x--\r\n").encode()
+
+
+class Asked:
+    """What an app answers to a request, and how much of its body it has taken."""
+
+    def __init__(self, app, path, kind="", body=b"", method="POST", query=b"", **headers):
+        self.status, self.content, self.taken = 0, b"", 0
+        headers = {"host": "127.0.0.1", "content-type": kind} | headers
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": "1.1",
+            "method": method,
+            "scheme": "http",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": query,
+            "root_path": "",
+            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+            "client": ("127.0.0.1", 1),
+            "server": ("127.0.0.1", 80),
+            "state": {},
+        }
+        chunks = [body[start : start + 65_536] for start in range(0, len(body), 65_536)] or [b""]
+
+        async def receive():
+            if self.taken == len(chunks):
+                await asyncio.sleep(60)
+            self.taken += 1
+            more = self.taken < len(chunks)
+            return {"type": "http.request", "body": chunks[self.taken - 1], "more_body": more}
+
+        async def send(message):
+            self.status = message.get("status", self.status)
+            self.content += message.get("body", b"")
+
+        asyncio.run(app(scope, receive, send))
+
+
+@pytest.fixture
+def app():
+    return make_app([Source()], ServerConfig(reload_seconds=0.0, max_wait_ms=0.0))
+
+
+@pytest.fixture
+def keyed(tmp_path):
+    """An app that needs the key "secret"."""
+    (tmp_path / "keys").write_text("secret\n")
+    settings = ServerConfig(reload_seconds=0.0, api_keys_file=tmp_path / "keys", max_wait_ms=0.0)
+    return make_app([Source()], settings)
+
+
+@pytest.mark.parametrize(
+    ("charset", "status"),
+    [
+        ("", 200),
+        ("utf-8", 200),
+        ('"ISO-8859-1"', 200),
+        ("punycode", 400),
+        ("utf-8; charset=punycode", 400),
+        ("idna", 400),
+        ("utf-7", 400),
+    ],
+)
+def test_forms_are_in_utf_8_or_latin_1(app, charset, status):
+    form = multipart(
+        [(f'name="{name}"', text) for name, text in ({"q": "a"} | ASKED).items()], charset
+    )
+    assert Asked(app, "/translate", *form).status == status
+
+
+def bodies(key):
+    """Yields a path, and a kind and a body with a key, in each way in which one can come."""
+    texts = {"q": "a"} | ASKED
+    yield "/translate", JSON, json.dumps(texts | {"api_key": key}).encode()
+    yield "/translate", FORM, f"q=a&source=en&target=de&api_key={key}".encode()
+    parts = [(f'name="{name}"', text) for name, text in ({"api_key": key} | texts).items()]
+    yield "/translate", *multipart(parts)
+    yield "/translate_file", *multipart([*parts, ('name="file"; filename="a.txt"', "a")])
+
+
+@pytest.mark.parametrize(("key", "status"), [("secret", 200), ("wrong", 403), ("", 403)])
+def test_a_key_may_come_in_the_body(keyed, key, status):
+    for path, kind, body in bodies(key):
+        if path != "/translate_file" or status == 403:
+            assert Asked(keyed, path, kind, body).status == status
+
+
+@pytest.mark.parametrize("kind", [JSON, FORM, "multipart/form-data; boundary=x"])
+def test_without_a_key_nothing_is_parsed(keyed, kind):
+    """What cannot be read is refused for its key all the same."""
+    path = "/translate"
+    assert Asked(keyed, path, kind, b"[" * 200_000 + b"=&" * 3_000).status == 403
+    assert Asked(keyed, path, kind, b"\xff", authorization="Bearer wrong").status == 403
+
+
+def refuse(*arguments, **options):
+    raise AssertionError("a body was parsed before the key")
+
+
+@pytest.mark.parametrize("headers", [{}, {"authorization": "DeepL-Auth-Key wrong"}])
+def test_a_file_without_a_key_is_not_received(keyed, headers, monkeypatch):
+    monkeypatch.setattr(tempfile, "SpooledTemporaryFile", refuse)
+    parts = [('name="file"; filename="a.txt"', "a" * 8 * MEBIBYTE), ('name="api_key"', "secret")]
+    answer = Asked(keyed, "/v2/document", *multipart(parts), **headers)
+    assert answer.status == 403
+    assert answer.taken <= (0 if headers else 17)
+
+
+def test_what_addresses_send_at_once_is_bounded(app, monkeypatch):
+    monkeypatch.setattr("t2t_keras.server.front.bodies._MOST_HELD_OF_ADDRESS", 1000)
+    for size, status in ((900, 400), (1001, 429), (900, 400)):
+        assert Asked(app, "/translate", JSON, b"[" + b" " * (size - 1)).status == status
+
+
+@pytest.mark.parametrize(
+    ("count", "status"), [(1000, 200), (2000, 413), (2001, 414), (32_000, 414)]
+)
+def test_parameters_of_an_address_are_counted_before_they_are_read(app, count, status):
+    assert Asked(app, "/detect", query=b"&".join([b"q=a"] * count)).status == status
+
+
+@pytest.mark.parametrize(("lists", "status"), [(99_999, 400), (100_000, 413)])
+def test_lists_of_a_body_are_counted_before_they_are_made(app, lists, status):
+    body = b'{"q": [' + b",".join([b"[]"] * (lists - 1)) + b"]}"
+    assert Asked(app, "/translate", JSON, body).status == status
