@@ -13,7 +13,6 @@ from starlette.requests import ClientDisconnect
 from t2t_keras.errors import UserError
 from t2t_keras.server.access import Access, ApiKeys
 from t2t_keras.server.apis import deepl, deepl_documents, deepl_glossaries, libretranslate, page
-from t2t_keras.server.batching import QueueFullError
 from t2t_keras.server.config import ServerConfig
 from t2t_keras.server.context import Context
 from t2t_keras.server.front.bodies import Bodies
@@ -22,6 +21,7 @@ from t2t_keras.server.messages import ApiError, where
 from t2t_keras.server.metrics import Metrics
 from t2t_keras.server.models import ModelSource
 from t2t_keras.server.service import TranslationService
+from t2t_keras.server.work.batching import QueueFullError
 
 _LOG = logging.getLogger("t2t_keras.server")
 

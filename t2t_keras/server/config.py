@@ -16,6 +16,9 @@ class ServerConfig:
     Attributes:
       max_wait_ms: longest wait of an idle model for more requests to translate together.
       max_batch_lines: most lines that a model translates together.
+      max_job_seconds: longest work for a request, or for each `max_characters` of a file; waiting
+        does not count.
+      stop_seconds: longest time from being told to stop to the end.
       max_queue_lines: lines that may wait for one model; a request beyond is told to try again.
       max_texts: most texts of a request.
       max_characters: most characters of a request's texts together.
@@ -35,6 +38,8 @@ class ServerConfig:
     max_wait_ms: float = 5.0
     max_batch_lines: int = 128
     max_queue_lines: int = 10_000
+    max_job_seconds: float = 60.0
+    stop_seconds: float = 20.0
     max_texts: int = 1_000
     max_characters: int = 200_000
     max_file_bytes: int = 30 * MEBIBYTE

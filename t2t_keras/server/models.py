@@ -1,6 +1,6 @@
 """The models of a server, each for a pair of languages, replaced by newer versions."""
 
-import contextlib
+import copy
 import dataclasses
 import gc
 import logging
@@ -17,6 +17,8 @@ from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.io.folders import not_a_run
 from t2t_keras.server.languages import base_language, parse_pair
+from t2t_keras.server.work.batching import Batch
+from t2t_keras.server.work.engine import EngineInTurns
 from t2t_keras.training.checkpoints.names import TENSORFLOW_SUFFIX, newest_checkpoint
 from t2t_keras.training.run_config import RunConfig
 
@@ -191,22 +193,33 @@ class ServedModel:
         self.observe_reload: Callable[[str], object] = lambda outcome: None
         self.version, self._identity = self._newest()
         self._failures = 0
-        # Whoever replaces the translator closes the entrance, and waits until all have left.
-        self._entrance, self._in_use = threading.Lock(), threading.Semaphore(AT_ONCE)
+        # Whoever replaces weights in place closes the entrance, and waits until all have left.
+        self._entrance, self._in_use, self._is_closed = threading.Condition(), 0, False
         self.translator = origin.load()
 
     def _newest(self) -> tuple[str, Any]:
         path, identity = self.origin.newest()
         return str(path), identity
 
-    def use(self, work: Callable[[Translator, list[str]], Result], lines: list[str]) -> Result:
-        """Returns what work gives for lines, all by one version of the model."""
+    def use(
+        self, work: Callable[[Translator, list[str]], Result], lines: list[str], batch: Batch
+    ) -> Result:
+        """Returns what work gives for lines, all by one version of the model, in turns of a batch.
+
+        What it returns must not search any more.
+        """
         with self._entrance:
-            self._in_use.acquire()
+            while self._is_closed:
+                self._entrance.wait()
+            self._in_use += 1
+            translator = copy.copy(self.translator)
+        translator.engine = EngineInTurns(translator.engine, batch)
         try:
-            return work(self.translator, lines)
+            return work(translator, lines)
         finally:
-            self._in_use.release()
+            with self._entrance:
+                self._in_use -= 1
+                self._entrance.notify_all()
 
     def reload_if_newer(self) -> bool:
         """Loads a newer version if there is one; returns whether it did.
@@ -235,16 +248,26 @@ class ServedModel:
         weights = self.origin.newer_weights(translator)
         if weights is None:
             translator = self.origin.load()
-        with self._entrance, contextlib.ExitStack() as alone:
-            for _ in range(AT_ONCE):
-                alone.enter_context(self._in_use)
+        with self._entrance:
             if weights is not None:
-                translator.models[0].set_weights(weights)
+                self._set_weights(translator, weights)
             self.translator, self.version, self._failures = translator, version, 0
         gc.collect()  # The old model is in cycles, and large.
         _LOG.info("%s-%s is now %s", *self.origin.pair, version)
         self.observe_reload("ok")
         return True
+
+
+    def _set_weights(self, translator: Translator, weights: Sequence[np.ndarray]) -> None:
+        """Replaces weights while nobody uses them."""
+        self._is_closed = True
+        try:
+            while self._in_use:
+                self._entrance.wait()
+            translator.models[0].set_weights(weights)
+        finally:
+            self._is_closed = False
+            self._entrance.notify_all()
 
 
 class Watcher:
@@ -262,8 +285,8 @@ class Watcher:
             for model in self._models:
                 model.reload_if_newer()
 
-    def stop(self) -> None:
-        """Ends the thread, after the model that it is loading."""
+    def stop(self, seconds: float | None = None) -> None:
+        """Ends the thread, after the model that it is loading, or after so many seconds."""
         self._stopped.set()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(seconds)

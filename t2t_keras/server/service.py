@@ -10,16 +10,19 @@ from t2t_keras.decoding.source_text import sentence_splitter
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
-from t2t_keras.server.batching import Batcher
 from t2t_keras.server.config import ServerConfig
 from t2t_keras.server.languages import base_language
 from t2t_keras.server.metrics import Metrics
 from t2t_keras.server.models import AT_ONCE, ModelSource, ServedModel, Watcher
-from t2t_keras.server.passages import joined_texts, read_passages
+from t2t_keras.server.passages import Passages, joined_texts, read_passages
+from t2t_keras.server.work.batching import Batch, Batcher
+from t2t_keras.server.work.budget import Budget
 from t2t_keras.text.glossary import Glossary
 from t2t_keras.text.markup.reading import read_fragment
 
 Pair = tuple[str, str]
+
+_SHORT = 4_000  # characters
 
 
 class Work(Protocol):
@@ -140,9 +143,9 @@ class TranslationService:
             metrics.batch_lines.labels(name).observe(lines)
             metrics.batch_seconds.labels(name).observe(seconds)
 
-        def translate(lines: list[str], work: Work) -> Sequence[Any]:
+        def translate(lines: list[str], work: Work, batch: Batch) -> Sequence[Any]:
             metrics.characters.labels(name).inc(sum(map(len, lines)))
-            found = model.use(work, lines)
+            found = model.use(work, lines, batch)
             metrics.broken.labels(name).inc(sum(getattr(each, "broken", 0) for each in found))
             return found
 
@@ -155,6 +158,7 @@ class TranslationService:
             self._config.max_queue_lines,
             AT_ONCE,
             observe_batch,
+            searches=max(AT_ONCE, model.translator.engine.batches_at_once),
         )
         metrics.queued.labels(name).set_function(lambda: self._batchers[source.pair].queued_lines)
         metrics.model_info.labels(name, model.version).set(1)
@@ -176,6 +180,7 @@ class TranslationService:
         texts: Sequence[str],
         options: Options = Options(),
         splitting: Splitting = Splitting(),
+        budget: Budget | None = None,
     ) -> list[Translated]:
         """Translates texts of any number of lines; white space between sentences stays.
 
@@ -184,8 +189,10 @@ class TranslationService:
           texts: in the format of the options; blank ones stay as they are.
           options: how.
           splitting: of plain text; that of markup is the translator's.
+          budget: what it may cost, and for whom it is.
 
         Raises:
+          JobEndedError: the budget is used up, or the server stops.
           QueueFullError: too many lines wait for the model.
           UserError: a text is not what its format says, or the model computes NaN.
         """
@@ -193,27 +200,44 @@ class TranslationService:
             if options.format == "xml":
                 # In a batch, malformed XML would have all other requests' texts done again.
                 await asyncio.to_thread(lambda: [read_fragment(text, "xml") for text in texts])
-            found = await self.run(pair, texts, options)
+            found = await self.run(pair, texts, options, budget)
             return [Translated(each.text, []) for each in found]
         split = self.splitter(pair[0]) if splitting.sentences else None
-        passages = [read_passages(text, splitting.lines, split) for text in texts]
-        sentences = [sentence for each in passages for sentence in each.sentences]
-        translated, rest = [], iter(await self.run(pair, sentences, options))
-        for each in passages:
-            best, *others = joined_texts(each, [next(rest) for _ in each.sentences])
-            translated.append(Translated(best, others))
-        return translated
 
-    async def run(self, pair: Pair, lines: Sequence[str], work: Work) -> list[Any]:
+        def read() -> list[Passages]:
+            return [read_passages(text, splitting.lines, split) for text in texts]
+
+        # Of a short text, a thread would cost more than it saves.
+        is_short = sum(map(len, texts)) < _SHORT
+        passages = read() if is_short else await asyncio.to_thread(read)
+        sentences = [sentence for each in passages for sentence in each.sentences]
+        translations = await self.run(pair, sentences, options, budget)
+
+        def write() -> list[Translated]:
+            rest = iter(translations)
+            texts = (joined_texts(each, [next(rest) for _ in each.sentences]) for each in passages)
+            return [Translated(best, others) for best, *others in texts]
+
+        return write() if is_short else await asyncio.to_thread(write)
+
+    async def run(
+        self, pair: Pair, lines: Sequence[str], work: Work, budget: Budget | None = None
+    ) -> list[Any]:
         """Returns the result of work for each line; raises as `translate`."""
-        work = self._with_terms(pair, work)
+        work, batcher = self._with_terms(pair, work), self._batchers[pair]
+        budget = budget or self.budget()
         # In parts, so that a long text is not in the way of the short ones that come meanwhile.
-        size, found = self._config.max_batch_lines, []
+        size, results = self._config.max_batch_lines, []
         for first in range(0, len(lines), size):
             part = lines[first : first + size]
             # Only the first part is refused: what is begun is not in vain.
-            found += await self._batchers[pair].translate(part, work, may_wait=first > 0)
-        return found
+            results += await batcher.translate(part, work, first > 0, budget)
+        return results
+
+    def budget(self, client: str = "", characters: int = 0) -> Budget:
+        """Returns what a job for so many characters may cost; a long file may cost more."""
+        seconds, most = self._config.max_job_seconds, self._config.max_characters
+        return Budget(client, seconds * max(1, -(-characters // most)), characters or most)
 
     def _with_terms(self, pair: Pair, work: Work) -> Work:
         """Returns work with the server's glossary where it has none of its own."""
@@ -222,18 +246,24 @@ class TranslationService:
         return dataclasses.replace(work, glossary=found) if found and not work.glossary else work
 
     def translate_now(
-        self, pair: Pair, lines: Sequence[str], options: Options
+        self, pair: Pair, lines: Sequence[str], options: Options, budget: Budget | None = None
     ) -> list[Translation]:
         """Translates lines as the translator does, for a thread that may wait; errors as its."""
-        work = self._with_terms(pair, options)
-        size, found = self._config.max_batch_lines, []
+        work, batcher = self._with_terms(pair, options), self._batchers[pair]
+        budget = budget or self.budget()
+        size, results = self._config.max_batch_lines, []
         for first in range(0, len(lines), size):
             part = lines[first : first + size]
-            found += self._batchers[pair].submit(part, work, may_wait=True).result()
-        return found
+            results += batcher.submit(part, work, True, budget).result()
+        return results
 
-    async def close(self) -> None:
-        """Ends the threads when all that was accepted has been translated."""
-        await asyncio.to_thread(self._watcher.stop)
+    def end_jobs(self) -> None:
+        """Ends all that is being translated, so that the server can stop."""
         for batcher in self._batchers.values():
-            await asyncio.to_thread(batcher.close)
+            batcher.end_all("server_stops", "The server stops: ask again.")
+
+    async def close(self, seconds: float | None = None) -> None:
+        """Ends the threads when all that was accepted is translated, or after so many seconds."""
+        await asyncio.to_thread(self._watcher.stop, seconds)
+        for batcher in self._batchers.values():
+            await asyncio.to_thread(batcher.close, seconds)

@@ -5,6 +5,7 @@ import resource
 import time
 from collections.abc import Iterable
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 _LOG = logging.getLogger("t2t_keras.server")
@@ -111,7 +112,7 @@ class BoundedConnection(H11Protocol):
     def give_up(self, answer: bytes = _LATE) -> None:
         """Closes the connection, with an answer where none has begun."""
         if self.waits_for_head:
-            if self._received or answer is _FULL:
+            if self.conn.our_state is h11.IDLE and (self._received or answer is _FULL):
                 self.transport.write(answer)
             self.transport.close()
         else:

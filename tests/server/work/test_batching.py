@@ -7,7 +7,7 @@ import time
 import pytest
 
 from t2t_keras.errors import UserError
-from t2t_keras.server.batching import Batcher, QueueFullError
+from t2t_keras.server.work.batching import Batcher, QueueFullError
 
 
 class Recorder:
@@ -17,7 +17,7 @@ class Recorder:
         self.batches, self.gate, self.begun = [], threading.Event(), threading.Event()
         self.gate.set()
 
-    def __call__(self, lines, options):
+    def __call__(self, lines, options, batch):
         self.begun.set()
         assert self.gate.wait(10)
         self.batches.append((list(lines), options))
@@ -121,7 +121,7 @@ def test_no_lines_are_no_batch(batcher, recorder):
 
 
 def test_threads_translate_at_the_same_time_and_end_together(recorder):
-    batcher = Batcher(recorder, max_wait_ms=0, max_lines=1, max_queued=10, threads=2)
+    batcher = Batcher(recorder, max_wait_ms=0, max_lines=1, max_queued=10, at_once=2)
     recorder.gate.clear()
     jobs = [batcher.submit([name]) for name in "abcde"]
     deadline = time.monotonic() + 10

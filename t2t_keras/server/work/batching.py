@@ -1,0 +1,362 @@
+"""Lines of many requests, translated together, and shared out fairly between their clients."""
+
+import asyncio
+import collections
+import concurrent.futures
+import contextlib
+import dataclasses
+import itertools
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any
+
+from t2t_keras.errors import UserError
+from t2t_keras.server.work.budget import Budget, JobEndedError
+from t2t_keras.server.work.turns import Shares, Turns
+
+# Gives a result for each line, all with the same options; each search has a turn of the batch.
+Translate = Callable[[list[str], Hashable, "Batch"], Sequence[Any]]
+
+# A batch that is mostly one client's, and larger than this or with more searches, does not keep
+# others from beginning; and while there are others, it searches for few sentences at a time.
+_FEW_LINES, _FEW_CHARACTERS, _FEW_SEARCHES = 8, 2_000, 4
+_MOST_LONG = 6  # batches of this kind, besides those `at_once`
+
+
+class QueueFullError(Exception):
+    """More lines wait than may; the request can be sent again later."""
+
+
+@dataclasses.dataclass(eq=False)
+class _Job:
+    """Lines of one request."""
+
+    lines: list[str]
+    options: Hashable
+    budget: Budget
+    future: concurrent.futures.Future = dataclasses.field(
+        default_factory=concurrent.futures.Future
+    )
+
+    @property
+    def client(self) -> str:
+        return self.budget.client
+
+    @property
+    def size(self) -> int:
+        """Characters, and one for each line, by which jobs share the cost of a batch."""
+        return sum(map(len, self.lines)) + len(self.lines)
+
+
+class Batch:
+    """Jobs that are worked on together.
+
+    Args:
+      jobs: with the same options.
+      shares: what clients have had.
+      turns: for searches.
+      changed: guards both.
+    """
+
+    def __init__(
+        self, jobs: Sequence[_Job], shares: Shares, turns: Turns, changed: threading.Condition
+    ):
+        self.jobs, self._shares, self._turns, self._changed = jobs, shares, turns, changed
+        total = sum(job.size for job in jobs)
+        self._of_jobs = [job.size / max(total, 1) for job in jobs]
+        self.of_clients: collections.Counter[str] = collections.Counter()
+        for job, share in zip(jobs, self._of_jobs, strict=True):
+            self.of_clients[job.client] += share
+        lines = sum(len(job.lines) for job in jobs)
+        self._is_large = lines > _FEW_LINES or total > _FEW_CHARACTERS
+        self._searches = self._waiting = self._searching = 0
+        self._since: float | None = None
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it is mostly one client's, takes long, and other clients have work as well."""
+        is_long = self._is_large or self._searches > _FEW_SEARCHES
+        return is_long and self._shares.are_several and max(self.of_clients.values()) > 0.5
+
+    @property
+    def rows_at_once(self) -> int:
+        """Most sentences to search for in a turn."""
+        return _FEW_LINES if self.is_long else 1 << 30
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Counts the time of what is done for its clients, and for its jobs' budgets."""
+        self._change()
+        try:
+            yield
+        finally:
+            self._change(ends=True)
+
+    @contextlib.contextmanager
+    def turn(self, sentences: int = 0) -> Iterator[None]:
+        """Waits for the turn of a search for so many sentences, and has it.
+
+        Raises:
+          JobEndedError: nobody wants the batch any more.
+        """
+        for job, share in zip(self.jobs, self._of_jobs, strict=True):
+            job.budget.count_searches(sentences * share)
+        if not any(job.budget.is_wanted for job in self.jobs):
+            self.jobs[0].budget.check()
+        self._change(waiting=1)
+        with self._turns.turn(list(self.of_clients)):
+            self._change(waiting=-1, searching=1)
+            try:
+                yield
+            finally:
+                self._change(searching=-1)
+
+    def _change(self, waiting: int = 0, searching: int = 0, ends: bool = False) -> None:
+        """Settles the time so far: none counts while all that it does is to wait for a turn."""
+        now = time.monotonic()
+        with self._changed:
+            was_long = self.is_long
+            if self._since is not None:
+                self._shares.add(self.of_clients, now - self._since)
+                for job in self.jobs:
+                    job.budget.pause()
+            self._waiting += waiting
+            self._searching += searching
+            self._searches += max(searching, 0)
+            is_idle = ends or (self._waiting and not self._searching)
+            self._since = None if is_idle else now
+            if self._since is not None:
+                for job, share in zip(self.jobs, self._of_jobs, strict=True):
+                    job.budget.begin(share)
+            if self.is_long and not was_long:
+                self._changed.notify_all()
+
+
+class Batcher:
+    """Translates what several requests have sent in one go, in threads of its own.
+
+    An idle one waits a moment for more lines. While it translates, others gather, so under load
+    batches are full without waiting. Lines with other options wait for the next batch. Of several
+    clients, the one for which least was done comes first, with its requests in their order.
+
+    Args:
+      translate: takes lines, options and the `Batch`, and returns a result for each line.
+      max_wait_ms: longest wait of an idle batcher.
+      max_lines: most lines of a batch; a longer job is a batch of its own.
+      max_queued: most lines that wait.
+      at_once: batches at a time, besides long ones that are one client's while others have work.
+      observe: takes the number of lines and the seconds of each batch.
+      searches: most searches at a time, default: `at_once`.
+    """
+
+    def __init__(
+        self,
+        translate: Translate,
+        max_wait_ms: float,
+        max_lines: int,
+        max_queued: int,
+        at_once: int = 1,
+        observe: Callable[[int, float], object] = lambda lines, seconds: None,
+        searches: int = 0,
+    ):
+        self._translate, self._observe = translate, observe
+        self._max_wait, self._max_lines = max_wait_ms / 1000, max_lines
+        self._max_queued, self._at_once = max_queued, at_once
+        lock = threading.RLock()
+        self._changed, self._shares = threading.Condition(lock), Shares()
+        self._turns = Turns(searches or at_once, self._shares, threading.Condition(lock))
+        self._jobs: dict[str, collections.deque[_Job]] = {}
+        self._running: list[Batch] = []
+        self._open = True
+        self._threads = [
+            threading.Thread(target=self._work, name="batcher", daemon=True)
+            for _ in range(at_once + _MOST_LONG)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def queued_lines(self) -> int:
+        """Number of lines that wait."""
+        with self._changed:
+            return sum(len(job.lines) for job in itertools.chain(*self._jobs.values()))
+
+    async def translate(
+        self,
+        lines: Sequence[str],
+        options: Hashable = None,
+        may_wait: bool = False,
+        budget: Budget | None = None,
+    ) -> list[Any]:
+        """Returns the result for each line; what is cancelled is not translated, or not further.
+
+        Raises:
+          QueueFullError: too many lines wait.
+          JobEndedError: the budget is used up, or the server stops.
+          UserError: the translator's.
+        """
+        if not lines:
+            return []
+        budget = budget or Budget()
+        try:
+            return await asyncio.wrap_future(self.submit(lines, options, may_wait, budget))
+        except asyncio.CancelledError:
+            budget.end("client_gone", "The client has closed the connection.")
+            raise
+
+    def submit(
+        self,
+        lines: Sequence[str],
+        options: Hashable = None,
+        may_wait: bool = False,
+        budget: Budget | None = None,
+    ) -> concurrent.futures.Future[list[Any]]:
+        """Returns what `translate` does as a future, for threads.
+
+        What `may_wait` is taken however many lines wait already.
+        """
+        job = _Job(list(lines), options, budget or Budget())
+        job.budget.check()
+        with self._changed:
+            waiting = self.queued_lines
+            # Whatever is allowed in a request must be possible on an idle server.
+            if not may_wait and waiting and waiting + len(job.lines) > self._max_queued:
+                raise QueueFullError
+            if not self._open:
+                raise UserError("The model was removed while it was asked: try again.")
+            self._shares.arrive(job.client)
+            self._jobs.setdefault(job.client, collections.deque()).append(job)
+            self._changed.notify_all()
+        job.future.add_done_callback(lambda _: self._leave(job))
+        return job.future
+
+    def _leave(self, job: _Job) -> None:
+        with self._changed:
+            self._shares.leave(job.client)
+
+    def end_all(self, code: str, text: str) -> None:
+        """Ends all jobs, those that are worked on at their next search."""
+        with self._changed:
+            jobs = [*itertools.chain(*self._jobs.values())]
+            for job in itertools.chain(jobs, *(batch.jobs for batch in self._running)):
+                job.budget.end(code, text)
+
+    def close(self, seconds: float | None = None) -> None:
+        """Ends the threads when all jobs are done, or after so many seconds."""
+        with self._changed:
+            self._open = False
+            self._changed.notify_all()
+        until = None if seconds is None else time.monotonic() + seconds
+        for thread in self._threads:
+            thread.join(None if until is None else max(until - time.monotonic(), 0.0))
+
+    def _work(self) -> None:
+        while batch := self._next_batch():
+            began = time.perf_counter()
+            self._run(batch)
+            lines = sum(len(job.lines) for job in batch.jobs)
+            self._observe(lines, time.perf_counter() - began)
+            with self._changed:
+                self._running.remove(batch)
+                self._changed.notify_all()
+
+    def _next_batch(self) -> Batch | None:
+        """Returns jobs of the same options; None when the batcher is closed and empty."""
+        with self._changed:
+            while True:
+                while (first := self._first_job()) is None:
+                    if not (self._open or self._jobs):
+                        return None
+                    self._changed.wait()
+                    if self._first_job():
+                        self._gather()
+                if jobs := [job for job in self._with_more(first) if _may_begin(job)]:
+                    batch = self._batch(jobs)
+                    self._running.append(batch)
+                    return batch
+
+    def _batch(self, jobs: Sequence[_Job]) -> Batch:
+        return Batch(jobs, self._shares, self._turns, self._changed)
+
+    def _first_job(self) -> _Job | None:
+        """Returns the job to begin with, of the client for which least was done; None = none may."""
+        long = [batch for batch in self._running if batch.is_long]
+        if len(long) >= _MOST_LONG:
+            return None
+        for client in sorted(self._jobs, key=lambda each: self._shares.rank([each])):
+            # What is long is in the way of its own client only.
+            others = sum(client not in batch.of_clients for batch in long)
+            if len(self._running) - others < self._at_once:
+                return self._jobs[client][0]
+        return None
+
+    def _with_more(self, first: _Job) -> list[_Job]:
+        """Takes a job, and all that fits into a batch with it, away from those that wait."""
+        taken, room = [first], self._max_lines - len(first.lines)
+        for client in sorted(self._jobs, key=lambda each: self._shares.rank([each])):
+            left: collections.deque[_Job] = collections.deque()
+            may_follow = True
+            for job in self._jobs[client]:
+                if job is first:
+                    continue
+                if job.options == first.options and may_follow and len(job.lines) <= room:
+                    taken.append(job)
+                    room -= len(job.lines)
+                else:
+                    left.append(job)
+                    # Of a client's jobs of the same options, none overtakes another.
+                    may_follow &= job.options != first.options
+            self._jobs[client] = left
+        self._jobs = {client: jobs for client, jobs in self._jobs.items() if jobs}
+        return taken
+
+    def _gather(self) -> None:
+        """Waits for more lines, or until another thread has taken what is there."""
+        until = time.monotonic() + self._max_wait
+        while self._open and (first := self._first_job()):
+            jobs = itertools.chain(*self._jobs.values())
+            lines = sum(len(job.lines) for job in jobs if job.options == first.options)
+            left = until - time.monotonic()
+            if lines >= self._max_lines or left <= 0:
+                break
+            self._changed.wait(left)
+
+    def _run(self, batch: Batch) -> None:
+        jobs = batch.jobs
+        lines = [line for job in jobs for line in job.lines]
+        try:
+            with batch.running():
+                results = list(self._translate(lines, jobs[0].options, batch))
+        except JobEndedError:
+            for job in jobs:
+                _fail(job)
+            return
+        except BaseException as error:  # Whatever it is, its request must get an answer.
+            if len(jobs) == 1:
+                jobs[0].future.set_exception(error)
+                return
+            # One request's lines must not fail the others'.
+            for job in jobs:
+                self._run(self._batch([job]))
+            return
+        for job in jobs:
+            job.future.set_result(results[: len(job.lines)])
+            results = results[len(job.lines) :]
+
+
+def _may_begin(job: _Job) -> bool:
+    """Returns whether a job is still wanted; who waits for another is told."""
+    if not job.future.set_running_or_notify_cancel():
+        return False
+    if not job.budget.is_wanted:
+        _fail(job)
+        return False
+    return True
+
+
+def _fail(job: _Job) -> None:
+    try:
+        job.budget.check()
+    except JobEndedError as error:
+        job.future.set_exception(error)
