@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import time
 from collections.abc import AsyncIterator, Sequence
 
 from fastapi import FastAPI, Request
@@ -22,6 +23,7 @@ from t2t_keras.server.metrics import Metrics
 from t2t_keras.server.models import ModelSource
 from t2t_keras.server.service import TranslationService
 from t2t_keras.server.work.batching import QueueFullError
+from t2t_keras.server.work.budget import JobEndedError
 
 _LOG = logging.getLogger("t2t_keras.server")
 
@@ -50,15 +52,16 @@ def make_app(sources: Sequence[ModelSource], config: ServerConfig | None = None)
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         context.files.begin()
         yield
-        await context.files.close()
-        await service.close()
+        until = app.state.stop_by or time.monotonic() + config.stop_seconds
+        await context.files.close(until)
+        await service.close(max(until - time.monotonic(), 0.0))
         access.save()
 
     # Its own pages of documentation load scripts from a network.
     app = FastAPI(
         title="t2t-serve", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None
     )
-    app.state.context, app.state.stopping = context, False
+    app.state.context, app.state.stopping, app.state.stop_by = context, False, None
     _handle_errors(app)
     _add_operations(app, metrics)
     for api in (libretranslate, deepl, deepl_glossaries, deepl_documents, page):
@@ -98,6 +101,10 @@ def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(QueueFullError)
     async def queue_full(request: Request, error: QueueFullError) -> Response:
         return error_response(request, 429, "Too many requests: too many lines wait", 1)
+
+    @app.exception_handler(JobEndedError)
+    async def ended(request: Request, error: JobEndedError) -> Response:
+        return error_response(request, 503, str(error), 5 * (error.code == "server_stops"))
 
     @app.exception_handler(UserError)
     async def cannot(request: Request, error: UserError) -> Response:

@@ -25,6 +25,7 @@ from t2t_keras.server.languages import (
 )
 from t2t_keras.server.messages import ApiError, Parameters, unless_gone
 from t2t_keras.server.service import Options, Pair, Splitting, Translated, TranslationService
+from t2t_keras.server.work.budget import Budget, JobEndedError
 
 LOG = logging.getLogger("t2t_keras.server")
 
@@ -187,25 +188,37 @@ class Context:
         async def translate() -> None:
             for pair, group in numbers.items():
                 some = [texts[number] for number in group]
-                translated = await self.service.translate(pair, some, options, splitting)
+                translated = await self.service.translate(pair, some, options, splitting, budget)
                 for number, each in zip(group, translated, strict=True):
                     found[number] = each
 
-        with self.charged(
-            client, [texts[number] for group in numbers.values() for number in group]
-        ):
+        charged = [texts[number] for group in numbers.values() for number in group]
+        budget = self.budget(request, client, charged)
+        with self.charged(client, charged, budget):
             try:
-                await unless_gone(request, translate())
+                await unless_gone(request, translate(), budget)
             except UserError as error:
-                if options.format == "text":
+                if options.format == "text" or isinstance(error, JobEndedError):
                     raise  # It is not the text's fault.
                 raise ApiError(400, f"Invalid request: {error}") from error
         self.log_texts(texts, [each.text for each in found])
         return found
 
+    def budget(self, request: Request, client: Client, texts: Sequence[str]) -> Budget:
+        """Returns what the work for a request may cost."""
+        return self.service.budget(self.sharer(request, client), sum(map(len, texts)))
+
+    def sharer(self, request: Request, client: Client) -> str:
+        """Returns who has a share of the machine: a key, or an address where there are no keys."""
+        if self.access.needs_key:
+            return client.identity
+        return request.client.host if request.client else ""
+
     @contextlib.contextmanager
-    def charged(self, client: Client, texts: Sequence[str]) -> Iterator[int]:
-        """Counts the characters of texts for a client, unless they are not translated after all.
+    def charged(self, client: Client, texts: Sequence[str], budget: Budget) -> Iterator[int]:
+        """Counts the characters of texts for a client.
+
+        They stay counted once there was work on them, unless it is the server that fails.
 
         Yields their number. Raises `ApiError` where they are more than the client may have.
         """
@@ -213,8 +226,11 @@ class Context:
         self.access.charge(client, characters)
         try:
             yield characters
-        except BaseException:
-            self.access.refund(client.identity, characters)
+        except BaseException as error:
+            code = getattr(error, "code", "")
+            is_clients = isinstance(error, ApiError | JobEndedError | asyncio.CancelledError)
+            if not is_clients or code == "server_stops" or not budget.seconds:
+                self.access.refund(client.identity, characters)
             raise
 
     def log_texts(self, sources: Sequence[str], targets: Sequence[str]) -> None:

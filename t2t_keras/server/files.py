@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
+import os
 import secrets
 import shutil
 import tempfile
@@ -17,15 +18,23 @@ from t2t_keras.io.state import read_json, write_json
 from t2t_keras.server.config import ServerConfig
 from t2t_keras.server.messages import ApiError, where
 from t2t_keras.server.service import Options, Pair, TranslationService
+from t2t_keras.server.work.budget import Budget, JobEndedError
+from t2t_keras.server.work.places import Places, in_own_thread
 from t2t_keras.text.glossary import Glossary
 
 _LOG = logging.getLogger("t2t_keras.server")
 
 _RECORD, _SOURCE, _TARGET = "record.json", "source", "target"
-_AT_ONCE = 2
+# Files that are worked on at once; whoever sends one waits until it is read, not for those before.
+_AT_ONCE, _AT_ONCE_OF_CLIENT = 8, 2
 _MOST_FILES, _MOST_OF_OWNER = 1_000, 500
+_MOST_BYTES, _MOST_BYTES_OF_OWNER = 4 << 30, 1 << 30
+_MOST_ATTEMPTS = 3
+# Of the time until the server must have stopped, what files may take before they are ended.
+_SHARE_OF_STOP = 0.6
 _SECONDS_BETWEEN_CLEANINGS = 30.0
 _ADVICE = "Remove its folder."
+_LATER_FIELDS = ("attempts", "client", "size")  # that records of older servers lack
 
 
 @dataclasses.dataclass
@@ -40,10 +49,13 @@ class TranslatedFile:
       name: of the file, without folders.
       pair: languages.
       terms: of a glossary, source and target.
-      status: "queued", "translating", "done" or "error".
+      status: "queued", "translating", "done", "fetched" or "error".
       characters: that were charged for it; once it is done, that were translated.
       error: what went wrong.
       changed: when the status changed, in seconds since 1970.
+      attempts: how often its translation was begun, by this server or by one before.
+      client: who has a share of the machine, as of `Budget`.
+      size: bytes that it takes on the disk.
     """
 
     file_id: str
@@ -56,11 +68,14 @@ class TranslatedFile:
     characters: int = 0
     error: str = ""
     changed: float = dataclasses.field(default_factory=time.time)
+    attempts: int = 0
+    client: str = ""
+    size: int = 0
 
     @property
     def is_finished(self) -> bool:
         """Whether nothing more happens to it."""
-        return self.status in ("done", "error")
+        return self.status in ("done", "fetched", "error")
 
     @property
     def translated_name(self) -> str:
@@ -92,9 +107,9 @@ class TranslatedFiles:
         self._temporary: tempfile.TemporaryDirectory | None = None
         self._files: dict[str, TranslatedFile] = {}
         self._tasks: dict[str, asyncio.Task] = {}
+        self._budgets: dict[str, Budget] = {}
         self._cleaner: asyncio.Task | None = None
-        # Two, as whoever sends a file waits until it is read, but not for those before it.
-        self._reading, self._free = asyncio.Semaphore(_AT_ONCE), asyncio.Semaphore(_AT_ONCE)
+        self._reading, self._translating = (Places(_AT_ONCE, _AT_ONCE_OF_CLIENT) for _ in range(2))
 
     def begin(self) -> None:
         """Takes up what an earlier server has left."""
@@ -113,24 +128,43 @@ class TranslatedFiles:
 
     def _take_up(self, record: Path) -> None:
         fields = [field.name for field in dataclasses.fields(TranslatedFile)]
-        content = read_json(record, _ADVICE, fields)
-        file = TranslatedFile(**{name: content[name] for name in fields})
+        content = read_json(record, _ADVICE, [name for name in fields if name not in _LATER_FIELDS])
+        file = TranslatedFile(**{name: content[name] for name in fields if name in content})
         source, target = file.pair
+        self._files[file.file_id] = file
         if file.is_finished:
-            self._files[file.file_id] = file
-        else:
-            self.translate(file, (source, target), file.characters, file.terms)
+            return
+        if file.attempts >= _MOST_ATTEMPTS:
+            # It may be what has ended the servers before.
+            _LOG.error("%s is given up after %d attempts", record.parent, file.attempts)
+            self._set(file, "error", f"Given up after {file.attempts} attempts.")
+            return
+        self.translate(file, (source, target), file.characters, file.terms)
 
-    async def close(self) -> None:
-        """Waits until all files are translated; with storage, until those that are begun are."""
+    async def close(self, until: float | None = None) -> None:
+        """Waits until all files are translated; with storage, until those that are begun are.
+
+        Args:
+          until: when to return at the latest, as `time.monotonic` counts. What is not done then is
+            left to the next server, or lost without storage.
+        """
         if self._cleaner:
             self._cleaner.cancel()
         for file in self._files.values() if self._temporary is None else ():
             if file.status == "queued" and (task := self._tasks.get(file.file_id)):
                 task.cancel()  # The next server finishes it.
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        if tasks := list(self._tasks.values()):
+            seconds = until and max(until - time.monotonic(), 0.0)
+            await asyncio.wait(tasks, timeout=seconds and _SHARE_OF_STOP * seconds)
+            self.end()
+            await asyncio.wait(tasks, timeout=until and max(until - time.monotonic(), 0.0))
         if self._temporary:
             self._temporary.cleanup()
+
+    def end(self) -> None:
+        """Ends the translation of all files at its next step."""
+        for budget in self._budgets.values():
+            budget.end("server_stops", "The server stops.")
 
     def formats(self) -> list[str]:
         """Returns the endings of files that can be translated, as .po."""
@@ -139,25 +173,31 @@ class TranslatedFiles:
         return sorted(EXTENSIONS)
 
     @contextlib.asynccontextmanager
-    async def kept(self, content: BinaryIO, name: str, owner: str) -> AsyncIterator[TranslatedFile]:
+    async def kept(
+        self, content: BinaryIO, name: str, owner: str, client: str = ""
+    ) -> AsyncIterator[TranslatedFile]:
         """Takes a file, to be translated by `translate`; it is removed if an error is raised.
 
         Args:
           content: of the file.
           name: that it has at the client; its ending is that of its format.
           owner: identity of the client.
+          client: who has a share of the machine, as of `Budget`.
 
         Raises:
-          ApiError: its format is unknown, it is too large, or there are too many files, of all
-            clients or of this one.
+          ApiError: its format is unknown, it is too large, or there are too many files, or too
+            many bytes of them, of all clients or of this one.
         """
         name = PurePosixPath(name.replace("\\", "/")).name.replace("\0", "")[-200:]
         if PurePosixPath(name).suffix.lower() not in self.formats():
             raise ApiError(400, "Invalid request: file format not supported")
-        of_owner = sum(each.owner == owner for each in self._files.values())
-        if len(self._files) >= _MOST_FILES or of_owner >= _MOST_OF_OWNER:
-            raise ApiError(429, "Too many requests: there are too many files", 60)
+        size = content.seek(0, os.SEEK_END)
+        content.seek(0)
+        if size > (most := self._config.max_file_bytes):
+            raise ApiError(413, f"Request entity too large: expected at most {most:,} bytes")
+        self._check_room(owner, size)
         file = TranslatedFile(secrets.token_hex(16), secrets.token_hex(32), owner, name)
+        file.client, file.size = client, size
         self._files[file.file_id] = file
         try:
             await asyncio.to_thread(self._keep, file, content)
@@ -166,13 +206,21 @@ class TranslatedFiles:
             self.remove(file)
             raise
 
+    def _check_room(self, owner: str, size: int) -> None:
+        of_owner = [each.size for each in self._files.values() if each.owner == owner]
+        of_all = [each.size for each in self._files.values()]
+        is_full = len(of_all) >= _MOST_FILES or len(of_owner) >= _MOST_OF_OWNER
+        of_owner_bytes, of_all_bytes = sum(of_owner) + size, sum(of_all) + size
+        if is_full or of_owner_bytes > _MOST_BYTES_OF_OWNER or of_all_bytes > _MOST_BYTES:
+            raise ApiError(429, "Too many requests: there are too many files", 60)
+
     async def texts(self, file: TranslatedFile) -> list[str]:
         """Returns what is to be translated in a file; an `ApiError` says what is wrong with it."""
         from t2t_keras.documents import read_document
 
         try:
-            async with self._reading:
-                document = await asyncio.to_thread(read_document, self._path(file, _SOURCE))
+            async with self._reading.place(file.client):
+                document = await in_own_thread(read_document, self._path(file, _SOURCE))
         except UserError as error:
             message = self._without_folders(file, str(error))
             raise ApiError(400, f"Invalid request: {message}") from error
@@ -201,17 +249,20 @@ class TranslatedFiles:
         file.pair, file.characters, file.terms = pair, characters, list(terms)
         self._files[file.file_id] = file
         self._record(file)
-        task = asyncio.create_task(self._translate(file))
-        self._tasks[file.file_id] = task
-        task.add_done_callback(lambda _: self._tasks.pop(file.file_id, None))
+        budget = self._service.budget(file.client, characters)
+        task = asyncio.create_task(self._translate(file, budget))
+        self._tasks[file.file_id], self._budgets[file.file_id] = task, budget
+        task.add_done_callback(lambda _: self._forget(file))
+
+    def _forget(self, file: TranslatedFile) -> None:
+        self._tasks.pop(file.file_id, None)
+        self._budgets.pop(file.file_id, None)
 
     def _keep(self, file: TranslatedFile, content: BinaryIO) -> None:
         source = self._path(file, _SOURCE)
         source.parent.mkdir(parents=True)
-        with source.open("wb") as kept:
-            shutil.copyfileobj(content, kept)
-        if source.stat().st_size > (most := self._config.max_file_bytes):
-            raise ApiError(413, f"Request entity too large: expected at most {most:,} bytes")
+        with source.open("wb") as copy:
+            shutil.copyfileobj(content, copy)
 
     def _path(self, file: TranslatedFile, which: str) -> Path:
         """Returns where a file is: its name is a client's, and only its ending is used."""
@@ -222,13 +273,25 @@ class TranslatedFiles:
 
     def find(self, file_id: str) -> TranslatedFile:
         """Returns a file; an `ApiError` says that there is none, or that it is too old."""
-        if file_id not in self._files:
+        file = self._files.get(file_id)
+        if file is None or file.status == "fetched":
             raise ApiError(404, "Not found")
-        return self._files[file_id]
+        return file
 
     def path(self, file: TranslatedFile) -> Path:
         """Returns where the translation is, once it is done."""
         return self._path(file, _TARGET)
+
+    def claim(self, file: TranslatedFile) -> Path:
+        """Returns where the translation is, to be sent once; an `ApiError` says that it was."""
+        if file.status != "done":
+            raise ApiError(404, "Not found")
+        self._set(file, "fetched")
+        return self.path(file)
+
+    def budget(self, file: TranslatedFile) -> Budget:
+        """Returns what the translation of a file may cost, for whoever waits for it."""
+        return self._budgets[file.file_id]
 
     async def finished(self, file: TranslatedFile) -> None:
         """Waits until a file is translated; an `ApiError` says what is wrong with it."""
@@ -237,11 +300,19 @@ class TranslatedFiles:
         if file.status == "error":
             raise ApiError(400, f"Invalid request: {file.error}")
 
-    async def _translate(self, file: TranslatedFile) -> None:
-        async with self._free:
+    async def _translate(self, file: TranslatedFile, budget: Budget) -> None:
+        async with self._translating.place(file.client):
+            if not budget.is_wanted:
+                return  # It was removed, or the server stops.
+            file.attempts += 1
             self._set(file, "translating")
             try:
-                file.characters = await asyncio.to_thread(self._translate_now, file)
+                file.characters = await in_own_thread(self._translate_now, file, budget)
+            except JobEndedError as error:
+                if error.code == "server_stops":
+                    self._set(file, "queued")  # The next server begins it again.
+                else:
+                    self._set(file, "error", str(error))
             except UserError as error:
                 self._fail(file, self._without_folders(file, str(error)))
             except Exception as error:
@@ -249,18 +320,23 @@ class TranslatedFiles:
                 _LOG.error("A file %s was not translated\n%s", kind, where(error))
                 self._fail(file, "The file cannot be translated.")
             else:
+                file.size = self.path(file).stat().st_size
                 self._set(file, "done")
+            if file.is_finished:
+                self._path(file, _SOURCE).unlink(missing_ok=True)
 
-    def _translate_now(self, file: TranslatedFile) -> int:
+    def _translate_now(self, file: TranslatedFile, budget: Budget) -> int:
         from t2t_keras.documents import read_document, translate_document
 
         if file.pair not in self._service.models:
             raise UserError("The model is not served any more.")
-        document = read_document(self._path(file, _SOURCE), *file.pair)
-        translator = _Batched(self._service, file.pair)
-        glossary = Glossary.of(file.terms) if file.terms else None
-        translate_document(document, translator, glossary=glossary)
-        document.save(self._path(file, _TARGET))
+        with budget.working():
+            document = read_document(self._path(file, _SOURCE), *file.pair)
+            translator = _Batched(self._service, file.pair, budget)
+            glossary = Glossary.of(file.terms) if file.terms else None
+            translate_document(document, translator, glossary=glossary)
+            budget.check()
+            document.save(self._path(file, _TARGET))
         return translator.characters
 
     def _without_folders(self, file: TranslatedFile, message: str) -> str:
@@ -274,11 +350,15 @@ class TranslatedFiles:
 
     def _set(self, file: TranslatedFile, status: str, error: str = "") -> None:
         file.status, file.error, file.changed = status, error, time.time()
+        if file.file_id not in self._files:
+            return  # It was removed meanwhile, with its folder.
         with contextlib.suppress(UserError):  # A full disk: it is still in memory.
             self._record(file)
 
     def remove(self, file: TranslatedFile) -> None:
-        """Removes a file and its translation."""
+        """Removes a file and its translation, and ends what is done with it."""
+        if budget := self._budgets.get(file.file_id):
+            budget.end("client_gone", "The file was removed.")
         self._files.pop(file.file_id, None)
         shutil.rmtree(self._folder / file.file_id, ignore_errors=True)
 
@@ -294,8 +374,8 @@ class TranslatedFiles:
 class _Batched:
     """A model as documents need one: its lines share batches with those of other requests."""
 
-    def __init__(self, service: TranslationService, pair: Pair):
-        self._service, self._pair = service, pair
+    def __init__(self, service: TranslationService, pair: Pair, budget: Budget):
+        self._service, self._pair, self._budget = service, pair, budget
         self.characters = 0
 
     def __getattr__(self, name: str) -> Any:
@@ -311,4 +391,6 @@ class _Batched:
     ) -> list:
         """As `Translator.translate`."""
         self.characters += sum(map(len, lines))
-        return self._service.translate_now(self._pair, lines, Options(format, glossary))
+        with self._budget.waiting():
+            options = Options(format, glossary)
+            return self._service.translate_now(self._pair, lines, options, self._budget)

@@ -8,10 +8,12 @@ from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from fastapi import Request
+from fastapi.responses import Response
 from python_multipart.multipart import parse_options_header
 from starlette.datastructures import UploadFile
 
 from t2t_keras.server.config import MEBIBYTE
+from t2t_keras.server.work.budget import Budget
 from t2t_keras.text.files import is_text
 
 Result = TypeVar("Result")
@@ -21,6 +23,7 @@ _MOST_BYTES = 16 * MEBIBYTE  # of a field; the body as a whole is limited before
 # Lists and objects of a body: more than any request needs take long to make.
 _MOST_CONTAINERS = 100_000
 _SHORT = 65_536
+_SECONDS_BETWEEN_CHECKS = 0.5
 # Others could take long to read: punycode, quadratic time.
 _CHARSETS = ("", "utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin-1")
 
@@ -190,18 +193,36 @@ def _json_object(body: bytes) -> dict[str, Any]:
     return content
 
 
-async def unless_gone(request: Request, work: Awaitable[Result]) -> Result:
-    """Awaits work for a client, and cancels it when the client has gone.
+async def json_response(content: Any) -> Response:
+    """Returns a response with JSON; that of a long one is written beside the event loop."""
+    return Response(await asyncio.to_thread(_as_json, content), media_type="application/json")
+
+
+def _as_json(content: Any) -> bytes:
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+
+
+async def unless_gone(request: Request, work: Awaitable[Result], budget: Budget) -> Result:
+    """Awaits work for a client, and ends it when the client has gone or its budget is used up.
 
     Raises:
-      ApiError: it has gone; nobody will read this.
+      ApiError: the client has gone; nobody will read this.
+      JobEndedError: the budget is used up, or the server stops.
     """
     task = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(_disconnected(request))
     try:
-        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise ApiError(499, "The client has closed the connection.")
+        while not task.done():
+            await asyncio.wait(
+                (task, gone),
+                timeout=_SECONDS_BETWEEN_CHECKS,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            if gone.done() and not task.done():
+                budget.end("client_gone", "The client has closed the connection.")
+                raise ApiError(499, "The client has closed the connection.")
+            if not task.done():
+                budget.check()
         return task.result()
     finally:
         task.cancel()

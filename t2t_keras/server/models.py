@@ -257,7 +257,6 @@ class ServedModel:
         self.observe_reload("ok")
         return True
 
-
     def _set_weights(self, translator: Translator, weights: Sequence[np.ndarray]) -> None:
         """Replaces weights while nobody uses them."""
         self._is_closed = True

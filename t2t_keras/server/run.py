@@ -4,9 +4,11 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
+import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -16,7 +18,13 @@ from t2t_keras.server.models import ModelSource
 
 # What clients have sent before they see the end is still read and answered.
 SECONDS_TO_HEAR = 0.5
+# Shares of the time in which a server stops: what is asked is answered until the first, then
+# ended; connections are closed at the second.
+_ANSWERING, _CLOSING = 0.6, 0.8
+_TICKS_A_SECOND = 10
+_MOST_BYTES_OF_HEAD = 65_536
 _LOOPBACK = "127.0.0.1"
+_LOG = logging.getLogger("t2t_keras.server")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +70,7 @@ def serve(
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     server, bound = make_server(sources, config, address or Address())
+    server.ends_process = True
     with bound:
         asyncio.run(server.serve([bound]))
     if not server.started:
@@ -74,14 +83,25 @@ def make_server(sources: Sequence[ModelSource], config: ServerConfig | None, add
         import uvicorn
 
         from t2t_keras.server.app import make_app
+        from t2t_keras.server.front.connections import BoundedConnection, LateConnections
     except ModuleNotFoundError as error:
         raise UserError(
             f"The server needs {error.name}, which is not installed: "
             f"pip install 't2t-keras[server]'"
         ) from error
 
+    stop_seconds = (config or ServerConfig()).stop_seconds
+    late = LateConnections()
+
     class Server(uvicorn.Server):
-        """Hears what was sent to it before it closes its connections, and then just returns."""
+        """Hears what was sent to it before it closes its connections, and then just returns.
+
+        Attributes:
+          ends_process: whether the process ends `stop_seconds` after the server was told to stop,
+            whatever is still being done.
+        """
+
+        ends_process = False
 
         @contextlib.contextmanager
         def capture_signals(self) -> Iterator[None]:
@@ -97,13 +117,31 @@ def make_server(sources: Sequence[ModelSource], config: ServerConfig | None, add
                 for kind, handler in before.items():
                     signal.signal(kind, handler)
 
+        async def on_tick(self, counter: int) -> bool:
+            if counter % _TICKS_A_SECOND == 0:
+                late.close(self.server_state.connections)
+            return await super().on_tick(counter)
+
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            until = app.state.stop_by = time.monotonic() + stop_seconds
+            if self.ends_process:
+                _end_process_after(stop_seconds)
             for listening in self.servers:
                 listening.close()
             # Whoever asks until then is told, and sends nothing more on a connection that ends.
             app.state.stopping = True
-            await asyncio.sleep(SECONDS_TO_HEAR)
+            await asyncio.sleep(min(SECONDS_TO_HEAR, stop_seconds))
+            left = until - time.monotonic()
+            ending = asyncio.get_running_loop().call_later(_ANSWERING * left, self._end_work)
+            self.config.timeout_graceful_shutdown = _CLOSING * left
             await super().shutdown(sockets)
+            ending.cancel()
+
+        def _end_work(self) -> None:
+            app.state.context.service.end_jobs()
+            for connection in list(self.server_state.connections):
+                if connection.waits_for_body:
+                    connection.give_up()
 
     # Before the models are loaded, which takes a while.
     bound = _bind(address)
@@ -111,6 +149,10 @@ def make_server(sources: Sequence[ModelSource], config: ServerConfig | None, add
         app = make_app(sources, config)
         settings = uvicorn.Config(
             app,
+            http=BoundedConnection,
+            # A connection that becomes a web socket would have none of the limits.
+            ws="none",
+            h11_max_incomplete_event_size=_MOST_BYTES_OF_HEAD,
             log_config=None,
             access_log=False,  # It would show queries.
             server_header=False,
@@ -134,8 +176,28 @@ def make_server(sources: Sequence[ModelSource], config: ServerConfig | None, add
         bound.close()
         raise
     _, port = bound.getsockname()[:2]
-    print(f"Serving on {dataclasses.replace(address, port=port).url}", flush=True)
+    _announce(f"Serving on {dataclasses.replace(address, port=port).url}")
     return Server(settings), bound
+
+
+def _announce(line: str) -> None:
+    try:
+        print(line, flush=True)
+    except (OSError, ValueError) as error:  # A full disk, or closed: no reason not to serve.
+        _LOG.warning("%s (standard output: %s)", line, error)
+
+
+def _end_process_after(seconds: float) -> None:
+    """Ends the process, whose threads may be amid what cannot be interrupted."""
+
+    def end() -> None:
+        _LOG.error("Not all work has ended within %g seconds: it is left", seconds)
+        logging.shutdown()
+        os._exit(0)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
 
 
 def _bind(address: Address) -> socket.socket:

@@ -6,9 +6,10 @@ from typing import Any
 
 from t2t_keras.decoding.confidence import confidences
 from t2t_keras.decoding.continuations import continuations
-from t2t_keras.decoding.source_text import Source
+from t2t_keras.decoding.source_text import Source, encode_text
 from t2t_keras.decoding.translation import Hypothesis, Translation
 from t2t_keras.decoding.translator import Translator
+from t2t_keras.errors import UserError
 from t2t_keras.server.passages import (
     Passages,
     ends_sentence,
@@ -102,6 +103,10 @@ def _line(line: str, passages: Passages, sentences: Sequence[_Sentence]) -> dict
     }
 
 
+# Code of the error that a beginning is longer than what the model may write.
+PREFIX_TOO_LONG = "prefix_too_long"
+
+
 @dataclasses.dataclass(frozen=True)
 class OtherWords:
     """Finds what may stand behind the beginning of a line's translation.
@@ -136,6 +141,7 @@ class OtherWords:
         finished = [each for each in begun if ends_sentence(each)]
         number = min(len(finished), len(passages.sentences) - 1)
         done, current = begun[:number], " ".join(begun[number:])
+        _check_lengths(translator, passages.sentences, [*done, current])
         rest = translator.translate(passages.sentences[number + 1 :], glossary=self.glossary)
         sentence = passages.sentences[number]
         found = continuations(translator, sentence, current, self.count, self.glossary)
@@ -149,6 +155,21 @@ class OtherWords:
             {"word": each.word, **{name: shown[name] for name in ("text", "words", "alignment")}}
             for each, shown in zip(found, whole, strict=True)
         ]
+
+
+def _check_lengths(
+    translator: Translator, sources: Sequence[str], beginnings: Sequence[str]
+) -> None:
+    """Raises `UserError` for a beginning with more tokens than the model may write."""
+    config = translator.config
+    longest = max(map(len, encode_text(sources, translator.tokenizer.source)))
+    most = config.longest_output(min(longest, config.max_input_length))
+    if (length := max(map(len, encode_text(beginnings, translator.tokenizer)))) > most:
+        raise UserError(
+            f"The prefix has a sentence of {length:,} tokens: expected at most {most:,}, as the "
+            f"model writes no more for this text. Shorten it.",
+            code=PREFIX_TOO_LONG,
+        )
 
 
 def _given(source: Source, text: str) -> Translation:

@@ -11,6 +11,7 @@ from t2t_keras.server.apis.deepl_glossaries import requested_glossary
 from t2t_keras.server.context import Context
 from t2t_keras.server.files import TranslatedFile
 from t2t_keras.server.messages import ApiError, Parameters, read_parameters
+from t2t_keras.server.work.budget import Budget
 
 
 def make_router(context: Context) -> APIRouter:
@@ -27,12 +28,13 @@ def make_router(context: Context) -> APIRouter:
             raise ApiError(400, "Invalid file data.")
         _check_format(parameters, name)
         check_options(parameters)
-        async with files.kept(sent.file, name, client.identity) as file:
+        sharer = context.sharer(request, client)
+        async with files.kept(sent.file, name, client.identity, sharer) as file:
             texts = await files.texts(file)
             pair = await read_pair(context, parameters, texts)
             glossary = await requested_glossary(context, client, parameters, pair)
             terms = [(term.source, term.target) for term in glossary or ()]
-            with context.charged(client, texts) as characters:
+            with context.charged(client, texts, Budget()) as characters:
                 files.translate(file, pair, characters, terms)
         return {"document_id": file.file_id, "document_key": file.secret}
 
@@ -51,9 +53,9 @@ def make_router(context: Context) -> APIRouter:
         file = await _find(context, request, document_id)
         if file.status != "done":
             raise ApiError(503, "Document translation is not done")
-        # As DeepL's, it can be fetched once.
+        # As DeepL's, it can be fetched once; what is fetched only in part is removed later.
         removal = BackgroundTask(files.remove, file)
-        return FileResponse(files.path(file), filename=file.translated_name, background=removal)
+        return FileResponse(files.claim(file), filename=file.translated_name, background=removal)
 
     return router
 

@@ -10,8 +10,9 @@ from fastapi.responses import FileResponse
 from t2t_keras.server.context import Context
 from t2t_keras.server.files import TranslatedFile
 from t2t_keras.server.languages import Detected, canonical, language_name
-from t2t_keras.server.messages import ApiError, Parameters, read_parameters
+from t2t_keras.server.messages import ApiError, Parameters, read_parameters, unless_gone
 from t2t_keras.server.service import Options
+from t2t_keras.server.work.budget import Budget
 
 _FORMATS = ("text", "html")
 
@@ -78,15 +79,16 @@ def _add_files(router: APIRouter, context: Context) -> None:
         if not sent.filename:
             raise ApiError(400, "Invalid request: empty file")
         source, target = required(parameters, "source"), required(parameters, "target")
-        async with files.kept(sent.file, sent.filename, client.identity) as file:
+        sharer = context.sharer(request, client)
+        async with files.kept(sent.file, sent.filename, client.identity, sharer) as file:
             file.secret = ""  # So that whoever knows its address may fetch it.
             texts = await files.texts(file)
             if source == "auto":
                 source = (await context.detect_source(texts, target)).language
             pair = context.pair(source, target)
-            with context.charged(client, texts) as characters:
+            with context.charged(client, texts, Budget()) as characters:
                 files.translate(file, pair, characters)
-            await files.finished(file)
+            await unless_gone(request, files.finished(file), files.budget(file))
         address = request.url_for(
             "download_file", file_id=file.file_id, name=quote(_saved_name(file))
         )

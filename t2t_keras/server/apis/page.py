@@ -5,28 +5,40 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
+from fastapi.responses import Response
 from starlette.staticfiles import StaticFiles
 
 from t2t_keras.errors import UserError
 from t2t_keras.server.apis.libretranslate import required
 from t2t_keras.server.context import Context
-from t2t_keras.server.messages import ApiError, Parameters, read_parameters, unless_gone
-from t2t_keras.server.words import OtherWords, WordByWord
+from t2t_keras.server.messages import (
+    ApiError,
+    Parameters,
+    json_response,
+    read_parameters,
+    unless_gone,
+)
+from t2t_keras.server.words import PREFIX_TOO_LONG, OtherWords, WordByWord
+from t2t_keras.server.work.budget import Budget
+from t2t_keras.server.work.places import Places, in_own_thread
 from t2t_keras.text.glossary import Glossary
 
 _FOLDER = Path(__file__).parents[1] / "page"
 _MOST_ALTERNATIVES = 8
 _MOST_LINES = 10_000
-_MOST_TERMS = 10_000
+_MOST_TERMS, _MOST_CHARACTERS_OF_TERMS = 10_000, 500_000
+_MOST_LINE = 10_000  # characters, where other words are looked for
+_GLOSSARIES_AT_ONCE = 4
 _MOST_KEPT = 32  # glossaries, for requests of the same page
 
 
 def make_router(context: Context) -> APIRouter:
     """Returns the routes."""
     router = APIRouter()
+    places = Places(_GLOSSARIES_AT_ONCE, 1)
 
     @router.post("/page/translate")
-    async def translate(request: Request) -> dict[str, Any]:
+    async def translate(request: Request) -> Response:
         parameters = await read_parameters(request)
         client = context.admit(request, parameters)
         text = parameters.text("q")
@@ -35,24 +47,40 @@ def make_router(context: Context) -> APIRouter:
         if len(lines) > _MOST_LINES:
             raise ApiError(413, f"Invalid request: expected at most {_MOST_LINES:,} lines")
         pair = context.pair(required(parameters, "source"), required(parameters, "target"))
-        work = WordByWord(_glossary(parameters), context.service.splitter(pair[0]))
-        with context.charged(client, [text]):
-            found = await unless_gone(request, context.service.run(pair, lines, work))
+        budget = context.budget(request, client, [text])
+        with context.charged(client, [text], budget):
+            glossary = await _glossary(parameters, places, budget)
+            work = WordByWord(glossary, context.service.splitter(pair[0]))
+            found = await unless_gone(
+                request, context.service.run(pair, lines, work, budget), budget
+            )
         context.log_texts(lines, [each["text"] for each in found])
-        return {"lines": found}
+        return await json_response({"lines": found})
 
     @router.post("/page/alternatives")
-    async def alternatives(request: Request) -> dict[str, Any]:
+    async def alternatives(request: Request) -> Response:
         parameters = await read_parameters(request)
         client = context.admit(request, parameters)
         line, prefix = parameters.text("q"), parameters.text("prefix")
         context.check_size([line, prefix])
+        for name, text in (("q", line), ("prefix", prefix)):
+            if len(text) > _MOST_LINE:
+                message = f"{name} has more than {_MOST_LINE:,} characters"
+                raise ApiError(400, f"Invalid request: {message}")
         pair = context.pair(required(parameters, "source"), required(parameters, "target"))
         splitters = map(context.service.splitter, pair)
-        work = OtherWords(prefix, _MOST_ALTERNATIVES, *splitters, _glossary(parameters))
-        with context.charged(client, [line]):
-            [found] = await unless_gone(request, context.service.run(pair, [line], work))
-        return {"alternatives": found}
+        budget = context.budget(request, client, [line, prefix])
+        with context.charged(client, [line, prefix], budget):
+            glossary = await _glossary(parameters, places, budget)
+            work = OtherWords(prefix, _MOST_ALTERNATIVES, *splitters, glossary)
+            running = context.service.run(pair, [line], work, budget)
+            try:
+                [found] = await unless_gone(request, running, budget)
+            except UserError as error:
+                if error.code != PREFIX_TOO_LONG:
+                    raise
+                raise ApiError(400, f"Invalid request: {error}") from error
+        return await json_response({"alternatives": found})
 
     return router
 
@@ -63,7 +91,7 @@ def mount(app: FastAPI) -> None:
         app.mount("/", StaticFiles(directory=_FOLDER, html=True), name="page")
 
 
-def _glossary(parameters: Parameters) -> Glossary | None:
+async def _glossary(parameters: Parameters, places: Places, budget: Budget) -> Glossary | None:
     found: Any = parameters.any("glossary") or []
     if not isinstance(found, list) or not all(
         isinstance(pair, list) and len(pair) == 2 and all(isinstance(each, str) for each in pair)
@@ -72,7 +100,14 @@ def _glossary(parameters: Parameters) -> Glossary | None:
         raise ApiError(400, "Invalid request: expected glossary as a list of [source, target]")
     if len(found) > _MOST_TERMS:
         raise ApiError(413, f"Invalid request: expected at most {_MOST_TERMS:,} terms")
-    return _compiled(tuple(map(tuple, found))) if found else None
+    if not found:
+        return None
+    if sum(len(each) for pair in found for each in pair) > _MOST_CHARACTERS_OF_TERMS:
+        message = f"expected at most {_MOST_CHARACTERS_OF_TERMS:,} characters of terms"
+        raise ApiError(413, f"Invalid request: {message}")
+    async with places.place(budget.client):
+        with budget.working():
+            return await in_own_thread(_compiled, tuple(map(tuple, found)))
 
 
 @functools.lru_cache(maxsize=_MOST_KEPT)

@@ -16,9 +16,7 @@ SECONDS_OF_HEAD = 10.0
 SECONDS_OF_BODY, MOST_SECONDS_OF_BODY, BYTES_A_SECOND = 30.0, 600.0, 8_192
 SECONDS_OF_READING = 60.0
 _SECONDS_BETWEEN_LINES = 60.0
-_LATE = (
-    b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
-)
+_LATE = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 _FULL = (
     b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 5\r\n"
     b"Content-Length: 0\r\n\r\n"
@@ -100,7 +98,8 @@ class BoundedConnection(H11Protocol):
             return now - self._blocked_since > SECONDS_OF_READING
         if self.waits_for_head:
             # After an answer, uvicorn's own limit for idle connections holds.
-            return now - self._since > SECONDS_OF_HEAD and (self.cycle is None or self._received > 0)
+            is_idle = self.cycle is not None and not self._received
+            return now - self._since > SECONDS_OF_HEAD and not is_idle
         if not self.waits_for_body:
             return False
         if self.flow.read_paused:

@@ -35,9 +35,7 @@ class _Job:
     lines: list[str]
     options: Hashable
     budget: Budget
-    future: concurrent.futures.Future = dataclasses.field(
-        default_factory=concurrent.futures.Future
-    )
+    future: concurrent.futures.Future = dataclasses.field(default_factory=concurrent.futures.Future)
 
     @property
     def client(self) -> str:
@@ -280,7 +278,7 @@ class Batcher:
         return Batch(jobs, self._shares, self._turns, self._changed)
 
     def _first_job(self) -> _Job | None:
-        """Returns the job to begin with, of the client for which least was done; None = none may."""
+        """Returns the first job of the client for which least was done; None = none may begin."""
         long = [batch for batch in self._running if batch.is_long]
         if len(long) >= _MOST_LONG:
             return None

@@ -1,8 +1,9 @@
 """What one job of a client may cost, what it has cost, and whether anybody still waits for it."""
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from t2t_keras.errors import UserError
 
@@ -43,6 +44,24 @@ class Budget:
         self._lock = threading.Lock()
         self._used, self._since, self._share, self._running = 0.0, 0.0, 1.0, 0
         self._ended: JobEndedError | None = None
+
+    @contextlib.contextmanager
+    def working(self) -> Iterator[None]:
+        """Counts seconds."""
+        self.begin(1.0)
+        try:
+            yield
+        finally:
+            self.pause()
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Counts no seconds, amid `working`."""
+        self.pause()
+        try:
+            yield
+        finally:
+            self.begin(1.0)
 
     def begin(self, share: float) -> None:
         """Counts seconds from now, as such a share of a batch's."""

@@ -107,7 +107,8 @@ def test_what_a_killed_server_has_not_finished_is_finished_by_the_next(
     server.stop()
     [record] = tmp_path.glob("files/*/record.json")
     record.write_text(record.read_text().replace('"done"', '"translating"'))
-    record.with_name("target.txt").unlink()
+    record.with_name("target.txt").rename(record.with_name("source.txt"))
+    record.with_name("source.txt").write_text("A house.")
     broken, unfinished = tmp_path / "files" / "0" / "record.json", tmp_path / "files" / "1"
     broken.parent.mkdir()
     broken.write_text(record.read_text().replace('"pair"', '"pairs"'))
