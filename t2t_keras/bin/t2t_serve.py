@@ -39,6 +39,8 @@ def define_flags(flags: Flags) -> None:
     flags.group("Limits")
     flags.path("api_keys_file", "Keys, one a line; see docs/server.md")
     flags.integer("requests_per_minute", "Most requests of a key or an address; 0 = any number", 0)
+    flags.number("max_job_seconds", "Longest work for a request, waiting not counted", 60)
+    flags.number("stop_seconds", "Longest time between SIGTERM and the end", 20)
     flags.integer("max_texts", "Most texts of a request", 1_000, 1)
     flags.integer("max_characters", "Most characters of a request", 200_000, 1)
     flags.integer("max_file_megabytes", "Largest file", 30, 1)
@@ -63,7 +65,7 @@ def run(flags: Flags) -> None:
         ModelSource.parse(each, flags.engine or "", flags.decode_hparams) for each in flags.model
     ]
     names = "max_wait_ms max_batch_lines max_queue_lines max_texts max_characters"
-    names += " max_file_characters"
+    names += " max_file_characters max_job_seconds stop_seconds"
     names += " requests_per_minute split_sentences log_text keep_files_minutes"
     config = ServerConfig(
         **{name: getattr(flags, name) for name in names.split()},
