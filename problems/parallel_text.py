@@ -17,8 +17,8 @@ from t2t_keras.text.terms.hints import MARKS
 
 _SYMBOLS_IN_OUTPUTS = (
     "Sentences and translations have symbols for placeholders such as %s and {name}. With `found = "
-    "t2t_keras.text.placeholders.symbols.shield(line, symbols=True, accelerators=True)`, the "
-    "sentence is `found.text`, and `found.finish(translation)` is what users see; "
+    "t2t_keras.text.placeholders.symbols.shield(line, symbols=True)`, the "
+    "sentence is `found.text`, and `found.restore(translation)` is what users see; "
     "`t2t_keras.text.placeholders.missing(line, translation)` tells what the model has lost."
 )
 

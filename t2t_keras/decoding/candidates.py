@@ -40,7 +40,7 @@ class Candidates(NamedTuple):
             return Translation("", 0.0)
         hypotheses = tuple(
             Hypothesis(
-                source.shield.finish(" ".join(each.text for each in ranked)),
+                source.shield.restore(" ".join(each.text for each in ranked)),
                 sum(each.score for each in ranked),
             )
             for ranked in zip(*self.parts, strict=False)

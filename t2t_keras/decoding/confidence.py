@@ -78,7 +78,7 @@ def confidences(
 
 def _parts(source: Source, translation: Translation) -> Iterator[tuple[np.ndarray, str]]:
     """Yields the parts of a line with theirs of the translation, or all if it was changed since."""
-    if source.shield.finish(" ".join(translation.parts)) == translation.text:
+    if source.shield.restore(" ".join(translation.parts)) == translation.text:
         yield from zip(source.parts, translation.parts, strict=True)
     elif source.parts:
         bodies = [ids[:-1] for ids in source.parts]

@@ -112,7 +112,7 @@ def _translated(
 ) -> Iterator[Translation]:
     pairs = [pair for job in jobs for pair in job.sentences]
     texts, kept = ([each.text for each, _ in pairs], [each.kept for each, _ in pairs])
-    sources = translator.read(texts, kept, accelerators=False, glossary=glossary)
+    sources = translator.read(texts, kept, glossary=glossary)
     prefixes = [_NO_PREFIX] * len(sources)
     found = translator.candidates(sources, prefixes, first_number, check=True, glossary=glossary)
     terms: list[tuple[Use, ...]] = [()] * len(sources)

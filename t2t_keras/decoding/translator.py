@@ -367,7 +367,6 @@ class Translator:
         self,
         lines: Sequence[str],
         verbatim: Sequence[Sequence[str]] | None = None,
-        accelerators: bool | None = None,
         glossary: Glossary | None = None,
     ) -> list[Source]:
         """Returns lines as they are translated: in NFC, preprocessed, encoded, and cut or split.
@@ -375,15 +374,12 @@ class Translator:
         Args:
           lines: the source text.
           verbatim: more placeholders of each line.
-          accelerators: whether their marks are left out; default: where placeholders are checked.
           glossary: of which the lines get hints, where the models take them.
         """
         check_lines(lines)
         lines = list(map(normalized, lines))
-        if accelerators is None:
-            accelerators = self.problem.protects or self.config.check_placeholders
-        options = itertools.repeat(self.problem.protects), itertools.repeat(accelerators)
-        shields = list(map(shield, lines, verbatim or [()] * len(lines), *options))
+        symbols = itertools.repeat(self.problem.protects)
+        shields = list(map(shield, lines, verbatim or [()] * len(lines), symbols))
         seen = [self.problem.preprocess(each.text) for each in shields]
         if glossary and takes_hints(self):
             seen = [hinted(text, glossary) for text in seen]

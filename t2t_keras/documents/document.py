@@ -3,9 +3,9 @@
 import collections
 import dataclasses
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import AnyStr
+from typing import AnyStr, NamedTuple
 
 from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import write_atomically
@@ -34,6 +34,18 @@ class Suggestion:
     ratio: float
 
 
+class Piece(NamedTuple):
+    """A part of a unit's source that is translated.
+
+    Attributes:
+      text: what is translated.
+      written: returns what a translation of it becomes in the unit's.
+    """
+
+    text: str
+    written: Callable[[str], str]
+
+
 @dataclasses.dataclass
 class Unit:
     """A piece of a document that is translated as a whole.
@@ -53,6 +65,7 @@ class Unit:
         hold it; None = any.
       form: number of the plural form that it is; None = it has none.
       is_reviewed: whether somebody has looked at `target`, as far as the document says.
+      pieces: what of the source is translated, and as strings what stays; empty = all of it is.
     """
 
     source: str
@@ -68,6 +81,7 @@ class Unit:
     is_safe: Callable[[str], bool] | None = dataclasses.field(default=None, repr=False)
     form: int | None = None
     is_reviewed: bool = True
+    pieces: Sequence[str | Piece] = dataclasses.field(default=(), repr=False)
 
     @property
     def needs_review(self) -> bool:

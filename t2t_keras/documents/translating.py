@@ -2,9 +2,10 @@
 
 import collections
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 
-from t2t_keras.documents.document import Document, Suggestion, Unit
+from t2t_keras.documents.document import Document, Piece, Suggestion, Unit
 from t2t_keras.documents.memory import TranslationMemory
 from t2t_keras.documents.segments import Segment, has_letters, laid_out, segmented
 from t2t_keras.text.files import normalized
@@ -113,14 +114,20 @@ class _Job:
     def __init__(self, unit: Unit, language: str, memory: TranslationMemory | None):
         self.unit = unit
         self.known: dict[str, str] = {}
-        self.parts: Sequence[str | Segment] = []
+        # The parts of each piece, and what its translation becomes in the unit's.
+        self.pieces: list[tuple[Sequence[str | Segment], Callable[[str], str]]] = []
         text = unit.source.strip()
         # A tag of a masked text stands for others in another text.
         place = unit.context, unit.form
         self.whole = memory.exact(text, *place) if memory and unit.format != "xml" else None
         if self.whole is None:
             is_plain = unit.format == "text"
-            self.parts = segmented(unit.source, language, is_plain, unit.keeps_lines)
+            for piece in unit.pieces or [Piece(unit.source, str)]:
+                if isinstance(piece, str):
+                    self.pieces.append(([piece], str))
+                else:
+                    parts = segmented(piece.text, language, is_plain, unit.keeps_lines)
+                    self.pieces.append((parts, piece.written))
             for segment in self.segments() if memory and unit.format == "text" else ():
                 # A sentence of several lines, or several sentences, as a whole or one by one.
                 for each in (segment.line, *segment.sentences):
@@ -129,7 +136,8 @@ class _Job:
         self.missing = list(self._missing())
 
     def segments(self) -> Iterator[Segment]:
-        return (part for part in self.parts if isinstance(part, Segment))
+        parts = itertools.chain.from_iterable(parts for parts, _ in self.pieces)
+        return (part for part in parts if isinstance(part, Segment))
 
     def _missing(self) -> Iterator[str]:
         for segment in self.segments():
@@ -147,7 +155,8 @@ class _Job:
             return False
         found = [translations[self.unit.format, text] for text in self.missing]
         texts = {text: each.text for text, each in zip(self.missing, found, strict=True)}
-        text = laid_out(self.parts, texts | self.known)
+        texts |= self.known
+        text = "".join(written(laid_out(parts, texts)) for parts, written in self.pieces)
         if self.known and not found:
             self.unit.set(text, "exact", 1.0, final)
             return False

@@ -6,6 +6,7 @@ from xml.sax.saxutils import quoteattr
 
 from t2t_keras.documents.document import Document, Unit
 from t2t_keras.documents.exchange.inline_codes import Codes, codes_of
+from t2t_keras.documents.exchange.labels import with_branches
 from t2t_keras.documents.exchange.message_markup import markup_of_message
 from t2t_keras.documents.xml_tree import Element, XmlFile
 
@@ -58,10 +59,10 @@ class BilingualDocument(Document):
 
     def add(self, element: Element, segments: list[Segment]) -> None:
         """Adds the segments of an element that have text."""
-        segments = [each for each in segments if each.source.text().strip()]
+        segments = [segment for segment in segments if segment.source.text().strip()]
         if segments:
             self.segments.append((element, segments))
-            self.add_units(each.unit for each in segments)
+            self.add_units(with_branches(self, [segment.unit for segment in segments]))
 
     def content(self) -> bytes:
         """See `Document`."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import polib
 
 from t2t_keras.documents.document import Document, Unit, checked_languages
+from t2t_keras.documents.exchange.labels import find_accelerators, with_branches
 from t2t_keras.documents.exchange.message_markup import markup_of_message
 from t2t_keras.documents.exchange.plurals import default_header, plural_forms
 from t2t_keras.documents.exchange.po_lines import Entry, entries_of, field_lines, rendered
@@ -63,6 +64,7 @@ class PoDocument(Document):
         self.forms = plural_forms(self.plural_header or header)
         self.of_entry: list[list[tuple[str, Unit]]] = list(map(self._units, self.messages))
         self.add_units(unit for units in self.of_entry for _, unit in units)
+        find_accelerators(self.units, parsed.metadata.get("X-Accelerator-Marker", ""))
 
     def _units(self, message: polib.POEntry) -> list[tuple[str, Unit]]:
         """Returns the keyword and the unit of each translation that a message has."""
@@ -70,7 +72,8 @@ class PoDocument(Document):
             self.left_out["names of translators"] += 1
             return []
         if not message.msgid_plural:
-            return [("msgstr", _unit(message, message.msgid, message.msgstr, None))]
+            unit = _unit(message, message.msgid, message.msgstr, None)
+            return [("msgstr", unit) for unit in with_branches(self, [unit])]
         if not self.forms:
             self.left_out["plurals, for want of a Plural-Forms header"] += 1
             return []

@@ -9,6 +9,7 @@ from t2t_keras.documents.exchange.bilingual import (
     Segment,
     tag_change,
 )
+from t2t_keras.documents.exchange.labels import find_accelerators
 from t2t_keras.documents.exchange.xliff_1 import changes_of_1, segments_of_1
 from t2t_keras.documents.exchange.xliff_2 import changes_of_2, segments_of_2
 from t2t_keras.documents.xml_tree import Element
@@ -40,6 +41,7 @@ class XliffDocument(BilingualDocument):
         self.file.walk({"trans-unit", "unit"}, self._opened, self._closed)
         if not self.version:
             raise UserError(f"{path}: expected XLIFF, got XML with another root element.")
+        find_accelerators(self.units)
 
     @property
     def is_second(self) -> bool:

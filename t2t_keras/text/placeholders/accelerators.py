@@ -6,8 +6,9 @@ from typing import NamedTuple
 from t2t_keras.text.placeholders.finding import find
 
 _MARK = re.compile(r"(?<!&)&(?=[^\W_])|_(?=[^\W\d_])")
-# Longer texts are no labels.
+# Longer texts are no labels, nor are sentences.
 _MOST_CHARACTERS = 200
+_SENTENCE = re.compile(r"(?<!\.)\.$|[.!?]\s|\n")
 
 
 class Accelerator(NamedTuple):
@@ -24,15 +25,19 @@ class Accelerator(NamedTuple):
     offset: int
 
 
-def without_mark(text: str, is_label: bool = False) -> tuple[str, Accelerator | None]:
+def without_mark(
+    text: str, is_label: bool = False, marks: str = "_&"
+) -> tuple[str, Accelerator | None]:
     """Returns a text without the mark of its accelerator, and the accelerator, if it has one.
 
-    Within a word in small letters, as in `ö_ffnen`, a mark is one only where the text `is_label`,
+    Sentences have none. Within a word in small letters, as in `ö_ffnen`, a mark is one only where the text `is_label`,
     as the translation of one: else it is of a name, as in `file_name`.
     """
-    if len(text) > _MOST_CHARACTERS or not ("_" in text or "&" in text):
+    if len(text) > _MOST_CHARACTERS or not any(mark in text for mark in marks):
         return text, None
-    places = [each.start() for each in _MARK.finditer(text)]
+    places = [match.start() for match in _MARK.finditer(text) if match[0] in marks]
+    if not places or _SENTENCE.search(text.strip()):
+        return text, None
     taken = find(text)
     places = [
         place for place in places if _opens_menu(text, place, is_label) and _is_free(place, taken)
@@ -41,7 +46,7 @@ def without_mark(text: str, is_label: bool = False) -> tuple[str, Accelerator | 
         return text, None
     [place] = places
     bare = text[:place] + text[place + 1 :]
-    if [each.text for each in find(bare)] != [each.text for each in taken]:
+    if [piece.text for piece in find(bare)] != [piece.text for piece in taken]:
         return text, None
     return bare, Accelerator(text[place], text[place + 1], place)
 

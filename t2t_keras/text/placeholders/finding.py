@@ -6,50 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-# Stand for placeholders in the text that a model sees, see `t2t_keras.text.placeholders.symbols`.
-# They are of Unicode's last private plane: fonts and markup use the first private range.
-SYMBOLS = tuple(chr(0x10FF00 + number) for number in range(16))
+from t2t_keras.text.placeholders.syntaxes import ADDRESSES, KINDS, SIGNS, SPACE, SYMBOLS
 
-# Sums of money are no such pieces, for a translation may have "5 dollars" for "$5".
-_UNITS = (
-    "%|‰|°[CF]?|[kKMGTP]?i?B(?:/s)?|[kKMG]?bit/s|[kKMG]bit|[kM]?bps|px|pt|em|dpi|ppi|fps|[kMGT]?Hz|"
-    "[nµm]?s|min|h|[nµmck]?m[²³]?|[µmk]?g|[mk]?[VA]|[mkMGT]?Wh?|m?Ah|dB"
+# A literal sign of the range that stands for placeholders is one as well.
+_SYNTAXES = re.compile(
+    f"[{SYMBOLS[0]}-{SYMBOLS[-1]}]|(?P<address>{'|'.join(ADDRESSES)})|{'|'.join(KINDS)}"
 )
-_SPACE = r"[ \u00a0\u2009\u202f]"
-# As "1 000 000,5" is, but not "in 2019 300"; no longer ones, for each place begins one of these.
-_GROUPED = rf"(?<![\w.,:/\-])\d{{1,3}}(?:(?:{_SPACE}|['\u2019])\d{{3}}(?!\d)){{1,5}}+(?:[.,]\d+)?"
-# What is in angle brackets besides, as <file>, is a word that is translated as any other.
-_TAGS = (
-    "a|b|big|body|br|code|div|em|font|h[1-6]|head|hr|html|i|iframe|img|input|li|nobr|ol|p|pre|qt|s|"
-    "script|small|span|strong|style|su[bp]|svg|t[dhrt]|tbody|textarea|thead|u|ul"
-)
-_PRINTF = (
-    r"%(?:\d+\$)?[#0\-+'I]*+(?:\d+|\*(?:\d+\$)?)?(?:\.(?:\d+|\*(?:\d+\$)?)?)?"
-    r"(?:hh|h|ll|l|q|j|z|t|L)?[diouxXeEfFgGaAcsCSpnmr@]"
-)
-# In the order in which they are tried at a place.
-_KINDS = (
-    # A literal sign of the range that stands for placeholders is one as well.
-    f"[{SYMBOLS[0]}-{SYMBOLS[-1]}]",
-    r"\b[A-Za-z][A-Za-z0-9+.\-]{1,15}://[^\s<>\"“”«»]+",
-    r"\bwww\.[^\s<>\"“”«»]+",
-    r"\b[\w.+\-]{1,64}@\w[\w\-]*(?:\.\w[\w\-]*)+",
-    r"&(?:[A-Za-z][A-Za-z0-9]{1,31}|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});",
-    rf"(?:{_GROUPED}|(?<![\w.,])\d[\d.,]*+(?<![.,])){_SPACE}?(?:(?:{_UNITS})(?![\w%])|%(?=ige))",
-    # Python's %(name)s, Ruby's %{name}, gettext's %<PRIu64>.
-    r"%\([^()\s]+\)[#0\-+]*+(?:\d+|\*)?(?:\.(?:\d+|\*))?[hlL]*[diouxXeEfFgGcrsa]",
-    r"%\{[^{}\s]+\}|%<PRI[A-Za-z0-9]+>",
-    _PRINTF,
-    # strftime's others.
-    r"%[YmHMBbyjIZzkleTRDhUWVAu](?![a-z])",
-    r"%L?(?:\d{1,2}|n)",  # Qt, KDE
-    "%%",
-    r"\$\{[^{}\n]+\}|\$\([^()\s]+\)|\$[A-Za-z_]\w*",
-    r"\{\{[^{}\n]+\}\}|\{%[^{}%\n]+%\}",
-    r"\{(?:[\w.\-]+(?:\[\w+\])*)?(?:![rsa])?(?::[^{}\s]*)?\}",
-    r"\\(?:[abefnrtv0\\]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4})",
-    rf"</?(?:{_TAGS})(?:\s++[\w.:\-]++\s*+=\s*+(?:\"[^\"<>]*+\"|'[^'<>]*+'))*+\s*+/?>",
-)
+_CLOSING_TAG = re.compile(r"</([A-Za-z][\w.\-]*+)\s*+>")
 # What ends a sentence around an address is not of it.
 _TRAILING = ".,;:!?'*_"
 _CLOSING = {")": "(", "]": "[", "}": "{"}
@@ -65,9 +28,6 @@ ALONE = (
 # What goes on with a word: Latin with Latin only, for other scripts put particles beside it.
 _WORDS = (r"[^\W\u0250-\u1dff\u1f00-\U0010ffff]", rf"[^\W{ALONE}]")
 _WORD_SIGNS = tuple(map(re.compile, _WORDS))
-_PATTERN = re.compile("|".join([_KINDS[0], f"(?P<address>{'|'.join(_KINDS[1:3])})", *_KINDS[3:]]))
-# Without any of these there is no placeholder.
-_SIGNS = re.compile(rf"[%&\\@$<{{\d{SYMBOLS[0]}-{SYMBOLS[-1]}]|://|www\.")
 
 
 class Placeholder(NamedTuple):
@@ -88,24 +48,26 @@ def find(text: str, verbatim: Sequence[str] = ()) -> list[Placeholder]:
     r"""Returns the placeholders of a text, in order; none overlap.
 
     They are those of printf, Python, Ruby, Qt, KDE, the shell and templates (`%s`, `%(name)s`,
-    `%1`, `{0}`, `${x}`), entities as `&nbsp;`, tags of HTML, escapes as `\n`, addresses of the
-    web and of mail, and numbers with units as "5 MB" and "50 %".
+    `%1`, `{0}`, `${x}`), entities as `&nbsp;`, tags, escapes as `\n`, addresses of the web and of
+    mail, and numbers with units as "5 MB" and "50 %". What looks like one of a syntax that is not
+    known, as `%name%` and `:name`, is one as a whole.
 
     Args:
       text: any.
       verbatim: more pieces of text that are placeholders wherever they stand; within words only if
         they are a `Part`.
     """
-    pieces = _verbatim_places(text, verbatim)
-    if not pieces and not _SIGNS.search(text):
+    closed = set(_CLOSING_TAG.findall(text)) if "</" in text else ()
+    pieces = _verbatim_places(text, [*verbatim, *(Part(f"<{name}>") for name in closed)])
+    if not pieces and not SIGNS.search(text):
         return []
     found, position = [], 0
-    match, pieces = _PATTERN.search(text), pieces[::-1]
+    match, pieces = _SYNTAXES.search(text), pieces[::-1]
     while match or pieces:
         while pieces and pieces[-1][0] < position:
             pieces.pop()
         if match and match.start() < position:
-            match = _PATTERN.search(text, position)
+            match = _SYNTAXES.search(text, position)
         if pieces and (not match or pieces[-1][0] <= match.start()):
             start, position = pieces.pop()
             found.append(Placeholder(start, position, text[start:position]))
@@ -224,7 +186,7 @@ def _surplus(found: Sequence[Placeholder], keys: Sequence[str], left: Counter) -
 def key(placeholder: str) -> str:
     """Returns what is the same for a placeholder, and for a number in another way of writing."""
     if placeholder[0] in string.digits:
-        placeholder = re.sub(rf"[.,'\u2019](?=\d{{3}}(?!\d))|{_SPACE}", "", placeholder)
+        placeholder = re.sub(rf"[.,'\u2019](?=\d{{3}}(?!\d))|{SPACE}", "", placeholder)
         return placeholder.replace(",", ".")
     return placeholder
 

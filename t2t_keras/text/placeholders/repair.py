@@ -1,7 +1,7 @@
 """Gives a translation the placeholders of its source."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from t2t_keras.text.alignment import Alignment, count_words
 from t2t_keras.text.placeholders.finding import (
@@ -16,6 +16,8 @@ from t2t_keras.text.placeholders.finding import (
 
 # What is put in or taken out may stand beside something that makes a placeholder with it.
 _MOST_ROUNDS = 4
+# Each takes time in proportion to the text; those beyond are put at the end together.
+_MOST_PLACED = 64
 _PUNCTUATION = ".,:;!?…\u3002\uff0c\uff1a\uff1b\uff01\uff1f"
 
 _Edit = tuple[int, int, str]  # start, end, what is there afterwards
@@ -33,7 +35,8 @@ def repaired(
     """Returns a translation with the placeholders of its source.
 
     A lost one takes the place of one that was added or misspelled. Else it is put beside what its
-    neighbours are aligned with, or at the end; what else was added is taken out.
+    neighbours are aligned with, or at the end; what else was added is taken out. Takes time in
+    proportion to the text, whatever is lost.
 
     Args:
       source: text.
@@ -49,17 +52,8 @@ def repaired(
         edits: list[_Edit] = [
             (old.start, old.end, new.text) for old, new in zip(added, lost, strict=False)
         ]
-        taken = [(each.start, each.end) for each in found[1]]
         edits += [_taken_out(target, each) for each in added[len(lost) :]]
-        for each in lost[len(added) :]:
-            place = _misspelled(each.text, target, taken, each.text in verbatim)
-            if not place and each.text in verbatim:
-                place = _translated(source, target, each, alignment)
-            if place:
-                taken.append(place)
-                edits.append((*place, each.text))
-            else:
-                edits.append(_put_in(source, target, each, alignment))
+        edits += _placed(source, target, lost[len(added) :], found[1], alignment, set(verbatim))
         target, alignment = _edited(target, edits), ()
     if is_reordered(source, target):
         sides = [unnumbered(find(text)) for text in (source, target)]
@@ -70,6 +64,34 @@ def repaired(
     return target
 
 
+def _placed(
+    source: str,
+    target: str,
+    lost: Sequence[Placeholder],
+    found: Sequence[Placeholder],
+    alignment: Alignment,
+    verbatim: Collection[str],
+) -> list[_Edit]:
+    """Returns the edits that put lost placeholders into a translation with others."""
+    taken = bytearray(len(target))
+    for start, end, _ in found:
+        taken[start:end] = b"\1" * (end - start)
+    edits: list[_Edit] = []
+    for each in lost[:_MOST_PLACED]:
+        place = _misspelled(each.text, target, taken, each.text in verbatim)
+        if not place and each.text in verbatim:
+            place = _translated(source, target, each, alignment)
+        if place:
+            start, end = place
+            taken[start:end] = b"\1" * (end - start)
+            edits.append((start, end, each.text))
+        else:
+            edits.append(_put_in(source, target, each, alignment))
+    if rest := " ".join(each.text for each in lost[_MOST_PLACED:]):
+        edits.append((len(target), len(target), f" {rest}"))
+    return edits
+
+
 def _plainly(source: str, target: str, verbatim: Sequence[str]) -> str:
     """Returns what is plain text of a translation, with all placeholders at its end."""
     plain = [word for word in target.split() if not re.search(r"[^\w'.,:;!?\-]|[\d_]", word)]
@@ -77,7 +99,7 @@ def _plainly(source: str, target: str, verbatim: Sequence[str]) -> str:
 
 
 def _misspelled(
-    text: str, target: str, taken: Iterable[tuple[int, int]], is_verbatim: bool
+    text: str, target: str, taken: Sequence[int], is_verbatim: bool
 ) -> tuple[int, int] | None:
     """Returns where a placeholder stands with other capitals or with spaces inside."""
     pattern = r"\s*".join(re.escape(each) for each in text if not each.isspace())
@@ -85,7 +107,7 @@ def _misspelled(
     for found in re.finditer(pattern, target, re.IGNORECASE):
         start, end = found.span()
         # "% s" may have been found as something shorter.
-        if all(end <= begin or start >= stop for begin, stop in taken):
+        if not any(taken[start:end]):
             return start, end
     return None
 
@@ -137,16 +159,18 @@ def _put_in(source: str, target: str, lost: Placeholder, alignment: Alignment) -
 
 
 def _edited(text: str, edits: Iterable[_Edit]) -> str:
-    parts, position = [], 0
+    parts, position = [""], 0
     for start, end, new in sorted(edits, key=lambda edit: edit[:2]):
-        parts += [text[position : max(start, position)]]
+        if start > position:
+            parts.append(text[position:start])
         position = max(end, position)
-        before = next((part[-1] for part in reversed(parts) if part), " ")
-        if new and _clash(before, new[0]):
+        if not new:
+            continue
+        if _clash(parts[-1][-1:] or " ", new[0]):
             new = f" {new}"
         # An address goes on to the next space.
         behind = text[position : position + 1]
-        if new and behind and (_clash(new[-1], behind) or ("://" in new and behind != " ")):
+        if behind and (_clash(new[-1], behind) or ("://" in new and behind != " ")):
             new = f"{new} "
         parts.append(new)
     return "".join([*parts, text[position:]])

@@ -10,7 +10,7 @@ import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 
-from t2t_keras.text.placeholders.accelerators import Accelerator, with_mark, without_mark
+from t2t_keras.text.placeholders.accelerators import without_mark
 from t2t_keras.text.placeholders.finding import SYMBOLS, Placeholder, find
 
 _ANY_SYMBOL = re.compile(f"[{SYMBOLS[0]}-{SYMBOLS[-1]}]")
@@ -21,32 +21,22 @@ class Shield:
     """A line as a model is to see it, and what its output becomes.
 
     Attributes:
-      text: the line with symbols for placeholders, and without the mark of its accelerator.
+      text: the line with symbols for placeholders.
       verbatim: pieces of `text` that its translation must have.
       places: (start, end in the line, length of what stands for it in `text`) of what is replaced.
       originals: what each symbol stands for; None = it has none, and outputs stay as they are.
-      accelerator: the one that was left out, if any.
     """
 
     text: str
     verbatim: tuple[str, ...] = ()
     places: tuple[tuple[int, int, int], ...] = ()
     originals: Mapping[str, str] | None = None
-    accelerator: Accelerator | None = None
 
     def restore(self, output: str) -> str:
-        """Returns a piece of an output with the placeholders; a symbol that has none is left out.
-
-        The accelerator's mark is of a whole output: `finish` puts it in.
-        """
+        """Returns an output with the placeholders; a symbol that has none is left out."""
         if self.originals is None:
             return output
         return _ANY_SYMBOL.sub(lambda found: self.originals.get(found[0], ""), output)
-
-    def finish(self, output: str) -> str:
-        """Returns an output with all that was taken out of the line."""
-        output = self.restore(output)
-        return with_mark(output, self.accelerator) if self.accelerator else output
 
     def hide(self, text: str) -> str:
         """Returns what `restore` turns into a text, such as the beginning of a translation."""
@@ -68,35 +58,23 @@ class Shield:
         return moved
 
 
-def shield(
-    line: str, verbatim: Sequence[str] = (), symbols: bool = False, accelerators: bool = False
-) -> Shield:
+def shield(line: str, verbatim: Sequence[str] = (), symbols: bool = False) -> Shield:
     """Shields a line.
 
     Args:
       line: what a user gives.
       verbatim: more pieces of it that are placeholders.
       symbols: whether placeholders become symbols; as many as there are symbols.
-      accelerators: whether the mark of an accelerator is left out.
     """
-    accelerator, text, places = None, line, ()
-    if accelerators:
-        text, accelerator = without_mark(line)
-        if accelerator:
-            places = ((accelerator.offset, accelerator.offset + 1, 0),)
     if not symbols:
-        return Shield(text, tuple(verbatim), places, None, accelerator)
-    every = find(text, verbatim)
-    names = _names(every, _symbols(line))
-    found = list(names)
-    others = {each.text for each in every if each not in names}
-    verbatim = tuple(each for each in verbatim if each in others)
-    shift = accelerator.offset if accelerator else len(line)
-    places += tuple(
-        (each.start + (each.start >= shift), each.end + (each.end > shift), 1) for each in found
-    )
-    originals = {names[each]: each.text for each in found}
-    return Shield(_replaced(text, names), verbatim, tuple(sorted(places)), originals, accelerator)
+        return Shield(line, tuple(verbatim))
+    placeholders = find(line, verbatim)
+    names = _names(placeholders, _symbols(line))
+    others = {each.text for each in placeholders if each not in names}
+    verbatim = tuple(piece for piece in verbatim if piece in others)
+    places = tuple((start, end, 1) for start, end, _ in names)
+    originals = {symbol: placeholder.text for placeholder, symbol in names.items()}
+    return Shield(_replaced(line, names), verbatim, places, originals)
 
 
 def shield_pair(source: str, target: str) -> tuple[str, str]:

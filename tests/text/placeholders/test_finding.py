@@ -38,6 +38,45 @@ def test_kinds(text, expected):
     assert all(text[each.start : each.end] == each.text for each in found)
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # Go, Ruby, Windows, Apple.
+        ("%v %+v %[1]d %<total>.2f", ["%v", "%+v", "%[1]d", "%<total>.2f"]),
+        ("%1!s! %#@files@ %@ %1$@", ["%1!s!", "%#@files@", "%@", "%1$@"]),
+        # i18next, Angular, Fluent, Java, .NET, Python, Ruby, templates.
+        ("{{count, number}} { $var }", ["{{count, number}}", "{ $var }"]),
+        ("{0,number,#.##} {0,10:N2}", ["{0,number,#.##}", "{0,10:N2}"]),
+        ("{x!r:>{w}} #{n} {{{raw}}}", ["{x!r:>{w}}", "#{n}", "{{{raw}}}"]),
+        ("{% if x %} <%= x %>", ["{% if x %}", "<%= x %>"]),
+        ("{0, plural, one {# boat} other {b}}!", ["{0, plural, one {# boat} other {b}}"]),
+        # PHP, shells, Chrome, Swift.
+        ("$user->name $t(a.b) $NAME$", ["$user->name", "$t(a.b)", "$NAME$"]),
+        ("${a.b[0]} $env:X \\(name)", ["${a.b[0]}", "$env:X", "\\(name)"]),
+        # React, wikis, Maketext, Lisp.
+        ("<0>t</0> <1/> <link>x</link> <file>", ["<0>", "</0>", "<1/>", "<link>", "</link>"]),
+        ("~a [[a b]] [_1] [quant,_1,x]", ["~a", "[[a b]]", "[_1]", "[quant,_1,x]"]),
+        ("__name__ a_b [see]", ["__name__"]),
+        ("This works for %hours% hours.", ["%hours%"]),
+        ("%count% of %name%, %id%", ["%count%", "%name%", "%id%"]),
+        ("%APPDATA%\\x and %ProgramFiles(x86)%", ["%APPDATA%\\x", "%ProgramFiles(x86)%"]),
+        ("%HOMEDRIVE%%HOMEPATH%", ["%HOMEDRIVE%%HOMEPATH%"]),
+        (":attribute must be set, :smile: and a:b, 12:30", [":attribute", ":smile:"]),
+        ("%title, %user.name. 100%", ["%title", "%user.name", "100%"]),
+        ("@count, !name, #ff00 and C# a@b", ["@count", "!name", "#ff00"]),
+        ("\\alpha, C:\\new\\tools and \\d+", ["\\alpha", "C:\\new\\tools", "\\d"]),
+        ("one\\ntwo\\nThree", ["\\n", "\\n"]),
+        ("my%20file", ["%20"]),
+        # A conversion ends in front of a unit, and of a word that begins behind it.
+        ("%ds %dMB %dx%d %sWarning %s_%s", ["%d", "%d", "%d", "%d", "%s", "%s", "%s"]),
+        ("%1$sfoo %.2fx", ["%1$s", "%.2f"]),
+        ("%snotify %lu% %d%%", ["%snotify", "%lu", "%d", "%%"]),
+    ],
+)
+def test_what_has_an_unknown_syntax_is_whole(text, expected):
+    assert [each.text for each in find(text)] == expected
+
+
 def test_pieces_that_are_given_are_found_before_others():
     found = find("Run ls -l %s, not ls.", ["ls", "ls -l %s"])
     assert [each.text for each in found] == ["ls -l %s", "ls"]

@@ -3,6 +3,7 @@
 import random
 
 import pytest
+from counted_work import work_of
 
 from t2t_keras.text.placeholders import is_reordered, missing
 from t2t_keras.text.placeholders.repair import repaired
@@ -43,6 +44,27 @@ def test_a_kept_piece_takes_the_place_of_what_it_became():
 )
 def test_a_kept_piece_leaves_other_words_alone(source, target, expected):
     assert repaired(source, target, [], ["e", "in", "E"]) == expected
+
+
+@pytest.mark.parametrize("target", ["", "wort " * 99, "% A www.;<B " * 99])
+@pytest.mark.parametrize("motif", ["www.;<b ", "www.a;<b ", "%a%b ", "word "])
+def test_work_is_in_proportion_to_the_text(motif, target):
+    alignment = [(number, number) for number in range(100)]
+
+    def work(count):
+        return work_of(lambda: repaired(motif * count, target, alignment, ["word"]))
+
+    assert work(400) < 4.4 * work(100)
+    found = repaired(motif * 100, target, alignment, ["word"])
+    assert missing(motif * 100, found, ["word"]) == ([], [])
+
+
+@pytest.mark.parametrize("count", [64, 65])
+def test_those_beyond_the_most_that_are_placed_are_at_the_end(count):
+    source = "a " + " ".join(f"%x{number}" for number in range(count)) + " b"
+    found = repaired(source, "A B", [(0, 0), (count + 1, 1)])
+    assert found.endswith("B") == (count == 64)
+    assert missing(source, found) == ([], [])
 
 
 def test_whatever_a_model_writes():
