@@ -9,6 +9,7 @@ from t2t_keras.documents.document import Document, Piece, Suggestion, Unit
 from t2t_keras.documents.memory import TranslationMemory
 from t2t_keras.documents.segments import Segment, has_letters, laid_out, segmented
 from t2t_keras.text.files import normalized
+from t2t_keras.text.placeholders import has_words
 
 # Texts that are translated together: more would only make the bar jump.
 _AT_ONCE = 1024
@@ -140,12 +141,11 @@ class _Job:
         return (part for part in parts if isinstance(part, Segment))
 
     def _missing(self) -> Iterator[str]:
+        is_text = has_words if self.unit.format == "text" else has_letters
         for segment in self.segments():
             if segment.line not in self.known:
                 yield from (
-                    each
-                    for each in segment.sentences
-                    if each not in self.known and has_letters(each)
+                    each for each in segment.sentences if each not in self.known and is_text(each)
                 )
 
     def finish(self, translations: _Translations, final: bool) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.documents import read_document, translate_document
 
-_WORD = re.compile(r"<[^<>]*>|&#?\w+;|%(?:\(\w+\))?\w|(\w+)")
+_WORD = re.compile(r"<[^<>]*>|&#?\w+;|%(?:\(\w+\))?\w|\{[^{}]*\}|(\w+)")
 
 
 class Capitals:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from t2t_keras.documents.document import Piece
-from t2t_keras.text.placeholders import find
+from t2t_keras.text.placeholders import has_words
 
 _BRANCHED = re.compile(r"\{\s*[\w.\-]+\s*,\s*(plural|selectordinal|select|choice)\s*,")
 _OFFSET = re.compile(r"\s*offset\s*:\s*\d+")
@@ -17,7 +17,6 @@ _END = re.compile(r"\s*\}")
 # An apostrophe quotes what follows only in front of a sign.
 _SIGN = re.compile(r"''|'[{}#|][^']*(?:'|$)|[{}]")
 _TAG = re.compile(r"<(/?)([A-Za-z][^\s<>/]*)[^<>]*?(/?)>")
-_LETTER = re.compile(r"[^\W\d_]")
 _MAX_DEPTH = 20
 
 
@@ -69,20 +68,18 @@ def _message(text: str, start: int, is_counted: bool, depth: int) -> tuple[list[
 def _joined(parts: list[str | _Argument], is_counted: bool) -> Iterator[str | Piece]:
     if len(parts) == 1:
         [text] = parts
-        yield _branch(text, is_counted) if _has_words(text) else text
+        yield _branch(text, is_counted) if has_words(_TAG.sub("", text)) else text
         return
     for part in parts:
         if isinstance(part, _Argument):
             yield from part.pieces
-        elif _has_words(part):
+        elif has_words(_TAG.sub("", part)):
             raise _UnreadableError
         else:
             yield part
 
 
-def _argument(
-    text: str, branched: re.Match, is_counted: bool, depth: int
-) -> tuple[_Argument, int]:
+def _argument(text: str, branched: re.Match, is_counted: bool, depth: int) -> tuple[_Argument, int]:
     kind, position = branched[1], branched.end()
     if kind == "choice" or depth > _MAX_DEPTH:
         raise _UnreadableError
@@ -112,15 +109,6 @@ def _behind_argument(text: str, start: int) -> int:
     raise _UnreadableError
 
 
-def _has_words(text: str) -> bool:
-    """Returns whether there is text outside of placeholders and tags."""
-    plain, position = [], 0
-    for placeholder in find(text):
-        plain.append(text[position : placeholder.start])
-        position = placeholder.end
-    return bool(_LETTER.search(_TAG.sub("", "".join([*plain, text[position:]]))))
-
-
 def _branch(text: str, is_counted: bool) -> Piece:
     """Returns the piece of a branch, in which # stands for the number where it `is_counted`."""
     open_tags: list[str] = []
@@ -135,8 +123,8 @@ def _branch(text: str, is_counted: bool) -> Piece:
     has_quotes = any(sign[0] == "'" and sign != "''" for sign in signs)
     if has_quotes:
         return Piece(text, lambda found: found if _is_like(text, found) else text)
-    doubles = "''" in signs
-    seen = text.replace("''", "'")
+    doubles = "''" in signs and "'" not in text.replace("''", "")
+    seen = text.replace("''", "'") if doubles else text
     if is_counted:
         seen = seen.replace("#", "{#}")
 

@@ -30,8 +30,8 @@ def without_mark(
 ) -> tuple[str, Accelerator | None]:
     """Returns a text without the mark of its accelerator, and the accelerator, if it has one.
 
-    Sentences have none. Within a word in small letters, as in `ö_ffnen`, a mark is one only where the text `is_label`,
-    as the translation of one: else it is of a name, as in `file_name`.
+    Sentences have none. Within a word in small letters, as in `ö_ffnen`, a mark is one only where
+    the text `is_label`, as the translation of one: else it is of a name, as in `file_name`.
     """
     if len(text) > _MOST_CHARACTERS or not any(mark in text for mark in marks):
         return text, None

@@ -19,6 +19,7 @@ _CLOSING = {")": "(", "]": "[", "}": "{"}
 _UNNUMBERED = re.compile(
     r"%[#0\-+'I]*+(?:\d+|\*)?(?:\.(?:\d+|\*)?)?(?:hh|h|ll|l|q|j|z|t|L)?[diouxXeEfFgGaAcsCSp]"
 )
+_LETTER = re.compile(r"[^\W\d_]")
 _NUMBERED = re.compile(r"%\d+\$.*")
 # Written without spaces between words: each character stands alone.
 ALONE = (
@@ -131,6 +132,15 @@ def _without_trailing(address: str) -> str:
         counts[last] -= 1
         end -= 1
     return address[:end]
+
+
+def has_words(text: str) -> bool:
+    """Returns whether there is anything to translate: a letter outside of placeholders."""
+    plain, position = [], 0
+    for start, end, _ in find(text):
+        plain.append(text[position:start])
+        position = end
+    return bool(_LETTER.search("".join([*plain, text[position:]])))
 
 
 def missing(source: str, target: str, verbatim: Sequence[str] = ()) -> tuple[list[str], list[str]]:

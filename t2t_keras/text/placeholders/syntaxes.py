@@ -30,11 +30,12 @@ _CONVERSION = "[diouxXeEfFgGaAcsCSpnmr@]"
 _NO_NAME = "(?!_*[A-Za-z0-9])"
 # A conversion with a width, a precision or a number is no name. Else letters behind it are its
 # name's, but for units ("%ds", "%dMB", "%dth", "%dx%d") and a word behind "%s" ("%sWarning").
+_BEFORE_WORD = f"[a-z](?<={_CONVERSION})(?=[A-Z])"
+_BEFORE_UNIT = f"[diusfgx](?=(?:{_UNITS}|st|nd|rd|th|s|x|p|k|M){_NO_NAME})"
 _PRINTF = (
     rf"%(?:\d+\$){_FLAGS}(?:\d+|\*(?:\d+\$)?)?(?:\.(?:\d+|\*(?:\d+\$)?)?)?{_LENGTH}{_CONVERSION}",
     rf"%{_FLAGS}(?:(?:\d+|\*(?:\d+\$)?)(?:\.(?:\d+|\*)?)?|\.(?:\d+|\*)?){_LENGTH}{_CONVERSION}",
-    rf"%{_FLAGS}{_LENGTH}(?:@|{_CONVERSION}{_NO_NAME}|[a-z](?<={_CONVERSION})(?=[A-Z])"
-    rf"|[diusfgx](?=(?:{_UNITS}|st|nd|rd|th|s|x|p|k|M){_NO_NAME}))",
+    rf"%{_FLAGS}{_LENGTH}(?:@|{_CONVERSION}{_NO_NAME}|{_BEFORE_WORD}|{_BEFORE_UNIT})",
 )
 
 

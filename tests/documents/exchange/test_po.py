@@ -127,7 +127,7 @@ def test_placeholders_that_are_numbered_or_named_may_change_places(written):
         ("Copy <b>all</b> from <source> to <file>", "text"),
         ("Use <p> here", "text"),
         ("the end</b>", "text"),
-        ("<a@b.org> <1>", "text"),
+        ("By <a@b.org> <1>", "text"),
         ("<a href='b>c", "text"),
     ],
 )
