@@ -186,7 +186,8 @@ def convert(value: Any, expected: type[Any], subject: str) -> Any:
     if isinstance(value, str) and expected is not str:
         converted = _read(value, expected)
     elif expected is float and type(value) is int:
-        converted = float(value)
+        with contextlib.suppress(OverflowError):
+            converted = float(value)
     if type(converted) is not expected or (expected is float and not math.isfinite(converted)):
         raise UserError(f"{subject} must be {_TYPE_NAMES[expected]}, got {brief(value)}.")
     return converted

@@ -14,6 +14,7 @@ MOST_BYTES = 1 << 26
 _MOST_DEPTH = 64
 _MOST_NODES = 1_000_000
 _LONGEST_NAME = 255
+_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 def open_regular(path: str | Path) -> BinaryIO:
@@ -23,22 +24,23 @@ def open_regular(path: str | Path) -> BinaryIO:
       UserError: it is a device, a FIFO or a socket.
       OSError: it cannot be opened.
     """
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _BINARY)
+    descriptor = os.open(path, _FLAGS)
     try:
         mode = os.fstat(descriptor).st_mode
-        # `open` says it for a folder.
+        # `fdopen` says it for a folder.
         if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-            raise UserError(
-                f"{path} is a device, a FIFO or a socket: expected a file. Put the file there.",
-                code="not_a_file",
-            )
+            raise _not_a_file(path)
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
         raise
 
 
-_BINARY = getattr(os, "O_BINARY", 0)
+def _not_a_file(path: str | Path) -> UserError:
+    return UserError(
+        f"{path} is a device, a FIFO or a socket: expected a file. Put the file there.",
+        code="not_a_file",
+    )
 
 
 def read_bounded(path: str | Path, most: int = MOST_BYTES) -> bytes:
@@ -59,10 +61,10 @@ def read_bounded(path: str | Path, most: int = MOST_BYTES) -> bytes:
 
 
 def check_regular(paths: Iterable[Path]) -> None:
-    """Raises `UserError` for paths that exist, and are no regular files."""
+    """Raises `UserError` for paths that exist, and are neither regular files nor folders."""
     for path in paths:
-        if path.exists():
-            open_regular(path).close()
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise _not_a_file(path)
 
 
 def inside(folder: Path, name: object) -> Path:

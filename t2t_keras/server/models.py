@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import gc
+import glob
 import logging
 import threading
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from t2t_keras.decoding.engines.ctranslate2_export import command_for_ctranslate
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.io.folders import not_a_run
+from t2t_keras.io.foreign import check_regular
 from t2t_keras.server.languages import base_language, parse_pair
 from t2t_keras.server.work.batching import Batch
 from t2t_keras.server.work.engine import EngineInTurns
@@ -80,9 +82,12 @@ class ModelSource:
         folder = self._versioned()
         if RunConfig.exists(folder) and self.engine != ENGINES[1]:
             checkpoint = Path(newest_checkpoint(folder, TENSORFLOW_SUFFIX))
+            # Whoever opens a FIFO waits for its writer, and cannot be stopped.
+            check_regular(folder.glob(f"{glob.escape(checkpoint.name)}.*"))
             return checkpoint, _identity(checkpoint.with_name(checkpoint.name + TENSORFLOW_SUFFIX))
         for record in (folder / _RECORD, folder / "ctranslate2" / _RECORD):
             if record.exists() and self.engine != ENGINES[0]:
+                check_regular(record.parent.iterdir())
                 return record.parent, _identity(record)
         why = not_a_run(self.path)
         if RunConfig.exists(folder):

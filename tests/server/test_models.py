@@ -21,6 +21,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.server.models import ModelSource, ServedModel
 from t2t_keras.serving.export.formats import write_format
 from t2t_keras.text.glossary import Glossary
+from t2t_keras.training.run_config import RunConfig
 
 LINES = [source for source, _ in PAIRS]
 FEW = "extra_length=5,beam_size=2"
@@ -140,6 +141,32 @@ def test_whatever_goes_wrong_with_a_newer_version_it_is_looked_for_again(monkeyp
         assert not model.reload_if_newer()
     assert model.reload_if_newer()
     assert outcomes == ["failed", "ok"]
+
+
+@pytest.mark.parametrize("file", ["model.ckpt-9.index", "model.ckpt-9.data-00000-of-00001"])
+def test_nobody_waits_for_the_writer_of_a_fifo(tmp_path, file):
+    """The watcher would, and keep the server from stopping."""
+    (tmp_path / "run.json").touch()
+    source = ModelSource("en", "de", tmp_path)
+    (tmp_path / "model.ckpt-9.index").touch()
+    assert source.newest()[0].name == "model.ckpt-9"
+    (tmp_path / "model.ckpt-9.index").unlink()
+    os.mkfifo(tmp_path / file)
+    (tmp_path / "model.ckpt-9.index").touch()
+    with pytest.raises(UserError) as refusal:
+        source.newest()
+    assert refusal.value.code == "not_a_file"
+    (tmp_path / "run.json").unlink()
+    (tmp_path / "t2t_keras.json").touch()
+    assert source.newest()[0] == tmp_path
+    os.mkfifo(tmp_path / "model.bin")
+    with pytest.raises(UserError) as refusal:
+        source.newest()
+    assert refusal.value.code == "not_a_file"
+    os.mkfifo(tmp_path / "run.json")
+    with pytest.raises(UserError) as refusal:
+        RunConfig.load(tmp_path)
+    assert refusal.value.code == "not_a_file"
 
 
 def test_what_is_no_model_of_these_languages_is_refused(run):

@@ -1,6 +1,7 @@
 """run.json and a user's own directory: what is registered there, and who misses it."""
 
 import dataclasses
+import json
 
 import pytest
 
@@ -74,3 +75,51 @@ def test_a_cosine_keeps_its_last_step(make_record):
     with pytest.raises(UserError, match="train_steps: recorded 8, requested 9"):
         run.check_unchanged(longer, "mine")
     make_record(train_steps=8).check_unchanged(make_record(train_steps=9), "mine")
+
+
+@pytest.fixture
+def changed(save, tmp_path):
+    """changed(**values): a run whose run.json has these values, of hyperparameters too."""
+
+    def change(**values):
+        path = save() / "run.json"
+        content = json.loads(path.read_text())
+        for name, value in values.items():
+            owner = content["hparams"] if name in content["hparams"] else content
+            owner[name] = value
+        path.write_text(json.dumps(content))
+        return tmp_path
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("model", []), ("model", None), ("random_seed", "1"), ("data_dir", {})),
+        *(("problem", ["x"]), ("problem_config", 5), ("hparams", []), ("hparams_set", {})),
+        *(("vocabulary", []), ("vocabulary", {"file": "vocab.model"}), ("t2t_usr_dir", 5)),
+        *(("num_layers", []), ("num_layers", "x"), ("num_layers", 10**9), ("num_layers", 1001)),
+        *(("num_encoder_layers", 1001), ("num_decoder_layers", 1001), ("first_position", 65_536)),
+        *(("dropout", 10**400), ("dropout", None), ("pre_norm", 1), ("activation", ["relu"])),
+    ],
+)
+def test_values_that_no_run_has(changed, name, value):
+    with pytest.raises(UserError) as refusal:
+        RunConfig.load(changed(**{name: value}))
+    assert "run.json" in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_the_largest_values_are_read(changed):
+    record = RunConfig.load(changed(num_layers=1000, first_position=65_535, dropout=0))
+    assert record.hparams.depths() == (1000, 1000)
+    assert (record.hparams.first_position, record.hparams.dropout) == (65_535, 0.0)
+    assert type(record.hparams.dropout) is float
+
+
+def test_a_model_that_fills_the_memory_is_not_made(changed):
+    record = RunConfig.load(changed(d_model=10**8, d_ff=10**8, num_heads=2))
+    with pytest.raises(UserError) as refusal:
+        record.make_model(loaded=True)
+    assert refusal.value.code == "model_too_large"
