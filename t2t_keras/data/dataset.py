@@ -2,6 +2,7 @@
 
 ```
 {"problem": name, "config": {setting: value}, "versions": {package: version},
+ "made_from": hex, a digest of the text's files ("" = none, as of text that the problem makes),
  "vocabulary": {"file": "vocab.model", "size": ids, "sha256": hex},  (and "source", likewise)
  "splits": {"train": {"examples": n, "source_tokens": n, "target_tokens": n,
                       "shards": ["train-00000", ...],
@@ -190,7 +191,8 @@ def open_generated(problem: Problem, data_dir: str | Path, as_text: bool = False
     if different:
         raise UserError(
             f"The data in {directory} was made with different settings ({'; '.join(different)}). "
-            f"Give the same --problem_config, or another --data_dir and run t2t-datagen."
+            f"Give the same --problem_config, or another --data_dir and run t2t-datagen.",
+            code="other_settings",
         )
     generated = Generated(dataclasses.replace(problem, **decided), directory, manifest)
     if problem.mix and not as_text:

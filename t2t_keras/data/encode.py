@@ -1,14 +1,16 @@
 """Chunks of parallel text -> shards: the work of one t2t-datagen worker process."""
 
+import hashlib
 import itertools
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from t2t_keras.data.chunks import Chunk
-from t2t_keras.data.filters import BUILT_IN, in_other_language
+from t2t_keras.data.filters import BUILT_IN, in_other_language, versions_with
 from t2t_keras.data.problem import Problem
 from t2t_keras.data.shards import write_shard
 from t2t_keras.io.state import write_json
@@ -18,6 +20,9 @@ from t2t_keras.text.tokenizer import Tokenizer
 
 # Number of locations (file:line) that are shown for each reason to leave out pairs.
 _LOCATIONS = 5
+
+# To be raised when a change of the code makes other shards of the same text.
+_ENCODER_VERSION = 3
 
 # A shard's record, and for dev and test its sources and targets.
 Encoded = tuple[dict[str, Any], list[list[str]]]
@@ -72,6 +77,33 @@ def add_left_out(total: dict[str, Any], reason: str, count: int, first: Sequence
     entry = total.setdefault(reason, {"count": 0, "first": []})
     entry["count"] += count
     entry["first"] += first[: _LOCATIONS - len(entry["first"])]
+
+
+def made_from_of(
+    problem: Problem, plan: Mapping[str, Sequence[Chunk]], chunk_pairs: int
+) -> dict[str, Any]:
+    """Returns all that decides about the data but the vocabulary; {} for text in no files."""
+    chunks = list(itertools.chain.from_iterable(plan.values()))
+    if not all(chunk.paths for chunk in chunks):
+        return {}
+    source = {path.absolute(): path.stat() for chunk in chunks for path in chunk.paths}
+    return {
+        "encoder": _ENCODER_VERSION,
+        "versions": versions_with(problem.filter_names()),
+        "problem": problem.name,
+        "config": problem.config(),
+        "chunk_pairs": chunk_pairs,
+        "files": [[str(path), stat.st_size, stat.st_mtime_ns] for path, stat in source.items()],
+    }
+
+
+def digest_of(made_from: Mapping[str, Any]) -> str:
+    """Returns a digest of what `made_from_of` returns, without settings and folders; "" for {}."""
+    if not made_from:
+        return ""
+    files = [[Path(path).name, *stat] for path, *stat in made_from["files"]]
+    content = [made_from[name] for name in ("encoder", "versions", "chunk_pairs")] + files
+    return hashlib.sha256(json.dumps(content).encode("utf-8")).hexdigest()
 
 
 class _Pairs:

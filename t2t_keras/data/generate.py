@@ -19,8 +19,8 @@ from t2t_keras import registry
 from t2t_keras.data.augmentation import Augmentation
 from t2t_keras.data.beam_workers import beam_workers, check_beam
 from t2t_keras.data.chunks import Chunk, evenly_spread, split_chunks, spread_pairs
-from t2t_keras.data.dataset import LEXICON_FILE, MANIFEST_FILE, describe
-from t2t_keras.data.encode import Encoded, add_left_out, encode_chunk
+from t2t_keras.data.dataset import LEXICON_FILE, MANIFEST_FILE, describe, open_generated
+from t2t_keras.data.encode import Encoded, add_left_out, digest_of, encode_chunk, made_from_of
 from t2t_keras.data.filters import (
     check_direction,
     check_filters,
@@ -48,8 +48,6 @@ CHUNK_PAIRS = 50_000
 _SAMPLED_PAIRS = 1000
 
 _UNFINISHED_FILE = "unfinished.json"
-# To be raised when a change of the code makes other shards of the same text.
-_ENCODER_VERSION = 3
 _TEMPORARY = rf"\.[0-9a-f]{{8}}{TEMPORARY_SUFFIX}"
 _STATE_FILES = rf"{_UNFINISHED_FILE}|(train|dev|test)-\d+\.json|shards\.jsonl"
 _OWN_FILES = (
@@ -67,11 +65,13 @@ def generate(
     chunk_pairs: int = CHUNK_PAIRS,
     beam_runner: str = "",
     beam_pipeline_options: Sequence[str] = (),
+    overwrite: bool = False,
 ) -> dict[str, Any]:
     """Makes the data of a problem in `<data_dir>/<problem name>/` and prints its content.
 
-    Data that is there already is replaced. The manifest, which is returned, is removed first and
-    written last, so that an interrupted set is never taken for a complete one.
+    Complete data of the same text and settings stays, if no file of it is damaged. The manifest,
+    which is returned, is removed first and written last, so that an interrupted set is never taken
+    for a complete one.
 
     Args:
       problem: from `registry.problem`, or its name.
@@ -82,11 +82,12 @@ def generate(
       beam_runner: runner of Apache Beam whose workers encode instead, "" = none; the data is the
         same. They need both directories under the same paths.
       beam_pipeline_options: for Beam, each "name=value".
+      overwrite: whether to make data anew that is complete, or of other text or settings.
 
     Raises:
       UserError: files that are missing, empty or swapped, or do not pair, a split without a usable
         pair, a vocabulary that cannot be made, a directory that another t2t-datagen writes or that
-        holds a run, a disk that is full; and as of `beam_workers`.
+        holds a run or other data, a disk that is full; and as of `beam_workers`.
     """
     if num_workers < 1:
         raise UserError(f"--num_workers must be >= 1, got {num_workers}.")
@@ -104,11 +105,14 @@ def generate(
     given = _given_vocabulary(problem, plan["train"])
     directory = Path(data_dir) / problem.name
     check_folder(directory, "generated data")
+    made_from = made_from_of(problem, plan, chunk_pairs)
+    if not overwrite and (complete := _complete(problem, directory, made_from)):
+        return complete
     with (
         locked_directory(directory, "t2t-datagen"),
         _workers(plan, directory, num_workers, beam_runner, beam_pipeline_options) as call,
     ):
-        tokenizer, finished = _prepare(problem, plan["train"], given, directory, chunk_pairs)
+        tokenizer, finished = _prepare(problem, plan["train"], given, directory, made_from)
         files = tokenizer.save(directory)
         if problem.takes_hints:
             lexicon = _learned_lexicon(plan["train"])
@@ -125,6 +129,7 @@ def generate(
             "problem": problem.name,
             "config": problem.config(),
             "versions": versions_with(problem.filter_names()),
+            "made_from": digest_of(made_from),
             "vocabulary": tokenizer.record(),
             "splits": splits,
             "files": files,
@@ -194,27 +199,51 @@ def _given_vocabulary(problem: Problem, chunks: Sequence[Chunk]) -> Tokenizer | 
     return tokenizer
 
 
+def _complete(
+    problem: Problem, directory: Path, made_from: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """Returns the manifest of sound data of the same text and settings; other data is an error."""
+    manifest = _read_or_empty(directory / MANIFEST_FILE)
+    if not {"config", "vocabulary", "splits", "files"} <= manifest.keys():
+        return None
+    try:
+        generated = open_generated(problem, directory.parent)
+        different = manifest.get("made_from") not in (None, "", digest_of(made_from))
+        reason = f"The data in {directory} was made of other text, or by other versions."
+    except UserError as error:
+        if error.code != "other_settings":
+            raise
+        different, reason = True, str(error)
+    if different:
+        raise UserError(
+            f"{reason} Runs on it cannot be continued or evaluated once it is replaced. Give "
+            f"another --data_dir; or --overwrite, to replace it.",
+            code="other_data_exists",
+        )
+    if not manifest.get("made_from"):
+        return None  # Whether its text has changed is not known.
+    try:
+        generated.compare_all()
+    except UserError as damaged:
+        print(damaged, flush=True)
+        return None
+    print(
+        f"{describe(manifest)}\n{directory} is complete, and its checksums are right.", flush=True
+    )
+    return manifest
+
+
 def _prepare(
     problem: Problem,
     chunks: Sequence[Chunk],
     given: Tokenizer | None,
     directory: Path,
-    chunk_pairs: int,
+    made_from: Mapping[str, Any],
 ) -> tuple[Tokenizer, dict[str, dict]]:
     """Removes what an earlier run wrote, but for what an interrupted one has done of the same.
 
     Returns the vocabulary, and the records of training shards that are finished, by stem.
     """
-    source = {path.absolute(): path.stat() for chunk in chunks for path in chunk.paths}
-    # All that decides about the shards but the vocabulary; nothing is known of text in no files.
-    made_from = all(chunk.paths for chunk in chunks) and {
-        "encoder": _ENCODER_VERSION,
-        "versions": versions_with(problem.filter_names()),
-        "problem": problem.name,
-        "config": problem.config(),
-        "chunk_pairs": chunk_pairs,
-        "files": [[str(path), stat.st_size, stat.st_mtime_ns] for path, stat in source.items()],
-    }
     earlier = _read_or_empty(directory / _UNFINISHED_FILE)
     same = made_from and earlier.get("made_from") == as_json(made_from)
     vocabulary = earlier.get("vocabulary") if same else None

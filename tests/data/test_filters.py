@@ -158,3 +158,17 @@ def test_without_the_package_that_judges(monkeypatch):
     with pytest.raises(UserError, match=r"py3langid .*pip install 't2t-keras\[language\]'"):
         module["check_filters"](["language"], ("en", "de"))
     module["check_direction"]([corpus([(ENGLISH, GERMAN)] * 20)], ("de", "en"))
+
+
+@pytest.mark.parametrize(("most", "left_out"), [(4.0, 0), (3.9, 1), (3.0, 1)])
+def test_a_ratio_does_not_count_the_end_of_sentence(tmp_path, most, left_out):
+    # 1 and 4 tokens with their ends would be 2 and 5.
+    lines = {"train.en": "a", "train.de": "a a a a", "dev.en": "a", "dev.de": "a"}
+    for name, line in lines.items():
+        (tmp_path / name).write_text(f"{line}\nword\n" * 2)
+    (tmp_path / "vocab.words").write_text("<pad>\n</s>\n<unk>\na\nword\n")
+    config = dict(source_language="en", target_language="de", filters="length_ratio")
+    config |= dict(max_length_ratio=most, vocab_file=str(tmp_path / "vocab.words"))
+    manifest = generate(registry.problem("parallel_text", config), tmp_path / "data", tmp_path)
+    counts = [entry["count"] for entry in manifest["splits"]["train"]["left_out"].values()]
+    assert sum(counts) == 2 * left_out

@@ -196,7 +196,8 @@ def test_a_vocabulary_is_reused(problem, tmp_dir, tmp_path):
     # It may stand where the data goes.
     path = tmp_path / "parallel_text" / "vocab.model"
     again = dataclasses.replace(problem, vocab_file=str(path), vocab_size=8000)
-    assert generate(again, tmp_path, tmp_dir)["vocabulary"]["sha256"] == first.checksum
+    manifest = generate(again, tmp_path, tmp_dir, overwrite=True)
+    assert manifest["vocabulary"]["sha256"] == first.checksum
     # The same vocabulary under another path is no difference; another one is.
     moved = tmp_path / "moved.model"
     moved.write_bytes(first.model_bytes)
@@ -223,7 +224,8 @@ def test_exactly_the_longest_pair_is_kept(problem, tmp_dir, tmp_path):
     generate(problem, tmp_path, tmp_dir)
     longest = int(open_generated(problem, tmp_path).store("train").lengths.max())
     for limit in (longest, longest - 1):
-        manifest = generate(dataclasses.replace(problem, max_pair_length=limit), tmp_path, tmp_dir)
+        limited = dataclasses.replace(problem, max_pair_length=limit)
+        manifest = generate(limited, tmp_path / str(limit), tmp_dir)
         assert (manifest["splits"]["train"]["left_out"] == {}) == (limit == longest)
 
 
@@ -251,8 +253,9 @@ def test_what_cannot_be_made_leaves_the_old_data(
     (tmp_dir / "long.en").write_bytes(b"one\n")
     (tmp_dir / "long.de").write_bytes(b"one\none too many")
     generate(problem, tmp_path, tmp_dir)
+    options = {"tmp_dir": tmp_dir, "overwrite": True} | options
     with pytest.raises(UserError, match=message):
-        generate(dataclasses.replace(problem, **change), tmp_path, **{"tmp_dir": tmp_dir} | options)
+        generate(dataclasses.replace(problem, **change), tmp_path, **options)
     open_generated(problem, tmp_path)
 
 
@@ -268,7 +271,7 @@ def test_writers_are_locked_out_and_readers_are_not(problem, tmp_dir, tmp_path):
     generate(problem, tmp_path, tmp_dir)
     with locked_directory(tmp_path / "parallel_text", "another t2t-datagen"):
         with pytest.raises(UserError, match="parallel_text is in use by another t2t-datagen, proc"):
-            generate(problem, tmp_path, tmp_dir)
+            generate(problem, tmp_path, tmp_dir, overwrite=True)
         assert len(open_generated(problem, tmp_path).store("train")) == 230
 
 

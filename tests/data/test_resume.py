@@ -69,10 +69,41 @@ def test_finished_shards_are_kept(
     assert shards_kept(before, identities(directory)) == kept
     generate(problem, tmp_path / "whole", tmp_dir, chunk_pairs=50)
     assert contents(directory) == contents(tmp_path / "whole" / "parallel_text")
-    # A complete set is made anew.
+
+
+def test_a_complete_set_stays(problem, tmp_dir, tmp_path, contents):
+    directory = tmp_path / "parallel_text"
+    first = generate(problem, tmp_path, tmp_dir, chunk_pairs=50)
+    before, written = identities(directory), contents(directory)
+
+    def again(**options):
+        """Returns whether it was made anew."""
+        assert generate(problem, tmp_path, tmp_dir, chunk_pairs=50, **options) == first
+        assert contents(directory) == written
+        return not shards_kept(before, identities(directory))
+
+    assert not again()
+    tokens = directory / "train-00001.tokens.npy"
+    tokens.write_bytes(tokens.read_bytes()[:-1] + b"\xff")
+    assert again(), "it was damaged"
     before = identities(directory)
-    generate(problem, tmp_path, tmp_dir, chunk_pairs=50)
-    assert shards_kept(before, identities(directory)) == []
+    assert again(overwrite=True)
+
+
+@pytest.mark.parametrize("changed", ["vocab_size", "train.en", "dev.de"])
+def test_other_data_is_replaced_on_request_alone(problem, tmp_dir, tmp_path, contents, changed):
+    directory = tmp_path / "parallel_text"
+    generate(problem, tmp_path, tmp_dir)
+    other = dataclasses.replace(problem, vocab_size=331 if changed == "vocab_size" else 330)
+    if changed != "vocab_size":
+        os.utime(tmp_dir / changed, (1, 1))
+    written = contents(directory)
+    with pytest.raises(UserError) as refused:
+        generate(other, tmp_path, tmp_dir)
+    assert refused.value.code == "other_data_exists"
+    assert contents(directory) == written
+    generate(other, tmp_path, tmp_dir, overwrite=True)
+    assert open_generated(other, tmp_path).tokenizer.vocab_size == other.vocab_size
 
 
 @pytest.mark.parametrize("changed", ["file", "chunks", "vocab_lines", "vocab_file"])
@@ -108,6 +139,6 @@ def test_the_manifest_goes_before_anything_else(problem, tmp_dir, tmp_path):
     # Cannot be removed as a file can, so that clearing stops at it.
     (tmp_path / "parallel_text" / "train-00009.tokens.npy").mkdir()
     with pytest.raises(UserError, match=r"train-00009\.tokens\.npy cannot be removed"):
-        generate(problem, tmp_path, tmp_dir)
+        generate(problem, tmp_path, tmp_dir, overwrite=True)
     with pytest.raises(UserError, match="incomplete"):
         open_generated(problem, tmp_path)
