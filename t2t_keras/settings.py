@@ -71,8 +71,9 @@ class Registry:
         """Returns the entry called `name`; raises `UserError` if there is none."""
         if name not in self.load():
             raise UserError(
-                f"There is no {self.kind} '{name}'.{nearest(name, self.entries)} "
-                f"--registry_help lists all of them."
+                f"There is no {self.kind} '{name}'. If it is your own, give the --t2t_usr_dir that "
+                f"registers it.{nearest(name, self.entries)} --registry_help lists all of them.",
+                code="unknown_name",
             )
         return self.entries[name]
 

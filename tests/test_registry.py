@@ -92,11 +92,15 @@ def test_a_field_without_a_type_is_refused(tea_problem):
 @pytest.mark.parametrize(
     ("look_up", "name", "hint"),
     [
-        (registry.problem, "translate_tea_to_cofee2_go", "'translate_tea_to_coffee2_go'"),
+        (
+            registry.problem,
+            "translate_tea_to_cofee2_go",
+            r"--t2t_usr_dir .*'translate_tea_to_coffee2_go'",
+        ),
         (registry.problem, "translate_tea_to_cofee2_go_rev", "'translate_tea_to_coffee2_go'"),
         (registry.hparams, "transformer_bsae", "'transformer_base'"),
         (registry.model, "transfromer", "'transformer'"),
-        (registry.hparams, "zzzzzz", r"'\. --registry_help"),
+        (registry.hparams, "zzzzzz", r"'\. If .* give the --t2t_usr_dir .* it\. --registry_help"),
     ],
 )
 def test_an_unknown_name_gets_the_nearest(tea_problem, look_up, name, hint):

@@ -9,7 +9,7 @@ import errno
 import functools
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import t2t_keras
@@ -22,6 +22,7 @@ from t2t_keras.environment import (
     quicken_tensorflow,
 )
 from t2t_keras.errors import UserError
+from t2t_keras.hyperparameters import HParams
 from t2t_keras.io.flags import HIDDEN, Flags
 from t2t_keras.io.streams import abandon, guarded_streams
 from t2t_keras.io.terminal import printable
@@ -77,6 +78,7 @@ def _outcome(
     flags = Flags()
     define_flags(flags)
     _define_shared(flags)
+    flags.settings(_SETTINGS)
     try:
         flags.parse(argv)
         if about := _about(flags, main):
@@ -138,11 +140,14 @@ def command(define_flags: Callable[[Flags], None]) -> Callable[..., Callable[...
     return lambda main: functools.partial(run_command, define_flags, main)
 
 
-def required(flags: Flags, *names: str) -> None:
-    """Raises `UserError` with the names of those flags that were not given."""
+def required(flags: Flags, *names: str, advice: str = "") -> None:
+    """Raises `UserError` with the names of those flags that were not given, and `advice`."""
     missing = [f"--{name}" for name in names if not getattr(flags, name)]
     if missing:
-        raise UserError(f"Please give {' and '.join(missing)}. --help explains each flag.")
+        raise UserError(
+            f"Please give {' and '.join(missing)}. --help explains each flag.{advice}",
+            code="missing_flags",
+        )
 
 
 def define_common(flags: Flags, *names: str) -> None:
@@ -164,6 +169,20 @@ _COMMON = {
     "hparams_set": "Name of the hyperparameter set; auto = one that suits the data",
     "hparams": 'Hyperparameters to change in the set, "name=value,..."',
     "t2t_usr_dir": "Directory of Python files that register what is your own",
+}
+
+
+def _problem_settings() -> Iterable[str]:
+    from t2t_keras.data.problem import Problem
+
+    return Problem().config()
+
+
+# What the flags of settings take.
+_SETTINGS = {
+    "decode_hparams": lambda: vars(DecodeConfig()),
+    "hparams": lambda: HParams().config(),
+    "problem_config": _problem_settings,
 }
 
 

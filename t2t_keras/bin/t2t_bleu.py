@@ -1,6 +1,7 @@
 """Score a translation against a reference: BLEU and chrF, each with sacrebleu's signature.
 
-t2t-bleu --translation=newstest2014.de.decodes --reference=newstest2014.de
+t2t-bleu newstest2014.de.decodes newstest2014.de
+t2t-bleu translation.de first-reference.de second-reference.de
 t2t-bleu --translation=... --reference=... --convention=compound_split --language=de
 t2t-bleu --translations_dir=news --reference=news.de --event_dir=runs/base/news --wait_minutes=60
 
@@ -9,6 +10,7 @@ to TensorBoard's curves and a line to results.jsonl. Files that have a line are 
 """
 
 import functools
+from collections.abc import Sequence
 from pathlib import Path
 
 from t2t_keras.bin.flags import command, define_following, poll_policy, required
@@ -18,11 +20,13 @@ from t2t_keras.io.outputs import check_outputs
 from t2t_keras.metrics.bleu import TOKENIZATIONS, bleu
 from t2t_keras.text.files import read_text
 
+_OF_ONE_FILE = ("translation", "reference", "translations_dir")
 _OF_A_DIRECTORY = ("source", "event_dir", "min_steps", "wait_minutes")
 
 
 def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
+    flags.arguments("FILE REF ...", "File to score, and one or several files of references")
     flags.group("One file")
     flags.path("translation", "File to score")
     flags.path("reference", "File of references")
@@ -46,6 +50,10 @@ def define_flags(flags: Flags) -> None:
 @command(define_flags)
 def run(flags: Flags) -> None:
     """Scores and prints."""
+    files = getattr(flags, "FILE REF ...")
+    if files:
+        _take_arguments(flags, files)
+    more = [read_text(Path(path)) for path in files[2:]]
     required(flags, *([] if flags.translations_dir else ["translation"]), "reference")
     if flags.translation and flags.translations_dir:
         raise UserError("Give either --translation or --translations_dir, not both.")
@@ -61,6 +69,7 @@ def run(flags: Flags) -> None:
         lowercase=flags.lowercase,
         conventions=others,
         language=flags.language,
+        more_references=more,
     )
     if not flags.translations_dir:
         print(score(read_text(flags.translation), read_text(flags.reference)))
@@ -79,6 +88,19 @@ def run(flags: Flags) -> None:
         policy=poll_policy(flags),
         min_steps=flags.min_steps,
     )
+
+
+def _take_arguments(flags: Flags, files: Sequence[str]) -> None:
+    """Sets --translation and --reference from arguments; raises `UserError` for both."""
+    flags_beside = [f"--{name}" for name in _OF_ONE_FILE if getattr(flags, name)]
+    if flags_beside or len(files) < 2:
+        beside = f" and {' and '.join(flags_beside)}" if flags_beside else ""
+        raise UserError(
+            f"Expected a file of translations and at least one of references, or flags, got "
+            f"{' '.join(files)}{beside}.",
+            code="bad_arguments",
+        )
+    flags.translation, flags.reference = files[:2]
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ good systems, by sacreBLEU's tests.
 """
 
 import json
+import sys
 from pathlib import Path
 
 from t2t_keras.bin.flags import (
@@ -30,6 +31,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import check_parent, write_atomically
 from t2t_keras.io.flags import HIDDEN, Flags
 from t2t_keras.io.outputs import check_outputs, is_stream
+from t2t_keras.io.streams import product
 from t2t_keras.io.terminal import printable
 from t2t_keras.text.files import check_readable
 
@@ -106,7 +108,7 @@ def run(flags: Flags) -> None:
     )
     content = _FORMATS[flags.format](found)
     if not flags.output:
-        print(content)
+        print(content, file=sys.stdout if flags.format == "text" else product())
         return
     write_atomically(Path(flags.output), f"{content}\n".encode(errors="backslashreplace"))
     print(f"{flags.output}: {', '.join(printable(system.name) for system in text.systems)}")

@@ -44,7 +44,10 @@ def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.group("Text")
     flags.path("decode_from_file", "Source, one sentence a line; - = standard input")
-    flags.path("decode_to_file", "File for the translations or scores; - = standard output")
+    flags.path(
+        "decode_to_file",
+        "File for translations or scores; default: beside the source; - = standard output",
+    )
     flags.path("decode_reference", "References of --decode_from_file, to print BLEU or F1")
     flags.string("shard", "Translate a part of --decode_from_file: 3/100 = the third of a hundred")
     flags.switch("eval_use_test_set", "Translate the problem's test set, not its dev set")
@@ -167,6 +170,9 @@ def _translate(
         )
     if problem.postprocess_by_alignment and reference:
         alignments = alignments or f"{output}.alignments"
+    if flags.decode_from_file and not flags.decode_to_file and not is_stream(output):
+        shown = "" if reference else " Give --decode_to_file=- to see them here."
+        print(f"The translations go to {output}.{shown}", flush=True)
     kinds = list(dict.fromkeys(names_in(flags.disturb)))
     if flags.results_file:
         outputs = [output, *(f"{output}.{kind}" for kind in kinds)]

@@ -8,7 +8,7 @@ t2t-exporter --output_dir=runs/averaged --format=ctranslate2 --dtype=int8
 import re
 from pathlib import Path
 
-from t2t_keras.bin.flags import command, define_common, define_run, recorded_run
+from t2t_keras.bin.flags import command, define_common, define_run, given_flags, recorded_run
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
 from t2t_keras.io.outputs import check_folder, check_outputs
@@ -87,7 +87,9 @@ def run(flags: Flags) -> None:
 def _export_for_other_programs(flags: Flags) -> None:
     from t2t_keras.serving.export.formats import check_format, write_format
 
-    ignored = [f"--{name}" for name in _OF_SAVED_MODELS if flags[name].present]
+    # --nomeasure asks for what happens anyway.
+    given = given_flags(flags, *_OF_SAVED_MODELS)
+    ignored = [f"--{name}" for name, value in given.items() if value is not False]
     if ignored:
         raise UserError(
             f"{' and '.join(ignored)} would have no effect with --format={flags.format}: leave it "

@@ -22,7 +22,7 @@ from t2t_keras.text.files import is_blank, is_text, read_text
 def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.group("Sentences")
-    flags.string("sentence", "Sentence to translate")
+    flags.texts("sentence", "Sentence to translate; may be given several times")
     flags.path("sentences_from_file", "Or a file of sentences, one a line")
     flags.group("Model")
     define_common(flags, "output_dir", "checkpoint_path")
@@ -80,9 +80,9 @@ def _sentences(flags: Flags) -> list[str]:
     """Returns the sentences to translate; prints how many blank lines are left out."""
     if bool(flags.sentence) == bool(flags.sentences_from_file):
         raise UserError("Give one of --sentence and --sentences_from_file.")
-    if not is_text(flags.sentence):
+    if not all(map(is_text, flags.sentence or ())):
         raise UserError("--sentence is not UTF-8: give it as UTF-8.")
-    lines = [flags.sentence] if flags.sentence else read_text(flags.sentences_from_file)
+    lines = flags.sentence if flags.sentence else read_text(flags.sentences_from_file)
     sentences = [line for line in lines if not is_blank(line)]
     if not sentences:
         raise UserError(f"{flags.sentences_from_file or '--sentence'} is blank: nothing to do.")
@@ -99,7 +99,8 @@ def _figure(flags: Flags, hparams, sentences: Sequence[str]) -> tuple[int, list[
         return None
     if len(sentences) > 1:
         raise UserError(
-            f"--figure shows one sentence; {flags.sentences_from_file} has {len(sentences):,}."
+            f"--figure shows one sentence; {flags.sentences_from_file or '--sentence'} has "
+            f"{len(sentences):,}."
         )
     from t2t_keras.insights.figures import check_figure
 

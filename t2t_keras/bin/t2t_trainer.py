@@ -11,10 +11,13 @@ t2t-npz-to-checkpoint converts.
 import dataclasses
 from pathlib import Path
 
+from t2t_keras import registry
 from t2t_keras.bin.flags import ABOUT_THE_RUN, command, define_common, given_flags, required
-from t2t_keras.errors import UserError
+from t2t_keras.errors import UserError, command_line
 from t2t_keras.io.flags import Flags
 from t2t_keras.training.options import SCHEDULES, TrainOptions
+
+_EXAMPLE = "translate_ende_toy"
 
 
 def define_flags(flags: Flags) -> None:
@@ -52,11 +55,12 @@ def define_flags(flags: Flags) -> None:
 @command(define_flags)
 def run(flags: Flags) -> int:
     """Trains as the flags say."""
-    required(flags, "output_dir")
     from t2t_keras.data.dataset import open_generated
     from t2t_keras.training.distributed.cluster import cluster_from_environment
     from t2t_keras.training.run_config import RunConfig, merge_flags
 
+    if not (flags.output_dir and RunConfig.exists(flags.output_dir)):
+        _check_new_run(flags)
     # Wrong ones are found before data is made.
     options = TrainOptions(
         **{field.name: getattr(flags, field.name) for field in dataclasses.fields(TrainOptions)}
@@ -89,6 +93,31 @@ def run(flags: Flags) -> int:
     result = train_run(config, flags.output_dir, flags.worker_gpu, options)
     # As a shell reports a process that a signal ended, so that schedulers start it again.
     return 128 + result.signal if result.signal else 0
+
+
+def _check_new_run(flags: Flags) -> None:
+    """Raises `UserError` for all missing flags of a new run, with the commands that begin one."""
+    from t2t_keras.data.dataset import MANIFEST_FILE, datagen_command
+    from t2t_keras.training.run_config import AUTO
+
+    problem = registry.problem(flags.problem or _EXAMPLE, flags.problem_config)
+    data_dir = flags.data_dir or "data"
+    commands = ""
+    if not (Path(data_dir) / problem.name / MANIFEST_FILE).exists():
+        commands = datagen_command(problem, data_dir, flags.tmp_dir or "text")
+    commands += command_line(
+        "t2t-trainer",
+        problem=problem.name,
+        problem_config=flags.problem_config,
+        data_dir=data_dir,
+        hparams_set=flags.hparams_set or AUTO,
+        hparams=flags.hparams,
+        output_dir=flags.output_dir or Path("runs") / problem.name,
+        t2t_usr_dir=flags.t2t_usr_dir,
+    )
+    there = f" There is no run in {flags.output_dir}." if flags.output_dir else ""
+    advice = f"{there} A new run is begun by, as an example:{commands}"
+    required(flags, "output_dir", "problem", "hparams_set", "data_dir", advice=advice)
 
 
 def _generate_missing(problem, data_dir: str, tmp_dir: str) -> None:

@@ -69,7 +69,7 @@ def translate_markup(
       UserError: a text is malformed XML or too long, or as of `Translator.translate`.
     """
     check_lines(texts)
-    split = functools.partial(sentences, language=translator.problem.source_language)
+    split = functools.partial(sentences, language=translator.problem.languages()[0])
     read = functools.partial(
         read_fragment, format=format, blocks=blocks, keep=keep, outline=outline, inline=inline
     )

@@ -394,7 +394,7 @@ class Translator:
 
     def _encoded(self, seen: Sequence[str], shields: Sequence[Shield]) -> list[Source]:
         most, split_long = self.config.max_input_length, self.config.split_long
-        language = self.problem.source_language
+        language = self.problem.languages()[0]
         in_front = self.problem.words_in_front
         found = read_sources(seen, self.tokenizer, most, split_long, language, in_front)
         return [each._replace(shield=own) for each, own in zip(found, shields, strict=True)]

@@ -1,5 +1,6 @@
 """Several documents, or folders of them, from files to files."""
 
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -85,8 +86,7 @@ def translate_files(
     problem = translator.problem
     if not problem.is_plain_text:
         raise UserError(f"Documents are for translation: {problem.name} is of symbols.")
-    source = languages[0] or problem.source_language
-    target = languages[1] or problem.target_language
+    source, target = map(_language, ("source", "target"), languages, problem.languages())
     known = TranslationMemory.read(memory, source, target) if memory else None
     failed = 0
     for path, output in plan.files:
@@ -107,6 +107,22 @@ def translate_files(
     if plan.others:
         print_beside_bar(f"{plan.others:,} other files of the folders were left out.")
     return failed
+
+
+def _language(side: str, requested: str, trained: str) -> str:
+    """Returns the language of a side; raises `UserError` where the model has another one."""
+    if requested and trained and _base(requested) != _base(trained):
+        raise UserError(
+            f"--{side}_language={requested}: the model's {side} language is {trained}. Leave the "
+            f"flag out, or give the --output_dir of a model for {requested}.",
+            code="other_language",
+        )
+    return requested or trained
+
+
+def _base(code: str) -> str:
+    """Returns the language of a code without its region or script: pt of pt-BR."""
+    return re.split("[-_]", code.lower())[0]
 
 
 class _Bar:

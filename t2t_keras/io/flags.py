@@ -3,12 +3,13 @@
 import math
 import shutil
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 
 from absl import flags as absl_flags
 
 from t2t_keras.environment import expanded
-from t2t_keras.errors import UserError, nearest
+from t2t_keras.errors import UserError, command_line, nearest
 
 _COLUMN = 30
 # Groups under this title are shown by --helpfull only.
@@ -54,6 +55,7 @@ class Flags(absl_flags.FlagValues):
         self.__dict__["groups"] = {}
         self.__dict__["notes"] = {}
         self.__dict__["arguments_meaning"] = {}
+        self.__dict__["setting_names"] = {}
         # Flags may stand after arguments.
         self.set_gnu_getopt(True)
 
@@ -74,6 +76,10 @@ class Flags(absl_flags.FlagValues):
         """Defines a flag that takes paths separated by commas."""
         absl_flags.DEFINE_list(name, None, meaning, flag_values=self)
         self[name].parser = _Paths()
+
+    def settings(self, names: Mapping[str, Callable[[], Iterable[str]]]) -> None:
+        """Tells which settings "name=value,..." flags take, for who types one as a flag."""
+        self.__dict__["setting_names"].update(names)
 
     def switch(self, name: str, meaning: str, default: bool | None = False) -> None:
         """Defines a flag that is on or off; default None = not given."""
@@ -105,8 +111,12 @@ class Flags(absl_flags.FlagValues):
 
     def repeated(self, name: str, meaning: str) -> None:
         """Defines a flag that takes PATH or NAME=PATH and may be given several times."""
-        absl_flags.DEFINE_multi_string(name, None, meaning, flag_values=self)
+        self.texts(name, meaning)
         self[name].parser = _NamedPath()
+
+    def texts(self, name: str, meaning: str) -> None:
+        """Defines a flag that takes text and may be given several times."""
+        absl_flags.DEFINE_multi_string(name, None, meaning, flag_values=self)
         self[name].help = meaning  # absl has added to it.
 
     def arguments(self, name: str, meaning: str) -> None:
@@ -128,8 +138,9 @@ class Flags(absl_flags.FlagValues):
         try:
             rest = self(list(map(self._named, argv)), known_only)
         except absl_flags.UnrecognizedFlagError as error:
+            advice = self._as_setting(argv, error.flagname) or nearest(error.flagname, self)
             raise UserError(
-                f"There is no flag --{error.flagname}.{nearest(error.flagname, self)}"
+                f"There is no flag --{error.flagname}.{advice}", code="unknown_flag"
             ) from None
         except absl_flags.Error as error:
             raise UserError(str(error)) from None
@@ -137,6 +148,23 @@ class Flags(absl_flags.FlagValues):
             self.__dict__[name], rest = rest[1:], []
         if rest[1:] and not known_only:
             raise UserError(f"Expected flags of the form --name=value, got '{rest[1]}'.")
+
+    def _as_setting(self, argv: Sequence[str], wrong: str) -> str:
+        """Returns the advice to set what is no flag by the flag that sets it, "" if none does."""
+        name = wrong.replace("-", "_")
+        for flag, names in self.__dict__["setting_names"].items():
+            if flag not in self or name not in names():
+                continue
+            [typed] = [each for each in argv if each.partition("=")[0] == f"--{wrong}"][:1] or [""]
+            value = typed.partition("=")[2]
+            before = [each for each in argv[1:] if each.startswith(f"--{flag}=")]
+            rest = [each for each in argv[1:] if each != typed and each not in before]
+            settings = [each.partition("=")[2] for each in before] + [f"{name}={value}"]
+            command = command_line(
+                Path(argv[0]).stem.replace("_", "-"), *rest, f"--{flag}={','.join(settings)}"
+            )
+            return f" {name} is a setting of --{flag}" + (f":{command}" if value else ".")
+        return ""
 
     def _named(self, argument: str) -> str:
         """Returns an argument with the underscores of the flag that it writes with dashes."""

@@ -1,5 +1,7 @@
 """Progress on standard error: bars on a terminal, plain lines elsewhere."""
 
+import contextlib
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -13,10 +15,19 @@ class ProgressBar(tqdm):
     """A tqdm bar, quiet where standard error is not a terminal."""
 
     def __init__(self, *iterable, **arguments):
-        super().__init__(*iterable, disable=None, dynamic_ncols=True, **arguments)
+        # None: where there is a terminal.
+        disable = True if _has_no_columns() else None
+        super().__init__(*iterable, disable=disable, dynamic_ncols=True, **arguments)
         # By its own clock it stands still for as long as the system's time is set back.
         self._time = time.monotonic
         self.start_t = self.last_print_t = time.monotonic()
+
+
+def _has_no_columns() -> bool:
+    """Returns whether standard error is a terminal that a bar would be invisible on."""
+    with contextlib.suppress(OSError, ValueError):
+        return os.get_terminal_size(sys.stderr.fileno()).columns == 0
+    return False
 
 
 def show_reading(stream, total: int | None, desc: str):

@@ -13,11 +13,17 @@ import sys
 from collections.abc import Iterator
 from typing import Any, TextIO
 
+from t2t_keras.io.terminal import printable
+
 _NAMES = {"stdin": "standard input", "stdout": "standard output", "stderr": "standard error"}
 
 
 class Report:
     """A text stream that never fails: after its first error it drops the text.
+
+    Args:
+      stream: takes the text.
+      is_escaped: whether characters that control a terminal become escapes, as in names of files.
 
     Attributes:
       stream: takes the text.
@@ -25,17 +31,19 @@ class Report:
       is_product: whether the command writes what it makes to this stream.
     """
 
-    def __init__(self, stream: Any):
-        self.stream, self.error, self.is_product = stream, None, False
+    def __init__(self, stream: Any, is_escaped: bool = False):
+        self.stream, self._is_escaped = stream, is_escaped
+        self.error, self.is_product = None, False
 
     def write(self, text: str) -> int:
         """Writes text, as of `TextIO`."""
-        self._attempt(self.stream.write, text)
+        self._attempt(self.stream.write, printable(text) if self._is_escaped else text)
         return len(text)
 
     def writelines(self, lines) -> None:
         """Writes lines, as of `TextIO`."""
-        self._attempt(self.stream.writelines, lines)
+        for line in lines:
+            self.write(line)
 
     def flush(self) -> None:
         """Writes what is in the buffer."""
@@ -96,8 +104,9 @@ def guarded_streams(is_process: bool) -> Iterator[tuple[Report, Report]]:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     before = {name: getattr(sys, name) for name in _NAMES}
     streams = {name: stream or _Closed(_NAMES[name]) for name, stream in before.items()}
-    for name in ("stdout", "stderr"):
-        streams[name] = Report(streams[name])
+    # Bars on standard error move the cursor.
+    streams["stdout"] = Report(streams["stdout"], is_escaped=True)
+    streams["stderr"] = Report(streams["stderr"])
     for name, stream in streams.items():
         setattr(sys, name, stream)
     # Not every locale has every character; standard error escapes them by itself.

@@ -51,8 +51,9 @@ def bleu(
     lowercase: bool = False,
     conventions: Sequence[str] = (),
     language: str = "",
+    more_references: Sequence[Sequence[str]] = (),
 ) -> TranslationScore:
-    """Scores translations against one reference each.
+    """Scores translations against one reference each, or several.
 
     Args:
       hypotheses: the translations, plain text.
@@ -62,15 +63,22 @@ def bleu(
       lowercase: whether to ignore case, in all scores.
       conventions: others to score under as well: "tokenised", "compound_split".
       language: code of the translations' language, which these need.
+      more_references: further references, each as `references`; conventions take none.
 
     Raises:
       UserError: no lines, a different number of them, an unknown tokenisation or convention.
     """
     check_tokenization(tokenize)
-    if len(hypotheses) != len(references):
+    for lines in (references, *more_references):
+        if len(hypotheses) != len(lines):
+            raise UserError(
+                f"Expected as many translations as references, line by line; got "
+                f"{len(hypotheses)} translations and {len(lines)} references."
+            )
+    if conventions and more_references:
         raise UserError(
-            f"Expected as many translations as references, line by line; got {len(hypotheses)} "
-            f"translations and {len(references)} references."
+            f"The conventions {', '.join(conventions)} take one reference, got "
+            f"{1 + len(more_references)}. Leave the convention out, or give one reference."
         )
     if not hypotheses:
         raise UserError("There are no lines to score.")
@@ -78,7 +86,7 @@ def bleu(
     # Text that looks tokenised makes sacreBLEU warn; "none" says that it is.
     bleu_metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
     for metric in (bleu_metric, CHRF(lowercase=lowercase)):
-        score = metric.corpus_score(list(hypotheses), [list(references)])
+        score = metric.corpus_score(list(hypotheses), [*map(list, (references, *more_references))])
         # sacrebleu completes a signature while it scores.
         signatures.append(str(metric.get_signature()))
         scores.append(score.score)

@@ -173,7 +173,7 @@ def _check_languages(translator: Translator, origin: ModelSource) -> None:
     if not problem.source_language and problem.target_language:
         translator.problem = dataclasses.replace(problem, target_language=origin.target)
         return
-    own = problem.source_language, problem.target_language
+    own = problem.languages()
     if all(own) and tuple(map(base_language, own)) != tuple(map(base_language, origin.pair)):
         raise UserError(
             f"{origin.path} translates from {own[0]} to {own[1]}: it cannot be the model of "

@@ -92,7 +92,8 @@ def fetch(files: Iterable[SourceFile], tmp_dir: Path) -> None:
     by_name = {file.name: file for file in files}
     missing = [file for name, file in by_name.items() if not (tmp_dir / name).exists()]
     if any(not file.url for file in missing):
-        raise _missing_error(missing, tmp_dir, "no URL is known for all of them")
+        why = "they cannot be downloaded" if tmp_dir.is_dir() else "there is no such folder"
+        raise _missing_error(missing, tmp_dir, why)
     for number, file in enumerate(missing):
         try:
             tmp_dir.mkdir(parents=True, exist_ok=True)
@@ -115,7 +116,7 @@ def _missing_error(missing: list[SourceFile], tmp_dir: Path, reason: str) -> Use
         notes = [file.url or "your own file", *["unpacked"] * file.is_unpacked]
         notes += [f"{name} {value}" for name, value in file.facts().items()]
         message += f"\n  {file.name}  ({', '.join(notes)})"
-    return UserError(message)
+    return UserError(message, code="missing_source_files")
 
 
 def _download(file: SourceFile, path: Path) -> None:

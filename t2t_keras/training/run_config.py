@@ -273,7 +273,8 @@ def _named_directories(directories: Sequence[str]) -> Iterator[None]:
             for form in ("--t2t_usr_dir={}", "t2t_keras.import_user_directory({!r})")
         )
         raise UserError(
-            f"{error} The run was made with {flags}: please give it, or call {calls} from Python."
+            f"The run was made with {flags}: please give it, or call {calls} from Python. {error}",
+            code="missing_user_directory",
         ) from error
 
 
@@ -291,13 +292,6 @@ def merge_flags(
     recorded.
     """
     given = {name: value for name, value in given.items() if value not in (None, "")}
-    missing = [f"--{name}" for name in ("problem", "hparams_set", "data_dir") if name not in given]
-    if missing and not recorded:
-        raise UserError(
-            f"There is no run in {output_dir}: please give {' and '.join(missing)}. "
-            f"--registry_help lists problems and hyperparameter sets; --hparams_set={AUTO} "
-            f"chooses one."
-        )
     name, config = given.get("problem", ""), given.get("problem_config", "")
     if recorded and name in ("", recorded.problem.name):
         name = recorded.problem.name

@@ -1,4 +1,5 @@
 import pytest
+import sacrebleu
 
 from t2t_keras.bin import t2t_bleu
 from t2t_keras.evaluation.results import read_results
@@ -18,6 +19,23 @@ def files(tmp_path):
 def test_prints_both_scores_with_signatures(files, capsys):
     t2t_bleu.run(["t2t-bleu", *files, "--tokenize=none", "--lowercase"])
     assert capsys.readouterr().out == f"{bleu(HYPOTHESES, REFERENCES, 'none', lowercase=True)}\n"
+
+
+def test_arguments_are_those_of_sacrebleu(files, tmp_path, capsys, refused):
+    (tmp_path / "other").write_text("The cat sat.\nIt is raining (again).\n")
+    paths = [str(tmp_path / name) for name in ("news-5", "references", "other")]
+    t2t_bleu.run(["t2t-bleu", *paths, "--lowercase"])
+    references = [REFERENCES, (tmp_path / "other").read_text().splitlines()]
+    expected = sacrebleu.corpus_bleu(HYPOTHESES, references, lowercase=True)
+    shown = capsys.readouterr().out
+    assert "nrefs:2" in shown
+    assert f" = {expected.score:.2f} " in shown
+    t2t_bleu.run(["t2t-bleu", *paths[:2]])
+    assert capsys.readouterr().out == f"{bleu(HYPOTHESES, REFERENCES)}\n"
+    assert "at least one of references" in refused("t2t-bleu", paths[0])
+    assert "--reference" in refused("t2t-bleu", *paths[:2], files[1])
+    flags = ["--convention=compound_split", "--language=en"]
+    assert "take one reference, got 2" in refused("t2t-bleu", *paths, *flags)
 
 
 def test_another_convention_is_named(files, capsys):

@@ -81,11 +81,15 @@ def test_file_with_blank_lines_and_reference(random_run, decode, write, tmp_path
     assert (lines[1], lines[3], len(set(lines))) == ("", "", 4)
     printed = capsys.readouterr().out
     assert f"{target}: 5 lines, 2 of them blank" in printed
+    # Which one it is is not clear where the newest was removed by hand.
+    assert f", by {random_run / 'model.ckpt-30'}\n" in printed
     score = bleu(lines, references)
     assert re.search(rf"BLEU\|nrefs:1\|\S*tok:13a\S* = {score:.2f} ", printed)
 
 
-def test_default_name_checkpoint_ensemble_and_flags_that_agree(random_run, decode, write, tmp_path):
+def test_default_name_checkpoint_ensemble_and_flags_that_agree(
+    random_run, decode, write, tmp_path, capsys
+):
     checkpoint, ensemble = random_run / "model.ckpt-10", (random_run / "model.ckpt-20", random_run)
     decode(
         f"--decode_from_file={write('in.txt', SOURCES)}",
@@ -98,6 +102,9 @@ def test_default_name_checkpoint_ensemble_and_flags_that_agree(random_run, decod
     )
     name = "in.txt.transformer.transformer_tiny.parallel_text.beam2.alpha0.6.decodes"
     together = dict(checkpoint_path=checkpoint, ensemble=ensemble)
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"The translations go to {tmp_path / name}. Give --decode_to_file=-")
+    assert "model.ckpt-10" in shown.splitlines()[-1]
     lines = lines_of(tmp_path / name)
     assert lines == expected_lines(random_run, SOURCES, **together)
     assert lines != expected_lines(random_run, SOURCES, checkpoint_path=checkpoint)

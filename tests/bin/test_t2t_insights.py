@@ -62,6 +62,16 @@ def test_a_page_and_a_figure_of_a_sentence(insights, translator, tmp_path, capsy
         np.testing.assert_allclose(found, getattr(weights, kind).ravel(), atol=1e-4)
 
 
+def test_several_sentences(insights, tmp_path, refused, random_run):
+    sentences = ["A dog eats.", "The house, red."]
+    flags = [f"--sentence={each}" for each in sentences]
+    insights(*flags, f"--page={tmp_path / 'page.html'}")
+    data = data_of(tmp_path / "page.html")
+    assert [sentence["source"] for sentence in data["sentences"]] == sentences
+    said = refused("t2t-insights", f"--output_dir={random_run}", *flags, "--figure=a.svg")
+    assert "--sentence has 2" in said
+
+
 def test_a_file_of_sentences(insights, tmp_path, capsys):
     source, page = tmp_path / "in.txt", tmp_path / "page.html"
     source.write_text("The dog eats.\n\n" + "A man\n" * 9)

@@ -38,6 +38,22 @@ def test_what_is_wrong_is_said_before_the_model_is_loaded(refused, tmp_path):
     assert "--least is a share from 0 to 1" in refused("t2t-translate-file", *flags)
 
 
+@pytest.mark.parametrize("flag", ["--target_language=fr", "--source_language=de"])
+def test_a_language_that_the_model_has_not_is_refused(random_run, refused, tmp_path, flag):
+    (tmp_path / "a.txt").write_text("A man.")
+    files = tmp_path / "a.txt", tmp_path / "b.txt"
+    said = refused("t2t-translate-file", f"--output_dir={random_run}", flag, *files)
+    assert flag in said
+    assert not (tmp_path / "b.txt").exists()
+
+
+def test_a_region_is_another_name_of_the_language(random_run, tmp_path):
+    (tmp_path / "a.xlf").write_text(XLIFF)
+    languages = "--target_language=de-AT", "--source_language=en_GB"
+    run(f"--output_dir={random_run}", FAST, *languages, tmp_path / "a.xlf", tmp_path / "b.xlf")
+    assert etree.parse(tmp_path / "b.xlf").getroot().get("trgLang") == "de-AT"
+
+
 def test_some_files_that_cannot_be_translated_make_the_status_2(random_run, tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in/a.txt").write_text("A man.")

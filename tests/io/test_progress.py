@@ -1,6 +1,7 @@
 """Progress where standard error is no terminal, and output that is no UTF-8."""
 
 import io
+import os
 
 from t2t_keras.io.progress import LineProgress, print_beside_bar
 
@@ -14,6 +15,16 @@ def test_a_line_a_minute_with_the_time_left(capsys):
         "30 of 1,130 lines are done, 0.3 a second, 55:00 left.",
         "50 of 1,130 lines are done, 0.3 a second, 58:30 left.",
     ]
+
+
+def test_a_terminal_without_columns_gets_lines(monkeypatch):
+    ours, theirs = os.openpty()
+    with os.fdopen(theirs, "w") as terminal, os.fdopen(ours, "rb", buffering=0) as screen:
+        monkeypatch.setattr("sys.stderr", terminal)
+        times = iter([0.0, 60.0])
+        with LineProgress(20, done=0, clock=lambda: next(times)) as progress:
+            progress.update(10)
+        assert screen.read(1000) == b"10 of 20 lines are done, 0.2 a second, 01:00 left.\r\n"
 
 
 def test_what_cannot_be_encoded_is_escaped(monkeypatch):

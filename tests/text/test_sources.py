@@ -53,6 +53,13 @@ def names(directory):
     return sorted(path.name for path in directory.iterdir())
 
 
+def test_what_is_missing_is_said_first(tmp_path):
+    files = [SourceFile("a.en"), SourceFile("a.de")]
+    for folder, why in ((tmp_path / "no", "there is no such folder"), (tmp_path, "downloaded")):
+        with pytest.raises(UserError, match=rf"missing in {folder}: .*{why}.*\n  a.en .*\n  a.de"):
+            fetch(files, folder)
+
+
 @pytest.mark.parametrize("page", ["train.en", "train.de.gz", "two_parts.gz"])
 def test_downloads_checks_and_unpacks(server, tmp_path, page):
     file = known(page.removesuffix(".gz"), f"{server.url}/{page}")

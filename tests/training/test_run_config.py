@@ -45,7 +45,7 @@ def test_what_is_missing_is_named_with_its_directory(save, make_record, monkeypa
         {"model": "my_model"},
     ):
         run = save(**changes)
-        with pytest.raises(UserError, match=r"'my_\w+'.*--t2t_usr_dir=/mine.*import_user_dir"):
+        with pytest.raises(UserError, match=r"The run .*=/mine.*import_user_dir.*'my_\w+'"):
             RunConfig.load(run).make_model()
     monkeypatch.setattr(registry, "user_directories", ["/mine"])
     with pytest.raises(UserError, match=r"There is no model 'my_model'.*all of them\.$"):

@@ -107,7 +107,7 @@ def translate_file(
     if states:
         statement = {"source": sha256_of(Path(source)), "hardware": hardware_name()}
     done = run_line_job(source, outputs, settings, translate, at_once, shard, statement)
-    _report(output, translator.config, done)
+    _report(output, translator.config, done, provenance.get("checkpoint", ""))
     if terms is not None:
         _say(output, terms_report(done.counts))
     # Those of a file are as many as its lines.
@@ -235,11 +235,11 @@ def score_file(
     # No other setting changes a score, and max_input_length may be raised where it was too low.
     everything = {**provenance, "weights_dtype": translator.config.weights_dtype}
     done = run_line_job(pairs, outputs, everything, score, translator.config.lines_at_once)
-    tokens = done.counts["tokens"]
+    tokens, checkpoint = done.counts["tokens"], provenance.get("checkpoint", "")
     per_token = done.counts["log_prob_e6"] / 1e6 / max(tokens, 1)
     found = f"log-probability per token {per_token:.4f}, perplexity {perplexity(per_token):.3f}"
     summary = f"{done.lines:,} pairs, {tokens:,} tokens, {found}, in {done.seconds:.1f} s"
-    _say(output, f"{output}: {summary}")
+    _say(output, f"{output}: {summary}" + (f", by {checkpoint}" if checkpoint else ""))
 
 
 def decodes_name(text: str, config: DecodeConfig, engine: str = "") -> str:
@@ -336,11 +336,14 @@ def _counts(lines: Sequence[str], translations: Sequence[Translation]) -> Counte
     )
 
 
-def _report(output: str | Path, config: DecodeConfig, done: JobSummary) -> None:
+def _report(
+    output: str | Path, config: DecodeConfig, done: JobSummary, checkpoint: str | Path
+) -> None:
     """Prints what was translated, and what was changed on the way."""
     counts, speed = done.counts, done.new_lines / done.seconds
     lines = f"{output}: {done.lines:,} lines, {counts['blank']:,} of them blank"
-    _say(output, f"{lines}, in {done.seconds:.1f} s ({speed:.1f} lines/s)")
+    made_by = f", by {checkpoint}" if checkpoint else ""
+    _say(output, f"{lines}, in {done.seconds:.1f} s ({speed:.1f} lines/s){made_by}")
     for name, changed in {
         "cut": f"lines had more than max_input_length={config.max_input_length} tokens; "
         f"{counts['tokens_cut']:,} tokens were cut off. --decode_hparams=split_long=true "

@@ -17,7 +17,7 @@ import tensorflow_text  # noqa: F401 - registers the operators of the vocabulary
 
 from t2t_keras.data.dataset import MANIFEST_FILE
 from t2t_keras.decoding.source_text import check_lines
-from t2t_keras.decoding.translation import Translation
+from t2t_keras.decoding.translation import Hypothesis, Translation
 from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import sha256_of
@@ -99,9 +99,13 @@ class LoadedExport:
         check_lines(lines)
         found = self.signatures["serving_default"](text=tf.constant(list(lines), tf.string))
         texts, scores, cuts = (found[name].numpy().tolist() for name in OUTPUTS)
+        best = [
+            Hypothesis(text.decode("utf-8"), score)
+            for text, score in zip(texts, scores, strict=True)
+        ]
         return [
-            Translation(text.decode("utf-8"), score, cut=cut)
-            for text, score, cut in zip(texts, scores, cuts, strict=True)
+            Translation(first.text, first.score, (first,), cut=cut)
+            for first, cut in zip(best, cuts, strict=True)
         ]
 
     def warm_up(self) -> None:
@@ -116,6 +120,13 @@ class LoadedExport:
             self.signatures[request.model_spec.signature_name](**inputs)
 
 
+def _versions(folder: Path) -> list[Path]:
+    """Returns the versions in a folder of exports."""
+    if not folder.is_dir():
+        return []
+    return [child for child in folder.iterdir() if child.name.isdecimal() and child.is_dir()]
+
+
 def load_export(path: str | Path, warm_up: bool = False) -> LoadedExport:
     """Loads an export.
 
@@ -128,9 +139,16 @@ def load_export(path: str | Path, warm_up: bool = False) -> LoadedExport:
       UserError: there is no export, or a file of it is missing, damaged or unknown.
     """
     directory = Path(expanded(path))
-    versions = [child for child in directory.glob("*") if child.name.isdecimal() and child.is_dir()]
-    if versions and not (directory / "saved_model.pb").exists():
+    if (versions := _versions(directory)) and not (directory / "saved_model.pb").exists():
         directory = max(versions, key=lambda version: int(version.name))
+    if not directory.is_dir():
+        others = ", ".join(str(version) for version in _versions(directory.parent))
+        there = f"There are {others}" if others else f"There is none in {directory.parent}"
+        raise UserError(
+            f"There is no export {directory}. {there}. Give the --export_dir of t2t-exporter, whose "
+            f"newest version is loaded, or a version in it.",
+            code="no_export",
+        )
     try:
         loaded = LoadedExport(directory)
         if warm_up:

@@ -22,6 +22,17 @@ def test_the_newest_version_is_taken(exported, tmp_path, loaded):
         load_export(tmp_path)
 
 
+def test_the_translation_is_the_only_hypothesis(loaded):
+    [found] = loaded.translate(["a"])
+    assert [(each.text, each.score) for each in found.hypotheses] == [(found.text, found.score)]
+
+
+def test_a_version_that_is_not_there(exported):
+    with pytest.raises(UserError, match=f"There are {exported}") as error:
+        load_export(exported.parent / "1")
+    assert error.value.code == "no_export"
+
+
 def test_text_that_is_not_unicode(loaded):
     with pytest.raises(UserError, match=r"'\\udcff'"):
         loaded.translate(["a", "\udcff"])
