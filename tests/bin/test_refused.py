@@ -72,7 +72,10 @@ REFUSED = [
     (DECODER + "--decode_from_file=- --decode_reference=one", "must be regular, got -"),
     (DECODER + "--decode_to_file=-", "must be regular, got -"),
     (DECODER + "--decode_from_file=one --forbidden_file=two --decode_to_file=two", "two"),
-    (DECODER + "--decode_from_file=one --attention_file=x --ensemble=run", "ensemble of 2"),
+    (
+        DECODER + "--decode_from_file=one --decode_to_file=o --attention_file=x --ensemble=run",
+        "of 2",
+    ),
     (DECODER + "--forbidden_file=nowhere", "nowhere"),
     (DECODER + "--decode_from_file=one --decode_reference=two", "got 2 lines in .*two for 1"),
     (EVALB + "one --param=other", "COLLINS"),
@@ -202,7 +205,7 @@ WITH_KERAS = (
     INSIGHTS + "--sentence=x --page=pipe",
     TABLES + "1 --r=8",
     DECODER + "--shard=1/3 --decode_from_file=-",
-    DECODER + "--decode_from_file=one --attention_file=x",
+    DECODER + "--decode_from_file=one --decode_to_file=o",
     "t2t-translate-all --output_dir=run --source=model.ckpt",
     "t2t-serve",
 )

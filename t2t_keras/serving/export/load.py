@@ -145,8 +145,8 @@ def load_export(path: str | Path, warm_up: bool = False) -> LoadedExport:
         others = ", ".join(str(version) for version in _versions(directory.parent))
         there = f"There are {others}" if others else f"There is none in {directory.parent}"
         raise UserError(
-            f"There is no export {directory}. {there}. Give the --export_dir of t2t-exporter, whose "
-            f"newest version is loaded, or a version in it.",
+            f"There is no export {directory}. {there}. Give the --export_dir of t2t-exporter, "
+            f"whose newest version is loaded, or a version in it.",
             code="no_export",
         )
     try:
