@@ -97,7 +97,6 @@ setup(
         "documents": [
             "lxml>=6,<7",
             "markdown-it-py>=4,<5",
-            "polib>=1.2,<2",
             "rapidfuzz>=3.14,<4",
         ],
         "import": ["PyYAML>=6,<7", "safetensors>=0.8,<0.9"],

@@ -55,7 +55,7 @@ class Unit:
       target: the translation that the document has, "" = none.
       format: "text", or what its markup is: "html" or "xml".
       is_translated: whether the document counts `target` as a translation that needs no other.
-      context: what the document says of it, as a PO file's msgctxt; "" = nothing.
+      context: what the document says of it, as a PO file's msgctxt; None = nothing.
       match: where a new translation comes from, "machine" or "exact" (the memory); "" = none came.
       quality: how good it is likely to be, 0 to 1; None = unknown.
       is_final: whether it needs no review.
@@ -72,7 +72,7 @@ class Unit:
     target: str = ""
     format: str = "text"
     is_translated: bool = False
-    context: str = ""
+    context: str | None = None
     match: str = ""
     quality: float | None = None
     is_final: bool = False

@@ -32,7 +32,8 @@ class TranslationMemory:
     def __init__(self, pairs: Iterable[tuple[str, str]], units: Iterable[Unit] = ()):
         self._targets: dict[str, str] = {}
         # Of text, context and plural form; None = several.
-        self._of_units: dict[tuple[str, str, int | None], str | None] = {}
+        self._of_units: dict[tuple[str, str | None, int | None], str | None] = {}
+        self._entries: set[tuple[str, str | None, int | None]] = set()
         self._unsure: set[str] = set()
         for source, target in pairs:
             self._add_lines(source, target)
@@ -52,12 +53,13 @@ class TranslationMemory:
         source = normalized(source)
         if not (source and target):
             return
+        key = (source, unit.context, unit.form) if unit else (source, None, None)
+        self._entries.add(key)
         is_new = source not in self._targets
         is_other = self._targets.setdefault(source, target) != target
         if unit and (is_other if unit.is_reviewed else is_new):
             self._unsure.add(source)
         if unit and unit.is_reviewed:
-            key = source, unit.context, unit.form
             is_alone = self._of_units.get(key, target) == target
             self._of_units[key] = target if is_alone else None
 
@@ -90,9 +92,10 @@ class TranslationMemory:
         return memory
 
     def __len__(self) -> int:
-        return len(self._targets)
+        """Returns the number of texts and lines, each as often as its contexts and forms differ."""
+        return len(self._entries)
 
-    def exact(self, text: str, context: str = "", form: int | None = None) -> str | None:
+    def exact(self, text: str, context: str | None = None, form: int | None = None) -> str | None:
         """Returns the translation of a text, without white space around both; None = unknown.
 
         Args:

@@ -59,6 +59,26 @@ def test_the_most_similar_text_is_found(tmp_path):
             assert ratio == pytest.approx(best)
 
 
+@pytest.mark.parametrize(
+    ("long", "short", "ratio"), [("ab" * 500, "ab" * 300, 0.75), ("Open files", "Open", 8 / 14)]
+)
+def test_shorter_and_longer_texts_are_similar(long, short, ratio):
+    for known, text in ((long, short), (short, long)):
+        memory = TranslationMemory([("x" * 7, "0"), (known, "1"), ("y" * 2000, "2")])
+        assert memory.fuzzy(text, least=ratio) == (known, "1", pytest.approx(ratio))
+        assert memory.fuzzy(text, least=ratio + 0.001) is None
+
+
+@pytest.mark.parametrize(("length", "is_compared"), [(1000, True), (1001, False)])
+def test_long_texts_are_not_compared(length, is_compared):
+    memory = TranslationMemory([("a" * length, "1"), ("a" * 999, "2")])
+    assert (memory.fuzzy("a" * length) is not None) == is_compared
+    assert memory.fuzzy("a" * 1000) == (
+        "a" * (1000 if is_compared else 999),
+        *memory.fuzzy("a" * 1000)[1:],
+    )
+
+
 @pytest.mark.parametrize(("name", "content"), [("m.tmx", TMX), ("m.po", PO)])
 def test_files_are_read(written, name, content):
     memory = TranslationMemory.read(written(name, content), "en", "de")
@@ -87,6 +107,16 @@ def test_units_give_what_is_certain():
     assert memory.exact("b", "", 1) == "Dateien"
     assert [memory.exact(text, "other") for text in "abcd"] == [None, None, "Zu", None]
     assert memory.fuzzy("a") == ("a", "Öffnen", 1)
+
+
+def test_an_empty_context_is_not_the_same_as_none(written, translated):
+    entries = 'msgctxt ""\nmsgid "Open"\nmsgstr "{}"\n\nmsgid "Open"\nmsgstr "{}"\n'
+    old = PO.partition("\n\n")[2] + "\n" + entries.format("Offen", "Öffnen")
+    memory = TranslationMemory.read(written("m.po", old), "en", "de")
+    assert len(memory) == 2
+    assert (memory.exact("Open", ""), memory.exact("Open")) == ("Offen", "Öffnen")
+    found = translated("a.po", entries.format("", ""), memory=memory)
+    assert found.endswith(entries.format("Offen", "Öffnen"))
 
 
 @pytest.mark.parametrize("name", ["m.xlf", "m.xliff"])

@@ -32,7 +32,7 @@ class Segment:
         self.codes: Codes = codes_of(file, source)
         text = codes_of(file, target).text if target else ""
         kind = self.codes.format if self.codes.tags else markup_of_message(self.codes.text)
-        self.unit = Unit(self.codes.text, text if text.strip() else "", kind, context=name)
+        self.unit = Unit(self.codes.text, text if text.strip() else "", kind, context=name or None)
 
     def restored(self) -> str:
         """Returns the XML of the unit's translation."""

@@ -2,15 +2,20 @@
 
 import functools
 import re
+from collections.abc import Sequence
 from pathlib import Path
-
-import polib
 
 from t2t_keras.documents.document import Document, Unit, checked_languages
 from t2t_keras.documents.exchange.labels import find_accelerators, with_branches
 from t2t_keras.documents.exchange.message_markup import markup_of_message
 from t2t_keras.documents.exchange.plurals import default_header, plural_forms
-from t2t_keras.documents.exchange.po_lines import Entry, entries_of, field_lines, rendered
+from t2t_keras.documents.exchange.po_entries import (
+    Entry,
+    MalformedError,
+    changes_of,
+    entries_of,
+    field_lines,
+)
 from t2t_keras.documents.spans import Text, decoded, is_charset, replaced
 from t2t_keras.errors import UserError
 
@@ -34,46 +39,44 @@ def read(path: Path, languages: tuple[str, str], content: bytes) -> "PoDocument"
     found = _CHARSET.search(content)
     charset = found[1].decode() if found else ""
     text = decoded(path, content, charset if is_charset(charset) else "utf-8")
-    encoding = "utf-8-sig" if text.mark else text.encoding
     try:
-        parsed = polib.pofile(str(path), encoding=encoding)
-    except (OSError, ValueError, IndexError, AttributeError) as error:
-        raise UserError(f"{path} is no valid PO file: {error}. msgfmt -c tells more.") from error
-    return PoDocument(path, languages, text, parsed)
+        entries = entries_of(text.text)
+    except MalformedError as error:
+        line = text.text.count("\n", 0, error.position) + 1
+        raise UserError(
+            f"{path}:{line} is no valid PO file: {error}. msgfmt -c tells more.",
+            code="malformed_po",
+        ) from error
+    return PoDocument(path, languages, text, entries)
 
 
 class PoDocument(Document):
-    """A PO file; `entries` have its lines, `parsed` what polib reads in these."""
+    """A PO file; `entries` are those of its messages."""
 
-    def __init__(self, path: Path, languages: tuple[str, str], text: Text, parsed: polib.POFile):
-        found = "", parsed.metadata.get("Language", "")
-        super().__init__(path, checked_languages(path, found, languages))
-        self.text, self.parsed = text, parsed
-        for number, line in enumerate(text.text.split("\n"), 1):
-            if (line := line.strip()) and line[0] != "#" and line[-1] != '"':
-                # polib would take the string without its last character.
-                raise UserError(f"{path}:{number} is no valid PO file: a string has no end.")
-        entries = entries_of(text.text)
+    def __init__(
+        self, path: Path, languages: tuple[str, str], text: Text, entries: Sequence[Entry]
+    ):
+        self.text = text
         self.headers = [entry for entry in entries if entry.is_header]
         self.entries = [entry for entry in entries if not entry.is_header]
-        self.messages = [message for message in parsed if not message.obsolete]
-        if len(self.entries) != len(self.messages):
-            raise UserError(f"{path} is no valid PO file. msgfmt -c tells more.")
-        header = parsed.metadata.get("Plural-Forms", "")
+        fields = self.headers[0].fields() if self.headers else {}
+        super().__init__(path, checked_languages(path, ("", fields.get("Language", "")), languages))
+        header = fields.get("Plural-Forms", "")
         self.plural_header = "" if plural_forms(header) else default_header(self.languages[1])
         self.forms = plural_forms(self.plural_header or header)
-        self.of_entry: list[list[tuple[str, Unit]]] = list(map(self._units, self.messages))
+        self.of_entry: list[list[tuple[str, Unit]]] = list(map(self._units, self.entries))
         self.add_units(unit for units in self.of_entry for _, unit in units)
-        find_accelerators(self.units, parsed.metadata.get("X-Accelerator-Marker", ""))
+        find_accelerators(self.units, fields.get("X-Accelerator-Marker", ""))
 
-    def _units(self, message: polib.POEntry) -> list[tuple[str, Unit]]:
-        """Returns the keyword and the unit of each translation that a message has."""
-        if message.msgctxt in _CREDITS or message.msgid in _CREDITS_TEXT:
+    def _units(self, entry: Entry) -> list[tuple[str, Unit]]:
+        """Returns the keyword and the unit of each translation that an entry has."""
+        if entry.context in _CREDITS or entry.source in _CREDITS_TEXT:
             self.left_out["names of translators"] += 1
             return []
-        if not message.msgid_plural:
-            unit = _unit(message, message.msgid, message.msgstr, None)
-            return [("msgstr", unit) for unit in with_branches(self, [unit])]
+        if entry.plural is None:
+            target = entry.targets.get(None) or entry.targets.get(0, "")
+            units = with_branches(self, [_unit(entry, entry.source, target, None)])
+            return [("msgstr", unit) for unit in units]
         if not self.forms:
             self.left_out["plurals, for want of a Plural-Forms header"] += 1
             return []
@@ -81,9 +84,9 @@ class PoDocument(Document):
             (
                 f"msgstr[{form}]",
                 _unit(
-                    message,
-                    message.msgid if form in self.forms.only_one else message.msgid_plural,
-                    message.msgstr_plural.get(form, ""),
+                    entry,
+                    entry.source if form in self.forms.only_one else entry.plural,
+                    entry.targets.get(form, ""),
                     form,
                 ),
             )
@@ -93,16 +96,16 @@ class PoDocument(Document):
     def content(self) -> bytes:
         """See `Document`."""
         newline = next(iter(re.findall(r"\r\n|\n|\r", self.text.text)), "\n")
-        rows = zip(self.entries, self.messages, self.of_entry, strict=True)
         changes = [
-            (entry.start, entry.end, _rendered(entry, message, units, newline))
-            for entry, message, units in rows
+            change
+            for entry, units in zip(self.entries, self.of_entry, strict=True)
             if any(unit.match for _, unit in units)
+            for change in _changes(self.text.text, entry, units, newline)
         ]
         if not changes:
             return self.text.encoded(self.text.text)
         changes = self._header_changes(newline) + changes
-        text = replaced(self.text.text, changes)
+        text = replaced(self.text.text, sorted(changes, key=lambda change: change[:2]))
         try:
             return self.text.encoded(text)
         except UnicodeEncodeError:
@@ -112,7 +115,7 @@ class PoDocument(Document):
     def _header_changes(self, newline: str) -> list[tuple[int, int, str]]:
         """Returns the change of a template's header, or of one that lacks what it has to say."""
         [header, *_] = self.headers or [None]
-        old = self._header_text(header) if header else _CONTENT_TYPE
+        old = header.targets.get(None, "") if header else _CONTENT_TYPE
         text = old.replace("charset=CHARSET", "charset=UTF-8")
         wanted = {"Language": self.languages[1]}
         if not self.forms or self.plural_header:
@@ -128,19 +131,12 @@ class PoDocument(Document):
             return [(0, 0, "".join(f"{line}{newline}" for line in lines))]
         if text == old:
             return []
-        flags = [each for line in header.flags for each in line[2:].replace(",", " ").split()]
-        flags = [flag for flag in flags if flag != "fuzzy"]
-        new = rendered(header, [("msgstr", text)], flags, [], newline)
-        return [(header.start, header.end, new)]
-
-    @staticmethod
-    def _header_text(header: Entry) -> str:
-        lines = (line.strip().removeprefix("msgstr").strip() for line in header.translations)
-        return polib.unescape("".join(line[1:-1] for line in lines))
+        flags = [flag for flag in header.flags if flag != "fuzzy"]
+        return changes_of(self.text.text, header, [("msgstr", text)], flags, [], newline)
 
 
-def _unit(message: polib.POEntry, source: str, target: str, form: int | None) -> Unit:
-    formats = [flag for flag in message.flags if flag.endswith("-format")]
+def _unit(entry: Entry, source: str, target: str, form: int | None) -> Unit:
+    formats = [flag for flag in entry.flags if flag.endswith("-format")]
     pattern = _DIRECTIVE if formats else None
     if formats and set(formats) <= {"kde-format", "qt-format"}:
         pattern = _NUMBERED
@@ -148,8 +144,8 @@ def _unit(message: polib.POEntry, source: str, target: str, form: int | None) ->
         source,
         target,
         markup_of_message(source),
-        bool(target) and not message.fuzzy,
-        message.msgctxt or "",
+        bool(target) and not entry.is_fuzzy,
+        entry.context,
         keeps_lines=True,
         is_safe=functools.partial(_is_safe, source, pattern),
         form=form,
@@ -175,15 +171,15 @@ def _is_safe(source: str, directive: re.Pattern | None, target: str) -> bool:
     return found[0] == found[1] and tags[0] == tags[1]
 
 
-def _rendered(
-    entry: Entry, message: polib.POEntry, units: list[tuple[str, Unit]], newline: str
-) -> str:
-    flags = [flag for flag in message.flags if flag != "fuzzy"]
+def _changes(
+    text: str, entry: Entry, units: list[tuple[str, Unit]], newline: str
+) -> list[tuple[int, int, str]]:
+    flags = [flag for flag in entry.flags if flag != "fuzzy"]
     if any(unit.needs_review for _, unit in units):
         flags.insert(0, "fuzzy")
+    suggestions = {each.source: each for _, unit in units for each in unit.suggestions}
     comments = [
-        f"{each.ratio:.0%} like “{each.source}”: “{each.target}”"
-        for each in {each.source: each for _, unit in units for each in unit.suggestions}.values()
+        f"{each.ratio:.0%} like “{each.source}”: “{each.target}”" for each in suggestions.values()
     ]
     translations = [(keyword, unit.target) for keyword, unit in units]
-    return rendered(entry, translations, flags, comments, newline)
+    return changes_of(text, entry, translations, flags, comments, newline)

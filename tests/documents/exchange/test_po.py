@@ -189,11 +189,98 @@ def test_long_and_several_lines_are_written_as_gettext_does(written):
 
 
 @pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (
+            '#comment\n#,fuzzy,c-format\n#:a.c:1\nmsgid "a"\nmsgstr ""\n',
+            '#comment\n#,fuzzy,c-format\n#:a.c:1\nmsgid "a"\nmsgstr "A"\n',
+        ),
+        ('msgid "a"\nmsgstr\n""\n', '#, fuzzy\nmsgid "a"\nmsgstr "A"\n'),
+        ('msgid\n"a"\nmsgstr ""\n', '#, fuzzy\nmsgid\n"a"\nmsgstr "A"\n'),
+        ('msgid "" "a"\nmsgstr ""', '#, fuzzy\nmsgid "" "a"\nmsgstr "A"'),
+        ('msgid"a" msgstr""\n', '#, fuzzy\nmsgid"a" msgstr "A"\n'),
+        ('  msgid "a"\n\tmsgstr ""\n', '#, fuzzy\n  msgid "a"\n\tmsgstr "A"\n'),
+        (
+            '# one\n#| msgid "z"\nmsgid "a"\nmsgstr ""\n',
+            '# one\n#, fuzzy\nmsgid "a"\nmsgstr "A"\n',
+        ),
+        (
+            '#, c-format\n#, range: 1..2\nmsgid "a"\nmsgstr ""\n',
+            '#, fuzzy, c-format, range: 1..2\nmsgid "a"\nmsgstr "A"\n',
+        ),
+        (
+            'msgid "a"\n# inside\nmsgstr ""\n# too\n""\n# behind\n',
+            '#, fuzzy\nmsgid "a"\n# inside\n# too\nmsgstr "A"\n# behind\n',
+        ),
+        (
+            'msgid "b"\nmsgstr "B" msgid "a" msgstr ""\n',
+            'msgid "b"\nmsgstr "B" \n#, fuzzy\nmsgid "a" msgstr "A"\n',
+        ),
+        (
+            '# z\n#~ msgid "z"\n#~ msgstr ""\nmsgid "a"\nmsgstr ""\n#~ msgid "y"\n#~ msgstr ""\n',
+            '# z\n#~ msgid "z"\n#~ msgstr ""\n#, fuzzy\nmsgid "a"\nmsgstr "A"\n#~ msgid "y"\n'
+            '#~ msgstr ""\n',
+        ),
+        (
+            'msgid "a"\nmsgid_plural "as"\nmsgstr[0]\n""\nmsgstr [ 1 ] ""\n',
+            '#, fuzzy\nmsgid "a"\nmsgid_plural "as"\nmsgstr[0] "A"\nmsgstr[1] "AS"\n',
+        ),
+        ('msgid "\\x61\\142"\nmsgstr ""\n', '#, fuzzy\nmsgid "\\x61\\142"\nmsgstr "AB"\n'),
+    ],
+)
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+def test_entries_are_read_as_msgfmt_reads_them(translated, msgfmt, content, expected, newline):
+    old, new = ((HEADER + text).replace("\n", newline) for text in (content, expected))
+    # To msgfmt \r alone ends no line; old versions have no comments within an entry.
+    assert newline != "\n" or "inside" in content or not msgfmt(old.encode())
+    assert translated("a.po", old) == new
+    assert newline != "\n" or "inside" in content or not msgfmt(new.encode(), "-f")
+
+
+def test_a_domain_is_of_no_entry(translated):
+    found = translated("a.po", HEADER + '# one\ndomain "x"\n# two\nmsgid "a"\nmsgstr ""\n')
+    assert found.endswith('# one\ndomain "x"\n# two\n#, fuzzy\nmsgid "a"\nmsgstr "A"\n')
+
+
+def test_strings_have_all_of_gettexts_escapes(written):
+    text = '\a\b\f\n\r\t\v"\\ x'
+    content = 'msgid "\\a\\b\\f\\n\\r\\t\\v\\"\\\\ x"\nmsgstr ""\n'
+    document = read_document(written("a.po", content), "en", "de")
+    assert document.units[0].source == text
+    document.units[0].set(text, final=True)
+    written_as = '"\\a\\b\\f\\n"\n"\\r\\t\\v\\"\\\\ x"'
+    expected = content.replace('msgstr ""', f'msgstr ""\n{written_as}')
+    assert document.content().decode().endswith(expected)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-8"])
+def test_a_byte_order_mark_tells_the_encoding(translated, encoding):
+    content = "\ufeff" + HEADER.replace("UTF-8", encoding.upper()) + 'msgid "é"\nmsgstr ""\n'
+    found = translated("a.po", content.encode(encoding), final=True).decode(encoding)
+    assert found == content.replace('é"\nmsgstr ""', 'é"\nmsgstr "É"')
+
+
+def test_comments_of_the_memory_stand_before_the_last_block(translated):
+    content = '# of the file\n\n# of the entry\nmsgid "Open a file"\nmsgstr ""\n'
+    memory = TranslationMemory([("Open file", "Datei öffnen")])
+    found = translated("a.po", content, memory=memory)
+    assert found.endswith(
+        "# of the file\n\n# 90% like “Open file”: “Datei öffnen”\n# of the entry\n#, fuzzy\n"
+        'msgid "Open a file"\nmsgstr "OPEN A FILE"\n'
+    )
+
+
+@pytest.mark.parametrize(
     ("content", "said"),
     [
-        ('msgid "a', "no valid PO file"),
-        ('msgid "a"\nmsgstr "b"\nfoo\n', "no valid PO file"),
-        ('msgstr "b"\n', "no valid PO file"),
+        ('msgid "a', "1 is no valid PO file"),
+        ('msgid "a"\nmsgstr "b"\nfoo\n', "3 is no valid PO file"),
+        ('msgstr "b"\n', "1 is no valid PO file"),
+        ('msgid "a"\n\nmsgid "b"\nmsgstr "c"\n', "3 is no valid PO file"),
+        ('msgid "a"\nmsgstr\n', "3 is no valid PO file"),
+        ('msgid "a"\nmsgctxt "b"\nmsgstr "c"\n', "2 is no valid PO file"),
+        ('msgid[0] "a"\nmsgstr "c"\n', "1 is no valid PO file"),
+        ('"a"\n', "1 is no valid PO file"),
         ("\xff".encode("latin-1"), "not valid UTF-8"),
         (HEADER, "expected fr as its target language, got de"),
     ],
