@@ -18,7 +18,7 @@ import httpx
 import pytest
 import uvicorn
 from libretranslatepy import LibreTranslateAPI
-from upper_case import Gated, Source
+from upper_case import Gated, Source, UpperCase
 
 from t2t_keras.errors import UserError
 from t2t_keras.server import run
@@ -147,6 +147,48 @@ def test_whoever_hangs_up_is_not_translated_for(serving):
         first.result()
     assert httpx.post(f"{url}/translate", json={"q": "b"} | ASKED).json() == {"translatedText": "B"}
     assert ["unwanted"] not in source.translator.calls
+
+
+class Endless(UpperCase):
+    """Searches without end."""
+
+    def translate(self, lines, *arguments, **options):
+        while True:
+            super().translate(lines)
+
+
+def test_what_takes_too_long_is_ended_and_charged(serving, tmp_path):
+    (tmp_path / "keys").write_text("secret\n")
+    source = Source(translator=Endless())
+    server = serving([source], max_job_seconds=0.05, api_keys_file=tmp_path / "keys")
+    asked = {"q": "abc", "api_key": "secret", "prefix": "", "glossary": [["a", "b"]]} | ASKED
+    for number, path in enumerate(("/translate", "/page/translate"), 1):
+        found = httpx.post(f"{server.url}{path}", json=asked, timeout=20)
+        assert (found.status_code, "takes longer" in found.json()["error"]) == (503, True)
+        used = httpx.get(f"{server.url}/v2/usage?api_key=secret").json()["character_count"]
+        assert used == 3 * number
+
+
+def test_whoever_hangs_up_pays_for_what_was_begun(serving, tmp_path):
+    (tmp_path / "keys").write_text("secret\n")
+    source = Source(translator=Gated())
+    server = serving([source], api_keys_file=tmp_path / "keys")
+    asked = {"q": "abc", "api_key": "secret"} | ASKED
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(f"{server.url}/translate", json=asked, timeout=0.3)
+    source.translator.gate.set()
+    while 'route="/translate",status="499"' not in httpx.get(f"{server.url}/metrics").text:
+        pass
+    used = httpx.get(f"{server.url}/v2/usage?api_key=secret").json()["character_count"]
+    assert used == 3
+
+
+@pytest.mark.parametrize(("size", "is_refused"), [(500_000, False), (500_001, True)])
+def test_the_terms_of_a_request_are_bounded(serving, size, is_refused):
+    terms = [["a" * 400, "b"]] * 1000 + [["c" * (size - 401_000), ""]]
+    asked = {"q": "a", "glossary": terms} | ASKED
+    found = httpx.post(f"{serving().url}/page/translate", json=asked)
+    assert (found.status_code == 413) == is_refused
 
 
 def test_metrics_count_and_tell_no_text(serving):

@@ -22,13 +22,13 @@ async def keep(files, owner="", content=b"a"):
         return file
 
 
-def using(translator, use, **settings):
+def using(translator, use, refund=lambda owner, characters: None, **settings):
     """Returns what use(files) does with the files of a server."""
 
     async def run():
         config = ServerConfig(reload_seconds=0.0, **settings)
         service = TranslationService([Source(translator=translator)], config, Metrics())
-        files = TranslatedFiles(service, config, lambda owner, characters: None)
+        files = TranslatedFiles(service, config, refund)
         files.begin()
         try:
             return await use(files)
@@ -97,3 +97,99 @@ def test_files_that_are_too_many_or_too_long_are_refused(monkeypatch):
             await keep(files, owner="third")
 
     using(UpperCase(), send, max_file_characters=3)
+
+
+def test_a_result_is_sent_once(tmp_path):
+    async def send(files):
+        file = await keep(files)
+        files.translate(file, ("en", "de"), 1)
+        await files.finished(file)
+        assert files.find(file.file_id) is file
+        assert files.claim(file).read_text() == "A"
+        for again in (lambda: files.claim(file), lambda: files.find(file.file_id)):
+            with pytest.raises(ApiError) as refused:
+                again()
+            assert refused.value.status == 404
+        return file.file_id
+
+    file_id = using(UpperCase(), send, storage=tmp_path)
+    assert not list(tmp_path.glob("files/*/source*")), "what was sent is not kept once it is done"
+
+    async def find(files):
+        with pytest.raises(ApiError):
+            files.find(file_id)
+
+    using(UpperCase(), find, storage=tmp_path)  # Nor by the next server.
+
+
+@pytest.mark.parametrize(("attempts", "status"), [(0, "done"), (2, "done"), (3, "error")])
+def test_a_file_that_was_begun_too_often_is_given_up(tmp_path, attempts, status):
+    async def send(files):
+        file = await keep(files)
+        files.translate(file, ("en", "de"), 1)
+        files.end()  # Before it is begun.
+
+    using(UpperCase(), send, storage=tmp_path)
+    [path] = tmp_path.glob("files/*/record.json")
+    record = json.loads(path.read_text())
+    assert (record["status"], record["attempts"]) == ("queued", 0)
+    path.write_text(json.dumps(record | {"attempts": attempts, "status": "translating"}))
+
+    async def look(files):
+        file = files.find(record["file_id"])
+        await asyncio.gather(*files._tasks.values())
+        return file.status
+
+    translator = UpperCase()
+    assert using(translator, look, storage=tmp_path) == status
+    assert json.loads(path.read_text())["attempts"] == attempts + (status == "done")
+    assert len(translator.calls) == (status == "done")
+
+
+class Endless(UpperCase):
+    """Searches without end."""
+
+    def translate(self, lines, *arguments, **options):
+        while True:
+            super().translate(lines)
+
+
+@pytest.mark.parametrize(
+    ("settings", "status"),
+    [({"max_job_seconds": 0.05}, "error"), ({"stop_seconds": 0.1}, "queued")],
+)
+def test_no_file_is_worked_on_without_end(tmp_path, settings, status):
+    """What takes too long has failed and costs what it cost; what the end interrupts has not."""
+    refunds = []
+
+    async def send(files):
+        file = await keep(files)
+        files.translate(file, ("en", "de"), 100_000_000)
+        while file.status == "queued":
+            await asyncio.sleep(0.001)
+        if status == "error":
+            with pytest.raises(ApiError, match="takes longer"):
+                await files.finished(file)
+        await files.close(time.monotonic() + 0.2)
+        return file.status, file.attempts
+
+    settings = {"storage": tmp_path, "max_characters": 100_000_000} | settings
+    found = using(Endless(), send, lambda owner, count: refunds.append(count), **settings)
+    assert found == (status, 1)
+    assert refunds == []
+    [path] = tmp_path.glob("files/*/record.json")
+    assert json.loads(path.read_text())["status"] == status
+
+
+def test_the_bytes_of_files_are_bounded(monkeypatch):
+    monkeypatch.setattr("t2t_keras.server.files._MOST_BYTES", 5)
+    monkeypatch.setattr("t2t_keras.server.files._MOST_BYTES_OF_OWNER", 3)
+
+    async def send(files):
+        await keep(files, owner="anna", content=b"abc")
+        for owner, content in (("anna", b"a"), ("other", b"abc")):
+            with pytest.raises(ApiError, match="too many files"):
+                await keep(files, owner=owner, content=content)
+        await keep(files, owner="other", content=b"ab")
+
+    using(UpperCase(), send)

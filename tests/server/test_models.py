@@ -95,6 +95,13 @@ def test_what_is_served_is_what_the_translator_gives(run, sources, serving, engi
     assert all(each["text"].split()[:2] == [prefix, each["word"]] for each in found)
     assert all(each["text"].endswith(texts[1]) for each in found)
 
+    for prefix in ("x " * 400, "e" + "\u0301" * 2_000, "\u05d0" * 2_000, "A. " * 3_400):
+        used = httpx.get(f"{url}/v2/usage").json()["character_count"]
+        sent = {"q": LINES[0], "prefix": prefix, **asked}
+        assert httpx.post(f"{url}/page/alternatives", json=sent, timeout=60).status_code == 400
+        more = httpx.get(f"{url}/v2/usage").json()["character_count"] - used
+        assert more == (len(LINES[0] + prefix) if len(prefix) <= 10_000 else 0)
+
 
 @pytest.mark.parametrize("engine", ["keras", "ctranslate2"])
 def test_a_newer_version_replaces_the_old_one_while_it_serves(run, sources, serving, engine):

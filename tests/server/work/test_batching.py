@@ -5,9 +5,14 @@ import threading
 import time
 
 import pytest
+from upper_case import Source, UpperCase, UpperCaseEngine
 
 from t2t_keras.errors import UserError
+from t2t_keras.server.config import ServerConfig
+from t2t_keras.server.metrics import Metrics
+from t2t_keras.server.service import Options, TranslationService
 from t2t_keras.server.work.batching import Batcher, QueueFullError
+from t2t_keras.server.work.budget import Budget, JobEndedError
 
 
 class Recorder:
@@ -133,3 +138,158 @@ def test_threads_translate_at_the_same_time_and_end_together(recorder):
     assert [job.result(0) for job in jobs] == [["A"], ["B"], ["C"], ["D"], ["E"]]
     with pytest.raises(UserError):
         batcher.submit(["later"])
+
+
+def test_requests_of_the_client_that_had_least_come_first(batcher, recorder):
+    """Jobs of a batch are one client's each; b has had nothing, a some, so b comes first."""
+    busy(batcher, recorder)
+    jobs = [
+        batcher.submit([f"{client}{number}"], f"{client}{number}", budget=Budget(client))
+        for client in "ab"
+        for number in range(3)
+    ]
+    recorder.gate.set()
+    for job in jobs:
+        job.result(10)
+    order = [lines[0] for lines, _ in recorder.batches[1:]]
+    assert order[:2] in (["a0", "b0"], ["b0", "a0"])
+    assert [name for name in order if name[0] == "b"] == ["b0", "b1", "b2"]
+    assert order.index("b0") < order.index("a1")
+
+
+class Slow(UpperCaseEngine):
+    """Takes a while, and 4 sentences at most."""
+
+    batches_at_once = 2
+
+    def outputs(self, sources, prefixes, numbers):
+        outputs = super().outputs(sources, prefixes, numbers)
+        time.sleep(0.002)
+        return outputs
+
+
+def test_two_costly_clients_do_not_keep_a_third_from_an_answer():
+    """Counted in searches that begin between its request and its own search."""
+    translator = UpperCase()
+    translator.engine = engine = Slow()
+    config = ServerConfig(reload_seconds=0.0, max_wait_ms=0.0, max_queue_lines=100_000)
+    service = TranslationService([Source(translator=translator)], config, Metrics())
+    pair, waits = ("en", "de"), []
+
+    async def cheap(number):
+        before = len(engine.searches)
+        line = f"cheap {number}"
+        [found] = await service.run(pair, [line], Options(), Budget("cheap"))
+        assert found.text == line.upper()
+        own = next(i for i in range(before, len(engine.searches)) if line in engine.searches[i])
+        waits.append(engine.searches[before:own])
+
+    async def ask():
+        budgets = [Budget("costly 1"), Budget("costly 2")]
+        costly = [
+            asyncio.create_task(
+                service.run(pair, [f"{i} {n}" for n in range(50_000)], Options(), each)
+            )
+            for i, each in enumerate(budgets)
+        ]
+        while len(engine.searches) < 4:
+            await asyncio.sleep(0.001)
+        for number in range(40):
+            await cheap(number)
+        assert not any(each.done() for each in costly)
+        for each in costly:
+            each.cancel()
+        await asyncio.gather(*costly, return_exceptions=True)
+        await service.close()
+
+    asyncio.run(ask())
+    # With its own, three searches at most, of few sentences.
+    assert sorted(map(len, waits))[-2] <= 2
+    assert max(len(search) for wait in waits for search in wait) <= 8
+
+
+class Searching:
+    """Searches once for each line, so often."""
+
+    def __init__(self, times):
+        self.times, self.searches = times, 0
+
+    def __call__(self, lines, options, batch):
+        for _ in range(self.times):
+            with batch.turn(len(lines)):
+                self.searches += len(lines)
+        return lines
+
+
+@pytest.mark.parametrize(("times", "is_done"), [(256, True), (257, False)])
+def test_the_searches_of_a_job_are_bounded(times, is_done):
+    translate = Searching(times)
+    batcher = Batcher(translate, max_wait_ms=0, max_lines=4, max_queued=10)
+    job = batcher.submit(["a"], budget=Budget(characters=3))
+    error = job.exception(10)
+    assert error is None if is_done else error.code == "job_too_long"
+    assert translate.searches == min(times, 256)
+    batcher.close()
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_the_seconds_of_a_job_are_those_of_its_share_of_work():
+    clock = Clock()
+    budget = Budget(seconds=10.0, clock=clock)
+    clock.now = 100.0  # Waiting costs nothing.
+    budget.begin(0.5)
+    clock.now = 120.0
+    assert (budget.seconds, budget.is_wanted) == (10.0, True)
+    clock.now = 120.1
+    with pytest.raises(JobEndedError) as ended:
+        budget.check()
+    assert ended.value.code == "job_too_long"
+    budget.pause()
+    clock.now = 200.0
+    assert budget.seconds == pytest.approx(10.05)
+
+
+def test_what_is_begun_ends_with_its_client_at_the_next_search():
+    begun, searched = threading.Event(), []
+
+    def translate(lines, options, batch):
+        for number in range(1_000_000):
+            with batch.turn(len(lines)):
+                searched.append(number)
+            begun.set()
+        return lines
+
+    batcher = Batcher(translate, max_wait_ms=0, max_lines=4, max_queued=10)
+    # Searches are not what ends it.
+    budget = Budget(characters=1 << 40)
+
+    async def give_up():
+        task = asyncio.ensure_future(batcher.translate(["a"], budget=budget))
+        await asyncio.to_thread(begun.wait, 10)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(give_up())
+    batcher.close()
+    assert len(searched) < 1_000_000
+    assert not budget.is_wanted
+
+
+def test_the_end_does_not_wait_longer_than_it_may(recorder):
+    batcher = Batcher(recorder, max_wait_ms=0, max_lines=1, max_queued=10)
+    begun = busy(batcher, recorder)
+    waiting = batcher.submit(["waiting"])
+    batcher.end_all("server_stops", "")
+    batcher.close(seconds=0.05)
+    assert not begun.done()
+    recorder.gate.set()
+    batcher.close()
+    assert waiting.exception(0).code == "server_stops"
+    assert begun.result(0) == ["FIRST"], "what is finished all the same is not thrown away"
