@@ -32,6 +32,7 @@ _SYNTAX = re.compile(
 )
 _LINE_SYNTAX = re.compile(r"^[^\S\n]*(?:[-+#>=~:|!?{]|\d+(?=([.)])))", re.MULTILINE)
 _PIECES = re.compile(rf"\s+|[{STAND_INS}]|[^\s{STAND_INS}]+")
+_SPACE_AND_TAGS, _LETTERS = (re.compile(rf"[{no}\s{STAND_INS}]") for no in ("", "^"))
 # Around codes, where text and codes are compared.
 _CODE = "\0"
 
@@ -141,6 +142,11 @@ class Block:
         if list(map(_kind, words)) == list(map(_kind, of_source)):
             rest = iter(words)
             return "".join(piece if piece.isspace() else next(rest) for piece in pieces)
+        same, found = (_SPACE_AND_TAGS.sub("", each) for each in (source, text))
+        if len(same) == len(found) and same.casefold() == found.casefold():
+            # A text that stays as it is, whatever became of tags within its words.
+            letters = iter(found)
+            return _LETTERS.sub(lambda match: next(letters), source)
         lines = source.split("\n") if self._kind in _WITH_LINES else [source]
         text = re.sub(r"\s*\n\s*", " ", text)
         return wrapped(text, ["\n"] * (len(lines) - 1), list(map(len, lines)))

@@ -230,6 +230,7 @@ def test_what_cannot_be_written_is_the_source_and_counted(written, translator):
         ("# One", "One #", "# One \\#"),
         ("One", ":smile: $a$ {{ b }} &copy; \\*", r"\:smile: \$a\$ \{\{ b }} \&copy; \\\*"),
         ("One", "One\n\nTwo", "One Two"),
+        ("R&amp;D *w*ord", '<g i="0">R&amp;D WO</g>RD', "R&amp;D *W*ORD"),
         ("One *x*", '- <g i="0">x</g> 1', "\\- *x* 1"),
     ],
 )
