@@ -5,14 +5,30 @@ import io
 import re
 import zipfile
 from pathlib import Path
+from typing import NamedTuple
 
 from lxml import etree
 
 from t2t_keras.documents.document import Document, check_counts
-from t2t_keras.documents.formats.word_paragraphs import PARAGRAPH, Paragraph
+from t2t_keras.documents.formats.word_paragraphs import PARAGRAPHS, WORDS, Paragraph
+from t2t_keras.documents.segments import has_letters
 from t2t_keras.errors import UserError
 
 _PARTS = re.compile(r"word/(?:document|header|footer|footnotes|endnotes|comments)\d*\.xml")
+# Parts of which the text stays: what is counted in each, and how that is called.
+_OTHER_PARTS = (
+    (
+        r"word/(?:charts/chart|diagrams/data)\d*\.xml",
+        rb"<(?:a:t|c:v)>[^<]*?[A-Za-z\x80-\xff]",
+        "texts of charts",
+    ),
+    (r"word/glossary/document\.xml", rb"<w:t[ >]", "texts of building blocks"),
+    (r"word/(?:embeddings|afchunk)/?[^/]+", rb"\A", "embedded files"),
+)
+# Texts of drawings in the parts that are looked into.
+_DRAWN = "{http://schemas.openxmlformats.org/drawingml/2006/main}t"
+_TRANSITIONAL = b'="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+_STRICT = b'="http://purl.oclc.org/ooxml/wordprocessingml/main"'
 _NAMESPACE = re.compile(rb"""\sxmlns[^\s=]*\s*=\s*("[^"]*"|'[^']*')""")
 _MAX_NAMESPACES_BYTES = 10_000
 # Of the parts with text together.
@@ -26,6 +42,16 @@ def read(path: Path, languages: tuple[str, str], content: bytes) -> "WordDocumen
     return WordDocument(path, languages, content)
 
 
+class _Part(NamedTuple):
+    tree: etree._ElementTree
+    paragraphs: list[Paragraph]
+    is_strict: bool  # is it of the stricter of the two standards
+
+    def written(self) -> bytes:
+        content = etree.tostring(self.tree, xml_declaration=True, encoding="UTF-8", standalone=True)
+        return content.replace(_TRANSITIONAL, _STRICT) if self.is_strict else content
+
+
 class WordDocument(Document):
     """A Word document. Parts without translations are written as they were."""
 
@@ -33,16 +59,23 @@ class WordDocument(Document):
         super().__init__(path, languages)
         self._content = content
         self._format_bytes = 0
-        self._parts: dict[str, tuple[etree._ElementTree, list[Paragraph]]] = {}
+        self._parts: dict[str, _Part] = {}
         try:
             with zipfile.ZipFile(io.BytesIO(content)) as archive:
                 self._check(archive)
                 for name in filter(_PARTS.fullmatch, archive.namelist()):
                     self._parts[name] = self._read(name, archive.read(name))
+                self._count_others(archive)
         except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError) as error:
-            raise UserError(f"{path} is no Word document, or is cut off: {error}.") from error
+            raise UserError(
+                f"{path} is no Word document, or is cut off: {error}. Get it again.",
+                code="not_a_word_document",
+            ) from error
         if not self._parts:
-            raise UserError(f"{path}: expected a Word document, got another kind of archive.")
+            raise UserError(
+                f"{path}: expected a Word document, got another kind of archive. Save it as .docx.",
+                code="not_a_word_document",
+            )
 
     def _check(self, archive: zipfile.ZipFile) -> None:
         """Raises `UserError` for an archive that a word processor would not have written."""
@@ -65,7 +98,17 @@ class WordDocument(Document):
                 f"Split it."
             )
 
-    def _read(self, name: str, content: bytes) -> tuple[etree._ElementTree, list[Paragraph]]:
+    def _count_others(self, archive: zipfile.ZipFile) -> None:
+        size = 0
+        for names, text, reason in _OTHER_PARTS:
+            for each in archive.infolist():
+                if re.fullmatch(names, each.filename):
+                    size += each.file_size
+                    content = archive.read(each) if size < _MAX_TEXT_BYTES else b""
+                    if count := len(re.findall(text, content)):
+                        self.left_out[reason] += count
+
+    def _read(self, name: str, content: bytes) -> _Part:
         check_counts(self.path, content)
         # Each run that is read or written has them all.
         if sum(map(len, set(_NAMESPACE.findall(content)))) > _MAX_NAMESPACES_BYTES:
@@ -73,6 +116,9 @@ class WordDocument(Document):
                 f"{self.path}: expected at most {_MAX_NAMESPACES_BYTES:,} bytes of namespaces in "
                 f"{name}, got more."
             )
+        # The stricter of the two standards has the same elements in another namespace.
+        is_strict = _STRICT in content
+        content = content.replace(_STRICT, _TRANSITIONAL)
         # In no other encoding, for tags and namespaces to be what they seem.
         parser = etree.XMLParser(
             encoding="utf-8", resolve_entities=False, no_network=True, load_dtd=False
@@ -85,11 +131,16 @@ class WordDocument(Document):
             raise UserError(
                 f"{self.path}: {name} declares a document type, which no Word file has."
             )
+        if not tree.getroot().tag.startswith(WORDS):
+            raise UserError(
+                f"{self.path}: expected {name} to be a part of a Word document, got "
+                f"<{etree.QName(tree.getroot()).localname}>. Save it anew by a word processor.",
+                code="not_a_word_document",
+            )
         paragraphs = []
-        for element in tree.iter(PARAGRAPH):
+        for element in tree.iter(PARAGRAPHS):
             paragraph = Paragraph(element, self.path)
-            if paragraph.fields:
-                self.left_out["fields, as page numbers"] += paragraph.fields
+            self.left_out += paragraph.left_out
             self._format_bytes += paragraph.format_bytes
             if self._format_bytes > _MAX_TEXT_BYTES:
                 raise UserError(
@@ -99,14 +150,16 @@ class WordDocument(Document):
             if paragraph.has_text:
                 paragraphs.append(paragraph)
                 self.add_units([paragraph.unit])
-        return tree, paragraphs
+        if drawn := sum(has_letters(text.text or "") for text in tree.iter(_DRAWN)):
+            self.left_out["texts of drawings"] += drawn
+        return _Part(tree, paragraphs, is_strict)
 
     def content(self) -> bytes:
         """See `Document`."""
         changed = {
-            name: tree
-            for name, (tree, paragraphs) in self._parts.items()
-            if sum(each.write() for each in paragraphs)
+            name: part
+            for name, part in self._parts.items()
+            if sum(paragraph.write() for paragraph in part.paragraphs)
         }
         if not changed:
             return self._content
@@ -116,11 +169,7 @@ class WordDocument(Document):
             zipfile.ZipFile(written, "w") as new,
         ):
             for each in archive.infolist():
-                tree = changed.get(each.filename)
-                content = archive.read(each) if tree is None else _written(tree)
+                part = changed.get(each.filename)
+                content = part.written() if part else archive.read(each)
                 new.writestr(copy.copy(each), content)
         return written.getvalue()
-
-
-def _written(tree: etree._ElementTree) -> bytes:
-    return etree.tostring(tree, xml_declaration=True, encoding="UTF-8", standalone=True)

@@ -3,6 +3,7 @@
 import collections
 import copy
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -15,18 +16,25 @@ from t2t_keras.documents.exchange.inline_codes import lone_code
 from t2t_keras.documents.segments import has_letters
 from t2t_keras.errors import UserError
 
-_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+WORDS = _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
-PARAGRAPH = f"{_W}p"
+# What has runs as a text of its own: a paragraph, and what stands above a word.
+PARAGRAPHS = PARAGRAPH, _ANNOTATION = f"{_W}p", f"{_W}rt"
 _RUN, _TEXT, _FORMAT = f"{_W}r", f"{_W}t", f"{_W}rPr"
-_CONTROL, _CONTROL_CONTENT = f"{_W}sdt", f"{_W}sdtContent"
 _FIELD, _FIELD_SIGN, _FIELD_CODE = f"{_W}fldSimple", f"{_W}fldChar", f"{_W}instrText"
-# Elements around runs, whose text is translated.
-_AROUND = {_CONTROL} | {f"{_W}{name}" for name in ("hyperlink", "ins", "smartTag")}
-# What says of the element that it is in what it is like.
-_PROPERTIES = {f"{_W}{name}" for name in ("pPr", "smartTagPr", "sdtPr", "sdtEndPr", "fldData")}
+# Where the runs of some elements are; those of all others are directly in them.
+_INSIDE = {f"{_W}sdt": f"{_W}sdtContent", f"{_W}ruby": f"{_W}rubyBase"}
+_RUBY = f"{_W}ruby"
+# What was taken out or moved elsewhere is no text any more.
+_GONE = {f"{_W}del", f"{_W}moveFrom"}
+# The same text in several ways, of which a program chooses one.
+_ALTERNATIVES = "{http://schemas.openxmlformats.org/markup-compatibility/2006}AlternateContent"
+_FIELD_DATA = f"{_W}fldData"
 _RAISED = f"{_W}vertAlign"  # or lowered
 _BREAKS = {f"{_W}{name}" for name in ("br", "cr", "ptab", "tab")}
+# Elements that stand for a character within a word.
+_SIGNS = {f"{_W}noBreakHyphen": "\u2011", f"{_W}softHyphen": "\u00ad"}
+_NAMES = {sign: name for name, sign in _SIGNS.items()}
 # What word processors note about the last layout and the spelling.
 _NOTES = {f"{_W}{name}" for name in ("proofErr", "lastRenderedPageBreak")}
 # Differences in format that nobody sees.
@@ -55,13 +63,15 @@ class Paragraph:
     Attributes:
       unit: what is translated.
       has_text: whether there is anything to translate.
-      fields: number of fields, as of page numbers, whose text stays.
+      left_out: how many texts in it stay, by the reason.
       format_bytes: most that the formats of its runs take when it is written.
     """
 
     def __init__(self, element: etree._Element, path: Path):
         self._element, self._path = element, path
-        self.fields = 0
+        self.left_out: collections.Counter[str] = collections.Counter()
+        self._is_changed = False
+        self._signs: set[str] = set()  # that are elements in it
         self._pieces_in_runs = self._largest_format = 0
         pieces = _merged(self._pieces(_children(element)))
         self.format_bytes = self._pieces_in_runs * self._largest_format
@@ -95,30 +105,62 @@ class Paragraph:
             kinds = _field_signs(element)
             opened = kinds.count("begin") - kinds.count("end")
             # A link of a table of contents is around the whole field of its page number.
-            if depth or ("begin" in kinds and (opened or element.tag not in _AROUND)):
+            if depth or ("begin" in kinds and (opened or element.tag in (_RUN, _FIELD))):
                 depth += opened
                 field.append(element)
                 if depth <= 0:
                     pieces.append(self._of_field(field, in_link))
                     field, depth = [], 0
             elif element.tag == _RUN:
-                found = list(_of_run(element))
-                pieces += found
-                self._pieces_in_runs += len(found)
+                of_run = list(self._of_run(element, in_link))
+                pieces += of_run
+                self._pieces_in_runs += len(of_run)
                 if (form := element.find(_FORMAT)) is not None:
                     self._largest_format = max(self._largest_format, len(_clean(form)))
-            elif element.tag in _AROUND or (
-                element.tag == _FIELD and _is_link(element.get(f"{_W}instr", ""))
-            ):
-                inner = _merged(self._pieces(_children(_inside(element)), in_link))
-                pieces.append(_Piece("", None, "", [element], inner))
             elif element.tag not in _NOTES:
-                pieces.append(_Piece("", None, "", [element]))
-                self.fields += element.tag == _FIELD
+                pieces.append(self._around(element, in_link))
         if field:  # It goes on in the next paragraph.
             pieces.append(_Piece("", None, "", field))
-            self.fields += 1
+            self.left_out[_FIELDS] += 1
         return pieces
+
+    def _around(
+        self, element: etree._Element, in_link: bool, run: etree._Element | None = None
+    ) -> _Piece:
+        """Returns the piece of an element: around the text in it, whatever it is; or it stays."""
+        if element.tag == _FIELD and not _is_link(element.get(f"{_W}instr", "")):
+            self.left_out[_FIELDS] += 1
+        elif element.tag == _ALTERNATIVES:
+            self.left_out["texts in alternatives"] += _has_own_text(element)
+        elif element.tag not in {*_GONE, *PARAGRAPHS}:
+            inner = _merged(self._pieces(_children(_inside(element)), in_link))
+            if any(piece.is_text or piece.inner for piece in inner):
+                form = None if run is None else run.find(_FORMAT)
+                return _Piece("", form, "", [element], inner, run)
+        form = None if run is None else run.find(_FORMAT)
+        return _Piece("", form, _key(form) if run is not None else "", [element], run=run)
+
+    def _of_run(self, run: etree._Element, in_link: bool) -> Iterator[_Piece]:
+        """Yields the texts and other elements of a run, each of these in a run of its own."""
+        form = run.find(_FORMAT)
+        if not any(part.tag in (_TEXT, _RUBY, *_SIGNS) for part in run):
+            if len(run) > (form is not None):
+                self.left_out["texts in alternatives"] += sum(
+                    part.tag == _ALTERNATIVES and _has_own_text(part) for part in run
+                )
+                yield _Piece("", None, "", [run])
+            return
+        key = _key(form)
+        for part in run:
+            if part.tag == _TEXT:
+                yield _Piece(part.text or "", form, key, [])
+            elif part.tag in _SIGNS:
+                self._signs.add(_SIGNS[part.tag])
+                yield _Piece(_SIGNS[part.tag], form, key, [])
+            elif part.tag in (_RUBY, _ALTERNATIVES):
+                yield self._around(part, in_link, run)
+            elif part.tag != _FORMAT and part.tag not in _NOTES:
+                yield _Piece("", form, key, [part], run=run)
 
     def _of_field(self, field: list[etree._Element], in_link: bool) -> _Piece:
         """Returns the piece of a field: around its text if it is a link, else it stays.
@@ -127,7 +169,7 @@ class Paragraph:
         """
         bounds = None if in_link else _link_bounds(field)
         if not bounds:
-            self.fields += 1
+            self.left_out[_FIELDS] += 1
             return _Piece("", None, "", field)
         inner = _merged(self._pieces(field[bounds[0] : bounds[1]], in_link=True))
         return _Piece("", None, "", field, inner, field=bounds)
@@ -157,8 +199,10 @@ class Paragraph:
 
     def write(self) -> bool:
         """Puts the unit's translation, if it was given one, in place; returns whether it was."""
-        if not self.unit.match:
+        is_as_read = self.unit.target == self.unit.source and not self._is_changed
+        if not self.unit.match or is_as_read:
             return False
+        self._is_changed = True
         target = self.unit.target
         text = target if self.unit.format == "xml" else escape(target)
         try:
@@ -171,36 +215,82 @@ class Paragraph:
             raise UserError(
                 f"{self._path}: expected {len(self._codes)} inline codes once each, got {text!a}."
             )
-        new = [*_elements(self._before), *self._built(root, self._format)]
-        _fill(self._element, [*new, *_elements(self._after)])
+        new = [*self._elements(self._before), *self._built(root, self._format)]
+        _fill(self._element, [*new, *self._elements(self._after)])
         return True
 
     def _built(self, root: etree._Element, form: etree._Element | None) -> list[etree._Element]:
         """Returns runs and other elements for the text and the codes in an element."""
-        built = list(_runs(root.text, form))
-        for each in root:
-            code = self._codes[int(each.get("i"))]
-            if each.tag == "x":
-                built += _elements([code])
+        built = list(self._runs(root.text, form))
+        for tag in root:
+            code = self._codes[int(tag.get("i"))]
+            if tag.tag == "x":
+                built += self._elements([code])
             elif code.is_text:
-                built += self._built(each, code.format)
+                built += self._built(tag, code.format)
             else:
                 first = next((piece.format for piece in code.inner if piece.is_text), form)
-                inner = self._built(each, first)
+                inner = self._built(tag, first)
                 if code.field:
                     start, end = code.field
                     built += [*code.elements[:start], *inner, *code.elements[end:]]
                 else:
                     [around] = code.elements
                     _fill(_inside(around), inner)
-                    built.append(around)
-            built += _runs(each.tail, form)
+                    built += self._elements([code])
+            built += self._runs(tag.tail, form)
         return built
+
+    def _elements(self, pieces: Iterable[_Piece]) -> Iterator[etree._Element]:
+        """Yields the elements of pieces that stay as they are."""
+        for piece in pieces:
+            if piece.is_text:
+                yield from self._runs(piece.text, piece.format)
+            elif piece.run is None:
+                yield from piece.elements
+            else:
+                run = _run(piece.format, piece.run.attrib)
+                # No copies: paragraphs of text boxes are translated as well, where they are.
+                run.extend(piece.elements)
+                yield run
+
+    def _runs(self, text: str | None, form: etree._Element | None) -> Iterator[etree._Element]:
+        """Yields the run of a text, if there is any."""
+        if not text:
+            return
+        run = _run(form)
+        signs = "".join(self._signs)
+        for part in re.split(f"([{signs}])", text) if signs else [text]:
+            if part in self._signs:
+                etree.SubElement(run, _NAMES[part])
+            elif part:
+                element = etree.SubElement(run, _TEXT)
+                element.text = part
+                element.set(_SPACE, "preserve")
+        yield run
+
+
+_FIELDS = "fields, as page numbers"
+
+
+def _has_own_text(element: etree._Element) -> bool:
+    """Returns whether there is text in an element that is in no paragraph within it."""
+    for text in element.iter(_TEXT):
+        above = text.getparent()
+        while above is not element and above.tag not in PARAGRAPHS:
+            above = above.getparent()
+        if above is element and has_letters(text.text or ""):
+            return True
+    return False
 
 
 def _children(element: etree._Element) -> list[etree._Element]:
     """Returns what is in an element but its properties."""
-    return [each for each in element if isinstance(each.tag, str) and each.tag not in _PROPERTIES]
+    return [
+        child
+        for child in element
+        if isinstance(child.tag, str) and not child.tag.endswith("Pr") and child.tag != _FIELD_DATA
+    ]
 
 
 def _fill(element: etree._Element, children: Iterable[etree._Element]) -> None:
@@ -211,9 +301,9 @@ def _fill(element: etree._Element, children: Iterable[etree._Element]) -> None:
 
 
 def _inside(around: etree._Element) -> etree._Element:
-    """Returns the element that has the runs: that of a content control stands in it."""
-    found = around.find(_CONTROL_CONTENT) if around.tag == _CONTROL else None
-    return around if found is None else found
+    """Returns the element that has the runs, as of a content control."""
+    inside = around.find(_INSIDE[around.tag]) if around.tag in _INSIDE else None
+    return around if inside is None else inside
 
 
 def _field_signs(element: etree._Element) -> list[str | None]:
@@ -247,21 +337,6 @@ def _link_bounds(field: Sequence[etree._Element]) -> tuple[int, int] | None:
     return start, len(field) - 1
 
 
-def _of_run(run: etree._Element) -> Iterator[_Piece]:
-    """Yields the texts and other elements of a run, each of these in a run of its own."""
-    if run.find(_TEXT) is None:
-        if len(run) > (run.find(_FORMAT) is not None):
-            yield _Piece("", None, "", [run])
-        return
-    form = run.find(_FORMAT)
-    key = _key(form)
-    for each in run:
-        if each.tag == _TEXT:
-            yield _Piece(each.text or "", form, key, [])
-        elif each.tag != _FORMAT and each.tag not in _NOTES:
-            yield _Piece("", form, key, [each], run=run)
-
-
 def _key(form: etree._Element | None) -> str:
     if form is None:
         return ""
@@ -292,30 +367,6 @@ def _merged(pieces: Iterable[_Piece]) -> list[_Piece]:
 
 def _has_text(pieces: Sequence[_Piece]) -> bool:
     return any(has_letters(each.text) or _has_text(each.inner or []) for each in pieces)
-
-
-def _elements(pieces: Iterable[_Piece]) -> Iterator[etree._Element]:
-    """Yields the elements of pieces that stay as they are."""
-    for each in pieces:
-        if each.is_text:
-            yield from _runs(each.text, each.format)
-        elif each.run is None:
-            yield from each.elements
-        else:
-            own = _run(each.format, each.run.attrib)
-            # No copies: paragraphs of text boxes are translated as well, where they are.
-            own.extend(each.elements)
-            yield own
-
-
-def _runs(text: str | None, form: etree._Element | None) -> Iterator[etree._Element]:
-    """Yields the run of a text, if there is any."""
-    if text:
-        run = _run(form)
-        element = etree.SubElement(run, _TEXT)
-        element.text = text
-        element.set(_SPACE, "preserve")
-        yield run
 
 
 def _run(form: etree._Element | None, attributes: Mapping[str, str] | None = None):

@@ -124,6 +124,12 @@ def around(written, translator):
 
 LINK = ("{begin}", "{ HYPER}", '{LINK "http://a.b"}', "{separate}", "a link", "{end}")
 PAGE = ("{begin}", "{PAGE}", "{separate}", "page 7", "{end}")
+ALTERNATIVES = (
+    '<mc:AlternateContent xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006">'
+    "<mc:Choice>{}</mc:Choice></mc:AlternateContent>"
+)
+RUBY = f"<w:rubyPr/><w:rt>{runs('note')}</w:rt><w:rubyBase>{runs('base')}</w:rubyBase>"
+RUBY = f"<w:ruby>{RUBY}</w:ruby>"
 CONTROL = "<w:sdt><w:sdtPr><w:alias w:val='a'/></w:sdtPr>{}</w:sdt>"
 
 
@@ -148,6 +154,30 @@ CONTROL = "<w:sdt><w:sdtPr><w:alias w:val='a'/></w:sdtPr>{}</w:sdt>"
             0,
         ),
         (runs("An ") + CONTROL.format("") + runs(" end"), "AN  END", 0),
+        *(
+            (runs("An ") + f"<{name}>{runs('old ', *LINK)}</{name}>", "AN OLD A LINK", 0)
+            for name in (
+                "w:moveTo",
+                "w:customXml",
+                "w:dir",
+                "w:bdo",
+                "w:ins",
+                "w:smartTag",
+                "w:new",
+            )
+        ),
+        (f"<w:customXml><w:customXmlPr/><w:ins>{runs('in')}</w:ins></w:customXml>", "IN", 0),
+        (f"<w:new>{runs('a ')}<w:other>{runs('b')}</w:other></w:new>", "A B", 0),
+        *(
+            (runs("An ") + f"<{name}>{runs('old')}</{name}>" + runs(" end"), "AN old END", 0)
+            for name in ("w:del", "w:moveFrom")
+        ),
+        (runs("An ") + ALTERNATIVES.format(runs("old")), "AN old", 1),
+        (f"<w:r><w:t>An</w:t>{ALTERNATIVES.format(runs('old'))}</w:r>", "ANold", 1),
+        (f"<w:r>{ALTERNATIVES.format(runs('old'))}</w:r>" + runs(" end"), "old END", 1),
+        (f"{ALTERNATIVES.format(runs('1'))}{runs('An end')}", "1AN END", 0),
+        (runs("An ") + f"<w:r><w:rPr><w:b/></w:rPr>{RUBY}</w:r>", "AN NOTEBASE", 0),
+        (f"<w:r>{RUBY}<w:t> of</w:t><w:tab/>{RUBY}</w:r>", "NOTEBASE OFNOTEBASE", 0),
     ],
 )
 def test_links_and_content_controls_are_around_text_and_other_fields_stay(
@@ -162,6 +192,89 @@ def test_links_and_content_controls_are_around_text_and_other_fields_stay(
         for side in (old, new)
     ]
     assert tags[0] == tags[1]
+
+
+def test_signs_within_words_stay_in_place(around):
+    word = "<w:t>a non</w:t><w:noBreakHyphen/><w:t>stop pro</w:t><w:softHyphen/><w:t>cess</w:t>"
+    (_, new), _ = around(f"<w:r>{word}<w:tab/><w:t>end</w:t></w:r>")
+    parts = [part.text or part.tag for part in new.iter() if part.tag not in {qn("w:r"), qn("w:p")}]
+    signs = [qn("w:noBreakHyphen"), qn("w:softHyphen"), qn("w:tab")]
+    assert parts == ["A NON", signs[0], "STOP PRO", signs[1], "CESS", signs[2], "END"]
+
+
+def test_a_character_that_looks_like_such_a_sign_stays_one(around):
+    (_, new), _ = around(runs("a non\u2011stop"))
+    assert new[0].find(qn("w:t")).text == "A NON\u2011STOP"
+
+
+def test_what_above_a_word_is_a_text_of_its_own(written):
+    document = read_document(written("a.docx", word(runs("The ") + f"<w:r>{RUBY}</w:r>")))
+    assert [unit.source for unit in document.units] == ['The <g i="0">base</g>', "note"]
+
+
+def word(inside, **others):
+    """Returns the file of a document with a paragraph, and other files."""
+    document = docx.Document()
+    document.add_paragraph()._p.extend(parse_xml(f"<w:p {nsdecls('w')}>{inside}</w:p>"))
+    content = io.BytesIO()
+    document.save(content)
+    with zipfile.ZipFile(content, "a") as archive:
+        for name, text in others.items():
+            archive.writestr(name, text)
+    return content.getvalue()
+
+
+DRAWING = '<w:drawing><a:t xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main">{}</a:t></w:drawing>'
+
+
+@pytest.mark.parametrize(
+    ("inside", "others", "reason", "count"),
+    [
+        (
+            "",
+            {"word/charts/chart1.xml": "<c:v>Öl</c:v><c:v>12</c:v><a:t>A</a:t>"},
+            "texts of charts",
+            2,
+        ),
+        ("", {"word/diagrams/data2.xml": "<a:t>Ж</a:t>"}, "texts of charts", 1),
+        ("", {"word/glossary/document.xml": "<w:t>a</w:t>"}, "texts of building blocks", 1),
+        ("", {"word/embeddings/a.xlsx": "x"}, "embedded files", 1),
+        (f"<w:r>{DRAWING.format('a')}{DRAWING.format(1)}</w:r>", {}, "texts of drawings", 1),
+    ],
+)
+def test_what_is_not_looked_into_is_counted(translated, inside, others, reason, count):
+    content = word(runs("Text") + inside, **others)
+    translated("a.docx", content)
+    assert translated.report.left_out == {reason: count}
+
+
+def test_the_stricter_standard_is_read_and_written(translated):
+    names = b"http://schemas.openxmlformats.org/", b"http://purl.oclc.org/ooxml/"
+    names = [name + b"wordprocessingml/main" for name in names]
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        body = f"<w:body><w:p>{runs('Text')}</w:p></w:body>".encode()
+        archive.writestr(
+            "word/document.xml", b'<w:document xmlns:w="%b">%b</w:document>' % (names[1], body)
+        )
+    found = zipfile.ZipFile(io.BytesIO(translated("a.docx", content.getvalue())))
+    document = found.read("word/document.xml")
+    assert b'xmlns:w="%b"' % names[1] in document
+    assert b">TEXT<" in document
+
+
+def test_a_text_that_stays_the_same_is_not_written_anew(written):
+    path = written("a.docx", word(runs("An ") + f"<w:ins>{runs('old')}</w:ins><w:proofErr/>"))
+    document = read_document(path)
+    [unit] = document.units
+    source = unit.source
+    unit.set(source)
+    assert document.content() == path.read_bytes()
+    unit.set(source.replace("An", "Ein"))
+    assert document.content() != path.read_bytes()
+    unit.set(source)
+    [paragraph] = docx.Document(io.BytesIO(document.content())).paragraphs
+    assert "".join(part.text for part in paragraph._p.iter(qn("w:t"))) == "An old"
 
 
 def test_links_in_each_other_without_end_are_no_trouble(around):
