@@ -1,6 +1,7 @@
 """What XLIFF and TMX have in common: sources and targets with inline codes, in one XML file."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
@@ -26,10 +27,16 @@ class Segment:
     """
 
     def __init__(
-        self, file: XmlFile, owner: Element, source: Element, target: Element | None, name: str
+        self,
+        file: XmlFile,
+        owner: Element,
+        source: Element,
+        target: Element | None,
+        name: str,
+        native: Mapping[str, str] | None = None,
     ):
         self.file, self.owner, self.source, self.target = file, owner, source, target
-        self.codes: Codes = codes_of(file, source)
+        self.codes: Codes = codes_of(file, source, native)
         text = codes_of(file, target).text if target else ""
         kind = self.codes.format if self.codes.tags else markup_of_message(self.codes.text)
         self.unit = Unit(self.codes.text, text if text.strip() else "", kind, context=name or None)

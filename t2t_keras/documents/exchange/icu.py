@@ -30,13 +30,18 @@ class _Argument(NamedTuple):
     pieces: list[str | Piece]
 
 
+def has_branches(message: str) -> bool:
+    """Returns whether a message has arguments of which one of several texts is taken."""
+    return bool(_BRANCHED.search(message))
+
+
 def pieces_of(message: str) -> list[str | Piece] | None:
     """Returns the branches of a message, and what is between them; None = it has no branches.
 
     A message with text around branches, which cannot be translated apart from them, has no pieces,
     and neither has one that cannot be read.
     """
-    if not _BRANCHED.search(message):
+    if not has_branches(message):
         return None
     try:
         pieces, end = _message(message, 0, False, 0)

@@ -4,10 +4,11 @@ Translators and memories see no native code, namespaces or attributes, only wher
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
+from t2t_keras.documents.exchange.icu import has_branches
 from t2t_keras.documents.xml_tree import Element, XmlFile
 from t2t_keras.errors import UserError
 from t2t_keras.text.markup.matching import parts_words
@@ -25,13 +26,34 @@ _MARKUP = re.compile(
 )
 _PROTECTED = re.compile(r"""\btranslat(?:e\s*=\s*["']no|able\s*=\s*["']false)\b""")
 # The tags that stand for codes.
-MASK = re.compile(r'<(?:(/)g|(g|x) i="(\d+)"[^<>]*?(/?))\s*>')
+MASK = re.compile(r'<(?:(/)(?:g|sup)|(g|sup|x) i="(\d+)"[^<>]*?(/?))\s*>')
+# Where attributes say what a code is, and its native code.
+_KINDS, _NATIVE = ("ctype", "type", "subType"), ("equiv", "disp", "equiv-text")
+_BREAK_KINDS = re.compile(r"(?:\w+[:-])?(?:lb|pb|br|tab|linebreak|pagebreak)")
+_INDEX_KINDS = re.compile(r"(?:\w+[:-])?su(?:per|b|p)(?:script)?")
+# The native code of the end of a line or a tab, and of an index.
+_BREAK = re.compile(
+    r"\s*(?:</?(?:[\w.-]+:)?(?:br|cr|hr|lb|li|p|tab|td|tr|line-break|softbreak)\b[^<>]*>"
+    r"|\\[nrt]|&#(?:9|10|13);|&#x0?[9aAdD];)\s*"
+)
+_INDEX = re.compile(r"<(?:[\w.-]+:)?su[bp]\b[^<>]*>")
+_BREAK_CHARACTERS = {9, 10, 11, 12, 13, 0x85, 0x2028, 0x2029}
+# Signs of programs beside a code, and what is one piece with them: %<x/>%\bin, http://<x/>/.
+_SIGNS = r"%$#@{}\\/=_~^|"
+_MOST_BESIDE = 200
+_LEFT = re.compile(
+    rf"(?:[\w.\-]+(?=[_@\\]|:[/\\]))?[{_SIGNS}:]*[{_SIGNS}](?:[\w.:\-]+[{_SIGNS}]+)*$"
+)
+_RIGHT = re.compile(rf"[{_SIGNS}]+(?:[\w.:\-]+[{_SIGNS}]+)*(?:(?<=[/\\_@#=$])[\w.:\-]*\w)?")
 
 
 class _Piece(NamedTuple):
     kind: str  # "text", "open", "close", "code", "begin" or "end"
     raw: str  # of "text" the text itself, else the tags
     key: str = ""
+    parts_words: bool = False
+    is_index: bool = False
+    is_protected: bool = False
 
 
 class Codes(NamedTuple):
@@ -65,7 +87,7 @@ class Codes(NamedTuple):
             found.append(number)
             if number >= len(self.tags):
                 return ""
-            if match[2] == "g" and not match[4]:
+            if match[2] != "x" and not match[4]:
                 open_codes.append(number)
                 return self.tags[number][0]
             return "".join(self.tags[number])
@@ -78,27 +100,37 @@ class Codes(NamedTuple):
         return restored
 
 
-def codes_of(file: XmlFile, element: Element) -> Codes:
-    """Returns what an element contains, with its codes as plain tags."""
+def codes_of(file: XmlFile, element: Element, native: Mapping[str, str] | None = None) -> Codes:
+    """Returns what an element contains, with its codes as plain tags.
+
+    Args:
+      file: has the element.
+      element: that of a source or a target.
+      native: the codes of XLIFF 2's originalData, by id.
+    """
     if all(isinstance(item, str) for item in element.items):
         return Codes("".join(element.items), "text", [])
-    pieces = _paired(_pieces(file, element.items))
+    pieces = _paired(_pieces(file, element.items, native or {}))
+    # A brace is of the message where it has branches.
+    if not has_branches(element.text()):
+        pieces = _with_signs(pieces)
     tags: list[tuple[str, str]] = []
     parts, open_codes = [], []
     for piece in pieces:
         if piece.kind == "text":
             parts.append(escape(piece.raw))
         elif piece.kind == "open":
-            protected = ' translate="no"' if piece.key else ""
-            parts.append(f'<g i="{len(tags)}"{protected}>')
-            open_codes.append(len(tags))
+            protected = ' translate="no"' if piece.is_protected else ""
+            name = "sup" if piece.is_index else "g"
+            parts.append(f'<{name} i="{len(tags)}"{protected}>')
+            open_codes.append((len(tags), name))
             tags.append((piece.raw, ""))
         elif piece.kind == "close":
-            number = open_codes.pop()
+            number, name = open_codes.pop()
             tags[number] = (tags[number][0], piece.raw)
-            parts.append("</g>")
+            parts.append(f"</{name}>")
         else:
-            parts.append(lone_code(len(tags), parts_words(piece.raw)))
+            parts.append(lone_code(len(tags), piece.parts_words))
             tags.append((piece.raw, ""))
     return Codes("".join(parts), "xml", tags)
 
@@ -137,29 +169,80 @@ def is_protected(tag: str) -> bool:
     return bool(_PROTECTED.search(tag))
 
 
-def _pieces(file: XmlFile, items: Sequence[str | Element]) -> list[_Piece]:
+def _pieces(
+    file: XmlFile, items: Sequence[str | Element], native: Mapping[str, str]
+) -> list[_Piece]:
     pieces: list[_Piece] = []
     for item in items:
         if isinstance(item, str):
             pieces.append(_Piece("text", item))
-        elif item.name in AROUND and not item.is_empty_tag:
+            continue
+        attributes = item.attributes
+        kinds = [attributes.get(name, "") for name in _KINDS]
+        code = _native(item, native)
+        is_index = any(map(_INDEX_KINDS.fullmatch, kinds)) or bool(_INDEX.fullmatch(code))
+        if item.name in AROUND and not item.is_empty_tag:
             is_protected = (
-                item.attributes.get("mtype") == "protected"
-                or item.attributes.get("translate") == "no"
+                attributes.get("mtype") == "protected" or attributes.get("translate") == "no"
             )
-            start, end = item.inner_start, item.inner_end
-            key = "no" if is_protected else ""
-            pieces.append(_Piece("open", file.raw(item.start, start), key))
-            pieces += _pieces(file, item.items)
-            pieces.append(_Piece("close", file.raw(end, item.end)))
-        else:
-            kind, key = "code", ""
-            for name, attributes in (("begin", _BEGINS), ("end", _ENDS)):
-                if item.name in attributes:
-                    values = map(item.attributes.get, attributes[item.name])
-                    kind, key = name, next(filter(None, values), "")
-            pieces.append(_Piece(kind, file.raw(item.start, item.end), key))
+            opening = file.raw(item.start, item.inner_start)
+            pieces.append(_Piece("open", opening, "", False, is_index, is_protected))
+            pieces += _pieces(file, item.items, native)
+            pieces.append(_Piece("close", file.raw(item.inner_end, item.end)))
+            continue
+        kind, key = "code", ""
+        for name, keys in (("begin", _BEGINS), ("end", _ENDS)):
+            if item.name in keys:
+                kind, key = name, next(filter(None, map(attributes.get, keys[item.name])), "")
+        raw = file.raw(item.start, item.end)
+        is_break = (
+            any(map(_BREAK_KINDS.fullmatch, kinds))
+            or bool(_BREAK.fullmatch(code))
+            or bool(code and code.isspace())
+            or parts_words(raw)
+        )
+        pieces.append(_Piece(kind, raw, key, is_break, is_index))
     return pieces
+
+
+def _native(item: Element, native: Mapping[str, str]) -> str:
+    """Returns the code that an element stands for, as far as the file says."""
+    if item.name == "cp":
+        code = item.attributes.get("hex", "")
+        is_break = re.fullmatch("[0-9A-Fa-f]{1,6}", code) and int(code, 16) in _BREAK_CHARACTERS
+        return "\n" if is_break else ""
+    said = (item.attributes.get(name, "") for name in _NATIVE)
+    known = native.get(item.attributes.get("dataRef") or item.attributes.get("dataRefStart", ""))
+    return ("" if item.name in AROUND else item.text()) or known or next(filter(None, said), "")
+
+
+def _with_signs(pieces: Sequence[_Piece]) -> list[_Piece]:
+    """Returns pieces in which signs of programs beside a code are of the code.
+
+    A translation would put it elsewhere among them: %<x/>% would be %%<x/>.
+    """
+    found: list[_Piece] = []
+    is_glued = False
+    for piece in pieces:
+        before = found[-1] if found else None
+        if piece.kind == "text" and before and before.kind == "code":
+            if signs := _RIGHT.match(piece.raw[:_MOST_BESIDE]):
+                found[-1] = before._replace(raw=before.raw + escape(signs[0]))
+                piece = piece._replace(raw=piece.raw[signs.end() :])
+                is_glued = not piece.raw
+                if is_glued:
+                    continue
+        elif piece.kind == "code" and before and before.kind == "text":
+            if signs := _LEFT.search(before.raw[-_MOST_BESIDE:]):
+                found[-1] = before._replace(raw=before.raw.removesuffix(signs[0]))
+                piece = piece._replace(raw=escape(signs[0]) + piece.raw)
+        elif piece.kind == "code" and is_glued:
+            found[-1] = before._replace(raw=before.raw + piece.raw)
+            is_glued = True
+            continue
+        is_glued = False
+        found.append(piece)
+    return found
 
 
 def _paired(pieces: list[_Piece]) -> list[_Piece]:
@@ -176,7 +259,8 @@ def _paired(pieces: list[_Piece]) -> list[_Piece]:
             top = pieces[stack[-1]] if stack else None
             if top and top.kind == "begin" and top.key == piece.key:
                 pairs[stack.pop()], pairs[number] = "open", "close"
+    lone = {"begin": "code", "end": "code"}
     return [
-        piece._replace(kind=pairs[number], key="") if number in pairs else piece
+        piece._replace(kind=pairs.get(number) or lone.get(piece.kind, piece.kind))
         for number, piece in enumerate(pieces)
     ]

@@ -18,11 +18,16 @@ _UNREVIEWED = "t2t:machine"
 def segments_of_2(file: XmlFile, element: Element) -> list[Segment]:
     """Returns the segments of a unit."""
     name = element.attributes.get("name") or element.attributes.get("id", "")
+    native = {
+        data.attributes.get("id", ""): data.text()
+        for original in element.children("originalData")
+        for data in original.children("data")
+    }
     segments = []
     for owner in element.children("segment"):
         if not (source := owner.child("source")):
             continue
-        segment = Segment(file, owner, source, owner.child("target"), name)
+        segment = Segment(file, owner, source, owner.child("target"), name, native)
         # A target without a state is one, as many tools write it.
         is_initial = owner.attributes.get("state") == "initial"
         segment.unit.is_translated = bool(segment.unit.target) and not is_initial
