@@ -159,7 +159,9 @@ class Flags(absl_flags.FlagValues):
             value = typed.partition("=")[2]
             before = [each for each in argv[1:] if each.startswith(f"--{flag}=")]
             rest = [each for each in argv[1:] if each != typed and each not in before]
-            settings = [each.partition("=")[2] for each in before] + [f"{name}={value}"]
+            parts = [part for each in before for part in each.partition("=")[2].split(",")]
+            settings = [part for part in parts if not part.strip().startswith(f"{name}=")]
+            settings.append(f"{name}={value}")
             command = command_line(
                 Path(argv[0]).stem.replace("_", "-"), *rest, f"--{flag}={','.join(settings)}"
             )

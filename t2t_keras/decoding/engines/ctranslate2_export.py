@@ -19,7 +19,7 @@ _UNSUPPORTED = {
     "seed": "it draws others at each call",
     "xla": "it is compiled",
     "xla_for_one": "it is compiled",
-    "weights_dtype": "an export has its own, t2t-exporter --dtype",
+    "weights_dtype": "an export has its own --dtype",
 }
 
 
