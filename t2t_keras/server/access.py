@@ -1,8 +1,11 @@
 """Who may use the server, how often, and how much."""
 
 import hashlib
+import io
+import ipaddress
 import logging
 import math
+import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,14 +14,36 @@ from typing import NamedTuple
 from t2t_keras.errors import UserError
 from t2t_keras.io.state import read_json, write_json
 from t2t_keras.server.messages import ApiError
-from t2t_keras.text.files import read_text
+from t2t_keras.text.files import decoded, is_blank, lines_of, reading
 
 _LOG = logging.getLogger("t2t_keras.server")
 
 # Buckets of those who were not here for a while are forgotten when there are more.
 _MOST_BUCKETS = 10_000
 _SECONDS_BETWEEN_SAVES = 60.0
+# A changed file of keys is read once it has stayed the same for so long: it may be being written.
+_SECONDS_UNCHANGED = 3.0
+_SECONDS_BETWEEN_LOOKS = 1.0
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _ADVICE = "Remove it: the counts of characters then begin anew."
+
+
+def network_of(address: str) -> str:
+    """Returns what counts as one address: an IPv4 address, or the /64 that an IPv6 address is in.
+
+    Whoever has one address of a /64 has all of them.
+    """
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0].strip("[]"))
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv4Address):
+        return str(found)
+    if found.ipv4_mapped:
+        return str(found.ipv4_mapped)
+    if found in _NAT64:
+        return str(ipaddress.IPv4Address(int(found) & 0xFFFF_FFFF))
+    return str(ipaddress.ip_network((found, 64), strict=False))
 
 
 class ApiKey(NamedTuple):
@@ -47,45 +72,63 @@ class ApiKeys:
     """The keys in a file, one a line: key, and behind tabs its name, requests a minute, characters.
 
     The last two are limits, of a minute and of a calendar month; empty or 0 = the server's, and any
-    number. A line may be a comment, behind #. The file is read again when it has changed.
+    number. A line may be a comment, behind #. The file is read again when its content has changed
+    and is not being written any more.
+
+    Args:
+      path: of the file.
+      clock: seconds, which only grow.
 
     Raises:
       UserError: it cannot be read, or a line has another form.
     """
 
-    def __init__(self, path: Path):
-        self._path, self._looked = path, time.monotonic()
-        self._written = path.stat().st_mtime_ns if path.exists() else 0
-        self._keys = _read_keys(path)
-        self._reported: int | None = None
+    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic):
+        self._path, self._clock, self._looked = path, clock, clock()
+        with reading(path) as file:
+            self._content = file.read()
+        self._keys = _read_keys(self._content, path)
+        # What the file has now, if that is not what was read, and since when.
+        self._newer: tuple[bytes | None, float] = self._content, self._looked
+        self._is_reported = False
 
     def find(self, key: str) -> ApiKey | None:
         """Returns what a key allows; None = there is no such key."""
-        now = time.monotonic()
-        if now - self._looked > 1.0:
+        now = self._clock()
+        if now - self._looked > _SECONDS_BETWEEN_LOOKS:
             self._looked = now
-            self._read_again()
+            self._look(now)
         return self._keys.get(_digest(key))
 
-    def _read_again(self) -> None:
-        written = 0
+    def _look(self, now: float) -> None:
+        """Reads the keys again if the file has changed and is complete."""
+        content, age = None, 0.0
+        failure: Exception | None = None
         try:
-            written = self._path.stat().st_mtime_ns
-            if written != self._written:
-                self._written, self._keys = written, _read_keys(self._path)
-        except (OSError, UserError) as error:
-            # It may be being written, so those that were read last hold.
-            if written != self._reported:
-                self._reported = written
-                _LOG.error("The keys that were read before hold: %s", error)
-        else:
-            self._reported = None
+            with reading(self._path) as file:
+                content = file.read()
+                age = time.time() - os.fstat(file.fileno()).st_mtime
+        except UserError as error:
+            failure = error
+        if content != self._newer[0]:
+            self._newer, self._is_reported = (content, now), False
+        if content == self._content:
+            return
+        if content is not None and max(age, now - self._newer[1]) >= _SECONDS_UNCHANGED:
+            try:
+                self._keys, self._content = _read_keys(content, self._path), content
+            except UserError as error:
+                failure = error
+        if failure and not self._is_reported:
+            self._is_reported = True
+            _LOG.error("The keys that were read before hold: %s", failure)
 
 
-def _read_keys(path: Path) -> dict[str, ApiKey]:
+def _read_keys(content: bytes, path: Path) -> dict[str, ApiKey]:
     keys = {}
-    for number, line in enumerate(read_text(path), 1):
-        if not line.strip() or line.lstrip().startswith("#"):
+    for number, raw in enumerate(lines_of(io.BytesIO(content), path), 1):
+        line = decoded(raw, path, number)
+        if is_blank(line) or line.lstrip().startswith("#"):
             continue
         key, name, *limits = [*(part.strip() for part in line.split("\t")), "", ""][:5]
         name = name or f"line {number}"
@@ -115,6 +158,7 @@ class Access:
       requests_per_minute: of a key without its own limit, or of an address; 0 = any number.
       usage_file: where the counts stay; None = nowhere.
       clock: seconds, which only grow.
+      calendar: today in UTC.
     """
 
     def __init__(
@@ -123,11 +167,13 @@ class Access:
         requests_per_minute: int = 0,
         usage_file: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
+        calendar: Callable[[], time.struct_time] = time.gmtime,
     ):
+        self._calendar = calendar
         self._keys, self._per_minute = keys, requests_per_minute
         self._file, self._clock = usage_file, clock
         self._buckets: dict[str, tuple[float, float]] = {}  # requests left, and when
-        self._month, self._used = _this_month(), dict[str, int]()
+        self._month, self._used = self._this_month(), dict[str, int]()
         if usage_file and usage_file.exists():
             saved = read_json(usage_file, _ADVICE, ("month", "characters"))
             if saved["month"] == self._month:
@@ -149,7 +195,7 @@ class Access:
         Raises:
           ApiError: 403, the key is missing or unknown; 429, there were too many requests.
         """
-        allowed = ApiKey("")
+        address, allowed = network_of(address), ApiKey("")
         if self._keys is not None:
             found = self._keys.find(key) if key else None
             if found is None:
@@ -179,7 +225,7 @@ class Access:
 
     def characters(self, client: Client) -> int:
         """Returns how many characters a client has had translated this month."""
-        if (month := _this_month()) != self._month:
+        if (month := self._this_month()) != self._month:
             self._month, self._used = month, {}
         return self._used.get(self._account(client.identity), 0)
 
@@ -215,6 +261,5 @@ class Access:
             content: Mapping = {"month": self._month, "characters": self._used}
             write_json(self._file, content)
 
-
-def _this_month() -> str:
-    return time.strftime("%Y-%m", time.gmtime())
+    def _this_month(self) -> str:
+        return time.strftime("%Y-%m", self._calendar())

@@ -13,12 +13,19 @@ from starlette.requests import ClientDisconnect
 
 from t2t_keras.errors import UserError
 from t2t_keras.server.access import Access, ApiKeys
-from t2t_keras.server.apis import deepl, deepl_documents, deepl_glossaries, libretranslate, page
+from t2t_keras.server.apis import (
+    deepl,
+    deepl_documents,
+    deepl_glossaries,
+    libretranslate,
+    page,
+    specification,
+)
 from t2t_keras.server.config import ServerConfig
 from t2t_keras.server.context import Context
 from t2t_keras.server.front.bodies import Bodies
 from t2t_keras.server.front.gate import Gate, error_response, route_of
-from t2t_keras.server.messages import ApiError, where
+from t2t_keras.server.messages import ApiError, read_parameters, where
 from t2t_keras.server.metrics import Metrics
 from t2t_keras.server.models import ModelSource
 from t2t_keras.server.service import TranslationService
@@ -63,11 +70,12 @@ def make_app(sources: Sequence[ModelSource], config: ServerConfig | None = None)
     )
     app.state.context, app.state.stopping, app.state.stop_by = context, False, None
     _handle_errors(app)
-    _add_operations(app, metrics)
+    _add_operations(app, metrics, context)
     for api in (libretranslate, deepl, deepl_glossaries, deepl_documents, page):
         app.include_router(api.make_router(context))
+    app.include_router(specification.make_router())
     app.include_router(deepl.make_last_router())
-    page.mount(app)
+    page.add_files(app)
     app.add_middleware(Gate, bodies=Bodies(access, config), metrics=metrics)
     if config.cors:
         app.add_middleware(
@@ -79,13 +87,14 @@ def make_app(sources: Sequence[ModelSource], config: ServerConfig | None = None)
     return app
 
 
-def _add_operations(app: FastAPI, metrics: Metrics) -> None:
+def _add_operations(app: FastAPI, metrics: Metrics, context: Context) -> None:
     @app.get("/health")
     async def health() -> dict[str, str]:
         return {"status": "ok"}
 
     @app.get("/metrics")
-    async def prometheus() -> Response:
+    async def prometheus(request: Request) -> Response:
+        context.admit_to_metrics(request, await read_parameters(request))
         return Response(metrics.text(), media_type=_METRICS_TYPE)
 
 
@@ -96,7 +105,9 @@ def _handle_errors(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def not_routed(request: Request, error: HTTPException) -> Response:
-        return error_response(request, error.status_code, str(error.detail))
+        response = error_response(request, error.status_code, str(error.detail))
+        response.headers.update(error.headers or {})  # As Allow, of a method that a route has not.
+        return response
 
     @app.exception_handler(QueueFullError)
     async def queue_full(request: Request, error: QueueFullError) -> Response:

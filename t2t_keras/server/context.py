@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from fastapi import Request
 
 from t2t_keras.errors import UserError
-from t2t_keras.server.access import Access, Client
+from t2t_keras.server.access import Access, Client, network_of
 from t2t_keras.server.config import ServerConfig
 from t2t_keras.server.files import TranslatedFiles
 from t2t_keras.server.front.bodies import key_of_head
@@ -32,6 +32,7 @@ LOG = logging.getLogger("t2t_keras.server")
 # Numbers, names without dots and those of localhost: no site can have its own name lead here.
 _LOCAL_HOST = re.compile(r"(\[[\da-f:.]+\]|[\d.]+|[^.:]*|[^:]*\.localhost)(:\d+)?", re.IGNORECASE)
 _LOOPBACK = ("127.", "::1", "::ffff:127.")
+_FORWARDING = ("x-forwarded-for", "x-real-ip", "forwarded")
 # At most one text in ten that is sent to be translated is taken to be in the target language
 # already: it is left as it is only where that is as sure as to outweigh this.
 _SURE = 0.9
@@ -69,6 +70,16 @@ class Context:
         client = self.access.client(key, address)
         request.state.client = client.name
         return client
+
+    def admit_to_metrics(self, request: Request, parameters: Parameters) -> None:
+        """Raises `ApiError` unless a request has a key, or comes from this machine itself."""
+        self._check_site(request)
+        address = request.client.host if request.client else ""
+        is_forwarded = any(name in request.headers for name in _FORWARDING)
+        if not address.startswith(_LOOPBACK) or is_forwarded:
+            if not self.access.needs_key:
+                raise ApiError(403, "Without --api_keys_file, metrics are for this machine alone.")
+            self.admit(request, parameters)
 
     def _check_site(self, request: Request) -> None:
         """Raises `ApiError` for what a browser sends for the page of another site."""
@@ -123,21 +134,23 @@ class Context:
         names = [f"{language_name(code)} ({code})" for code in (target, source)]
         raise ApiError(400, f"{names[0]} is not available as a target language from {names[1]}")
 
-    async def detect(self, texts: Sequence[str]) -> list[Detected]:
-        """Returns the languages, of those that are translated, that texts may be in."""
+    async def detect(self, texts: Sequence[str], kind: str = "text") -> list[Detected]:
+        """Returns the languages, of those that are translated, that texts of a format may be in."""
         sources = {source for source, _ in self.service.models}
         try:
-            return await asyncio.to_thread(detect, texts, sources)
+            return await asyncio.to_thread(detect, texts, sources, kind)
         except UserError as error:
             raise ApiError(501, str(error)) from error
 
-    async def detect_source(self, texts: Sequence[str], target: str) -> Detected:
+    async def detect_source(
+        self, texts: Sequence[str], target: str, kind: str = "text"
+    ) -> Detected:
         """Returns the language that texts are likely in, which are to be translated to another.
 
         Where they are too short to tell, it is the likeliest of those with a model for the target.
         What has no letters has no such language, and no confidence: any with a model will do.
         """
-        found = await self.detect(texts)
+        found = await self.detect(texts, kind)
         served, target = self.service.models, canonical(target)
         if 0 < found[0].confidence < _SURE:
             able = (each for each in found if nearest_pair(each.language, target, served))
@@ -212,7 +225,7 @@ class Context:
         """Returns who has a share of the machine: a key, or an address where there are no keys."""
         if self.access.needs_key:
             return client.identity
-        return request.client.host if request.client else ""
+        return network_of(request.client.host) if request.client else ""
 
     @contextlib.contextmanager
     def charged(self, client: Client, texts: Sequence[str], budget: Budget) -> Iterator[int]:

@@ -196,7 +196,13 @@ class TranslatedFiles:
         if size > (most := self._config.max_file_bytes):
             raise ApiError(413, f"Request entity too large: expected at most {most:,} bytes")
         self._check_room(owner, size)
-        file = TranslatedFile(secrets.token_hex(16), secrets.token_hex(32), owner, name)
+        file = TranslatedFile(
+            # In capitals, as DeepL's clients expect them.
+            secrets.token_hex(16).upper(),
+            secrets.token_hex(32).upper(),
+            owner,
+            name,
+        )
         file.client, file.size = client, size
         self._files[file.file_id] = file
         try:
@@ -314,11 +320,11 @@ class TranslatedFiles:
                 else:
                     self._set(file, "error", str(error))
             except UserError as error:
-                self._fail(file, self._without_folders(file, str(error)))
+                self.fail(file, self._without_folders(file, str(error)))
             except Exception as error:
                 kind = PurePosixPath(file.name).suffix
                 _LOG.error("A file %s was not translated\n%s", kind, where(error))
-                self._fail(file, "The file cannot be translated.")
+                self.fail(file, "The file cannot be translated.")
             else:
                 file.size = self.path(file).stat().st_size
                 self._set(file, "done")
@@ -344,7 +350,8 @@ class TranslatedFiles:
             message = message.replace(str(path), file.name)
         return message.replace(str(self._folder), "")
 
-    def _fail(self, file: TranslatedFile, error: str) -> None:
+    def fail(self, file: TranslatedFile, error: str) -> None:
+        """Ends the work for a file, and takes back what was charged for it."""
         self._refund(file.owner, file.characters)
         self._set(file, "error", error)
 

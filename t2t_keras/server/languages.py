@@ -1,11 +1,14 @@
 """Codes and names of languages: which of them a request means, and which a text is in."""
 
+import contextlib
 import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from t2t_keras.errors import UserError
+from t2t_keras.text.files import normalized
+from t2t_keras.text.markup.reading import read_fragment
 
 Served = TypeVar("Served")
 
@@ -36,8 +39,16 @@ _NAMES = dict(
     ).split("|")
 )
 
-# LibreTranslate's own codes.
-_ALIASES = {"pb": "pt-BR", "zt": "zh-Hant"}
+# LibreTranslate's own codes, and those that BCP 47 has replaced.
+_ALIASES = {"pb": "pt-BR", "zt": "zh-Hant", "iw": "he", "in": "id", "ji": "yi", "jw": "jv"}
+_ALIASES |= {"mo": "ro", "sh": "sr-Latn", "cmn": "zh", "fil": "tl"}
+# The script that a region writes a language in; "" = any other.
+_SCRIPTS = {
+    "zh": {"": "Hans", "TW": "Hant", "HK": "Hant", "MO": "Hant"},
+    "sr": {"": "Cyrl", "ME": "Latn"},
+    "pa": {"": "Guru", "PK": "Arab"},
+}
+_MACROLANGUAGES = {"no": "nb"}  # Each stands for the other.
 
 _CODE = r"[a-z]{2,3}(?:-(?:[A-Z][a-z]{3}|[A-Z]{2}|\d{3}))*"
 _PAIR = re.compile(f"({_CODE})-({_CODE})")
@@ -53,8 +64,7 @@ def language_name(code: str) -> str:
 def canonical(code: str) -> str:
     """Returns a code as BCP 47 writes it: de, pt-BR, zh-Hans, es-419."""
     base, *parts = code.strip().replace("_", "-").lower().split("-")
-    found = "-".join([base, *(_canonical_part(part) for part in parts)])
-    return _ALIASES.get(found, found)
+    return "-".join([_ALIASES.get(base, base), *(_canonical_part(part) for part in parts)])
 
 
 def _canonical_part(part: str) -> str:
@@ -83,15 +93,48 @@ def base_language(code: str) -> str:
 def nearest_code(requested: str, known: Iterable[str]) -> str:
     """Returns the known code that is meant, "" if there is none.
 
-    That is itself, else the language without variant, else the first variant of it.
+    That is itself, else one of the same script, as zh-Hans for zh-CN, else the language without
+    variant, else the first variant of a language that is requested without one.
     """
-    return next(_near_codes(requested, known), "")
+    return next(iter(_near_codes(requested, known)), "")
 
 
-def _near_codes(requested: str, known: Iterable[str]) -> Iterator[str]:
-    known, code = sorted(known), canonical(requested)
-    yield from (each for each in dict.fromkeys((code, base_language(code))) if each in known)
-    yield from (each for each in known if base_language(each) == code != each)
+def _near_codes(requested: str, known: Iterable[str]) -> list[str]:
+    distances = {code: _distance(canonical(requested), canonical(code)) for code in known}
+    near = [(distance, code) for code, distance in distances.items() if distance is not None]
+    return [code for _, code in sorted(near)]
+
+
+def _distance(requested: str, code: str) -> int | None:
+    """Returns how far a code is from a requested one; None = it is another language."""
+    if code == requested:
+        return 0
+    wanted, served = _subtags(requested), _subtags(code)
+    if served.language != wanted.language:
+        return None
+    if base_language(code) == code:
+        return 2
+    if served.script == wanted.script:
+        if not (served.region and wanted.region) or served.region == wanted.region:
+            return 1
+        if wanted.script:
+            return 3  # The regions only say which script it is.
+    return 4 if base_language(requested) == requested else None
+
+
+class _Subtags(NamedTuple):
+    language: str
+    script: str  # "" = the only one of the language
+    region: str
+
+
+def _subtags(code: str) -> _Subtags:
+    language, *parts = code.split("-")
+    scripts = _SCRIPTS.get(language, {"": ""})
+    written = [part for part in parts if len(part) == 4 and part.isalpha()]
+    region = next((part for part in parts if part not in written), "")
+    script = written[0] if written else scripts.get(region, scripts[""])
+    return _Subtags(_MACROLANGUAGES.get(language, language), script, region)
 
 
 def nearest_pair(
@@ -116,18 +159,23 @@ class Detected(NamedTuple):
     confidence: float
 
 
-def detect(texts: Sequence[str], languages: Iterable[str]) -> list[Detected]:
+def detect(
+    texts: Sequence[str],
+    languages: Iterable[str],
+    format: str = "text",  # noqa: A002
+) -> list[Detected]:
     """Returns the languages that texts may be in together, the likeliest first.
 
     Args:
       texts: of one language.
       languages: codes to choose from, at least one.
+      format: "html" or "xml" = what is markup in the texts tells nothing.
 
     Raises:
       UserError: py3langid is not installed, and there are several languages.
     """
     codes = sorted(languages)
-    text = " ".join(texts)[:_CHARACTERS_JUDGED]
+    text = " ".join(_visible(texts, format))[:_CHARACTERS_JUDGED]
     if len(codes) == 1:
         return [Detected(codes[0], 1.0 if any(map(str.isalpha, text)) else 0.0)]
     if not any(map(str.isalpha, text)):
@@ -136,6 +184,21 @@ def detect(texts: Sequence[str], languages: Iterable[str]) -> list[Detected]:
     found = dict(_identifier(frozenset(labels.values())).rank(text))
     ranked = [Detected(code, float(found.get(label, 0.0))) for code, label in labels.items()]
     return sorted(ranked, key=lambda each: -each.confidence)
+
+
+def _visible(texts: Sequence[str], format: str) -> Iterator[str]:  # noqa: A002
+    """Yields as much of what a reader sees of texts as is judged."""
+    count = 0
+    for text in texts:
+        segments = [text]
+        if format != "text":
+            with contextlib.suppress(UserError):  # It is raised where the text is translated.
+                segments = [segment.text for segment in read_fragment(text, format).segments]
+        for segment in segments:
+            yield normalized(segment)
+            count += len(segment)
+        if count > _CHARACTERS_JUDGED:
+            return
 
 
 def _label(code: str) -> str:

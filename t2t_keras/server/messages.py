@@ -189,7 +189,7 @@ def _json_object(body: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ApiError(400, "Invalid request: expected a JSON object or a form") from error
     if not isinstance(content, dict):
-        raise ApiError(400, "Invalid request: expected a JSON object")
+        raise ApiError(400, "Invalid JSON format")
     return content
 
 

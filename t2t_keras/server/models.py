@@ -206,6 +206,12 @@ class ServedModel:
         path, identity = self.origin.newest()
         return str(path), identity
 
+    @property
+    def name(self) -> str:
+        """The last part of the version's path, which tells strangers nothing of the machine."""
+        path = Path(self.version)
+        return path.parent.name if path.name == "ctranslate2" else path.name
+
     def use(
         self, work: Callable[[Translator, list[str]], Result], lines: list[str], batch: Batch
     ) -> Result:

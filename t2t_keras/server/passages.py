@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from t2t_keras.decoding.source_text import join_sentences
 from t2t_keras.decoding.translation import Translation, one_line
+from t2t_keras.text.files import has_letters
 
 # Ends of lines of every system; they are kept.
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|[\r\n])?")
-# Also with quotation marks or brackets behind it.
-_SENTENCE_END = re.compile(r"[.!?…。\uff01\uff1f][^\w\s]*$")
+_SPACES = re.compile(r"[ \t\r\n]+")
 
 
 class Passages(NamedTuple):
@@ -18,7 +18,8 @@ class Passages(NamedTuple):
 
     Attributes:
       sentences: what is translated.
-      between: the white space before the first, between any two, and behind the last.
+      between: the white space before the first, between any two, and behind the last; with it,
+        what has no letters, as "42", and stays.
     """
 
     sentences: list[str]
@@ -47,19 +48,14 @@ def read_passages(
         for part in split(line) if split and line.strip() else [line]:
             # Not by an expression: those take quadratic time where white space is long.
             sentence = part.strip()
-            if not sentence:
+            if not has_letters(sentence):
                 space += part
                 continue
             begun = part.lstrip()
-            sentences.append(sentence if split_lines else " ".join(sentence.split()))
+            sentences.append(sentence if split_lines else _SPACES.sub(" ", sentence))
             between.append(space + part[: len(part) - len(begun)])
             space = begun[len(sentence) :]
     return Passages(sentences, [*between, space])
-
-
-def ends_sentence(text: str) -> bool:
-    """Returns whether a text ends in a mark that ends sentences, or in one behind that."""
-    return bool(_SENTENCE_END.search(text[-10:]))
 
 
 def hypothesis_texts(translation: Translation) -> list[str]:

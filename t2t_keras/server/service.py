@@ -136,7 +136,7 @@ class TranslationService:
             metrics.reloads.labels(name, outcome).inc()
             metrics.model_info.clear()
             for pair, each in self.models.items():
-                metrics.model_info.labels("-".join(pair), each.version).set(1)
+                metrics.model_info.labels("-".join(pair), each.name).set(1)
 
         def observe_batch(lines: int, seconds: float) -> None:
             metrics.lines.labels(name).inc(lines)
@@ -161,7 +161,7 @@ class TranslationService:
             searches=max(AT_ONCE, model.translator.engine.batches_at_once),
         )
         metrics.queued.labels(name).set_function(lambda: self._batchers[source.pair].queued_lines)
-        metrics.model_info.labels(name, model.version).set(1)
+        metrics.model_info.labels(name, model.name).set(1)
 
     def splitter(self, language: str) -> Callable[[str], list[str]] | None:
         """Returns what divides lines of a language into sentences; None = nothing does."""

@@ -6,13 +6,12 @@ from typing import Any
 
 from t2t_keras.decoding.confidence import confidences
 from t2t_keras.decoding.continuations import continuations
-from t2t_keras.decoding.source_text import Source, encode_text
+from t2t_keras.decoding.source_text import Source, encode_text, ends_sentence
 from t2t_keras.decoding.translation import Hypothesis, Translation
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.server.passages import (
     Passages,
-    ends_sentence,
     hypothesis_texts,
     joined_texts,
     read_passages,
@@ -150,11 +149,18 @@ class OtherWords:
         sources = [*begin, *end, *[sentence] * len(found)]
         known = _known(translator, sources, [*around, *(each.translation for each in found)])
         first, last, new = known[:number], known[number : len(around)], known[len(around) :]
-        whole = [_line(line, passages, [*first, each, *last]) for each in new]
-        return [
-            {"word": each.word, **{name: shown[name] for name in ("text", "words", "alignment")}}
-            for each, shown in zip(found, whole, strict=True)
-        ]
+        place = len(split_words(current))
+        pairs = sorted(zip(found, new, strict=True), key=lambda pair: -_sureness(pair[1], place))
+        names = "text", "words", "alignment"
+        answers = []
+        for continuation, sentence in pairs:
+            shown = _line(line, passages, [*first, sentence, *last])
+            answers.append({"word": continuation.word, **{name: shown[name] for name in names}})
+        return answers
+
+
+def _sureness(sentence: _Sentence, place: int) -> float:
+    return sentence.confidences[place] if place < len(sentence.confidences) else 0.0
 
 
 def _check_lengths(

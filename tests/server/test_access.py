@@ -1,6 +1,7 @@
 """Keys and limits."""
 
 import os
+import time
 
 import pytest
 
@@ -67,6 +68,30 @@ def test_a_minute_has_so_many_requests_of_a_key_or_an_address(keys):
     addresses.client("any", "1.2.3.5")
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "are_same"),
+    [
+        ("2001:db8:1:2::1", "2001:db8:1:2:ffff::9", True),
+        ("2001:db8:1:2::1", "2001:DB8:1:2:0:0:0:1", True),
+        ("2001:db8:1:2::1", "2001:db8:1:3::1", False),
+        ("::ffff:1.2.3.4", "1.2.3.4", True),
+        ("::ffff:102:304", "1.2.3.4", True),
+        ("64:ff9b::1.2.3.4", "1.2.3.4", True),
+        ("64:ff9b::1.2.3.4", "64:ff9b::1.2.3.5", False),
+        ("fe80::1%eth0", "fe80::1%eth1", True),
+        ("1.2.3.4", "1.2.3.5", False),
+        ("testclient", "elsewhere", False),
+    ],
+)
+def test_all_addresses_of_one_network_have_one_limit(one, other, are_same):
+    access = Access(requests_per_minute=1, clock=Clock())
+    access.client("", one)
+    if are_same:
+        assert status_of(access.client, "", other) == 429
+    else:
+        access.client("", other)
+
+
 def test_the_wait_that_is_asked_for_is_enough():
     clock = Clock()
     access = Access(requests_per_minute=7, clock=clock)
@@ -84,6 +109,9 @@ def test_characters_of_a_month_are_counted_kept_and_limited(keys, tmp_path):
     client = access.client("a", "")
     access.charge(client, 9)
     assert status_of(access.charge, client, 2) == 456
+    access.charge(client, 1)  # Exactly as many as there may be.
+    assert status_of(access.charge, client, 1) == 456
+    access.refund(client.identity, 1)
     access.refund(client.identity, 3)
     access.save()
     again = Access(ApiKeys(path), usage_file=tmp_path / "usage.json")
@@ -101,25 +129,66 @@ def test_on_a_full_disk_characters_are_counted(tmp_path, caplog):
     assert "are not saved" in caplog.text
 
 
-def test_a_changed_file_is_read_again_and_a_broken_one_is_not(keys, monkeypatch, caplog):
-    path = keys("a\n")
+def test_characters_of_another_month_do_not_count(keys, tmp_path):
+    today = time.strptime("2026-01-31", "%Y-%m-%d")
+    path, usage = keys("a\t\t\t10\n"), tmp_path / "usage.json"
+    access = Access(ApiKeys(path), usage_file=usage, calendar=lambda: today)
+    client = access.client("a", "")
+    access.charge(client, 10)
+    access.save()
+    today = time.strptime("2026-02-01", "%Y-%m-%d")
+    again = Access(ApiKeys(path), usage_file=usage, calendar=lambda: today)
+    for each in (access, again):
+        assert each.characters(client) == 0
+        each.charge(client, 10)
+
+
+def test_counts_are_saved_once_a_minute(tmp_path):
+    clock, usage = Clock(), tmp_path / "usage.json"
+    access = Access(usage_file=usage, clock=clock)
+    client = access.client("", "")
+    for seconds, is_saved in ((60, False), (61, True)):
+        clock.now = seconds
+        access.charge(client, 1)
+        assert usage.exists() == is_saved
+
+
+@pytest.fixture
+def found(keys):
+    """A file with the key "a", and a clock by which it is looked at."""
     clock = Clock()
-    monkeypatch.setattr("t2t_keras.server.access.time.monotonic", clock)
-    found = ApiKeys(path)
+    found = ApiKeys(keys("a\n"), clock)
+    found.clock = clock
+    return found
+
+
+def test_a_changed_file_is_read_again_and_a_broken_one_is_not(keys, found, caplog):
+    path = keys("a\n")
     path.unlink()
     for _ in range(2):
-        clock.now += 2
+        found.clock.now += 2
         assert found.find("a")
     assert caplog.text.count("No such file") == 1
-    for number, (text, known) in enumerate((("b\n", "b"), ("x\ty\tz\n", "b"), ("c\n", "c"))):
+    for text, known in (("b\n", "b"), ("x\ty\tz\n", "b"), ("c\n", "c")):
         keys(text)
-        os.utime(path, ns=(number, number))
-        clock.now += 2
+        os.utime(path, (0, 0))  # Of equal time, and written long ago.
         for _ in range(2):
-            clock.now += 2
+            found.clock.now += 2
             assert found.find(known)
-        assert caplog.text.count("keys.tsv:1: expected key") == bool(number)
+    assert caplog.text.count("keys.tsv:1: expected key") == 1
     assert found.find("a") is None
+
+
+def test_a_file_that_is_being_written_is_not_read(keys, found):
+    for text in ("s", "se", "secret", "secret\n"):
+        keys(text)
+        for _ in range(2):
+            found.clock.now += 1.4
+            assert found.find("a")
+            assert not found.find(text.strip())
+    found.clock.now += 2  # It has not changed for three seconds.
+    assert found.find("secret")
+    assert not found.find("a")
 
 
 @pytest.mark.parametrize(

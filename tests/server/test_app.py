@@ -18,10 +18,12 @@ import httpx
 import pytest
 import uvicorn
 from libretranslatepy import LibreTranslateAPI
+from starlette.testclient import TestClient
 from upper_case import Gated, Source, UpperCase
 
 from t2t_keras.errors import UserError
 from t2t_keras.server import run
+from t2t_keras.server.app import make_app
 from t2t_keras.server.config import ServerConfig
 from t2t_keras.server.metrics import Metrics
 from t2t_keras.server.run import Address
@@ -196,12 +198,77 @@ def test_metrics_count_and_tell_no_text(serving):
     httpx.post(f"{url}/translate", json={"q": ["secret text", "b"]} | ASKED)
     httpx.post(f"{url}/translate?q=secret", json=[])
     httpx.get(f"{url}/secret/path")
-    text = httpx.get(f"{url}/metrics").text
+    answer = httpx.get(f"{url}/metrics")
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    text = answer.text
     assert 't2t_serve_requests_total{method="POST",route="/translate",status="200"} 1.0' in text
     assert 't2t_serve_requests_total{method="POST",route="/translate",status="400"} 1.0' in text
     assert 't2t_serve_lines_total{model="en-de"} 2.0' in text
     assert 't2t_serve_model_info{model="en-de",version="version-1"} 1.0' in text
     assert "secret" not in text
+
+
+def test_metrics_have_names_of_models_not_paths(monkeypatch):
+    source = Source()
+    for path, name in (
+        ("/srv/own/run/model.ckpt-5", "model.ckpt-5"),
+        ("/srv/exports/12", "12"),
+        ("/srv/own/averaged/ctranslate2", "averaged"),
+    ):
+        monkeypatch.setattr(source, "newest", lambda path=path: (Path(path), 1))
+        text = TestClient(make_app([source]), client=("127.0.0.1", 1)).get("/metrics").text
+        assert f'version="{name}"' in text
+        assert "/srv" not in text
+
+
+@pytest.mark.parametrize(
+    ("address", "headers", "without_keys", "with_keys"),
+    [
+        ("127.0.0.1", {}, 200, 200),
+        ("::1", {}, 200, 200),
+        ("127.0.0.1", {"Host": "rebound.example.org"}, 403, 403),
+        ("127.0.0.1", {"X-Forwarded-For": "8.8.8.8"}, 403, 403),
+        ("127.0.0.1", {"Forwarded": "for=8.8.8.8"}, 403, 403),
+        ("8.8.8.8", {}, 403, 403),
+        ("8.8.8.8", {"Authorization": "Bearer secret"}, 403, 200),
+        ("8.8.8.8", {"Authorization": "Bearer other"}, 403, 403),
+    ],
+)
+def test_metrics_are_for_this_machine_or_a_key(tmp_path, address, headers, without_keys, with_keys):
+    (tmp_path / "keys").write_text("secret\n")
+    for file, status in ((None, without_keys), (tmp_path / "keys", with_keys)):
+        app = make_app([Source()], ServerConfig(api_keys_file=file, reload_seconds=0.0))
+        client = TestClient(app, client=(address, 1), headers=headers)
+        assert client.get("/metrics").status_code == status
+        assert client.get("/health").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("GET", "/detect", "POST"),
+        ("GET", "/translate", "POST"),
+        ("GET", "/translate_file", "POST"),
+        ("GET", "/page/translate", "POST"),
+        ("POST", "/languages", "GET"),
+        ("POST", "/spec", "GET"),
+        ("POST", "/page.js", "GET, HEAD"),
+        ("DELETE", "/detect", "POST"),
+    ],
+)
+def test_other_methods_of_a_route_are_refused(method, path, allowed):
+    answer = TestClient(make_app([Source()])).request(method, path)
+    assert (answer.status_code, list(answer.json())) == (405, ["error"])
+    assert set(answer.headers["allow"].split(", ")) == set(allowed.split(", "))
+
+
+def test_the_page_is_not_sent_again_unless_it_has_changed():
+    client = TestClient(make_app([Source()]))
+    first = client.get("/page.js")
+    assert first.headers["content-type"].startswith("text/javascript")
+    assert client.head("/page.js").status_code == 200
+    again = client.get("/page.js", headers={"If-None-Match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
 
 
 @pytest.mark.parametrize("log_text", [False, True])
@@ -309,10 +376,8 @@ def test_the_end_waits_for_all_that_was_asked(serving, monkeypatch):
     kept.get("/health")  # Its connection stays open.
     with concurrent.futures.ThreadPoolExecutor() as pool:
         asked = [
-            pool.submit(
-                httpx.post, f"{server.url}/translate", json={"q": str(i)} | ASKED, timeout=20
-            )
-            for i in range(3)
+            pool.submit(httpx.post, f"{server.url}/translate", json={"q": text} | ASKED, timeout=20)
+            for text in "abc"
         ]
         assert source.translator.begun.wait(10)
         while 'route="/translate"' in httpx.get(f"{server.url}/metrics").text:
@@ -321,7 +386,7 @@ def test_the_end_waits_for_all_that_was_asked(serving, monkeypatch):
         late = pool.submit(kept.post, "/translate", json={"q": "late"} | ASKED)
         source.translator.gate.set()
         found = [each.result().json()["translatedText"] for each in asked]
-        assert found == ["0", "1", "2"]
+        assert found == ["A", "B", "C"]
         assert late.result().json() == {"translatedText": "LATE"}
     kept.close()
     server.stop()

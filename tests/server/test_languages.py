@@ -3,7 +3,14 @@
 import pytest
 
 from t2t_keras.errors import UserError
-from t2t_keras.server.languages import canonical, detect, language_name, nearest_pair, parse_pair
+from t2t_keras.server.languages import (
+    canonical,
+    detect,
+    language_name,
+    nearest_code,
+    nearest_pair,
+    parse_pair,
+)
 
 
 @pytest.mark.parametrize(
@@ -40,6 +47,41 @@ def test_variants_stand_for_their_language_and_it_for_them():
     assert found == [("en-GB", "de"), ("en", "fr"), ("en-US", "es")]
 
 
+@pytest.mark.parametrize(
+    ("requested", "served", "expected"),
+    [
+        ("zh-CN", "zh-Hans", "zh-Hans"),
+        ("ZH_sg", "zh-Hans", "zh-Hans"),
+        ("zh-TW", "zh-Hans zh-Hant", "zh-Hant"),
+        ("zh-hk", "zh-Hant", "zh-Hant"),
+        ("zh-TW", "zh-Hans", ""),
+        ("zh-Hans-CN", "zh zh-Hans", "zh-Hans"),
+        ("zh-Hans", "zh-CN zh-TW", "zh-CN"),
+        ("zt", "zh-TW", "zh-TW"),
+        ("zh-SG", "zh-CN", "zh-CN"),
+        ("zh-CN", "zh", "zh"),
+        ("zh", "zh-Hant zh-Hans", "zh-Hans"),
+        ("cmn-Hans", "zh-Hans", "zh-Hans"),
+        ("sr-RS", "sr-Cyrl sr-Latn", "sr-Cyrl"),
+        ("sr-ME", "sr-Latn", "sr-Latn"),
+        ("sr-RS", "sr-Latn", ""),
+        ("sr-Latn-RS", "sr-Latn", "sr-Latn"),
+        ("pt-BR", "pt-PT", ""),
+        ("PB", "pt-BR pt", "pt-BR"),
+        ("en_gb", "en-US en", "en"),
+        ("de-1996", "de", "de"),
+        ("no", "nb", "nb"),
+        ("nb-NO", "no", "no"),
+        ("nn", "nb", ""),
+        ("iw", "he", "he"),
+        ("en", "en-US en-GB", "en-GB"),
+    ],
+)
+def test_which_code_is_meant(requested, served, expected):
+    assert nearest_code(requested, served.split()) == expected
+    assert nearest_code(requested, served.split()[::-1]) == expected
+
+
 def test_names():
     assert language_name("de") == "German"
     assert language_name("de-AT") == "German (AT)"
@@ -53,3 +95,16 @@ def test_detection_chooses_among_the_languages_of_the_server():
     assert detect(text, ["fr"]) == [("fr", 1.0)]
     assert detect(["123 !"], ["en", "de"]) == [("en", 0.0)]
     assert detect(["Hunden er sulten og vil ha mat."], ["nb", "de"])[0].language == "nb"
+
+
+@pytest.mark.parametrize("kind", ["html", "xml"])
+def test_markup_does_not_decide_the_language(kind):
+    image = (
+        '<img src="https://example.org/the-house-and-the-garden.png" alt="the house" title="this"/>'
+    )
+    text = f"<p>{image} Die Katze schl\u00e4ft {image} auf dem Sofa. {image}</p>"
+    assert detect([text], ["en", "de"], kind)[0].language == "de"
+    assert detect([image], ["en", "de"], kind) == [("en", 0.0)]
+    # As much is judged, however much markup there is before it.
+    assert detect([image * 100 + text], ["en", "de"], kind)[0].language == "de"
+    assert detect(["Die Katze schl\u00e4ft <b"], ["en", "de"], kind)[0].language == "de"

@@ -2,13 +2,10 @@
 
 import pytest
 
+from t2t_keras.decoding.source_text import ends_sentence
 from t2t_keras.decoding.translation import Hypothesis, Translation
 from t2t_keras.documents.segments import sentence_splitter
-from t2t_keras.server.passages import (
-    ends_sentence,
-    joined_texts,
-    read_passages,
-)
+from t2t_keras.server.passages import joined_texts, read_passages
 
 TEXTS = [
     "",
@@ -17,6 +14,7 @@ TEXTS = [
     "  One.  Two.\r\n\r\n\tthree\rfour \n",
     "Mr. Smith came. \u3000He left.\u2028Here too. \x0b x",
     "。一。二",
+    "42\n\u2014 One. \u200b\n",
 ]
 
 
@@ -35,6 +33,17 @@ def test_lines_and_sentences():
     assert read_passages(text, split=split).sentences == ["One.", "Two.", "three"]
     assert read_passages(text).sentences == ["One. Two.", "three"]
     assert read_passages(text, split_lines=False).sentences == ["One. Two. three"]
+    spaced = "at 5\u00a0km\n or\u3000more"
+    assert read_passages(spaced, split_lines=False).sentences == ["at 5\u00a0km or\u3000more"]
+
+
+@pytest.mark.parametrize(
+    "line", ["42", "\u2014", "12:30 % \u20ac", "\u200b", "\ufeff", "\U0001f600"]
+)
+def test_what_has_no_letters_stays(line):
+    found = read_passages(f"One.\n{line}\nTwo", split=sentence_splitter("en"))
+    assert found.sentences == ["One.", "Two"]
+    assert found.joined(["Eins.", "Zwei"]) == f"Eins.\n{line}\nZwei"
 
 
 def test_sentences_that_chinese_does_not_space_are_apart():

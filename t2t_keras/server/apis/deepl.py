@@ -93,7 +93,7 @@ async def _translate(context: Context, request: Request) -> dict[str, Any]:
     check_options(parameters)
     kind = parameters.choice("tag_handling", ("html", "xml"), "text")
     splitting = parameters.choice("split_sentences", tuple(_SPLITTING), "1")
-    pairs = await _read_pairs(context, parameters, texts)
+    pairs = await _read_pairs(context, parameters, texts, kind)
     # With one, the source is not detected: all pairs are the same.
     glossary = await requested_glossary(context, client, parameters, pairs[0])
     options = _options(parameters, kind, glossary)
@@ -111,14 +111,16 @@ async def _translate(context: Context, request: Request) -> dict[str, Any]:
     }
 
 
-async def _read_pairs(context: Context, parameters: Parameters, texts: Sequence[str]) -> list[Pair]:
+async def _read_pairs(
+    context: Context, parameters: Parameters, texts: Sequence[str], kind: str
+) -> list[Pair]:
     """Returns the pair of each text: where its own language has no model, that of all together."""
-    shared = await read_pair(context, parameters, texts, may_be_same=True)
+    shared = await read_pair(context, parameters, texts, kind)
     pairs = [shared] * len(texts)
     if not parameters.text("source_lang") and len(texts) > 1:
         for number, text in enumerate(texts):
             with contextlib.suppress(ApiError):
-                pairs[number] = await read_pair(context, parameters, [text], may_be_same=True)
+                pairs[number] = await read_pair(context, parameters, [text], kind)
     return pairs
 
 
@@ -155,11 +157,11 @@ def check_options(parameters: Parameters) -> None:
 
 
 async def read_pair(
-    context: Context, parameters: Parameters, texts: Sequence[str], may_be_same: bool = False
+    context: Context, parameters: Parameters, texts: Sequence[str], kind: str
 ) -> Pair:
-    """Returns the pair of languages of a request; a missing source is detected.
+    """Returns the pair of languages of a request for texts of a format; a missing one is detected.
 
-    That `may_be_same` as the target, see `Context.pair`.
+    A text that is in the target language already has that language twice, see `Context.pair`.
 
     Raises:
       ApiError: there is no model for them.
@@ -168,9 +170,9 @@ async def read_pair(
     if not target:
         raise ApiError(400, "Value for 'target_lang' not supported.")
     if not source:
-        source = (await context.detect_source(texts, target)).language
+        source = (await context.detect_source(texts, target, kind)).language
     try:
-        return context.pair(canonical(source), canonical(target), may_be_same)
+        return context.pair(canonical(source), canonical(target), may_be_same=True)
     except ApiError as error:
         known = {code for _, code in context.service.models}
         wrong = "source_lang" if context.serves(canonical(target), known) else "target_lang"

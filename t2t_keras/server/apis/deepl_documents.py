@@ -1,5 +1,8 @@
 """DeepL's API for documents: upload, status, result."""
 
+import time
+from collections.abc import Sequence
+from pathlib import PurePosixPath
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -12,6 +15,8 @@ from t2t_keras.server.context import Context
 from t2t_keras.server.files import TranslatedFile
 from t2t_keras.server.messages import ApiError, Parameters, read_parameters
 from t2t_keras.server.work.budget import Budget
+
+_SAME = "Source and target language are equal."
 
 
 def make_router(context: Context) -> APIRouter:
@@ -26,12 +31,19 @@ def make_router(context: Context) -> APIRouter:
         name = sent and (parameters.text("filename") or sent.filename)
         if not (sent and name):
             raise ApiError(400, "Invalid file data.")
-        _check_format(parameters, name)
+        _check_format(parameters, name, files.formats())
         check_options(parameters)
         sharer = context.sharer(request, client)
         async with files.kept(sent.file, name, client.identity, sharer) as file:
             texts = await files.texts(file)
-            pair = await read_pair(context, parameters, texts)
+            # A text without tags is the same as HTML.
+            pair = await read_pair(context, parameters, texts, "html")
+            if pair[0] == pair[1]:
+                if parameters.text("source_lang"):
+                    raise ApiError(400, _SAME)
+                # What was detected after the upload, a client learns when it asks for the status.
+                files.fail(file, _SAME)
+                return {"document_id": file.file_id, "document_key": file.secret}
             glossary = await requested_glossary(context, client, parameters, pair)
             terms = [(term.source, term.target) for term in glossary or ()]
             with context.charged(client, texts, Budget()) as characters:
@@ -42,6 +54,9 @@ def make_router(context: Context) -> APIRouter:
     async def status(request: Request, document_id: str) -> dict[str, Any]:
         file = await _find(context, request, document_id)
         found: dict[str, Any] = {"document_id": file.file_id, "status": file.status}
+        if file.status == "translating":
+            # As long again as it has taken so far: a client looks ever less often.
+            found["seconds_remaining"] = 1 + int(max(time.time() - file.changed, 0))
         if file.status == "done":
             found |= {"seconds_remaining": 0, "billed_characters": file.characters}
         if file.status == "error":
@@ -60,7 +75,10 @@ def make_router(context: Context) -> APIRouter:
     return router
 
 
-def _check_format(parameters: Parameters, name: str) -> None:
+def _check_format(parameters: Parameters, name: str, known: Sequence[str]) -> None:
+    ending = PurePosixPath(name).suffix.lower()
+    if ending not in known:
+        raise ApiError(400, f"Invalid file: the file extension '{ending}' is not supported.")
     wanted = parameters.text("output_format").lower()
     if wanted and not name.lower().endswith(f".{wanted}"):
         raise ApiError(400, "output_format not supported.")

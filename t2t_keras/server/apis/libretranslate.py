@@ -84,7 +84,7 @@ def _add_files(router: APIRouter, context: Context) -> None:
             file.secret = ""  # So that whoever knows its address may fetch it.
             texts = await files.texts(file)
             if source == "auto":
-                source = (await context.detect_source(texts, target)).language
+                source = (await context.detect_source(texts, target, "html")).language
             pair = context.pair(source, target)
             with context.charged(client, texts, Budget()) as characters:
                 files.translate(file, pair, characters)
@@ -120,7 +120,7 @@ async def _translate(context: Context, request: Request) -> dict[str, Any]:
     context.check_size(texts)
     detected = None
     if source == "auto":
-        detected = await context.detect_source(texts, target)
+        detected = await context.detect_source(texts, target, kind)
         source = detected.language
     pair = context.pair(source, target, may_be_same=True)
     found = await context.translate(

@@ -85,10 +85,19 @@ def make_router(context: Context) -> APIRouter:
     return router
 
 
-def mount(app: FastAPI) -> None:
-    """Serves the page's files at /, behind all routes."""
-    if (_FOLDER / "index.html").exists():
-        app.mount("/", StaticFiles(directory=_FOLDER, html=True), name="page")
+def add_files(app: FastAPI) -> None:
+    """Serves the page's files, each by a route of its own: other addresses have no such method."""
+    files = StaticFiles(directory=_FOLDER)
+
+    def add(path: str, name: str) -> None:
+        async def page_file(request: Request) -> Response:
+            return await files.get_response(name, request.scope)
+
+        app.add_route(path, page_file, methods=["GET", "HEAD"])
+
+    for file in sorted(_FOLDER.iterdir()):
+        add(f"/{file.name}", file.name)
+    add("/", "index.html")
 
 
 async def _glossary(parameters: Parameters, places: Places, budget: Budget) -> Glossary | None:

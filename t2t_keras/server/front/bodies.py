@@ -9,7 +9,7 @@ from urllib.parse import unquote_plus
 
 from starlette.types import Message, Receive, Scope
 
-from t2t_keras.server.access import Access
+from t2t_keras.server.access import Access, network_of
 from t2t_keras.server.config import MEBIBYTE, ServerConfig
 from t2t_keras.server.messages import ApiError
 
@@ -81,7 +81,7 @@ class Body:
     def __init__(self, bodies: Bodies, scope: Scope, receive: Receive):
         self._bodies, self._scope, self._receive = bodies, scope, receive
         self._headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-        self._address = scope["client"][0] if scope.get("client") else ""
+        self._address = network_of(scope["client"][0]) if scope.get("client") else ""
         self._most = self._left = _most_bytes(scope["path"], bodies.config)
         length = self._headers.get(b"content-length", "0")
         if length.isdigit() and (len(length) > 18 or int(length) > self._most):

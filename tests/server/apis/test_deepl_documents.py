@@ -1,11 +1,12 @@
 """DeepL's API for documents, by its official client."""
 
 import io
+import re
 
 import deepl
 import httpx
 import pytest
-from upper_case import Source
+from upper_case import Gated, Source
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def test_the_field_filename_names_the_file(server):
     address, files = f"{server.url}/v2/document", {"file": ("file", b"A dog.")}
     assert httpx.post(address, data=sent, files=files).status_code == 200
     found = httpx.post(address, data=sent | {"filename": ""}, files=files)
-    assert found.json()["message"] == "Invalid request: file format not supported"
+    assert (found.status_code, "Invalid file" in found.json()["message"]) == (400, True)
 
 
 @pytest.mark.usefixtures("quick")
@@ -61,11 +62,12 @@ def test_the_language_is_detected(client):
 def test_what_cannot_be_translated_is_refused(client):
     def upload(content, name, **options):
         return client.translate_document_upload(
-            content, filename=name, source_lang="EN", target_lang="DE", **options
+            content, filename=name, **{"source_lang": "EN", "target_lang": "DE"} | options
         )
 
     for content, name, options, message in (
-        (b"a", "a.exe", {}, "file format not supported"),
+        (b"a", "a.invalid", {}, "Invalid file.*file extension '.invalid'"),
+        (b"a", "a.txt", {"target_lang": "EN-GB"}, "Source and target language are equal"),
         (b"\xff", "a.txt", {}, "a.txt"),
         (b"a", "a.txt", {"output_format": "pdf"}, "output_format not supported"),
         (b"a", "a.txt", {"formality": "more"}, "'formality' is not supported"),
@@ -74,6 +76,34 @@ def test_what_cannot_be_translated_is_refused(client):
         with pytest.raises(deepl.DeepLException, match=message) as raised:
             upload(content, name, **options)
         assert raised.value.http_status_code == 400
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_document_that_is_in_the_target_language_already_fails_later(client):
+    before = client.get_usage().character.count
+    handle = client.translate_document_upload(
+        "Die Frau schläft im Haus.".encode(), filename="a.txt", target_lang="DE"
+    )
+    status = client.translate_document_wait_until_done(handle)
+    assert (status.ok, status.error_message) == (False, "Source and target language are equal.")
+    assert client.get_usage().character.count == before
+
+
+def test_the_status_of_a_document_in_work(serving, deepl_client):
+    translator = Gated()
+    client = deepl_client(serving([Source(translator=translator)]))
+    handle = client.translate_document_upload(
+        b"A dog.", filename="a.txt", target_lang="DE", source_lang="EN"
+    )
+    assert re.fullmatch("[0-9A-F]{32}", handle.document_id)
+    assert re.fullmatch("[0-9A-F]{64}", handle.document_key)
+    assert translator.begun.wait(10)
+    status = client.translate_document_get_status(handle)
+    assert (status.status.value, status.done, status.ok) == ("translating", False, True)
+    assert status.seconds_remaining >= 0
+    with pytest.raises(deepl.DocumentNotReadyException, match="Document not ready"):
+        client.translate_document_download(handle)
+    translator.gate.set()
 
 
 @pytest.mark.usefixtures("quick")
