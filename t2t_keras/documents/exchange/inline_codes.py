@@ -92,12 +92,24 @@ class Codes(NamedTuple):
                 return self.tags[number][0]
             return "".join(self.tags[number])
 
-        restored = MASK.sub(tag, text)
+        restored = MASK.sub(tag, self._with_same_places(text))
         if sorted(found) != list(range(len(self.tags))) or open_codes:
             raise UserError(
                 f"{name}: expected each of {len(self.tags)} inline codes once, got {text!r}."
             )
         return restored
+
+    def _with_same_places(self, text: str) -> str:
+        """Returns a translation that differs in capitals only with its tags at the same letters."""
+        plain, source = (MASK.sub("", side) for side in (text, self.text))
+        if len(plain) != len(source) or plain.casefold() != source.casefold():
+            return text
+        parts, position, done = [], 0, 0
+        for match in [*MASK.finditer(self.text), None]:
+            start, end = match.span() if match else (len(self.text), len(self.text))
+            parts += [plain[done : done + start - position], self.text[start:end]]
+            done, position = done + start - position, end
+        return "".join(parts)
 
 
 def codes_of(file: XmlFile, element: Element, native: Mapping[str, str] | None = None) -> Codes:

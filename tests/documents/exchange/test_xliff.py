@@ -131,6 +131,60 @@ def test_the_memory_is_shown_beside_the_target(translated):
     assert root.find(".//x:unit", N2)[0].tag.endswith("matches")
 
 
+@pytest.mark.parametrize("name", ["a.xlf", "a.xliff"])
+def test_suggestions_are_escaped(written, translator, name):
+    segment = '<segment id="&quot;">' if name == "a.xliff" else ""
+    content = (
+        SECOND.split("<segment>")[0]
+        + f"{segment}<source>Ropes &amp; sails</source></segment></unit>"
+        "</file></xliff>"
+        if segment
+        else UNIT.format("Ropes &amp; sails")
+    )
+    document = read_document(written(name, content), "en", "de")
+    memory = TranslationMemory([("Ropes & <sails>", "Seile & <Segel>")])
+    translate_document(document, translator, memory=memory)
+    root = etree.fromstring(document.content())
+    [match] = root.findall(".//alt-trans") + root.findall(".//m:match", N2)
+    assert [each.text for each in match] == ["Ropes & <sails>", "Seile & <Segel>"]
+    assert match.get("ref", '#"') == '#"'
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "unit", "is_translated"),
+    [
+        ("no", "", "", False),
+        ("no", "yes", "", True),
+        ("yes", "no", "", False),
+        ("no", "yes", "no", False),
+        ("yes", "no", "yes", True),
+        ("no", "", "yes", True),
+    ],
+)
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_innermost_element_says_what_is_translated(
+    written, translator, version, outer, inner, unit, is_translated
+):
+    def said(value):
+        return f' translate="{value}"' if value else ""
+
+    groups = f"<group{said(outer)}><group{said(inner)}>"
+    if version == 1:
+        content = UNIT.replace("<trans-unit", f"{groups}<trans-unit{said(unit)}", 1)
+        content = content.replace("</trans-unit>", "</trans-unit></group></group>").format("One")
+        behind = '<trans-unit id="b"><source>Two</source></trans-unit></body>'
+        content = content.replace("</body>", behind)
+    else:
+        segment = "<segment><source>{}</source></segment></unit>"
+        content = f'{SECOND.split("<unit")[0]}{groups}<unit id="a"{said(unit)}>'
+        content += segment.format("One") + '</group></group><unit id="b">' + segment.format("Two")
+        content += "</file></xliff>"
+    document = read_document(written("a.xlf", content), "en", "de")
+    report = translate_document(document, translator)
+    assert [found.source for found in document.units] == ["One"] * is_translated + ["Two"]
+    assert sum(report.left_out.values()) == (not is_translated)
+
+
 def test_an_exact_match_needs_no_review(translated):
     memory = TranslationMemory([("One.", "Eins."), ("Two.", "Zwei.")])
     root = etree.fromstring(translated("a.xlf", FIRST.encode("latin-1"), memory=memory))
@@ -167,6 +221,87 @@ def test_lines_stay_where_the_file_says_so(written):
     ).units
     assert [each.keeps_lines for each in found] == [True, False]
     assert found[0].source.endswith('<x i="1" ctype="lb"/>')
+
+
+UNIT = (
+    '<xliff version="1.2"><file source-language="en" target-language="de"><body>'
+    '<trans-unit id="a"><source>{}</source></trans-unit></body></file></xliff>'
+)
+
+
+@pytest.mark.parametrize(
+    ("source", "seen"),
+    [
+        # What stands for the end of a line or a tab divides words.
+        ('One<ph id="1">&lt;br/&gt;</ph>Two', 'One<x i="0" ctype="lb"/>Two'),
+        ('One<ph id="1">&lt;w:tab/></ph>Two', 'One<x i="0" ctype="lb"/>Two'),
+        ('One<it id="1" pos="open">&lt;p&gt;</it>Two', 'One<x i="0" ctype="lb"/>Two'),
+        ('One<ph id="1">\\n</ph>Two', 'One<x i="0" ctype="lb"/>Two'),
+        ('One<ph id="1"> </ph>Two', 'One<x i="0" ctype="lb"/>Two'),
+        ('One<x id="1" ctype="x-tab"/>Two', 'One<x i="0" ctype="lb"/>Two'),
+        ('One<x id="1" equiv-text="&lt;br>"/>Two', 'One<x i="0" ctype="lb"/>Two'),
+        ('One<ph id="1">&lt;b/&gt;</ph>Two', 'One<x i="0"/>Two'),
+        ('One<bpt id="1">&lt;br></bpt>Two<ept id="1"/>', 'One<g i="0">Two</g>'),
+        # An index is one.
+        ('48m<g id="1" ctype="x-superscript">2</g>', '48m<sup i="0">2</sup>'),
+        ('H<bpt id="1">&lt;sub></bpt>2<ept id="1"/>O', 'H<sup i="0">2</sup>O'),
+        ('48m<g id="1" ctype="bold">2</g>', '48m<g i="0">2</g>'),
+        # Signs of programs are of the code that they stand beside.
+        ('Run %<x id="1"/>%\\bin now', 'Run <x i="0"/> now'),
+        ('At http://<x id="1"/>/a.', 'At <x i="0"/>.'),
+        ('{<x id="1"/>}, $<x id="2"/>. 5 <x id="3"/>%', '<x i="0"/>, <x i="1"/>. 5 <x i="2"/>'),
+        ('To <x id="1"/>@<x id="2"/>_<x id="3"/>now', 'To <x i="0"/>now'),
+        (
+            '(<x id="1"/>) "<x id="2"/>" read/<x id="3"/>',
+            '(<x i="0"/>) "<x i="1"/>" read<x i="2"/>',
+        ),
+        ('a@b-<x id="1"/> C:\\a&amp;\\<x id="2"/>', 'a@b-<x i="0"/> C:\\a&amp;<x i="1"/>'),
+        ('x <x id="1"/>=5, <x id="2"/>%s', 'x <x i="0"/>, <x i="1"/>s'),
+        ('<g id="1">%</g><x id="1"/>%', '<g i="0">%</g><x i="1"/>'),
+    ],
+)
+def test_codes_are_what_they_stand_for(written, source, seen):
+    document = read_document(written("a.xlf", UNIT.format(source)), "en", "de")
+    [unit] = document.units
+    assert unit.source == seen
+    unit.set(seen)
+    assert f">{source}</target>" in document.content().decode()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        '<ph id="1" dataRef="d"/>',
+        '<ph id="1" equiv="&#9;"/>',
+        '<ph id="1" disp="&lt;br/&gt;"/>',
+        '<ph id="1" type="fmt" subType="xlf:lb"/>',
+        '<cp hex="000A"/>',
+    ],
+)
+def test_codes_of_version_2_are_what_they_stand_for(written, code):
+    original = '<originalData><data id="d">&lt;br/&gt;</data></originalData>'
+    source = f"<source>One{code}Two{code.replace('d', 'e').replace('000A', '0041')}</source>"
+    content = SECOND.replace('<unit id="u">', f'<unit id="u">{original}<segment>{source}</segment>')
+    document = read_document(written("a.xliff", content), "en", "de")
+    first, rest = document.units[0].source.split("Two")
+    assert first == 'One<x i="0" ctype="lb"/>'
+    assert rest == ('<x i="1"/>' if "dataRef" in code or "cp" in code else rest)
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("unbelievable", 'un<g id="1">believ</g>able'),
+        ("UNBELIEVABLE", 'UN<g id="1">BELIEV</g>ABLE'),
+        ("unglaubliche", '<g id="1">unglaubliche</g>'),
+        ("unglaublich", '<g id="1">unglaublich</g>'),
+    ],
+)
+def test_what_changes_in_capitals_only_keeps_its_codes_at_the_letters(written, text, target):
+    source = 'It is un<g id="1">believ</g>able<x id="2"/>.'
+    document = read_document(written("a.xlf", UNIT.format(source)), "en", "de")
+    document.units[0].set(f'It is <g i="0">{text}</g><x i="1"/>.')
+    assert f'>It is {target}<x id="2"/>.</target>' in document.content().decode()
 
 
 def test_languages_must_fit_the_model(written):
