@@ -25,8 +25,8 @@ say "2. Training, a checkpoint every 15 seconds."
 t2t-trainer --problem=$problem --data_dir="$runs/data" --output_dir="$runs/model" \
     --hparams_set=transformer_tiny --local_eval_frequency=300 --save_checkpoints_secs=15
 
-say "3. The mean of the last 5 checkpoints (section 6.1 of the paper)."
-t2t-avg-all --model_dir="$runs/model" --output_dir="$runs/averaged" --n=5
+say "3. The mean of as many checkpoints as lower the dev loss (section 6.1 of the paper)."
+t2t-avg-all --model_dir="$runs/model" --output_dir="$runs/averaged"
 
 say "4. The test set, translated with beam 4 and scored."
 t2t-decoder --output_dir="$runs/averaged" --eval_use_test_set \

@@ -1,6 +1,9 @@
 """Average the last checkpoints of a run (section 6.1 of the paper).
 
+t2t-avg-all --model_dir=runs/base --output_dir=runs/averaged
 t2t-avg-all --model_dir=runs/base --output_dir=runs/averaged --n=5 --seconds_apart=600
+
+Without --n it averages as many as lower the loss on the run's dev set.
 """
 
 from t2t_keras.bin.flags import command, define_common, required
@@ -12,9 +15,15 @@ def define_flags(flags: Flags) -> None:
     flags.group("Checkpoints")
     flags.path("model_dir", "Directory of the run")
     define_common(flags, "output_dir")
-    flags.integer("n", "Number of checkpoints (the paper: 5 for base, 20 for big)", 5, 1)
+    flags.integer(
+        "n",
+        "Checkpoints (the paper: 5 for base, 20 for big); default: the dev loss decides",
+        None,
+        1,
+    )
     flags.number("seconds_apart", "Minimum seconds of training between two (the paper: 600)", 0)
     flags.switch("ema", "Take the newest checkpoint's moving average (ema_decay) instead")
+    flags.switch("overwrite", "Replace an earlier mean in --output_dir")
 
 
 @command(define_flags)
@@ -26,7 +35,14 @@ def run(flags: Flags) -> None:
     RunConfig.load(flags.model_dir)  # Where there is none, that is told before TensorFlow's import.
     from t2t_keras.training.checkpoints.derived import average_run
 
-    average_run(flags.model_dir, flags.output_dir, flags.n, flags.seconds_apart, flags.ema)
+    average_run(
+        flags.model_dir,
+        flags.output_dir,
+        flags.n,
+        flags.seconds_apart,
+        flags.ema,
+        flags.overwrite,
+    )
 
 
 if __name__ == "__main__":

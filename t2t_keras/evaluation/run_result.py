@@ -17,6 +17,8 @@ from t2t_keras.training.run_config import RunConfig
 
 # The scores that a result records.
 _SCORES = ("bleu", "chrf", "f1")
+# And what the checkpoint has cost.
+_COSTS = ("target_tokens", "seconds", "hardware")
 
 
 def run_result(
@@ -50,7 +52,7 @@ def run_result(
         steps=steps,
         checkpoint=checkpoint_checksum(checkpoint),
         averaged=averaged,
-        **(vars(cost) if cost else {}),
+        **({name: getattr(cost, name) for name in _COSTS} if cost else {}),
         commit=source_version(),
         decode=decode,
         **{name: round(value, 6) for name, value in (scalars or {}).items()},

@@ -80,3 +80,11 @@ def locked_directory(directory: str | Path, what: str) -> Iterator[BinaryIO]:
             file.truncate(0)
             file.write(f"{what}, process {os.getpid()} on {socket.gethostname()}\n".encode())
         yield file
+
+
+def last_writer(directory: str | Path) -> str:
+    """Returns the command that locked a directory last, or "" where none has."""
+    with contextlib.suppress(OSError):
+        content = (Path(directory) / _LOCK_FILE).read_bytes()
+        return content.decode("utf-8", errors="replace").partition(",")[0]
+    return ""

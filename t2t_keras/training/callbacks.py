@@ -74,10 +74,19 @@ class RunCallbacks:
         """Is called before the first step."""
         self._list.on_train_begin()
 
+    def continue_epoch(self, step: int, sums: Mapping[str, float]) -> None:
+        """Takes the sums of the steps since the last evaluation, if none is of `step` itself."""
+        if not any(epoch["step"] == step for epoch in self._epochs):
+            self._sums.update(sums)
+
+    def epoch_sums(self) -> dict[str, float]:
+        """Returns the sums of `token_sums` since the last evaluation."""
+        return dict(self._sums)
+
     def step_begin(self, number: int) -> None:
         """Is called before a step, counted from 0."""
         if self._first is None:
-            self._first, self._sums = number, collections.Counter()
+            self._first = number
             self._list.on_epoch_begin(len(self._epochs))
         if self.each_step:
             self._list.on_train_batch_begin(number - self._first)
@@ -116,11 +125,12 @@ class RunCallbacks:
         return {name: [epoch.get(name, math.nan) for epoch in self._epochs] for name in names}
 
     def _train_loss(self) -> dict[str, float]:
-        return {} if self._first is None else {"train_loss": averages(self._sums)["loss"]}
+        return {"train_loss": averages(self._sums)["loss"]} if self._sums else {}
 
     def _end_epoch(self, logs: dict[str, float]) -> None:
         """Adds to the history; a completed run that is evaluated again has no new epoch."""
         self._epochs = [*(each for each in self._epochs if each["step"] < logs["step"]), logs]
+        self._sums.clear()
         if self._first is not None:
             self._first = None
             self._list.on_epoch_end(len(self._epochs) - 1, logs)

@@ -5,7 +5,7 @@ import contextlib
 import dataclasses
 import platform
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from t2t_keras.environment import usable_cores
@@ -32,11 +32,13 @@ class TrainingCost:
       seconds: wall-clock of the steps, from the first one's compilation on, without evaluations
         and the writing of checkpoints.
       hardware: what it ran on, as `hardware_name` calls it.
+      epoch_sums: `token_sums` of the training since the last evaluation, for a run that continues.
     """
 
     target_tokens: int = 0
     seconds: float = 0.0
     hardware: str = ""
+    epoch_sums: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
 
 class CostMeter:
@@ -48,6 +50,8 @@ class CostMeter:
         if self._before is None:
             path = self._directory / _FILE
             print(f"{path} has no entry for step {step:,}: no cost is written.", flush=True)
+        # Of the training between the last evaluation and the checkpoint where this begins.
+        self.epoch_sums = self._before.epoch_sums if self._before else {}
 
     def add_tokens(self, target_tokens: float) -> None:
         """Counts the target tokens of a step."""
@@ -60,11 +64,18 @@ class CostMeter:
         """
         return self._before and round(self._before.seconds + seconds, 3)
 
-    def write(self, step: int, seconds: float, folder: str = "") -> None:
+    def write(
+        self,
+        step: int,
+        seconds: float,
+        folder: str = "",
+        epoch_sums: Mapping[str, float] | None = None,
+    ) -> None:
         """Writes the entry of a checkpoint, where the run's cost is known, before the checkpoint.
 
         A process that is killed between the two leaves an entry too many, which nobody reads.
-        `seconds` are of training in this process; `folder` is the checkpoint's within the run's.
+        `seconds` are of training in this process; `folder` is the checkpoint's within the run's;
+        for `epoch_sums` see `TrainingCost`.
         """
         if before := self._before:
             parts = [*filter(None, before.hardware.split(_THEN)), self.hardware]
@@ -72,6 +83,7 @@ class CostMeter:
                 target_tokens=before.target_tokens + self._tokens,
                 seconds=self.seconds(seconds),
                 hardware=_THEN.join(dict.fromkeys(parts)),
+                epoch_sums=epoch_sums or {},
             )
             _write(self._directory / folder, step, cost)
 

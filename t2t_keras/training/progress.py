@@ -35,23 +35,26 @@ class Progress:
         # The bar gets the columns that the text leaves.
         text = "step {n_fmt}/{total_fmt}  {desc}eta {remaining}  |{bar}|"
         self._bar = ProgressBar(total=last, initial=first, smoothing=0.05, bar_format=text)
-        self.restart()
-
-    def restart(self) -> None:
-        """Starts new averages, as after an evaluation, whose time is not that of the steps."""
+        # Since the last line.
         self._sums: collections.Counter[str] = collections.Counter()
+        self._restart_clock()
+
+    def _restart_clock(self) -> None:
+        """Measures the speed anew, as after an evaluation, whose time is not that of the steps."""
+        self._tokens = 0.0
         self._since, self._before = time.monotonic(), self._done
 
     def step(self, sums: Mapping[str, float], scalars: Mapping[str, float]) -> None:
-        """Shows a finished step, given its sums of `token_sums`.
+        """Shows the mean loss since the last line, given a finished step's sums of `token_sums`.
 
         `scalars` has its "learning_rate", and what else is to be in the curves of the training.
         """
         self._done += 1
         self._sums.update(sums)
+        self._tokens += sums["tokens"]
         seconds = max(time.monotonic() - self._since, 1e-9)
-        speed = self._sums["tokens"] / seconds
-        loss, rate = averages(sums)["loss"], scalars["learning_rate"]
+        speed = self._tokens / seconds
+        loss, rate = averages(self._sums)["loss"], scalars["learning_rate"]
         text = f"loss {loss:.2f}  lr {rate:.1e}  {self._bar.format_sizeof(speed)} tok/s  "
         self._bar.set_description_str(text, refresh=False)
         self._bar.update(1)
@@ -62,7 +65,8 @@ class Progress:
             eta = self._bar.format_interval(left)
             print_beside_bar(f"step {self._done}/{self._last}  {text}eta {eta}")
         self._write("train", {**scalars, **averages(self._sums), "tokens_per_second": speed})
-        self.restart()
+        self._sums.clear()
+        self._restart_clock()
 
     def evaluated(self, scalars: Mapping[str, float], report: str) -> None:
         """Shows what an evaluation after the newest step has found."""
@@ -70,7 +74,7 @@ class Progress:
         print_beside_bar(report)
         # Its time is not that of the steps left.
         self._bar.unpause()
-        self.restart()
+        self._restart_clock()
 
     def close(self) -> None:
         """Ends the progress line and the curves."""

@@ -148,6 +148,7 @@ class _Trainer:
         self._data_check = BackgroundCheck(self._generated) if is_chief else None
         hardware = hardware_name(self._step.gpus, self._workers.count)
         self._cost = CostMeter(self._output_dir, self._first, hardware)
+        self._callbacks.continue_epoch(self._first, self._cost.epoch_sums)
         self._profiler = StepProfiler(self._output_dir, self._options.profiled_steps())
         self._describe(sampler)
         curves = make_curves(self._output_dir) if is_chief else None
@@ -156,7 +157,7 @@ class _Trainer:
         self._clock.begin_training()
         with caught_signals() as caught:
             try:
-                self._make_up_for_evaluation()
+                self._run_missed_evaluation()
                 # The same command again does not train on what has ended early.
                 stopped = 0 if self._has_converged() else self._do_steps(caught)
                 self._require_sound_data(wait=not stopped)
@@ -193,6 +194,13 @@ class _Trainer:
         if self._step.model.non_trainable_weights:
             trained = sum(math.prod(each.shape) for each in self._step.model.trainable_weights)
             weights += f", of which {trained:,} are trained,"
+        if self._first and self._first == self._last:
+            print(
+                f"Nothing to train: the run has done {self._first:,} steps, and --train_steps="
+                f"{hparams.train_steps}. Give more --train_steps to train it further.",
+                flush=True,
+            )
+            return
         print(
             f"{weights} on {self._step.num_replicas} "
             f"replica(s), steps {self._first:,} to {self._last:,}, {len(self._store):,} training "
@@ -323,12 +331,15 @@ class _Trainer:
         self._evaluate()
         return not self._has_converged()
 
-    def _make_up_for_evaluation(self) -> None:
-        """Evaluates where the run ended between a checkpoint and the evaluation due with it."""
-        if self._first and self._evaluation_is_due(self._first):
-            history = self._evaluator.history
-            if not history or history[-1]["step"] != self._first:
-                self._evaluate()
+    def _run_missed_evaluation(self) -> None:
+        """Evaluates first weights of another run, and what a stop has kept from being evaluated."""
+        if self._first:
+            is_due = self._evaluation_is_due(self._first)
+        else:
+            # What is trained may become worse than it, also in `best/`.
+            is_due = bool(self._evaluator and self._options.warm_start_from)
+        if is_due and self._first not in (entry["step"] for entry in self._evaluator.history):
+            self._evaluate()
 
     def _has_converged(self) -> bool:
         patience = self._options.eval_early_stopping_steps
@@ -376,7 +387,7 @@ class _Trainer:
         with self._clock.spent_on(CHECKPOINT):
             self._saved_path = str(self._output_dir / f"{NAME}-{self._done}")
             if self._workers.is_chief:
-                self._cost.write(self._done, trained)
+                self._cost.write(self._done, trained, epoch_sums=self._callbacks.epoch_sums())
                 self._saved_path = self._checkpoints.save(self._done)
         self._saved, self._saved_at = self._done, trained
         self._callbacks.saved(self._done, self._saved_path)

@@ -56,10 +56,13 @@ def test_a_plain_line_every_100_steps_where_no_progress_line_is_shown(
             clock[0] += 1000
             progress.evaluated({"loss": 7.0}, "the report")
         clock[0] += 0.5
-        progress.step(SUMS, SCALARS)
+        # The last step before a line says little.
+        loss = 42.0 if number == 299 else 8.0 if number < 210 else 10.0
+        progress.step({**SUMS, "loss": loss}, SCALARS)
     progress.close()
     shown = (
-        r"step 200/1250  loss 2.00  lr 5.0e-04  8.00 tok/s  eta 08:45\nthe report\nstep 300/.*\n"
+        r"step 200/1250  loss 2.00  lr 5.0e-04  8.00 tok/s  eta 08:45\nthe report\n"
+        r"step 300/1250  loss 2.53  lr .*\n"
     )
     assert re.fullmatch("the report\n" if terminal else shown, capsys.readouterr().out)
     assert bool(stderr.getvalue()) == terminal

@@ -22,6 +22,7 @@ from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
 from t2t_keras.training.checkpoints.derived import average_run
 from t2t_keras.training.cost import hardware_name, read_costs
+from t2t_keras.training.evaluation import read_evaluations
 from t2t_keras.training.options import TrainOptions
 from t2t_keras.training.trainer import train
 
@@ -194,6 +195,9 @@ def test_early_stopping(run, capsys):
     for _ in range(2):  # The same command again trains no further.
         assert run(options=options, learning_rate=0.0).step == 3
         assert "since step 1: ending early" in capsys.readouterr().out
+    for steps in (1, 3):
+        assert run(train_steps=steps).step == 3
+        assert f"has done 3 steps, and --train_steps={steps}." in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("eagerly")
@@ -210,15 +214,16 @@ def test_patience_counts_to_the_newest_evaluation_in_a_resumed_run_too(run):
 
 def test_an_evaluation_that_a_stop_has_prevented_is_made_up_for(run, tmp_path):
     def stop(step, number, sums):
-        if number == 1:
+        # Where an evaluation is due, and between two.
+        if number in (1, 2):
             os.kill(os.getpid(), signal.SIGTERM)
 
     options = TrainOptions(local_eval_frequency=2, eval_secs=0)
     run("whole", options=options, train_steps=6)
-    assert run("parts", options=options, train_steps=6, after=stop).step == 2
-    run("parts", options=options, train_steps=6)
+    for step in (2, 3, 6):
+        assert run("parts", options=options, train_steps=6, after=stop).step == step
     whole, parts = (tmp_path / name / "evaluations.json" for name in ("whole", "parts"))
-    kept = ("step", "loss", "accuracy")
+    kept = ("step", "loss", "accuracy", "train_loss")
     steps = [
         [{name: json.loads(line)[name] for name in kept} for line in path.read_text().splitlines()]
         for path in (whole, parts)
@@ -256,13 +261,20 @@ def test_number_of_replicas_and_microbatch_may_change(run):
 
 
 @pytest.mark.usefixtures("eagerly")
-def test_warm_start(run):
+def test_warm_start(run, tmp_path):
     first = run("first", train_steps=2)
     options = TrainOptions(warm_start_from=first.checkpoint, schedule="train")
     second = run("second", options=options, train_steps=1, learning_rate=0.0)
     np.testing.assert_array_equal(weights_in(second.checkpoint), weights_in(first.checkpoint))
     with pytest.raises(UserError, match=r"with num_heads=4.* --hparams=num_heads=2"):
         run("third", options=options, num_heads=4)
+    # A training that makes the weights worse: `best/` has those that it started from.
+    options = TrainOptions(warm_start_from=first.checkpoint, local_eval_frequency=1)
+    run("worse", options=options, train_steps=1, learning_rate=50.0)
+    start, end = read_evaluations(tmp_path / "worse")
+    assert (start["step"], end["step"], start["loss"] < end["loss"]) == (0, 1, True)
+    best = tmp_path / "worse" / "best" / "model.ckpt-0"
+    np.testing.assert_array_equal(weights_in(best), weights_in(first.checkpoint))
     with pytest.raises(UserError, match=r"with source_end=False.* --hparams=source_end=True"):
         run("fourth", options=options, source_end=False)
 

@@ -1,7 +1,10 @@
 """Runs made of the checkpoints of another: their mean (section 6.1), or .npz as TensorFlow's."""
 
+import contextlib
 import dataclasses
-from collections.abc import Mapping, Sequence
+import functools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -9,13 +12,15 @@ from typing import Any
 import keras
 import numpy as np
 
+from t2t_keras.data.dataset import open_generated
 from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError
-from t2t_keras.io.state import locked_directory
+from t2t_keras.io.state import last_writer, locked_directory
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.checkpoints import names, npz
-from t2t_keras.training.checkpoints.base import WeightsOnlyError
+from t2t_keras.training.checkpoints.base import DamagedCheckpointError, WeightsOnlyError
 from t2t_keras.training.cost import copy_cost, read_costs
+from t2t_keras.training.evaluation import SplitLoss
 from t2t_keras.training.optimizer import INITIAL_LOSS_SCALE, exchange_averages, make_optimizer
 from t2t_keras.training.run_config import RunConfig
 from t2t_keras.training.trained_parts import choose_trained, merged_weights, weights_state
@@ -24,30 +29,36 @@ from t2t_keras.training.trained_parts import choose_trained, merged_weights, wei
 def average_run(
     model_dir: str | Path,
     output_dir: str | Path,
-    n: int = 5,
+    n: int | None = None,
     seconds_apart: float = 0,
     ema: bool = False,
+    overwrite: bool = False,
 ) -> str:
-    """Writes the mean of a run's last `n` checkpoints, a run of its own in the same format.
+    """Writes the mean of a run's last checkpoints, a run of its own in the same format.
 
     The paper takes the last 5 of the base model and the last 20 of the big one, written every 10
-    minutes (section 6.1).
+    minutes (section 6.1). Early in a training, when the weights still change fast, a mean is worse
+    than the newest checkpoint. A checkpoint just before the newest one, as the last regular one
+    before Ctrl-C, is nearly its duplicate and is left out, and so are damaged ones.
 
     Args:
       model_dir: the run.
       output_dir: where the mean and run.json are written; must not contain a run.
-      n: number of checkpoints; if there are fewer, all are taken, which is reported.
+      n: number of checkpoints; if there are fewer, all are taken, which is reported. None = as many
+        as lower the dev loss, perhaps only the newest; without the run's data, those of the last
+        tenth of the training.
       seconds_apart: least seconds of training between two of them: going back from the newest, the
         next one that is old enough is taken; 0 = all.
       ema: whether instead the moving average of the weights is written that the newest checkpoint
         holds of all steps before it.
+      overwrite: whether to replace an earlier mean in `output_dir`.
 
     Returns:
       The path of the mean.
 
     Raises:
-      UserError: there is no run or checkpoint, one cannot be read, or `output_dir` has a run; or
-        the run keeps no moving average.
+      UserError: there is no run or checkpoint, none can be read, or `output_dir` has a run; or the
+        run keeps no moving average.
     """
     model_dir, output_dir = expanded(model_dir), expanded(output_dir)
     config = RunConfig.load(model_dir)
@@ -55,56 +66,170 @@ def average_run(
         raise UserError(f"{model_dir} keeps no moving average: it is trained with ema_decay=0.")
     files = npz if npz.checkpoint_paths(model_dir) else backend.checkpoints()
     files.newest_checkpoint(model_dir)
-    _refuse_occupied(output_dir)
-    paths, apart = files.checkpoint_paths(model_dir), ""
-    if seconds_apart:
-        paths = spaced_apart(paths, _written_at(paths), seconds_apart)
-        apart = f" {seconds_apart:g} s apart"
-    chosen = paths[-1:] if ema else paths[-n:]
-    if len(chosen) < n and not ema:
-        print(f"There are only {len(chosen)} checkpoints{apart} in {model_dir}, not {n}.")
-    model = config.make_model(loaded=True)
+    _refuse_occupied(output_dir, overwrite, "--overwrite")
     if ema:
-        state = _trained_state(config)
-        try:
-            files.Checkpoints(model_dir, state, keep=1).restore(chosen[-1])
-        except WeightsOnlyError as error:
-            raise UserError(
-                f"{chosen[-1]} has averaged weights already, as best/ and what t2t-avg-all writes. "
-                f"Give the run's own folder as --model_dir."
-            ) from error
-        exchange_averages(state["optimizer"])
-        model.set_weights(merged_weights(state["model"], config.hparams))
+        model, chosen = _moving_average(files, config, files.checkpoint_paths(model_dir))
     else:
-        _load_mean(files, model, chosen)
+        paths, apart = without_near_duplicate(files.checkpoint_paths(model_dir)), ""
+        if seconds_apart:
+            paths = spaced_apart(paths, _written_at(paths), seconds_apart)
+            apart = f" {seconds_apart:g} s apart"
+        model, measure = _measured_model(config, n)
+        if n is None and not measure:
+            paths = _of_last_tenth(paths)
+        chosen = _load_mean(files, model, paths, n or MOST, measure)
+        if n and len(chosen) < n:
+            print(f"There are only {len(chosen)} checkpoints{apart} in {model_dir}, not {n}.")
+        if n:
+            _warn_of_early_ones(chosen)
     # The mean of one checkpoint is that checkpoint.
     averaged = len(chosen) if len(chosen) > 1 else config.averaged
     config = dataclasses.replace(config, averaged=averaged)
     mean = write_run(
-        "t2t-avg-all",
+        _AVERAGING,
         config,
         output_dir,
         {"model": model},
         names.known_step_of(chosen[-1]),
         files,
         chosen[-1],
+        overwrite,
     )
     what = "moving average" if ema else "mean"
     print(f"{mean} is the {what} of {', '.join(Path(path).name for path in chosen)}.")
     return mean
 
 
-def _load_mean(files: ModuleType, model: keras.Model, paths: Sequence[str]) -> None:
-    """Sets a model's weights to the mean of checkpoints, which the module `files` reads."""
-    weights = model.trainable_variables
+# Who writes means, as locks tell.
+_AVERAGING = "t2t-avg-all"
+# The most checkpoints whose mean is tried.
+MOST = 20
+# Means of more checkpoints are tried until so many, one after the other, have not been better.
+_PATIENCE = 2
+# Of the steps of the newest checkpoint, where older ones make a mean worse.
+_EARLY = 0.75
+
+
+def without_near_duplicate(paths: Sequence[str]) -> list[str]:
+    """Returns checkpoints without the one before the newest, where that is nearly the same.
+
+    It is, if it lies closer to the newest than half as far as usually two neighbours lie.
+    """
+    steps = [names.known_step_of(path) for path in paths]
+    gaps = np.diff(steps)
+    if len(paths) < 3 or gaps[-1] >= np.median(gaps[:-1]) / 2:
+        return list(paths)
+    print(f"{Path(paths[-2]).name} is left out: {Path(paths[-1]).name} is nearly the same.")
+    return [*paths[:-2], paths[-1]]
+
+
+def _of_last_tenth(paths: Sequence[str]) -> list[str]:
+    """Returns the checkpoints of the last tenth of the training."""
+    newest = names.known_step_of(paths[-1])
+    late = [path for path in paths if names.known_step_of(path) >= 0.9 * newest]
+    print(f"The run's data is not there: the {len(late)} checkpoints of the last tenth are taken.")
+    return late
+
+
+def _warn_of_early_ones(chosen: Sequence[str]) -> None:
+    first, newest = (names.known_step_of(chosen[at]) for at in (0, -1))
+    if first < _EARLY * newest:
+        print(
+            f"The mean reaches back to step {first:,} of {newest:,}: it may be worse than "
+            f"{Path(chosen[-1]).name} alone. Leave --n out to let the dev loss decide."
+        )
+
+
+def _measured_model(
+    config: RunConfig, n: int | None
+) -> tuple[keras.Model, Callable[[], float] | None]:
+    """Returns the model, and what measures its dev loss; None with n, or without the data."""
+    generated = None
+    if n is None:
+        with contextlib.suppress(UserError):
+            generated = open_generated(config.problem, config.data_dir)
+            if config.with_data(generated).data != config.data:
+                generated = None
+    if not generated:
+        return config.make_model(loaded=True), None
+    step = backend.make_step(config, backend.plan_devices())
+    loss = SplitLoss(step, config, generated, "dev")
+    return step.model, lambda: loss.measure()["loss"]
+
+
+def _load_mean(
+    files: ModuleType,
+    model: keras.Model,
+    paths: Sequence[str],
+    most: int,
+    measure: Callable[[], float] | None,
+) -> list[str]:
+    """Sets a model's weights to the mean of its last checkpoints, and returns those.
+
+    Args:
+      files: the module that reads checkpoints.
+      model: the model.
+      paths: of the checkpoints, the newest last; damaged ones are left out.
+      most: number of checkpoints.
+      measure: returns the loss of the model, by which fewer are taken; None = by number alone.
+    """
+    weights, taken = model.trainable_variables, list[str]()
     # In float64, so that the mean does not depend on the order.
     sums = [np.zeros(weight.shape, np.float64) for weight in weights]
-    for path in paths:
-        files.load_weights(model, path)
-        values = [keras.ops.convert_to_numpy(weight.value) for weight in weights]
-        sums = [total + value for total, value in zip(sums, values, strict=True)]
-    for total, weight in zip(sums, weights, strict=True):
-        weight.assign((total / len(paths)).astype(np.float32))
+    lowest, best, best_count = math.inf, [], 0
+    for path in _sound(paths, functools.partial(files.load_weights, model)):
+        taken.insert(0, path)
+        for total, weight in zip(sums, weights, strict=True):
+            total += keras.ops.convert_to_numpy(weight.value)
+            weight.assign((total / len(taken)).astype(np.float32))
+        if measure:
+            loss = measure()
+            print(f"Dev loss of the mean of {len(taken)} from {Path(path).name} on: {loss:.4f}")
+            if loss < lowest:
+                lowest, best_count = loss, len(taken)
+                best = [keras.ops.convert_to_numpy(weight.value) for weight in weights]
+        if len(taken) == most or (measure and len(taken) - best_count >= _PATIENCE):
+            break
+    if not measure:
+        return taken
+    for weight, value in zip(weights, best, strict=True):
+        weight.assign(value)
+    return taken[-best_count:]
+
+
+def _sound(paths: Sequence[str], load: Callable[[str], object]) -> Iterator[str]:
+    """Yields the checkpoints that `load` has loaded, the newest first; names damaged ones."""
+    damaged: DamagedCheckpointError | None = None
+    loaded = False
+    for path in reversed(paths):
+        try:
+            load(path)
+        except DamagedCheckpointError as error:
+            damaged = DamagedCheckpointError(path, error.error)
+            print(f"{damaged} It is left out.", flush=True)
+        else:
+            loaded = True
+            yield path
+    if damaged and not loaded:
+        raise damaged
+
+
+def _moving_average(
+    files: ModuleType, config: RunConfig, paths: Sequence[str]
+) -> tuple[keras.Model, list[str]]:
+    """Returns a model with the moving average in the newest sound checkpoint, and that one."""
+    model, state = config.make_model(loaded=True), _trained_state(config)
+    checkpoints = files.Checkpoints(Path(paths[-1]).parent, state, keep=1)
+    try:
+        newest = next(_sound(paths, checkpoints.restore))
+    except WeightsOnlyError as error:
+        raise UserError(
+            f"{paths[-1]} has averaged weights already, as best/ and what t2t-avg-all writes. "
+            f"Give the run's own folder as --model_dir."
+        ) from error
+    exchange_averages(state["optimizer"])
+    model.set_weights(merged_weights(state["model"], config.hparams))
+    return model, [newest]
 
 
 def spaced_apart(paths: Sequence[str], seconds: Sequence[float], apart: float) -> list[str]:
@@ -203,6 +328,7 @@ def write_run(
     steps: int,
     files: ModuleType | None = None,
     origin: str = "",
+    overwrite: bool = False,
 ) -> str:
     """Writes a run of one checkpoint.
 
@@ -214,12 +340,13 @@ def write_run(
       steps: its number.
       files: the module that writes it; None = that of the backend.
       origin: path of the checkpoint that it is made from, whose cost is copied.
+      overwrite: whether to replace a mean.
 
     Returns:
       The path of the checkpoint.
     """
     with locked_directory(output_dir, command):
-        _refuse_occupied(output_dir)
+        _refuse_occupied(output_dir, overwrite)
         files = files or backend.checkpoints()
         made = files.Checkpoints(output_dir, state, keep=1).save(steps)
         config.save(output_dir)
@@ -228,10 +355,19 @@ def write_run(
     return made
 
 
-def _refuse_occupied(output_dir: str | Path) -> None:
-    """Raises `UserError` if a directory contains a run, generated data or an export."""
+def _refuse_occupied(output_dir: str | Path, overwrite: bool = False, flag: str = "") -> None:
+    """Raises `UserError` if a directory contains a run, generated data or an export.
+
+    With `overwrite` it may contain a mean; `flag` requests that.
+    """
+    is_mean = last_writer(output_dir) == _AVERAGING
+    if is_mean and overwrite:
+        return
     for name in ("run.json", "vocab.*", "manifest.json", "saved_model.pb", "model.ckpt-*"):
         for file in Path(output_dir).glob(name):
+            advice = f", or {flag} to replace the mean there" if flag and is_mean else ""
             raise UserError(
-                f"--output_dir={output_dir} already contains {file.name}. Give a new directory."
+                f"--output_dir={output_dir} already contains {file.name}. Give a new directory"
+                f"{advice}.",
+                code="output_exists",
             )

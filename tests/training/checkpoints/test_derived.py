@@ -12,7 +12,12 @@ from t2t_keras.evaluation.run_result import run_result
 from t2t_keras.io.state import locked_directory
 from t2t_keras.training.checkpoints import npz
 from t2t_keras.training.checkpoints import tensorflow as checkpoints
-from t2t_keras.training.checkpoints.derived import average_run, convert_npz_run, spaced_apart
+from t2t_keras.training.checkpoints.derived import (
+    average_run,
+    convert_npz_run,
+    spaced_apart,
+    without_near_duplicate,
+)
 from t2t_keras.training.cost import CostMeter, read_costs
 from t2t_keras.training.run_config import RunConfig
 
@@ -91,13 +96,94 @@ def test_a_result_says_of_how_many_checkpoints_it_is(make_run, tmp_path):
         path = average_run(source, tmp_path / name, n)
         return run_result(record, path, "dev", None, {}).averaged
 
-    assert [averaged("last", 1), averaged("mean", 3)] == [1, 3]
+    assert [averaged("last", 1), averaged("mean", 3), averaged("all", 20)] == [1, 3, 5]
     assert averaged("copy", 1, tmp_path / "mean") == 3
     # As runs were recorded before.
     content = json.loads((run / "run.json").read_text())
     del content["averaged"], content["first_weights"]
     (run / "run.json").write_text(json.dumps(content))
     assert [averaged("unknown", 1), averaged("later", 2)] == [None, 2]
+
+
+@pytest.mark.parametrize(
+    ("steps", "left_out"),
+    [
+        ((100, 200, 300, 305), [300]),
+        ((100, 200, 300, 349), [300]),
+        ((100, 200, 300, 350), []),
+        ((100, 103, 200, 300), []),
+        ((485, 487), []),
+        ((5,), []),
+    ],
+)
+def test_the_last_regular_one_before_a_stop_does_not_count_twice(steps, left_out):
+    paths = [f"run/model.ckpt-{step}" for step in steps]
+    taken = [path for path, step in zip(paths, steps, strict=True) if step not in left_out]
+    assert without_near_duplicate(paths) == taken
+
+
+# Weights that still change fast, and such as move around those that they approach.
+@pytest.mark.parametrize(("scales", "count"), [((50, 30, 10, 1), 1), ((0, 50, -5, 5), 2)])
+def test_the_dev_loss_decides_how_many(make_record, tmp_path, scales, count):
+    record, random = make_record(), np.random.default_rng(0)
+    record.save(tmp_path / "run")
+    model = record.make_model()
+    first = model.get_weights()
+    noise = [random.normal(size=each.shape) for each in first]
+    kept, found = npz.Checkpoints(tmp_path / "run", {"model": model}, 9), []
+    for step, scale in enumerate(scales, 1):
+        model.set_weights([a + scale * b for a, b in zip(first, noise, strict=True)])
+        kept.save(step)
+    average_run(tmp_path / "run", tmp_path / "mean")
+    assert RunConfig.load(tmp_path / "mean").averaged == count
+    steps = range(5 - count, 5)
+    expected, found = weights_in(npz, tmp_path / "run", *steps), tmp_path / "mean"
+    np.testing.assert_allclose(weights_in(npz, found, 4), expected, atol=1e-5)
+
+
+def test_without_its_data_the_end_of_the_training_is_taken(make_run, tmp_path, capsys):
+    run = make_run(npz)
+    content = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps(content | {"data_dir": str(tmp_path / "gone")}))
+    average_run(run, tmp_path / "mean")
+    assert "model.ckpt-5." in capsys.readouterr().out
+    assert RunConfig.load(tmp_path / "mean").averaged == 1
+
+
+@FORMATS
+def test_an_earlier_mean_is_replaced_on_request_alone(files, make_run, tmp_path):
+    run, mean = make_run(files), tmp_path / "mean"
+    average_run(run, mean, 2)
+    with pytest.raises(UserError, match="--overwrite") as refused:
+        average_run(run, mean, 3)
+    assert (refused.value.code, RunConfig.load(mean).averaged) == ("output_exists", 2)
+    average_run(run, mean, 3, overwrite=True)
+    expected = weights_in(files, run, 3, 4, 5)
+    np.testing.assert_allclose(weights_in(files, mean, 5), expected, atol=1e-7)
+    assert RunConfig.load(mean).averaged == 3
+    before = sorted(run.iterdir())
+    with pytest.raises(UserError) as refused:
+        average_run(run, run, overwrite=True)
+    assert "--overwrite" not in str(refused.value)
+    assert sorted(run.iterdir()) == before
+
+
+@FORMATS
+def test_damaged_checkpoints_are_left_out(files, make_run, tmp_path, capsys):
+    run = make_run(files)
+    for step in (2, 5):
+        path = run / f"model.ckpt-{step}{files.SUFFIX}"
+        path.write_bytes(path.read_bytes()[:-9])
+    mean = average_run(run, tmp_path / "mean", 3)
+    expected = weights_in(files, run, 1, 3, 4)
+    np.testing.assert_allclose(weights_in(files, tmp_path / "mean", 4), expected, atol=1e-7)
+    out = capsys.readouterr().out
+    assert (mean.removesuffix(".npz")[-1], out.count("is damaged")) == ("4", 2)
+    for path in files.checkpoint_paths(run):
+        (run / f"{path.removesuffix(files.SUFFIX)}{files.SUFFIX}").write_bytes(b"")
+    with pytest.raises(UserError) as refused:
+        average_run(run, tmp_path / "none", 3)
+    assert refused.value.code == "checkpoint_damaged"
 
 
 def test_npz_becomes_tensorflows(make_run, tmp_path):
