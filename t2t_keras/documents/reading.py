@@ -24,6 +24,7 @@ EXTENSIONS = {
     ".xliff": "exchange.xliff",
     ".srt": "formats.subtitles",
     ".tmx": "exchange.tmx",
+    ".vtt": "formats.subtitles",
 }
 _BINARY = ("formats.word",)
 MAX_BYTES = 1 << 26

@@ -1,4 +1,4 @@
-"""SubRip subtitles: sentences that go on in the next subtitle are translated as one."""
+"""SubRip and WebVTT: sentences that go on in the next subtitle are translated as one."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -7,17 +7,37 @@ from typing import NamedTuple
 
 from t2t_keras.documents.document import Unit, markup_of
 from t2t_keras.documents.formats.html import units_of
-from t2t_keras.documents.segments import divided, ends_sentence, unwrapped
+from t2t_keras.documents.segments import divided, ends_sentence, has_letters, unwrapped
 from t2t_keras.documents.spans import SpanDocument, decoded
 from t2t_keras.errors import UserError
 
-_TIME = r"(\d{1,3})[:.,](\d{1,2})[:.,](\d{1,2})[:.,]?(\d{0,3})"
+_HOURS = r"(?:(\d{1,3})[:.,](?=\d{1,2}[:.,]\d{1,2}(?!\d)))?"
+_TIME = rf"{_HOURS}(\d{{1,2}})[:.,](\d{{1,2}})[:.,]?(\d{{0,3}})"
 _CUE = re.compile(
     rf"^(?:[ \t]*\d+[ \t]*\r?\n)?[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}[^\r\n]*\r?$", re.MULTILINE
 )
-# Where and how it is shown, as {\an8}, and who speaks.
-_LEAD = re.compile(r"(?:\s|\{\\[^{}]*\}|[-\u2013\u2014](?=\s*\S))*")
-_NEXT_SPEAKER = re.compile(r"(\r?\n[ \t]*)(?=[-\u2013\u2014]\s*\S)")
+_VTT = re.compile(r"WEBVTT(?=\s|\Z)")
+# Behind it stand other blocks of WebVTT, as notes and styles.
+_EMPTY_LINE = re.compile(r"\n[ \t]*\r?$", re.MULTILINE)
+# Where and how it is shown, as {\an8} and {i}.
+_OVERRIDE = r"\{(?:\\[^{}]*|/?[ibusIBUS]|[yYcCfFsSoOpP]:[^{}]*)\}"
+_MUSIC = "\u2669-\u266c\u00b6"
+_INVISIBLE = "\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff"
+_DASH = r"[-\u2010-\u2015\u2212]|>{1,3}"
+# What is at the edges of a text, and no part of it.
+_LEAD = re.compile(rf"(?:[\s{_MUSIC}{_INVISIBLE}]|{_OVERRIDE}|(?:{_DASH})(?=\s*\S)|#(?=\s))*")
+_TAIL = re.compile(rf"(?:[\s{_MUSIC}{_INVISIBLE}]|{_OVERRIDE})*\Z")
+_IN_TAIL = re.compile(rf"[\s{_MUSIC}{_INVISIBLE}}}]")
+_BETWEEN = re.compile(f"[{_MUSIC}]+")
+# Who speaks, and what is heard: a text of its own before what is said.
+_LABEL = re.compile(r"([A-Z][A-Z0-9 .'#&-]{0,30}):(?=\s)|[\[(]([^\[\]()<>{}]*)[\])]")
+_NEXT_SPEAKER = re.compile(rf"(\r?\n[ \t]*)(?=(?:{_DASH})\s*\S)")
+# Within a text these are codes: as lone tags they stay in it.
+_CODE = re.compile(rf"{_OVERRIDE}|\\[Nnh]|<\d+:[\d:.]+>")
+_STAND_IN = re.compile(r'<(?:br|wbr) i="(\d+)">')
+_TAG, _TAGS_PLACE = re.compile("<[^<>]*>"), "\ufdd0"  # no character that a text has
+_BREAKS = (r"\N", r"\n")
+_MOST_PASSES = 4
 _MOST_SECONDS = 1.0
 _MOST_JOINED = 4
 
@@ -38,13 +58,15 @@ def read(path: Path, languages: tuple[str, str], content: bytes) -> SpanDocument
     document = SpanDocument(path, languages, decoded(path, content))
     text = document.read.text
     cues = list(_CUE.finditer(text))
-    if text.strip() and (not cues or text[: cues[0].start()].strip()):
+    vtt = _VTT.match(text)
+    if text.strip() and not vtt and (not cues or text[: cues[0].start()].strip()):
         raise UserError(
             f"{path}: expected subtitles, as 1, 00:00:01,000 --> 00:00:02,000 and their text, got "
-            f"'{text.strip()[:40]}'."
+            f"'{text.strip()[:40]}'. Save it as SubRip or WebVTT.",
+            code="not_subtitles",
         )
     group: list[_Text] = []
-    for each in _texts(text, cues):
+    for each in _texts(text, cues, bool(vtt)):
         if group and not (len(group) < _MOST_JOINED and _goes_on(group[-1], each)):
             _add(document, group)
             group = []
@@ -54,27 +76,113 @@ def read(path: Path, languages: tuple[str, str], content: bytes) -> SpanDocument
     return document
 
 
-def _texts(text: str, cues: list[re.Match]) -> Iterator[_Text]:
+def _texts(text: str, cues: list[re.Match], is_vtt: bool) -> Iterator[_Text]:
     ends = [*(cue.start() for cue in cues), len(text)][1:]
     for cue, end in zip(cues, ends, strict=True):
-        speakers = _NEXT_SPEAKER.split(text[cue.end() : end])[::2]
-        starts = [cue.end(), *(each.end() for each in _NEXT_SPEAKER.finditer(text, cue.end(), end))]
-        for raw, start in zip(speakers, starts, strict=True):
-            lead = _LEAD.match(raw).end()
-            for first, last, _ in units_of(raw[lead:]):
-                found = raw[lead + first : lead + last]
-                is_alone = len(speakers) == 1 and markup_of(found) == "text"
+        empty = _EMPTY_LINE.search(text, cue.end(), end) if is_vtt else None
+        end = empty.start() if empty else end
+        starts = [
+            cue.end(),
+            *(next_.end() for next_ in _NEXT_SPEAKER.finditer(text, cue.end(), end)),
+        ]
+        ends_of_speakers = [next_.start() for next_ in _NEXT_SPEAKER.finditer(text, cue.end(), end)]
+        for start, stop in zip(starts, [*ends_of_speakers, end], strict=True):
+            spans = list(_spans(text, start, stop))
+            for first, last, is_said in spans:
+                masked, codes = _masked(text[first:last])
+                is_alone = len(starts) == 1 and markup_of(masked) == "text"
+                is_alone = is_alone and is_said and sum(said for *_, said in spans) == 1
+                line, lay_out = _unwrapped(masked)
                 yield _Text(
-                    start + lead + first,
-                    start + lead + last,
-                    *unwrapped(found),
+                    first,
+                    last,
+                    line,
+                    _with_codes(lay_out, codes),
                     _seconds(cue.groups()[:4]) if is_alone else float("inf"),
                     _seconds(cue.groups()[4:]) if is_alone else float("-inf"),
                 )
 
 
+def _spans(
+    text: str, start: int, end: int, passes: int = _MOST_PASSES
+) -> Iterator[tuple[int, int, bool]]:
+    """Yields where the texts of a speaker begin and end, and whether each is what is said."""
+    start, end = _trimmed(text, start, end)
+    if not passes:
+        if has_letters(text[start:end]):
+            yield start, end, True
+        return
+    label = _LABEL.match(text, start, end)
+    if label:
+        group = 1 if label[1] else 2
+        if has_letters(label[group]):
+            yield *label.span(group), False
+        yield from _spans(text, label.end(), end, passes - 1)
+        return
+    between = [match.span() for match in _BETWEEN.finditer(text, start, end)]
+    firsts, lasts = [start, *(last for _, last in between)], [*(first for first, _ in between), end]
+    for first, last in zip(firsts, lasts, strict=True):
+        for begin, stop, _ in units_of(text[first:last]):
+            begin, stop = first + begin, first + stop
+            if (begin, stop) == (start, end):
+                yield start, end, True
+            else:
+                yield from _spans(text, begin, stop, passes - 1)
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    lead = _LEAD.match(text, start, end)
+    start = lead.end() if lead else start
+    while end > start and (_IN_TAIL.match(text[end - 1]) or text.endswith(" #", start, end)):
+        begin = text.rfind("{", start, end) if text[end - 1] == "}" else end - 1
+        if text[end - 1] == "}" and not (begin >= 0 and _TAIL.match(text, begin, end)):
+            break
+        end = begin
+    return start, end
+
+
+def _masked(raw: str) -> tuple[str, list[str]]:
+    """Returns a text with tags for its codes, and these."""
+    codes: list[str] = []
+
+    def tag(match: re.Match) -> str:
+        codes.append(match[0])
+        return f'<{"br" if match[0] in _BREAKS else "wbr"} i="{len(codes) - 1}">'
+
+    return _CODE.sub(tag, raw), codes
+
+
+def _unwrapped(text: str) -> tuple[str, Callable[[str], str]]:
+    """Returns what `unwrapped` does; no line breaks within a tag."""
+    line, plain = unwrapped(text)
+    if not _TAG.search(text) or _TAGS_PLACE in text:
+        return line, plain
+    _, lay_out = unwrapped(_TAG.sub(_TAGS_PLACE, text))
+
+    def written(text: str) -> str:
+        tags = iter(_TAG.findall(text))
+        laid_out = lay_out(_TAG.sub(_TAGS_PLACE, text.replace(_TAGS_PLACE, "")))
+        return re.sub(_TAGS_PLACE, lambda match: next(tags), laid_out)
+
+    return line, written
+
+
+def _with_codes(lay_out: Callable[[str], str], codes: list[str]) -> Callable[[str], str]:
+    def written(text: str) -> str:
+        numbers = sorted(int(match[1]) for match in _STAND_IN.finditer(text))
+        if numbers != list(range(len(codes))):
+            raise UserError(
+                f"{len(codes)} codes are in the text of a subtitle; expected each once in its "
+                f"translation, got {text!a}. Put them in, or leave it out.",
+                code="inline_codes_differ",
+            )
+        return _STAND_IN.sub(lambda match: codes[int(match[1])], lay_out(text))
+
+    return written if codes else lay_out
+
+
 def _seconds(fields: tuple[str, ...]) -> float:
-    hours, minutes, seconds = map(int, fields[:3])
+    hours, minutes, seconds = (int(field or 0) for field in fields[:3])
     return 3600 * hours + 60 * minutes + seconds + float(f"0.{fields[3] or 0}")
 
 
@@ -92,7 +200,9 @@ def _add(document: SpanDocument, group: list[_Text]) -> None:
     unit = Unit(text, format=markup_of(text))
 
     def written(text: str) -> list[str]:
-        parts = divided(text, [len(each.text) for each in group]) if group[1:] else [text]
+        # With the space behind each.
+        lengths = [len(part.text) + 1 for part in group]
+        parts = divided(text, lengths) if group[1:] else [text]
         return [each.written(part) for each, part in zip(group, parts, strict=True)]
 
     document.add_parts(unit, [(each.start, each.end) for each in group], written)

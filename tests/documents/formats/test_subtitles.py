@@ -65,5 +65,105 @@ def test_a_pause_or_an_end_of_a_sentence_separates(written):
 
 
 def test_other_text_is_refused(written):
-    with pytest.raises(UserError, match="expected subtitles"):
-        read_document(written("a.srt", "Hello\n"))
+    for text in ("Hello\n", f"Hello\n\n{TEXT}", "WEBVTTS\n"):
+        with pytest.raises(UserError) as error:
+            read_document(written("a.srt", text))
+        assert error.value.code == "not_subtitles"
+
+
+# What is said in a subtitle; "|" is an end of a line, and capitals are what stays.
+@pytest.mark.parametrize(
+    ("text", "sources"),
+    [
+        ("♪ the rope ♪", ["the rope"]),
+        ("¶ the rope|that goes on ♫", ["the rope that goes on"]),
+        ("# the song #", ["the song"]),
+        ("- ♪ one ♪|- ♪ two ♪", ["one", "two"]),
+        ("one ♪ two ♫♫ three", ["one", "two", "three"]),
+        ("<I>♪ one ♪</I>|♪<B>two</B>♪", ["one", "two"]),
+        ("♪♪|12", []),
+        ("\u2010 one|>> two|\u2212two", ["one", "two", "two"]),
+        ("<I>- one|- two</I>", ["one", "two"]),
+        ("JOHN: one", ["JOHN", "one"]),
+        ("[door slams]|(sighs) one (so)", ["door slams", "sighs", "one (so)"]),
+        ("mr. smith: one", ["mr. smith: one"]),
+        ("[a] [b] [c] [d] one", ["a", "b", "c", "d", "one"]),
+        (r"{\AN8}one{\I0} two{/I}", ['one<wbr i="0"> two']),
+        (r"one\Ntwo<00:00:01.500> {Y:B}", ['one<br i="0">two<wbr i="1">']),
+        ("\u202aone\u202c\u200b", ["one"]),
+    ],
+)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_what_is_around_what_is_said_stays(translated, written, text, sources, end):
+    text = f"1\n00:00:01,000 --> 00:00:02,000\n{text}\n\n".replace("|", "\n").replace("\n", end)
+    document = read_document(written("b.srt", text))
+    assert [unit.source for unit in document.units] == sources
+    assert translated("a.srt", text) == text.upper()
+
+
+def test_codes_come_once_each(written):
+    document = read_document(written("a.srt", TEXT.replace("old", r"{\b1}old{\b0}")))
+    document.units[0].set('hallo mein<wbr i="1"> alter Freund<wbr i="0">')
+    assert "hallo mein{\\b0}\nalter Freund{\\b1}" in document.content().decode()
+    for wrong in ("alter", 'alter<wbr i="1"> <wbr i="0"><wbr i="0">'):
+        document.units[0].set(wrong)
+        with pytest.raises(UserError) as error:
+            document.content()
+        assert error.value.code == "inline_codes_differ"
+
+
+VTT = """WEBVTT - a title
+Kind: captions
+
+STYLE
+::cue(b) { color: red }
+
+NOTE a note
+of two lines
+
+REGION
+id:fred
+
+intro
+00:01.000 --> 00:02.000 align:start position:10%
+- <v Roger>hello &amp; <c.loud>bye</c></v>
+
+NOTE another
+
+01:00:02.500 --> 01:00:04.000
+this goes on
+
+2
+01:00:05.000 --> 01:00:06.000
+in another one
+"""
+
+
+def test_webvtt(written, translated):
+    said = "hello &amp; <c.loud>bye", "this goes on", "in another one"
+    document = read_document(written("b.vtt", VTT))
+    assert [unit.source for unit in document.units] == [said[0], f"{said[1]} {said[2]}"]
+    expected = VTT
+    for text, new in zip(said, ("HELLO &amp; <c.loud>BYE", *map(str.upper, said[1:])), strict=True):
+        expected = expected.replace(text, new)
+    assert translated("a.vtt", VTT) == expected
+    for ending in ("\r\n", "\n"):
+        assert translated("a.vtt", "\ufeff" + VTT.replace("\n", ending))[1:] == expected.replace(
+            "\n", ending
+        )
+
+
+@pytest.mark.parametrize(("pause", "count"), [("05,000", 1), ("05,001", 2)])
+def test_a_sentence_goes_on_after_a_second(written, pause, count):
+    text = "1\n00:00:01,000 --> 00:00:04,000\nThis goes\n\n2\n00:00:{} --> 00:00:07,000\non here.\n"
+    assert len(read_document(written("a.srt", text.format(pause))).units) == count
+
+
+def test_a_sentence_of_at_most_four_subtitles_is_divided_as_it_was(translated):
+    words = ["A", "long", "sentence of", "several", "subtitles"]
+    text = "".join(
+        f"{n}\n00:00:0{n},000 --> 00:00:0{n},900\n{part.lower() if n else part}\n\n"
+        for n, part in enumerate(words)
+    )
+    assert translated("a.srt", text) == text.upper()
+    assert translated.report.translated == 2
