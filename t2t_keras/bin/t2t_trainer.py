@@ -39,7 +39,7 @@ def define_flags(flags: Flags) -> None:
     flags.integer("local_eval_frequency", "Steps between evaluations; 0 = by time alone", 1000)
     flags.number("eval_secs", "And seconds of training, at most 60 for the first; 0 = off", 600)
     flags.integer("eval_steps", "Most batches of an evaluation; 0 = the whole dev set", 0)
-    flags.switch("eval_bleu", "Compute BLEU, or F1 of parses, at each evaluation")
+    flags.switch("eval_bleu", "Compute BLEU, or F1 of parses, once they can be above 0")
     flags.string("best_by", "What tells the best weights: loss, or a score as bleu, chrf", "loss")
     flags.integer("eval_early_stopping_steps", "Stop if it has not improved for so many", 0)
     flags.group("Devices")

@@ -31,6 +31,9 @@ _HISTORY = "evaluations.json"
 _USUAL_TOKENS = 4096
 # A model that has learned little may repeat itself up to the longest translation.
 _SHOWN_CHARACTERS = 300
+# Share of the tokens below which no translation has anything of its reference: BLEU is 0, and the
+# search does not end before the longest translation.
+_LEAST_ACCURACY = 0.2
 
 
 def read_evaluations(output_dir: str | Path) -> list[dict[str, Any]]:
@@ -90,9 +93,11 @@ class Evaluator:
         self.kept = step_of(kept[-1]) if kept else None
 
     def evaluate(
-        self, step: int, training: Mapping[str, float] | None = None
+        self, step: int, training: Mapping[str, float] | None = None, is_last: bool = True
     ) -> tuple[dict[str, float], str]:
         """Measures the model after a step, and records it with numbers of its training.
+
+        It is scored if its accuracy lets a score be above 0, or the evaluation `is_last`.
 
         Returns:
           What `SplitLoss.measure` does, with the main value where the model is scored, as "bleu";
@@ -105,13 +110,16 @@ class Evaluator:
         scalars = self._loss.measure()
         if not math.isfinite(scalars["loss"]):
             raise FloatingPointError(f"The dev loss is {scalars['loss']} after step {step}.")
-        score, sample = self._score() if self._score else (None, [])
+        is_scored = self._score and (is_last or scalars["accuracy"] >= _LEAST_ACCURACY)
+        score, sample = self._score() if self._score and is_scored else (None, [])
         if score:
             scalars |= dict([score.main]) | deciding(score, self._best_by)
         lines = str(score).split("\n") if score else []
         values = ", ".join(f"{name} {value:.4g}" for name, value in scalars.items())
         seconds = time.monotonic() - started
         heading = f"Dev set at step {step:,}: {values} ({seconds:.0f} s)"
+        if self._score and not is_scored:
+            heading += f"; not translated before an accuracy of {_LEAST_ACCURACY}"
         entry = {"step": step, **scalars, **(training or {})}
         entry |= {"score": lines, "sample": sample} if score else {}
         # A completed run may be evaluated again, without training.

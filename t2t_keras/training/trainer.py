@@ -162,7 +162,7 @@ class _Trainer:
                 stopped = 0 if self._has_converged() else self._do_steps(caught)
                 self._require_sound_data(wait=not stopped)
                 if not stopped and self._evaluator and self._evaluated != self._done:
-                    self._evaluate()
+                    self._evaluate(is_last=True)
                 self._save()
             except Exception:
                 # Damaged data may be what has failed, as by an id beyond the vocabulary.
@@ -355,21 +355,23 @@ class _Trainer:
         self._evaluated = self._done
         return True
 
-    def _evaluate(self) -> None:
+    def _evaluate(self, is_last: bool = False) -> None:
         trained = self._clock.training_seconds()
-        report = self._measured()
+        report = self._measured(is_last or self._done == self._last)
         if self._evaluator.kept == self._done:
             self._cost.write(self._done, trained, BEST)
         self._evaluated, self._evaluate_at = self._done, trained + self._eval_secs
         self._progress.evaluated(self._evaluation | self._trained_scalars(), report)
 
-    def _measured(self) -> str:
+    def _measured(self, is_last: bool = True) -> str:
         """Measures and records the model; returns lines to print."""
         with self._clock.spent_on(EVALUATION):
             training = self._callbacks.test_begin()
             try:
                 with self._step.averaged():
-                    self._evaluation, report = self._evaluator.evaluate(self._done, training)
+                    self._evaluation, report = self._evaluator.evaluate(
+                        self._done, training, is_last
+                    )
             except FloatingPointError as error:
                 raise self._diverged(str(error)) from error
             newest, by = self._evaluator.history[-1], self._options.best_by

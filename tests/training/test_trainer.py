@@ -22,7 +22,7 @@ from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
 from t2t_keras.training.checkpoints.derived import average_run
 from t2t_keras.training.cost import hardware_name, read_costs
-from t2t_keras.training.evaluation import read_evaluations
+from t2t_keras.training.evaluation import Evaluator, read_evaluations
 from t2t_keras.training.options import TrainOptions
 from t2t_keras.training.trainer import train
 
@@ -456,3 +456,16 @@ def test_options_without_such_a_value_are_refused(text):
         TrainOptions(profile_steps=text)
     with pytest.raises(UserError, match="--schedule"):
         TrainOptions(schedule=text)
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "is_last", "scored"),
+    [(0.19, False, False), (0.2, False, True), (0.19, True, True)],
+)
+def test_a_score_is_computed_once_it_can_be_above_0(tmp_path, accuracy, is_last, scored):
+    loss = types.SimpleNamespace(measure=lambda: {"loss": 7.0, "accuracy": accuracy}, left_out=0)
+    score = types.SimpleNamespace(main=("bleu", 1.5))
+    evaluator = Evaluator(loss, tmp_path, lambda: (score, []), writes=False, history=[])
+    scalars, _ = evaluator.evaluate(80, is_last=is_last)
+    assert scalars.get("bleu") == (1.5 if scored else None)
+    assert ("score" in evaluator.history[-1]) == scored
