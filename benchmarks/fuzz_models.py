@@ -38,7 +38,7 @@ from t2t_keras.training.run_config import RunConfig
 _COUNT = flags.DEFINE_integer("count", 10_000, "Number of damaged files.")
 _SEED = flags.DEFINE_integer("seed", 1, "Seed of the first.")
 FIXTURES = Path(__file__).parents[1] / "tests" / "conversion" / "fixtures"
-_BATCH = 250
+_BATCH = 500
 _MOST_MEMORY, _MOST_SECONDS = 12 << 30, 120
 _MOST_MESSAGE = 3000
 _LINES = ("The house is green.", "", " ", "\u2581 a\u0301 \u4f60 \U0001f600 1/2 ﬁ", "x" * 2000)
@@ -230,8 +230,12 @@ def make_fixtures(folder: Path) -> None:
             minloglevel=2,
         )
         (folder / "run" / "nfkc.model").write_bytes(model.getvalue())
+
+
+def check_fixtures(folder: Path) -> None:
+    """Reads all that `make_fixtures` wrote: one that is refused would hide everything."""
     for _kind, name, *_, read in _CASES:
-        read(folder / name)  # A fixture that is refused would hide everything.
+        read(folder / name)
 
 
 def check(seed: int, folder: Path) -> tuple[str, str]:
@@ -259,7 +263,7 @@ def check(seed: int, folder: Path) -> tuple[str, str]:
 
 def _batch(seeds: range, folder: Path, queue) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    check_fixtures(folder)
     for seed in seeds:
         signal.alarm(_MOST_SECONDS)
         queue.put((seed, None))
@@ -277,6 +281,7 @@ def main(_) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         make_fixtures(folder)
+        # TensorFlow cannot be used in a process that is forked after it was.
         context = multiprocessing.get_context("fork")
         first, last = _SEED.value, _SEED.value + _COUNT.value
         while first < last:

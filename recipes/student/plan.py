@@ -19,6 +19,7 @@ _TOKENS_A_BYTE = 0.25
 # A step of training computes three products a weight and token, and does more: measured with
 # transformer_small, of 2 to 4 layers, on a CPU, it takes as long as 4.2 to 4.7.
 _PRODUCTS_OF_TRAINING = 4.5
+_MOST_SHOWN = 500
 _SCHEMA = Path(__file__).with_name("schema.yaml")
 
 
@@ -359,6 +360,8 @@ def _checked(config: Mapping[str, Any]) -> dict[str, Any]:
         where = next((line for line in lines if line.startswith("On instance[")), "")
         where = where.removeprefix("On instance").rstrip(":")
         what = what.partition(": ")[2] or what
+        if len(what) > _MOST_SHOWN:
+            what = f"{what[: _MOST_SHOWN // 2]} ... {what[-_MOST_SHOWN // 2 :]}"
         # YAML's no is not Norwegian.
         advice = " Put it into quotes." * what.endswith("is not of type 'string'")
         raise UserError(f"The configuration{where}: {what}.{advice}") from error

@@ -13,6 +13,8 @@ from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID, SPACE, UNKNOWN_ID
 
 # Before a subword that continues a token, in the table of subwords; text does not contain it.
 _CONTINUES = "\x00"
+# Instead of the subwords of a token that cannot be divided; text does not contain it either.
+_UNDIVIDED = "\x00\x00"
 # Stands for NUL meanwhile; Unicode has no such character.
 _NUL = "\ufdd0"
 _MOST_TOKEN_BYTES = 1 << 20
@@ -92,26 +94,28 @@ class GraphSubwords(GraphTokenizer):
     Args:
       subwords: by id.
       alphabet: the characters that are not escaped.
+      spelled: those among them that are not escaped in a token which cannot be divided otherwise.
     """
 
-    def __init__(self, subwords: Sequence[str], alphabet: Sequence[str]):
+    def __init__(self, subwords: Sequence[str], alphabet: Sequence[str], spelled: Sequence[str]):
         super().__init__()
         self._subwords = list(subwords)
-        usable = [(subword, i) for i, subword in enumerate(subwords) if i > EOS_ID and subword]
+        # Of a subword that is there twice, as in Python, the last.
+        usable = {subword: i for i, subword in enumerate(subwords) if i > EOS_ID and subword}
         # The longest subword at the start of what is left, as WordPiece has it, but the same ones
         # at the start of a token and inside.
-        both = [(before + subword, i) for before in ("", _CONTINUES) for subword, i in usable]
-        keys, values = zip(*both, strict=True)
+        both = [(before + subword, i) for before in ("", _CONTINUES) for subword, i in usable.items()]
+        keys, values = zip(*both, (_UNDIVIDED, len(self._subwords)), strict=True)
         self._ids = tensorflow_text.WordpieceTokenizer(
             _table(keys, values),
             suffix_indicator=_CONTINUES,
             max_bytes_per_word=_MOST_TOKEN_BYTES,
             max_chars_per_token=max(map(len, subwords)),
             token_out_type=tf.int64,
-            unknown_token=None,
+            unknown_token=_UNDIVIDED,
         )
-        characters = np.array([ord(each) for each in alphabet], np.int64)
-        self._alphabet = _table(characters, [1] * len(alphabet))
+        self._alphabet = _characters(alphabet)
+        self._spelled = None if alphabet == spelled else _characters(spelled)
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """See `GraphTokenizer`."""
@@ -121,16 +125,20 @@ class GraphSubwords(GraphTokenizer):
         number, last = runs.with_values(_positions(runs)), runs.row_lengths() - 1
         at_end = (number == 0) | (number == last[:, tf.newaxis])
         tokens = tf.ragged.boolean_mask(runs, (runs != " ") | at_end)
-        escaped = tokens.with_values(self._escaped(tokens.values))
-        ids = tf.cast(self._ids.tokenize(escaped).merge_dims(1, 2), tf.int32)
-        return _with_end(ids)
+        escaped = self._escaped(tokens.values, self._alphabet)
+        if self._spelled is not None:
+            divided = self._ids.tokenize(escaped) != len(self._subwords)
+            spelled = self._escaped(tokens.values, self._spelled)
+            escaped = tf.where(tf.reduce_all(divided, axis=1), escaped, spelled)
+        ids = self._ids.tokenize(tokens.with_values(escaped)).merge_dims(1, 2)
+        return _with_end(tf.cast(ids, tf.int32))
 
-    def _escaped(self, tokens: tf.Tensor) -> tf.Tensor:
+    def _escaped(self, tokens: tf.Tensor, alphabet: tf.lookup.StaticHashTable) -> tf.Tensor:
         escaped = tf.strings.regex_replace(tokens, r"\\", r"\\\\")
         escaped = tf.strings.regex_replace(escaped, "_", r"\\u")
         codes = tf.strings.unicode_decode(escaped, "UTF-8")
         codes = codes.with_values(tf.where(codes.values == ord(_NUL), 0, codes.values))
-        known = self._alphabet.lookup(tf.cast(codes.values, tf.int64)) > 0
+        known = alphabet.lookup(tf.cast(codes.values, tf.int64)) > 0
         characters = tf.strings.unicode_encode(codes.values[:, tf.newaxis], "UTF-8")
         numbers = tf.strings.join(["\\", tf.strings.as_string(codes.values), ";"])
         spelled = codes.with_values(tf.where(known, characters, numbers))
@@ -208,6 +216,10 @@ def _tokenizer(model_bytes: bytes, **options) -> tensorflow_text.SentencepieceTo
     name = f"model_{hashlib.sha256(model_bytes).hexdigest()}"
     with held_stderr():  # SentencePiece says that it normalises nothing, as it should.
         return tensorflow_text.SentencepieceTokenizer(model_bytes, name=name, **options)
+
+
+def _characters(characters: Sequence[str]) -> tf.lookup.StaticHashTable:
+    return _table(np.array([ord(each) for each in characters], np.int64), [1] * len(characters))
 
 
 def _table(

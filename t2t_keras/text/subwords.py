@@ -37,7 +37,7 @@ class SubwordTokenizer(Tokenizer):
     suffix: ClassVar[str] = ".subwords"
 
     def _read(self, origin: str) -> None:
-        self._subwords = [_unquoted(line.strip()) for line in self._lines(origin)]
+        self._subwords = [_unquoted(line.rstrip()) for line in self._lines(origin)]
         special = tuple(subword.removesuffix(_END) for subword in self._subwords[:2])
         if special != _SPECIAL:
             raise UserError(
@@ -46,9 +46,12 @@ class SubwordTokenizer(Tokenizer):
             )
         self._ids = {subword: i for i, subword in enumerate(self._subwords) if i > 1 and subword}
         self._longest = max(map(len, self._ids), default=0)
-        # Every other character is escaped, so that any text can be spelled.
-        self._alphabet = {subword for subword in self._ids if len(subword) == 1}
-        if missing := "".join(sorted(_ESCAPES - self._alphabet)):
+        # Every other character is escaped.
+        self._alphabet = set("".join(self._ids))
+        # Those of longer subwords alone may be left over; then they are escaped, so that any text
+        # can be spelled, where tensor2tensor fails.
+        self._spelled = {subword for subword in self._ids if len(subword) == 1}
+        if missing := "".join(sorted(_ESCAPES - self._spelled)):
             raise UserError(f"{origin} lacks the subwords {missing}, which escapes are made of.")
         self._token_ids = functools.lru_cache(1 << 16)(self._token_ids)
 
@@ -65,13 +68,19 @@ class SubwordTokenizer(Tokenizer):
         ]
 
     def _token_ids(self, token: str) -> tuple[int, ...]:
-        escaped, start, found = escape(token, self._alphabet), 0, []
+        ids = self._divide(escape(token, self._alphabet))
+        return self._divide(escape(token, self._spelled)) if ids is None else ids
+
+    def _divide(self, escaped: str) -> tuple[int, ...] | None:
+        start, ids = 0, []
         while start < len(escaped):
             ends = range(min(len(escaped), start + self._longest), start, -1)
-            end = next(end for end in ends if escaped[start:end] in self._ids)
-            found.append(self._ids[escaped[start:end]])
+            end = next((end for end in ends if escaped[start:end] in self._ids), None)
+            if end is None:
+                return None
+            ids.append(self._ids[escaped[start:end]])
             start = end
-        return tuple(found)
+        return tuple(ids)
 
     def decode(self, sequences: Iterable[Sequence[int]]) -> list[str]:
         """See `Tokenizer`."""
@@ -97,7 +106,7 @@ class SubwordTokenizer(Tokenizer):
         """See `Tokenizer`."""
         from t2t_keras.text.in_graph import GraphSubwords
 
-        return GraphSubwords(self._subwords, sorted(self._alphabet))
+        return GraphSubwords(self._subwords, sorted(self._alphabet), sorted(self._spelled))
 
 
 def tokens(text: str) -> list[str]:
@@ -146,5 +155,6 @@ def is_word(character: str) -> bool:
 
 
 def _unquoted(line: str) -> str:
-    quoted = len(line) > 1 and line[0] == line[-1] and line[0] in "'\""
+    # As tensor2tensor, to which a quote alone is two.
+    quoted = line and line[0] == line[-1] and line[0] in "'\""
     return line[1:-1] if quoted else line

@@ -261,6 +261,7 @@ def test_damaged_files_are_read_or_refused(root, tmp_path):
     """What `benchmarks/fuzz_models.py` does with 10,000 others in processes of their own."""
     fuzz_models = runpy.run_path(root / "benchmarks" / "fuzz_models.py")
     fuzz_models["make_fixtures"](tmp_path)
+    fuzz_models["check_fixtures"](tmp_path)
     outcomes = collections.Counter(fuzz_models["check"](seed, tmp_path) for seed in range(200))
     kinds = {kind for kind, outcome in outcomes if outcome == "read"}
     assert {kind for kind, outcome in outcomes if outcome != "read"} == kinds

@@ -98,7 +98,7 @@ def unescape(token):
 
 
 def check(tokenizer, lines):
-    subtokens = [line.strip()[1:-1] for line in tokenizer.model_bytes.decode().splitlines()]
+    subtokens = [read(line) for line in tokenizer.model_bytes.decode().split("\n")[:-1]]
     original = Original(subtokens)
     encoded = tokenizer.encode(lines)
     assert [ids.tolist() for ids in encoded] == [[*original.encode(line), 1] for line in lines]
@@ -116,8 +116,28 @@ def check(tokenizer, lines):
             assert "".join(pieces).replace("\u2581", " ") == text
 
 
+def read(line):
+    """As `_load_from_file_object` of tensor2tensor 1.15.7 does."""
+    s = line.rstrip()
+    if (s.startswith("'") and s.endswith("'")) or (s.startswith('"') and s.endswith('"')):
+        s = s[1:-1]
+    return s
+
+
 def test_a_small_vocabulary(content):
     check(SubwordTokenizer(content), LINES)
+
+
+def test_a_vocabulary_without_quotes(content):
+    """A piece begins with a space, but does not end in one; a quote alone is nothing."""
+    lines = [line[1:-1] for line in content.decode().split("\n")[:-1]]
+    lines += [" - _", " -", "ab ", "'ll", "\u00a0,_"]
+    tokenizer = SubwordTokenizer("".join(f"{line}\n" for line in lines).encode())
+    texts = ["a - b", "ab -ll th", "the\u00a0,x_12", "-' x"]
+    check(tokenizer, texts[:3])
+    assert tokenizer.decode(tokenizer.encode(texts)) == texts
+    [ids] = tokenizer.encode(["ab - b"])
+    assert [lines[i] for i in ids] == ["ab ", "_", " - _", "b", "_", "<EOS>"]
 
 
 @pytest.mark.parametrize("number", ["55295", "55296", "57343", "57344", "1114111", "1114112"])
