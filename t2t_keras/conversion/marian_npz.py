@@ -49,9 +49,10 @@ _ORDER = {"encoder": ("self", "ffn"), "decoder": ("self", "context", "ffn")}
 _PARTS = {"q": "query", "k": "key", "v": "value", "o": "output", "1": "inner", "2": "outer"}
 _LEAVES = {"W": "kernel", "b": "bias", "scale": "gamma", "bias": "beta"}
 _LOGITS = "decoder_ff_logit_out_"
-# Line breaks to YAML, but not to Marian, and a character that YAML forbids.
-_NOT_OF_YAML = {ord(each): 0xF8000 + ord(each) for each in "\x7f\x85\u2028\u2029"}
-_OF_YAML = {replaced: each for each, replaced in _NOT_OF_YAML.items()}
+# Line breaks to YAML, but not to Marian, and characters that YAML forbids.
+_CONTROLS = (*range(1, 9), 11, 12, *range(14, 32), *range(127, 160), 0x2028, 0x2029, 0xFFFE, 0xFFFF)
+_NOT_OF_YAML = {code: 0xF0000 + code for code in _CONTROLS}
+_OF_YAML = {replaced: code for code, replaced in _NOT_OF_YAML.items()}
 
 
 def read_marian(model: str | Path, vocabulary: str | Path = "") -> Imported:

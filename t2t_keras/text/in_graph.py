@@ -104,7 +104,9 @@ class GraphSubwords(GraphTokenizer):
         usable = {subword: i for i, subword in enumerate(subwords) if i > EOS_ID and subword}
         # The longest subword at the start of what is left, as WordPiece has it, but the same ones
         # at the start of a token and inside.
-        both = [(before + subword, i) for before in ("", _CONTINUES) for subword, i in usable.items()]
+        both = [
+            (before + subword, i) for before in ("", _CONTINUES) for subword, i in usable.items()
+        ]
         keys, values = zip(*both, (_UNDIVIDED, len(self._subwords)), strict=True)
         self._ids = tensorflow_text.WordpieceTokenizer(
             _table(keys, values),

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from torch_files import save_as_torch
 
-from t2t_keras.conversion import fairseq
 from t2t_keras.conversion.fairseq import hyperparameters, read_fairseq
 from t2t_keras.conversion.imported import Settings
 from t2t_keras.conversion.pickles import plain
@@ -66,16 +66,39 @@ def test_older_files():
     assert (old.steps, new.steps) == (300, 300)
 
 
-def test_files_saved_again_as_the_documentation_says(monkeypatch):
-    content, expected = (
-        read(SHARED / "checkpoint.pt")
-        for read in (read_pytorch, lambda path: read_fairseq(path, LANGUAGES, SPM))
-    )
-    again = {"args": vars(content["cfg"]["model"]), "model": content["model"]}
-    monkeypatch.setattr(fairseq, "read_pytorch", lambda path: again)
-    found = read_fairseq(SHARED / "checkpoint.pt", LANGUAGES, SPM)
+def test_files_saved_again_as_the_documentation_says(tmp_path):
+    content = read_pytorch(SHARED / "checkpoint.pt")
+    expected = read_fairseq(SHARED / "checkpoint.pt", LANGUAGES, SPM)
+    again = {"args": plain(content["cfg"]["model"], "it"), "model": content["model"]}
+    path = save_as_torch(again, tmp_path / "again.pt")
+    found = read_fairseq(path, LANGUAGES, f"{SHARED},{SPM}")
     assert found.hparams == expected.hparams
     assert found.weights.keys() == expected.weights.keys()
+    for name, value in expected.weights.items():
+        np.testing.assert_array_equal(found.weights[name], value)
+
+
+def test_an_output_of_its_own(tmp_path):
+    """Nothing is tied: each of the three tables has its rows in our order."""
+    content = read_pytorch(FOLDER / "many" / "checkpoint.pt")
+    values = plain(content["cfg"]["model"], "it")
+    values |= {"share_all_embeddings": False, "share_decoder_input_output_embed": False}
+    weights, random = dict(content["model"]), np.random.default_rng(1)
+    names = ("encoder.embed_tokens", "decoder.embed_tokens", "decoder.output_projection")
+    ours = ("source_embedding/table/embeddings", "target_embedding/table/embeddings")
+    sizes = [len(weights[f"{name}.weight"]) for name in (*names[:2], names[1])]
+    tables = [random.normal(size=(size, values["encoder_embed_dim"])) for size in sizes]
+    weights |= {f"{name}.weight": table for name, table in zip(names, tables, strict=True)}
+    path = save_as_torch({"args": values, "model": weights}, tmp_path / "untied.pt")
+    found = read_fairseq(path, LANGUAGES, f"{FOLDER / 'many'},{SPM}")
+    assert found.hparams["share_embeddings"] == "none"
+    source, target, output = (
+        table[[1, 2, 3, 0, *range(4, len(table))]].astype(np.float32) for table in tables
+    )
+    np.testing.assert_array_equal(found.weights[ours[0]], source)
+    np.testing.assert_array_equal(found.weights[ours[1]], target)
+    reverse = found.weights["target_embedding/table/reverse_embeddings"]
+    np.testing.assert_array_equal(reverse, output.T)
 
 
 @pytest.mark.parametrize(

@@ -265,16 +265,17 @@ def test_norms_of_embeddings_and_before_sublayers(changed, tmp_path):
 
 
 def test_vocabularies_in_yaml(tmp_path):
-    file, breaks = tmp_path / "vocab.yml", "\x7f\u2028"
+    file, breaks = tmp_path / "vocab.yml", "\x01\x7f\x80\u2028\ufeff\ufffe"
     file.write_text(
-        f'</s>: 0\n<unk>: 1\nyes: 2\n1.0: 3\n"\\"": 4\n"\\x85": 5\n? ":"\n: 6\n"{breaks}": 7\n',
+        f'</s>: 0\n<unk>: 1\nyes: 2\n1.0: 3\n"\\"": 4\n"\\x85": 5\n? ":"\n: 6\n'
+        f'"{breaks}": 7\n"a\x85": 8\n',
         encoding="utf-8",
     )
-    pieces = ["</s>", "<unk>", "yes", "1.0", '"', "\x85", ":", breaks]
-    assert read_vocabulary(file, 8) == IdOrder(pieces, end=0, unknown=1)
+    pieces = ["</s>", "<unk>", "yes", "1.0", '"', "\x85", ":", breaks, "a\x85"]
+    assert read_vocabulary(file, 9) == IdOrder(pieces, end=0, unknown=1)
     assert read_vocabulary(file, 4).pieces == pieces[:4]
-    with pytest.raises(UserError, match=r"expected 9 pieces.*got 8"):
-        read_vocabulary(file, 9)
+    with pytest.raises(UserError, match=r"expected 10 pieces.*got 9"):
+        read_vocabulary(file, 10)
     text = tmp_path / "vocab.txt"
     text.write_text("a\n</s>\n<unk>\n")
     assert read_vocabulary(text, 3) == IdOrder(["a", "</s>", "<unk>"], end=1, unknown=2)
