@@ -1,3 +1,4 @@
+import dataclasses
 import os
 import re
 import subprocess
@@ -5,9 +6,11 @@ import sys
 import venv
 
 import pytest
+from sacrebleu.metrics import BLEU, CHRF, TER
 
 from t2t_keras.comparison.comet import CometModel
 from t2t_keras.comparison.scores import Significance, score_systems
+from t2t_keras.comparison.systems import System
 from t2t_keras.errors import UserError
 from t2t_keras.registry import register_metric
 
@@ -47,6 +50,25 @@ def test_all_is_as_sacrebleu_prints_it(text, tmp_path, monkeypatch, significance
         assert metric.signature in table
         assert metric.scores[1].difference == metric.scores[1].score - metric.scores[0].score
     assert [metric.higher_is_better for metric in found] == [True, True, False]
+
+
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_case_and_tokens_are_sacrebleu_s(text, lowercase):
+    system = System("loud", [line.upper() for line in text.systems[0].translations], "loud.txt")
+    shouted = dataclasses.replace(text, systems=[text.systems[0], system])
+    names, few = ["bleu", "chrf", "chrf++", "ter"], Significance(samples=9)
+    found = score_systems(shouted, names, "char", lowercase, few)
+    metrics = [
+        BLEU(tokenize="char", lowercase=lowercase),
+        CHRF(lowercase=lowercase),
+        CHRF(lowercase=lowercase, word_order=2),
+        TER(),
+    ]
+    for scores, metric in zip(found, metrics, strict=True):
+        expected = metric.corpus_score(system.translations, [text.references]).score
+        assert scores.scores[1].score == pytest.approx(expected)
+        ignored = lowercase or scores.name == "ter"
+        assert (scores.scores[1].difference == 0) == ignored
 
 
 def test_the_seed_is_sacrebleus_unless_given(monkeypatch):
