@@ -6,7 +6,13 @@ import keras
 from keras import ops
 
 from t2t_keras.errors import UserError
-from t2t_keras.layers.base import ShapePreservingLayer, drawn, project
+from t2t_keras.layers.base import (
+    ShapePreservingLayer,
+    check_shape,
+    check_sizes,
+    drawn,
+    project,
+)
 from t2t_keras.layers.packing import Rows
 from t2t_keras.layers.position import rotated
 from t2t_keras.layers.restricted_attention import restricted_self_attention
@@ -44,7 +50,8 @@ class MultiHeadAttention(ShapePreservingLayer):
         Default: the Keras mask of `value`. With a radius, [batch, length].
       attention_mask: as in Keras's layer, boolean, broadcastable to [batch, heads, query length,
         key length], where [query length, key length] and [batch, query length, key length] are
-        known by their rank. What either mask hides is hidden.
+        known by their rank. What either mask hides is hidden, but must be finite: 0 times NaN or
+        infinity is NaN.
       causal: whether position i may attend to positions up to i only (section 3.2.3). Needs a
         query and a value of the same length.
       packing: the `Packing` of `query`, if it is packed; then `mask` must be given, unless `causal`
@@ -84,6 +91,7 @@ class MultiHeadAttention(ShapePreservingLayer):
         self.bias = bias
         self.rotary = rotary
         self.attention_dropout = self.dropout_layer(dropout)
+        check_sizes(self, num_heads=1, d_k=1, d_v=1, radius=0)
 
     def build(self, query_shape, value_shape=None):
         """Makes W^Q, W^K, W^V (each for all heads side by side) and W^O."""
@@ -123,10 +131,14 @@ class MultiHeadAttention(ShapePreservingLayer):
         radius = self.radius if value is None else 0
         if value is None:
             value, value_packing = query, packing
+        self._check_shapes(query, packing, value, value_packing)
         mask = value_mask if mask is None else mask
         if mask is None and value is query:
             # With an attention_mask beside it, Keras hands on that of no argument called `mask`.
             mask = getattr(query, "_keras_mask", None)
+        if mask is not None:
+            keys = value.shape[1] if value_packing is None else None
+            self._check_mask(mask, "keys" if keys is None else keys, radius)
         queries = self._queries(query, packing=packing)
         inputs = self.keys_and_values(value, value_packing)
         inputs |= dict(dropout=self.attention_dropout, training=training)
@@ -145,6 +157,16 @@ class MultiHeadAttention(ShapePreservingLayer):
         record_attention(self, weights)
         joined = self._join_heads(heads, packing)
         return (joined, weights) if return_attention_scores else joined
+
+    def _check_shapes(self, query, packing, value, value_packing):
+        if packing is None:
+            check_shape(self, "query", query, ("batch", "length", "d_model"))
+        if value_packing is None:
+            check_shape(self, "value", value, ("batch", "length", "width"))
+
+    def _check_mask(self, mask, keys, radius):
+        shapes = [("batch", keys), ("batch", "queries", keys)]
+        check_shape(self, "mask", mask, *shapes[: 1 if radius else 2])
 
     def keys_and_values(self, x, packing=None, position=None):
         """Projects x [batch, key length, width], packed or not; decoding caches what this returns.
@@ -202,6 +224,7 @@ class MultiHeadAttention(ShapePreservingLayer):
 
     def compute_output_spec(self, query, value=None, *_, return_attention_scores=False, **__):
         """Returns the shapes of a call on symbols."""
+        self._check_shapes(query, None, query if value is None else value, None)
         output = keras.KerasTensor(query.shape, dtype=self.compute_dtype)
         if not return_attention_scores:
             return output

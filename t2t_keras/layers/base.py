@@ -7,6 +7,8 @@ from typing import Any, Self
 import keras
 from keras import ops
 
+from t2t_keras.errors import UserError
+
 # What Keras's and KerasHub's layers call arguments that have the paper's names here.
 _NAMES_ELSEWHERE = {
     "embedding_dim": "d_model",
@@ -136,6 +138,41 @@ def project(dense, x):
 def normal_initializer(d_model):
     """Returns N(0, d_model^-0.5), as tensor2tensor has it: times sqrt(d_model), variance is 1."""
     return drawn(keras.initializers.RandomNormal(stddev=d_model**-0.5))
+
+
+def check_shape(layer, argument, x, *expected):
+    """Raises `UserError` for an argument of another shape, which a layer might take for its own.
+
+    Args:
+      layer: names itself.
+      argument: name of it.
+      x: its value.
+      *expected: shapes of names, or of sizes that are known, as ("batch", "length", 8).
+    """
+    got = tuple(x.shape)
+    for shape in expected:
+        sizes = zip(got, shape, strict=False)
+        if len(got) == len(shape) and not any(
+            isinstance(wanted, int) and size not in (None, wanted) for size, wanted in sizes
+        ):
+            return
+    said = " or ".join(f"[{', '.join(map(str, shape))}]" for shape in expected)
+    raise UserError(
+        f"{type(layer).__name__}: expected {argument} of the shape {said}, got {list(got)}. "
+        f"Reshape it first.",
+        code="bad_shape",
+    )
+
+
+def check_sizes(layer, **least):
+    """Raises `UserError` for an attribute of a layer below its least value."""
+    for name, smallest in least.items():
+        if getattr(layer, name) < smallest:
+            raise UserError(
+                f"{type(layer).__name__}: expected {name} from {smallest} on, got "
+                f"{getattr(layer, name)}.",
+                code="bad_size",
+            )
 
 
 def build(layer, x_shape):

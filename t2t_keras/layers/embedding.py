@@ -5,8 +5,10 @@ from typing import Any, Self
 import keras
 from keras import ops
 
+from t2t_keras.errors import UserError
 from t2t_keras.layers.base import (
     ShapePreservingLayer,
+    check_sizes,
     normal_initializer,
     product_of,
     refuse_other_names,
@@ -56,6 +58,7 @@ class SharedEmbedding(keras.layers.Layer):
         self.tied = tied
         self.use_bias = bias
         self.bias = None
+        check_sizes(self, vocab_size=1, d_model=1)
         self.table = keras.layers.ReversibleEmbedding(
             vocab_size,
             d_model,
@@ -142,8 +145,11 @@ class SymbolDropout(ShapePreservingLayer):
 
     def __init__(self, rate: float, sentinel: int, **kwargs: Any):
         super().__init__(autocast=False, **kwargs)  # As for SharedEmbedding.
+        if not 0 <= rate < 1:
+            raise UserError(f"SymbolDropout: expected a rate from 0 to below 1, got {rate}.")
         self.rate = rate
         self.sentinel = sentinel
+        check_sizes(self, sentinel=0)
         if rate > 0:
             self.seed_generator = keras.random.SeedGenerator(0)
         self.built = True

@@ -7,7 +7,13 @@ from typing import Any
 import keras
 from keras import ops
 
-from t2t_keras.layers.base import ShapePreservingLayer, drawn, normal_initializer, project
+from t2t_keras.layers.base import (
+    ShapePreservingLayer,
+    check_sizes,
+    drawn,
+    normal_initializer,
+    project,
+)
 from t2t_keras.layers.scaled_dot_product import scaled_dot_product_attention
 from t2t_keras.model_config import ACTIVATIONS, FEED_FORWARDS, LayerConfig
 
@@ -46,6 +52,7 @@ class FeedForward(ShapePreservingLayer):
         if not isinstance(activation, str):
             raise TypeError(f"activation: expected the name of a function, got {activation!r}.")
         self.d_ff = d_ff
+        check_sizes(self, d_ff=1)
         self.activation = ACTIVATIONS[activation]
         self.relu_dropout = self.dropout_layer(dropout)
 
@@ -108,6 +115,7 @@ class ParameterAttention(ShapePreservingLayer):
         self.d_k = d_k
         self.d_v = d_v or d_k
         self.attention_dropout = self.dropout_layer(dropout)
+        check_sizes(self, num_heads=1, num_pairs=1, d_k=1, d_v=1)
 
     def build(self, x_shape):
         """Makes the two projections, the keys and the values."""

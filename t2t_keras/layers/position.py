@@ -8,8 +8,11 @@ import keras
 import numpy as np
 from keras import ops
 
-from t2t_keras.layers.base import ShapePreservingLayer, normal_initializer
+from t2t_keras.errors import UserError
+from t2t_keras.layers.base import ShapePreservingLayer, check_sizes, normal_initializer
 from t2t_keras.model_config import POSITION_ENCODINGS, ModelConfig
+
+_LAYOUTS = ("interleaved", "concatenated", "tensor2tensor")
 
 
 def sinusoids(positions, d_model, layout="interleaved"):
@@ -26,6 +29,12 @@ def sinusoids(positions, d_model, layout="interleaved"):
     Returns:
       float32 [length, d_model].
     """
+    if layout not in _LAYOUTS or d_model % 2:
+        raise UserError(
+            f"Sinusoids: expected an even d_model and a layout of {', '.join(_LAYOUTS)}; got "
+            f"{d_model} and {layout!r}.",
+            code="bad_size",
+        )
     # One pair has the exponent 0 either way.
     waves = _waves(positions, d_model, max(d_model - 2 * (layout == "tensor2tensor"), 1))
     lib = np if isinstance(waves[0], np.ndarray) else ops
@@ -100,11 +109,11 @@ class SinusoidalPositions(ShapePreservingLayer):
       first: number of the first position of a sentence.
 
     Call arguments:
-      x: [batch, length, d_model].
+      x: [..., length, d_model].
       start: position of the first; an integer or a scalar tensor (default 0).
 
     Returns:
-      [batch, length, d_model].
+      [..., length, d_model].
     """
 
     def __init__(self, layout: str = "interleaved", first: int = 0, **kwargs: Any):
@@ -115,10 +124,10 @@ class SinusoidalPositions(ShapePreservingLayer):
     def call(self, x, start=0):
         """See the class."""
         start = start + self.first
-        if x.shape[1] is None or not isinstance(start, int):
+        if x.shape[-2] is None or not isinstance(start, int):
             positions = _positions(x, start)
         else:
-            positions = np.arange(start, start + x.shape[1])
+            positions = np.arange(start, start + x.shape[-2])
         return x + ops.cast(sinusoids(positions, x.shape[-1], self.layout), x.dtype)
 
 
@@ -143,6 +152,7 @@ class LearnedPositions(ShapePreservingLayer):
         super().__init__(**kwargs)
         self.max_positions = max_positions
         self.first = first
+        check_sizes(self, max_positions=1, first=0)
 
     def build(self, x_shape):
         """Makes the table [max_positions, d_model]."""
@@ -182,4 +192,4 @@ def none(config: ModelConfig, **kwargs: Any) -> _Unchanged:
 
 
 def _positions(x, start):
-    return start + ops.arange(ops.shape(x)[1], dtype="int32")
+    return start + ops.arange(ops.shape(x)[-2], dtype="int32")

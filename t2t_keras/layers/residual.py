@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from t2t_keras.errors import UserError
 from t2t_keras.layers.base import ShapePreservingLayer
 
 
@@ -70,6 +71,19 @@ class LayerNormalization(keras.layers.LayerNormalization):
     Returns:
       [..., d_model].
     """
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(**kwargs)
+        others = {"center": True, "scale": True, "rms_scaling": False}
+        changed = [name for name, value in others.items() if getattr(self, name, value) != value]
+        if self.axis not in (-1, [-1]):
+            changed.append("axis")
+        if changed:
+            raise UserError(
+                f"LayerNormalization has a scale and an offset over the last axis, and takes no "
+                f"{' and '.join(changed)}. Use Keras's layer.",
+                code="no_such_argument",
+            )
 
     def call(self, x, training=None):
         """See the class."""

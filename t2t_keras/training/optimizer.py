@@ -10,6 +10,7 @@ from keras import ops
 from keras.optimizers import Optimizer
 from keras.optimizers.schedules import LearningRateSchedule
 
+from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import LOSSES, OPTIMIZERS, SCHEDULES, HParams
 
 _PADDING_ID = 0
@@ -102,6 +103,9 @@ def token_sums(logits, targets, label_smoothing=0.0, loss=None):
 class SmoothedCrossEntropy(keras.losses.Loss):
     """The loss of a training step for `compile`: `smoothed_cross_entropy`, padding left out.
 
+    With several replicas, Keras's `fit` takes the mean of their means: tokens of a replica that has
+    fewer of them weigh more. `t2t_keras.train` weighs all tokens of a step alike.
+
     Args:
       label_smoothing: epsilon.
       reduction: as in every Keras loss; by default the mean over the tokens that are not padding.
@@ -124,6 +128,11 @@ class SmoothedCrossEntropy(keras.losses.Loss):
         **kwargs: Any,
     ):
         super().__init__(reduction=reduction, **kwargs)
+        if not 0 <= label_smoothing < 1:
+            raise UserError(
+                f"SmoothedCrossEntropy: expected a label_smoothing from 0 to below 1, got "
+                f"{label_smoothing}."
+            )
         self.label_smoothing = label_smoothing
 
     def __call__(self, y_true, y_pred, sample_weight=None):
@@ -159,6 +168,11 @@ class TransformerSchedule(LearningRateSchedule):
 
     def __init__(self, d_model: int, warmup_steps: int = 4000, multiplier: float = 1.0):
         super().__init__()
+        if min(d_model, warmup_steps) < 1:
+            raise UserError(
+                f"TransformerSchedule: expected d_model and warmup_steps from 1 on, got {d_model} "
+                f"and {warmup_steps}."
+            )
         self.d_model, self.warmup_steps, self.multiplier = d_model, warmup_steps, multiplier
 
     def __call__(self, step):

@@ -1,0 +1,107 @@
+"""Odd shapes and sizes: computed as they are meant, or refused with what was expected."""
+
+import keras
+import numpy as np
+import pytest
+
+from t2t_keras import SmoothedCrossEntropy, TransformerSchedule
+from t2t_keras.errors import UserError
+from t2t_keras.layers import (
+    DecoderLayer,
+    EncoderLayer,
+    FeedForward,
+    LayerNormalization,
+    LearnedPositions,
+    MultiHeadAttention,
+    ParameterAttention,
+    SharedEmbedding,
+    SinusoidalPositions,
+    SymbolDropout,
+)
+
+SMALL = dict(num_heads=2, d_ff=4)
+ATTENTION, LOCAL = MultiHeadAttention(2, 3), MultiHeadAttention(2, 3, radius=1)
+
+
+def zeros(*shape):
+    return np.zeros(shape, np.float32)
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 5, 16), (2, 3, 1, 16), (2, 3, 5, 16), (5, 16)])
+@pytest.mark.parametrize("layer", [SinusoidalPositions(), LearnedPositions(7)])
+def test_positions_are_those_of_the_axis_before_the_last(layer, shape):
+    expected = layer(zeros(1, shape[-2], shape[-1]))[0]
+    found = layer(zeros(*shape))
+    np.testing.assert_array_equal(found, np.broadcast_to(expected, shape))
+    assert shape[-2] == 1 or np.abs(expected[0] - expected[1]).max() > 0
+    started = layer(zeros(*shape), start=1)
+    assert np.abs(np.reshape(started, (-1, 16))[0] - expected[0]).max() > 0
+
+
+@pytest.mark.parametrize(
+    ("layer", "inputs", "options"),
+    [
+        (ATTENTION, [(2, 3, 1, 16)], {}),
+        (ATTENTION, [(3, 16)], {}),
+        (ATTENTION, [(2, 3, 16), (2, 3, 1, 16)], {}),
+        (EncoderLayer(**SMALL), [(2, 3, 1, 16)], {}),
+        (DecoderLayer(**SMALL), [(2, 3, 1, 16), (2, 3, 16)], {}),
+        (DecoderLayer(**SMALL), [(2, 3, 16), (2, 3, 1, 16)], {}),
+        (ATTENTION, [(2, 3, 16)], {"mask": np.ones((2, 1), bool)}),
+        (ATTENTION, [(2, 3, 16)], {"mask": np.ones((2, 3, 4), bool)}),
+        (ATTENTION, [(2, 3, 16)], {"mask": np.ones(3, bool)}),
+        (ATTENTION, [(2, 3, 16)], {"mask": np.ones((2, 1, 3, 3), bool)}),
+        (ATTENTION, [(2, 3, 16), (2, 4, 16)], {"mask": np.ones((2, 3), bool)}),
+        (LOCAL, [(2, 3, 16)], {"mask": np.ones((2, 3, 3), bool)}),
+    ],
+)
+def test_other_shapes_are_refused(layer, inputs, options):
+    with pytest.raises(UserError) as refusal:
+        layer(*(zeros(*shape) for shape in inputs), **options)
+    shapes = [*inputs, *(mask.shape for mask in options.values())]
+    assert any(f"got {list(shape)}" in str(refusal.value) for shape in shapes)
+
+
+def test_a_functional_model_refuses_them_as_well():
+    MultiHeadAttention(2, 3)(keras.Input((None, 16)))
+    for layer in (MultiHeadAttention(2, 3), ATTENTION):
+        with pytest.raises(UserError):
+            layer(keras.Input((3, 1, 16)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments"),
+    [
+        *((MultiHeadAttention, arguments) for arguments in ([0, 3], [2, 0], [2, 3, -1])),
+        (lambda: MultiHeadAttention(2, 3, radius=-1), []),
+        (FeedForward, [0]),
+        *((ParameterAttention, arguments) for arguments in ([0, 2, 2], [2, 0, 2], [2, 2, 0])),
+        *((SharedEmbedding, arguments) for arguments in ([0, 2], [2, 0])),
+        *((SymbolDropout, arguments) for arguments in ([-0.1, 2], [1.0, 2], [0.1, -1])),
+        *((LearnedPositions, arguments) for arguments in ([0], [2, -1])),
+        (lambda: SinusoidalPositions("interlaced")(zeros(1, 2, 4)), []),
+        (lambda: SinusoidalPositions()(zeros(1, 2, 5)), []),
+        (lambda: LayerNormalization(axis=1), []),
+        (lambda: LayerNormalization(center=False), []),
+        (lambda: LayerNormalization(scale=False), []),
+        *((TransformerSchedule, arguments) for arguments in ([0, 10], [8, 0])),
+        *((SmoothedCrossEntropy, arguments) for arguments in ([-0.1], [1.0])),
+    ],
+)
+def test_sizes_that_no_layer_has_are_refused(kind, arguments):
+    with pytest.raises(UserError):
+        kind(*arguments)
+
+
+def test_the_least_sizes():
+    for layer in (
+        MultiHeadAttention(1, 1, radius=0),
+        ParameterAttention(1, 1, 1),
+        FeedForward(1),
+        LearnedPositions(1, 0),
+    ):
+        assert layer(zeros(1, 2, 2)).shape == (1, 2, 2)
+    assert SharedEmbedding(1, 1)(np.zeros((1, 2), np.int32)).shape == (1, 2, 1)
+    assert SymbolDropout(0.0, 0)(np.ones((1, 2), np.int32)).shape == (1, 2)
+    assert float(TransformerSchedule(1, 1)(0)) == 1.0
+    assert SmoothedCrossEntropy(0.0).label_smoothing == 0.0
