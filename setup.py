@@ -137,6 +137,8 @@ setup(
             "matplotlib>=3.11,<4",
             "onnx>=1.23,<2",
             "onnxruntime>=1.31,<2",
+            # Drives this machine's Chromium or Chrome over the pages that commands show.
+            "playwright>=1.50,<2",
             "polib>=1.2,<2",
             "prometheus-client>=0.22,<1",
             "py3langid>=0.4,<0.5",
@@ -150,8 +152,6 @@ setup(
             "pytest-xdist>=3.6,<4",
             "rapidfuzz>=3.14,<4",
             "safetensors>=0.8,<0.9",
-            # Drives Chromium or Chrome, where there is one, over the pages that commands show.
-            "selenium>=4.30,<5",
             "snakemake>=9,<10",
             # Reads subtitles, to compare with.
             "srt>=3.5,<4",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from browser import NEEDED
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -47,6 +48,12 @@ def pytest_collection_finish():
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
+
+
+def pytest_terminal_summary(terminalreporter):
+    skipped = terminalreporter.stats.get("skipped", ())
+    if count := sum(NEEDED in str(report.longrepr) for report in skipped):
+        terminalreporter.write_line(f"NOT TESTED: {count} tests of pages. {NEEDED} (chromium).")
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from browser import browser_driver  # noqa: F401
+from browser import chromium  # noqa: F401
 
 from t2t_keras.comparison.systems import System, TranslatedText
 

@@ -57,13 +57,13 @@ def page(text):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [380, 1400])
-def test_it_fits_its_window_and_asks_for_nothing(driver, page, tmp_path, width, scheme):
+def test_it_fits_its_window_and_asks_for_nothing(browser, page, tmp_path, width, scheme):
     path = tmp_path / "page.html"
     path.write_text(page, "utf-8")
-    with opening(driver, path.as_uri()) as open_page:
-        open_page(width, scheme)
-        assert driver.execute_script("return document.documentElement.scrollWidth") <= width
-        wider, outside, plots, axes = driver.execute_script("""
+    with opening(browser, path.as_uri()) as open_page:
+        tab = open_page(width, scheme)
+        assert tab.run("return document.documentElement.scrollWidth") <= width
+        wider, outside, plots, axes = tab.run("""
             const all = (selector) => [...document.querySelectorAll(selector)];
             const inside = (inner, outer) => inner.left >= outer.left && inner.right <= outer.right;
             const box = (each) => each.getBoundingClientRect();
@@ -74,4 +74,4 @@ def test_it_fits_its_window_and_asks_for_nothing(driver, page, tmp_path, width, 
                 all(".plot").filter((each) => box(each).width >= 60).length,
                 all(".axis").every((each) => each.querySelectorAll("text").length >= 3)];""")
         assert (wider, outside, axes) == (0, 0, True)
-        assert plots == len(driver.find_elements("css selector", ".plot")) > 30
+        assert plots == len(tab.all(".plot")) > 30

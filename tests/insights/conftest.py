@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from browser import browser_driver, opening  # noqa: F401
+from browser import chromium, opening  # noqa: F401
 
 from t2t_keras.decoding.translation import AttentionWeights, Hypothesis
 from t2t_keras.insights.page import SentenceInsights, attention_page
@@ -52,9 +52,9 @@ def sentences(attention):
 
 
 @pytest.fixture
-def open_page(driver, sentences, tmp_path):
+def open_page(browser, sentences, tmp_path):
     """open_page(width, scheme): the browser with the page; at the end, nothing went wrong."""
     path = tmp_path / "page.html"
     path.write_text(attention_page(sentences), "utf-8")
-    with opening(driver, path.as_uri()) as open_page:
+    with opening(browser, path.as_uri()) as open_page:
         yield open_page

@@ -41,9 +41,9 @@ def linear(colors):
     return np.where(coded <= 0.04045, coded / 12.92, ((coded + 0.055) / 1.055) ** 2.4)
 
 
-def text_contrasts(driver, selector="main *"):
+def text_contrasts(page, selector="main *"):
     """Returns (text, contrast) of all text that is shown, and that could be in inputs."""
-    found = driver.execute_script(_TEXT_AND_COLORS, selector)
+    found = page.run(_TEXT_AND_COLORS, selector)
     return [(text, contrast(*colors)) for text, *colors in found]
 
 

@@ -3,8 +3,6 @@
 import pytest
 from contrast import contrast, text_contrasts
 
-webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
-
 LONG = "Donaudampfschifffahrt" * 4
 TEXT = f"{LONG} red book reads the house", f"{LONG} rote Buch liest Haus das"
 
@@ -17,8 +15,8 @@ def full_page(open_page, wait):
         page = open_page(width, scheme)
         page.type(*TEXT)
         page.one("#glossary summary").click()
-        page.one("#terms input").send_keys("only-one-side-" * 4)
-        page.driver.execute_script("""
+        page.one("#terms input").type("only-one-side-" * 4)
+        page.run("""
             const data = new DataTransfer();
             data.items.add(new File(["red"], "a_long_name_without_any_space_in_it_at_all.po"));
             data.items.add(new File(["red"], "wrong.exe"));
@@ -39,14 +37,14 @@ def test_all_text_can_be_read(full_page, scheme, wait):
     page = full_page(scheme=scheme)
     page.word("liest").click()
     wait(lambda: page.all("#menu [role=menuitem]"))
-    found = text_contrasts(page.driver, "main *, #menu, #menu *, #drop *")
+    found = text_contrasts(page, "main *, #menu, #menu *, #drop *")
     assert len(found) > 40
     for text, ratio in found:
         assert ratio >= 4.5, text
     css = "return getComputedStyle(document.querySelector(arguments[0]))[arguments[1]]"
 
     def color(selector, name):
-        rgb = page.driver.execute_script(css, selector, name)
+        rgb = page.run(css, selector, name)
         return [int(part) for part in rgb.removeprefix("rgb(").removesuffix(")").split(",")]
 
     for edge in (color(".pointed", "outlineColor"), color("#choose", "borderTopColor")):
@@ -58,8 +56,8 @@ def test_all_text_can_be_read(full_page, scheme, wait):
 @pytest.mark.parametrize("width", [320, 360, 700, 1400])
 def test_nothing_is_scrolled_sideways(full_page, width):
     page = full_page(width)
-    assert page.driver.execute_script("return document.documentElement.scrollWidth") <= width
-    outside = page.driver.execute_script("""
+    assert page.run("return document.documentElement.scrollWidth") <= width
+    outside = page.run("""
         return [...document.querySelectorAll("body *")].filter((each) => {
             const { left, right } = each.getBoundingClientRect();
             return each.checkVisibility() && (left < 0 || right > innerWidth);
@@ -71,9 +69,9 @@ def test_panes_stand_beside_each_other_or_on_a_phone_below(open_page):
     places = """return ["source", "target"].map((id) => {
         const { left, top } = document.getElementById(id).getBoundingClientRect();
         return [left, top]; });"""
-    (left, top), (other_left, other_top) = open_page(1000).driver.execute_script(places)
+    (left, top), (other_left, other_top) = open_page(1000).run(places)
     assert (top, left < other_left) == (other_top, True)
-    (left, top), (other_left, other_top) = open_page(360).driver.execute_script(places)
+    (left, top), (other_left, other_top) = open_page(360).run(places)
     assert (left, top < other_top) == (other_left, True)
 
 
@@ -83,7 +81,7 @@ def test_the_mirror_breaks_lines_as_the_text_does(open_page, width):
     page = open_page(width)
     texts = ["a " * 200, "Wort" * 90, "  indented\n\n\nx " + "1/2 " * 90, "word  " * 70 + "\n"]
     for text in texts:
-        needed, height = page.driver.execute_script(
+        needed, height = page.run(
             """
             const text = document.getElementById("source");
             text.value = arguments[0];
@@ -104,14 +102,13 @@ def test_the_theme_is_the_systems_until_the_other_is_chosen(open_page):
     page = open_page(scheme="dark")
     page_color = "return getComputedStyle(document.body).backgroundColor"
     button = page.one("#theme")
-    dark = page.driver.execute_script(page_color)
+    dark = page.run(page_color)
     assert button.get_attribute("aria-pressed") == "true"
     button.click()
-    light = page.driver.execute_script(page_color)
+    light = page.run(page_color)
     assert (light != dark, button.get_attribute("aria-pressed")) == (True, "false")
     page.reload()
-    assert page.driver.execute_script(page_color) == light, "it is remembered"
+    assert page.run(page_color) == light, "it is remembered"
     page.one("#theme").click()
-    feature = {"name": "prefers-color-scheme", "value": "light"}
-    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
-    assert page.driver.execute_script(page_color) == light, "the system's again"
+    page.tab.emulate_media(color_scheme="light")
+    assert page.run(page_color) == light, "the system's again"

@@ -1,19 +1,19 @@
 """The editor of terms, and files that are dropped or chosen."""
 
-import pytest
+from pathlib import Path
 
-webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
+import pytest
 
 CATALOGUE = b'msgid ""\nmsgstr "Language: de\\n"\n\nmsgid "red book"\nmsgstr ""\n'
 
 
 def cells(page):
-    return [cell.get_attribute("value") for cell in page.all("#terms input")]
+    return [cell.input_value() for cell in page.all("#terms input")]
 
 
 def write_term(page, row, *values):
     for column, value in enumerate(values, 1):
-        page.one(f"#terms tr:nth-child({row}) td:nth-child({column}) input").send_keys(value)
+        page.one(f"#terms tr:nth-child({row}) td:nth-child({column}) input").type(value)
 
 
 @pytest.fixture
@@ -24,17 +24,13 @@ def page(open_page):
 
 
 @pytest.fixture
-def downloads(page, tmp_path, wait):
+def downloads(page):
     """downloads(click): the name and the content of the file that it gives."""
-    folder = tmp_path / "downloads"
-    folder.mkdir()
-    how = {"behavior": "allow", "downloadPath": str(folder)}
-    page.driver.execute_cdp_cmd("Browser.setDownloadBehavior", how)
 
     def downloads(click):
-        click()
-        path = wait(lambda: [each for each in folder.iterdir() if each.suffix != ".crdownload"])[0]
-        return path.name, path.read_bytes()
+        with page.tab.expect_download() as download:
+            click()
+        return download.value.suggested_filename, Path(download.value.path()).read_bytes()
 
     return downloads
 
@@ -62,7 +58,7 @@ def test_a_term_is_removed(page, server):
     page.one("#terms tr:first-child button").click()
     page.translated("Haus das")
     assert cells(page) == ["", "", ""]
-    assert page.driver.switch_to.active_element.accessible_name == "Term"
+    assert page.focused_name == "Term"
 
 
 def test_rows_that_are_not_used_are_named(page, server):
@@ -80,7 +76,7 @@ def test_terms_are_imported_and_exported(page, tmp_path, wait, downloads):
     write_term(page, 1, "house", "Heim")
     content = "\ufeffhouse\tBau\tas said\nred\n\nbook\tBuch\n"
     (tmp_path / "terms.tsv").write_text(content, "utf-8")
-    page.one("#import-file").send_keys(str(tmp_path / "terms.tsv"))
+    page.one("#import-file").set_input_files(str(tmp_path / "terms.tsv"))
     left_out = "1 line left out, without a term and its translation: 2."
     wait(lambda: page.text("#imported") == f"2 terms imported. {left_out}")
     assert cells(page)[:6] == ["house", "Bau", "as said", "book", "Buch", ""]
@@ -90,18 +86,18 @@ def test_terms_are_imported_and_exported(page, tmp_path, wait, downloads):
 
 def test_a_glossary_in_another_encoding_changes_nothing(page, tmp_path, wait):
     (tmp_path / "terms.tsv").write_bytes("book\tBücher\n".encode("latin-1"))
-    page.one("#import-file").send_keys(str(tmp_path / "terms.tsv"))
+    page.one("#import-file").set_input_files(str(tmp_path / "terms.tsv"))
     wait(lambda: "not UTF-8 text: nothing was imported" in page.text("#imported"))
     assert cells(page) == ["", "", ""]
 
 
 def test_a_chosen_file_is_translated_and_given_back(page, server, tmp_path, wait, downloads):
     (tmp_path / "messages.po").write_bytes(CATALOGUE)
-    page.one("#file").send_keys(str(tmp_path / "messages.po"))
+    page.one("#file").set_input_files(str(tmp_path / "messages.po"))
     wait(lambda: page.all("#files a"))
     expected = {"file": ("messages.po", CATALOGUE), "source": "en", "target": "de"}
     assert server.asked("/translate_file") == [expected]
-    assert page.one("#files a").get_attribute("href").startswith(server.address)
+    assert page.run("return document.querySelector('#files a').href").startswith(server.address)
     assert downloads(page.one("#files a").click) == ("messages.de.po", CATALOGUE.upper())
     page.one("#files button").click()
     assert page.all("#files li") == []
@@ -115,10 +111,10 @@ def test_files_are_dropped_anywhere(page, server, wait):
         const dropped = new DragEvent(arguments[0], event);
         document.querySelector("h1").dispatchEvent(dropped);
         return dropped.defaultPrevented;"""
-    page.driver.execute_script(drag, "dragenter", ["one.txt"])
+    page.run(drag, "dragenter", ["one.txt"])
     assert page.is_shown("#drop")
     names = ["one.txt", "two.exe", "three.html"]
-    assert page.driver.execute_script(drag, "drop", names), "the browser does not open it"
+    assert page.run(drag, "drop", names), "the browser does not open it"
     assert not page.is_shown("#drop")
     wait(lambda: len(page.all("#files a")) == 2)
     sent = [body["file"][0] for body in server.asked("/translate_file")]
@@ -129,7 +125,7 @@ def test_files_are_dropped_anywhere(page, server, wait):
 def test_a_file_that_fails_says_why(page, server, tmp_path, wait):
     server.refusals["/translate_file"] = (400, {"error": "messages.po:3: no msgid"}, {})
     (tmp_path / "messages.po").write_bytes(CATALOGUE)
-    page.one("#file").send_keys(str(tmp_path / "messages.po"))
+    page.one("#file").set_input_files(str(tmp_path / "messages.po"))
     wait(lambda: page.all("#files .bad"))
     assert page.text("#files .bad") == "messages.po:3: no msgid."
     page.forgive_refusals()

@@ -6,7 +6,6 @@ import urllib.request
 import numpy as np
 import polib
 import pytest
-from browser import opening
 from upper_case import Source
 
 from t2t_keras.decoding.config import DecodeConfig
@@ -84,25 +83,26 @@ def test_the_other_sentences_of_a_line_stay_as_they_are(real):
         assert behind == expected
 
 
-def test_text_terms_alternatives_and_a_catalogue(driver, real, page_of, tmp_path, wait):
-    with opening(driver, real.url + "/") as open_in_browser:
-        open_in_browser()
-        page = page_of(real.url + "/")
-        wait(lambda: page.one("#target-language").is_enabled())
-        page.one("#source").send_keys("the small dog sleeps\n\nthe man")
+def test_text_terms_alternatives_and_a_catalogue(real, open_real, tmp_path, wait):
+    with open_real(real.url + "/") as open_page:
+        page = open_page()
+        page.until_ready()
+        page.one("#source").type("the small dog sleeps\n\nthe man")
         wait(lambda: len(page.all("#target > div:not(.stale) > .word")) >= 2)
         lines = post(real, "/page/translate", q="the small dog sleeps\n\nthe man")["lines"]
         wait(lambda: page.translation == [line["text"] for line in lines])
         page.all("#target .word")[0].click()
         wait(lambda: page.all("#menu [role=menuitem]"))
-        word = page.one("#menu b").text
+        word = page.one("#menu b").inner_text()
         page.one("#menu [role=menuitem]").click()
         assert page.translation[0].split()[0] == word != lines[0]["text"].split()[0]
-        assert page.driver.switch_to.active_element.get_attribute("aria-description")
+        assert page.run("return document.activeElement.ariaDescription")
         (tmp_path / "messages.po").write_text(CATALOGUE, "utf-8")
-        page.one("#file").send_keys(str(tmp_path / "messages.po"))
+        page.one("#file").set_input_files(str(tmp_path / "messages.po"))
         wait(lambda: page.all("#files a, #files .bad"))
-        with urllib.request.urlopen(page.one("#files a").get_attribute("href")) as response:
+        with urllib.request.urlopen(
+            page.run("return document.querySelector('#files a').href")
+        ) as response:
             catalogue = polib.pofile(response.read().decode())
         [house] = post(real, "/page/translate", q="the red house")["lines"]
         translated = {entry.msgid: entry.msgstr for entry in catalogue}
