@@ -18,6 +18,7 @@ from t2t_keras.conversion.files import (
 from t2t_keras.conversion.imported import Imported
 from t2t_keras.conversion.vocabularies import listed_pieces, named_files
 from t2t_keras.errors import UserError, brief
+from t2t_keras.io.plain_path import plain_path
 
 # OpenNMT-tf's ids; the unknown id is behind all words of the vocabulary.
 _PADDING, _BEGIN, _END, _FIRST = range(4)
@@ -141,17 +142,18 @@ def _read_checkpoint(path: Path) -> tuple[Path, dict[str, np.ndarray], dict[str,
 
     prefix = checkpoint_prefix(path)
     try:
-        reader = tf.train.load_checkpoint(prefix)
-        graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
-            reader.get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH")
-        )
-        weights = {
-            name.removesuffix(_VALUE): np.asarray(reader.get_tensor(name), np.float32)
-            for name in reader.get_variable_to_shape_map()
-            if name.startswith("model/")
-            and name.endswith(_VALUE)
-            and "/.OPTIMIZER_SLOT/" not in name
-        }
+        with plain_path(prefix) as plain:
+            reader = tf.train.load_checkpoint(plain)
+            graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
+                reader.get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH")
+            )
+            weights = {
+                name.removesuffix(_VALUE): np.asarray(reader.get_tensor(name), np.float32)
+                for name in reader.get_variable_to_shape_map()
+                if name.startswith("model/")
+                and name.endswith(_VALUE)
+                and "/.OPTIMIZER_SLOT/" not in name
+            }
     except Exception as error:  # An OpError, ValueError ... as the damage may be.
         raise UserError(
             f"{path}: expected a checkpoint of OpenNMT-tf 2 ({brief(error)})."

@@ -10,6 +10,7 @@ import numpy as np
 from t2t_keras.conversion.files import checkpoint_prefix, read_file
 from t2t_keras.conversion.imported import Imported, Settings
 from t2t_keras.errors import UserError, brief
+from t2t_keras.io.plain_path import plain_path
 from t2t_keras.io.state import read_json
 from t2t_keras.text.subwords import SubwordTokenizer
 from t2t_keras.text.tokenizer import Tokenizer
@@ -298,15 +299,16 @@ def _read_checkpoint(path: Path) -> tuple[Path, dict[str, np.ndarray], list[int]
 
     folder = path if path.is_dir() else path.parent
     try:
-        reader = tf.train.load_checkpoint(checkpoint_prefix(path))
-        names = list(reader.get_variable_to_shape_map())
-        weights = {
-            name: reader.get_tensor(name)
-            for name in names
-            if name.startswith(_MODEL) and not _OF_TRAINING.search(name)
-        }
-        means = [reader.get_tensor(name) for name in names if name.endswith(f"{_SPACES}/Adam")]
-        steps = reader.get_tensor("global_step") if reader.has_tensor("global_step") else 0
+        with plain_path(checkpoint_prefix(path)) as plain:
+            reader = tf.train.load_checkpoint(plain)
+            names = list(reader.get_variable_to_shape_map())
+            weights = {
+                name: reader.get_tensor(name)
+                for name in names
+                if name.startswith(_MODEL) and not _OF_TRAINING.search(name)
+            }
+            means = [reader.get_tensor(name) for name in names if name.endswith(f"{_SPACES}/Adam")]
+            steps = reader.get_tensor("global_step") if reader.has_tensor("global_step") else 0
     except Exception as error:  # An OpError, ValueError ... as the damage may be.
         raise UserError(
             f"{path}: expected a checkpoint of tensor2tensor ({brief(error)})."

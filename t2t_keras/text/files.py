@@ -7,11 +7,13 @@ inside real sentences. Files are in UTF-8, or in UTF-16 with a byte order mark.
 import codecs
 import contextlib
 import functools
+import gzip
 import io
 import itertools
 import os
 import re
 import unicodedata
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -21,6 +23,7 @@ from t2t_keras.errors import UserError
 # A longer line is an error, so that a file without line feeds does not fill the memory.
 MAX_LINE_BYTES = 1 << 24
 _PEEKED_BYTES = 1000
+_GZIP = b"\x1f\x8b"
 _MARKUP_SPACE = re.compile(r"[ \t\r\n]+")
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 # Characters that show nothing: controls, Default_Ignorable_Code_Point, and Braille's blank.
@@ -150,7 +153,7 @@ def line_offsets(path: Path, every: int) -> tuple[int, list[int]]:
     """
     offsets: list[int] = []
     count = 0
-    with reading(path) as file:
+    with reading(path, unpacks=False) as file:
         position = len(codecs.BOM_UTF8) if file.peek(3).startswith(codecs.BOM_UTF8) else 0
         file.seek(position)
         lines = iter(functools.partial(file.readline, MAX_LINE_BYTES), b"")
@@ -185,11 +188,23 @@ def read_text(path: Path) -> list[str]:
 
 
 @contextlib.contextmanager
-def reading(path: Path) -> Iterator[io.BufferedReader]:
-    """Opens a file; a `UserError` says why it cannot be read."""
+def reading(path: Path, unpacks: bool = True) -> Iterator[io.BufferedReader]:
+    """Opens a file and unpacks gzip; a `UserError` says why it cannot be read.
+
+    Without `unpacks`, positions in what is read are those in the file.
+    """
     try:
         with Path(path).open("rb") as file:
-            yield file
+            if unpacks and file.peek(2).startswith(_GZIP):
+                with gzip.GzipFile(fileobj=file) as unpacked, io.BufferedReader(unpacked) as text:
+                    yield text
+            else:
+                yield file
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise UserError(
+            f"{path} cannot be unpacked: {error}. Expected text or whole gzip; copy it again.",
+            code="damaged_gzip",
+        ) from error
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}.") from error
 

@@ -28,13 +28,15 @@ def test_answers(kind, import_run, check_answers, tmp_path):
 @pytest.fixture
 def described(tmp_path):
     """described(text): the hyperparameters of a model with such a description."""
+    folder = tmp_path / "exp[1]"  # A pattern for TensorFlow.
+    folder.mkdir()
     for file in SHARED.glob("*ckpt*"):
-        shutil.copy(file, tmp_path)
-    shutil.copy(SHARED / "checkpoint", tmp_path)
+        shutil.copy(file, folder)
+    shutil.copy(SHARED / "checkpoint", folder)
 
     def hparams(text, **changes):
-        (tmp_path / "model_description.py").write_text(text, encoding="utf-8")
-        return read_opennmt_tf(tmp_path, FOLDER / "shared.yml", changes).hparams
+        (folder / "model_description.py").write_text(text, encoding="utf-8")
+        return read_opennmt_tf(folder, FOLDER / "shared.yml", changes).hparams
 
     return hparams
 

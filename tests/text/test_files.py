@@ -1,3 +1,4 @@
+import gzip
 import os
 
 import pytest
@@ -35,6 +36,19 @@ def test_lines_end_at_line_feeds_alone(tmp_path, encoding):
     (tmp_path / "a").write_bytes((mark + TEXT).encode(encoding))
     assert read_text(tmp_path / "a") == LINES
     assert count_lines(tmp_path / "a") == len(LINES)
+
+
+@pytest.mark.parametrize("name", ["references.gz", "references"])
+def test_gzip_is_unpacked_whatever_its_name(tmp_path, name):
+    packed = gzip.compress(TEXT.encode())
+    (tmp_path / name).write_bytes(packed)
+    assert read_text(tmp_path / name) == LINES
+    assert count_lines(tmp_path / name) == len(LINES)
+    for damaged in (packed[:-9], packed[:30] + b"xxxx" + packed[34:], packed[:5]):
+        (tmp_path / name).write_bytes(damaged)
+        with pytest.raises(UserError, match=f"{name} cannot be unpacked") as error:
+            read_text(tmp_path / name)
+        assert error.value.code == "damaged_gzip"
 
 
 @pytest.mark.parametrize("every", [1, 2, 3, 7, 100])
