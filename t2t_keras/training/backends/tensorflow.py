@@ -12,7 +12,7 @@ from t2t_keras.hyperparameters import HParams
 from t2t_keras.layers import Packing
 from t2t_keras.training.backends.base import REQUESTS, Devices, Step
 from t2t_keras.training.backends.devices import multi_worker_strategy, plan_devices
-from t2t_keras.training.distributed.cluster import Cluster
+from t2t_keras.training.distributed.cluster import Cluster, without_tf_config
 from t2t_keras.training.optimizer import adapt_loss_scale, clip_gradients, token_sums
 from t2t_keras.training.run_config import RunConfig
 
@@ -297,7 +297,8 @@ def make_step(config: RunConfig, devices: Devices, cluster: Cluster | None = Non
     if cluster:
         strategy = multi_worker_strategy(cluster, len(devices.gpus))
     else:
-        strategy = tf.distribute.MirroredStrategy(devices.names)
+        with without_tf_config():
+            strategy = tf.distribute.MirroredStrategy(devices.names)
     with _memory_errors():
         return TensorFlowStep(
             config.make_model, config.hparams, strategy, config.random_seed, devices.fixed_shapes

@@ -1,11 +1,13 @@
 """Which workers train together, from `TF_CONFIG` or from Slurm."""
 
+import contextlib
 import dataclasses
 import json
 import os
-from collections.abc import Mapping
+import socket
+from collections.abc import Iterator, Mapping
 
-from t2t_keras.errors import UserError
+from t2t_keras.errors import TRY_AGAIN, UserError
 
 _EXAMPLE = (
     '{"cluster": {"worker": ["host0:2222", "host1:2222"]}, "task": {"type": "worker", "index": 0}}'
@@ -49,6 +51,34 @@ def cluster_from_environment(environment: Mapping[str, str] = os.environ) -> Clu
     else:
         return None
     return cluster if len(cluster.addresses) > 1 else None
+
+
+@contextlib.contextmanager
+def without_tf_config() -> Iterator[None]:
+    """Hides `TF_CONFIG` from TensorFlow, which fails in a process alone that has an empty one."""
+    content = os.environ.pop("TF_CONFIG", None)
+    try:
+        yield
+    finally:
+        if content is not None:
+            os.environ["TF_CONFIG"] = content
+
+
+def require_free_port(cluster: Cluster) -> None:
+    """Raises `UserError` where this worker's port is in use."""
+    address = cluster.addresses[cluster.index]
+    port = _host_and_port(address)[1]
+    try:
+        socket.create_server(("", port)).close()
+    except OSError as error:
+        source = "TF_CONFIG" if os.environ.get("TF_CONFIG", "").strip() else "Slurm's variables"
+        raise UserError(
+            f"{cluster.name(cluster.index)} cannot listen at port {port}, which {source} gives it: "
+            f"{error.strerror}. End the process that has it, or give every machine another port "
+            f"for this worker.",
+            TRY_AGAIN,
+            code="port_in_use",
+        ) from error
 
 
 def _from_tf_config(text: str) -> Cluster:

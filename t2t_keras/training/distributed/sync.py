@@ -21,7 +21,11 @@ from t2t_keras.data.dataset import Generated
 from t2t_keras.environment import installed_versions, source_version
 from t2t_keras.errors import TRY_AGAIN, UserError
 from t2t_keras.training.backends import base as backend
-from t2t_keras.training.distributed.cluster import Cluster, cluster_from_environment
+from t2t_keras.training.distributed.cluster import (
+    Cluster,
+    cluster_from_environment,
+    require_free_port,
+)
 from t2t_keras.training.options import TrainOptions
 from t2t_keras.training.run_config import RunConfig
 
@@ -208,6 +212,7 @@ def _connect(cluster: Cluster, gpus: int, options: TrainOptions):
 
     from t2t_keras.training.backends.devices import multi_worker_strategy
 
+    require_free_port(cluster)
     job = coordination_config_pb2.CoordinatedJob(name="worker", num_tasks=len(cluster.addresses))
     context.context().configure_coordination_service(
         service_type="standalone",

@@ -1,11 +1,20 @@
 import json
 import os
 import re
+import socket
 
 import pytest
 
+from t2t_keras import registry
 from t2t_keras.errors import UserError
-from t2t_keras.training.distributed.cluster import Cluster, cluster_from_environment
+from t2t_keras.text.words import WordTokenizer
+from t2t_keras.training.backends.base import make_step, plan_devices
+from t2t_keras.training.distributed.cluster import (
+    Cluster,
+    cluster_from_environment,
+    require_free_port,
+)
+from t2t_keras.training.run_config import RunConfig
 
 
 def tf_config(jobs, kind="worker", index=0):
@@ -81,3 +90,27 @@ def test_an_invalid_step_of_slurm(slurm, name, value):
     slurm[name] = value
     with pytest.raises(UserError, match=f"Slurm.*{re.escape(value)}"):
         cluster_from_environment(slurm)
+
+
+def test_a_port_that_another_process_has(monkeypatch):
+    with socket.create_server(("", 0)) as server:
+        port = server.getsockname()[1]
+        cluster = Cluster((f"localhost:{port}", "other:1"), 0)
+        monkeypatch.setenv("TF_CONFIG", "{}")
+        with pytest.raises(UserError) as refused:
+            require_free_port(cluster)
+    assert (refused.value.code, refused.value.exit_status) == ("port_in_use", 75)
+    assert f"port {port}, which TF_CONFIG" in str(refused.value)
+    require_free_port(cluster)
+
+
+@pytest.mark.parametrize("content", ["", " ", "{"])
+def test_one_process_trains_whatever_tf_config_holds(monkeypatch, content):
+    monkeypatch.setenv("TF_CONFIG", content)
+    record = RunConfig(
+        registry.problem("algorithmic_identity_binary40"),
+        registry.hparams("transformer_tiny", "num_layers=1,d_model=8,d_ff=8,num_heads=2"),
+        tokenizer=WordTokenizer(b"<pad>\n</s>\n<unk>\na\n"),
+    )
+    step = make_step(record, plan_devices(0))
+    assert (step.num_replicas, os.environ["TF_CONFIG"]) == (1, content)
