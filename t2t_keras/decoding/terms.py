@@ -1,7 +1,6 @@
 """Keeping the terms of a glossary: by hints in the source, or by force where they are missing."""
 
 import dataclasses
-import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -12,18 +11,20 @@ from t2t_keras.decoding.candidates import Candidates
 from t2t_keras.decoding.source_text import Source, encode_text
 from t2t_keras.decoding.translation import Hypothesis, Translation
 from t2t_keras.errors import UserError
-from t2t_keras.text.alignment import Alignment, count_words
+from t2t_keras.text.alignment import Alignment
 from t2t_keras.text.glossary import Glossary
 from t2t_keras.text.placeholders.repair import number_broken
 from t2t_keras.text.terms.forcing import put_term
 from t2t_keras.text.terms.hints import has_marks, with_hints, without_hints
-from t2t_keras.text.terms.uses import KINDS, MISSING, find_uses, may_be_inflected
+from t2t_keras.text.terms.uses import INFLECTED, KINDS, MISSING, find_uses
 
 if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translator
 
 # In counts, before the source and the target of a term; and how many of these a report names.
 _MISSING_TERM, _MOST_NAMED = "missing term ", 10
+# Of searches for the missing terms of a line, each for one of them.
+_MOST_ROUNDS = 12
 
 
 def takes_hints(translator: "Translator") -> bool:
@@ -52,9 +53,7 @@ def hinted(text: str, glossary: Glossary) -> str:
 def number_missing(glossary: Glossary, text: str, translation: str) -> int:
     """Returns how many terms of a text, with hints or without, its translation surely lacks."""
     text = without_hints(text)
-    # Other forms count wherever they are.
-    anywhere = [*itertools.product(range(count_words(text)), range(count_words(translation)))]
-    uses = find_uses(text, glossary.matches(text), translation, anywhere)
+    uses = find_uses(text, glossary.matches(text), translation, anywhere=True)
     return sum(use.kind == MISSING for use in uses)
 
 
@@ -83,7 +82,7 @@ def keep_terms(
         for number, (source, prefix, translation) in enumerate(
             zip(sources, prefixes, found, strict=True)
         )
-        if _missing(translation)
+        if _num_missing(translation)
     }
     _force(translator, [job for of_line in jobs.values() for job in of_line], glossary)
     for number, of_line in jobs.items():
@@ -113,12 +112,13 @@ def _with_uses(
     found = []
     for source, text, translation in zip(sources, texts, translations, strict=True):
         hinted = source.line if source.line != text else ""
-        terms = tuple(find_uses(text, glossary.matches(text), _written(translation)))
+        matches, written = glossary.matches(text), _written(translation)
+        terms = tuple(find_uses(text, matches, written, anywhere=True))
         found.append(dataclasses.replace(translation, hinted=hinted, terms=terms))
     unsure = [
         number
-        for number, each in enumerate(found)
-        if any(may_be_inflected(use, _written(each)) for use in each.terms)
+        for number, translation in enumerate(found)
+        if any(use.kind == INFLECTED for use in translation.terms)
     ]
     alignments = _alignments(
         translator, [sources[number] for number in unsure], [found[number] for number in unsure]
@@ -141,7 +141,7 @@ def _written(translation: Translation) -> str:
     return " ".join(translation.parts)
 
 
-def _missing(translation: Translation) -> int:
+def _num_missing(translation: Translation) -> int:
     return sum(use.kind == MISSING for use in translation.terms)
 
 
@@ -159,10 +159,10 @@ class _Job:
         text = without_hints(self.source.line)
         return number_broken(text, _written(translation), self.source.shield.verbatim)
 
-    def next_missing(self) -> int | None:
-        """Returns the number of the first term that is missing, and not tried yet."""
+    def next_missing(self) -> int:
+        """Returns the number of the first term that is missing, and not tried yet; -1 = none is."""
         numbers = (i for i, use in enumerate(self.translation.terms) if use.kind == MISSING)
-        return next((number for number in numbers if number not in self.tried), None)
+        return next((number for number in numbers if number not in self.tried), -1)
 
 
 def _jobs(
@@ -190,57 +190,75 @@ def _translations(jobs: Sequence[_Job]) -> list[Translation]:
 
 
 def _force(translator: "Translator", jobs: Sequence[_Job], glossary: Glossary) -> None:
-    """Puts missing terms in, one of a line after the other.
+    """Puts missing terms in, one of a line after the other, as long as `_MOST_ROUNDS` allow.
 
     Of the translations that begin with a term at its place, and of the one that is changed there
     only, what keeps most terms is taken, and of this the likeliest.
     """
-    while pending := [(job, number) for job in jobs if (number := job.next_missing()) is not None]:
-        chosen = [job for job, _ in pending]
+    for _ in range(_MOST_ROUNDS):
+        numbers = {i: number for i, job in enumerate(jobs) if (number := job.next_missing()) >= 0}
+        if not numbers:
+            break
+        chosen = [jobs[i] for i in numbers]
         alignments = _alignments(translator, [job.source for job in chosen], _translations(chosen))
-        begun, texts = [], []
-        for (job, number), alignment in zip(pending, alignments, strict=True):
+        begun: list[tuple[int, str]] = []
+        texts: list[tuple[int, str]] = []
+        for (i, number), alignment in zip(numbers.items(), alignments, strict=True):
+            job = jobs[i]
             job.tried.add(number)
             match, text = job.translation.terms[number].match, without_hints(job.source.line)
             forced = put_term(match, text, _written(job.translation), alignment)
             [fixed] = translator.tokenizer.decode([job.prefix])
-            begun += [(job, each) for each in forced.beginnings if each.startswith(fixed)]
-            texts += [(job, each) for each in forced.wholes if each.startswith(fixed)]
-        whole, of_whole = _scored(translator, texts)
-        sources = [job.source for job, _ in begun]
+            begun += [(i, begin) for begin in forced.beginnings if begin.startswith(fixed)]
+            texts += [(i, whole) for whole in forced.wholes if whole.startswith(fixed)]
+        whole, of_whole = _scored(translator, jobs, texts)
         prefixes = encode_text([text for _, text in begun], translator.tokenizer)
-        found = translator.search_sources(sources, [ids[:-1] for ids in prefixes])
-        candidates = [job for job, _ in begun] + whole
-        found = [*found, *of_whole]
-        found = _with_uses(translator, [job.source for job in candidates], found, glossary)
-        for job in chosen:
-            own = [each for of, each in zip(candidates, found, strict=True) if of is job]
-            own = [each for each in own if job.broken(each) <= job.broken(job.translation)]
-            best = min(own, key=lambda each: (_missing(each), -each.score), default=job.translation)
-            if _missing(best) < _missing(job.translation):
-                job.translation = best
-                job.tried.clear()
+        found = translator.search_sources(
+            [jobs[i].source for i, _ in begun], [ids[:-1] for ids in prefixes]
+        )
+        owners = [i for i, _ in begun] + whole
+        found = _with_uses(
+            translator, [jobs[i].source for i in owners], [*found, *of_whole], glossary
+        )
+        candidates: dict[int, list[Translation]] = {}
+        for i, translation in zip(owners, found, strict=True):
+            candidates.setdefault(i, []).append(translation)
+        for i, own in candidates.items():
+            _take_best(jobs[i], own)
+
+
+def _take_best(job: _Job, candidates: Sequence[Translation]) -> None:
+    """Gives a line the best of other translations, if it has more terms."""
+    most = job.broken(job.translation)
+    unbroken = [each for each in candidates if job.broken(each) <= most]
+    best = min(
+        unbroken, key=lambda each: (_num_missing(each), -each.score), default=job.translation
+    )
+    if _num_missing(best) < _num_missing(job.translation):
+        job.translation = best
+        job.tried.clear()
 
 
 def _scored(
-    translator: "Translator", texts: Sequence[tuple[_Job, str]]
-) -> tuple[list[_Job], list[Translation]]:
+    translator: "Translator", jobs: Sequence[_Job], texts: Sequence[tuple[int, str]]
+) -> tuple[list[int], list[Translation]]:
     """Returns texts as translations of jobs, scored as a search would, but for those too long."""
-    config, jobs, found = translator.config, [job for job, _ in texts], []
+    config, found = translator.config, []
     targets = encode_text([text for _, text in texts], translator.tokenizer)
     fit = [
         number
-        for number, job in enumerate(jobs)
-        if len(targets[number]) <= config.longest_output(len(job.source.parts[0]))
+        for number, (i, _) in enumerate(texts)
+        if len(targets[number]) <= config.longest_output(len(jobs[i].source.parts[0]))
     ]
-    pairs = [jobs[i].source.parts[0] for i in fit], [targets[i] for i in fit]
+    owners = [texts[number][0] for number in fit]
+    pairs = [jobs[i].source.parts[0] for i in owners], [targets[number] for number in fit]
     log_probs = dict(translator.engine.log_probs(*pairs)) if fit else {}
-    for row, number in enumerate(fit):
+    for row, (number, i) in enumerate(zip(fit, owners, strict=True)):
         penalty = ((5 + len(targets[number])) / 6) ** config.alpha
         score = float(log_probs[row].sum(dtype=np.float64)) / penalty
-        candidates, job = Candidates([[Hypothesis(texts[number][1], score)]]), jobs[number]
-        found.append(candidates.joined(job.source, job.prefix, config))
-    return [jobs[number] for number in fit], found
+        candidates = Candidates([[Hypothesis(texts[number][1], score)]])
+        found.append(candidates.joined(jobs[i].source, jobs[i].prefix, config))
+    return owners, found
 
 
 def term_counts(translations: Iterable[Translation]) -> Counter:

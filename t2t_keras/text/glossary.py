@@ -6,13 +6,14 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError
 from t2t_keras.text.files import is_blank, is_text, normalized, read_text, trimmed
 from t2t_keras.text.placeholders import find as find_placeholders
 from t2t_keras.text.terms.hints import MARKS
+from t2t_keras.text.terms.trie import Trie
 
 # Scripts that put no space between words, of which each character counts as one: Thai, Lao,
 # Burmese, Khmer, hiragana, Chinese.
@@ -62,13 +63,16 @@ class Glossary:
 
     def __init__(self, terms: Sequence[Term] = ()):
         self.terms = tuple(terms)
-        # Tries of tokens: each node has the nodes that follow, and under "" the terms that end.
-        self._root: dict[Any, Any] = {}
+        # By their words whose capitals count, () = those of none.
+        self._trie = Trie()
+        terms: dict[tuple, dict[tuple, Term]] = {}
         for term in self.terms:
-            node = self._root
-            for key in _keys(tokens_of(term.source)):
-                node = node.setdefault(key, {})
-            node.setdefault("", []).append(term)
+            tokens = tokens_of(term.source)
+            keys = tuple(_keys(tokens))
+            if keys not in terms:
+                terms[keys] = {}
+                self._trie.add(keys, terms[keys])
+            terms[keys].setdefault(_exact(term, tokens), term)
 
     @classmethod
     def read(cls, path: str | Path) -> "Glossary":
@@ -111,14 +115,12 @@ class Glossary:
         """
         tokens, taken = tokens_of(text), bytearray(len(text))
         keys, found = _keys(tokens), []
-        for first, (key, _) in enumerate(keys):
-            node, last = self._root.get((key, False)), first
-            while node is not None:
-                for term in node.get("", ()):
-                    if _fits(term, tokens[first : last + 1]):
-                        found.append(Match(tokens[first].start, tokens[last].end, term))
-                last += 1
-                node = node.get(keys[last]) if last < len(keys) else None
+        first_keys = [(key, False) for key, _ in keys]
+        for first, end, [terms] in self._trie.find(keys, first_keys):
+            exact = () if terms.keys() == {()} else tuple(each.text for each in tokens[first:end])
+            for key in dict.fromkeys([exact, ()]):
+                if term := terms.get(key):
+                    found.append(Match(tokens[first].start, tokens[end - 1].end, term))
         if found:
             for each in find_placeholders(text):
                 taken[each.start : each.end] = b"\1" * (each.end - each.start)
@@ -143,8 +145,8 @@ def _terms(rows: Iterable[tuple[str, Sequence[str]]], first_counts: bool = False
                 f"{name}: expected a source of at most {_MOST_TOKENS} words and signs, got "
                 f"{len(tokens)}: '{term.source[:40]}...'."
             )
-        exact = tuple(each.text for each in tokens) if has_capitals(term.source) else ()
-        earlier, first = found.setdefault((tuple(_keys(tokens)), exact), (name, term))
+        key = tuple(_keys(tokens)), _exact(term, tokens)
+        earlier, first = found.setdefault(key, (name, term))
         if first.target != term.target and not first_counts:
             raise UserError(
                 f"{name}: '{term.source}' is to become '{term.target}', but '{first.target}' in "
@@ -217,12 +219,12 @@ def folded(text: str) -> str:
     return normalized(text.casefold())
 
 
+@functools.lru_cache(1 << 14)
 def has_capitals(text: str) -> bool:
     """Returns whether a term has a capital behind its first letter, so that capitals count."""
     return any(map(str.isupper, text[1:]))
 
 
-def _fits(term: Term, tokens: Sequence[Token]) -> bool:
-    if not has_capitals(term.source):
-        return True
-    return [each.text for each in tokens] == [each.text for each in tokens_of(term.source)]
+def _exact(term: Term, tokens: Sequence[Token]) -> tuple[str, ...]:
+    """Returns the words of a term if their capitals count."""
+    return tuple(each.text for each in tokens) if has_capitals(term.source) else ()

@@ -185,6 +185,26 @@ def test_the_likeliest_that_breaks_no_placeholder(tokenizer, scores, expected):
     assert (found.text, kinds(found)) == (expected, ["exact"])
 
 
+@pytest.mark.parametrize("count", [1, 12, 13, 40])
+def test_a_line_has_a_bounded_number_of_searches(tokenizer, count):
+    searches = []
+
+    class Counting(Scripted):
+        def search_sources(self, sources, prefixes):
+            searches.append(len(sources))
+            return super().search_sources(sources, prefixes)
+
+    line = " ".join(["dog"] * count)
+    base = Translation("ein", -0.1, (Hypothesis("ein", -0.1),), ("ein",))
+    [ids, prefix] = tokenizer.encode([line, ""])
+    source = Source(line, [ids], [0], 0, [line])
+    [found] = keep_terms(
+        Counting(tokenizer, {}), [source], [prefix[:-1]], [base], Glossary.of([("dog", "tree")])
+    )
+    assert len(searches) == kinds(found).count("exact") == min(count, 12)
+    assert kinds(found).count("missing") == count - len(searches)
+
+
 @pytest.mark.parametrize(
     ("translation", "expected"),
     [("a", 2), ("diese Datei", 1), ("Datei und Dateien", 0), ("Dateien Datei", 0)],

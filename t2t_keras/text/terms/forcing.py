@@ -9,7 +9,7 @@ from t2t_keras.text.alignment import Alignment, split_words
 from t2t_keras.text.glossary import Match
 from t2t_keras.text.terms.uses import aligned_words, words_of
 
-_LEADING, _TRAILING = re.compile(r"[^\w]*"), re.compile(r"[^\w]*$")
+_LEADING, _TRAILING = re.compile(r"\W*+"), re.compile(r"(?<!\W)\W*+$")
 
 
 class Forced(NamedTuple):

@@ -1,9 +1,12 @@
+import functools
+
 import pytest
+from counted_work import work_of
 
 from t2t_keras.text.alignment import split_words
 from t2t_keras.text.glossary import Glossary
 from t2t_keras.text.terms.forcing import put_term
-from t2t_keras.text.terms.uses import find_uses, may_be_inflected, same_stem
+from t2t_keras.text.terms.uses import find_uses, same_stem
 
 GLOSSARY = Glossary.of(
     [("dog", "Hund"), ("house", "Haus"), ("red house", "rotes Haus"), ("company", "GmbH")]
@@ -56,11 +59,76 @@ def test_what_became_of_terms(source, target, alignment, kinds):
     assert [use.kind for use in uses] == kinds.split()
 
 
-def test_only_what_has_a_form_need_be_aligned():
-    uses = find_uses("red house, dog", GLOSSARY.matches("red house, dog"), "die Häuser, rote")
-    assert [may_be_inflected(use, "die Häuser, rote") for use in uses] == [True, False]
-    [use] = find_uses("dog", GLOSSARY.matches("dog"), "Hund")
-    assert not may_be_inflected(use, "Hund")
+@pytest.mark.parametrize(
+    ("source", "target", "kinds"),
+    [
+        ("red house, dog", "die roten Häuser", "inflected missing"),
+        ("red house, dog", "die Häuser, rote", "missing missing"),
+        ("dog dog", "Hunde", "inflected missing"),
+        ("dog", "Hund", "exact"),
+    ],
+)
+def test_other_forms_anywhere(source, target, kinds):
+    uses = find_uses(source, GLOSSARY.matches(source), target, anywhere=True)
+    assert [use.kind for use in uses] == kinds.split()
+
+
+@pytest.mark.parametrize(
+    ("term", "target", "kind"),
+    [
+        (("password", "Passwort"), "Mein password ist alt.", "missing"),
+        (("password", "Passwort"), "Meine passwords sind alt.", "missing"),
+        (("password", "Passwort"), "Meine Passwörter sind alt.", "inflected"),
+        (("product", "Produkt"), "des Products", "missing"),
+        (("product", "Produkt"), "des Produkts", "inflected"),
+        (("server", "Server"), "den Servern", "inflected"),
+        (("system", "Systeme"), "das System", "inflected"),
+    ],
+)
+def test_a_word_that_was_not_translated_is_no_form_of_a_term(term, target, kind):
+    glossary, every_word = Glossary.of([term]), [(0, number) for number in range(5)]
+    for options in (dict(alignment=every_word), dict(anywhere=True)):
+        [use] = find_uses(term[0], glossary.matches(term[0]), target, **options)
+        assert use.kind == kind
+
+
+@pytest.mark.parametrize(
+    ("terms", "source", "target"),
+    [
+        ([("a", "b")], "a ", "x "),
+        ([("a", "b")], "a ", "b "),
+        ([("a", "b b b b b b b")], "a-", "b "),
+        ([(f"word{n}", f"aaab{n}") for n in range(400)], "", "aaac "),
+        ([("a " * n, "b " * n) for n in range(1, 21)], "a ", "b "),
+        (
+            [
+                (
+                    "".join(
+                        sign.upper() if n >> i & 1 else sign for i, sign in enumerate("xabcdefghij")
+                    ),
+                    "b",
+                )
+                for n in range(2, 1024, 2)
+            ],
+            "xabcdefghij ",
+            "b ",
+        ),
+    ],
+)
+def test_work_is_in_proportion_to_the_texts(terms, source, target):
+    glossary = Glossary.of(terms)
+
+    def work(count):
+        text = source * count or " ".join(term[0] for term in terms[:count])
+        alignment = [(number // 2, number) for number in range(count)]
+        matches = glossary.matches(text)
+        steps = work_of(lambda: glossary.matches(text))
+        for options in (dict(alignment=alignment), dict(anywhere=True), {}):
+            find = functools.partial(find_uses, text, matches, target * count, **options)
+            steps += work_of(find)
+        return steps
+
+    assert work(400) < 4.4 * work(100)
 
 
 @pytest.mark.parametrize(

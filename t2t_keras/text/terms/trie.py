@@ -1,0 +1,36 @@
+"""Finds many sequences in a longer one, in one pass."""
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any
+
+
+class Trie:
+    """Sequences of keys, each with values."""
+
+    def __init__(self) -> None:
+        # Each node has the nodes that follow by key, and under None the values that end there.
+        self._root: dict[Any, Any] = {}
+
+    def add(self, keys: Sequence[Hashable], value: Any) -> None:
+        """Adds a value of a sequence of keys, of which none is None."""
+        node = self._root
+        for key in keys:
+            node = node.setdefault(key, {})
+        node.setdefault(None, []).append(value)
+
+    def find(
+        self, keys: Sequence[Hashable], first_keys: Sequence[Hashable] = ()
+    ) -> Iterator[tuple[int, int, list[Any]]]:
+        """Yields (start, end, values) of each sequence that is in another one.
+
+        Args:
+          keys: of the other one.
+          first_keys: what each key is at the beginning of a sequence; empty = the same.
+        """
+        for start, key in enumerate(first_keys or keys):
+            node, end = self._root.get(key), start + 1
+            while node is not None:
+                if None in node:
+                    yield start, end, node[None]
+                node = node.get(keys[end]) if end < len(keys) else None
+                end += 1
