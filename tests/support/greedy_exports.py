@@ -70,7 +70,9 @@ def greedy_ids(translator: Translator, source: np.ndarray, found: np.ndarray) ->
     logits[:, : config.min_length - 1, 1] = -np.inf
     best = logits.argmax(2)
     limits = np.count_nonzero(source, axis=1) + config.extra_length
-    limits = np.minimum(limits, config.max_length or limits)[:, None]
+    limits = np.minimum(limits, config.max_length or limits)
+    # What is blank is translated by nothing.
+    limits = np.where((source > 1).any(axis=1), limits, 1)[:, None]
     best = np.where(np.arange(best.shape[1]) == limits - 1, 1, best)
     ended = np.cumsum(best == 1, axis=1) - (best == 1) > 0
     return np.where(ended, 0, best)

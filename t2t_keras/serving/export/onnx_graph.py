@@ -54,19 +54,21 @@ def onnx_model(translator: Translator) -> onnx.ModelProto:
     """
     model, config = check_greedy(translator), translator.config
     g = _Layers(model, config.max_input_length)
-    real = g("Greater", g("Cast", "ids", to=_INT), PADDING_ID)
+    ids = g.checked("ids", model.source_embedding.vocab_size)
+    real = g("Greater", ids, PADDING_ID)
     lengths = g("ReduceSum", g("Cast", real, to=_INT), [1], keepdims=1)
     last = g("Min", g("Add", lengths, config.extra_length - 1), longest_output(translator) - 1)
-    # A row of nothing but padding is there for its shape only, and ends at once.
-    last = g("Mul", last, g("Min", lengths, 1))
+    # A row of an end of sentence alone, or of padding, is blank and ends at once.
+    words = g("ReduceSum", g("Cast", g("Greater", ids, EOS_ID), to=_INT), [1], keepdims=1)
+    last = g("Mul", last, g("Min", words, 1))
 
-    memory, hidden = g.encode("ids", real)
+    memory, hidden = g.encode(ids, real)
     attentions = [layer.memory_attention for layer in model.decoder]
     memories = [(g.keys(each, memory), g.values(each, memory)) for each in attentions]
     step = _Layers(model, longest_output(translator), outer=g)
     body = _step(step, memories, hidden, last, config.min_length)
 
-    batch, (d_k, d_v) = g("Shape", "ids", end=1), model.config.head_widths()
+    batch, (d_k, d_v) = g("Shape", ids, end=1), model.config.head_widths()
     empty = [[model.config.num_heads, *shape] for shape in ((d_k, 0), (0, d_v))]
     caches = [
         g("ConstantOfShape", g("Concat", batch, shape, axis=0)) for shape in empty * len(memories)
@@ -78,8 +80,9 @@ def onnx_model(translator: Translator) -> onnx.ModelProto:
     inputs = ["", g.constant(np.array(True)), first, live, *caches]
     outputs = [f"last_state_{number}" for number in range(2 + len(caches))]
     g.nodes.append(helper.make_node("Loop", inputs, [*outputs, "steps"], body=body))
-    ids = g("Transpose", g("Squeeze", "steps", [2]), perm=[1, 0])
-    g("Cast", ids, output="translation", to=TensorProto.INT32)
+    found = g("Transpose", g("Squeeze", "steps", [2]), perm=[1, 0])
+    found = g("Slice", found, [0], g("Shape", "ids", end=1), [0])
+    g("Cast", found, output="translation", to=TensorProto.INT32)
     value = functools.partial(helper.make_tensor_value_info, elem_type=TensorProto.INT32)
     graph = helper.make_graph(
         g.nodes,
@@ -184,6 +187,16 @@ class _Layers:
             name = f"constant_{len(self.constants)}"
             self.constants[key] = numpy_helper.from_array(array, name)
         return self.constants[key].name
+
+    def checked(self, ids: str, vocab_size: int) -> str:
+        """Returns ids int64 [max(B, 1), max(S, 1)], of which those below 0 are an error.
+
+        Gather would count them from the end, so that they become an id that no table has.
+        """
+        ids = self("Cast", ids, to=_INT)
+        ids = self("Where", self("Less", ids, PADDING_ID), vocab_size, ids)
+        missing = self("Max", self("Sub", [1, 1], self("Shape", ids)), [0, 0])
+        return self("Pad", ids, self("Concat", [0, 0], missing, axis=0), PADDING_ID)
 
     def encode(self, ids: str, real: str) -> tuple[str, str]:
         """Encodes ids [B, S], of which some are real, not padding.

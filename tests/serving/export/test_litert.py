@@ -22,4 +22,8 @@ def test_ids_are_those_of_greedy_decoding(variant, dtype, tmp_path):
         near += [*(found == greedy_exports.greedy_ids(translator, source, found))[0]]
     # The weights are random, and symbols nearly alike.
     assert np.mean(near) > (0.25 if dtype == "int8" else 0.9999)
-    np.testing.assert_array_equal(decode(ids=np.zeros((1, 3), np.int32))["translation"], [[1]])
+    for blank in ([[0, 0, 0]], [[1]]):
+        np.testing.assert_array_equal(decode(ids=np.array(blank, np.int32))["translation"], [[1]])
+    for unknown in (-5, translator.tokenizer.source.vocab_size):
+        with pytest.raises((RuntimeError, ValueError)):
+            decode(ids=np.array([[5, unknown, 1]], np.int32))

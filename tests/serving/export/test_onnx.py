@@ -31,8 +31,13 @@ def test_ids_are_those_of_greedy_decoding(variant, tmp_path):
     np.testing.assert_array_equal(found, greedy_exports.greedy_ids(translator, source, found))
     assert found[:, -1].any(), "no step more than the longest output needs"
     assert len({tuple(row) for row in found}) > 3
-    padding = decoded(folder, np.zeros((1, 3), np.int32))
-    np.testing.assert_array_equal(padding, [[1]])
+    for blank in ([[0, 0, 0]], [[1]], [[1, 0]]):
+        np.testing.assert_array_equal(decoded(folder, np.array(blank, np.int32)), [[1]])
+    assert decoded(folder, np.zeros((0, 3), np.int32)).shape[0] == 0
+    assert decoded(folder, np.zeros((0, 0), np.int32)).shape[0] == 0
+    for unknown in (-1, -5, translator.tokenizer.source.vocab_size):
+        with pytest.raises(Exception, match="out of data bounds"):
+            decoded(folder, np.array([[5, unknown, 1]], np.int32))
 
 
 def test_no_setting_is_forgotten():
