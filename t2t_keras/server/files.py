@@ -372,10 +372,14 @@ class TranslatedFiles:
     async def _clean(self) -> None:
         while True:
             await asyncio.sleep(_SECONDS_BETWEEN_CLEANINGS)
-            before = time.time() - 60 * self._config.keep_files_minutes
-            for file in list(self._files.values()):
-                if file.is_finished and file.changed < before:
-                    self.remove(file)
+            self.remove_old(time.time())
+
+    def remove_old(self, now: float) -> None:
+        """Removes the files that are kept no longer at a time, in seconds since 1970."""
+        before = now - 60 * self._config.keep_files_minutes
+        for file in list(self._files.values()):
+            if file.is_finished and file.changed < before:
+                self.remove(file)
 
 
 class _Batched:

@@ -122,6 +122,20 @@ def test_a_result_is_sent_once(tmp_path):
     using(UpperCase(), find, storage=tmp_path)  # Nor by the next server.
 
 
+def test_translations_are_kept_for_so_many_minutes():
+    async def send(files):
+        done, waiting = await keep(files), await keep(files)
+        files.translate(done, ("en", "de"), 1)
+        await files.finished(done)
+        files.remove_old(done.changed + 120)
+        assert files.path(done).exists()
+        files.remove_old(max(done.changed, waiting.changed) + 121)
+        assert not files.path(done).exists()
+        assert files.find(waiting.file_id) is waiting, "it is not finished"
+
+    using(UpperCase(), send, keep_files_minutes=2)
+
+
 @pytest.mark.parametrize(("attempts", "status"), [(0, "done"), (2, "done"), (3, "error")])
 def test_a_file_that_was_begun_too_often_is_given_up(tmp_path, attempts, status):
     async def send(files):

@@ -1,0 +1,245 @@
+"""What docs/server.md promises of limits, units, headers and statuses, by requests in process."""
+
+import contextlib
+
+import httpx
+import pytest
+from starlette.testclient import TestClient
+from upper_case import Source, UpperCase
+
+from t2t_keras.decoding.translation import Translation
+from t2t_keras.server.apis.specification import specification
+from t2t_keras.server.app import make_app
+from t2t_keras.server.config import ServerConfig
+from t2t_keras.server.run import Address
+
+ASKED = {"source": "en", "target": "de"}
+DEEPL = {"source_lang": "EN", "target_lang": "DE"}
+
+
+class Longer(UpperCase):
+    """Writes translations that are longer than their sources."""
+
+    def translation(self, line, glossary):
+        text = f"{line.upper()} {line.upper()}"
+        return Translation(text, 0.0, postprocessed=text)
+
+
+@pytest.fixture
+def client_of():
+    """client_of(*sources, address, **settings): a client of a server that runs."""
+    with contextlib.ExitStack() as running:
+
+        def client_of(*sources, address="127.0.0.1", **settings):
+            config = ServerConfig(**{"max_wait_ms": 0.0, "reload_seconds": 0.0} | settings)
+            client = TestClient(make_app(sources or [Source()], config), client=(address, 1))
+            client.app.state.client = client
+            client.raise_server_exceptions = False
+            return running.enter_context(client)
+
+        yield client_of
+
+
+def sent_to(client, path, texts):
+    """The answer to texts, as a route takes them."""
+    if path == "/v2/translate":
+        return client.post(path, json={"text": texts} | DEEPL)
+    if path == "/page/translate":
+        return client.post(path, json={"q": "\n".join(texts)} | ASKED)
+    if path in ("/translate", "/detect"):
+        return client.post(path, json={"q": texts} | ASKED)
+    file = {"file": ("a.txt", "\n".join(texts).encode())}
+    return client.post(path, data=ASKED | DEEPL, files=file)
+
+
+@pytest.mark.parametrize("path", ["/translate", "/v2/translate", "/detect"])
+def test_the_most_texts_of_a_request(client_of, path):
+    client = client_of(max_texts=3)
+    found = [sent_to(client, path, ["a"] * count).status_code for count in (3, 4)]
+    assert found == [200, 413]
+
+
+@pytest.mark.parametrize("path", ["/translate", "/v2/translate", "/detect", "/page/alternatives"])
+def test_the_most_characters_of_a_request(client_of, path):
+    client = client_of(max_characters=4)
+    if path == "/page/alternatives":
+        asked = {"q": "1", "prefix": "\u00e9" * 4} | ASKED  # Both are counted.
+        assert client.post(path, json=asked).status_code == 413
+        return
+    # They are characters, not bytes.
+    found = [sent_to(client, path, ["\u00e9\u00e9", "a" * count]) for count in (2, 3)]
+    assert [each.status_code for each in found] == [200, 413]
+
+
+@pytest.mark.parametrize("path", ["/translate_file", "/v2/document"])
+@pytest.mark.parametrize(
+    ("settings", "texts"),
+    [
+        (dict(max_file_characters=5), ["\u00e9\u00e9", "aa"]),
+        (dict(max_file_bytes=6), ["\u00e9a", "aa"]),
+    ],
+)
+def test_the_largest_file(client_of, path, settings, texts):
+    client = client_of(**settings)
+    assert sent_to(client, path, texts).status_code == 200
+    assert sent_to(client, path, [*texts[:-1], texts[-1] + "a"]).status_code == 413
+
+
+def test_what_is_billed_and_counted_is_the_source(client_of):
+    client = client_of(Source(translator=Longer()))
+    before = client.get("/v2/usage").json()
+    asked = {"text": ["one", "four"], "show_billed_characters": True} | DEEPL
+    found = client.post("/v2/translate", json=asked).json()["translations"]
+    assert [each["text"] for each in found] == ["ONE ONE", "FOUR FOUR"]
+    assert [each["billed_characters"] for each in found] == [3, 4]
+    del asked["show_billed_characters"]
+    assert "billed_characters" not in client.post("/v2/translate", json=asked).text
+    sent_to(client, "/translate", ["seven"])
+    after = client.get("/v2/usage").json()
+    assert after["character_count"] - before["character_count"] == 7 + 7 + 5
+    assert after["character_limit"] == 1_000_000_000_000
+
+
+def test_the_last_character_of_a_month_can_be_used(client_of, tmp_path):
+    (tmp_path / "keys").write_text("secret\tmine\t\t5\n")
+    client = client_of(api_keys_file=tmp_path / "keys")
+    client.headers["Authorization"] = "DeepL-Auth-Key secret"
+    found = [sent_to(client, "/v2/translate", [text]) for text in ("abcd", "e", "f")]
+    assert [each.status_code for each in found] == [200, 200, 456]
+    assert list(found[2].json()) == ["message"]
+    usage = {"character_count": 5, "character_limit": 5}
+    assert client.get("/v2/usage").json() == usage
+    assert sent_to(client, "/translate", ["g"]).status_code == 456
+
+
+def test_every_answer_says_how_browsers_must_take_it(client_of):
+    client = client_of(max_characters=10)
+    answers = [
+        client.get("/"),
+        client.get("/health"),
+        client.get("/nothing"),
+        client.get("/v2/nothing"),
+        client.delete("/translate"),
+        sent_to(client, "/translate", ["a" * 11]),
+        sent_to(client, "/translate", ["explode"]),
+    ]
+    assert [each.status_code for each in answers] == [200, 200, 404, 404, 405, 413, 500]
+    for answer in answers:
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+    assert [list(each.json()) for each in answers[2:4]] == [["error"], ["message"]]
+    assert "default-src 'none'" in answers[0].text
+
+
+def test_confidence_is_in_percent(client_of):
+    [found] = client_of().post("/detect", json={"q": "a house"}).json()
+    assert found == {"language": "en", "confidence": 100.0}
+    asked = {"q": "a house", "source": "auto", "target": "de"}
+    found = client_of().post("/translate", json=asked).json()["detectedLanguage"]
+    assert found == {"language": "en", "confidence": 100.0}
+
+
+@pytest.mark.parametrize(("count", "status"), [(0, 200), (2, 200), (3, 400)])
+def test_as_many_alternatives_as_the_beam_has_besides_the_best(client_of, count, status):
+    answer = client_of().post("/translate", json={"q": "a", "alternatives": count} | ASKED)
+    assert answer.status_code == status
+    if status == 200:
+        assert len(answer.json().get("alternatives", ())) == count
+
+
+@pytest.mark.parametrize("split", [True, False])
+@pytest.mark.parametrize("path", ["/translate", "/v2/translate"])
+def test_sentences_are_kept_together_if_the_server_is_told_so(client_of, path, split):
+    source = Source()
+    client = client_of(source, split_sentences=split)
+    sent_to(client, path, ["One. Two.\nThree."])
+    expected = ["One.", "Two.", "Three."] if split else ["One. Two.", "Three."]
+    assert [line for call in source.translator.calls for line in call] == expected
+
+
+def test_parameters_may_stand_in_the_address(client_of):
+    client = client_of()
+    found = client.post("/translate", params={"q": "a"} | ASKED).json()
+    assert found == {"translatedText": "A"}
+    found = client.post("/v2/translate", params={"text": "a"} | DEEPL).json()
+    assert found["translations"][0]["text"] == "A"
+    assert client.get("/v2/languages", params={"type": "other"}).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("setting", "is_on"), [(True, True), ("1", True), (0, False), ("false", False), ("yes", None)]
+)
+def test_how_a_switch_is_set(client_of, setting, is_on):
+    asked = {"text": ["a"], "show_billed_characters": setting} | DEEPL
+    answer = client_of().post("/v2/translate", json=asked)
+    assert answer.status_code == (400 if is_on is None else 200)
+    if is_on is not None:
+        assert ("billed_characters" in answer.json()["translations"][0]) == is_on
+
+
+@pytest.mark.parametrize("kind", ["html", "xml"])
+def test_markup_decides_no_language_in_either_api(client_of, kind):
+    client = client_of(Source("en", "de"), Source("de", "en"), Source("de", "fr"))
+    image = '<img src="https://example.org/the-house.png" alt="the house and the garden"/>'
+    text = f"{image} Die Frau {image} schl\u00e4ft im Haus {image}"
+    asked = {"text": [text], "target_lang": "EN-GB", "tag_handling": kind}
+    asked["outline_detection"] = False
+    [found] = client.post("/v2/translate", json=asked).json()["translations"]
+    assert found["detected_source_language"] == "DE"
+    if kind == "html":
+        asked = {"q": text, "source": "auto", "target": "en", "format": "html"}
+        found = client.post("/translate", json=asked).json()
+        assert found["detectedLanguage"]["language"] == "de"
+    file = {"file": ("a.html", f"<p>{text}</p>".encode())}
+    found = client.post("/translate_file", data={"source": "auto", "target": "fr"}, files=file)
+    assert found.status_code == 200
+
+
+@pytest.mark.parametrize(("target", "status"), [("zh-CN", 200), ("ZH_sg", 200), ("zh-TW", 400)])
+def test_a_region_stands_for_its_script_in_every_api(client_of, target, status):
+    client = client_of(Source("en", "zh-Hans"))
+    languages = {"source": "en", "target": target}
+    for path in ("/translate", "/page/alternatives"):
+        asked = {"q": "1", "prefix": ""} | languages
+        assert client.post(path, json=asked).status_code == status
+    asked = {"text": ["1"], "target_lang": target}
+    assert client.post("/v2/translate", json=asked).status_code == status
+
+
+@pytest.mark.parametrize("text", ["42", "\u2014", "\u200b", "\ufeff"])
+def test_what_has_no_letters_comes_back(client_of, text):
+    source = Source(translator=Longer())
+    client = client_of(source)
+    assert sent_to(client, "/translate", [text]).json() == {"translatedText": [text]}
+    found = sent_to(client, "/v2/translate", [text]).json()["translations"]
+    assert [each["text"] for each in found] == [text]
+    assert sum(map(len, source.translator.calls)) == 0
+
+
+def test_the_specification_has_the_routes_that_are_there(client_of):
+    client = client_of()
+    found = client.get("/spec").json()
+    assert (found["swagger"], found) == ("2.0", specification())
+    for path, operations in found["paths"].items():
+        for method, operation in operations.items():
+            assert client.request(method, path).status_code not in (404, 405)
+            names = {each["name"] for each in operation["parameters"] if each["required"]}
+            if names:
+                asked = {"q": "a", **ASKED}
+                file = {"file": ("a.txt", b"a")} if "file" in names else None
+                assert client.request(method, path, data=asked, files=file).status_code == 200
+                for name in names - {"file"} - ({"q"} if file else set()):
+                    missing = {key: asked[key] for key in asked if key != name}
+                    answer = client.request(method, path, data=missing, files=file)
+                    assert (answer.status_code, name in answer.json()["error"]) == (400, True)
+
+
+@pytest.mark.parametrize(("proxies", "second"), [((), 429), (("127.0.0.1",), 200)])
+def test_a_trusted_proxy_tells_who_asks(serving, proxies, second):
+    address = Address(port=0, trusted_proxies=proxies)
+    url = serving(address=address, requests_per_minute=1).url
+    statuses = [
+        httpx.post(f"{url}/detect", json={"q": "a"}, headers={"X-Forwarded-For": who}).status_code
+        for who in ("192.0.2.1", "192.0.2.2")
+    ]
+    assert statuses == [200, second]
