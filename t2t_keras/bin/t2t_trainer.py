@@ -35,7 +35,8 @@ def define_flags(flags: Flags) -> None:
     flags.choice("schedule", "What to do", SCHEDULES, "train_and_evaluate")
     flags.integer("train_steps", "Steps, from the beginning; default: the set's")
     flags.number("save_checkpoints_secs", "Seconds of training between checkpoints", 600)
-    flags.integer("keep_checkpoint_max", "Checkpoints to keep", 20, 1)
+    meaning = "Checkpoints to keep; one more is on disk while one is written"
+    flags.integer("keep_checkpoint_max", meaning, 20, 1)
     flags.integer("local_eval_frequency", "Steps between evaluations; 0 = by time alone", 1000)
     flags.number("eval_secs", "And seconds of training, at most 60 for the first; 0 = off", 600)
     flags.integer("eval_steps", "Most batches of an evaluation; 0 = the whole dev set", 0)
@@ -46,7 +47,7 @@ def define_flags(flags: Flags) -> None:
     flags.integer("worker_gpu", "GPUs to use; default: all; 0 = the CPU")
     flags.integer("cpu_replicas", "Replicas that share a CPU's cores", 1, 1)
     flags.switch("xla", "Compile the step with XLA for a few shapes (JAX always does)")
-    flags.switch("dry_run", "Print the estimated memory of a step and exit")
+    flags.switch("dry_run", "Print the estimated memory and disk and exit; needs no data")
     flags.string("profile_steps", "First and last step to trace, as 100,110")
     flags.number("worker_start_secs", "Seconds to wait for other workers to start", 300, 1)
     flags.number("worker_timeout_secs", "Seconds without a worker's heartbeat", 60, 1)
@@ -55,7 +56,7 @@ def define_flags(flags: Flags) -> None:
 @command(define_flags)
 def run(flags: Flags) -> int:
     """Trains as the flags say."""
-    from t2t_keras.data.dataset import open_generated
+    from t2t_keras.data.dataset import MANIFEST_FILE, open_generated
     from t2t_keras.training.distributed.cluster import cluster_from_environment
     from t2t_keras.training.run_config import RunConfig, merge_flags
 
@@ -81,7 +82,9 @@ def run(flags: Flags) -> int:
     config = merge_flags(recorded, given, flags.output_dir, recommend)
     if flags.generate_data:
         _generate_missing(config.problem, config.data_dir, flags.tmp_dir)
-    if not cluster_from_environment():  # Workers tell each other what is wrong.
+    if flags.dry_run and not (Path(config.data_dir) / config.problem.name / MANIFEST_FILE).exists():
+        config = dataclasses.replace(config, data_dir="")
+    elif not cluster_from_environment():  # Workers tell each other what is wrong.
         open_generated(config.problem, config.data_dir)
     # What is wrong above is told before TensorFlow is imported.
     from t2t_keras.experiment import train_run
@@ -117,7 +120,10 @@ def _check_new_run(flags: Flags) -> None:
     )
     there = f" There is no run in {flags.output_dir}." if flags.output_dir else ""
     advice = f"{there} A new run is begun by, as an example:{commands}"
-    required(flags, "output_dir", "problem", "hparams_set", "data_dir", advice=advice)
+    if not (flags.dry_run and flags.hparams_set != AUTO):
+        required(flags, "output_dir", "problem", "hparams_set", "data_dir", advice=advice)
+    # Without data the problem's settings tell how large the vocabulary is.
+    required(flags, "problem", "hparams_set", advice=advice)
 
 
 def _generate_missing(problem, data_dir: str, tmp_dir: str) -> None:

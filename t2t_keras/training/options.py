@@ -24,7 +24,7 @@ class TrainOptions:
     Attributes:
       save_checkpoints_secs: seconds of training between two checkpoints (section 6.1: 10
         minutes); evaluations do not count.
-      keep_checkpoint_max: number of checkpoints kept.
+      keep_checkpoint_max: number of checkpoints kept; one more is on disk while one is written.
       local_eval_frequency: steps between two evaluations on the dev set; 0 = by time alone.
       eval_secs: seconds of training between two evaluations, where `local_eval_frequency` brings
         none earlier; 0 = by steps alone. By default as often as a checkpoint is saved, so that

@@ -63,6 +63,21 @@ def test_a_dry_run_counts_memory_and_trains_nothing(run_dir, capsys):
     assert sorted(run_dir.iterdir()) == files
 
 
+TWO_VOCABULARIES = ["--problem_config=shared_vocabulary=false", "--hparams=share_embeddings=target"]
+
+
+@pytest.mark.parametrize(("settings", "more"), [([], 0), (TWO_VOCABULARIES, 37_000 * 1024)])
+def test_a_dry_run_needs_no_data(tmp_path, capsys, settings, more):
+    # The weights of the paper's big model (README.md), two moments of each, and the best weights.
+    big = "--problem=translate_ende", "--hparams_set=transformer_big", "--dry_run"
+    train(*big, *settings, f"--data_dir={tmp_path / 'none'}", "--worker_gpu=0")
+    out = capsys.readouterr().out
+    megabytes = 4 * (214_171_648 + more) / 1e6
+    assert re.search(rf"^weights +{megabytes:,.0f} MB$", out, re.MULTILINE)
+    disk = (20 + 1) * 3 * megabytes + megabytes
+    assert f" {disk:,.0f} MB with --keep_checkpoint_max=20" in out
+
+
 def test_without_flags_the_options_are_those_of_the_library():
     t2t_trainer.define_flags(flags := Flags())
     flags.parse(["t2t-trainer"])

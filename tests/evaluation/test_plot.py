@@ -86,6 +86,19 @@ def test_text_has_common_axes(make_run, monkeypatch):
     ]
 
 
+@pytest.mark.parametrize(("over", "label"), [("steps", "steps"), ("hours", "hours of training")])
+def test_a_picture_of_a_single_point_has_a_mark_and_its_axis_a_label(
+    make_run, tmp_path, over, label
+):
+    pytest.importorskip("matplotlib", reason="needs matplotlib")
+    train = {"loss": {100: 8.0}, "training_seconds": {100: 360}}
+    write_plot(tmp_path / "p.svg", run_curves([make_run("a", train=train)], ["loss"], over), over)
+    text = (tmp_path / "p.svg").read_text()
+    # A mark is a shape that is used where its point is; those of the axes have no fill of a run.
+    assert re.search(r"<use [^>]*style=\"fill: #(?!000000)\w+", text)
+    assert [line for line in re.findall("<!-- (.*?) -->", text) if line.startswith(label)]
+
+
 def test_a_picture_has_a_panel_for_each_curve_and_a_colour_for_each_run(make_run, tmp_path):
     pytest.importorskip("matplotlib", reason="needs matplotlib")
     falling = {100: 8.0, 200: 4.0, 400: 2.0}

@@ -210,14 +210,16 @@ def test_a_seed_for_each_generator():
 def test_other_optimizers_decay_matrices_and_nothing_else(name):
     changes = dict(optimizer=name, weight_decay=0.1, adam_epsilon=0.5, schedule="cosine")
     changes |= dict(learning_rate=0.2, warmup_steps=1, train_steps=3, adam_beta2=0.75)
-    values = {"kernel": np.float32([[1, -2], [4, 3]]), "bias": np.float32([1, -2])}
-    gradients = [np.float32([[0.5, 1], [-1, 2]]), np.float32([0.5, -1])]
+    values = {"kernel": np.float32([[1, -2], [4, 3]])}
+    # Those of normalisation too.
+    values |= dict.fromkeys(("bias", "beta", "gamma"), np.float32([1, -2]))
+    gradients = [np.float32([[0.5, 1], [-1, 2]]), *[np.float32([0.5, -1])] * 3]
     weights = [keras.Variable(value, name=name) for name, value in values.items()]
     optimizer = make_optimizer(registry.hparams("transformer_tiny", changes), weights)
     # The first step has no learning rate, the second the whole.
     for share in (0, 1):
         optimizer.apply([tf.constant(share * each) for each in gradients], weights)
-    for weight, gradient, decay in zip(weights, gradients, (0.1, 0), strict=True):
+    for weight, gradient, decay in zip(weights, gradients, (0.1, 0, 0, 0), strict=True):
         found = weight.numpy() - values[weight.name] * (1 - 0.2 * decay)
         if name == "adamw":
             root = np.sqrt(0.25) * np.abs(gradient) + 0.5

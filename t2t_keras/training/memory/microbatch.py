@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from t2t_keras.data.batches import TokenBatchSampler, largest_microbatch
 from t2t_keras.data.dataset import Generated, open_generated
 from t2t_keras.errors import TRY_AGAIN, OutOfMemoryError, UserError
@@ -13,7 +15,7 @@ from t2t_keras.training.backends import base as backend
 from t2t_keras.training.cost import hardware_name
 from t2t_keras.training.distributed.cluster import Cluster, cluster_from_environment
 from t2t_keras.training.distributed.sync import Workers
-from t2t_keras.training.memory.estimate import free_memory, step_memory_with
+from t2t_keras.training.memory.estimate import free_memory, step_memory, step_memory_with
 from t2t_keras.training.options import TrainOptions
 from t2t_keras.training.run_config import RunConfig
 
@@ -198,23 +200,25 @@ def microbatch_of_run(
 def dry_run(
     config: RunConfig, output_dir: str | Path, worker_gpu: int | None, options: TrainOptions
 ) -> str:
-    """Returns the estimated memory of a step on one replica; nothing is computed.
+    """Returns the estimated memory of a step on one replica, and of the run's disk.
 
-    The microbatch is the one that the run in `output_dir` remembers, or the requested one; if it is
-    still to be found, that of a step that is not split.
+    Nothing is computed. The microbatch is the one that the run in `output_dir` remembers, or the
+    requested one; if it is still to be found, that of a step that is not split. Without a data_dir
+    all sentences have max_length tokens, and the vocabulary has the size in the problem's settings.
     """
     cluster, hparams = cluster_from_environment(), config.hparams
     devices = backend.plan_devices(worker_gpu, options.xla, cluster, options.cpu_replicas)
-    generated, fixed = open_generated(config.problem, config.data_dir), devices.fixed_shapes
-    batches = _batches(generated, hparams)
+    fixed = devices.fixed_shapes
+    batches, growth, sizes = _batches_and_vocabularies(config, devices.replicas)
     given = Microbatch(output_dir, hparams, devices.gpus, devices.replicas, cluster).tokens
-    growth = config.variation(generated).growth(generated.store("train"))
     most = round(growth * batches.most_padded(devices.replicas, fixed))
     # Fixed shapes are filled up to the microbatch, however little there is.
     held = given if given and fixed else min(given or most, most)
     rows, length = largest_microbatch(held, batches.longest, fixed).source.shape
     accumulates = devices.accumulates or 0 < given < most
-    memory = step_memory_with(hparams, generated.tokenizer, rows * length, length, accumulates)
+    memory = step_memory(hparams, sizes[0], rows * length, length, accumulates, sizes[1])
+    checkpoint = memory["weights"] + memory["optimizer"]
+    disk = (options.keep_checkpoint_max + 1) * checkpoint + memory["weights"]
     lines = [f"{name:<12} {size / 1e6:>9,.0f} MB" for name, size in memory.items()]
     frozen = " Frozen weights are counted as trained." if hparams.trainable else ""
     return (
@@ -223,8 +227,29 @@ def dry_run(
         f"at once, compute_dtype={hparams.compute_dtype}, "
         f"recompute={str(hparams.recompute).lower()}:\n" + "\n".join(lines) + "\n"
         "At most: weights, optimizer, accumulators, and the larger of gradients and activations "
-        f"with logits. The libraries' own memory is not included.{frozen}"
+        f"with logits. The libraries' own memory is not included.{frozen}\n"
+        f"On disk: a checkpoint of {checkpoint / 1e6:,.0f} MB; {disk / 1e6:,.0f} MB with "
+        f"--keep_checkpoint_max={options.keep_checkpoint_max}, one more while it is written, and "
+        f"best/."
     )
+
+
+def _batches_and_vocabularies(
+    config: RunConfig, replicas: int
+) -> tuple[TokenBatchSampler, float, tuple[int, int | None]]:
+    """Returns the batches, how much sampling lengthens them, and the sizes of the vocabularies."""
+    hparams, problem = config.hparams, config.problem
+    if config.data_dir:
+        generated = open_generated(problem, config.data_dir)
+        growth = config.variation(generated).growth(generated.store("train"))
+        tokenizer = generated.tokenizer
+        sizes = tokenizer.vocab_size, tokenizer.source_vocab_size
+        return _batches(generated, hparams), growth, sizes
+    rows = -(-hparams.batch_tokens // hparams.max_length) * replicas
+    lengths = np.full((rows, 2), hparams.max_length, np.int32)
+    batches = TokenBatchSampler(lengths, hparams.batch_tokens, hparams.max_length, seed=0)
+    sizes = problem.vocab_size, None if problem.shared_vocabulary else problem.vocab_size
+    return batches, 1.0, sizes
 
 
 def _batches(generated: Generated, hparams: HParams) -> TokenBatchSampler:
