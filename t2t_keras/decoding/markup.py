@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from t2t_keras.text.glossary import Glossary
 from t2t_keras.text.markup.characters import write_characters
 from t2t_keras.text.markup.reading import Fragment, read_fragment
 from t2t_keras.text.markup.segments import Segment
-from t2t_keras.text.markup.sentences import Sentence, Translated, divide, kept_in
+from t2t_keras.text.markup.sentences import Sentence, Translated, divide, join_markup, kept_in
 from t2t_keras.text.markup.units import Span
 from t2t_keras.text.terms.hints import places_with_hints
 from t2t_keras.text.terms.uses import Use
@@ -92,18 +93,19 @@ class _Job:
 
     def __init__(self, fragment: Fragment, split: Callable[[str], list[str]]):
         self.fragment = fragment
-        self.divided = [divide(segment, split) for segment in fragment.segments]
+        self.segments = fragment.segments
+        self.divided = [divide(segment, split) for segment in self.segments]
 
     @property
     def sentences(self) -> list[tuple[Sentence, Segment]]:
         """Its sentences, each with the segment that it is of."""
-        pairs = zip(self.divided, self.fragment.segments, strict=True)
+        pairs = zip(self.divided, self.segments, strict=True)
         return [(sentence, segment) for some, segment in pairs for sentence in some]
 
     def written(self, sentences: Iterable[str]) -> str:
         """Returns its markup with other sentences, given as markup."""
         rest = iter(sentences)
-        texts = ("".join(each.space + next(rest) for each in some) for some in self.divided)
+        texts = (join_markup(some, itertools.islice(rest, len(some))) for some in self.divided)
         return self.fragment.write(list(texts))
 
 
@@ -167,8 +169,11 @@ def _of_rank(
     """Returns the hypothesis of a rank of each sentence as markup, or its last one; and scores."""
     chosen = [[part[min(rank, len(part) - 1)] for part in each.parts] for each in found]
     translated = [
-        _with_marks(*pair, source, " ".join(each.text for each in parts))
-        for pair, source, parts in zip(pairs, sources, chosen, strict=True)
+        # A sentence that shows nothing has no parts, and stays as it is.
+        _with_marks(*pair, source, " ".join(texts) if texts else source.shield.text)
+        for pair, source, texts in zip(
+            pairs, sources, ([each.text for each in parts] for parts in chosen), strict=True
+        )
     ]
     weights: list[np.ndarray | None] = [None] * len(translated)
     aligned = [
@@ -207,7 +212,12 @@ def _with_marks(
     ]
     kept = kept_in(shield.text, marks)
 
-    def write(text: str) -> str:
-        return write_characters(shield.restore(text), segment.spelled)
+    raws = {
+        shield.offset(place) if place > 0 else place: (shield.offset(end), raw)
+        for place, (end, raw) in sentence.raws.items()
+    }
 
-    return Translated(shield.text, marks, translation, kept, write)
+    def write(text: str, behind: str) -> str:
+        return write_characters(shield.restore(text), segment.spelled, behind)
+
+    return Translated(shield.text, marks, translation, kept, write, raws, segment.is_html)

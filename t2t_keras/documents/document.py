@@ -174,7 +174,7 @@ def checked_languages(
       UserError: it names others; "en-GB" is no other than "en".
     """
     for side, named, wanted in zip(("source", "target"), found, expected, strict=True):
-        if named and wanted and _main_language(named) != _main_language(wanted):
+        if named and wanted and main_language(named) != main_language(wanted):
             raise UserError(
                 f"{path}: expected {wanted} as its {side} language, got {named}. Take a model for "
                 f"this language, or change what the file says."
@@ -182,5 +182,6 @@ def checked_languages(
     return found[0] or expected[0], found[1] or expected[1]
 
 
-def _main_language(code: str) -> str:
+def main_language(code: str) -> str:
+    """Returns the language of a code without region and script: "en" of "en-GB"."""
     return re.split(r"[-_@.]", code.lower())[0]

@@ -69,6 +69,7 @@ class SpanDocument(Document):
         super().__init__(path, languages)
         self.read, self.errors = read, errors
         self._units: list[tuple[Unit, Sequence[Span], Callable[[str], Sequence[str]]]] = []
+        self._others: list[tuple[int, int, str]] = []
 
     def add(
         self, start: int, end: int, unit: Unit, written: Callable[[str], str] = lambda text: text
@@ -83,14 +84,20 @@ class SpanDocument(Document):
         self._units.append((unit, spans, written))
         self.add_units([unit])
 
+    def add_changes(self, changes: Iterable[tuple[int, int, str]]) -> None:
+        """Adds spans (start, end, new text) that are replaced if any unit is translated."""
+        self._others += changes
+
     def content(self) -> bytes:
         """See `Document`."""
         changes = [
             (start, end, new)
             for unit, spans, written in self._units
-            if unit.match
+            if unit.match and unit.target != unit.source
             for (start, end), new in zip(spans, written(unit.target), strict=True)
         ]
+        if self._others and any(unit.match for unit in self.units):
+            changes = _without_overlaps([*changes, *self._others])
         try:
             return self.read.encoded(replaced(self.read.text, changes), self.errors)
         except UnicodeEncodeError as error:
@@ -98,6 +105,15 @@ class SpanDocument(Document):
                 f"{self.path}: its encoding {self.read.encoding} does not have "
                 f"{error.object[error.start]!a}, which translations need. Convert it to UTF-8."
             ) from error
+
+
+def _without_overlaps(changes: Sequence[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    """Returns changes in rising order, without those that are within another one."""
+    found: list[tuple[int, int, str]] = []
+    for change in sorted(changes):
+        if not found or change[0] >= found[-1][1]:
+            found.append(change)
+    return found
 
 
 def replaced(text: AnyStr, changes: Iterable[tuple[int, int, AnyStr]]) -> AnyStr:

@@ -2,18 +2,26 @@
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
-from html import escape, unescape
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from t2t_keras.documents.document import Unit
+from t2t_keras.documents.document import Unit, main_language
 from t2t_keras.documents.segments import has_letters, unwrapped
 from t2t_keras.documents.spans import SpanDocument, decoded, is_charset
-from t2t_keras.text.markup.matching import HTML_BLOCKS, HTML_KEPT, is_kept, match_html
-from t2t_keras.text.markup.tokens import OPEN, OTHER, TEXT, Token, html_tokens
+from t2t_keras.text.markup.characters import read_characters, write_characters
+from t2t_keras.text.markup.matching import is_kept, match_html
+from t2t_keras.text.markup.reading import html_segments
+from t2t_keras.text.markup.tokens import EMPTY, OPEN, UNFINISHED, Token, html_tokens
 
 _CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
-_SPACES = " \t\r\n\f"
+# Of attributes that a reader sees.
+_ATTRIBUTE = re.compile(
+    r"""\s(?:title|alt|placeholder|aria-label)\s*=\s*(?=["']?[^"'>]{0,99}[^\W\d_])""", re.IGNORECASE
+)
+_LANGUAGE = re.compile(
+    r"""(?<=\s)(?:xml:)?lang\s*=\s*(?:"(?P<a>[^"]*)"|'(?P<b>[^']*)'|(?P<c>[^\s"'>]+))""",
+    re.IGNORECASE,
+)
 
 
 def read(path: Path, languages: tuple[str, str], content: bytes) -> SpanDocument:
@@ -23,77 +31,55 @@ def read(path: Path, languages: tuple[str, str], content: bytes) -> SpanDocument
     text = decoded(path, content, charset if is_charset(charset) else "utf-8")
     document = SpanDocument(path, languages, text, "xmlcharrefreplace")
     add_pages(document, 0, len(text.text))
+    _read_tags(document)
     return document
 
 
 def add_pages(document: SpanDocument, first: int, last: int) -> None:
     """Adds the units of HTML from a place to another in a document."""
     text = document.read.text[first:last]
-    for start, end, keeps_lines in units_of(text):
+    for start, end in html_segments(text):
         raw = text[start:end]
-        written: Callable[[str], str] = str
         if "<" in raw or "&" in raw:
-            unit = Unit(raw, format="html", keeps_lines=keeps_lines)
-        elif keeps_lines:
-            unit, written = Unit(raw), _escaped
+            document.add(first + start, first + end, Unit(raw, format="html"))
         else:
             line, lay_out = unwrapped(raw)
-            unit, written = Unit(line), _escaped_as(lay_out)
-        document.add(first + start, first + end, unit, written)
+            spelled: dict[str, str] = {}
+            read_characters(raw, True, spelled)
+            document.add(first + start, first + end, Unit(line), _written_as(lay_out, spelled))
 
 
-def _escaped(text: str) -> str:
-    return escape(text, quote=False)
+def _written_as(lay_out: Callable[[str], str], spelled: Mapping[str, str]) -> Callable[[str], str]:
+    return lambda text: lay_out(write_characters(text, spelled))
 
 
-def _escaped_as(lay_out: Callable[[str], str]) -> Callable[[str], str]:
-    return lambda text: lay_out(_escaped(text))
+def _read_tags(document: SpanDocument) -> None:
+    """Counts the texts that stay, and has tags name the language of the translation."""
+    tokens = list(html_tokens(document.read.text))
+    _, ends = match_html(tokens, to_end=True)
+    source, target = map(main_language, document.languages)
+    position = kept_end = 0
+    for number, token in enumerate(tokens):
+        if token.kind in (OPEN, EMPTY) and number >= kept_end:
+            if token.kind == OPEN and is_kept(token, ("pre", "textarea")):
+                kept_end = ends[number] or kept_end
+                inside = itertools.islice(tokens, number + 1, kept_end)
+                if token.name == "pre" and any(has_letters(each.raw) for each in inside):
+                    document.left_out["preformatted texts"] += 1
+            document.left_out["attributes such as title and alt"] += len(
+                _ATTRIBUTE.findall(token.raw)
+            )
+            if source and target and source != target and number >= kept_end:
+                _set_language(document, token, position, source)
+        elif token.name == UNFINISHED:
+            document.left_out["tags that do not end"] += 1
+        position += len(token.raw)
+    document.left_out = +document.left_out  # Without those that are 0.
 
 
-def units_of(text: str) -> Iterator[tuple[int, int, bool]]:
-    """Yields where the units begin and end, and whether ends of lines in them are no spaces."""
-    tokens = list(html_tokens(text))
-    partners, ends = match_html(tokens)
-    places = list(itertools.accumulate((len(token.raw) for token in tokens), initial=0))
-    first, kept_end, lines_end = 0, 0, 0
-    has_text = False
-    for number, token in enumerate([*tokens, Token(OPEN, "", "body")]):
-        if token.kind not in (TEXT, OTHER) and token.name in HTML_BLOCKS:
-            if has_text:
-                start, end = _trimmed(tokens, partners, first, number - 1)
-                yield *_without_space(text, places[start], places[end + 1]), first < lines_end
-            first, has_text = number + 1, False
-        if token.kind == OPEN and token.raw:
-            end = ends[number] or len(tokens)
-            if is_kept(token, HTML_KEPT) and partners[number] is not None:
-                kept_end = max(kept_end, end)
-            elif token.name == "pre":
-                lines_end = end
-        elif token.kind == TEXT and number >= kept_end:
-            has_text = has_text or has_letters(unescape(token.raw))
-
-
-def _trimmed(
-    tokens: Sequence[Token], partners: Sequence[int | None], first: int, last: int
-) -> tuple[int, int]:
-    """Returns the first and the last token of a run without what is only around its text."""
-    while first < last:
-        begin, end = partners[first], partners[last]
-        if not _is_text(tokens[first]) and (begin is None or begin >= last):
-            last -= begin == last
-            first += 1
-        elif not _is_text(tokens[last]) and (end is None or end < first):
-            last -= 1
-        else:
-            break
-    return first, last
-
-
-def _is_text(token: Token) -> bool:
-    return token.kind == TEXT and not token.raw.isspace()
-
-
-def _without_space(text: str, start: int, end: int) -> tuple[int, int]:
-    found = text[start:end]
-    lead = len(found) - len(found.lstrip(_SPACES))
-    return start + lead, start + max(len(found.rstrip(_SPACES)), lead)
+def _set_language(document: SpanDocument, token: Token, position: int, source: str) -> None:
+    for match in _LANGUAGE.finditer(token.raw):
+        name = match.lastgroup or ""
+        if main_language(match[name]) == source:
+            place = position + match.start(name), position + match.end(name)
+            document.add_changes([(*place, document.languages[1])])

@@ -16,14 +16,13 @@ from t2t_keras.documents.formats.markdown_syntax import parser
 from t2t_keras.documents.segments import has_letters
 from t2t_keras.documents.spans import SpanDocument, decoded
 from t2t_keras.errors import UserError
-from t2t_keras.text.markup.tokens import TEXT, html_tokens
+from t2t_keras.text.markup.tokens import UNFINISHED, html_tokens
 
 _FRONT_MATTER = re.compile(r"(---|\+\+\+)[ \t]*[\r\n](?s:.*?)(?<=[\r\n])\1[ \t]*(?=[\r\n]|\Z)")
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+$")
 # Longer blocks are no text that a person wrote, and could take the parser long.
 _LONGEST = 100_000
 _TAG = re.compile("<[^<>]*>")
-_OPEN_TAG = re.compile("<[/?!A-Za-z]")
 _KINDS = {"td_open": "cell", "th_open": "cell", "paragraph_open": "paragraph"}
 # The box of a task.
 _BOX = re.compile(r"\[[ xX]\][ \t]+")
@@ -80,7 +79,7 @@ class _Reader:
         line, *_ = token.content.split("\n")
         end = self.starts[bisect.bisect_right(self.starts, first)]
         *_, tail = html_tokens(token.content)
-        if self.quotes or (tail.kind == TEXT and _OPEN_TAG.search(tail.raw)):
+        if self.quotes or tail.name == UNFINISHED:
             reason = "HTML in quotations" if self.quotes else "HTML with a tag that does not end"
             self.document.left_out[reason] += has_letters(_TAG.sub("", token.content))
         else:

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from t2t_keras.documents.document import Unit, markup_of
-from t2t_keras.documents.formats.html import units_of
 from t2t_keras.documents.segments import divided, ends_sentence, has_letters, unwrapped
 from t2t_keras.documents.spans import SpanDocument, decoded
 from t2t_keras.errors import UserError
+from t2t_keras.text.markup.reading import html_segments
 
 _HOURS = r"(?:(\d{1,3})[:.,](?=\d{1,2}[:.,]\d{1,2}(?!\d)))?"
 _TIME = rf"{_HOURS}(\d{{1,2}})[:.,](\d{{1,2}})[:.,]?(\d{{0,3}})"
@@ -122,7 +122,7 @@ def _spans(
     between = [match.span() for match in _BETWEEN.finditer(text, start, end)]
     firsts, lasts = [start, *(last for _, last in between)], [*(first for first, _ in between), end]
     for first, last in zip(firsts, lasts, strict=True):
-        for begin, stop, _ in units_of(text[first:last]):
+        for begin, stop in html_segments(text[first:last]):
             begin, stop = first + begin, first + stop
             if (begin, stop) == (start, end):
                 yield start, end, True

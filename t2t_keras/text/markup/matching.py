@@ -7,24 +7,33 @@ import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from t2t_keras.text.markup.tokens import CLOSE, EMPTY, OPEN, Token, malformed
+from t2t_keras.text.markup.tokens import BREAKS_OUT, CLOSE, EMPTY, OPEN, Token, malformed
 
 # Elements of HTML that stand between pieces of running text, not in it; and of KDE's messages.
 HTML_BLOCKS = frozenset(
     "address article aside blockquote body br button caption center col colgroup dd details "
     "dialog dir div dl dt fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 "
-    "h6 head header hgroup hr html item label legend li link list main menu meta nav noscript "
-    "ol optgroup option p para pre search section select summary table tbody td template tfoot "
-    "th thead title tr ul".split()
+    "h6 head header hgroup hr html isindex item label legend li link list listing main menu "
+    "menuitem meta nav noscript ol optgroup option p para plaintext pre search section select "
+    "summary table tbody td template tfoot th thead title tr ul".split()
 )
 # Elements whose content is no text of a language.
 HTML_KEPT = frozenset(
-    "code kbd samp var tt script style svg math textarea iframe noembed noframes object xmp".split()
+    "code kbd samp var tt pre listing plaintext script style math textarea iframe noembed noframes "
+    "object xmp".split()
 )
 # Of XLIFF: their content is the code of another format.
 XML_KEPT = frozenset({"bpt", "ept", "it", "ph"})
+# Elements that stand within a sentence, but have a text of their own.
+_HTML_NOTES = frozenset({"rt", "rp", "rtc", "svg"})
+_XML_NOTES = frozenset("endnote fn footnote indexterm rt rp".split())
+# Elements of SVG that have text.
+SVG_TEXTS = frozenset({"text", "title", "desc", "foreignobject"})
+# Elements for the look of words, or of a part of one.
+_LOOKS = frozenset("b i em strong u s strike del ins small big font mark sub sup tt g".split())
 
 # Elements of HTML that end where one of these begins.
+_RUBY = frozenset({"rb", "rt", "rtc", "rp"})
 _ENDED_BY = {
     "p": HTML_BLOCKS - {"br", "link", "meta", "body", "head", "html", "col"},
     "li": {"li"},
@@ -34,6 +43,9 @@ _ENDED_BY = {
     "th": {"td", "th", "tr", "tbody", "tfoot"},
     "tr": {"tr", "tbody", "tfoot"},
     "option": {"option", "optgroup"},
+    "svg": BREAKS_OUT - {"foreignobject"},
+    **dict.fromkeys(("pre", "listing", "plaintext"), frozenset()),
+    **dict.fromkeys(_RUBY, _RUBY),
 }
 _NOT_TRANSLATED = re.compile(
     r"""\s(?:its:)?translate\s*=\s*(?:"no"|'no'|no(?=[\s/>]))"""
@@ -45,14 +57,20 @@ _BREAK = re.compile(
     r"""<(?:(?:br|cr|lb|tab)[\s/>]"""
     r"""|[^!?<>][^<>]*?\s(?:ctype|type|subType)\s*=\s*["'](?:xlf:)?(?:lb|pb)["'])"""
 )
+_IS_NOTE = re.compile(r"""\sctype\s*=\s*["']x-note["']""")
+# As PO files have their lines kept.
+_KEPT_LINES = re.compile(r"""\sclass\s*=\s*["']t2t-lines["']""")
 _PRESERVED = re.compile(r"""\sxml:space\s*=\s*["']preserve["']""")
 
 
-def match_html(tokens: Sequence[Token]) -> tuple[list[int | None], list[int | None]]:
+def match_html(
+    tokens: Sequence[Token], to_end: bool = False
+) -> tuple[list[int | None], list[int | None]]:
     """Returns, for each token, that of the other tag of its element, and where the element ends.
 
     That is the number of the token behind it, None for what is not an opening tag. A tag that is
-    not closed, or closes nothing, has no other one; what the standard ends without a tag ends.
+    not closed, or closes nothing, has no other one; what the standard ends without a tag ends;
+    at the end of all tokens only if they are read `to_end`, as a whole page.
     """
     partners: list[int | None] = [None] * len(tokens)
     ends: list[int | None] = [None] * len(tokens)
@@ -78,6 +96,8 @@ def match_html(tokens: Sequence[Token]) -> tuple[list[int | None], list[int | No
                 ended(number)
             partner = ended(number)
             partners[number], partners[partner], ends[partner] = partner, number, number + 1
+    while opened and to_end:
+        ended(len(tokens))
     return partners, ends
 
 
@@ -108,7 +128,21 @@ def match_xml(tokens: Sequence[Token], text: str) -> tuple[list[int | None], lis
 
 def is_kept(token: Token, names: Collection[str]) -> bool:
     """Returns whether the content of an element stays as it is; `names` are such elements."""
-    return token.name in names or bool(_NOT_TRANSLATED.search(token.raw))
+    if token.name in names and not _KEPT_LINES.search(token.raw):
+        return True
+    return bool(_NOT_TRANSLATED.search(token.raw))
+
+
+def is_note(token: Token, is_html: bool) -> bool:
+    """Returns whether the content of an element is no part of the sentence that it stands in."""
+    if is_html:
+        return token.name in _HTML_NOTES
+    return token.name in _XML_NOTES or bool(_IS_NOTE.search(token.raw))
+
+
+def is_for_looks(token: Token) -> bool:
+    """Returns whether an element may stand around a part of a word."""
+    return token.name in _LOOKS
 
 
 def parts_words(raw: str) -> bool:

@@ -186,6 +186,8 @@ class Placer:
         node = self._nodes[number]
         if not node.is_element:
             return float(self._bonuses[number].argmax())
+        if node.is_kept and self._count:
+            return float(self._gains[number].argmax())
         own = np.maximum(self._gains[number], 0)
         total = own.sum()
         return float(own @ np.arange(self._count) / total) if total else float(node.first)
@@ -247,7 +249,8 @@ class Placer:
                 steps.append(((*state[:-1], (number, done | 1 << i, has_word)), child, False))
         node = self._nodes[number]
         complete = len(state) > 1 and done == (1 << len(children)) - 1 and not node.goes_on
-        if complete and (has_word or not (must_have_words and self._has_word(node))):
+        needs_word = node.is_kept or (must_have_words and self._has_word(node))
+        if complete and (has_word or not needs_word):
             parent, of_parent, parent_has_word = state[-2]
             i = self._places[number]
             level = parent, of_parent | 1 << i, parent_has_word or has_word
@@ -292,8 +295,9 @@ class Placer:
                 number = numbers[state]
                 if with_word is None or scores[number] == -np.inf:
                     continue
-                # An element with nothing but a comma has no word.
-                following = with_word if self._is_word[1][gap] else state
+                # An element with nothing but a comma has no word; a kept piece has what it is.
+                counts = self._is_word[1][gap] or self._nodes[state[-1][0]].is_kept
+                following = with_word if counts else state
                 score, target = scores[number] + gains[number, gap], numbers[following]
                 if score > following_scores[target]:
                     following_scores[target] = score

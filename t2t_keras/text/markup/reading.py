@@ -2,15 +2,19 @@
 
 import dataclasses
 import itertools
+import re
 from collections.abc import Collection, Iterator, Sequence
 
 from t2t_keras.errors import UserError
-from t2t_keras.text.markup.characters import Characters, read_characters
+from t2t_keras.text.markup.characters import NO_TAGS, Characters, read_characters
 from t2t_keras.text.markup.matching import (
     HTML_BLOCKS,
     HTML_KEPT,
+    SVG_TEXTS,
     XML_KEPT,
+    is_for_looks,
     is_kept,
+    is_note,
     match_html,
     match_xml,
     parts_words,
@@ -29,6 +33,10 @@ _INDICES = {"sub", "sup"}
 _MOST_TOKENS_OF_INDEX = 8
 # What is longer says little about the sentence that it stands in, and may not come through it.
 _MOST_KEPT_WORDS, _MOST_KEPT_CHARACTERS = 5, 60
+# Stands in a mark for a note's markup, by the number of the note; no text has surrogates.
+_NOTE = re.compile("\ud800([0-9]+)\udfff")
+# What an element contains that is a sentence of its own, right behind a word.
+_SENTENCE = re.compile(r"[^\W\d_].*\s.*[.!?\u2026]['\"\u201d\u00bb)\]]*\s*", re.DOTALL)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,22 +45,28 @@ class Fragment:
 
     Attributes:
       pieces: segments to be translated, and the markup between them.
+      notes: such pieces of the elements that stand within a sentence with a text of their own.
     """
 
     pieces: tuple[Segment | str, ...]
+    notes: tuple[tuple[Segment | str, ...], ...] = ()
 
     @property
     def segments(self) -> list[Segment]:
         """What is to be translated."""
-        return [piece for piece in self.pieces if isinstance(piece, Segment)]
+        every = itertools.chain(self.pieces, *self.notes)
+        return [piece for piece in every if isinstance(piece, Segment)]
 
     def write(self, translations: Sequence[str]) -> str:
         """Returns the markup with others for the texts of the segments, as markup."""
         texts = iter(translations)
-        return "".join(
-            f"{piece.before}{next(texts)}{piece.behind}" if isinstance(piece, Segment) else piece
-            for piece in self.pieces
-        )
+        written = _joined(self.pieces, texts)
+        notes = [_joined(pieces, texts) for pieces in self.notes]
+        return _NOTE.sub(lambda note: notes[int(note[1])], written) if notes else written
+
+
+def _joined(pieces: Sequence[Segment | str], texts: Iterator[str]) -> str:
+    return "".join(next(texts) if isinstance(piece, Segment) else piece for piece in pieces)
 
 
 def read_fragment(
@@ -85,26 +99,63 @@ def read_fragment(
             f"Expected markup of at most {MOST_CHARACTERS:,} characters, got {len(text):,}. Divide "
             f"it."
         )
-    reader = _Reader(text, format == "html", blocks, keep)
+    reader = Reader(text, format == "html", blocks, keep)
     if outline and format == "xml":
         reader.divide_by_outline(inline)
-    return Fragment(tuple(reader.pieces()))
+    return Fragment(tuple(reader.pieces()), tuple(reader.notes))
 
 
-class _Reader:
+def html_segments(text: str) -> Iterator[tuple[int, int]]:
+    """Yields where the segments of a page begin and end, in order, however long it is."""
+    position = 0
+    reader = Reader(text, True, (), ())
+    for piece in reader.pieces():
+        raw = reader.with_notes(piece)
+        if isinstance(piece, Segment):
+            yield position, position + len(raw)
+        position += len(raw)
+
+
+class Reader:
+    """Reads markup; see `read_fragment`.
+
+    Attributes:
+      notes: pieces of the notes that were read.
+    """
+
     def __init__(self, text: str, is_html: bool, blocks: Collection[str], keep: Collection[str]):
         self._is_html = is_html
         self._tokens = list(html_tokens(text) if is_html else xml_tokens(text))
         if is_html:
             blocks, keep = (frozenset(map(str.lower, names)) for names in (blocks, keep))
-            self._partners, self._ends = match_html(self._tokens)
+            self._partners, self._ends = match_html(self._tokens, to_end=True)
         else:
             self._partners, self._ends = match_xml(self._tokens, text)
         self._blocks = HTML_BLOCKS.union(blocks) if is_html else frozenset(blocks)
         self._keep = (HTML_KEPT if is_html else XML_KEPT).union(keep)
         self._dividing = list(map(self._divides, self._tokens))
+        if is_html:
+            self._read_images()
+        self.notes: list[list[Segment | str]] = []
         self._atoms: list[Atom] = []
         self._spelled: dict[str, str] = {}
+        self._last = ""  # The last character of the text, "" = white space or none.
+
+    def _read_images(self) -> None:
+        """Has the elements of SVG with text divide it; what stands elsewhere in it is no text."""
+        number = end = 0
+        while number < len(self._tokens):
+            token = self._tokens[number]
+            if token.name == "svg" and token.kind == OPENING:
+                end = max(end, self._ends[number] or 0)
+            elif number < end and token.name in SVG_TEXTS and self._ends[number]:
+                behind = self._ends[number]
+                self._dividing[number] = self._dividing[behind - 1] = True
+                number = behind
+                continue
+            elif number < end and token.kind == TEXT:
+                self._tokens[number] = Token(OTHER, token.raw, "svg")
+            number += 1
 
     def divide_by_outline(self, inline: Collection[str]) -> None:
         """Has the outermost elements with text of their own divide it, but those of some names."""
@@ -136,9 +187,18 @@ class _Reader:
         pairs = zip(self._tokens, self._dividing, strict=True)
         filled = (divides or (token.kind == TEXT and token.raw.strip()) for token, divides in pairs)
         self._filled = [0, *itertools.accumulate(map(bool, filled))]
-        number = 0
+        yield from self._read(0, len(self._tokens))
+
+    def with_notes(self, piece: Segment | str) -> str:
+        """Returns the markup of a piece."""
+        raw = piece.raw if isinstance(piece, Segment) else piece
+        if not self.notes:
+            return raw
+        return _NOTE.sub(lambda note: "".join(map(self.with_notes, self.notes[int(note[1])])), raw)
+
+    def _read(self, number: int, last: int, in_note: bool = False) -> Iterator[Segment | str]:
         preserved = 0  # Up to this token, white space matters.
-        while number < len(self._tokens):
+        while number < last:
             token, end = self._tokens[number], self._ends[number]
             if end and preserves_space(token, self._is_html):
                 preserved = max(preserved, end)
@@ -146,39 +206,76 @@ class _Reader:
                 yield from self._kept(number, end)
                 number = end
                 continue
-            if end and token.name in _INDICES and self._is_index(number, end):
-                inside = self._tokens[number:end]
-                raw = "".join(token.raw for token in inside)
-                self._atoms.append(Atom(raw, Mark(LONE, raw), None, self._visible(inside)))
-                number = end
-                continue
-            if end and not self._dividing[number] and self._is_empty(number, end):
-                self._atoms.append(self._as_one(number, end))
+            if end and not self._dividing[number] and (atom := self._whole(number, end, in_note)):
+                self._append(atom)
                 number = end
                 continue
             if token.kind == TEXT:
+                if token.name:
+                    self._spelled |= {NO_TAGS: "", "<": "<"}
                 for each in read_characters(token.raw, self._is_html, self._spelled):
                     if number < preserved and each.is_space and each.raw != " ":
                         yield from self._flush(each.raw)
                     else:
-                        self._atoms.append(_atom(each))
-            elif self._dividing[number]:
+                        self._append(_atom(each))
+            elif self._dividing[number] or (in_note and is_note(token, self._is_html)):
                 yield from self._flush(token.raw)
             else:
-                self._atoms.append(self._tag(number, token))
+                self._append(self._tag(number, token))
             number += 1
         yield from self._flush()
 
+    def _whole(self, number: int, end: int, in_note: bool) -> Atom | None:
+        """Returns an element as a single atom, where it is one: an index, a note, or empty."""
+        token = self._tokens[number]
+        if token.name in _INDICES and self._is_index(number, end):
+            inside = self._tokens[number:end]
+            raw = "".join(token.raw for token in inside)
+            return Atom(raw, Mark(LONE, raw), None, self._visible(inside))
+        if self._is_empty(number, end):
+            return self._as_one(number, end)
+        if not in_note and (is_note(token, self._is_html) or self._is_sentence(number, end)):
+            return self._note(number, end)
+        return None
+
     def _is_index(self, number: int, end: int) -> bool:
         """Returns whether an element has no words, and stands right behind one."""
-        if end - number > _MOST_TOKENS_OF_INDEX or any(self._dividing[number:end]):
+        if not self._last or not self._is_short(number, end):
             return False
         text = self._visible(self._tokens[number:end])
-        has_words = len(text) > 1 and any(map(str.isalpha, text))
-        for atom in reversed(self._atoms if text and not has_words else []):
-            if not atom.mark or atom.text or atom.mark.is_space:
-                return not (atom.mark.is_space if atom.mark else atom.characters.is_space)
-        return False
+        return bool(text) and not (len(text) > 1 and any(map(str.isalpha, text)))
+
+    def _is_sentence(self, number: int, end: int) -> bool:
+        """Returns whether an element is a sentence right behind a word, as footnotes are."""
+        if not self._last.isalnum() or not self._is_short(number, end):
+            return False
+        text = self._visible(self._tokens[number:end])
+        return text[:1].isupper() and bool(_SENTENCE.fullmatch(text))
+
+    def _is_short(self, number: int, end: int) -> bool:
+        return end - number <= _MOST_TOKENS_OF_INDEX and not any(self._dividing[number:end])
+
+    def _note(self, number: int, end: int) -> Atom:
+        """Returns an element that has a text of its own as an atom, and notes this text."""
+        outside = self._atoms, self._spelled, self._last
+        self._atoms, self._spelled, self._last = [], {}, ""
+        pieces = list(self._read(number, end, in_note=True))
+        self._atoms, self._spelled, self._last = outside
+        if not any(isinstance(piece, Segment) for piece in pieces):
+            raw = "".join(pieces)
+        else:
+            raw = f"\ud800{len(self.notes)}\udfff"
+            self.notes.append(pieces)
+        return Atom(raw, Mark(LONE, raw))
+
+    def _append(self, atom: Atom) -> None:
+        self._atoms.append(atom)
+        if not atom.mark:
+            self._last = "" if atom.characters.is_space else atom.raw[-1:]
+        elif atom.text:
+            self._last = atom.text[-1]
+        elif atom.mark.is_space:
+            self._last = ""
 
     def _is_empty(self, number: int, end: int) -> bool:
         return self._filled[number] == self._filled[end]
@@ -198,19 +295,32 @@ class _Reader:
 
     def _flush(self, raw: str = "") -> Iterator[Segment | str]:
         if self._atoms:
-            yield segment_of(self._atoms, self._spelled)
+            piece = segment_of(self._atoms, self._spelled, self._is_html)
+            if isinstance(piece, str):
+                yield from self._taken_out(piece)
+            else:
+                yield from self._taken_out(piece.before)
+                yield dataclasses.replace(piece, before="", behind="")
+                yield from self._taken_out(piece.behind)
         if raw:
             yield raw
-        self._atoms, self._spelled = [], {}
+        self._atoms, self._spelled, self._last = [], {}, ""
+
+    def _taken_out(self, raw: str) -> Iterator[Segment | str]:
+        """Yields markup around text; of the notes in it, their pieces."""
+        for number, part in enumerate(_NOTE.split(raw)):
+            if number % 2:
+                yield from self.notes[int(part)]
+                self.notes[int(part)] = []
+            elif part:
+                yield part
 
     def _tag(self, number: int, token: Token) -> Atom:
         partner = self._partners[number]
         if partner is None:
             return Atom(token.raw, Mark(LONE, token.raw, is_space=parts_words(token.raw)))
         kind = OPEN if number < partner else CLOSE
-        before = self._tokens[number - 1] if number else None
-        is_next_link = kind == OPEN and token.name == "a" == getattr(before, "name", "")
-        mark = Mark(kind, token.raw, min(number, partner), is_space=is_next_link)
+        mark = Mark(kind, token.raw, min(number, partner), is_look=is_for_looks(token))
         return Atom(token.raw, mark)
 
     def _kept(self, number: int, end: int) -> Iterator[Segment | str]:

@@ -1,13 +1,12 @@
 """Segments: running text with tags in it, between the tags that divide a page."""
 
-import bisect
 import dataclasses
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import NamedTuple
 
-from t2t_keras.text.markup.characters import Characters, write_characters
+from t2t_keras.text.markup.characters import Characters
 from t2t_keras.text.placeholders import find
 
 # Kinds of marks.
@@ -15,6 +14,8 @@ OPEN, CLOSE, LONE, KEPT = "open", "close", "lone", "kept"
 _WORDS = re.compile("[A-Za-z0-9]+|[^A-Za-z0-9]+").findall
 # What a word may go on with, and what may stand before one that is no part of a placeholder.
 _HYPHENED = re.compile("[-'\u2010\u2011\u2019][A-Za-z0-9]?")
+# Behind these a capital begins another text.
+_ENDS = frozenset(".:;!?\u2026)]\u00bb\u201d")
 _BEFORE_WORD = re.compile(r"(?:^|[\s(\[\"'\u201c\u201e\u00ab,;:/-])$")
 
 
@@ -31,8 +32,10 @@ class Mark:
       end: the same; for KEPT, behind its last character.
       space_before: whether white space is on its left.
       space_behind: whether white space is on its right.
-      is_space: whether it parts words as a space does: `&nbsp;`, the end of a line, or a link right
-        behind another one.
+      is_space: whether it parts words as a space does: `&nbsp;`, the end of a line, or a tag
+        between words that a reader sees apart, as `</a><a>`.
+      lead: white space right in front of it, as it stands there.
+      is_look: whether it is of an element that may stand around a part of a word.
     """
 
     kind: str
@@ -43,6 +46,8 @@ class Mark:
     space_before: bool = False
     space_behind: bool = False
     is_space: bool = False
+    lead: str = ""
+    is_look: bool = False
 
 
 class Atom(NamedTuple):
@@ -71,11 +76,15 @@ class Segment:
     """A piece of running text.
 
     Attributes:
-      before: markup and white space in front of its first word.
+      before: markup and white space in front of its first word, if it was not taken out.
       behind: the same, behind its last one.
       text: what is translated, white space as single spaces.
       marks: what stands within it, in order.
       spelled: how characters are written there, where it is otherwise than usual.
+      raws: for places in the text, where the characters that begin there end, and how they stand in
+        the markup, where that is otherwise; and for " ", the white space in front of what follows.
+      raw: all of it but `before` and `behind`, as it stands there.
+      is_html: whether it is of HTML.
     """
 
     before: str
@@ -83,39 +92,104 @@ class Segment:
     text: str
     marks: tuple[Mark, ...]
     spelled: Mapping[str, str]
+    raws: Mapping[int, tuple[int, str]]
+    raw: str
+    is_html: bool
 
 
-def segment_of(atoms: Sequence[Atom], spelled: Mapping[str, str]) -> Segment | str:
+def segment_of(atoms: Sequence[Atom], spelled: Mapping[str, str], is_html: bool) -> Segment | str:
     """Returns a segment of atoms, or their markup if it has no letters."""
     if not any(_has_letters(atom) for atom in atoms):
         return "".join(atom.raw for atom in atoms)
     atoms = _with_formulas(atoms)
     first, last = _core(atoms)
-    text, marks = _text_and_marks(atoms[first:last])
-    marks = _with_kept_spaces(text, marks, spelled)
-    before, behind = ("".join(atom.raw for atom in some) for some in (atoms[:first], atoms[last:]))
-    return Segment(before, behind, text, tuple(marks), spelled)
+    text, marks, raws = _text_and_marks(_with_divisions(atoms[first:last]))
+    marks = _with_kept_placeholders(text, marks, raws)
+    before, raw, behind = (
+        "".join(atom.raw for atom in some)
+        for some in (atoms[:first], atoms[first:last], atoms[last:])
+    )
+    return Segment(before, behind, text, tuple(marks), spelled, raws, raw, is_html)
 
 
-def _with_kept_spaces(text: str, marks: list[Mark], spelled: Mapping[str, str]) -> list[Mark]:
-    """Returns marks with a kept piece for a placeholder that has spaces inside, as 5&nbsp;km."""
-    if not any(mark.is_space for mark in marks):
+def _with_divisions(atoms: Sequence[Atom]) -> list[Atom]:
+    """Returns atoms in which tags between words part them where a reader sees these apart."""
+    atoms = list(atoms)
+    before, tags = "", []  # The last characters, and numbers of the tags behind them.
+    for number, atom in enumerate(atoms):
+        if atom.mark and atom.mark.kind in (OPEN, CLOSE):
+            tags.append(number)
+        elif atom.is_text:
+            text = atom.text if atom.mark else atom.characters.text
+            marks = [atoms[tag].mark for tag in tags]
+            if before and tags and text and _is_divided(before, marks, text):
+                last = tags[-1]
+                atoms[last] = atoms[last]._replace(
+                    mark=dataclasses.replace(marks[-1], is_space=True)
+                )
+            before, tags = text, []
+        elif not atom.mark or atom.mark.is_space:
+            before, tags = "", []
+    return atoms
+
+
+def _is_divided(before: str, marks: Sequence[Mark], behind: str) -> bool:
+    """Returns whether what tags without white space stand between are two words, or two texts.
+
+    Elements side by side are, but where both are only for looks and the second goes on in small
+    letters, as in `<b>w</b><i>ord</i>`. So are words where a capital begins one, and sentences.
+    """
+    last, first = before[-1], behind[0]
+    kinds = [mark.kind for mark in marks]
+    if CLOSE in kinds and OPEN in kinds[kinds.index(CLOSE) :]:
+        sign = not first.isalnum() or not (last.isalnum() or last in _ENDS)
+        goes_on = all(mark.is_look for mark in marks) and not first.isupper()
+        return not sign and not goes_on
+    return first.isupper() and len(before) > 1 and (last.islower() or last in _ENDS)
+
+
+def _with_kept_placeholders(
+    text: str, marks: list[Mark], raws: MutableMapping[int, tuple[int, str]]
+) -> list[Mark]:
+    """Returns marks with a kept piece for a placeholder that has others inside, as 5&nbsp;km.
+
+    Takes what such a piece has by itself out of `raws`.
+    """
+    if not marks:
         return marks
-    starts = [mark.start for mark in marks]
-    for each in reversed(find(text)):
-        first = bisect.bisect_right(starts, each.start)
-        last = bisect.bisect_left(starts, each.end)
-        inside = marks[first:last]
-        if not inside or not all(mark.is_space for mark in inside):
+    found: list[Mark] = []
+    done = 0  # Number of the marks that are looked at.
+    for each in find(text):
+        while done < len(marks) and marks[done].end <= each.start:
+            found.append(marks[done])
+            done += 1
+        first = done
+        while done < len(marks) and marks[done].start < each.end:
+            done += 1
+        inside = marks[first:done]
+        is_whole = inside and (inside[0].start, inside[0].end) == each[:2]
+        fits = all(each.start <= mark.start and mark.end <= each.end for mark in inside)
+        if not inside or is_whole or not fits or any(mark.element >= 0 for mark in inside):
+            found += inside
             continue
         parts, position = [], each.start
         for mark in inside:
-            parts += [write_characters(text[position : mark.start], spelled), mark.raw]
-            # The space itself is in the text as well, once for all that stand there.
-            position = mark.start + text.startswith(" ", mark.start)
-        raw = "".join([*parts, write_characters(text[position : each.end], spelled)])
-        marks[first:last] = [Mark(KEPT, raw, start=each.start, end=each.end)]
-    return marks
+            parts += [_raw(text, position, mark.start, raws), mark.lead, mark.raw]
+            position = mark.end
+        raw = "".join([*parts, _raw(text, position, each.end, raws)])
+        found.append(Mark(KEPT, raw, start=each.start, end=each.end))
+        for place in range(each.start, each.end):
+            raws.pop(place, None)
+    return found + marks[done:]
+
+
+def _raw(text: str, start: int, end: int, raws: Mapping[int, tuple[int, str]]) -> str:
+    """Returns a part of a text as it stands in the markup."""
+    parts = []
+    while start < end:
+        start, raw = raws.get(start, (start + 1, text[start]))
+        parts.append(raw)
+    return "".join(parts)
 
 
 def _with_formulas(atoms: Sequence[Atom]) -> list[Atom]:
@@ -183,35 +257,46 @@ def _core(atoms: Sequence[Atom]) -> tuple[int, int]:
     return begin, end
 
 
-def _text_and_marks(atoms: Sequence[Atom]) -> tuple[str, list[Mark]]:
+def _text_and_marks(
+    atoms: Sequence[Atom],
+) -> tuple[str, list[Mark], dict[int, tuple[int, str]]]:
     parts: list[str] = []
     marks: list[Mark] = []
+    raws: dict[int, tuple[int, str]] = {}
     waiting: list[int] = []  # Numbers of the marks behind the last word or space.
     size, space = 0, False  # Whether the text needs a space,
-    is_white = False  # and whether it is white space that says so.
+    lead, is_white = "", False  # and whether it is white space that says so, and which.
     for atom in atoms:
         if atom.characters and atom.characters.is_space:
             space = is_white = size > 0
+            lead += atom.raw
             for number in waiting:
                 marks[number] = dataclasses.replace(marks[number], space_behind=True)
             waiting = []
             continue
         if atom.is_text:
             content = atom.text if atom.mark else atom.characters.text
-            if space and content:
-                parts.append(" ")
-                size += 1
+            if content and (space or lead):
+                # In front of the first word there is no space in the text.
+                parts.append(" " * space)
+                if lead != " " * space:
+                    raws[size if space else size - 1] = size + space, lead
+                size += space
                 space = False
-            is_white = False
+            lead, is_white = "", False
             start, size = size, size + len(content)
             parts.append(content)
             waiting = []
             if atom.mark:
                 marks.append(dataclasses.replace(atom.mark, start=start, end=size))
+            elif content != atom.raw:
+                raws[start] = size, atom.raw
             continue
-        mark = dataclasses.replace(atom.mark, start=size, end=size, space_before=is_white)
+        place = dict(start=size, end=size, space_before=is_white, lead=lead)
+        mark = dataclasses.replace(atom.mark, **place)
+        lead = ""
         waiting.append(len(marks))
         marks.append(mark)
         if mark.is_space:
             space = size > 0
-    return "".join(parts), marks
+    return "".join(parts), marks, raws

@@ -12,6 +12,8 @@ from t2t_keras.text.markup.characters import NOT_XML
 
 # Kinds of tokens.
 OPEN, CLOSE, EMPTY, TEXT, OTHER = "open", "close", "empty", "text", "other"
+# Name of what begins like a tag and does not end.
+UNFINISHED = "<"
 
 # Elements of HTML without content.
 _VOID = frozenset(
@@ -20,13 +22,22 @@ _VOID = frozenset(
 )
 # Elements whose content has no tags; that of `title` is text nevertheless.
 _RAW = frozenset("script style textarea title iframe noembed noframes xmp".split())
+# Of those, the ones whose content has no tags in SVG and MathML either, as people write them.
+_RAW_ANYWHERE = frozenset({"script", "style"})
+# Elements in which other rules hold, and those of HTML that end these.
+_FOREIGN = frozenset({"svg", "math"})
+BREAKS_OUT = frozenset(
+    "b big blockquote body br center code dd div dl dt em embed foreignobject h1 h2 h3 h4 h5 h6 "
+    "head hr i img li listing menu meta nobr ol p pre ruby s small span strong strike sub sup "
+    "table tt u ul var".split()
+)
 
 _NAME = r"[^\W\d][\w.\-]*(?::[^\W\d][\w.\-]*)?"
 _ATTRIBUTE = rf"""\s+{_NAME}\s*=\s*(?:"[^<"]*"|'[^<']*')"""
 _XML_OPEN = re.compile(rf"<({_NAME})((?:{_ATTRIBUTE})*+)\s*(/?)>")
 _XML_CLOSE = re.compile(rf"</({_NAME})\s*>")
 _XML_ATTRIBUTE = re.compile(rf"""({_NAME})\s*=\s*(?:"([^"]*)"|'([^']*)')""")
-_XML_REFERENCE = re.compile(rf"&(?:{_NAME}|#[0-9]{{1,7}}|#x[0-9a-fA-F]{{1,6}});")
+_XML_REFERENCE = re.compile(rf"&(?:{_NAME}|#0*[0-9]{{1,7}}|#x0*[0-9a-fA-F]{{1,6}});")
 _HTML_NAME = re.compile(r"</?([A-Za-z][^\s/>]*)")
 _IN_TAG = re.compile("[\"'>]")
 
@@ -48,21 +59,25 @@ class Token(NamedTuple):
 def html_tokens(text: str) -> Iterator[Token]:
     """Yields the tokens of HTML, by the rules of its standard.
 
-    What the standard takes for text is text, as "<" before a space; a tag that does not end, too.
+    What the standard takes for text is text, as "<" before a space. A tag that does not end is
+    none, and no text either.
     """
     begin = position = 0  # Text goes on from `begin` to `position`.
+    foreign = 0  # Number of open elements with other rules.
     while (position := text.find("<", position)) >= 0:
-        token = _html_token(text, position)
+        token = _html_token(text, position, foreign > 0)
         if token is None:
             position += 1
             continue
-        if token.kind == TEXT:
-            break
         if begin < position:
             yield Token(TEXT, text[begin:position])
         yield token
         begin = position = position + len(token.raw)
-        if token.kind == OPEN and token.name in _RAW:
+        if token.name in _FOREIGN:
+            foreign = max(foreign + (token.kind == OPEN) - (token.kind == CLOSE), 0)
+        elif token.kind in (OPEN, EMPTY) and token.name in BREAKS_OUT:
+            foreign = 0
+        if token.kind == OPEN and token.name in (_RAW_ANYWHERE if foreign else _RAW):
             end = re.compile(rf"</{token.name}(?=[\s/>])", re.IGNORECASE).search(text, begin)
             position = end.start() if end else len(text)
             if begin < position:
@@ -73,20 +88,23 @@ def html_tokens(text: str) -> Iterator[Token]:
         yield Token(TEXT, text[begin:])
 
 
-def _html_token(text: str, start: int) -> Token | None:
-    """Returns what begins with "<" at `start`: None = text, TEXT = all that is left is text."""
+def _html_token(text: str, start: int, is_foreign: bool) -> Token | None:
+    """Returns what begins with "<" at `start`; None = it is text."""
     name = _HTML_NAME.match(text, start)
     if name:
         end = _tag_end(text, name.end())
         if not end:
-            return Token(TEXT, text[start:])
+            return Token(OTHER, text[start:], UNFINISHED)
         kind = CLOSE if text[start + 1] == "/" else EMPTY if name[1].lower() in _VOID else OPEN
-        if kind == OPEN and text[end - 2] == "/" and name[1].lower() in ("svg", "math"):
+        if kind == OPEN and text[end - 2] == "/" and (is_foreign or name[1].lower() in _FOREIGN):
             kind = EMPTY
         return Token(kind, text[start:end], name[1].lower())
     if text.startswith("<!--", start):
         found = re.compile("-->|--!>").search(text, start + 2)
         return Token(OTHER, text[start : found.end() if found else len(text)], "!--")
+    if is_foreign and text.startswith("<![CDATA[", start):
+        end = text.find("]]>", start) + 3
+        return Token(OTHER, text[start : end if end > 2 else len(text)], "![CDATA[")
     if text[start + 1 : start + 2] in ("!", "?", "/"):
         end = text.find(">", start) + 1
         return Token(OTHER, text[start : end or len(text)], text[start + 1])

@@ -22,10 +22,13 @@ def test_each_block_is_a_unit_and_nothing_else_changes(translated):
     expected = PAGE
     for text in (
         "My page;Big;>This is ;>a <;>link<;and\n   more;Second;Unclosed paragraph\n   of two lines;"
-        "kept as\n   it is;>one<; a < b;; c "
+        ">one<; a < b;; c "
     ).split(";"):
         expected = expected.replace(text, text.upper(), 1)
+    expected = expected.replace("lang=en", "lang=de")
     assert translated("a.html", PAGE) == expected
+    left_out = {"preformatted texts": 1, "attributes such as title and alt": 1}
+    assert translated.report.left_out == left_out
 
 
 def test_units_have_only_the_tags_within_their_text(written):
@@ -50,11 +53,27 @@ def test_text_is_escaped_and_encoded_as_the_page_is(written):
     assert document.content() == page.replace(b"Caf\xe9 two", b"a &lt; b &amp; &#269;")
 
 
-def test_lines_of_preformatted_text_with_tags_stay(translated, translator):
-    page = "<pre>one\n  <b>two</b> &amp;\n\tx"
-    assert translated("a.html", page) == "<pre>ONE\n  <b>TWO</b> &amp;\n\tX"
-    # The translator keeps those of its own element only.
-    assert translator.calls[0][0][0].startswith("<pre ")
+@pytest.mark.parametrize(
+    ("page", "languages", "expected"),
+    [
+        ("<html lang=en>{}", ("en", "de"), "<html lang=de>{}"),
+        (
+            "<html class='lang=en' LANG='en-GB'>{}",
+            ("en", "de"),
+            "<html class='lang=en' LANG='de'>{}",
+        ),
+        ('<html xml:lang="en" lang="EN">{}', ("en-US", "zh-Hans"), None),
+        ("<a hreflang=en>{}<i lang=fr>", ("en", "de"), "<a hreflang=en>{}<i lang=fr>"),
+        ("<i lang=en translate=no>b</i>{}", ("en", "de"), "<i lang=en translate=no>b</i>{}"),
+        ("<html lang=en>{}", ("en", "en-GB"), "<html lang=en>{}"),
+        ("<html lang=en>{}", ("", "de"), "<html lang=en>{}"),
+        ("<html lang=en>{}", ("en", ""), "<html lang=en>{}"),
+    ],
+)
+def test_a_page_says_in_which_language_it_is(translated, page, languages, expected):
+    expected = expected or '<html xml:lang="zh-Hans" lang="zh-Hans">{}'
+    found = translated("a.html", page.format("<p>text"), languages)
+    assert found == expected.format("<p>TEXT")
 
 
 @pytest.mark.parametrize(

@@ -77,12 +77,17 @@ def test_no_other_placement_agrees_better(seed):
     assert best - TOLERANCE <= found <= best + 1e-9
 
 
+def _plain(text, behind):
+    return text
+
+
 def translated(markup, translation, pairs, form="html"):
     """The markup of a translation whose words are aligned with source words by pairs."""
     fragment = read_fragment(markup, form)
     [segment] = fragment.segments
     [sentence] = divide(segment, lambda text: [text])
-    found = Translated(sentence.text, sentence.marks, translation, sentence.kept, str)
+    source = sentence.text, sentence.marks
+    found = Translated(*source, translation, sentence.kept, _plain, sentence.raws)
     weights = np.zeros([len(found.target_units), len(found.source_units)])
     for source, target in pairs:
         weights[target, source] = 1.0

@@ -8,7 +8,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.text.markup import read_fragment
 from t2t_keras.text.markup.characters import read_characters, write_characters
 from t2t_keras.text.markup.reading import MOST_CHARACTERS
-from t2t_keras.text.markup.sentences import Translated, divide
+from t2t_keras.text.markup.sentences import Translated, divide, join_markup
 
 
 def segments(markup, form="html", **options):
@@ -19,14 +19,15 @@ def segments(markup, form="html", **options):
     ("markup", "expected"),
     [
         ("<p>Two <b>red</b>\n dogs.<br>One &amp; all<li>x</p>", "Two red dogs.|One & all|x"),
-        ("<pre>a  b\n c d</pre>", "a|b|c d"),
+        ("<pre>a  b\n c d</pre><pre><b>e</b> f", ""),
+        ("<pre class='t2t-lines'>a  b\n c d</pre>", "a|b|c d"),
         ("<td>x</td><script>if (a<b) c</script><style>p {}</style>y", "x|y"),
         ("<div translate=no>a<p>b</p></div>c <i class='x notranslate'>d e</i>", "c d e"),
         ("<p translate='no'>a<p>b", "b"),
         ("<title>a <b></title>1 2 <b>3</b>!", "a <b>"),
         ("a <code>x</code> <code>one two three four five six</code> b", "a x b"),
         ("&eacute;&#233; &copy; AT&T &unknown; x", "éé © AT&T &unknown; x"),
-        ("<svg><text>a</text></svg><textarea>b</textarea>", ""),
+        ("<textarea>b</textarea><math><mi>c</mi></math>", ""),
         ("<button>unclosed <i>c <p>d</i></button>", "unclosed c|d"),
         ("<a>Home</a><a>News</a> <select><option>One<option>Two</select>", "Home News|One|Two"),
         ("m<sup>2</sup>, x<sup><i>n</i></sup> <sup>1</sup>H<sub>2</sub>O", "m, x 1H2O"),
@@ -71,11 +72,13 @@ def test_a_sentence_translated_by_itself_comes_back(markup):
 
 
 def _by_itself(segment):
-    written = ""
-    for each in divide(segment, lambda text: sentences(text, "en")):
-        same = Translated(each.text, each.marks, each.text, each.kept, lambda text: text)
-        written += each.space + same.markup(np.eye(len(same.source_units)))
-    return written
+    found = divide(segment, lambda text: sentences(text, "en"))
+    texts = []
+    for each in found:
+        parts = each.text, each.marks, each.text, each.kept, lambda text, behind: text, each.raws
+        same = Translated(*parts)
+        texts.append(same.markup(np.eye(len(same.source_units))))
+    return join_markup(found, texts)
 
 
 def test_an_outline_of_xml():
@@ -109,9 +112,9 @@ def test_characters_are_spelled_as_they_were():
     raw = "&#233;a &lt; b > c & d &quot;&amp;&quot;"
     text = "".join(each.text for each in read_characters(raw, True, spelled))
     assert text == 'éa < b > c & d "&"'
-    assert write_characters(text, spelled) == "&#233;a &lt; b > c & d &quot;&&quot;".replace(
-        "&&q", "&amp;&q"
-    )
+    assert write_characters(text, spelled) == raw.replace("&amp;", "&")
+    assert write_characters("&a &copy &#1 <b <", spelled) == "&a &amp;copy &amp;#1 &lt;b &lt;"
+    assert write_characters("]]>", {">": ">"}) == "]]&gt;"
     assert write_characters("a<b &c", {}) == "a&lt;b &amp;c"
 
 

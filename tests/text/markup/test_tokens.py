@@ -63,7 +63,8 @@ def test_html_is_taken_apart_whatever_it_is():
         ("a < b <c d='>'>e</c>", "text open text close"),
         ("<script>if (a<b) '</b>'</script>x", "open other close text"),
         ("<title>a <b></title>", "open text close"),
-        ("a <b c", "text"),
+        ("a <b c", "text other"),
+        ("a <b c='>", "text other"),
         ("<!doctype html><!-- <b> --><br/></ x>", "other other empty other"),
     ],
 )
