@@ -177,6 +177,9 @@ def test_top_symbols_are_the_best(vocab_size, values):
     logits = np.random.default_rng(vocab_size).integers(0, values, [2, 3, vocab_size])
     logits = logits.astype(np.float32)
     logits[0, 0, 7:] = -np.inf
+    # One is clearly the best, in a late group; those below are equal.
+    logits[1, 2] = 0
+    logits[1, 2, vocab_size - 3] = 9
     best, ids = top_symbols(tf.constant(logits), 9)
     expected = np.argsort(-logits, axis=-1, kind="stable")[..., :9]
     np.testing.assert_array_equal(best, np.take_along_axis(logits, expected, axis=-1))
