@@ -1,17 +1,20 @@
 """What all commands share: help, and errors as one message with an exit status."""
 
 import importlib
+import pkgutil
 
 import pytest
 
 import t2t_keras
+from t2t_keras import bin as commands_of
 from t2t_keras.bin.flags import run_command
 from t2t_keras.errors import UserError
 
-COMMANDS = (
-    "avg_all bleu compare datagen decoder eval evalb exporter insights npz_to_checkpoint plot "
-    "query_server tables trainer translate_all translate_file"
-).split()
+COMMANDS = [
+    module.name.removeprefix("t2t_")
+    for module in pkgutil.iter_modules(commands_of.__path__)
+    if module.name.startswith("t2t_")
+]
 COMMON = ("--t2t_usr_dir", "--registry_help", "--version")
 
 
@@ -20,7 +23,10 @@ def test_help_fits_a_screen_and_helpfull_has_every_flag(name, capsys, monkeypatc
     monkeypatch.setenv("COLUMNS", "100")
     run = importlib.import_module(f"t2t_keras.bin.t2t_{name}").run
     run([f"t2t-{name}", "--help"])
-    lines = capsys.readouterr().out.splitlines()
+    shown = capsys.readouterr().out
+    run([f"t2t-{name}", "-h"])
+    assert capsys.readouterr().out == shown
+    lines = shown.splitlines()
     assert len(lines) <= 50
     assert max(map(len, lines)) <= 100
     run([f"t2t-{name}", "--helpfull"])

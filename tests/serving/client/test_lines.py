@@ -30,6 +30,15 @@ def test_order_and_blank_lines(batch_size, concurrency):
     assert sorted(sent) == sorted(line for line in lines if line.strip())
 
 
+def test_a_reader_that_has_gone_ends_it():
+    class Gone(io.BytesIO):
+        def write(self, _):
+            raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        translate_stream(upper, io.BytesIO(b"a\nb\n"), Gone(), 1, 1)
+
+
 def test_requests_at_once():
     together = threading.Barrier(3, timeout=10)
 
