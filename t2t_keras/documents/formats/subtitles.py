@@ -88,10 +88,10 @@ def _texts(text: str, cues: list[re.Match], is_vtt: bool) -> Iterator[_Text]:
         ends_of_speakers = [next_.start() for next_ in _NEXT_SPEAKER.finditer(text, cue.end(), end)]
         for start, stop in zip(starts, [*ends_of_speakers, end], strict=True):
             spans = list(_spans(text, start, stop))
+            is_one = len(starts) == 1 and sum(said for *_, said in spans) == 1
             for first, last, is_said in spans:
                 masked, codes = _masked(text[first:last])
-                is_alone = len(starts) == 1 and markup_of(masked) == "text"
-                is_alone = is_alone and is_said and sum(said for *_, said in spans) == 1
+                is_alone = is_one and is_said and markup_of(masked) == "text"
                 line, lay_out = _unwrapped(masked)
                 yield _Text(
                     first,
