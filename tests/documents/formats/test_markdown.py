@@ -1,12 +1,14 @@
 """Markdown: the rendered structure stays, and so does all that is no text."""
 
 import html
+import random
 import re
+import sys
 
 import pytest
 from markdown_it import MarkdownIt
 
-from t2t_keras.documents import read_document
+from t2t_keras.documents import read_document, translate_document
 from t2t_keras.errors import UserError
 
 TEXT = """---
@@ -202,8 +204,6 @@ def test_blocks_in_20_others_are_translated(translated):
 
 
 def test_what_cannot_be_written_is_the_source_and_counted(written, translator):
-    from t2t_keras.documents import translate_document
-
     document = read_document(written("a.md", "A *b* c\n\nTwo\n"))
     translator.translate = lambda lines, format="text": [  # noqa: A006
         type("New", (), {"text": line.replace("b", "").replace("o", "a")}) for line in lines
@@ -279,13 +279,80 @@ def test_lines_break_where_they_did_by_length(written):
     assert document.content().decode() == "> eins zwei drei\n> vier fünf sechs\n"
 
 
-def test_the_pages_of_this_project_come_back(root, written, translator):
-    from t2t_keras.documents import translate_document
+PIECES = """word|*em*|__strong__|***both***|`code`|[link](u 't')|![img](i)|<b>x</b>|<br>|&amp;|12
+&copy;|&#35;|\\*|\\x|\\\\|$x$|[^1]|~~s~~|<http://e.e>|[ref]|[ref][]|[text][ref]|a_b_|**|`|``|[|]|(
+)|!|#|- |> |1. |1) |=|\t|:x:|{{ v }}|<i>|</i>|<!-- c -->|~|_|$|:|"|+|a|a &"""
+PIECES = [*re.split(r"[|\n]", PIECES), "word  \n", "\\\n", "\n", "\n"]
+FRAMES = [
+    "{}",
+    "# {}",
+    "## {} ##",
+    "{}\n===",
+    "- {}\n\n  {}",
+    "> {}\n> 1. {}",
+    "[^1]: {}",
+    "| {} | {} |\n|-|-|\n| {} |",
+]
 
-    translator.translate = lambda lines, format="text": [  # noqa: A006
-        type("Same", (), {"text": line}) for line in lines
-    ]
+
+@pytest.mark.parametrize("seed", range(40))
+def test_only_letters_change_in_generated_pages(translated, seed):
+    draw = random.Random(seed)
+    blocks = []
+    for frame in draw.sample(FRAMES, 4):
+        texts = []
+        for _ in range(frame.count("{}")):
+            text = draw.choice(["", " "]).join(draw.choices(PIECES, k=15))
+            texts.append(text if frame.startswith(("{}", "[")) else text.replace("\n", " "))
+        blocks.append(frame.format(*texts))
+    text = "\n\n".join([*blocks, "[ref]: r\n"])
+    found = translated("a.md", text)
+    assert found.lower() == text.lower()
+    assert found != text
+    assert translated.report.unsafe == 0
+    assert [tag.lower() for tag in tags_of(found)] == [tag.lower() for tag in tags_of(text)]
+
+
+@pytest.mark.parametrize(
+    ("name", "motifs"),
+    [
+        (
+            "a.md",
+            "_a_ |[^a]: b\n|&amp;|a<br>|> a\n\n|:::\n|[|$a |$$a\n|[a |*a **|`` ` |\\*|[a]\n",
+        ),
+        ("a.srt", "♪ a |- a\n|> a\n|{\\an8}a|{\\|[a] |<i>a|a\\N|# |A: "),
+    ],
+)
+def test_work_is_in_proportion_to_the_length(written, translator, name, motifs):
+    head = "1\n00:00:01,000 --> 00:00:02,000\n" if name.endswith("srt") else ""
+    for motif in motifs.split("|"):
+        counts = [
+            calls(written(name, head + motif * (size // len(motif))), translator)
+            for size in (150, 400, 1600)  # The first imports what it needs.
+        ][1:]
+        assert counts[1] < 4 * 4**0.2 * counts[0], motif
+
+
+def calls(path, translator):
+    """Returns how many functions are called to translate a file."""
+    count = 0
+
+    def count_calls(frame, event, argument):
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(count_calls)
+    try:
+        document = read_document(path, "en", "de")
+        translate_document(document, translator)
+        document.content()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_the_pages_of_this_project_come_back(root, written, translator):
     for path in sorted((root / "docs").glob("**/*.md")):
         document = read_document(path)
         translate_document(document, translator)
-        assert document.content() == path.read_bytes(), path
+        assert document.content().decode().lower() == path.read_text().lower(), path
