@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import itertools
+import re
 from collections.abc import Callable, Iterator, Sequence
 
 from t2t_keras.documents.document import Document, Piece, Suggestion, Unit
@@ -13,6 +14,8 @@ from t2t_keras.text.placeholders import has_words
 
 # Texts that are translated together: more would only make the bar jump.
 _AT_ONCE = 1024
+_TAG = re.compile(r"<[^<>]*>")
+_TAG_OR_SPACE = re.compile(r"<[^<>]*>|\s+")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,6 +160,9 @@ class _Job:
         texts = {text: each.text for text, each in zip(self.missing, found, strict=True)}
         texts |= self.known
         text = "".join(written(laid_out(parts, texts)) for parts, written in self.pieces)
+        if self.unit.format != "text" and _is_same(text, self.unit.source):
+            # Its tags and its white space need not move.
+            text = self.unit.source
         if self.known and not found:
             self.unit.set(text, "exact", 1.0, final)
             return False
@@ -164,6 +170,12 @@ class _Job:
         # A text is as good as its worst sentence.
         self.unit.set(text, "machine", min(sure, default=None), final)
         return any(each.is_broken for each in found)
+
+
+def _is_same(markup: str, other: str) -> bool:
+    """Returns whether two pieces of markup have the same tags and letters, wherever tags are."""
+    letters = {_TAG_OR_SPACE.sub("", side) for side in (markup, other)}
+    return len(letters) == 1 and sorted(_TAG.findall(markup)) == sorted(_TAG.findall(other))
 
 
 def _translate(

@@ -80,8 +80,13 @@ class TmxDocument(BilingualDocument):
         if each.target:
             return [(each.target.start, each.target.end, f"<{name}>{inner}</{name}>")]
         if each.owner.child("seg") is not each.source:
-            # A variant of the target language that has no segment.
-            return [(each.owner.inner_start, each.owner.inner_start, f"<{name}>{inner}</{name}>")]
+            # A variant of the target language that has no segment, which stands behind its notes.
+            text, place = f"<{name}>{inner}</{name}>", each.owner.inner_end
+            if each.owner.is_empty_tag:
+                tag = self.file.raw(each.owner.start, each.owner.end)
+                end = f"</{with_prefix(self.file, each.owner, 'tuv')}>"
+                return [(each.owner.start, each.owner.end, f"{tag[:-2].rstrip()}>{text}{end}")]
+            return [(place, place, text)]
         variant = with_prefix(self.file, each.owner, "tuv")
         text = (
             f"{space_before(self.file, each.owner)}<{variant} "

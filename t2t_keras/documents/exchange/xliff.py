@@ -74,7 +74,7 @@ class XliffDocument(BilingualDocument):
             segments = find(self.file, element)
             for each in segments:
                 space = self._said(_SPACE, each.source, each.owner, element)
-                each.unit.keeps_lines = space == "preserve"
+                each.unit.keeps_lines = space == "preserve" if space else each.unit.keeps_lines
             self.add(element, segments)
 
     def _said(self, attribute: str, *inner: Element) -> str:

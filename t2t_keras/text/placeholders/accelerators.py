@@ -18,11 +18,13 @@ class Accelerator(NamedTuple):
       mark: `_` or `&`.
       letter: as it stands in the text.
       offset: of the mark.
+      text: the text without the mark.
     """
 
     mark: str
     letter: str
     offset: int
+    text: str = ""
 
 
 def without_mark(
@@ -48,7 +50,7 @@ def without_mark(
     bare = text[:place] + text[place + 1 :]
     if [piece.text for piece in find(bare)] != [piece.text for piece in taken]:
         return text, None
-    return bare, Accelerator(text[place], text[place + 1], place)
+    return bare, Accelerator(text[place], text[place + 1], place, bare)
 
 
 def _opens_menu(text: str, place: int, is_label: bool) -> bool:
@@ -73,11 +75,15 @@ def with_mark(text: str, accelerator: Accelerator) -> str:
     """
     if not text.strip():
         return text
+    if text.casefold() == accelerator.text.casefold():
+        place = accelerator.offset
+        return f"{text[:place]}{accelerator.mark}{text[place:]}"
     taken, letter = find(text), re.escape(accelerator.letter)
     for pattern in (rf"(?<![^\W_]){letter}", letter, r"(?<![^\W_])[^\W\d_]"):
         for found in re.finditer(pattern, text, re.IGNORECASE):
             place = found.start()
-            if _is_free(place, taken) and found[0].lower() != found[0].upper():
+            has_key = found[0].isdigit() or found[0].lower() != found[0].upper()
+            if has_key and _is_free(place, taken):
                 return f"{text[:place]}{accelerator.mark}{text[place:]}"
     end = len(text.rstrip(" .:…\u3002"))
     return f"{text[:end]}({accelerator.mark}{accelerator.letter.upper()}){text[end:]}"

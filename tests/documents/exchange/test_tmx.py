@@ -48,3 +48,22 @@ def test_languages_are_those_of_the_header_or_must_be_named(written):
         read_document(written("c.tmx", TMX.replace("en-GB", "*all*", 1)), target="de")
     with pytest.raises(UserError, match="expected TMX"):
         read_document(written("b.tmx", "<a/>"))
+
+
+@pytest.mark.parametrize(
+    ("variant", "expected"),
+    [
+        ("", '<tuv xml:lang="de" creationid="t2t_keras"><seg>R &amp; D</seg></tuv>'),
+        ('<tuv xml:lang="de" x="/>"/>', '<tuv xml:lang="de" x="/>"><seg>R &amp; D</seg></tuv>'),
+        ('<tuv xml:lang="de"></tuv>', '<tuv xml:lang="de"><seg>R &amp; D</seg></tuv>'),
+        ('<tuv xml:lang="de"><seg/></tuv>', '<tuv xml:lang="de"><seg>R &amp; D</seg></tuv>'),
+        (
+            '<tuv xml:lang="de"><note>n</note></tuv>',
+            '<tuv xml:lang="de"><note>n</note><seg>R &amp; D</seg></tuv>',
+        ),
+    ],
+)
+def test_a_variant_gets_its_segment(translated, variant, expected):
+    content = '<tmx><header srclang="en"/><body><tu><tuv xml:lang="en"><seg>r &amp; d</seg></tuv>{}'
+    content += "</tu></body></tmx>"
+    assert translated("a.tmx", content.format(variant)) == content.format(expected)

@@ -220,6 +220,14 @@ def test_lines_stay_where_the_file_says_so(written):
         written("a.xlf", f'<xliff version="1.2">{body}</xliff>'), "en", "de"
     ).units
     assert [each.keeps_lines for each in found] == [True, False]
+    # A message's own HTML is not indented by the file.
+    message = UNIT.format("One &lt;b>two&lt;/b>\nthree")
+    for content, is_kept in (
+        (message, True),
+        (message.replace("<source", '<source xml:space="default"'), False),
+    ):
+        [unit] = read_document(written("b.xlf", content), "en", "de").units
+        assert (unit.format, unit.keeps_lines) == ("html", is_kept)
     assert found[0].source.endswith('<x i="1" ctype="lb"/>')
 
 

@@ -81,6 +81,29 @@ def test_accelerators(text, bare, put_back):
 
 
 @pytest.mark.parametrize(
+    ("text", "translation", "expected"),
+    [
+        ("Load From &File", "LOAD FROM FILE", "LOAD FROM &FILE"),
+        ("Function &1:", "Funktion 1:", "Funktion &1:"),
+        ("Function &1:", "Funktion:", "&Funktion:"),
+        ("&File", "Profil f", "Profil &f"),
+        ("&File", "  ", "  "),
+        ("&File", "%file f5", "%file &f5"),
+    ],
+)
+def test_a_mark_stands_before_the_same_sign(text, translation, expected):
+    _, accelerator = without_mark(text)
+    assert with_mark(translation, accelerator) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "has_one"), [("_" + "a" * 199, True), ("_" + "a" * 200, False), ("_a. b", False)]
+)
+def test_labels_are_short_and_no_sentences(text, has_one):
+    assert (without_mark(text)[1] is not None) == has_one
+
+
+@pytest.mark.parametrize(
     "text",
     ["R&D", "AT&T", "Search & Replace", "snake_case", "__init__", "&amp;x", "a _b _c", "To _x."],
 )
