@@ -10,6 +10,7 @@
 and those that are registered (`registry.register_filter`).
 """
 
+import contextlib
 import functools
 import hashlib
 import itertools
@@ -22,7 +23,7 @@ from t2t_keras.data.chunks import Chunk
 from t2t_keras.environment import installed_versions
 from t2t_keras.errors import UserError, nearest
 from t2t_keras.registry import FILTERS
-from t2t_keras.text.files import is_blank, read_lines
+from t2t_keras.text.files import is_blank, normalized, read_lines
 
 BUILT_IN = ("duplicates", "identical", "language", "length_ratio")
 
@@ -154,9 +155,16 @@ def pair_hashes(chunk: Chunk) -> np.ndarray:
 
     Two different pairs among 36 million have the same one with a probability of 4 in 100,000.
     """
-    texts = (b"%b\n%b" % (source.strip(), target.strip()) for source, target in chunk.pairs())
+    texts = (b"%b\n%b" % tuple(map(_compared, pair)) for pair in chunk.pairs())
     digests = (hashlib.blake2b(text, digest_size=8).digest() for text in texts)
     return np.frombuffer(b"".join(digests), np.uint64)
+
+
+def _compared(line: bytes) -> bytes:
+    if not line.isascii():
+        with contextlib.suppress(UnicodeDecodeError):
+            line = normalized(line.decode("utf-8")).encode("utf-8")
+    return line.strip()
 
 
 def duplicate_mask(hashes: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ import numpy as np
 from t2t_keras.decoding.source_text import encode_text
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.text.alignment import split_words, word_numbers
+from t2t_keras.text.files import normalized
 from t2t_keras.text.glossary import Glossary
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def continuations(
     [source] = translator.read([line])
     if not source.parts:
         return []
+    prefix = normalized(prefix)
     tokenizer, words = translator.tokenizer, split_words(prefix)
     [begin] = [np.int32(ids[:-1]) for ids in encode_text([prefix], tokenizer)]
     symbols = translator.engine.next_symbols(source.parts[0], begin, _MOST_SYMBOLS)

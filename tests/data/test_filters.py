@@ -137,6 +137,8 @@ def test_duplicates_are_those_of_a_set():
     assert duplicate_mask(hashes).tolist() == [each in hashes[:n] for n, each in enumerate(hashes)]
     chunk = ExampleChunk((("a", "b"), ("ab", ""), ("a", "b "), ("", "ab")), 1)
     assert duplicate_mask(pair_hashes(chunk)).tolist() == [False, False, True, False]
+    chunk = ExampleChunk((("caf\u00e9", "b"), ("cafe\u0301", "b"), ("\ud800", "b")), 1)
+    assert duplicate_mask(pair_hashes(chunk)).tolist() == [False, True, False]
 
 
 @pytest.mark.parametrize(

@@ -33,5 +33,11 @@ def test_the_likeliest_word_is_that_of_the_best_translation_of_a_greedy_search(m
     assert continuations(greedy, line, "", 2)[0].text == best.text
 
 
+def test_a_beginning_is_read_in_nfc(translator):
+    found = [continuations(translator, "a dog", begin, 2) for begin in ("cafe\u0301", "caf\u00e9")]
+    assert found[0]
+    assert [each.text for each in found[0]] == [each.text for each in found[1]]
+
+
 def test_a_blank_line_has_none(translator):
     assert continuations(translator, " ", "", 3) == []

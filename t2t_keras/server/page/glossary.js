@@ -122,7 +122,7 @@ export async function importTerms(file) {
 }
 
 export function exportTerms() {
-  const clean = (cell) => cell.trim().replace(/\s+/g, " ");
+  const clean = (cell) => cell.trim().replace(/[ \t-\r\x1c-\x1f\x85\u2028\u2029]+/g, " ");
   const lines = state.terms.map((row) => row.map(clean).join("\t").trimEnd());
   download(`${nameOfPair()}.tsv`, lines.map((line) => `${line}\n`).join(""));
 }

@@ -60,6 +60,8 @@ def test_of_an_alternative_is_known_what_is_known_of_a_translation(real):
         prefix = " ".join(best["text"].split()[:place])
         found = post(real, "/page/alternatives", q=line, prefix=prefix)["alternatives"]
         assert len({each["word"] for each in found}) == len(found) > 1
+        sure = [each["words"][place]["confidence"] for each in found]
+        assert sure == sorted(sure, reverse=True), "the likeliest first"
         for each in found:
             assert [word["text"] for word in each["words"]] == each["text"].split()
             assert each["words"][place]["text"] == each["word"]
