@@ -140,7 +140,16 @@ def unwrapped(text: str) -> tuple[str, Callable[[str], str]]:
     lines = _LINE_END.split(text)
     breaks = _LINE_END.findall(text)
     lengths = list(map(len, lines))
-    return _SPACES.sub(" ", " ".join(lines)), lambda found: wrapped(found, breaks, lengths)
+    spaces = _SPACES.findall(text)
+
+    def laid_out(translation: str) -> str:
+        words = translation.split(" ")
+        if len(words) == len(spaces) + 1:
+            # As many words as before: with the white space that was between these.
+            return "".join(map("".join, zip(words, [*spaces, ""], strict=True)))
+        return wrapped(translation, breaks, lengths)
+
+    return _SPACES.sub(" ", " ".join(lines)), laid_out
 
 
 def wrapped(text: str, breaks: Sequence[str], lengths: Sequence[int]) -> str:

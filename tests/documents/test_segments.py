@@ -2,7 +2,7 @@
 
 import pytest
 
-from t2t_keras.documents.segments import Segment, divided, laid_out, segmented
+from t2t_keras.documents.segments import Segment, divided, laid_out, segmented, unwrapped
 
 
 def sentences_of(text):
@@ -61,6 +61,14 @@ def test_a_text_is_divided_in_proportion():
     assert divided("one two three four", [1, 1]) == ["one two", "three four"]
     assert divided("one two three four", [3, 10]) == ["one", "two three four"]
     assert divided("one", [1, 1, 1]) == ["one", "", ""]
+
+
+def test_white_space_stays_where_the_words_are_as_many():
+    line, lay_out = unwrapped("One  two\tthree\n   four\r\n\r\nfive")
+    assert line == "One two three four five"
+    assert lay_out("a bb ccc dddd e") == "a  bb\tccc\n   dddd\r\n\r\ne"
+    assert lay_out("a b c d e f") == "a b c d\n   e\r\n\r\nf"
+    assert unwrapped("One  two")[1]("a b c") == "a b c"
 
 
 def test_many_lines_take_linear_time():

@@ -6,6 +6,7 @@ import re
 import sys
 
 import pytest
+from echo import echo, upper_case
 from markdown_it import MarkdownIt
 
 from t2t_keras.documents import read_document, translate_document
@@ -181,6 +182,14 @@ def test_only_letters_change(translated, text, stays, begin, lines):
     for piece in filter(None, stays.split(";")):
         expected = expected.replace(piece.upper(), piece)
     assert translated("a.md", source) == expected
+
+
+def test_a_model_changes_only_letters(written):
+    text = "\n\n".join(text for text, _ in SYNTAX) + "\n"
+    document = read_document(written("a.md", text), "en", "de")
+    report = translate_document(document, echo(upper_case))
+    assert report.unsafe == 0
+    assert document.content().decode().lower() == text.lower()
 
 
 @pytest.mark.parametrize(
