@@ -1,0 +1,373 @@
+"""How the work on a text grows with its length: every text function and every route of the server.
+
+    python benchmarks/growth.py --only=text [--characters=100000] [--name=markup] [--measure=calls]
+
+Each function gets motifs, repeated until the text has a quarter, a half and all of the characters.
+The exponent is that of the work beyond the quarter's: n where the work grows as the n-th power of
+the length. Work is either calls, of Python's functions and those in C, which no other program
+disturbs, or seconds of the processor, in which one call may hide much. It fails where an exponent
+is above 1.2 and not among those that are known. A stand-in for a model returns what it reads.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import json
+import math
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote_plus
+
+import httpx
+import numpy as np
+
+from t2t_keras.data.problem import Problem
+from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.engines.base import Engine, Output
+from t2t_keras.decoding.source_text import sentence_splitter, sentences
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.documents import EXTENSIONS, read_document, translate_document
+from t2t_keras.errors import UserError
+from t2t_keras.server.app import make_app
+from t2t_keras.server.config import ServerConfig
+from t2t_keras.server.glossaries import read_entries
+from t2t_keras.server.languages import detect
+from t2t_keras.server.messages import ApiError
+from t2t_keras.server.passages import read_passages
+from t2t_keras.text.alignment import split_words
+from t2t_keras.text.glossary import Glossary
+from t2t_keras.text.markup.reading import read_fragment
+from t2t_keras.text.placeholders.finding import find, missing
+from t2t_keras.text.placeholders.repair import number_broken, repaired
+from t2t_keras.text.placeholders.symbols import shield
+from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
+from t2t_keras.text.terms.hints import with_hints, without_hints
+from t2t_keras.text.terms.uses import find_uses
+
+MOST = 1.2
+# Function and motif, or "" = every motif: why its exponent may be above.
+KNOWN: Mapping[tuple[str, str], str] = {}
+
+# What stands for kinds of text: plain, long words, marks of every format, nested and unclosed.
+MOTIFS = (
+    *("a ", "a", "A. ", "a b c. ", "\n", "a\n", "\r", " ", "\t", "a\tb\n", "\u200b", "\u00a0"),
+    *("e\u0301", "\u05d0", "\u3002", "\u4e2d", "\U0001f600", "\u2028", "...", '"', "'", "(", ")a"),
+    *("<b>", "</b>", "<b>a</b> ", "<", ">", "<a href='", "<!--", "<!-- a -->", "<![CDATA[", "<br>"),
+    *("<p>a", "<code>a</code> ", "&", "&amp;", "&#0000", "www.;<b ", "http://a.b/", "a@b.c "),
+    *("%s ", "%(a)s", "%a%", "{0}", "{", "}", "{0, plural, one {", "${a}", "{{a}} ", ":a ", "$a "),
+    *(
+        "*",
+        "**a",
+        "_a_ ",
+        "`",
+        "`a` ",
+        "[",
+        "](",
+        "[a](b) ",
+        "![",
+        "~~~\n",
+        "> ",
+        "- a\n",
+        "1. a\n",
+    ),
+    *(
+        "# a\n",
+        "|a",
+        "|a|\n|-|\n",
+        "$a$ ",
+        ":::\n",
+        "\\",
+        "\\*",
+        "[^1]",
+        "=\n",
+        "---\n",
+        "_",
+        "&a ",
+    ),
+    *(
+        'msgid "a"\n',
+        'msgstr ""\n\n',
+        "1\n00:00:01,000 --> 00:00:02,000\na\n\n",
+        "<g id='1'>",
+        "<x/>",
+    ),
+)
+
+
+class _Copier(Engine):
+    """Gives back the ids that it reads, each attending to its own."""
+
+    name = "copier"
+
+    def outputs(
+        self, sources: Sequence[np.ndarray], prefixes: Sequence[np.ndarray], numbers: Sequence[int]
+    ) -> list[list[Output]]:
+        pairs = zip(sources, prefixes, strict=True)
+        return [[Output([*begin, *ids[len(begin) :]], 0.0)] for ids, begin in pairs]
+
+    def log_probs(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        return enumerate(np.full(len(target), -1.0, np.float32) for target in targets)
+
+    def next_symbols(self, source: np.ndarray, prefix: np.ndarray, count: int) -> list[int]:
+        return list(dict.fromkeys(map(int, source[:-1])))[:count]
+
+    def cross_attention(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        pairs = zip(targets, sources, strict=True)
+        return enumerate(
+            np.eye(len(target), len(source), dtype=np.float32) for target, source in pairs
+        )
+
+    def check_attention(self) -> None:
+        raise UserError("There is none.")
+
+    attention = cross_attention
+
+
+class _Source(NamedTuple):
+    """As a `ModelSource`, of a translator that is there."""
+
+    translator: Translator
+    source: str = "en"
+    target: str = "de"
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        return self.source, self.target
+
+    def newest(self) -> tuple[Path, int]:
+        return Path("copier"), 1
+
+    def load(self) -> Translator:
+        return self.translator
+
+
+def _translator() -> Translator:
+    tokenizer = SentencePieceTokenizer.train(["a b c d e the word"] * 9, 275)
+    config = DecodeConfig(beam_size=1, return_beams=True, check_placeholders=True, split_long=True)
+    problem = Problem(source_language="en", target_language="de")
+    return Translator(_Copier(), tokenizer, config, problem=problem)
+
+
+class _Site(NamedTuple):
+    """A request, made of a text."""
+
+    method: str
+    path: str
+    kind: str
+    content: Callable[[str], str | bytes]
+
+
+def _json(**others) -> Callable[[str, str], Callable[[str], str]]:
+    return lambda name: lambda text: json.dumps({name: text} | others)
+
+
+_ASKED, _ASKED_DEEPL = {"source": "en", "target": "de"}, {"source_lang": "EN", "target_lang": "DE"}
+_TERMS = [["a", "b"], ["b c", "d"]]
+_JSON, _FORM = "application/json", "application/x-www-form-urlencoded"
+
+
+def _upload(ending: str, fields: Mapping[str, str]) -> Callable[[str], bytes]:
+    heads = [f'--x\r\nContent-Disposition: form-data; name="{name}"' for name in (*fields, "file")]
+    heads[-1] += f'; filename="a{ending}"'
+
+    def content(text: str) -> bytes:
+        contents = [*fields.values(), text]
+        parts = (f"{head}\r\n\r\n{each}\r\n" for head, each in zip(heads, contents, strict=True))
+        return ("".join(parts) + "--x--\r\n").encode()
+
+    return content
+
+
+ROUTES: dict[str, _Site] = {
+    "text": _Site("POST", "/translate", _JSON, _json(**_ASKED)("q")),
+    "html": _Site("POST", "/translate", _JSON, _json(**_ASKED, format="html")("q")),
+    "form": _Site(
+        "POST", "/translate", _FORM, lambda text: f"q={quote_plus(text)}&source=en&target=de"
+    ),
+    "raw form": _Site("POST", "/translate", _FORM, lambda text: text),
+    "raw JSON": _Site("POST", "/translate", _JSON, lambda text: text),
+    "address": _Site("GET", "/v2/usage", "", lambda text: ""),
+    "detect": _Site("POST", "/detect", _JSON, _json()("q")),
+    "deepl": _Site("POST", "/v2/translate", _JSON, _json(**_ASKED_DEEPL)("text")),
+    "deepl html": _Site(
+        "POST", "/v2/translate", _JSON, _json(**_ASKED_DEEPL, tag_handling="html")("text")
+    ),
+    "deepl xml": _Site(
+        "POST", "/v2/translate", _JSON, _json(**_ASKED_DEEPL, tag_handling="xml")("text")
+    ),
+    "terms": _Site("POST", "/page/translate", _JSON, _json(**_ASKED, glossary=_TERMS)("q")),
+    "prefix": _Site("POST", "/page/alternatives", _JSON, _json(**_ASKED, q="a b c.")("prefix")),
+    "alternatives": _Site("POST", "/page/alternatives", _JSON, _json(**_ASKED, prefix="a")("q")),
+    "glossary": _Site(
+        "POST",
+        "/v2/glossaries",
+        _JSON,
+        _json(**_ASKED_DEEPL, name="a", entries_format="tsv")("entries"),
+    ),
+    "file": _Site(
+        "POST", "/translate_file", "multipart/form-data; boundary=x", _upload(".txt", _ASKED)
+    ),
+}
+
+
+async def _ask(translator: Translator, route: _Site, text: str) -> None:
+    # One client may ask as often as it likes, and no motif is cut short by its budget.
+    config = ServerConfig(reload_seconds=0.0, max_wait_ms=0.0, max_job_seconds=600.0)
+    app = make_app([_Source(translator)], config)
+    query = f"?{quote_plus(text)[:60_000]}" if route.path == "/v2/usage" else ""
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(
+            transport=httpx.ASGITransport(app), base_url="http://localhost"
+        ) as client,
+    ):
+        await client.request(
+            route.method,
+            f"{route.path}{query}",
+            content=route.content(text),
+            headers={"Content-Type": route.kind} if route.kind else None,
+            timeout=600,
+        )
+
+
+def functions() -> dict[str, Callable[[str], object]]:
+    """Returns what takes a text, by name; some refuse some texts, by a `UserError`."""
+    translator, glossary = _translator(), Glossary.of(_TERMS)
+    split = sentence_splitter("en")
+
+    def translated_file(ending: str) -> Callable[[str], None]:
+        def translate(text: str) -> None:
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / f"a{ending}"
+                path.write_text(text, encoding="utf-8", newline="")
+                document = read_document(path, "en", "de")
+                translate_document(document, translator, glossary=glossary)
+                document.content()
+
+        return translate
+
+    def unlike(text: str) -> str:
+        return text[: len(text) // 2]
+
+    found: dict[str, Callable[[str], object]] = {
+        "words": split_words,
+        "sentences": lambda text: sentences(text, "en"),
+        "passages": lambda text: read_passages(text, split=split),
+        "language": lambda text: detect([text], ["de", "en"]),
+        "placeholders find": find,
+        "placeholders missing": lambda text: missing(text, unlike(text)),
+        "placeholders shield": lambda text: shield(text, (), True).restore(text),
+        "placeholders broken": lambda text: number_broken(text, unlike(text)),
+        "placeholders repair": lambda text: repaired(text, unlike(text), []),
+        "markup html": lambda text: read_fragment(text, "html"),
+        "markup xml": lambda text: read_fragment(text, "xml"),
+        "glossary matches": glossary.matches,
+        "glossary entries": lambda text: read_entries(text, "tsv", ("en", "de")),
+        "glossary csv": lambda text: read_entries(text, "csv", ("en", "de")),
+        "terms uses": lambda text: find_uses(text, glossary.matches(text), unlike(text)),
+        "terms hints": lambda text: without_hints(
+            with_hints(text, ((m.start, m.end, m.term.target) for m in glossary.matches(text)))
+        ),
+        "translate text": lambda text: translator.translate(text.split("\n")),
+        "translate terms": lambda text: translator.translate(
+            [text.replace("\n", " ")], glossary=glossary
+        ),
+        "translate html": lambda text: translator.translate([text], format="html"),
+        "translate xml": lambda text: translator.translate([text], format="xml"),
+        "translate html terms": lambda text: translator.translate([text], None, "html", glossary),
+    }
+    # A Word file is no text: its paragraphs are read as XML is.
+    for ending in sorted(set(EXTENSIONS) - {".docx"}):
+        found[f"file {ending}"] = translated_file(ending)
+    for name, route in ROUTES.items():
+        found[f"route {name}"] = lambda text, route=route: asyncio.run(
+            _ask(translator, route, text)
+        )
+    return found
+
+
+class Growth(NamedTuple):
+    """How the work of a function grows with a motif."""
+
+    function: str
+    motif: str
+    work: tuple[float, ...]
+    exponent: float
+
+
+def work_of(function: Callable[[], object], measure: str = "calls") -> float:
+    """Returns the calls, in all threads that begin in it, or the seconds that a function takes."""
+    count = itertools.count()
+
+    def called(frame, event, argument) -> None:
+        if event in ("call", "c_call"):
+            next(count)
+
+    began = time.process_time()
+    if measure == "calls":
+        threading.setprofile(called)
+        sys.setprofile(called)
+    try:
+        with contextlib.suppress(UserError, ApiError):
+            function()
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    return next(count) if measure == "calls" else time.process_time() - began
+
+
+def growth_of(
+    name: str, function: Callable[[str], object], motif: str, characters: int, measure: str
+) -> Growth:
+    """Returns how the work grows up to so many characters."""
+    texts = [motif * max(characters // part // len(motif), 1) for part in (4, 2, 1)]
+    function_of = lambda text: lambda: function(text)  # noqa: E731
+    if measure == "calls":
+        with contextlib.suppress(UserError, ApiError):
+            function(texts[0])  # What is prepared once is not counted.
+    work = tuple(work_of(function_of(text), measure) for text in texts)
+    first, second = work[1] - work[0], work[2] - work[0]
+    # Of work that grows as the n-th power, the ratio is 2^n + 1.
+    least = 0.02 if measure == "seconds" else 100
+    ratio = second / max(first, 1e-9) - 1 if second > least else 1.0
+    return Growth(name, motif, work, math.log2(max(ratio, 1.0)))
+
+
+def growths(
+    characters: int, measure: str = "calls", motifs: Sequence[str] = MOTIFS, name: str = ""
+) -> Iterator[Growth]:
+    """Yields how each function's work grows, of those whose name begins with `name`."""
+    for each, function in functions().items():
+        for motif in motifs if each.startswith(name) else ():
+            yield growth_of(each, function, motif, characters, measure)
+
+
+def is_known(growth: Growth) -> bool:
+    """Returns whether a growth is below the limit, or among those that are known."""
+    names = (growth.function, growth.motif), (growth.function, "")
+    return growth.exponent <= MOST or any(name in KNOWN for name in names)
+
+
+def report(characters: int, measure: str, name: str) -> int:
+    """Prints the worst growth of each function, and returns how many are above the limit."""
+    worst: dict[str, Growth] = {}
+    above = []
+    for each in growths(characters, measure, MOTIFS, name):
+        worst[each.function] = max(worst.get(each.function, each), each, key=lambda of: of.exponent)
+        if not is_known(each):
+            above.append(each)
+            print(f"above {MOST}: {each}", file=sys.stderr, flush=True)
+    print("| function | exponent | motif | work |\n|---|---|---|---|")
+    for each in worst.values():
+        work = ", ".join(f"{amount:.3g}" for amount in each.work)
+        print(f"| {each.function} | {each.exponent:.2f} | `{each.motif!r}` | {work} |")
+    return len(above)
