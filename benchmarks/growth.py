@@ -1,17 +1,23 @@
 """How costs grow: a training step, data generation and decoding, each by what makes them larger.
 
     python benchmarks/growth.py --folder=docs/images [--only=decoding] [--rounds=3]
+    python benchmarks/growth.py --only=text [--characters=100000] [--measure=calls] [--name=markup]
 
 Prints a table and draws `growth_training.svg`, `growth_data.svg` and `growth_decoding.svg`. A cost
 that grows as the n-th power of a size has the exponent n: the slope of log(seconds) over log(size),
 here of the larger half of the sizes, where what is the same at every size counts least. Sizes take
 turns; each time is the median of some rounds. The model is `transformer_small` with a vocabulary of
 8,000; what is not varied is in the titles.
+
+With --only=text it is the work of text functions and of the server's routes that is measured, and
+an exponent above 1.2 is a failure: see `text_growth`.
 """
 
 import contextlib
 import io
+import logging
 import math
+import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -22,7 +28,12 @@ from absl import app, flags
 from measuring import median_seconds, new_step, random_translator
 
 _FOLDER = flags.DEFINE_string("folder", "docs/images", "Folder of the pictures.")
-_ONLY = flags.DEFINE_enum("only", "", ("", "training", "data", "decoding"), "One picture.")
+_ONLY = flags.DEFINE_enum(
+    "only", "", ("", "training", "data", "decoding", "text"), "One picture, or what reads text."
+)
+_CHARACTERS = flags.DEFINE_integer("characters", 100_000, "Of the longest text.", 100)
+_MEASURE = flags.DEFINE_enum("measure", "seconds", ("seconds", "calls"), "Work on text.")
+_NAME = flags.DEFINE_string("name", "", "Functions of text whose name begins so.")
 _ROUNDS = flags.DEFINE_integer("rounds", 3, "Number of rounds; the median counts.", 1)
 
 _VOCAB_SIZE = 8000
@@ -170,6 +181,13 @@ def _drawn(panels: Mapping[_Panel, tuple[float, ...]]):
 
 def main(_) -> None:
     """Measures, prints and draws."""
+    if _ONLY.value == "text":
+        logging.disable(logging.ERROR)  # A line for each request.
+        from text_growth import report
+
+        if report(_CHARACTERS.value, _MEASURE.value, _NAME.value):
+            sys.exit("Some work grows faster than it may: see above.")
+        return
     from t2t_keras.io.figures import save_figure
 
     print("| | by | exponent | expected | seconds, smallest to largest |\n|---|---|---|---|---|")
