@@ -1,3 +1,5 @@
+import dataclasses
+
 import pytest
 from sacrebleu.metrics import BLEU, CHRF
 
@@ -74,6 +76,26 @@ def test_differences_are_by_chrf_in_both_directions(text):
     assert sum(found.counts.values()) == 24
     assert found.counts["15 to 30 worse"] == sum(-30 <= p < -15 for p in points) > 0
     assert found.counts["equal"] == found.equal
+
+
+def test_the_most_different_are_ten_in_either_direction(text):
+    turned = dataclasses.replace(text, systems=[text.systems[2], text.systems[0]])
+    losses = sentence_differences(text, False)[1].losses
+    [found] = sentence_differences(turned, False)
+    assert len(losses) == len(found.gains) == 10
+    assert [each.line for each in found.gains] == [each.line for each in losses]
+
+
+def test_case_can_be_ignored_in_all_of_them(text):
+    base = text.systems[0]
+    loud = System("loud", [line.upper() for line in base.translations], "loud")
+    both = dataclasses.replace(text, systems=[base, loud])
+    for lowercase in (False, True):
+        [found] = sentence_differences(both, lowercase)
+        assert (found.equal == 24) == lowercase
+        for bucket in [*by_length(both, "13a", lowercase), *by_frequency(both, "13a", lowercase)]:
+            for first, second in bucket.values.values():
+                assert (first == second) == (lowercase or not first + second)
 
 
 def test_equal_systems_do_not_differ(text):

@@ -124,6 +124,47 @@ def test_what_cannot_be_represented_is_refused_by_name(name, value):
         hyperparameters(changed)
 
 
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ({"dropout": 0.3}, {"dropout": 0.3}),
+        ({"attention_dropout": 0.2}, {"attention_dropout": 0.2}),
+        ({"activation_dropout": 0.15, "relu_dropout": 0.25}, {"relu_dropout": 0.15}),
+        ({"activation_dropout": 0.0, "relu_dropout": 0.25}, {"relu_dropout": 0.25}),
+        ({"no_scale_embedding": True}, {"scale_embedding": False}),
+        ({"layernorm_embedding": True}, {"embedding_norm": True}),
+        ({"encoder_normalize_before": True, "decoder_normalize_before": True}, {"pre_norm": True}),
+        ({"encoder_layers": 7, "decoder_layers": 5}, {"num_encoder_layers": 7}),
+        ({"encoder_layers": 7, "decoder_layers": 5}, {"num_decoder_layers": 5}),
+        ({"activation_fn": "gelu"}, {"activation": "gelu"}),
+        ({"activation_fn": "gelu_accurate"}, {"activation": "gelu_tanh"}),
+        ({"activation_fn": "gelu_fast"}, {"activation": "gelu_tanh"}),
+    ],
+)
+def test_settings_have_their_counterpart(theirs, ours):
+    values = plain(read_pytorch(SHARED / "checkpoint.pt")["cfg"]["model"], "it")
+    as_is, found = (
+        hyperparameters(Settings(values, "it")),
+        hyperparameters(Settings(values | theirs, "it")),
+    )
+    assert found.items() >= ours.items()
+    assert found != as_is
+
+
+def test_a_shorter_table_of_positions_ends_in_its_last_row(tmp_path):
+    content = read_pytorch(FOLDER / "many" / "checkpoint.pt")
+    weights, name = dict(content["model"]), "encoder.embed_positions.weight"
+    weights[name] = shorter = np.asarray(weights[name])[:-3]
+    again = {"args": plain(content["cfg"]["model"], "it"), "model": weights}
+    path = save_as_torch(again, tmp_path / "shorter.pt")
+    found = read_fairseq(path, LANGUAGES, f"{FOLDER / 'many'},{SPM}")
+    table, longer = (found.weights[f"{side}_positions/table"] for side in ("source", "target"))
+    behind = len(longer) - len(shorter)
+    assert behind > 0
+    assert found.hparams["max_positions"] == len(longer)
+    np.testing.assert_array_equal(table, [*shorter, *[shorter[-1]] * behind])
+
+
 class Harmful:
     def __reduce__(self):
         return os.mkdir, ("harm",)
@@ -149,6 +190,19 @@ def test_a_cut_file_is_refused(tmp_path):
     (tmp_path / "cut.pt").write_bytes(content[: len(content) - 9])
     with pytest.raises(UserError, match="not complete"):
         read_fairseq(tmp_path / "cut.pt", LANGUAGES)
+
+
+def test_a_word_that_is_in_a_dictionary_twice(tmp_path):
+    """fairseq then says which one counts, behind the word and its count."""
+    for code in LANGUAGES:
+        lines = (SHARED / f"dict.{code}.txt").read_text(encoding="utf-8").split("\n")
+        lines[0] += " #fairseq:overwrite"
+        (tmp_path / f"dict.{code}.txt").write_text("\n".join(lines), encoding="utf-8")
+    found, expected = (
+        read_fairseq(SHARED / "checkpoint.pt", LANGUAGES, f"{folder},{SPM}").tokenizer
+        for folder in (tmp_path, SHARED)
+    )
+    assert found.vocabulary() == expected.vocabulary()
 
 
 def test_another_dictionary_is_named(tmp_path):

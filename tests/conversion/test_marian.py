@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import sentencepiece
 import tensorflow as tf
+from safetensors.numpy import save_file
 
 from t2t_keras import registry
 from t2t_keras.bin import t2t_import
@@ -16,11 +17,13 @@ from t2t_keras.conversion.imported import make_run
 from t2t_keras.conversion.marian import read_huggingface
 from t2t_keras.conversion.marian_npz import read_marian, read_vocabulary
 from t2t_keras.conversion.readers import read_model
+from t2t_keras.conversion.tensors import read_weights
 from t2t_keras.conversion.vocabularies import joint_pieces
 from t2t_keras.data.generate import generate
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.experiment import train
+from t2t_keras.layers.position import sinusoids
 from t2t_keras.serving.export.signatures import TranslationModule
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -201,6 +204,47 @@ def test_a_vocabulary_of_another_model_is_refused(copied):
 def test_what_a_reader_does_not_take_is_refused(toolkit, given, said):
     with pytest.raises(UserError, match=said):
         read_model(toolkit, SHARED, ("en", "de"), **given)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ({"dropout": 0.3}, {"dropout": 0.3}),
+        ({"attention_dropout": 0.2}, {"attention_dropout": 0.2}),
+        ({"activation_dropout": 0.15}, {"relu_dropout": 0.15}),
+        ({"scale_embedding": False}, {"scale_embedding": False}),
+        ({"encoder_layers": 7}, {"num_encoder_layers": 7, "num_decoder_layers": 1}),
+        ({"decoder_layers": 7}, {"num_encoder_layers": 2, "num_decoder_layers": 7}),
+        ({"activation_function": "relu"}, {"activation": "relu"}),
+        ({"activation_function": "gelu"}, {"activation": "gelu"}),
+        ({"encoder_ffn_dim": 48, "decoder_ffn_dim": 48}, {"d_ff": 48}),
+        (
+            {"encoder_attention_heads": 4, "decoder_attention_heads": 4},
+            {"num_heads": 4, "d_model": 16},
+        ),
+    ],
+)
+def test_settings_have_their_counterpart(copied, theirs, ours):
+    folder, as_is = copied(SHARED), read_huggingface(SHARED).hparams
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | theirs))
+    found = read_huggingface(folder).hparams
+    assert found.items() >= ours.items()
+    assert found != as_is
+
+
+@pytest.mark.parametrize(("error", "is_refused"), [(9e-4, False), (2e-3, True)])
+def test_positions_are_refused_where_they_are_trained(copied, error, is_refused):
+    """Published models have sinusoids, rounded to float16."""
+    folder, name = copied(SHARED), "model.encoder.embed_positions.weight"
+    arrays = dict(read_weights(SHARED, "model.safetensors"))
+    arrays[name] = sinusoids(np.arange(64), 16, "concatenated").numpy() + np.float32(error)
+    save_file(arrays, folder / "model.safetensors")
+    if is_refused:
+        with pytest.raises(UserError, match=f"{name} is trained"):
+            read_huggingface(folder)
+    else:
+        assert read_huggingface(folder).weights.keys() == read_huggingface(SHARED).weights.keys()
 
 
 @pytest.fixture
