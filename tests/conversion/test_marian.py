@@ -175,7 +175,13 @@ def test_both_forms_of_the_weights_are_the_same(copied):
         ("activation_function", "tanh"),
         ("normalize_embedding", True),
         ("decoder_ffn_dim", 48),
+        ("decoder_attention_heads", 4),
         ("decoder_start_token_id", 0),
+        ("static_position_embeddings", False),
+        ("normalize_before", True),
+        ("add_final_layer_norm", True),
+        ("encoder_layerdrop", 0.1),
+        ("decoder_layerdrop", 0.1),
     ],
 )
 def test_settings_that_cannot_be_represented_are_refused(copied, name, value):
@@ -191,6 +197,17 @@ def test_a_vocabulary_of_another_model_is_refused(copied):
     shutil.copy(SEPARATE / "vocab.json", folder)
     with pytest.raises(UserError, match=r"vocab\.json: expected 140 pieces.*got 81"):
         read_huggingface(folder)
+
+
+def test_a_folder_has_one_model_beside_the_state_of_its_training(copied):
+    folder = copied(SHARED)
+    (folder / "config.json").unlink()
+    shutil.copy(folder / "model.npz", folder / "model.npz.optimizer.npz")
+    (folder / "expected.npz").unlink()
+    assert read_model("marian", folder, ("en", "de")).tokenizer.vocab_size > 3
+    shutil.copy(folder / "model.npz", folder / "other.npz")
+    with pytest.raises(UserError, match=r"one \.npz file, got 2"):
+        read_model("marian", folder, ("en", "de"))
 
 
 @pytest.mark.parametrize(
@@ -271,6 +288,18 @@ def changed(copied):
         ("transformer-decoder-autoreg", "average-attention"),
         ("transformer-ffn-activation", "gelu"),
         ("transformer-ffn-depth", 3),
+        ("transformer-decoder-ffn-depth", 3),
+        ("transformer-decoder-dim-ffn", 999),
+        ("transformer-no-projection", True),
+        ("transformer-pool", True),
+        ("transformer-train-position-embeddings", True),
+        ("transformer-disable-position-embeddings", True),
+        ("transformer-attention-mask", "alibi"),
+        ("transformer-no-bias", True),
+        ("transformer-no-affine", True),
+        ("right-left", True),
+        ("ulr", True),
+        ("input-types", ["class"]),
         ("transformer-tied-layers", [1, 1]),
         ("transformer-postprocess", "dhn"),
         ("lemma-dim-emb", 4),
@@ -321,6 +350,11 @@ def test_vocabularies_in_yaml(tmp_path):
     with pytest.raises(UserError, match=r"expected 10 pieces.*got 9"):
         read_vocabulary(file, 10)
     text = tmp_path / "vocab.txt"
+    file.write_text("eos: 0\nUNK: 1\na: 2\n")  # As Nematus has them.
+    assert read_vocabulary(file, 3) == IdOrder(["eos", "UNK", "a"], end=0, unknown=1)
+    file.write_text("</s>: 0\na: 1\n")
+    with pytest.raises(UserError, match="with </s> and <unk>"):
+        read_vocabulary(file, 2)
     text.write_text("a\n</s>\n<unk>\n")
     assert read_vocabulary(text, 3) == IdOrder(["a", "</s>", "<unk>"], end=1, unknown=2)
 

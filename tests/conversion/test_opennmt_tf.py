@@ -83,6 +83,21 @@ def test_what_a_description_does_not_say_is_asked_for(described, text, name):
     assert described(text, **{name: value}, **dropouts)[name] == value
 
 
+def test_the_mean_of_a_run_is_described_in_the_run(tmp_path):
+    """As `average-checkpoints` writes it, into a folder of the run's; its name has the steps."""
+    run, mean = tmp_path / "run", tmp_path / "run" / "avg"
+    shutil.copytree(SHARED, mean)
+    (mean / "model_description.py").rename(run / "model_description.py")
+    expected = read_opennmt_tf(SHARED, FOLDER / "shared.yml")
+    for model in (mean, mean / "ckpt-300"):
+        found = read_opennmt_tf(model, FOLDER / "shared.yml")
+        assert found.hparams == expected.hparams
+        assert found.steps == expected.steps == 300
+    (run / "model_description.py").unlink()
+    with pytest.raises(UserError, match="does not say what .*num_heads"):
+        read_opennmt_tf(mean, FOLDER / "shared.yml")
+
+
 def test_a_weight_without_counterpart_is_named(monkeypatch):
     read = opennmt_tf._read_checkpoint
     name = "model/encoder/layers/0/self_attention/layer/relative_position_keys"
