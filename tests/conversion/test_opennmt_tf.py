@@ -94,7 +94,7 @@ def test_the_mean_of_a_run_is_described_in_the_run(tmp_path):
         assert found.hparams == expected.hparams
         assert found.steps == expected.steps == 300
     (run / "model_description.py").unlink()
-    with pytest.raises(UserError, match="does not say what .*num_heads"):
+    with pytest.raises(UserError, match=r"does not say what .*num_heads"):
         read_opennmt_tf(mean, FOLDER / "shared.yml")
 
 
