@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 from tqdm import tqdm
 
+from t2t_keras.io.terminal import printable
+
 _SECONDS_BETWEEN = 60.0
 
 
@@ -32,7 +34,7 @@ def _has_no_columns() -> bool:
 
 def show_reading(stream, total: int | None, desc: str):
     """Returns a context whose value reads from `stream`, with a bar of `total` bytes."""
-    return tqdm.wrapattr(stream, "read", total=total, desc=desc, disable=None)
+    return tqdm.wrapattr(stream, "read", total=total, desc=printable(desc), disable=None)
 
 
 def print_beside_bar(text: str) -> None:

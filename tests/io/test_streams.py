@@ -87,6 +87,13 @@ def test_an_error_is_said_where_it_can_be_read(monkeypatch, capsys):
     assert capsys.readouterr().out == ""
 
 
+def test_names_of_files_control_no_terminal(capsys):
+    assert exit_status(lambda flags: print("\x1b[2J.txt: done\t1\u202e")) == 0
+    assert capsys.readouterr().out == "\\x1b[2J.txt: done\t1\\u202e\n"
+    assert exit_status(lambda flags: print("\x1b[2J", file=product())) == 0
+    assert capsys.readouterr().out == "\x1b[2J\n"
+
+
 def test_a_disk_that_is_full_is_one_line(capsys):
     def main(flags):
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -18,6 +18,7 @@ from t2t_keras.io.outputs import STANDARD_STREAM, check_outputs, is_stream
 from t2t_keras.io.progress import LineProgress
 from t2t_keras.io.state import as_json, differences, read_json, write_json
 from t2t_keras.io.streams import abandon, product
+from t2t_keras.io.terminal import printable
 from t2t_keras.text.files import check_readable, count_lines, decoded, lines_of, read_lines
 
 # work(lines, number of the first one, progress) -> the lines of each output by name, and counts to
@@ -201,7 +202,7 @@ class _Outputs:
                 self.lines_done, self._hash_before = record["lines"], record["read"]
             else:
                 lost = f"{_partial(self._main)}, or what belongs to it, has lost lines"
-                print(f"{lost}: all are done again.", file=sys.stderr, flush=True)
+                print(printable(f"{lost}: all are done again."), file=sys.stderr, flush=True)
         for name, file in self._files.items():
             # What was written after the record is written again.
             file.truncate(sizes.get(name, 0))

@@ -1,0 +1,61 @@
+"""How a command line is read."""
+
+import pytest
+
+from t2t_keras.errors import UserError
+from t2t_keras.io.flags import Flags
+
+
+@pytest.fixture
+def flags():
+    flags = Flags()
+    flags.switch("dry_run", "")
+    flags.switch("eval_bleu", "", True)
+    flags.string("output_dir", "")
+    flags.integer("num_workers", "", 4, 1, 8)
+    flags.number("keep_minutes", "", 2, 0)
+    flags.choice("style", "", ("a", "b"), "a")
+    flags.strings("names", "")
+    flags.texts("sentence", "")
+    flags.arguments("FILE", "")
+    return flags
+
+
+def test_dashes_stand_for_underscores_in_names_alone(flags):
+    flags.parse(["t2t-x", "--dry-run", "a-b", "--no-eval-bleu", "--output-dir=c-d=e-f"])
+    assert (flags.dry_run, flags.eval_bleu, flags.output_dir) == (True, False, "c-d=e-f")
+    assert flags.FILE == ["a-b"]
+
+
+def test_values(flags):
+    flags.parse(["t2t-x", "--num_workers", "8", "--names=a, b", "--sentence=a,b", "--sentence=c"])
+    assert (flags.num_workers, flags.names, flags.sentence) == (8, ["a", "b"], ["a,b", "c"])
+
+
+@pytest.mark.parametrize(
+    ("argument", "said"),
+    [
+        ("--num_workers=0", "num_workers"),
+        ("--num_workers=9", "num_workers"),
+        ("--num_workers=1.5", "num_workers"),
+        ("--keep_minutes=-0.1", "keep_minutes"),
+        ("--keep_minutes=inf", "must be finite"),
+        ("--keep_minutes=nan", "must be finite"),
+        ("--style=c", "style"),
+        ("--no_eval_blue", "'eval_bleu'"),
+    ],
+)
+def test_what_is_refused(flags, argument, said):
+    with pytest.raises(UserError, match=said):
+        flags.parse(["t2t-x", argument])
+
+
+def test_help_names_defaults_and_hides_what_is_rarely_needed(flags):
+    flags.group("Rarely needed")
+    flags.string("secret", "Rare", note="a=1: one")
+    shown, full = (flags.help_text("About.", full) for full in (False, True))
+    assert "--secret" not in shown
+    assert "      a=1: one" in full
+    assert "[4]" in shown
+    assert "[2]" in shown
+    assert "[True]" in shown
