@@ -174,6 +174,8 @@ class Flags(absl_flags.FlagValues):
             return "--help"
         name, equals, value = argument.removeprefix("--").partition("=")
         own = name.replace("-", "_")
+        if own.startswith("no_") and own.removeprefix("no_") in self:
+            own = own.replace("no_", "no", 1)
         known = argument.startswith("--") and (own in self or own.removeprefix("no") in self)
         return f"--{own}{equals}{value}" if known else argument
 

@@ -9,6 +9,7 @@ from t2t_keras.io.flags import Flags
 @pytest.fixture
 def flags():
     flags = Flags()
+    flags.group("Work")
     flags.switch("dry_run", "")
     flags.switch("eval_bleu", "", True)
     flags.string("output_dir", "")
