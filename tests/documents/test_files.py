@@ -1,10 +1,12 @@
 """Several files and folders at once."""
 
+import importlib
 import types
 
 import pytest
 
 from t2t_keras.documents.files import planned, translate_files
+from t2t_keras.documents.packages import needed_for
 from t2t_keras.errors import UserError
 
 
@@ -25,9 +27,11 @@ def folder(tmp_path):
 
 @pytest.fixture
 def translator(translator):
-    translator.problem = types.SimpleNamespace(
+    problem = types.SimpleNamespace(
         name="some", is_plain_text=True, source_language="en", target_language="de"
     )
+    problem.languages = lambda: (problem.source_language, problem.target_language)
+    translator.problem = problem
     return translator
 
 
@@ -61,9 +65,65 @@ def test_a_memory_is_read_for_the_languages_of_the_problem(folder, translator):
     assert (folder / "new.txt").read_text() == "Eins."
 
 
+def test_several_files_become_files_of_a_folder(folder, translator):
+    plan = planned([folder / "in/a.txt", folder / "in/deep", folder / "in/c.POT", folder / "new"])
+    assert plan.files == [
+        (folder / "in/a.txt", folder / "new/a.txt"),
+        (folder / "in/deep/b.html", folder / "new/b.html"),
+        (folder / "in/c.POT", folder / "new/c.po"),
+    ]
+    assert plan.others == 0
+    translate_files(plan, translator)
+    assert (folder / "new/b.html").read_text() == "<p>TWO.</p>"
+
+
+def test_options_and_languages_reach_each_document(folder, translator):
+    (folder / "in/c.po").write_text('msgid "Three"\nmsgstr "Drei"\n')
+    (folder / "m.tmx").write_text(
+        '<tmx><tu><tuv xml:lang="en"><seg>One.</seg></tuv><tuv xml:lang="de-AT"><seg>Eins.</seg>'
+        '</tuv></tu><tu><tuv xml:lang="en"><seg>One.</seg></tuv><tuv xml:lang="fr"><seg>Un.</seg>'
+        "</tuv></tu></tmx>"
+    )
+    plan = planned([folder / "in/c.po", folder / "new.po"])
+    for everything, target in ((False, "Drei"), (True, "THREE")):
+        translate_files(plan, translator, everything=everything, final=True)
+        assert f'msgid "Three"\nmsgstr "{target}"' in (folder / "new.po").read_text()
+    plan = planned([folder / "in/a.txt", folder / "new.txt"])
+    for trained, languages in (("de", ("", "")), ("", ("en", "de"))):
+        translator.problem.target_language = trained
+        translate_files(plan, translator, languages, folder / "m.tmx")
+        assert (folder / "new.txt").read_text() == "Eins."
+
+
+def test_the_only_file_that_cannot_be_translated_is_an_error(folder, translator):
+    plan = planned([folder / "in/bad.xml", folder / "new.xml"])
+    with pytest.raises(UserError, match=r"bad\.xml:1"):
+        translate_files(plan, translator)
+    assert not (folder / "new.xml").exists()
+
+
+def test_what_is_read_besides_is_not_replaced(folder):
+    (folder / "m.po").write_text("")
+    assert planned([folder / "in/a.txt", folder / "m.po"], ["", folder / "other.po"]).files
+    with pytest.raises(UserError, match="it is also an input"):
+        planned([folder / "in/a.txt", folder / "m.po"], ["", folder / "m.po"])
+
+
+def test_a_package_that_is_missing_is_named():
+    with (
+        pytest.raises(UserError, match=r"no_such_package.*'t2t-keras\[documents\]'"),
+        needed_for("x"),
+    ):
+        importlib.import_module("no_such_package.part")
+    with pytest.raises(ModuleNotFoundError), needed_for("x"):
+        importlib.import_module("t2t_keras.no_such_module")
+
+
 @pytest.mark.parametrize(
     ("paths", "said"),
     [
+        (["in/a.txt"], "Expected files to translate and where to write them"),
+        (["in/a.txt", "in/c.POT/new.txt"], r"c\.POT"),
         ([], "Expected files to translate and where to write them"),
         (["in/a.txt", "in/a.txt"], "it is also an input"),
         (["in/a.txt", "in/deep/../a.txt", "out"], "it is another output"),

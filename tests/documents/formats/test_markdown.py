@@ -208,6 +208,17 @@ def test_what_is_not_translated_is_counted(translated, text, reason):
     assert translated.report.left_out == {reason: 1}
 
 
+@pytest.mark.parametrize(("size", "is_read"), [(99_999, True), (100_000, True), (100_001, False)])
+def test_paragraphs_of_at_most_100_000_characters(written, size, is_read):
+    path = written("a.md", "> " + "a" * size)
+    if is_read:
+        assert read_document(path).units
+    else:
+        with pytest.raises(UserError) as error:
+            read_document(path)
+        assert error.value.code == "long_paragraph"
+
+
 def test_blocks_in_20_others_are_translated(translated):
     assert translated("a.md", "> " * 19 + "text") == "> " * 19 + "TEXT"
 

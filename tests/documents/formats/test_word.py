@@ -248,6 +248,84 @@ def test_what_is_not_looked_into_is_counted(translated, inside, others, reason, 
     assert translated.report.left_out == {reason: count}
 
 
+def parts(**parts):
+    """Returns the file of a document of parts, each of a name and with the XML of a paragraph."""
+    names = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name, inside in parts.items():
+            archive.writestr(name, f'<w:x xmlns:w="{names}"><w:p>{inside}</w:p></w:x>')
+    return content.getvalue()
+
+
+def test_all_parts_with_text_are_read(written):
+    names = ["document", "header2", "footer1", "footnotes", "endnotes", "comments"]
+    content = parts(**{f"word/{name}.xml": runs(name) for name in [*names, "settings"]})
+    assert [unit.source for unit in read_document(written("a.docx", content)).units] == names
+
+
+def test_another_root_is_refused(written):
+    content = parts(**{"word/document.xml": ""}).replace(b"main", b"niam")
+    with pytest.raises(UserError) as error:
+        read_document(written("a.docx", content))
+    assert error.value.code == "not_a_word_document"
+
+
+def styled(style, text):
+    return f"<w:r><w:rPr>{style}</w:rPr><w:t>{text}</w:t></w:r>"
+
+
+@pytest.mark.parametrize(
+    ("inside", "source"),
+    [
+        (styled("<w:lang w:val='de'/>", "a") + styled("<w:noProof/>", "b") + runs("c"), "abc"),
+        (
+            runs("a") + "<w:proofErr w:type='x'/><w:r><w:lastRenderedPageBreak/><w:t>b</w:t></w:r>",
+            "ab",
+        ),
+        (
+            runs("20 m") + styled("<w:vertAlign w:val='superscript'/>", "2") + runs(" wide"),
+            '20 m<sup i="0">2</sup> wide',
+        ),
+        (
+            runs("20 m") + styled("<w:vertAlign w:val='baseline'/>", "2") + runs(" wide"),
+            '20 m<g i="0">2</g> wide',
+        ),
+        (runs("a") + styled("<w:b/>", "long"), '<g i="0">a</g>long'),
+        ("<w:bookmarkStart/>" + runs("a") + "<w:bookmarkEnd/>" + runs("b"), 'a<x i="0"/>b'),
+        (
+            "<w:r><w:t>a</w:t><w:tab/><w:br/><w:t>b</w:t></w:r>",
+            'a<x i="0" ctype="lb"/><x i="1" ctype="lb"/>b',
+        ),
+        ("<w:r><w:t>a</w:t><w:sym/></w:r>" + runs("b"), 'a<x i="0"/>b'),
+        (runs("12 ", "%"), None),
+    ],
+)
+def test_runs_are_codes_where_their_formats_are_seen(written, inside, source):
+    document = read_document(written("a.docx", parts(**{"word/document.xml": inside})))
+    assert [unit.source for unit in document.units] == ([source] if source else [])
+
+
+@pytest.mark.parametrize(("size", "is_read"), [(9_999, True), (10_000, True), (10_001, False)])
+def test_namespaces_of_at_most_10_000_bytes(written, size, is_read):
+    used = len('"http://schemas.openxmlformats.org/wordprocessingml/2006/main""" ') - 1
+    inside = runs("a").replace("<w:r>", f'<w:r xmlns:a="{"a" * (size - used)}">')
+    path = written("a.docx", parts(**{"word/document.xml": inside}))
+    if is_read:
+        assert read_document(path).units
+    else:
+        with pytest.raises(UserError, match="at most 10,000 bytes of namespaces"):
+            read_document(path)
+
+
+def test_files_are_packed_as_before(written, content):
+    document = read_document(written("a.docx", content))
+    document.units[0].set("Neu")
+    old, new = (zipfile.ZipFile(io.BytesIO(each)) for each in (content, document.content()))
+    for before, after in zip(old.infolist(), new.infolist(), strict=True):
+        assert (before.compress_type, before.date_time) == (after.compress_type, after.date_time)
+
+
 def test_the_stricter_standard_is_read_and_written(translated):
     names = b"http://schemas.openxmlformats.org/", b"http://purl.oclc.org/ooxml/"
     names = [name + b"wordprocessingml/main" for name in names]
