@@ -203,7 +203,13 @@ def _complete(
     problem: Problem, directory: Path, made_from: Mapping[str, Any]
 ) -> dict[str, Any] | None:
     """Returns the manifest of sound data of the same text and settings; other data is an error."""
-    manifest = _read_or_empty(directory / MANIFEST_FILE)
+    path = directory / MANIFEST_FILE
+    try:
+        manifest = read_json(path, "It is not replaced.") if path.exists() else {}
+    except UserError as error:
+        if isinstance(error.__cause__, OSError):
+            raise  # It may be that of good data.
+        manifest = {}
     if not {"config", "vocabulary", "splits", "files"} <= manifest.keys():
         return None
     try:

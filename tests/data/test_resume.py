@@ -102,6 +102,13 @@ def test_other_data_is_replaced_on_request_alone(problem, tmp_dir, tmp_path, con
         generate(other, tmp_path, tmp_dir)
     assert refused.value.code == "other_data_exists"
     assert contents(directory) == written
+    # A manifest that cannot be read may be that of good data.
+    manifest = (directory / "manifest.json").rename(directory / "aside")
+    (directory / "manifest.json").mkdir()
+    with pytest.raises(UserError, match=r"manifest\.json .*IsADirectoryError"):
+        generate(problem, tmp_path, tmp_dir)
+    (directory / "manifest.json").rmdir()
+    manifest.rename(directory / "manifest.json")
     generate(other, tmp_path, tmp_dir, overwrite=True)
     assert open_generated(other, tmp_path).tokenizer.vocab_size == other.vocab_size
 

@@ -12,7 +12,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from t2t_keras.data.dataset import open_generated
+from t2t_keras.data.dataset import Generated, open_generated
 from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError
 from t2t_keras.io.state import last_writer, locked_directory
@@ -127,7 +127,7 @@ def _of_last_tenth(paths: Sequence[str]) -> list[str]:
     """Returns the checkpoints of the last tenth of the training."""
     newest = names.known_step_of(paths[-1])
     late = [path for path in paths if names.known_step_of(path) >= 0.9 * newest]
-    print(f"The run's data is not there: the {len(late)} checkpoints of the last tenth are taken.")
+    print(f"The run's dev set is not there: the {len(late)} of the last tenth are averaged.")
     return late
 
 
@@ -140,16 +140,21 @@ def _warn_of_early_ones(chosen: Sequence[str]) -> None:
         )
 
 
+def _data_with_dev_set(config: RunConfig) -> Generated | None:
+    """Returns the data of a run, None where it is not there any more or is other data."""
+    with contextlib.suppress(UserError):
+        generated = open_generated(config.problem, config.data_dir)
+        generated.store("dev")
+        if config.with_data(generated).data == config.data:
+            return generated
+    return None
+
+
 def _measured_model(
     config: RunConfig, n: int | None
 ) -> tuple[keras.Model, Callable[[], float] | None]:
     """Returns the model, and what measures its dev loss; None with n, or without the data."""
-    generated = None
-    if n is None:
-        with contextlib.suppress(UserError):
-            generated = open_generated(config.problem, config.data_dir)
-            if config.with_data(generated).data != config.data:
-                generated = None
+    generated = _data_with_dev_set(config) if n is None else None
     if not generated:
         return config.make_model(loaded=True), None
     step = backend.make_step(config, backend.plan_devices())
