@@ -14,6 +14,7 @@ from t2t_keras.server.config import ServerConfig
 from t2t_keras.server.run import Address
 
 ASKED = {"source": "en", "target": "de"}
+ASKED_BY_GLOSSARIES = {"source_lang": "en", "target_lang": "de"}
 DEEPL = {"source_lang": "EN", "target_lang": "DE"}
 
 
@@ -243,3 +244,105 @@ def test_a_trusted_proxy_tells_who_asks(serving, proxies, second):
         for who in ("192.0.2.1", "192.0.2.2")
     ]
     assert statuses == [200, second]
+
+
+def glossary_of(client, name="mine", entries="a\tb", **others):
+    asked = {"name": name, "entries": entries, "entries_format": "tsv"} | ASKED_BY_GLOSSARIES
+    return client.post("/v2/glossaries", json=asked | others)
+
+
+@pytest.mark.parametrize(("length", "status"), [(0, 400), (1, 201), (1024, 201), (1025, 400)])
+def test_the_longest_name_of_a_glossary(client_of, length, status):
+    assert glossary_of(client_of(), "n" * length).status_code == status
+
+
+def test_the_statuses_of_glossaries(client_of):
+    client = client_of()
+    made = glossary_of(client).json()["glossary_id"]
+    path = f"/v2/glossaries/{made}"
+    for accept, status in (("text/tab-separated-values", 200), ("*/*", 200), ("text/csv", 415)):
+        answer = client.get(f"{path}/entries", headers={"Accept": accept})
+        assert answer.status_code == status
+    assert client.get(f"{path}/entries").text == "a\tb"
+    both = {"source_lang": "en", "target_lang": "de", "entries": "c\td", "entries_format": "tsv"}
+    answer = client.post("/v3/glossaries", json={"name": "n", "dictionaries": [both]})
+    assert answer.status_code == 201
+    other = f"/v3/glossaries/{answer.json()['glossary_id']}"
+    # A patch adds to a dictionary, and what is put replaces it.
+    client.patch(other, json={"dictionaries": [both | {"entries": "e\tf"}]})
+    asked = ASKED_BY_GLOSSARIES
+    found = client.get(f"{other}/entries", params=asked).json()["dictionaries"]
+    assert found[0]["entries"] == "c\td\ne\tf"
+    assert client.put(f"{other}/dictionaries", json=both).json()["entry_count"] == 1
+    assert client.delete(f"{other}/dictionaries", params=asked).status_code == 204
+    for each in (path, other):
+        assert [client.delete(each).status_code for _ in range(2)] == [204, 404]
+    assert client.get("/v2/glossaries/no-id").status_code == 400
+
+
+@pytest.mark.parametrize(("count", "status"), [(5, 200), (6, 400)])
+def test_the_most_glossaries_of_a_request(client_of, count, status):
+    client = client_of()
+    made = [glossary_of(client, entries=f"{i}a\tb").json()["glossary_id"] for i in range(count)]
+    asked = {"text": ["a"], "glossary_ids": made} | DEEPL
+    assert client.post("/v2/translate", json=asked).status_code == status
+    del asked["source_lang"]
+    assert client.post("/v2/translate", json=asked).status_code == 400
+    asked |= {"glossary_id": made[0], "source_lang": "EN"}
+    assert client.post("/v2/translate", json=asked).status_code == 400
+
+
+@pytest.mark.parametrize(("most", "status"), [("_MOST_PER_OWNER", 201), ("_MOST", 456)])
+def test_the_most_glossaries_of_a_key(client_of, monkeypatch, most, status):
+    monkeypatch.setattr(f"t2t_keras.server.glossaries.{most}", 2)
+    client = client_of()
+    found = [glossary_of(client, api_key=key).status_code for key in ("a", "a", "a", "b")]
+    assert found == [201, 201, 456, status]
+
+
+@pytest.mark.parametrize(("count", "status"), [(10_000, 200), (10_001, 413)])
+def test_the_most_terms_of_the_page(client_of, count, status):
+    terms = [[f"a{number}", "b"] for number in range(count)]
+    asked = {"q": "1", "prefix": "", "glossary": terms} | ASKED
+    assert client_of().post("/page/alternatives", json=asked).status_code == status
+
+
+def test_what_a_page_of_another_site_may_ask_for(client_of):
+    client = client_of(cors=("https://example.org",))
+    for method, name in (("POST", "authorization"), ("GET", "content-type")):
+        asked = {"Origin": "https://example.org", "Access-Control-Request-Method": method}
+        asked["Access-Control-Request-Headers"] = name
+        answer = client.options("/translate", headers=asked)
+        assert answer.status_code == 200
+        assert answer.headers["access-control-allow-origin"] == "https://example.org"
+    asked["Access-Control-Request-Method"] = "DELETE"
+    assert client.options("/translate", headers=asked).status_code == 400
+
+
+def test_settings_for_a_page_are_those_of_the_server(client_of, tmp_path):
+    assert client_of(max_characters=7).get("/frontend/settings").json()["charLimit"] == 7
+    (tmp_path / "keys").write_text("secret\n")
+    found = client_of(api_keys_file=tmp_path / "keys").get("/frontend/settings").json()
+    assert (found["keyRequired"], found["apiKeys"], found["suggestions"]) == (True, True, False)
+
+
+def test_a_file_that_fails_has_its_error_by_both_names(client_of):
+    client = client_of()
+    made = sent_to(client, "/v2/document", ["refuse"]).json()
+    path = f"/v2/document/{made['document_id']}"
+    for _ in range(1000):
+        found = client.post(path, json={"document_key": made["document_key"]}).json()
+        if found["status"] == "error":
+            break
+    assert found["error_message"] == found["message"] != ""
+    assert client.post(path, json={"document_key": "0" * 64}).status_code == 404
+    assert (
+        client.post(f"{path}/result", json={"document_key": made["document_key"]}).status_code
+        == 503
+    )
+
+
+def test_lists_of_forms_may_be_named_as_php_names_them(client_of):
+    sent = {"text[]": ["one", "two"], **DEEPL}
+    found = client_of().post("/v2/translate", data=sent).json()["translations"]
+    assert [each["text"] for each in found] == ["ONE", "TWO"]
