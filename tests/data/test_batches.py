@@ -98,6 +98,12 @@ def test_lengths_without_a_batch_are_refused(lengths, batch_tokens, max_length, 
         TokenBatchSampler(np.array(lengths, np.int32), batch_tokens, max_length, seed=0)
 
 
+def test_a_pair_may_fill_a_batch():
+    sampler = TokenBatchSampler(np.int32([[5, 1], [2, 60]]), 60, max_length=60, seed=0)
+    assert sorted(map(list, sampler.epoch(0))) in ([[0], [1]], [[0, 1]])
+    assert sampler.left_out == 0
+
+
 @pytest.mark.parametrize("replicas", [1, 3, 8])
 @pytest.mark.parametrize("microbatch_tokens", [64, 500, 5000])
 def test_split_keeps_the_step_s_examples(lengths, sampler, replicas, microbatch_tokens):

@@ -64,7 +64,9 @@ def test_a_driver_without_gpus_is_reported(monkeypatch, tmp_path, capsys):
     assert capsys.readouterr().err.count("TensorFlow sees no GPU") == 1
 
 
-@pytest.mark.parametrize("changes", [{"d_model": 1_000_000}, {"num_layers": 10_000_000}, {}])
+@pytest.mark.parametrize(
+    "changes", [{"d_model": 1_000_000}, {"num_layers": 1000, "d_model": 8192}, {}]
+)
 def test_a_model_that_cannot_fit_is_not_made(make_record, monkeypatch, changes):
     def no_memory(self):
         raise MemoryError
