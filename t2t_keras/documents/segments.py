@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from t2t_keras.decoding.source_text import STOPS, join_sentences, sentence_splitter
-from t2t_keras.text.files import has_letters as has_letters
 
 # It begins only where white space does, so that a long run of it is not tried from each place.
 _BREAK = re.compile(r"(?<![^\S\r\n])[^\S\r\n]*+(?:\r\n|\r|\n)\s*")

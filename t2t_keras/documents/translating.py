@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from t2t_keras.documents.document import Document, Piece, Suggestion, Unit
 from t2t_keras.documents.memory import TranslationMemory
-from t2t_keras.documents.segments import Segment, has_letters, laid_out, segmented
-from t2t_keras.text.files import normalized
+from t2t_keras.documents.segments import Segment, laid_out, segmented
+from t2t_keras.text.files import has_letters, normalized
 from t2t_keras.text.placeholders import has_words
 
 # Texts that are translated together: more would only make the bar jump.

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from t2t_keras.documents.document import Unit, main_language
-from t2t_keras.documents.segments import has_letters, unwrapped
+from t2t_keras.documents.segments import unwrapped
 from t2t_keras.documents.spans import SpanDocument, decoded, is_charset
+from t2t_keras.text.files import has_letters
 from t2t_keras.text.markup.characters import read_characters, write_characters
 from t2t_keras.text.markup.matching import is_kept, match_html
 from t2t_keras.text.markup.reading import html_segments

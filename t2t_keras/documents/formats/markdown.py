@@ -13,9 +13,9 @@ from t2t_keras.documents.formats.html import add_pages
 from t2t_keras.documents.formats.markdown_blocks import Block, Context
 from t2t_keras.documents.formats.markdown_inline import parts_of
 from t2t_keras.documents.formats.markdown_syntax import parser
-from t2t_keras.documents.segments import has_letters
 from t2t_keras.documents.spans import SpanDocument, decoded
 from t2t_keras.errors import UserError
+from t2t_keras.text.files import has_letters
 from t2t_keras.text.markup.tokens import UNFINISHED, html_tokens
 
 _FRONT_MATTER = re.compile(r"(---|\+\+\+)[ \t]*[\r\n](?s:.*?)(?<=[\r\n])\1[ \t]*(?=[\r\n]|\Z)")

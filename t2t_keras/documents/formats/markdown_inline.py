@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 
 from t2t_keras.documents.exchange.inline_codes import MASK, lone_code
 from t2t_keras.documents.formats.markdown_syntax import Mark
-from t2t_keras.documents.segments import has_letters
+from t2t_keras.text.files import has_letters
 from t2t_keras.text.markup.matching import HTML_BLOCKS, HTML_KEPT, is_kept, parts_words
 from t2t_keras.text.markup.tokens import CLOSE, OPEN, html_tokens
 

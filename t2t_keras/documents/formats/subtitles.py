@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from t2t_keras.documents.document import Unit, markup_of
-from t2t_keras.documents.segments import divided, ends_sentence, has_letters, unwrapped
+from t2t_keras.documents.segments import divided, ends_sentence, unwrapped
 from t2t_keras.documents.spans import SpanDocument, decoded
 from t2t_keras.errors import UserError
+from t2t_keras.text.files import has_letters
 from t2t_keras.text.markup.reading import html_segments
 
 _HOURS = r"(?:(\d{1,3})[:.,](?=\d{1,2}[:.,]\d{1,2}(?!\d)))?"

@@ -11,8 +11,8 @@ from lxml import etree
 
 from t2t_keras.documents.document import Document, check_counts
 from t2t_keras.documents.formats.word_paragraphs import PARAGRAPHS, WORDS, Paragraph
-from t2t_keras.documents.segments import has_letters
 from t2t_keras.errors import UserError
+from t2t_keras.text.files import has_letters
 
 _PARTS = re.compile(r"word/(?:document|header|footer|footnotes|endnotes|comments)\d*\.xml")
 # Parts of which the text stays: what is counted in each, and how that is called.

@@ -13,8 +13,8 @@ from lxml import etree
 
 from t2t_keras.documents.document import Unit
 from t2t_keras.documents.exchange.inline_codes import lone_code
-from t2t_keras.documents.segments import has_letters
 from t2t_keras.errors import UserError
+from t2t_keras.text.files import has_letters
 
 WORDS = _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"

@@ -7,8 +7,9 @@ from xml.sax.saxutils import escape, unescape
 
 from t2t_keras.documents.document import Document, Unit, markup_of
 from t2t_keras.documents.exchange.inline_codes import codes_in, is_protected
-from t2t_keras.documents.segments import has_letters, unwrapped
+from t2t_keras.documents.segments import unwrapped
 from t2t_keras.documents.xml_tree import Element, XmlFile
+from t2t_keras.text.files import has_letters
 
 _CDATA = re.compile(r"<!\[CDATA\[(.*)\]\]>", re.DOTALL)
 _REFERENCE = re.compile(r"&(?!(?:amp|lt|gt|quot|apos);)")
