@@ -85,6 +85,13 @@ def test_the_user_s_cache_settings_stay(monkeypatch, mine, added):
     assert flags[-1].startswith("--tf_xla_persistent_cache_directory=") or not added
 
 
+def test_a_folder_that_tensorflow_cannot_name(cache, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache.parent / "with space"))
+    keep_compiled()
+    assert "TF_XLA_FLAGS" not in os.environ
+    assert "with space" in os.environ["JAX_COMPILATION_CACHE_DIR"]
+
+
 def test_nothing_is_kept_in_a_folder_that_cannot_be_written(cache, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: path != cache.parents[1])
     keep_compiled()

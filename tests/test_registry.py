@@ -127,7 +127,7 @@ def test_registry_help_lists_every_name_once_with_its_first_line(tea_problem):
     assert ["without_docstring"] in listed
     assert ["no_docstring"] in listed
     registries = [each for each in vars(registry).values() if isinstance(each, Registry)]
-    assert sorted(each[0] for each in listed) == sorted(n for r in registries for n in r.entries)
+    assert sorted(each[0] for each in listed) == sorted(n for r in registries for n in r.load())
 
 
 def test_a_user_s_single_files_are_imported_once(user_directory, monkeypatch):

@@ -19,6 +19,7 @@ NEW = "t2t-trainer --hparams_set=transformer_tiny --output_dir=new "
 IDENTITY = NEW + "--data_dir=. --problem=algorithmic_identity_binary40 "
 REVERSE = "t2t-datagen --problem=algorithmic_reverse_binary40 "
 ONNX = "t2t-exporter --output_dir=nowhere --format=onnx "
+NO_RUN = "t2t-decoder --output_dir="
 EVALB = "t2t-evalb --test=one --gold="
 REFUSED = [
     ("t2t-avg-all --model_dir=run", "Please give --output_dir"),
@@ -78,6 +79,21 @@ REFUSED = [
     ),
     (DECODER + "--forbidden_file=nowhere", "nowhere"),
     (DECODER + "--decode_from_file=one --decode_reference=two", "got 2 lines in .*two for 1"),
+    (DECODER + "--eval_use_test_set --data_dir=untested", "no test set.*Leave --eval_use_test_set"),
+    # A path that is no run is called what it is.
+    (NO_RUN + "run/export/7", "a SavedModel: t2t_keras.load_export"),
+    (NO_RUN + "run/export", "a SavedModel: t2t_keras.load_export"),
+    (NO_RUN + "ct2", "an export for CTranslate2: .* --engine=ctranslate2"),
+    (NO_RUN + "data/parallel_text", "generated data: give its parent folder as --data_dir"),
+    (NO_RUN + "run/model.ckpt-20", "give its folder, run, as the run, and run/model.ckpt-20 as"),
+    (NO_RUN + "run/model.ckpt-20.index", "and run/model.ckpt-20 as --checkpoint_path"),
+    (NO_RUN + "rum", "rum is not there. Did you mean 'run'"),
+    (NO_RUN + ".", "contains runs .* as run"),
+    (NO_RUN + "one", "one is a file"),
+    (NO_RUN + "run/export/7 --engine=ctranslate2", "no model for CTranslate2 .* a SavedModel"),
+    ("t2t-serve --model=en-de=run/export/7", "expected a run or an export .* a SavedModel"),
+    ("t2t-serve --model=en-de=ct2 --engine=keras", "for the engine keras .* for CTranslate2: "),
+    ("t2t-compare --runs=run/export/7,run", "neither a run nor .* a SavedModel"),
     (EVALB + "one --param=other", "COLLINS"),
     (EVALB + "nowhere", "nowhere cannot be read"),
     (EVALB, "--gold"),
@@ -165,6 +181,13 @@ def folder(random_run, tmp_path, monkeypatch):
     (tmp_path / "run.svg").symlink_to(record)
     (tmp_path / "run" / "eval_test").mkdir()
     (tmp_path / "run" / "eval_test" / "results.jsonl").hardlink_to(record)
+    (tmp_path / "ct2").mkdir()
+    (tmp_path / "ct2" / "t2t_keras.json").touch()
+    shutil.copytree(tmp_path / "data", tmp_path / "untested")
+    manifest = tmp_path / "untested" / "parallel_text" / "manifest.json"
+    content = json.loads(manifest.read_text())
+    del content["splits"]["test"]
+    manifest.write_text(json.dumps(content))
     os.mkfifo(tmp_path / "pipe")
     for name, text in {
         "one": "A man\n",
@@ -208,6 +231,7 @@ WITH_KERAS = (
     DECODER + "--decode_from_file=one --decode_to_file=o",
     "t2t-translate-all --output_dir=run --source=model.ckpt",
     "t2t-serve",
+    "t2t-compare --runs",
 )
 WITHOUT_KERAS = """
 import contextlib, importlib, json, sys

@@ -11,6 +11,7 @@ import pytest
 from t2t_keras.bin.flags import run_command
 from t2t_keras.errors import UserError
 from t2t_keras.io.streams import product
+from t2t_keras.io.terminal import printable
 
 
 class Failing(io.StringIO):
@@ -85,6 +86,18 @@ def test_an_error_is_said_where_it_can_be_read(monkeypatch, capsys):
     # Not among translations.
     assert exit_status(translating) == 2
     assert capsys.readouterr().out == ""
+
+
+def test_what_controls_a_terminal_is_escaped_and_the_rest_stays():
+    shown = "\t\n \u00a0\u200b\u200d\U0001f600"
+    controls = "\x00\r\x1b\x7f\x80\x9f\u202a\u202e\u2066\u2069"
+    assert printable(shown) == shown
+    assert list(map(printable, controls)) == [ascii(each)[1:-1] for each in controls]
+    assert printable("\ud800\udfff") == r"\ud800\udfff"
+
+
+def test_a_long_text_is_shown_in_part():
+    assert [printable("abc", most) for most in (2, 3, 4)] == ["ab ... (3 characters)", "abc", "abc"]
 
 
 def test_names_of_files_control_no_terminal(capsys):
