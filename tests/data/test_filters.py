@@ -162,15 +162,32 @@ def test_without_the_package_that_judges(monkeypatch):
     module["check_direction"]([corpus([(ENGLISH, GERMAN)] * 20)], ("de", "en"))
 
 
+def left_out_of(tmp_path, source, target, **config):
+    """What is left out of two pairs, of which the second is short, with words as tokens."""
+    for name, line in {
+        "train.en": source,
+        "train.de": target,
+        "dev.en": "a",
+        "dev.de": "a",
+    }.items():
+        (tmp_path / name).write_text(f"{line}\nword\n")
+    (tmp_path / "vocab.words").write_text("<pad>\n</s>\n<unk>\na\nword\n")
+    config |= dict(source_language="en", target_language="de")
+    config |= dict(vocab_file=str(tmp_path / "vocab.words"))
+    manifest = generate(registry.problem("parallel_text", config), tmp_path / "data", tmp_path)
+    return list(manifest["splits"]["train"]["left_out"].values())
+
+
 @pytest.mark.parametrize(("most", "left_out"), [(4.0, 0), (3.9, 1), (3.0, 1)])
 def test_a_ratio_does_not_count_the_end_of_sentence(tmp_path, most, left_out):
     # 1 and 4 tokens with their ends would be 2 and 5.
-    lines = {"train.en": "a", "train.de": "a a a a", "dev.en": "a", "dev.de": "a"}
-    for name, line in lines.items():
-        (tmp_path / name).write_text(f"{line}\nword\n" * 2)
-    (tmp_path / "vocab.words").write_text("<pad>\n</s>\n<unk>\na\nword\n")
-    config = dict(source_language="en", target_language="de", filters="length_ratio")
-    config |= dict(max_length_ratio=most, vocab_file=str(tmp_path / "vocab.words"))
-    manifest = generate(registry.problem("parallel_text", config), tmp_path / "data", tmp_path)
-    counts = [entry["count"] for entry in manifest["splits"]["train"]["left_out"].values()]
-    assert sum(counts) == 2 * left_out
+    config = dict(filters="length_ratio", max_length_ratio=most)
+    assert len(left_out_of(tmp_path, "a", "a a a a", **config)) == left_out
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "side"), [("a a", "a a a", "de"), ("a a a", "a", "en")]
+)
+def test_the_side_that_is_too_long_is_named(tmp_path, source, target, side):
+    (entry,) = left_out_of(tmp_path, source, target, max_pair_length=3)
+    assert entry == {"count": 1, "first": [f"{tmp_path.name}/train.{side}:1"]}

@@ -111,6 +111,7 @@ def test_evaluation_and_the_best_weights(run, tmp_path, capsys):
     assert cost.target_tokens == sum(tokens[:best])
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_what_is_measured_and_best_is_the_moving_average(run, tmp_path):
     def keep(step, number, sums):
         kept.append(weights_of(step))
@@ -180,6 +181,7 @@ def test_best_by_another_measure_than_before(run, tmp_path):
     assert best() == 5, "of the steps before, nothing is known"
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_evaluate_only(run):
     trained = run(options=TrainOptions(), train_steps=2)
     evaluated = run(options=TrainOptions(schedule="evaluate"), train_steps=2)

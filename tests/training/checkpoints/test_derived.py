@@ -122,6 +122,7 @@ def test_the_last_regular_one_before_a_stop_does_not_count_twice(steps, left_out
     assert without_near_duplicate(paths) == taken
 
 
+@pytest.mark.usefixtures("eagerly")
 # Weights that still change fast, and such as move around those that they approach.
 @pytest.mark.parametrize(("scales", "count"), [((50, 30, 10, 1), 1), ((0, 50, -5, 5), 2)])
 def test_the_dev_loss_decides_how_many(make_record, tmp_path, scales, count):
