@@ -266,7 +266,7 @@ def _configured(path: Path, folder: Path) -> tuple[list[Path], list[Path], dict[
             f"target_vocabulary in data ({error!r})."
         ) from error
 
-    folders = folder, path.parent
+    folders = folder, path.parent, Path()
     names = ("source_tokenization", "target_tokenization", "source_sequence_controls")
     *tokenizations, controls = (
         _settings(data.get(name), f"{path}: {name}", folders) for name in names

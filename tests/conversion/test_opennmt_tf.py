@@ -148,6 +148,31 @@ def test_data_that_cannot_be_represented(changes, message, tmp_path):
         read_opennmt_tf(SHARED, tmp_path / "data.yml")
 
 
+def test_files_of_a_configuration_are_looked_for_here_and_not_elsewhere(tmp_path, monkeypatch):
+    here, there, config = (tmp_path / name for name in ("here", "there", "config"))
+    for folder in (here, there, config):
+        folder.mkdir()
+    data = yaml.safe_load((FOLDER / "shared.yml").read_text(encoding="utf-8"))["data"]
+    names = {"source_vocabulary": "x/joint.vocab", "target_vocabulary": "x/joint.vocab"}
+    (config / "data.yml").write_text(yaml.safe_dump({"data": data | names}), encoding="utf-8")
+    (here / "x").mkdir()
+    shutil.copy(FOLDER / "joint.vocab", here / "x")
+    for folder in (here, there):
+        shutil.copy(FOLDER / "spm.model", folder)
+    monkeypatch.chdir(here)
+    expected = read_opennmt_tf(SHARED, FOLDER / "shared.yml")
+    found = read_opennmt_tf(SHARED, config / "data.yml")
+    assert found.tokenizer.vocabulary() == expected.tokenizer.vocabulary()
+    monkeypatch.chdir(there)
+    with pytest.raises(UserError):
+        read_opennmt_tf(SHARED, config / "data.yml")
+    names = dict.fromkeys(names, str(here / "x" / "joint.vocab"))
+    (config / "data.yml").write_text(yaml.safe_dump({"data": data | names}), encoding="utf-8")
+    with pytest.raises(UserError) as refusal:
+        read_opennmt_tf(SHARED, config / "data.yml")
+    assert refusal.value.code == "outside_folder"
+
+
 def test_another_vocabulary_is_named(tmp_path):
     lines = (FOLDER / "joint.vocab").read_text(encoding="utf-8").splitlines(keepends=True)
     (tmp_path / "other.vocab").write_text("".join(lines[:-1]), encoding="utf-8")

@@ -25,6 +25,15 @@ def test_perfect_parses(references):
     assert "repaired: 0.00% (0 of 3 outputs)" in str(score)
 
 
+def test_rows_of_lengths_end_at_tens():
+    lengths = (1, 10, 11, 20, 21, 30, 31, 40, 41)
+    parses = [f"(S {'(NN) ' * length}/S)" for length in lengths]
+    found = score_parses(parses, parses, [" ".join("w" * length) for length in lengths])
+    counts = [score.sentences for score in found.by_length.values()]
+    assert list(found.by_length) == ["1-10", "11-20", "21-30", "31-40", "41 and more"]
+    assert counts == [2, 2, 2, 2, 1]
+
+
 def test_faults_and_repairs():
     parses = [
         # NP lost, VP relabelled, S not closed: of 3 brackets S matches; the parse has 2.
