@@ -1,23 +1,30 @@
 """Many clients at once against t2t-serve: are all answers right, and how fast are they?
 
     python benchmarks/server_load.py [--output_dir=runs/averaged] [--engine=ctranslate2]
-        [--text=news.en] [--clients=64] [--requests=10000]
+        [--text=news.en] [--clients=64] [--requests=10000] [--fair]
 
 Starts t2t-serve on loopback with a copy of a run, of its export for CTranslate2, or of a small
 model with random weights, and sends it 1 to 4 lines a request, in the ways of LibreTranslate,
-DeepL and the page: plain text, HTML, with alternatives, with terms. One in ten is malformed, each
-kind with its status. After a quarter, and in the middle, newer versions of the model appear, with
-the same weights. Then the requests come once more, and the server is told to stop meanwhile. It
-fails unless every good request gets what the translator gives, every malformed one its status,
-none is lost, both versions are loaded, and the server's memory is at the end what it was before
-the second. Prints a line of JSON, in which only good requests count for those of a second.
+DeepL and the page: plain text, HTML, with alternatives, with terms. One in ten is hostile:
+malformed, costly, half sent, without a key, or left by its client; each kind has the statuses that
+it may get, and another key. After a quarter, and in the middle, newer versions of the model appear,
+with the same weights; between them the server is restarted. Then the requests come once more, and
+the server is told to stop meanwhile. It fails unless every good request gets what the translator
+gives, every hostile one its status, none is lost, both versions are loaded, and the server's memory
+is at the end what it was before the second. Prints a line of JSON, in which only good requests
+count for those of a second.
+
+With --fair it measures instead how long a client waits for one line, alone and beside two clients
+with costly requests, and fails if the 99th percentile is three times as long as alone.
 """
 
 import collections
 import concurrent.futures
+import contextlib
 import html
 import http.client
 import json
+import math
 import os
 import random
 import shutil
@@ -44,11 +51,12 @@ _LINES = flags.DEFINE_integer("lines", 1000, "Most lines of the text.", 1)
 _SETTINGS = flags.DEFINE_string("decode_hparams", "", "Decoding settings of the server.")
 _CLIENTS = flags.DEFINE_integer("clients", 64, "Clients at once.", 1, 512)
 _REQUESTS = flags.DEFINE_integer("requests", 10_000, "Requests in all.", 20, 1_000_000)
+_FAIR = flags.DEFINE_bool("fair", False, "One cheap client beside two costly ones.")
 _MOST_SECONDS = flags.DEFINE_integer("most_secs", 3600, "Seconds after which it gives up.", 1)
 
 _JSON = {"Content-Type": "application/json"}
 _FORM = {"Content-Type": "application/x-www-form-urlencoded"}
-_KEY = "load"
+_KEY, _HOSTILE_KEYS = "load", ("hostile", "costly")
 _AUTHORIZED = {"Authorization": f"DeepL-Auth-Key {_KEY}"}
 _LARGEST_GROWTH = 0.1
 # Each kind of good request, and which answers are right for it.
@@ -63,13 +71,23 @@ _GOOD = {
 
 
 class _Request(NamedTuple):
-    """A request, and the answer that it must get: translations, or a status."""
+    """A request, and the answer that it must get: translations, or one of some statuses.
+
+    What is cut is sent up to there only; then its client waits a moment, and leaves.
+    """
 
     method: str
     path: str
     headers: dict[str, str]
     body: bytes
-    expected: list[str] | int
+    expected: list[str] | int | frozenset[int]
+    cut: int | None = None
+
+    def is_answered(self, found: list[str] | int | str) -> bool:
+        """Returns whether this is one of the answers that it may get."""
+        if isinstance(self.expected, frozenset):
+            return found in self.expected
+        return found == self.expected
 
 
 def _requests(lines: list[str], answers: dict[str, list], count: int) -> list[_Request]:
@@ -79,7 +97,8 @@ def _requests(lines: list[str], answers: dict[str, list], count: int) -> list[_R
         rows = [choose.randrange(len(lines)) for _ in range(choose.randint(1, 4))]
         texts = [lines[row] for row in rows]
         if number % 10 == 3:
-            requests.append(_malformed(texts, number // 10))
+            turn, is_malformed = divmod(number // 10, 2)
+            requests.append(_malformed(texts, turn) if is_malformed else _hostile(turn))
             continue
         kind = tuple(_GOOD)[number % len(_GOOD)]
         expected = [answers[_GOOD[kind]][row] for row in rows]
@@ -143,15 +162,64 @@ def _malformed(texts: list[str], number: int) -> _Request:
     return _Request(method, path, headers | _AUTHORIZED, *rest)
 
 
+def _hostile(number: int) -> _Request:
+    """Returns a request that costs more than it looks, or that is not sent whole."""
+    source, target = _PAIR.value.split("-", 1)
+    head = {"Authorization": f"DeepL-Auth-Key {_HOSTILE_KEYS[0]}"}
+    asked, authorized = {"source": source, "target": target}, _JSON | head
+    bounded, upload = (
+        frozenset((200, 400, 413, 429, 503)),
+        {"Content-Type": "multipart/form-data; "},
+    )
+    upload["Content-Type"] += "boundary=x; charset=punycode"
+
+    def ours(path: str, expected: frozenset[int] | int = bounded, **values) -> _Request:
+        return _Request("POST", path, authorized, json.dumps(asked | values).encode(), expected)
+
+    part = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
+    file = part + b"a" * 800_000
+    terms = [[f"{term} " + "a" * 390, "b"] for term in range(7_500)]
+    html_ = ours("/translate", q="Hello " + "<b>" * 1_600 + " world", format="html")
+    kinds = (
+        html_,
+        html_._replace(cut=len(html_.body)),
+        html_._replace(cut=100),
+        ours("/translate", q="www.;<b " * 1_000),
+        ours("/page/translate", q="a " * 500, glossary=[["a", "b"]]),
+        ours("/page/translate", q="a", glossary=terms, expected=413),
+        ours("/page/alternatives", q="a", prefix="x " * 400, expected=400),
+        ours("/page/alternatives", q="a", prefix="e" + "\u0301" * 9_000, expected=400),
+        _Request("POST", "/translate", upload, file, 403),
+        _Request("POST", "/translate_file", upload, file, 403, cut=400_000),
+        _Request("GET", f"/v2/usage?{'q=a&' * 15_000}", head, b"", 414),
+        _Request("POST", "/translate", authorized, b'{"q": [' + b"[]," * 1_000_000, 413),
+    )
+    return kinds[number % len(kinds)]
+
+
 class _Server:
     """t2t-serve in a process of its own, and the memory it has over time."""
 
     def __init__(self, model: Path, folder: Path):
-        flags_ = [f"--model={_PAIR.value}={model}", "--port=0", "--reload_secs=1"]
-        flags_ += ["--nosplit_sentences", f"--decode_hparams={_SETTINGS.value}"]
-        (folder / "keys").write_text(f"{_KEY}\n", encoding="utf-8")
-        flags_.append(f"--api_keys_file={folder / 'keys'}")
+        self._model, self._folder, self.port = model, folder, 0
+        keys = "\n".join((_KEY, *_HOSTILE_KEYS))
+        (folder / "keys").write_text(f"{keys}\n", encoding="utf-8")
         self._log = (folder / "log").open("wb")
+        self._start()
+
+    def restart(self) -> int:
+        """Returns the exit status of the process before."""
+        self.process.terminate()
+        status = self.process.wait(60)
+        self.process.stdout.close()
+        self._start()
+        return status
+
+    def _start(self) -> None:
+        folder = self._folder
+        flags_ = [f"--model={_PAIR.value}={self._model}", f"--port={self.port}", "--reload_secs=1"]
+        flags_ += ["--nosplit_sentences", f"--decode_hparams={_SETTINGS.value}"]
+        flags_ += [f"--api_keys_file={folder / 'keys'}"]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "t2t_keras.bin.t2t_serve", *flags_],
             stdout=subprocess.PIPE,
@@ -194,7 +262,15 @@ class _Clients:
         self.milliseconds: list[float] = []
         self.memory: list[float] = []
         self.wrong: list[str] = []
-        self._ending = False
+        self._ending = self._restarting = False
+
+    def restart(self) -> int:
+        """Restarts the server while requests come; those that it does not take come again."""
+        self._restarting = True
+        status = self._server.restart()
+        self._restarting = False
+        self.memory.clear()
+        return status
 
     def send(self, requests: Sequence[_Request]) -> float:
         """Sends all and returns the seconds that it took."""
@@ -219,6 +295,9 @@ class _Clients:
         if time.monotonic() > self._until:
             self.outcomes["not sent"] += 1
             return
+        if request.cut is not None:
+            self._send_half(request)
+            return
         if not hasattr(self._local, "connection"):
             self._local.connection = http.client.HTTPConnection(
                 "127.0.0.1", self._server.port, timeout=300
@@ -235,8 +314,12 @@ class _Clients:
             if self._ending and isinstance(error, ConnectionRefusedError):
                 self.outcomes["not sent"] += 1  # No new connection is taken.
                 return
+            if self._restarting and isinstance(error, ConnectionRefusedError):
+                time.sleep(0.1)
+                self._send(request)
+                return
             found = f"{type(error).__name__}: {error}"
-        if found != request.expected:
+        if not request.is_answered(found):
             self.outcomes["wrong" if isinstance(found, list | int) else "lost"] += 1
             self.wrong.append(f"{request}: got {found}")
         elif isinstance(found, int):
@@ -244,8 +327,19 @@ class _Clients:
         else:
             self.outcomes["good"] += 1
             self.milliseconds.append(1000 * (time.perf_counter() - began))
-        if not self._ending:
+        if not (self._ending or self._restarting):
             self.memory.append(self._server.mebibytes())
+
+    def _send_half(self, request: _Request) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", self._server.port, timeout=10)
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            connection.putrequest(request.method, request.path)
+            for name, value in (request.headers | {"Content-Length": len(request.body)}).items():
+                connection.putheader(name, str(value))
+            connection.endheaders(request.body[: request.cut])
+            time.sleep(0.2)
+        connection.close()
+        self.outcomes["left"] += 1
 
 
 def _read(status: int, body: bytes) -> list[str] | int:
@@ -361,6 +455,9 @@ def main(_) -> None:
         made = in_own_process(_prepare, folder, *(each.value for each in settings))
         requests = _requests(made["lines"], made["answers"], _REQUESTS.value)
         server = _Server(Path(made["model"]), Path(folder))
+        if _FAIR.value:
+            _measure_fairness(server, made["lines"])
+            return
         clients = _Clients(server)
         quarters = len(requests) // 4, len(requests) // 2
         when = zip(quarters, made["newer"], strict=True)
@@ -368,31 +465,77 @@ def main(_) -> None:
         timer.start()
         seconds = clients.send(requests)
         timer.join()
-        reloaded = 'outcome="ok"} 2.0' in server.metrics()
+        reloaded = 'outcome="ok"} 1.0' in server.metrics()
         last = _Clients(server)
         status = last.send_until_the_end(requests)
     report = _report(clients, seconds) | {"at_the_end": dict(last.outcomes)}
     print(json.dumps(report | {"reloaded": reloaded, "exit_status": status}))
     if wrong := clients.wrong + last.wrong:
         print(f"The first of {len(wrong)}: {wrong[0]:.2000}", file=sys.stderr)
-    complete = report["good"] + report["refused"] == len(requests) and not last.wrong
+    answered = sum(report[name] for name in ("good", "refused", "left"))
+    complete = answered == len(requests) and not last.wrong
     if not complete or not reloaded or status or report["memory_growth"] > _LARGEST_GROWTH:
         sys.exit("Some answers are wrong, or the server has grown or not reloaded: see above.")
 
 
 def _newer_versions(clients: _Clients, when: Sequence[tuple[int, Sequence]]) -> None:
-    for count, copies in when:
+    for number, (count, copies) in enumerate(when):
         while sum(clients.outcomes.values()) < count:
             time.sleep(0.01)
         _newer_version(copies)
+        if number == 0:
+            between = (count + when[1][0]) // 2
+            while sum(clients.outcomes.values()) < between:
+                time.sleep(0.01)
+            if status := clients.restart():
+                clients.wrong.append(f"the server that was restarted ended with {status}")
+
+
+def _measure_fairness(server: _Server, lines: Sequence[str]) -> None:
+    """Prints how long a line takes alone and beside two costly clients."""
+    source, target = _PAIR.value.split("-", 1)
+    asked, until = {"source": source, "target": target}, threading.Event()
+
+    def ask(key: str, text: str, **others) -> float:
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=600)
+        body = json.dumps(asked | {"q": text, "api_key": key} | others).encode()
+        began = time.perf_counter()
+        connection.request("POST", "/translate", body, _JSON)
+        answer = connection.getresponse()
+        answer.read()
+        connection.close()
+        return time.perf_counter() - began if answer.status == 200 else math.inf
+
+    def cost(key: str) -> None:
+        while not until.is_set():
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                ask(key, "".join(f"<p>{line}</p>" for line in lines * 20)[:150_000], format="html")
+
+    def cheap() -> float:
+        times = [ask(_KEY, lines[number % len(lines)]) for number in range(_REQUESTS.value)]
+        return float(np.percentile(times, 99))
+
+    cheap()  # Whatever is prepared at first.
+    alone = cheap()
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        costly = [pool.submit(cost, key) for key in _HOSTILE_KEYS]
+        time.sleep(2.0)
+        beside = cheap()
+        until.set()
+        status = server.stop()
+        concurrent.futures.wait(costly)
+    found = {"p99_alone_ms": 1000 * alone, "p99_beside_ms": 1000 * beside, "exit_status": status}
+    print(json.dumps({name: round(value, 1) for name, value in found.items()}))
+    if beside > 3 * alone or status:
+        sys.exit(f"It takes {beside / alone:.1f} times as long beside costly clients.")
 
 
 def _report(clients: _Clients, seconds: float) -> dict:
-    """Returns figures; "memory_growth" compares the end with the time between both reloads."""
+    """Returns figures; "memory_growth" compares the end with the time before the second reload."""
     memory = clients.memory
-    before, after = memory[len(memory) * 2 // 5 : len(memory) // 2], memory[-len(memory) // 10 :]
+    before, after = memory[len(memory) // 20 : len(memory) // 5 + 1], memory[-len(memory) // 10 :]
     return {
-        **{name: clients.outcomes[name] for name in ("good", "refused", "wrong", "lost")},
+        **{name: clients.outcomes[name] for name in ("good", "refused", "left", "wrong", "lost")},
         "clients": _CLIENTS.value,
         "engine": _ENGINE.value,
         "seconds": round(seconds, 3),
