@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from fastapi import Request
 
@@ -26,11 +27,15 @@ from t2t_keras.server.languages import (
 from t2t_keras.server.messages import ApiError, Parameters, unless_gone
 from t2t_keras.server.service import Options, Pair, Splitting, Translated, TranslationService
 from t2t_keras.server.work.budget import Budget, JobEndedError
+from t2t_keras.server.work.places import Places, in_own_thread
+
+Result = TypeVar("Result")
 
 LOG = logging.getLogger("t2t_keras.server")
 
 # Numbers, names without dots and those of localhost: no site can have its own name lead here.
 _LOCAL_HOST = re.compile(r"(\[[\da-f:.]+\]|[\d.]+|[^.:]*|[^:]*\.localhost)(:\d+)?", re.IGNORECASE)
+_AT_ONCE = 4
 _LOOPBACK = ("127.", "::1", "::ffff:127.")
 _FORWARDING = ("x-forwarded-for", "x-real-ip", "forwarded")
 # At most one text in ten that is sent to be translated is taken to be in the target language
@@ -53,6 +58,7 @@ class Context:
         self.service, self.config, self.access = service, config, access
         folder = config.storage
         self.glossaries = Glossaries(folder / "glossaries" if folder else None)
+        self._places = Places(_AT_ONCE, 1)
         self.files = TranslatedFiles(service, config, access.refund)
 
     def admit(self, request: Request, parameters: Parameters | None = None) -> Client:
@@ -220,6 +226,13 @@ class Context:
     def budget(self, request: Request, client: Client, texts: Sequence[str]) -> Budget:
         """Returns what the work for a request may cost."""
         return self.service.budget(self.sharer(request, client), sum(map(len, texts)))
+
+    async def beside(
+        self, client: Client, function: Callable[..., Result], *arguments: Any
+    ) -> Result:
+        """Returns a function's result, from a thread: little such work is done at a time."""
+        async with self._places.place(client.identity):
+            return await in_own_thread(function, *arguments)
 
     def sharer(self, request: Request, client: Client) -> str:
         """Returns who has a share of the machine: a key, or an address where there are no keys."""

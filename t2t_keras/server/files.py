@@ -305,6 +305,8 @@ class TranslatedFiles:
             await asyncio.shield(task)
         if file.status == "error":
             raise ApiError(400, f"Invalid request: {file.error}")
+        if file.status != "done":
+            raise JobEndedError("The server stops: ask again.", code="server_stops")
 
     async def _translate(self, file: TranslatedFile, budget: Budget) -> None:
         async with self._translating.place(file.client):

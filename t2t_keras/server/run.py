@@ -139,6 +139,7 @@ def make_server(sources: Sequence[ModelSource], config: ServerConfig | None, add
 
         def _end_work(self) -> None:
             app.state.context.service.end_jobs()
+            app.state.context.files.end()
             for connection in list(self.server_state.connections):
                 if connection.waits_for_body:
                     connection.give_up()

@@ -1,6 +1,5 @@
 """DeepL's API for glossaries: of one pair of languages (v2) and of several (v3)."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,11 +19,11 @@ from t2t_keras.server.glossaries import (
     glossary_pair,
     read_entries,
 )
-from t2t_keras.server.messages import ApiError, Parameters, read_parameters
+from t2t_keras.server.messages import ApiError, Parameters, json_response, read_parameters
 from t2t_keras.text.glossary import Glossary
 
 _TSV = "text/tab-separated-values"
-_MOST_IDS = 5
+_MOST_IDS, _MOST_DICTIONARIES = 5, 1_000
 
 
 def make_router(context: Context) -> APIRouter:
@@ -55,7 +54,7 @@ async def requested_glossary(
         raise ApiError(400, "Use of a glossary requires the source_lang parameter to be specified")
     store = context.glossaries
     found = [store.find(each, client.identity) for each in ids or [single]]
-    return await asyncio.to_thread(store.terms, found, pair)
+    return await context.beside(client, store.terms, found, pair)
 
 
 def _add_v2(router: APIRouter, context: Context, store: Glossaries) -> None:
@@ -68,9 +67,9 @@ def _add_v2(router: APIRouter, context: Context, store: Glossaries) -> None:
     @router.post("/v2/glossaries", status_code=201)
     async def create(request: Request) -> dict[str, Any]:
         client, parameters = await _asked(context, request)
-        pair, terms = await _dictionary(context, parameters)
+        pair, terms = await _dictionary(context, client, parameters)
         name, terms_of = parameters.text("name"), {pair: terms}
-        return _as_v2(await asyncio.to_thread(store.create, client.identity, name, terms_of))
+        return _as_v2(await context.beside(client, store.create, client.identity, name, terms_of))
 
     @router.get("/v2/glossaries")
     async def list_all(request: Request) -> dict[str, Any]:
@@ -83,26 +82,30 @@ def _add_v2(router: APIRouter, context: Context, store: Glossaries) -> None:
 
     @router.get("/v2/glossaries/{glossary_id}/entries")
     async def entries(request: Request, glossary_id: str) -> Response:
-        stored = _single(store, glossary_id, context.admit(request))
+        client = context.admit(request)
+        stored = _single(store, glossary_id, client)
         accepted = request.headers.get("accept", "*/*")
         if not any(kind in accepted for kind in (_TSV, "*/*", "text/*")):
             raise ApiError(415, "No supported media type specified in Accept header")
         [terms] = stored.dictionaries.values()
-        return Response(as_tsv(terms), media_type=_TSV)
+        return Response(await context.beside(client, as_tsv, terms), media_type=_TSV)
 
     @router.delete("/v2/glossaries/{glossary_id}", status_code=204)
     async def delete(request: Request, glossary_id: str) -> None:
-        store.remove(_single(store, glossary_id, context.admit(request)))
+        client = context.admit(request)
+        await context.beside(client, store.remove, _single(store, glossary_id, client))
 
 
 def _add_v3(router: APIRouter, context: Context, store: Glossaries) -> None:
     @router.post("/v3/glossaries", status_code=201)
     async def create(request: Request) -> dict[str, Any]:
         client, parameters = await _asked(context, request)
-        if not (dictionaries := await _dictionaries(context, parameters)):
+        if not (dictionaries := await _dictionaries(context, client, parameters)):
             raise ApiError(400, "Glossary dictionaries must be provided")
         name = parameters.text("name")
-        return _as_v3(await asyncio.to_thread(store.create, client.identity, name, dictionaries))
+        return _as_v3(
+            await context.beside(client, store.create, client.identity, name, dictionaries)
+        )
 
     @router.get("/v3/glossaries")
     async def list_all(request: Request) -> dict[str, Any]:
@@ -116,35 +119,38 @@ def _add_v3(router: APIRouter, context: Context, store: Glossaries) -> None:
     async def patch(request: Request, glossary_id: str) -> dict[str, Any]:
         client, parameters = await _asked(context, request)
         stored = store.find(glossary_id, client.identity)
-        given = await _dictionaries(context, parameters)
+        given = await _dictionaries(context, client, parameters)
         merged = {pair: stored.dictionaries.get(pair, {}) | given[pair] for pair in given}
         name = parameters.text("name", stored.name)
-        return _as_v3(await asyncio.to_thread(store.change, stored, name, merged))
+        return _as_v3(await context.beside(client, store.change, stored, name, merged))
 
     @router.delete("/v3/glossaries/{glossary_id}", status_code=204)
     async def delete(request: Request, glossary_id: str) -> None:
-        store.remove(store.find(glossary_id, context.admit(request).identity))
+        client = context.admit(request)
+        await context.beside(client, store.remove, store.find(glossary_id, client.identity))
 
     @router.get("/v3/glossaries/{glossary_id}/entries")
-    async def entries(request: Request, glossary_id: str) -> dict[str, Any]:
+    async def entries(request: Request, glossary_id: str) -> Response:
         client, parameters = await _asked(context, request)
         pair = _pair(parameters)
         terms = dictionary(store.find(glossary_id, client.identity), pair)
-        content = {"entries_format": "tsv", "entries": as_tsv(terms)}
-        return {"dictionaries": [_languages(pair) | content]}
+        text = await context.beside(client, as_tsv, terms)
+        content = {"entries_format": "tsv", "entries": text}
+        return await json_response({"dictionaries": [_languages(pair) | content]})
 
     @router.put("/v3/glossaries/{glossary_id}/dictionaries")
     async def put(request: Request, glossary_id: str) -> dict[str, Any]:
         client, parameters = await _asked(context, request)
         stored = store.find(glossary_id, client.identity)
-        pair, terms = await _dictionary(context, parameters)
-        await asyncio.to_thread(store.change, stored, stored.name, {pair: terms})
+        pair, terms = await _dictionary(context, client, parameters)
+        await context.beside(client, store.change, stored, stored.name, {pair: terms})
         return _languages(pair) | {"entry_count": len(terms)}
 
     @router.delete("/v3/glossaries/{glossary_id}/dictionaries", status_code=204)
     async def delete_dictionary(request: Request, glossary_id: str) -> None:
         client, parameters = await _asked(context, request)
-        store.remove(store.find(glossary_id, client.identity), _pair(parameters))
+        stored = store.find(glossary_id, client.identity)
+        await context.beside(client, store.remove, stored, _pair(parameters))
 
 
 async def _asked(context: Context, request: Request) -> tuple[Client, Parameters]:
@@ -167,19 +173,25 @@ def _pair(parameters: Parameters) -> Pair:
     return glossary_pair(parameters.text("source_lang"), parameters.text("target_lang"))
 
 
-async def _dictionary(context: Context, parameters: Parameters) -> tuple[Pair, Terms]:
+async def _dictionary(
+    context: Context, client: Client, parameters: Parameters
+) -> tuple[Pair, Terms]:
     pair = _pair(parameters)
     if pair not in {glossary_pair(*each) for each in context.service.models}:
         raise ApiError(400, "Unsupported glossary source and target language pair")
     kind = parameters.choice("entries_format", FORMATS)
-    return pair, await asyncio.to_thread(read_entries, parameters.text("entries"), kind, pair)
+    return pair, await context.beside(client, read_entries, parameters.text("entries"), kind, pair)
 
 
-async def _dictionaries(context: Context, parameters: Parameters) -> dict[Pair, Terms]:
+async def _dictionaries(
+    context: Context, client: Client, parameters: Parameters
+) -> dict[Pair, Terms]:
     found: Any = parameters.any("dictionaries") or []
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
         raise ApiError(400, "Missing or invalid argument: dictionaries")
-    return dict([await _dictionary(context, Parameters(each)) for each in found])
+    if len(found) > _MOST_DICTIONARIES:
+        raise ApiError(413, f"dictionaries: expected at most {_MOST_DICTIONARIES:,}.")
+    return dict([await _dictionary(context, client, Parameters(each)) for each in found])
 
 
 def _as_v2(stored: StoredGlossary) -> dict[str, Any]:
