@@ -65,14 +65,14 @@ class Glossary:
         self.terms = tuple(terms)
         # By their words whose capitals count, () = those of none.
         self._trie = Trie()
-        terms: dict[tuple, dict[tuple, Term]] = {}
+        by_keys: dict[tuple, dict[tuple, Term]] = {}
         for term in self.terms:
             tokens = tokens_of(term.source)
             keys = tuple(_keys(tokens))
-            if keys not in terms:
-                terms[keys] = {}
-                self._trie.add(keys, terms[keys])
-            terms[keys].setdefault(_exact(term, tokens), term)
+            if keys not in by_keys:
+                by_keys[keys] = {}
+                self._trie.add(keys, by_keys[keys])
+            by_keys[keys].setdefault(_exact(term, tokens), term)
 
     @classmethod
     def read(cls, path: str | Path) -> "Glossary":

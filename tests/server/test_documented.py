@@ -140,6 +140,14 @@ def test_confidence_is_in_percent(client_of):
     assert found == {"language": "en", "confidence": 100.0}
 
 
+def test_a_detected_language_is_named_without_its_variant(client_of):
+    client = client_of(Source("pt-BR", "de"))
+    asked = {"text": ["Bom dia"], "target_lang": "DE"}
+    [found] = client.post("/v2/translate", json=asked).json()["translations"]
+    assert found["detected_source_language"] == "PT"
+    assert client.get("/v2/languages").json() == [{"language": "PT", "name": "Portuguese"}]
+
+
 @pytest.mark.parametrize(("count", "status"), [(0, 200), (2, 200), (3, 400)])
 def test_as_many_alternatives_as_the_beam_has_besides_the_best(client_of, count, status):
     answer = client_of().post("/translate", json={"q": "a", "alternatives": count} | ASKED)
