@@ -136,10 +136,10 @@ def _read_keys(content: bytes, path: Path) -> dict[str, ApiKey]:
         if not key or not all(limit.isdecimal() for limit in limits) or line.count("\t") > 3:
             raise UserError(
                 f"{path}:{number}: expected key, name, requests a minute and characters a month "
-                f"with tabs between them, of which only the key must be there."
+                f"with tabs between them; only the key is required."
             )
         if _digest(key) in keys:
-            raise UserError(f"{path}:{number}: this key is there twice.")
+            raise UserError(f"{path}:{number}: duplicate key. Leave one of the lines out.")
         keys[_digest(key)] = ApiKey(name, *map(int, limits))
     if not keys:
         raise UserError(f"{path} has no keys: write one a line.")

@@ -19,7 +19,7 @@ class ServerConfig:
       max_job_seconds: longest work for a request, or for each `max_characters` of a file; waiting
         does not count.
       stop_seconds: longest time from being told to stop to the end.
-      max_queue_lines: lines that may wait for one model; a request beyond is told to try again.
+      max_queue_lines: lines that may wait for one model; further requests get HTTP 429.
       max_texts: most texts of a request.
       max_characters: most characters of a request's texts together.
       max_file_bytes: largest file to translate.

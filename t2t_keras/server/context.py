@@ -96,7 +96,7 @@ class Context:
         # A proxy may change the host; this a browser says itself, and no page can.
         is_own = headers.get("sec-fetch-site") in ("same-origin", "none")
         if origin and origin not in allowed and not is_own and origin.partition("://")[2] != host:
-            raise ApiError(403, f"Pages of {origin} may not use this server, but for --cors.")
+            raise ApiError(403, f"Origin {origin} not allowed; add it to --cors.")
         known = _LOCAL_HOST.fullmatch(host) or host in [
             each.partition("://")[2] for each in allowed
         ]

@@ -92,7 +92,7 @@ class Translated(NamedTuple):
 
 
 class TranslationService:
-    """Some models behind one door.
+    """Routes requests to the model for a language pair.
 
     Args:
       sources: where the models come from; each is loaded here.

@@ -196,7 +196,7 @@ def test_a_file_that_is_being_written_is_not_read(keys, found):
     [
         ("", "has no keys"),
         ("a\ta\tmany\n", "keys.tsv:1: expected key, name"),
-        ("a\nb\na\n", "keys.tsv:3: this key is there twice"),
+        ("a\nb\na\n", "keys.tsv:3: duplicate key"),
         ("\tname\n", "keys.tsv:1"),
         ("a\tb\t1\t2\t3\n", "keys.tsv:1"),
     ],

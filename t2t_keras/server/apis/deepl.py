@@ -70,7 +70,7 @@ def make_last_router() -> APIRouter:
     async def missing(rest: str) -> None:
         raise ApiError(
             404,
-            "This server has no such thing: it translates text and documents, and has languages, "
+            "Endpoint not supported: this server translates text and documents, and has languages, "
             "usage and glossaries.",
         )
 

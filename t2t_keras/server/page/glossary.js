@@ -56,7 +56,7 @@ function keep(terms) {
   const before = JSON.stringify(glossary());
   state.terms = terms;
   const isKept = memory.set(`glossary ${nameOfPair()}`, terms.length ? terms : null);
-  if (!isKept) at("imported").textContent = "This browser keeps no glossary: export it.";
+  if (!isKept) at("imported").textContent = "Cannot save in this browser. Export the glossary to keep it.";
   report();
   if (JSON.stringify(glossary()) !== before) tell("terms");
 }
@@ -91,7 +91,7 @@ function report() {
       ? `From ${nameOf(languages.source)} into ${nameOf(languages.target)}, kept in this browser.`
       : "Once the language of the text is known, its terms are shown here.",
     halves.length ? `Not used, as one side is empty: ${quoted(halves)}.` : "",
-    doubles.length ? `There twice, the first is used: ${quoted(doubles)}.` : "",
+    doubles.length ? `Duplicates (only the first is used): ${quoted(doubles)}.` : "",
   ];
   at("glossary-note").textContent = notes.filter(Boolean).join(" ");
 }

@@ -177,7 +177,7 @@ def test_what_this_server_has_not(client):
         lambda: client.create_style_rule("a", "en"),
         lambda: client.get_translation_memory("a"),
     ):
-        with pytest.raises(deepl.DeepLException, match="This server has no such thing"):
+        with pytest.raises(deepl.DeepLException, match="Endpoint not supported"):
             call()
 
 

@@ -66,7 +66,7 @@ def test_rows_that_are_not_used_are_named(page, server):
         write_term(page, row, *values)
     note = page.text("#glossary-note")
     assert "Not used, as one side is empty: “book”." in note
-    assert "There twice, the first is used: “Red”." in note
+    assert "Duplicates (only the first is used): “Red”." in note
     page.type("red us", "us rot")
     assert server.asked("/page/translate")[-1]["glossary"] == [["red", "rot"], ["US", "USA"]]
     assert len(page.all("#terms [aria-invalid=true]")) == 2
