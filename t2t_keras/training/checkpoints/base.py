@@ -24,7 +24,10 @@ class DamagedCheckpointError(UserError):
     """A checkpoint cannot be read, for the reason that `error` tells."""
 
     def __init__(self, path: str | Path, error: BaseException, sound: str = ""):
-        advice = f" The newest intact one before it: --checkpoint_path={sound}." if sound else ""
+        advice = ""
+        if sound:
+            name = Path(sound).name
+            advice = f" The newest intact one is {name}: give it, as by --checkpoint_path={sound}."
         super().__init__(
             f"The checkpoint {path} is damaged: {first_line(error)}.{advice}",
             code="checkpoint_damaged",
