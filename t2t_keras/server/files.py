@@ -24,7 +24,7 @@ from t2t_keras.text.glossary import Glossary
 
 _LOG = logging.getLogger("t2t_keras.server")
 
-_RECORD, _SOURCE, _TARGET = "record.json", "source", "target"
+_RECORD, _SOURCE, _TARGET, _TERMS = "record.json", "source", "target", "terms.json"
 # Files that are worked on at once; whoever sends one waits until it is read, not for those before.
 _AT_ONCE, _AT_ONCE_OF_CLIENT = 8, 2
 _MOST_FILES, _MOST_OF_OWNER = 1_000, 500
@@ -48,7 +48,6 @@ class TranslatedFile:
       owner: identity of the client that sent it.
       name: of the file, without folders.
       pair: languages.
-      terms: of a glossary, source and target.
       status: "queued", "translating", "done", "fetched" or "error".
       characters: that were charged for it; once it is done, that were translated.
       error: what went wrong.
@@ -63,7 +62,6 @@ class TranslatedFile:
     owner: str
     name: str
     pair: Pair = ("", "")
-    terms: list[Sequence[str]] = dataclasses.field(default_factory=list)
     status: str = "queued"
     characters: int = 0
     error: str = ""
@@ -139,7 +137,7 @@ class TranslatedFiles:
             _LOG.error("%s is given up after %d attempts", record.parent, file.attempts)
             self._set(file, "error", f"Given up after {file.attempts} attempts.")
             return
-        self.translate(file, (source, target), file.characters, file.terms)
+        self.translate(file, (source, target), file.characters)
 
     async def close(self, until: float | None = None) -> None:
         """Waits until all files are translated; with storage, until those that are begun are.
@@ -237,22 +235,22 @@ class TranslatedFiles:
             raise ApiError(413, f"Invalid request: {message}")
         return texts
 
-    def translate(
-        self,
-        file: TranslatedFile,
-        pair: Pair,
-        characters: int,
-        terms: Sequence[Sequence[str]] = (),
-    ) -> None:
+    async def keep_terms(self, file: TranslatedFile, glossary: Glossary | None) -> None:
+        """Keeps the terms for a file, apart from its record, as they may be many."""
+        if glossary:
+            terms = [(term.source, term.target) for term in glossary]
+            path = self._folder / file.file_id / _TERMS
+            await in_own_thread(write_json, path, {"terms": terms})
+
+    def translate(self, file: TranslatedFile, pair: Pair, characters: int) -> None:
         """Begins to translate a file.
 
         Args:
           file: that was kept.
           pair: languages.
           characters: that were charged for it.
-          terms: of a glossary, source and target.
         """
-        file.pair, file.characters, file.terms = pair, characters, list(terms)
+        file.pair, file.characters = pair, characters
         self._files[file.file_id] = file
         self._record(file)
         budget = self._service.budget(file.client, characters)
@@ -341,7 +339,9 @@ class TranslatedFiles:
         with budget.working():
             document = read_document(self._path(file, _SOURCE), *file.pair)
             translator = _Batched(self._service, file.pair, budget)
-            glossary = Glossary.of(file.terms) if file.terms else None
+            path, glossary = self._folder / file.file_id / _TERMS, None
+            if path.exists():
+                glossary = Glossary.of(read_json(path, _ADVICE, ("terms",))["terms"])
             translate_document(document, translator, glossary=glossary)
             budget.check()
             document.save(self._path(file, _TARGET))

@@ -45,9 +45,9 @@ def make_router(context: Context) -> APIRouter:
                 files.fail(file, _SAME)
                 return {"document_id": file.file_id, "document_key": file.secret}
             glossary = await requested_glossary(context, client, parameters, pair)
-            terms = [(term.source, term.target) for term in glossary or ()]
+            await files.keep_terms(file, glossary)
             with context.charged(client, texts, Budget()) as characters:
-                files.translate(file, pair, characters, terms)
+                files.translate(file, pair, characters)
         return {"document_id": file.file_id, "document_key": file.secret}
 
     @router.api_route("/v2/document/{document_id}", methods=["GET", "POST"])
