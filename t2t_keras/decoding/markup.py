@@ -212,10 +212,11 @@ def _with_marks(
     ]
     kept = kept_in(shield.text, marks)
 
-    raws = {
-        shield.offset(place) if place > 0 else place: (shield.offset(end), raw)
-        for place, (end, raw) in sentence.raws.items()
-    }
+    raws = {}
+    for place, (end, raw) in sentence.raws.items():
+        # What stands for a placeholder has no such parts.
+        if not any(start < end and place < stop for start, stop, _ in shield.places):
+            raws[shield.offset(place) if place > 0 else place] = shield.offset(end), raw
 
     def write(text: str, behind: str) -> str:
         return write_characters(shield.restore(text), segment.spelled, behind)

@@ -11,6 +11,7 @@ from t2t_keras.decoding.source_text import STOPS, join_sentences, sentence_split
 # It begins only where white space does, so that a long run of it is not tried from each place.
 _BREAK = re.compile(r"(?<![^\S\r\n])[^\S\r\n]*+(?:\r\n|\r|\n)\s*")
 _LINE_END = re.compile(r"(?<![ \t])[ \t]*+\r?\n[ \t\r\n]*")
+_WIDE_SPACE = re.compile(r"(?<=\S)(?:[ \t\f]{2,}+|[\t\f])(?=\S)")
 _SPACES = re.compile(r"[ \t\r\n\f]+")
 # Shorter lines are not the lines of a sentence that was wrapped, but an own text each.
 _LEAST_WRAPPED = 40
@@ -129,6 +130,11 @@ def _segment(lines: Sequence[str], breaks: Sequence[str], language: str) -> Segm
     sentences = [sentence.rstrip() for sentence in found]
     gaps = [raw[len(text) :] for raw, text in zip(found, sentences, strict=True)]
     return Segment(sentences, gaps, list(breaks), list(map(len, lines)))
+
+
+def is_spaced(text: str) -> bool:
+    """Returns whether within its lines there is white space that `unwrapped` would lose."""
+    return bool(_WIDE_SPACE.search(text))
 
 
 def unwrapped(text: str) -> tuple[str, Callable[[str], str]]:

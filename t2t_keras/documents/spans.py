@@ -97,7 +97,7 @@ class SpanDocument(Document):
             for (start, end), new in zip(spans, written(unit.target), strict=True)
         ]
         if self._others and any(unit.match for unit in self.units):
-            changes = _without_overlaps([*changes, *self._others])
+            changes = without_overlaps([*changes, *self._others])
         try:
             return self.read.encoded(replaced(self.read.text, changes), self.errors)
         except UnicodeEncodeError as error:
@@ -107,7 +107,7 @@ class SpanDocument(Document):
             ) from error
 
 
-def _without_overlaps(changes: Sequence[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+def without_overlaps(changes: Sequence[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
     """Returns changes in rising order, without those that are within another one."""
     found: list[tuple[int, int, str]] = []
     for change in sorted(changes):

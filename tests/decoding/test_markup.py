@@ -5,7 +5,6 @@ import html
 import random
 import re
 import xml.parsers.expat
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -114,15 +113,6 @@ def test_sentences_are_translated_one_by_one(translators):
     alone = " ".join(each.text for each in translator.translate(sentences))
     [found] = translator.translate(["<b>the dog</b> sees. <i>a man.</i>"], format="html")
     assert spaceless(text_of(found.text)) == spaceless(alone)
-
-
-def test_many_signs_take_time_in_proportion(monkeypatch):
-    monkeypatch.setattr("t2t_keras.decoding.markup._translated", lambda *work: work[1])
-    problem = SimpleNamespace(source_language="en")
-    translator = SimpleNamespace(config=DecodeConfig(), problem=problem)
-    texts = ["!" * 200_000 + "a", "!-" * 100_000 + "a"]
-    jobs = translate_markup(translator, texts, "html")  # Quadratic time would be minutes.
-    assert [[each.text for each, _ in job.sentences] for job in jobs] == [[text] for text in texts]
 
 
 def test_all_hypotheses_have_the_tags(tokenizer, translators):

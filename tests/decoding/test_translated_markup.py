@@ -4,6 +4,7 @@ import random
 import re
 
 import pytest
+from counted_work import work_of
 from echo import echo, upper_case
 
 from t2t_keras.decoding.markup import translate_markup
@@ -52,3 +53,20 @@ def test_capitals_change_letters_only(form, pieces):
     translations = translate_markup(echo(upper_case), sources, form)
     for source, found in zip(sources, translations, strict=True):
         assert normalized(found.text).upper() == normalized(source).upper()
+
+
+# Each was more than linear, or is read by a part of its own.
+MOTIFS = (
+    "<b>|<p>use <code>f#</code></p>|A word. |<b><sup>1</sup>|5&nbsp;km |H<sub>2</sub>O |&amp|"
+    'x <a "|x</b>|<ruby>a<rt>|<svg>|a <i translate=no>b|a<i>B|www.;<b |!-'
+).split("|")
+
+
+@pytest.mark.parametrize("motif", MOTIFS)
+def test_work_is_in_proportion_to_the_length(motif):
+    def work(count):
+        page = "Text " + "".join(motif.replace("#", str(number)) for number in range(count))
+        return work_of(lambda: translate_markup(echo(), [page], "html"))
+
+    count = 2000 // len(motif)
+    assert work(2 * count) < 2.4 * work(count)

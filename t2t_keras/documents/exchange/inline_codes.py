@@ -11,7 +11,8 @@ from xml.sax.saxutils import escape
 from t2t_keras.documents.exchange.icu import has_branches
 from t2t_keras.documents.xml_tree import Element, XmlFile
 from t2t_keras.errors import UserError
-from t2t_keras.text.markup.matching import parts_words
+from t2t_keras.text.markup.matching import is_note, parts_words
+from t2t_keras.text.markup.tokens import xml_tokens
 
 # Around text that is translated. All other elements are codes, whatever is in them.
 AROUND = {"g", "mrk", "pc", "hi"}
@@ -165,8 +166,9 @@ def codes_in(raw: str) -> Codes:
         if tag.startswith(("<!", "<?", "&")) or tag.endswith("/>"):
             return lone_code(len(tags) - 1, parts_words(tag))
         open_codes.append(len(tags) - 1)
-        protected = ' translate="no"' if is_protected(tag) else ""
-        return f'<g i="{len(tags) - 1}"{protected}>'
+        attributes = ' translate="no"' if is_protected(tag) else ""
+        attributes += ' ctype="x-note"' if is_note(next(xml_tokens(tag)), False) else ""
+        return f'<g i="{len(tags) - 1}"{attributes}>'
 
     return Codes(_MARKUP.sub(masked, raw), "xml", tags)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from t2t_keras.documents.document import Unit, main_language
-from t2t_keras.documents.segments import unwrapped
+from t2t_keras.documents.segments import is_spaced, unwrapped
 from t2t_keras.documents.spans import SpanDocument, decoded, is_charset
 from t2t_keras.text.files import has_letters
 from t2t_keras.text.markup.characters import read_characters, write_characters
@@ -41,7 +41,7 @@ def add_pages(document: SpanDocument, first: int, last: int) -> None:
     text = document.read.text[first:last]
     for start, end in html_segments(text):
         raw = text[start:end]
-        if "<" in raw or "&" in raw:
+        if "<" in raw or "&" in raw or is_spaced(raw):
             document.add(first + start, first + end, Unit(raw, format="html"))
         else:
             line, lay_out = unwrapped(raw)

@@ -1,17 +1,20 @@
 """XML of any kind: a unit for each outermost element that has text of its own."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from xml.sax.saxutils import escape, unescape
 
-from t2t_keras.documents.document import Document, Unit, markup_of
+from t2t_keras.documents.document import Document, Unit, main_language, markup_of
 from t2t_keras.documents.exchange.inline_codes import codes_in, is_protected
-from t2t_keras.documents.segments import unwrapped
+from t2t_keras.documents.segments import is_spaced, unwrapped
+from t2t_keras.documents.spans import without_overlaps
 from t2t_keras.documents.xml_tree import Element, XmlFile
 from t2t_keras.text.files import has_letters
+from t2t_keras.text.markup.characters import read_characters, write_characters
 
 _CDATA = re.compile(r"<!\[CDATA\[(.*)\]\]>", re.DOTALL)
+_LANGUAGE = re.compile(r"""\sxml:lang\s*=\s*(["'])(.*?)\1""")
 _REFERENCE = re.compile(r"&(?!(?:amp|lt|gt|quot|apos);)")
 
 
@@ -27,6 +30,7 @@ class XmlDocument(Document):
         super().__init__(path, languages)
         self.file = XmlFile(path, content)
         self._open: list[_Open] = []
+        self._languages: list[tuple[int, int, str]] = []
         self._texts: list[tuple[int, int]] = []
         self.file.walk((), self._opened, self._closed, self._text)
         self._written: list[tuple[int, int, Unit, Callable[[str], str]]] = []
@@ -37,6 +41,13 @@ class XmlDocument(Document):
         tag = self.file.raw(element.start, element.inner_start)
         is_silent = is_protected(tag) or bool(self._open and self._open[-1].is_silent)
         self._open.append(_Open(len(self._texts), is_silent))
+        source, target = map(main_language, self.languages)
+        place = _LANGUAGE.search(tag)
+        names_source = place and source and target and main_language(place[2]) == source
+        if names_source and source != target and not is_silent:
+            start = element.start + len(tag[: place.start(2)].encode())
+            end = start + len(place[2].encode())
+            self._languages.append((start, end, self.languages[1]))
 
     def _text(self, text: str) -> None:
         if self._open and not self._open[-1].is_silent:
@@ -58,11 +69,13 @@ class XmlDocument(Document):
         if cdata:
             unit = Unit(cdata[1], format=markup_of(cdata[1]))
             write = self._as_cdata
-        elif "<" not in stripped and not _REFERENCE.search(stripped):
+        elif not ("<" in stripped or _REFERENCE.search(stripped) or is_spaced(stripped)):
             line, lay_out = unwrapped(stripped)
             text = unescape(line, {"&quot;": '"', "&apos;": "'"})
             unit = Unit(text, format=markup_of(text))
-            write = _escaped_as(lay_out)
+            spelled: dict[str, str] = {}
+            read_characters(stripped, False, spelled)
+            write = _written_as(lay_out, spelled)
         else:
             codes = codes_in(stripped)
             unit = Unit(codes.text, format="xml")
@@ -82,11 +95,14 @@ class XmlDocument(Document):
 
     def content(self) -> bytes:
         """See `Document`."""
-        return self.file.changed(
+        changes = [
             (start, end, written(unit.target))
             for start, end, unit, written in self._written
-            if unit.match
-        )
+            if unit.match and unit.target != unit.source
+        ]
+        if any(unit.match for unit in self.units):
+            changes = without_overlaps([*changes, *self._languages])
+        return self.file.changed(changes)
 
 
 class _Open:
@@ -96,5 +112,5 @@ class _Open:
         self.first, self.is_silent, self.has_text = first, is_silent, False
 
 
-def _escaped_as(lay_out: Callable[[str], str]) -> Callable[[str], str]:
-    return lambda text: lay_out(escape(text))
+def _written_as(lay_out: Callable[[str], str], spelled: Mapping[str, str]) -> Callable[[str], str]:
+    return lambda text: lay_out(write_characters(text, spelled))

@@ -58,7 +58,7 @@ def read_characters(raw: str, is_html: bool, spelled: MutableMapping[str, str]) 
         if part["other"]:
             found.append(Characters(part[0], " ", is_kept=True))
             continue
-        reference = _reference_at(raw, part.start(), is_html) if part["reference"] else ""
+        reference = reference_at(raw, part.start(), is_html) if part["reference"] else ""
         if reference:
             position = part.start() + len(reference)
             found.append(_referred(reference, is_html, spelled))
@@ -81,7 +81,7 @@ def _composed(raw: str, spelled: MutableMapping[str, str]) -> list[Characters]:
     return found if "".join(each.text for each in found) == text else [Characters(raw, text)]
 
 
-def _reference_at(text: str, start: int, is_html: bool) -> str:
+def reference_at(text: str, start: int, is_html: bool) -> str:
     """Returns the reference that begins at a place, as it stands there; "" = it is text."""
     match = (_HTML_REFERENCE if is_html else _XML_REFERENCE).match(text, start)
     if not match:
@@ -145,7 +145,7 @@ def write_characters(text: str, spelled: Mapping[str, str], behind: str = "") ->
 def _is_bare(text: str, position: int, spelled: Mapping[str, str]) -> bool:
     """Returns whether "&", "<" or ">" at a place in text of HTML can mean nothing else."""
     if text[position] == "&":
-        return not _reference_at(text, position, True)
+        return not reference_at(text, position, True)
     if text[position] == "<" and NO_TAGS in spelled:
         return text[position + 1 : position + 7].lower() != "/title"
     if text[position] == "<":
@@ -155,6 +155,6 @@ def _is_bare(text: str, position: int, spelled: Mapping[str, str]) -> bool:
 
 def write_again(raw: str, behind: str, is_html: bool) -> str:
     """Returns a reference as it stood in the source, where something else may follow it now."""
-    if raw[:1] == "&" and raw[-1] != ";" and _reference_at(raw + behind, 0, is_html) != raw:
+    if raw[:1] == "&" and raw[-1] != ";" and reference_at(raw + behind, 0, is_html) != raw:
         return f"{raw};"
     return raw

@@ -137,7 +137,7 @@ def is_note(token: Token, is_html: bool) -> bool:
     """Returns whether the content of an element is no part of the sentence that it stands in."""
     if is_html:
         return token.name in _HTML_NOTES
-    return token.name in _XML_NOTES or bool(_IS_NOTE.search(token.raw))
+    return token.name.rpartition(":")[2] in _XML_NOTES or bool(_IS_NOTE.search(token.raw))
 
 
 def is_for_looks(token: Token) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from t2t_keras.text.markup.characters import write_again
+from t2t_keras.text.markup.characters import reference_at, write_again
 from t2t_keras.text.markup.placing import Placement, Placer, tree_of
 from t2t_keras.text.markup.segments import CLOSE, KEPT, LONE, OPEN, Mark, Segment
 from t2t_keras.text.markup.units import Span, agreement, units
@@ -342,7 +342,11 @@ class Translated:
             return "".join([*raws[:-1], write_again(raws[-1], behind, self._is_html)])
         # It stands in the source as such, so it does here, if it means the same.
         goes_on = self.text[last : last + 1].casefold() == behind[:1].casefold()
-        means_same = {"<": goes_on, ">": not self.translation.endswith("]]", 0, start)}
+        means_same = {
+            "<": goes_on,
+            ">": not self.translation.endswith("]]", 0, start),
+            "&": not reference_at(f"&{behind}", 0, self._is_html),
+        }
         if means_same.get(text, "&" not in text and text not in SYMBOLS):
             return text
         return self._write(text, behind)
