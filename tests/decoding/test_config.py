@@ -19,6 +19,9 @@ def test_changes():
         ("weights_dtype=int8", "bfloat16"),
         ("seed=3,top_k=5", "top_k and seed would have no effect"),
         ("samples=2,beam_size=8", "beam_size would have no effect with samples=2"),
+        ("samples=2,coverage_penalty=0.1", "coverage_penalty would have no effect"),
+        ("temperature=0.5", "temperature would have no effect"),
+        ("top_p=0.5", "top_p would have no effect"),
     ],
 )
 def test_what_is_refused(text, message):
@@ -29,10 +32,38 @@ def test_what_is_refused(text, message):
 NUMBERS = [each.name for each in dataclasses.fields(DecodeConfig) if each.type in (int, float)]
 
 
-@pytest.mark.parametrize("name", NUMBERS)
-def test_every_number_has_an_upper_bound(name):
-    with pytest.raises(UserError, match=f"'{name}' must be <= "):
-        decode_config(f"{name}=1e20")
+# Name, least and largest value, and what is just beyond.
+LIMITS = [
+    ("beam_size", 1, 1000, 0, 1001),
+    ("alpha", 0, 8, -0.1, 8.1),
+    ("coverage_penalty", 0, 1e6, -0.1, 1e6 + 1),
+    ("extra_length", 0, 100_000, -1, 100_001),
+    ("max_length", 0, 100_000, -1, 100_001),
+    ("min_length", 1, 100_000, 0, 100_001),
+    ("samples", 0, 1000, -1, 1001),
+    ("max_input_length", 2, 100_000, 1, 100_001),
+    ("lines_at_once", 1, 10**9, 0, 10**9 + 1),
+    ("batch_tokens", 1, 10**9, 0, 10**9 + 1),
+    ("batches_at_once", 0, 256, -1, 257),
+    ("samples=1,temperature", 1e-3, 1e3, 1e-4, 1001),
+    ("samples=1,top_k", 0, 10**6, -1, 10**6 + 1),
+    ("samples=1,top_p", 1e-6, 1.0, 1e-7, 1.1),
+    ("samples=1,seed", -(2**63), 2**63 - 1, -(2**63) - 1, 2**63),
+]
+
+
+@pytest.mark.parametrize(("setting", "least", "largest", "below", "above"), LIMITS)
+def test_limits(setting, least, largest, below, above):
+    name = setting.rpartition(",")[2]
+    for value in (least, largest):
+        assert getattr(decode_config(f"{setting}={value}"), name) == value
+    for value in (below, above):
+        with pytest.raises(UserError, match=f"'{name}' must be "):
+            decode_config(f"{setting}={value}")
+
+
+def test_every_number_has_its_limits_here():
+    assert {setting.rpartition(",")[2] for setting, *_ in LIMITS} == set(NUMBERS)
 
 
 def test_a_problem_s_beam_does_not_hinder_sampling():

@@ -14,7 +14,7 @@ from tensorflow_serving.apis import predict_pb2
 
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.errors import UserError
-from t2t_keras.serving.client.base import MAX_REPLY_BYTES
+from t2t_keras.serving.client.base import MAX_REPLY_BYTES, max_reply_bytes
 
 
 def test_sends_the_request_and_reads_the_answers(server, connect):
@@ -179,6 +179,43 @@ def test_malformed_or_slow_http_is_refused(reply, connect):
     assert not thread.is_alive()
 
 
+# What a proxy answers too: whether it is tried again.
+HTTP_CODES = [
+    (302, "UNKNOWN", 1),
+    (400, "INVALID_ARGUMENT", 1),
+    (404, "NOT_FOUND", 1),
+    (408, "DEADLINE_EXCEEDED", 1),
+    (412, "FAILED_PRECONDITION", 1),
+    (429, "RESOURCE_EXHAUSTED", 2),
+    (501, "UNIMPLEMENTED", 1),
+    (502, "UNAVAILABLE", 2),
+    (503, "UNAVAILABLE", 2),
+    (504, "DEADLINE_EXCEEDED", 2),
+]
+
+
+@pytest.mark.parametrize("protocol", ["rest"], indirect=True)
+@pytest.mark.parametrize(("code", "name", "attempts"), HTTP_CODES)
+def test_codes_of_http(connect, code, name, attempts):
+    head = b"HTTP/1.1 %d X\r\nLocation: /other\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+    seen = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer():
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    with connection:
+                        seen.append(connection.recv(65536))
+                        connection.sendall(head % code)
+
+        threading.Thread(target=answer, daemon=True).start()
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        with pytest.raises(UserError, match=f" {name} "):
+            connect(address, max_attempts=2, timeout=5).translate(["a"])
+    assert len(seen) == attempts
+
+
 def test_tls(start_server, connect, certificates):
     encrypted = start_server(folder=certificates)
     mutual = start_server(folder=certificates, mutual=True)
@@ -214,10 +251,13 @@ def test_a_file_that_is_no_certificate(connect, tmp_path, name):
     [
         ({"address": "localhost"}, "--server"),
         ({"address": "http://localhost:8501"}, "--server"),
-        ({"address": "localhost:85000"}, "--server"),
+        ({"address": "localhost:65536"}, "--server"),
+        ({"address": "localhost:0"}, "--server"),
         ({"address": "user@host:8501"}, "--server"),
         ({"name": "\udcff"}, "--servable_name"),
-        ({"timeout": float("inf")}, "--timeout_secs"),
+        ({"timeout": 1_000_001}, "--timeout_secs"),
+        ({"timeout": 0}, "--timeout_secs"),
+        ({"timeout": float("nan")}, "--timeout_secs"),
         ({"metadata": (("Big", "x"),)}, "--metadata"),
         ({"metadata": (("key", "ü"),)}, "--metadata"),
         ({"metadata": (("key-bin", "x"),)}, "--metadata"),
@@ -230,6 +270,11 @@ def test_invalid_settings(connect, changes, flag):
         connect(**{"address": "[::1]:8500", **changes})
 
 
+@pytest.mark.parametrize("changes", [{"address": "a.b-c:65535"}, {"timeout": 1_000_000}])
+def test_the_largest_settings(connect, changes):
+    connect(**{"address": "[::1]:8500", **changes})
+
+
 def test_clients_need_no_tensorflow():
     code = """
 import sys
@@ -240,3 +285,8 @@ grpc.GrpcClient("127.0.0.1:1", "a").close()
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_reply_may_have_a_mebibyte_and_64_kib_a_line():
+    most = [max_reply_bytes(["a"] * lines) for lines in (0, 1, 496, 497)]
+    assert most == [2**20, 2**20 + 2**16, 2**25, 2**25]
