@@ -9,15 +9,15 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from t2t_keras.errors import UserError
 from t2t_keras.io.state import read_json, write_json
 from t2t_keras.server.config import ServerConfig
 from t2t_keras.server.messages import ApiError, where
-from t2t_keras.server.service import Options, Pair, TranslationService
+from t2t_keras.server.service import BatchedTranslator, Pair, TranslationService
 from t2t_keras.server.work.budget import Budget, JobEndedError
 from t2t_keras.server.work.places import Places, in_own_thread
 from t2t_keras.text.glossary import Glossary
@@ -338,7 +338,7 @@ class TranslatedFiles:
             raise UserError("The model is not served any more.")
         with budget.working():
             document = read_document(self._path(file, _SOURCE), *file.pair)
-            translator = _Batched(self._service, file.pair, budget)
+            translator = BatchedTranslator(self._service, file.pair, budget)
             path, glossary = self._folder / file.file_id / _TERMS, None
             if path.exists():
                 glossary = Glossary.of(read_json(path, _ADVICE, ("terms",))["terms"])
@@ -382,28 +382,3 @@ class TranslatedFiles:
         for file in list(self._files.values()):
             if file.is_finished and file.changed < before:
                 self.remove(file)
-
-
-class _Batched:
-    """A model as documents need one: its lines share batches with those of other requests."""
-
-    def __init__(self, service: TranslationService, pair: Pair, budget: Budget):
-        self._service, self._pair, self._budget = service, pair, budget
-        self.characters = 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._service.models[self._pair].translator, name)
-
-    def translate(
-        self,
-        lines: Sequence[str],
-        prefixes: Sequence[str] | None = None,
-        *,
-        format: str = "text",  # noqa: A002 (the translator's name)
-        glossary: Any = None,
-    ) -> list:
-        """As `Translator.translate`."""
-        self.characters += sum(map(len, lines))
-        with self._budget.waiting():
-            options = Options(format, glossary)
-            return self._service.translate_now(self._pair, lines, options, self._budget)

@@ -267,3 +267,28 @@ class TranslationService:
         await asyncio.to_thread(self._watcher.stop, seconds)
         for batcher in self._batchers.values():
             await asyncio.to_thread(batcher.close, seconds)
+
+
+class BatchedTranslator:
+    """A model as documents need one: its lines share batches with those of other requests."""
+
+    def __init__(self, service: TranslationService, pair: Pair, budget: Budget):
+        self._service, self._pair, self._budget = service, pair, budget
+        self.characters = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._service.models[self._pair].translator, name)
+
+    def translate(
+        self,
+        lines: Sequence[str],
+        prefixes: Sequence[str] | None = None,
+        *,
+        format: str = "text",  # noqa: A002 (the translator's name)
+        glossary: Any = None,
+    ) -> list:
+        """As `Translator.translate`."""
+        self.characters += sum(map(len, lines))
+        with self._budget.waiting():
+            options = Options(format, glossary)
+            return self._service.translate_now(self._pair, lines, options, self._budget)

@@ -2,13 +2,16 @@
 
 import asyncio
 import concurrent.futures
+import contextlib
 import http.client
+import io
 import json
 import logging
 import re
 import socket
 import ssl
 import subprocess
+import sys
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -358,6 +361,26 @@ def test_a_server_that_does_not_start_says_so(monkeypatch):
     monkeypatch.setattr(uvicorn.Server, "startup", startup)
     with pytest.raises(UserError, match="did not start"):
         run.serve([Source()], address=Address(port=0))
+
+
+@pytest.mark.parametrize("stream", ["/dev/full", None])
+def test_a_failing_standard_output_does_not_keep_it_from_serving(serving, monkeypatch, stream):
+    with contextlib.ExitStack() as open_files:
+        full = stream and open_files.enter_context(FullStream(stream))
+        monkeypatch.setattr(sys, "stdout", full)
+        assert httpx.get(f"{serving().url}/health").status_code == 200
+
+
+class FullStream(io.StringIO):
+    """A standard output on a full disk."""
+
+    def flush(self):
+        if not self.closed:
+            raise OSError(28, "No space left on device")
+
+    def close(self):
+        with contextlib.suppress(OSError):
+            super().close()
 
 
 def test_an_address_that_is_taken_is_refused(serving):

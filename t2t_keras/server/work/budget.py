@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 
 from t2t_keras.errors import UserError
 
-# Searches that a job may need beyond those that its characters account for.
-_SEARCHES, _CHARACTERS_A_SEARCH = 256, 4
+# Searches that a job may need: no sentence is shorter than a character, and some are searched for
+# again, for their placeholders or terms.
+_SEARCHES, _SEARCHES_A_CHARACTER = 256, 2
 
 
 class JobEndedError(UserError):
@@ -40,7 +41,7 @@ class Budget:
         clock: Callable[[], float] = time.monotonic,
     ):
         self.client, self._seconds, self._clock = client, seconds, clock
-        self._searches = _SEARCHES + characters // _CHARACTERS_A_SEARCH
+        self._searches = _SEARCHES + characters * _SEARCHES_A_CHARACTER
         self._lock = threading.Lock()
         self._used, self._since, self._share, self._running = 0.0, 0.0, 1.0, 0
         self._ended: JobEndedError | None = None
