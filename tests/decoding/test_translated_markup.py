@@ -55,6 +55,73 @@ def test_capitals_change_letters_only(form, pieces):
         assert normalized(found.text).upper() == normalized(source).upper()
 
 
+@pytest.mark.parametrize(
+    ("form", "source", "texts"),
+    [
+        ("xml", "<s>Text here<i>Red dog</i><i>Blue cat</i></s>", "Text here Red dog Blue cat"),
+        ("xml", "<i>red</i><k>dog</k>", "red dog"),
+        ("xml", "Word<fn>A note.</fn> ends", "Word ends|A note."),
+        ("xml", "Word<d:footnote><p>See</p></d:footnote> ends", "Word ends|See"),
+        ("xml", "Word<k>This is one.</k> ends", "Word ends|This is one."),
+        ("xml", "Word <k>This is one.</k> ends", "Word This is one.|ends"),
+        ("xml", "Go <g ctype='x-note'>see it</g> on", "Go on|see it"),
+        ("html", "<span>Name</span><span>Value</span>", "Name Value"),
+        ("html", "<span>name</span><span>value</span>", "name value"),
+        ("html", "<b>w</b>ord <b>w</b><i>ord</i> pre<b>fix</b>", "word word prefix"),
+        (
+            "html",
+            "<b>Note.</b>This (<b>and</b>) <b>b</b>, McDonald",
+            "Note.|This (and) b, McDonald",
+        ),
+        ("html", "the <ruby>Base<rp>(</rp><rt>note</rt></ruby> form", "the Base form|note"),
+        ("html", "<ruby>a<rt>b<rb>c</ruby> d", "ac d|b"),
+        (
+            "html",
+            "<svg><title>Icon</title><g>no</g><text>One</text><text>Two</text></svg>",
+            "Icon|One|Two",
+        ),
+        ("html", "Go <svg><text>home</text><path d='a'/></svg> now", "Go now|home"),
+        ("html", "<svg><style>p</style><foreignObject><p>One</p></foreignObject></svg>", "One"),
+        ("html", "<svg><path/></svg> a <i class=x><svg></svg></i> b", "a b"),
+        ("html", "<p>a<svg><p>b", "a|b"),
+        ("html", "a&nbsp5 b&copy 2020 &#0000000065", "a 5 b\u00a9 2020 A"),
+        ("html", "<p>a</p><pre>b <i>c</i></pre><listing>d</listing><plaintext>e", "a"),
+    ],
+)
+def test_what_a_reader_sees_as_two_reaches_the_model_as_two(form, source, texts):
+    translator = echo()
+    [found] = translate_markup(translator, [source], form)
+    assert found.text == source
+    assert sorted(translator.engine.seen) == sorted(texts.split("|"))
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("Marks -- are <code>-</code> now.", "MARKS -- ARE <code>-</code> NOW."),
+        ("1<sup>st</sup> of <b>w</b>ord", "1<sup>ST</sup> OF <b>W</b>ORD"),
+        ('48m<g ctype="x-superscript">2</g> big', '48M<g ctype="x-superscript">2</g> BIG'),
+        (
+            "<a href='1'><code>a</code></a> or <a href='2'><code>b</code> <code>a</code></a>.",
+            "<a href='1'><code>a</code></a> OR <a href='2'><code>b</code> <code>a</code></a>.",
+        ),
+        ("<title>a <b> c</title>", "<title>A <b> C</title>"),
+        ('a &copy b &quot;c" AT&T', 'A &copy B &quot;C" AT&T'),
+    ],
+)
+def test_codes_and_parts_of_words_stay_in_place(source, expected):
+    [found] = translate_markup(echo(upper_case), [source], "html")
+    assert found.text == expected
+
+
+def test_a_code_for_which_there_is_no_place_comes_once():
+    source = "<b>x</b> " * 500 + "see <code>f</code> and <code>g</code>."
+    [found] = translate_markup(echo(), [f"see <code>g</code> {source}"], "html")
+    assert [found.text.count(f"<code>{name}</code>") for name in "fg"] == [1, 2]
+    words = re.sub("<[^>]*>", " ", found.text).replace(".", "").split()
+    assert sorted(words) == sorted(["see", "g", *["x"] * 500, "see", "f", "and", "g"])
+
+
 # Each was more than linear, or is read by a part of its own.
 MOTIFS = (
     "<b>|<p>use <code>f#</code></p>|A word. |<b><sup>1</sup>|5&nbsp;km |H<sub>2</sub>O |&amp|"
