@@ -56,7 +56,8 @@ def weights_in(files, run, *steps):
 
 @FORMATS
 @pytest.mark.parametrize(
-    ("n", "apart", "steps"), [(3, 0, (3, 4, 5)), (9, 100, (1, 3, 5)), (2, 1500, (3, 5))]
+    ("n", "apart", "steps"),
+    [(3, 0, (3, 4, 5)), (2, 0, (4, 5)), (9, 100, (1, 3, 5)), (2, 1500, (3, 5))],
 )
 def test_the_mean_of_the_arrays(files, make_run, tmp_path, capsys, n, apart, steps):
     run = make_run(files)
@@ -70,6 +71,8 @@ def test_the_mean_of_the_arrays(files, make_run, tmp_path, capsys, n, apart, ste
     out = capsys.readouterr().out
     assert ("only 3 checkpoints 100 s apart" in out) == (n == 9)
     assert all(f"model.ckpt-{step}" in out for step in steps)
+    # So early in a training a mean may be worse than the newest checkpoint.
+    assert (f"step {steps[0]} of 5" in out) == (steps[0] < 4)
     assert read_costs(tmp_path / "mean").get(5) == read_costs(run).get(5)
 
 
@@ -81,6 +84,9 @@ def test_the_mean_of_the_arrays(files, make_run, tmp_path, capsys, n, apart, ste
         # A gap is not made up for: each is so much older than the one taken after it.
         ([0, 900, 1000, 1700], 600, "023"),
         ([5], 600, "0"),
+        # Seconds are rounded, not cut off.
+        ([0, 59.6, 119.4], 60, "012"),
+        ([0, 59.4, 118.8], 60, "02"),
     ],
 )
 def test_the_newest_and_each_next_one_old_enough(seconds, apart, taken):
