@@ -308,7 +308,7 @@ class TranslatedFiles:
 
     async def _translate(self, file: TranslatedFile, budget: Budget) -> None:
         async with self._translating.place(file.client):
-            if not budget.is_wanted:
+            if budget.ended:
                 return  # It was removed, or the server stops.
             file.attempts += 1
             self._set(file, "translating")

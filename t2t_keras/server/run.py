@@ -18,9 +18,10 @@ from t2t_keras.server.models import ModelSource
 
 # What clients have sent before they see the end is still read and answered.
 SECONDS_TO_HEAR = 0.5
-# Shares of the time in which a server stops: what is asked is answered until the first, then
-# ended; connections are closed at the second.
-_ANSWERING, _CLOSING = 0.6, 0.8
+# Shares of the time in which a server stops: the most in which it hears what is still being sent;
+# of the rest, that in which it answers, before what is not done is ended; and the most in which
+# connections close.
+_HEARING, _ANSWERING, _CLOSING = 0.2, 0.6, 0.7
 _TICKS_A_SECOND = 10
 _MOST_BYTES_OF_HEAD = 65_536
 _LOOPBACK = "127.0.0.1"
@@ -130,10 +131,9 @@ def make_server(sources: Sequence[ModelSource], config: ServerConfig | None, add
                 listening.close()
             # Whoever asks until then is told, and sends nothing more on a connection that ends.
             app.state.stopping = True
-            await asyncio.sleep(min(SECONDS_TO_HEAR, stop_seconds))
+            await asyncio.sleep(min(SECONDS_TO_HEAR, _HEARING * stop_seconds))
             left = until - time.monotonic()
             ending = asyncio.get_running_loop().call_later(_ANSWERING * left, self._end_work)
-            self.config.timeout_graceful_shutdown = _CLOSING * left
             await super().shutdown(sockets)
             ending.cancel()
 
@@ -153,6 +153,7 @@ def make_server(sources: Sequence[ModelSource], config: ServerConfig | None, add
             http=BoundedConnection,
             # A connection that becomes a web socket would have none of the limits.
             ws="none",
+            timeout_graceful_shutdown=_CLOSING * stop_seconds,
             h11_max_incomplete_event_size=_MOST_BYTES_OF_HEAD,
             log_config=None,
             access_log=False,  # It would show queries.

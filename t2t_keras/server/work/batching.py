@@ -100,7 +100,7 @@ class Batch:
         """
         for job, share in zip(self.jobs, self._of_jobs, strict=True):
             job.budget.count_searches(sentences * share)
-        if not any(job.budget.is_wanted for job in self.jobs):
+        if all(job.budget.ended for job in self.jobs):
             self.jobs[0].budget.check()
         self._change(waiting=1)
         with self._turns.turn(list(self.of_clients)):
@@ -326,9 +326,9 @@ class Batcher:
         try:
             with batch.running():
                 results = list(self._translate(lines, jobs[0].options, batch))
-        except JobEndedError:
+        except JobEndedError as error:
             for job in jobs:
-                _fail(job)
+                job.future.set_exception(job.budget.ended or error)
             return
         except BaseException as error:  # Whatever it is, its request must get an answer.
             if len(jobs) == 1:
@@ -347,14 +347,6 @@ def _may_begin(job: _Job) -> bool:
     """Returns whether a job is still wanted; who waits for another is told."""
     if not job.future.set_running_or_notify_cancel():
         return False
-    if not job.budget.is_wanted:
-        _fail(job)
-        return False
-    return True
-
-
-def _fail(job: _Job) -> None:
-    try:
-        job.budget.check()
-    except JobEndedError as error:
+    if error := job.budget.ended:
         job.future.set_exception(error)
+    return error is None

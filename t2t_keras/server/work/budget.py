@@ -100,22 +100,18 @@ class Budget:
         with self._lock:
             self._ended = self._ended or JobEndedError(text, code=code)
 
-    def check(self) -> None:
-        """Raises `JobEndedError` if the job is ended, or has used its budget up."""
+    @property
+    def ended(self) -> JobEndedError | None:
+        """Why the job must end, for example as its budget is used up; None = it may go on."""
         if self.seconds > self._seconds or self._searches < 0:
             self.end(
                 "job_too_long",
                 f"This takes longer than the {self._seconds:g} seconds of work that a request may "
                 f"take. Send less at once, or fewer terms.",
             )
-        if self._ended:
-            raise self._ended
+        return self._ended
 
-    @property
-    def is_wanted(self) -> bool:
-        """Whether the job is neither ended nor over its budget."""
-        try:
-            self.check()
-        except JobEndedError:
-            return False
-        return True
+    def check(self) -> None:
+        """Raises `JobEndedError` if the job is ended, or has used its budget up."""
+        if error := self.ended:
+            raise error

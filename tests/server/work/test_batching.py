@@ -245,7 +245,7 @@ def test_the_seconds_of_a_job_are_those_of_its_share_of_work():
     clock.now = 100.0  # Waiting costs nothing.
     budget.begin(0.5)
     clock.now = 120.0
-    assert (budget.seconds, budget.is_wanted) == (10.0, True)
+    assert (budget.seconds, budget.ended) == (10.0, None)
     clock.now = 120.1
     with pytest.raises(JobEndedError) as ended:
         budget.check()
@@ -279,7 +279,7 @@ def test_what_is_begun_ends_with_its_client_at_the_next_search():
     asyncio.run(give_up())
     batcher.close()
     assert len(searched) < 1_000_000
-    assert not budget.is_wanted
+    assert budget.ended.code == "client_gone"
 
 
 def test_the_end_does_not_wait_longer_than_it_may(recorder):
