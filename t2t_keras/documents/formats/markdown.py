@@ -23,7 +23,7 @@ _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+$")
 # Longer blocks are no text that a person wrote, and could take the parser long.
 _LONGEST = 100_000
 _TAG = re.compile("<[^<>]*>")
-_KINDS = {"td_open": "cell", "th_open": "cell", "paragraph_open": "paragraph"}
+_KINDS = {"td_open": "cell", "th_open": "cell"}
 # The box of a task.
 _BOX = re.compile(r"\[[ xX]\][ \t]+")
 
@@ -71,7 +71,7 @@ class _Reader:
         ):
             left_out["blocks in over 20 others"] += 1
         elif token.type == "inline" and has_letters(token.content):
-            kind = _KINDS.get(before.type) or ("#" if before.markup[0] == "#" else "=")
+            kind = "#" if before.markup.startswith("#") else _KINDS.get(before.type, "paragraph")
             self._add_text(token, kind)
 
     def _add_page(self, token: Token) -> None:

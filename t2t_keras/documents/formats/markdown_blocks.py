@@ -25,8 +25,7 @@ from t2t_keras.documents.segments import wrapped
 from t2t_keras.errors import UserError
 
 # A block of each kind, as it stands in a file of its own; a part of a line needs none.
-FRAMES = {"paragraph": "{}", "#": "# {}", "=": "{}\n===", "cell": "| {} |\n|---|", "": ""}
-_WITH_LINES = ("paragraph", "=")
+FRAMES = {"paragraph": "{}", "#": "# {}", "cell": "| {} |\n|---|", "": ""}
 _SYNTAX = re.compile(
     rf"[\\`*_\[\]<>~&${{]|(?<=[{STAND_INS}])[(:]|!(?=[{STAND_INS}])|\#(?=\s*$)|:(?=\w)"
 )
@@ -119,14 +118,12 @@ class Block:
         return self._cache[1]
 
     def _first_read_as_it_is(self, text: str) -> str | None:
-        in_lines = self._in_lines(text)
-        in_one = " ".join(in_lines.split("\n"))
-        for laid_out in dict.fromkeys((in_lines, in_one)):
-            for escaped in (_none, _of_lines, _all):
-                pieces = list(self._pieces(laid_out, escaped(laid_out)))
-                if self._is_read_as(pieces, laid_out):
-                    return _joined(pieces, self._in_file)
-        spaced = self._spaced(in_one)
+        laid_out = self._in_lines(text)
+        for escaped in (_none, _of_lines, _all):
+            pieces = list(self._pieces(laid_out, escaped(laid_out)))
+            if self._is_read_as(pieces, laid_out):
+                return _joined(pieces, self._in_file)
+        spaced = self._spaced(laid_out)
         pieces = [
             self._in_content(piece).replace("_", "*") if self._is_delimiter(piece) else piece
             for piece in self._pieces(spaced, _all(spaced))
@@ -147,7 +144,7 @@ class Block:
             # A text that stays as it is, whatever became of tags within its words.
             letters = iter(found)
             return _LETTERS.sub(lambda match: next(letters), source)
-        lines = source.split("\n") if self._kind in _WITH_LINES else [source]
+        lines = source.split("\n")
         text = re.sub(r"\s*\n\s*", " ", text)
         return wrapped(text, ["\n"] * (len(lines) - 1), list(map(len, lines)))
 

@@ -252,6 +252,9 @@ def test_what_cannot_be_written_is_the_source_and_counted(written, translator):
         ("One", "One\n\nTwo", "One Two"),
         ("R&amp;D *w*ord", '<g i="0">R&amp;D WO</g>RD', "R&amp;D *W*ORD"),
         ("One *x*", '- <g i="0">x</g> 1', "\\- *x* 1"),
+        ("One *x*", '- a_b <g i="0">x</g>', "\\- a_b *x*"),
+        ("One _x_ 1", '*a* <g i="0">x</g>', r"\*a\* _x_"),
+        ("One two\nthree four", "eins zwei - drei vier", "eins zwei\n\\- drei vier"),
     ],
 )
 def test_a_translation_is_read_as_it_is(written, text, translation, expected):
@@ -261,6 +264,40 @@ def test_a_translation_is_read_as_it_is(written, text, translation, expected):
     [unit, *_] = read_document(written("a.md", expected)).units
     texts = ["".join(re.sub("<[^<>]*>", "", each).split()) for each in (unit.source, translation)]
     assert texts[0] == texts[1]
+
+
+def test_a_translation_defines_no_name_of_a_link(written):
+    document = read_document(written("a.md", "One\n\nTwo\n"))
+    for unit, text in zip(document.units, ("[x]: y", "[x] z"), strict=True):
+        unit.set(text)
+    assert document.content().decode() == "\\[x\\]: y\n\n[x] z\n"
+
+
+def test_a_text_within_a_line_begins_none(written):
+    document = read_document(written("a.md", "a<br>b\n\na  \nb\n"))
+    for unit in document.units[1::2]:
+        unit.set("1. c")
+    assert document.content().decode() == "a<br>1. c\n\na  \n1\\. c\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "source"),
+    [
+        ("[[a]] b\n\n[a]: x", '[<g i="0">a</g>] b'),
+        ("[^a] b\n\n[^a]: x y", '<x i="0"/> b'),
+        ("at 12:ab:15, a:b: and std::vec::x", "at 12:ab:15, a:b: and std::vec::x"),
+        ("for $5, $6 or US$5/US$6", "for $5, $6 or US$5/US$6"),
+        ("one \ntwo", "one two"),
+        ("*one  \ntwo*", '<g i="0">one<x i="1" ctype="lb"/>two</g>'),
+        ("one\n\n    ::: two\n", "one"),
+        ("[!note](x) y", '<g i="0">!note</g> y'),
+        ("- [x]one", "[x]one"),
+    ],
+)
+def test_what_only_looks_like_a_mark(written, text, source):
+    document = read_document(written("a.md", text))
+    assert document.units[0].source == source
+    assert not document.left_out
 
 
 def test_html_in_lists(translated):

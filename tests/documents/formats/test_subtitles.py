@@ -159,11 +159,11 @@ def test_a_sentence_goes_on_after_a_second(written, pause, count):
     assert len(read_document(written("a.srt", text.format(pause))).units) == count
 
 
-def test_a_sentence_of_at_most_four_subtitles_is_divided_as_it_was(translated):
-    words = ["A", "long", "sentence of", "several", "subtitles"]
+def test_a_sentence_of_at_most_four_subtitles_is_divided_as_it_was(translated, written):
+    words = ["Aaaaaaaaaaaaaaaaaaaaaaaa", "b", "c", "d e", "f", "g"]
     text = "".join(
-        f"{n}\n00:00:0{n},000 --> 00:00:0{n},900\n{part.lower() if n else part}\n\n"
-        for n, part in enumerate(words)
+        f"{n}\n00:00:0{n},000 --> 00:00:0{n},900\n{part}\n\n" for n, part in enumerate(words)
     )
+    units = read_document(written("b.srt", text)).units
+    assert [unit.source for unit in units] == [" ".join(words[:4]), "f g"]
     assert translated("a.srt", text) == text.upper()
-    assert translated.report.translated == 2
