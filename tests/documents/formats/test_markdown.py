@@ -385,7 +385,7 @@ def test_work_is_in_proportion_to_the_length(written, translator, name, motifs):
     for motif in motifs.split("|"):
         counts = [
             calls(written(name, head + motif * (size // len(motif))), translator)
-            for size in (150, 400, 1600)  # The first imports what it needs.
+            for size in (100, 300, 1200)  # The first imports what it needs.
         ][1:]
         assert counts[1] < 4 * 4**0.2 * counts[0], motif
 

@@ -87,7 +87,8 @@ def test_other_text_is_refused(written):
         ("JOHN: one", ["JOHN", "one"]),
         ("[door slams]|(sighs) one (so)", ["door slams", "sighs", "one (so)"]),
         ("mr. smith: one", ["mr. smith: one"]),
-        ("[a] [b] [c] [d] one", ["a", "b", "c", "d", "one"]),
+        ("[a] [b] [c] [d] [e] one", ["a", "b", "c", "d", "[e] one"]),
+        ("one||two", ["one two"]),
         (r"{\AN8}one{\I0} two{/I}", ['one<wbr i="0"> two']),
         (r"one\Ntwo<00:00:01.500> {Y:B}", ['one<br i="0">two<wbr i="1">']),
         ("\u202aone\u202c\u200b", ["one"]),
@@ -153,10 +154,18 @@ def test_webvtt(written, translated):
         )
 
 
-@pytest.mark.parametrize(("pause", "count"), [("05,000", 1), ("05,001", 2)])
-def test_a_sentence_goes_on_after_a_second(written, pause, count):
-    text = "1\n00:00:01,000 --> 00:00:04,000\nThis goes\n\n2\n00:00:{} --> 00:00:07,000\non here.\n"
-    assert len(read_document(written("a.srt", text.format(pause))).units) == count
+@pytest.mark.parametrize(
+    ("end", "start", "count"),
+    [
+        ("00:00:01,000", "00:00:02,000", 1),
+        ("00:00:01,000", "00:00:02,001", 2),
+        ("00:59:59,900", "01:00:00,100", 1),
+        ("00:01:59,000", "01:00:59,500", 2),
+    ],
+)
+def test_a_sentence_goes_on_after_a_second(written, end, start, count):
+    text = f"1\n00:00:00,000 --> {end}\nThis goes\n\n2\n{start} --> 02:00:00,000\non here.\n"
+    assert len(read_document(written("a.srt", text)).units) == count
 
 
 def test_a_sentence_of_at_most_four_subtitles_is_divided_as_it_was(translated, written):

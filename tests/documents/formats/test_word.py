@@ -1,6 +1,7 @@
 """Word documents, written and read by python-docx."""
 
 import io
+import re
 import zipfile
 
 import docx
@@ -175,6 +176,11 @@ CONTROL = "<w:sdt><w:sdtPr><w:alias w:val='a'/></w:sdtPr>{}</w:sdt>"
         (runs("An ") + ALTERNATIVES.format(runs("old")), "AN old", 1),
         (f"<w:r><w:t>An</w:t>{ALTERNATIVES.format(runs('old'))}</w:r>", "ANold", 1),
         (f"<w:r>{ALTERNATIVES.format(runs('old'))}</w:r>" + runs(" end"), "old END", 1),
+        (
+            f"{runs('An ')}<w:r>{ALTERNATIVES.format('<w:p>' + runs('box') + '</w:p>')}</w:r>",
+            "AN BOX",
+            0,
+        ),
         (f"{ALTERNATIVES.format(runs('1'))}{runs('An end')}", "1AN END", 0),
         (runs("An ") + f"<w:r><w:rPr><w:b/></w:rPr>{RUBY}</w:r>", "AN NOTEBASE", 0),
         (f"<w:r>{RUBY}<w:t> of</w:t><w:tab/>{RUBY}</w:r>", "NOTEBASE OFNOTEBASE", 0),
@@ -188,7 +194,11 @@ def test_links_and_content_controls_are_around_text_and_other_fields_stay(
     assert (texts[1], count) == (text, left_out)
     assert texts[1].lower() == texts[0].lower()
     tags = [
-        [(each.tag, dict(each.attrib)) for each in side.iter() if each.tag not in RUNS]
+        [
+            (each.tag, dict(each.attrib), each.getparent().tag)
+            for each in side.iter()
+            if each.tag not in RUNS
+        ]
         for side in (old, new)
     ]
     assert tags[0] == tags[1]
@@ -204,7 +214,9 @@ def test_signs_within_words_stay_in_place(around):
 
 def test_a_character_that_looks_like_such_a_sign_stays_one(around):
     (_, new), _ = around(runs("a non\u2011stop"))
-    assert new[0].find(qn("w:t")).text == "A NON\u2011STOP"
+    text = new[0].find(qn("w:t"))
+    assert text.text == "A NON\u2011STOP"
+    assert text.get("{http://www.w3.org/XML/1998/namespace}space") == "preserve"
 
 
 def test_what_above_a_word_is_a_text_of_its_own(written):
@@ -299,6 +311,11 @@ def styled(style, text):
         ),
         ("<w:r><w:t>a</w:t><w:sym/></w:r>" + runs("b"), 'a<x i="0"/>b'),
         (runs("12 ", "%"), None),
+        (
+            "<w:r><w:t>a</w:t><w:noBreakHyphen/><w:t>b</w:t><w:softHyphen/><w:t>c</w:t></w:r>",
+            "a\u2011b\u00adc",
+        ),
+        (f"<w:customXml><w:customXmlPr/>{runs('in')}</w:customXml>", '<g i="0">in</g>'),
     ],
 )
 def test_runs_are_codes_where_their_formats_are_seen(written, inside, source):
@@ -316,6 +333,16 @@ def test_namespaces_of_at_most_10_000_bytes(written, size, is_read):
     else:
         with pytest.raises(UserError, match="at most 10,000 bytes of namespaces"):
             read_document(path)
+
+
+def test_a_text_that_is_set_back_is_as_it_was(written):
+    two = parts(**{"word/document.xml": runs("One") + "</w:p><w:p>" + runs("Two")})
+    document = read_document(written("a.docx", two))
+    for texts in (("Eins", "Two"), ("One", "Zwei")):
+        for unit, text in zip(document.units, texts, strict=True):
+            unit.set(text)
+        new = zipfile.ZipFile(io.BytesIO(document.content())).read("word/document.xml").decode()
+        assert re.findall("<w:t[^>]*>(.*?)<", new) == list(texts)
 
 
 def test_files_are_packed_as_before(written, content):
