@@ -354,3 +354,10 @@ def test_lists_of_forms_may_be_named_as_php_names_them(client_of):
     sent = {"text[]": ["one", "two"], **DEEPL}
     found = client_of().post("/v2/translate", data=sent).json()["translations"]
     assert [each["text"] for each in found] == ["ONE", "TWO"]
+
+
+@pytest.mark.parametrize("name", ["q", "prefix"])
+@pytest.mark.parametrize(("length", "status"), [(10_000, 200), (10_001, 400)])
+def test_the_longest_line_of_which_other_words_are_looked_for(client_of, name, length, status):
+    asked = {"q": "1", "prefix": ""} | ASKED | {name: "1" * length}
+    assert client_of().post("/page/alternatives", json=asked).status_code == status

@@ -384,7 +384,7 @@ def answers(*lines, **options):
 
 
 def test_missing_terms_are_named_while_one_types():
-    glossary, found = Glossary.of([("dog", "Hund"), ("a", "ein"), ("the", "\x07")]), []
+    glossary, found = Glossary.of([("dog", "Hund"), ("a", "ein"), ("the", "d\x07")]), []
     translator = Repeats()
     translator.translate = lambda lines, prefixes, glossary: [
         Translation(
@@ -393,7 +393,7 @@ def test_missing_terms_are_named_while_one_types():
         for matches in [glossary.matches(lines[0])]
     ]
     translate_interactively(translator, ["a dog", "the dog"], found.append, glossary)
-    missing = "(Missing: a -> ein)", "(Missing: the -> \\x07)"
+    missing = "(Missing: a -> ein)", "(Missing: the -> d\\x07)"
     assert found == ["Hund", missing[0], "Hund", missing[1]]
 
 
