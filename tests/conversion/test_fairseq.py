@@ -31,6 +31,7 @@ def test_answers(kind, import_run, check_answers, tmp_path):
     run = import_run(tmp_path / "run", "fairseq", folder / "checkpoint.pt", f"{folder},{SPM}")
     limits = "min_length=2,extra_length=50"
     check_answers(run, folder, lambda size: [1, 2, 3, 0, *range(4, size)], limits)
+    assert len(list(run.glob("model.ckpt-[1-9]*.index"))) == 1  # The steps of its training.
 
 
 def test_words_that_are_divided_already(import_run, tmp_path):

@@ -254,6 +254,13 @@ def test_what_a_checkpoint_does_not_tell_is_asked_for(
         read_tensor2tensor(checkpoint(kinds, {}, **spaces), vocabulary)
 
 
+@pytest.mark.parametrize("space", [-1, 4])
+def test_spaces_that_a_checkpoint_has_not(checkpoint, tmp_path, space):
+    prefix = checkpoint([("shared", 18)], {}, spaces=4)
+    with pytest.raises(UserError, match=f"0 to 3; got {space}"):
+        read_tensor2tensor(prefix, tmp_path / "vocab.de", space)
+
+
 @pytest.mark.parametrize(
     ("file", "content", "said"),
     [

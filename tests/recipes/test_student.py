@@ -231,6 +231,13 @@ def test_what_is_refused_before_anything_is_made(configured, changes, message, t
     assert not (tmp_path / "work").exists()
 
 
+@pytest.mark.parametrize(("average", "kept"), [(1, 2), (2, 2), (7, 7)])
+def test_as_many_checkpoints_are_kept_as_become_a_model(configured, average, kept):
+    path = configured(average=average)
+    plan = Plan(yaml.safe_load(path.read_text()), path.parent)
+    assert f"--keep_checkpoint_max={kept}" in plan.saving_flags
+
+
 def test_recipes_that_are_not_there_or_run_already(configured, tmp_path):
     path = configured()
     with pytest.raises(UserError, match=r"no recipe 'studnt'\. There is student"):

@@ -230,3 +230,10 @@ def test_ids_are_the_library_s_whatever_the_model(monkeypatch, options, independ
     expected = reference.encode(NUMBERED * 20 + SPACES, add_eos=True)
     encoded = tokenizer.encode(NUMBERED * 20 + SPACES)
     assert [ids.tolist() for ids in encoded] == expected
+
+
+def test_rare_characters_are_no_pieces():
+    """Of one character in 20,000 or fewer, the bytes are."""
+    text = ["ab " * 1000] * 20 + ["\u6771" * 2, "\u897f" * 8]
+    known = SentencePieceTokenizer.train(text, 275).vocabulary()
+    assert [piece in known for piece in ("\u6771", "\u897f", "<0xE6>")] == [False, True, True]
