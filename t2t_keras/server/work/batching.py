@@ -19,8 +19,9 @@ from t2t_keras.server.work.turns import Shares, Turns
 Translate = Callable[[list[str], Hashable, "Batch"], Sequence[Any]]
 
 # A batch that is mostly one client's, and larger than this or with more searches, does not keep
-# others from beginning; and while there are others, it searches for few sentences at a time.
+# others from beginning; and it searches for few sentences at a time, fewer while there are others.
 _FEW_LINES, _FEW_CHARACTERS, _FEW_SEARCHES = 8, 2_000, 4
+_ROWS_ALONE, _ROWS_AMONG_OTHERS = 64, 4
 _MOST_LONG = 6  # batches of this kind, besides those `at_once`
 
 
@@ -74,13 +75,19 @@ class Batch:
     @property
     def is_long(self) -> bool:
         """Whether it is mostly one client's, takes long, and other clients have work as well."""
+        return self._is_one_clients and self._shares.are_several
+
+    @property
+    def _is_one_clients(self) -> bool:
         is_long = self._is_large or self._searches > _FEW_SEARCHES
-        return is_long and self._shares.are_several and max(self.of_clients.values()) > 0.5
+        return is_long and max(self.of_clients.values()) > 0.5
 
     @property
     def rows_at_once(self) -> int:
         """Most sentences to search for in a turn."""
-        return _FEW_LINES if self.is_long else 1 << 30
+        if not self._is_one_clients:
+            return 1 << 30
+        return _ROWS_AMONG_OTHERS if self._shares.are_several else _ROWS_ALONE
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:

@@ -205,7 +205,7 @@ def test_two_costly_clients_do_not_keep_a_third_from_an_answer():
     asyncio.run(ask())
     # With its own, three searches at most, of few sentences.
     assert sorted(map(len, waits))[-2] <= 2
-    assert max(len(search) for wait in waits for search in wait) <= 8
+    assert max(len(search) for wait in waits for search in wait) <= 4
 
 
 class Searching:
