@@ -100,6 +100,7 @@ def test_what_a_reader_sees_as_two_reaches_the_model_as_two(form, source, texts)
     [
         ("Marks -- are <code>-</code> now.", "MARKS -- ARE <code>-</code> NOW."),
         ("1<sup>st</sup> of <b>w</b>ord", "1<sup>ST</sup> OF <b>W</b>ORD"),
+        ("mask_<wbr>cmp_<wbr>epi8 is f<wbr>(x)", "MASK_<wbr>CMP_<wbr>EPI8 IS F<wbr>(X)"),
         ('48m<g ctype="x-superscript">2</g> big', '48M<g ctype="x-superscript">2</g> BIG'),
         (
             "<a href='1'><code>a</code></a> or <a href='2'><code>b</code> <code>a</code></a>.",

@@ -263,7 +263,7 @@ class Translated:
             start, end = self.source_units[source]
             spans = self.source_units[max(source - 1, 0) : source + 2]
             if any(span[1] == start or span[0] == end for span in spans) and (
-                self.text[start:end].isalnum()
+                any(map(_is_of_word, self.text[start:end]))
             ):
                 yield target, source
 
