@@ -34,8 +34,10 @@ def test_what_is_wrong_is_said_before_the_model_is_loaded(refused, tmp_path):
     assert "Please give --output_dir" in said
     flags = "--output_dir=none", tmp_path / "a.txt", tmp_path / "a.txt"
     assert "it is also an input" in refused("t2t-translate-file", *flags)
-    flags = "--output_dir=none", "--least=75", tmp_path / "a.txt", tmp_path / "b.txt"
-    assert "--least is a share from 0 to 1" in refused("t2t-translate-file", *flags)
+    for least, is_share in (("75", False), ("1.01", False), ("1", True), ("0", True)):
+        flags = f"--least={least}", tmp_path / "a.txt", tmp_path / "b.txt"
+        said = refused("t2t-translate-file", "--output_dir=none", *flags)
+        assert ("--least is a share from 0 to 1" in said) != is_share
 
 
 @pytest.mark.parametrize("flag", ["--target_language=fr", "--source_language=de"])
