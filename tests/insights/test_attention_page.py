@@ -8,6 +8,8 @@ from t2t_keras.insights.page import SentenceInsights, attention_page
 def test_what_the_page_holds_of_a_sentence(sentences):
     page = attention_page(sentences)
     data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page)[1]
+    # Nothing in it can end the script or begin a comment, as <!-- would.
+    assert not {"<", ">", "&"} & set(data)
     plain, hostile = json.loads(data)["sentences"]
     assert plain["source"] == "two dogs playing ."
     best, shorter, other = plain["hypotheses"]
