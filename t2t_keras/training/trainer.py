@@ -333,10 +333,8 @@ class _Trainer:
 
     def _run_missed_evaluation(self) -> None:
         """Evaluates first weights of another run, and what a stop has kept from being evaluated."""
-        if self._first:
-            is_due = self._evaluation_is_due(self._first)
-        else:
-            # What is trained may become worse than it, also in `best/`.
+        is_due = self._evaluation_is_due(self._first)
+        if not self._first:  # What is trained may become worse than it, also in `best/`.
             is_due = bool(self._evaluator and self._options.warm_start_from)
         if is_due and self._first not in (entry["step"] for entry in self._evaluator.history):
             self._evaluate()

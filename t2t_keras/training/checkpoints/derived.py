@@ -25,6 +25,15 @@ from t2t_keras.training.optimizer import INITIAL_LOSS_SCALE, exchange_averages, 
 from t2t_keras.training.run_config import RunConfig
 from t2t_keras.training.trained_parts import choose_trained, merged_weights, weights_state
 
+# Who writes means, as locks tell.
+_AVERAGING = "t2t-avg-all"
+# The most checkpoints whose mean is tried.
+MOST = 20
+# Means of more checkpoints are tried until so many, one after the other, have not been better.
+_PATIENCE = 2
+# Of the steps of the newest checkpoint, where older ones make a mean worse.
+_EARLY = 0.75
+
 
 def average_run(
     model_dir: str | Path,
@@ -67,21 +76,11 @@ def average_run(
     files = npz if npz.checkpoint_paths(model_dir) else backend.checkpoints()
     files.newest_checkpoint(model_dir)
     _refuse_occupied(output_dir, overwrite, "--overwrite")
+    paths = files.checkpoint_paths(model_dir)
     if ema:
-        model, chosen = _moving_average(files, config, files.checkpoint_paths(model_dir))
+        model, chosen = _moving_average(files, config, paths)
     else:
-        paths, apart = without_near_duplicate(files.checkpoint_paths(model_dir)), ""
-        if seconds_apart:
-            paths = spaced_apart(paths, _written_at(paths), seconds_apart)
-            apart = f" {seconds_apart:g} s apart"
-        model, measure = _measured_model(config, n)
-        if n is None and not measure:
-            paths = _of_last_tenth(paths)
-        chosen = _load_mean(files, model, paths, n or MOST, measure)
-        if n and len(chosen) < n:
-            print(f"There are only {len(chosen)} checkpoints{apart} in {model_dir}, not {n}.")
-        if n:
-            _warn_of_early_ones(chosen)
+        model, chosen = _mean(files, config, paths, n, seconds_apart)
     # The mean of one checkpoint is that checkpoint.
     averaged = len(chosen) if len(chosen) > 1 else config.averaged
     config = dataclasses.replace(config, averaged=averaged)
@@ -100,14 +99,24 @@ def average_run(
     return mean
 
 
-# Who writes means, as locks tell.
-_AVERAGING = "t2t-avg-all"
-# The most checkpoints whose mean is tried.
-MOST = 20
-# Means of more checkpoints are tried until so many, one after the other, have not been better.
-_PATIENCE = 2
-# Of the steps of the newest checkpoint, where older ones make a mean worse.
-_EARLY = 0.75
+def _mean(
+    files: ModuleType, config: RunConfig, paths: Sequence[str], n: int | None, seconds_apart: float
+) -> tuple[keras.Model, list[str]]:
+    """Returns a model with the mean that `average_run` writes, and the checkpoints of it."""
+    paths, apart = without_near_duplicate(paths), ""
+    if seconds_apart:
+        paths = spaced_apart(paths, _written_at(paths), seconds_apart)
+        apart = f" {seconds_apart:g} s apart"
+    model, measure = _measured_model(config, n)
+    if n is None and not measure:
+        paths = _of_last_tenth(paths)
+    chosen = _load_mean(files, model, paths, n or MOST, measure)
+    if n and len(chosen) < n:
+        folder = Path(paths[-1]).parent
+        print(f"There are only {len(chosen)} checkpoints{apart} in {folder}, not {n}.")
+    if n:
+        _warn_of_early_ones(chosen)
+    return model, chosen
 
 
 def without_near_duplicate(paths: Sequence[str]) -> list[str]:
