@@ -47,6 +47,16 @@ class _Job:
         """Characters, and one for each line, by which jobs share the cost of a batch."""
         return sum(map(len, self.lines)) + len(self.lines)
 
+    @property
+    def is_large(self) -> bool:
+        """Whether others would wait long in a batch with it."""
+        return len(self.lines) > _FEW_LINES or self.size > _FEW_CHARACTERS
+
+    def may_share(self, other: "_Job") -> bool:
+        """Returns whether two jobs may be in one batch."""
+        is_small = not (self.is_large or other.is_large)
+        return self.options == other.options and (is_small or self.client == other.client)
+
 
 class Batch:
     """Jobs that are worked on together.
@@ -305,7 +315,7 @@ class Batcher:
             for job in self._jobs[client]:
                 if job is first:
                     continue
-                if job.options == first.options and may_follow and len(job.lines) <= room:
+                if may_follow and len(job.lines) <= room and job.may_share(first):
                     taken.append(job)
                     room -= len(job.lines)
                 else:

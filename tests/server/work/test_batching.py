@@ -293,3 +293,18 @@ def test_the_end_does_not_wait_longer_than_it_may(recorder):
     batcher.close()
     assert waiting.exception(0).code == "server_stops"
     assert begun.result(0) == ["FIRST"], "what is finished all the same is not thrown away"
+
+
+def test_no_client_waits_in_a_batch_for_much_of_another(recorder):
+    batcher = Batcher(recorder, max_wait_ms=0, max_lines=100, max_queued=1000)
+    busy(batcher, recorder)
+    jobs = [
+        batcher.submit([client] * lines, budget=Budget(client))
+        for client, lines in (("a", 9), ("b", 9), ("c", 8), ("d", 8), ("a", 9))
+    ]
+    recorder.gate.set()
+    for job in jobs:
+        job.result(10)
+    batcher.close()
+    clients = [set(lines) for lines, _ in recorder.batches[1:]]
+    assert sorted(map(sorted, clients)) == [["a"], ["b"], ["c", "d"]]
