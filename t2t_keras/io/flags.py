@@ -19,13 +19,8 @@ HIDDEN = "Rarely needed"
 class _Path(absl_flags.ArgumentParser):
     """Reads a path: ~ and ~user at its beginning are a home directory."""
 
-    syntactic_help = "a path"
-
     def parse(self, argument: str) -> str:
         return expanded(argument)
-
-    def flag_type(self) -> str:
-        return "path"
 
 
 class _NamedPath(_Path):
