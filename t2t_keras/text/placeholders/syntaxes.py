@@ -12,7 +12,7 @@ SYMBOLS = tuple(chr(0x10FF00 + number) for number in range(16))
 
 # Sums of money are no such pieces, for a translation may have "5 dollars" for "$5".
 _UNITS = (
-    "%|‰|°[CF]?|[kKMGTP]?i?B(?:/s)?|[kKMG]?bit/s|[kKMG]bit|[kM]?bps|px|pt|em|dpi|ppi|fps|[kMGT]?Hz|"
+    "‰|°[CF]?|[kKMGTP]?i?B(?:/s)?|[kKMG]?bit/s|[kKMG]bit|[kM]?bps|px|pt|em|dpi|ppi|fps|[kMGT]?Hz|"
     "[nµm]?s|min|h|[nµmck]?m[²³]?|[µmk]?g|[mk]?[VA]|[mkMGT]?Wh?|m?Ah|dB"
 )
 SPACE = r"[ \u00a0\u2009\u202f]"
@@ -27,6 +27,9 @@ _ATTRIBUTE = r"(?:\s++[\w.:\-]++\s*+=\s*+(?:\"[^\"<>]*+\"|'[^'<>]*+'))"
 _FLAGS = r"[#0\-+'I]*+"
 _LENGTH = "(?:hh|h|ll|l|q|j|z|t|L)?"
 _CONVERSION = "[diouxXeEfFgGaAcsCSpnmr@]"
+_NUMBER = rf"(?:{_GROUPED}|(?<![\w.,])\d[\d.,]*+(?<![.,]))"
+# As in "5 %", but not in "5 %(n)s", "5 %.2f" and "5 %{name}".
+_PERCENT = r"%(?![\w%({<\[@]|[#\-+.*\d]+[diouxXeEfFgGcsp](?![A-Za-z]))"
 _NO_NAME = "(?!_*[A-Za-z0-9])"
 # A conversion with a width, a precision or a number is no name. Else letters behind it are its
 # name's, but for units ("%ds", "%dMB", "%dth", "%dx%d") and a word behind "%s" ("%sWarning").
@@ -58,7 +61,7 @@ ADDRESSES = (
 KINDS = (
     r"\b[\w.+\-]{1,64}@\w[\w\-]*(?:\.\w[\w\-]*)+",
     r"&(?:[A-Za-z][A-Za-z0-9.\-]{1,63}|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});",
-    rf"(?:{_GROUPED}|(?<![\w.,])\d[\d.,]*+(?<![.,])){SPACE}?(?:(?:{_UNITS})(?![\w%])|%(?=ige))",
+    rf"{_NUMBER}{SPACE}?(?:(?:{_UNITS})(?![\w%])|{_PERCENT}|%(?=ige))",
     # Python's %(name)s, Ruby's %{name} and %<name>.2f, gettext's %<PRIu64>, Go's %[1]d.
     rf"%\([^()\s]+\)(?:{_FLAGS}(?:\d+|\*)?(?:\.(?:\d+|\*))?[hlL]*[diouxXeEfFgGcrsa])?",
     rf"%<[^<>\s]+>(?:{_FLAGS}\d*(?:\.\d+)?[diouxXeEfFgGcs]{_NO_NAME})?",

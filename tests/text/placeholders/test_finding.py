@@ -69,6 +69,8 @@ def test_kinds(text, expected):
         ("my%20file", ["%20"]),
         # A conversion ends in front of a unit, and of a word that begins behind it.
         ("%ds %dMB %dx%d %sWarning %s_%s", ["%d", "%d", "%d", "%d", "%s", "%s", "%s"]),
+        ("5 %(n)s, 5 %{a} 5 %<b>s 5 %.2f", ["%(n)s", "%{a}", "%<b>s", "%.2f"]),
+        ("5 % of 5%, 5 %-ige 5%.", ["5 %", "5%", "5 %", "5%"]),
         ("%1$sfoo %.2fx", ["%1$s", "%.2f"]),
         ("%snotify %lu% %d%%", ["%snotify", "%lu", "%d", "%%"]),
     ],
