@@ -43,7 +43,9 @@ def load_processor(model_bytes: bytes, origin: object) -> sentencepiece.Sentence
     processor = sentencepiece.SentencePieceProcessor()
     try:
         processor.LoadFromSerializedProto(model_bytes)
-    except (RuntimeError, ValueError) as error:  # ValueError: its message is not UTF-8.
+        # A piece, as an error's message, may be no UTF-8.
+        "".join(map(processor.id_to_piece, range(processor.get_piece_size()))).encode()
+    except (RuntimeError, TypeError, ValueError) as error:
         raise UserError(
             f"{origin} is not a SentencePiece model ({len(model_bytes):,} bytes). Give a .model "
             f"file that SentencePiece or t2t-datagen wrote.",

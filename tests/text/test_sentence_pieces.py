@@ -232,6 +232,16 @@ def test_ids_are_the_library_s_whatever_the_model(monkeypatch, options, independ
     assert [ids.tolist() for ids in encoded] == expected
 
 
+def test_a_piece_that_is_not_utf_8_is_refused():
+    content = SentencePieceTokenizer.train(
+        ["the house stands near a green tree"] * 9, 275
+    ).model_bytes
+    before, _, after = content.rpartition("\u2581".encode())
+    with pytest.raises(UserError) as refusal:
+        SentencePieceTokenizer(before + b"\xe2(\x81" + after)
+    assert refusal.value.code == "not_sentencepiece"
+
+
 def test_rare_characters_are_no_pieces():
     """Of one character in 20,000 or fewer, the bytes are."""
     text = ["ab " * 1000] * 20 + ["\u6771" * 2, "\u897f" * 8]
