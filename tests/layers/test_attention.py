@@ -88,13 +88,16 @@ def test_attention_mask_is_read_by_its_rank_as_in_keras_and_padding_stays_hidden
     np.testing.assert_array_equal(scores > 0, visible)
 
 
-def test_scores_in_a_functional_model(random):
-    x = random.normal(size=(BATCH, KEYS, D_MODEL)).astype(np.float32)
-    symbol, layer = keras.Input((None, D_MODEL)), MultiHeadAttention(HEADS, D_K)
-    model = keras.Model(symbol, layer(symbol, return_attention_scores=True))
-    assert [each.shape for each in model.outputs] == [(None, None, D_MODEL), (None, 3, None, None)]
-    for found, expected in zip(model(x), layer(x, return_attention_scores=True), strict=True):
-        np.testing.assert_allclose(found, expected, atol=1e-6)
+def test_scores_in_a_functional_model(inputs):
+    symbols = keras.Input((None, D_MODEL)), keras.Input((KEYS, WIDTH))
+    layer = MultiHeadAttention(HEADS, D_K)
+    model = keras.Model(symbols, layer(*symbols, return_attention_scores=True))
+    assert [x.shape for x in model.outputs] == [(None, None, D_MODEL), (None, HEADS, None, KEYS)]
+    expected = layer(*inputs, return_attention_scores=True)
+    for found, output in zip(model(list(inputs)), expected, strict=True):
+        np.testing.assert_allclose(found, output, atol=1e-6)
+    _, own = layer(keras.Input((KEYS, D_MODEL)), return_attention_scores=True)
+    assert own.shape == (None, HEADS, KEYS, KEYS)
 
 
 def test_a_query_without_a_visible_key_has_no_gradient_that_is_nan(random):

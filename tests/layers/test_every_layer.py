@@ -1,5 +1,7 @@
 """What a Keras user expects of any layer."""
 
+import inspect
+
 import keras
 import numpy as np
 import pytest
@@ -37,14 +39,16 @@ LAYERS = [
     (FeedForward, dict(d_ff=10, dropout=0.0625, activation="silu"), 1),
     (LayerNormalization, dict(epsilon=0.5), 1),
     (LearnedPositions, dict(max_positions=3), 1),
+    (LearnedPositions, dict(max_positions=4, first=1), 1),
     (MultiHeadAttention, ATTENTION | dict(dropout=0.125), 1),
-    (MultiHeadAttention, ATTENTION | dict(radius=1), 1),
+    (MultiHeadAttention, dict(num_heads=2, d_k=4, radius=1, bias=True, rotary=True), 1),
     (MultiHeadAttention, ATTENTION, 2),
     (ParameterAttention, dict(num_heads=3, num_pairs=10, d_k=4, d_v=5, dropout=0.0625), 1),
-    (Residual, dict(dropout=0.25), 2),
+    (Residual, dict(dropout=0.25, epsilon=0.5), 2),
     (Residual, dict(pre_norm=True), 2),
     (SharedEmbedding, dict(vocab_size=6, d_model=8), 1),
-    (SinusoidalPositions, {}, 1),
+    (SharedEmbedding, dict(vocab_size=6, d_model=8, scale=False, tied=False, bias=True), 1),
+    (SinusoidalPositions, dict(layout="concatenated", first=1), 1),
     (SymbolDropout, dict(rate=0.25, sentinel=2), 1),
 ]
 every_layer = pytest.mark.parametrize(("kind", "arguments", "inputs"), LAYERS)
@@ -62,6 +66,13 @@ def test_no_layer_is_missing_here():
     exported = [getattr(t2t_keras.layers, name) for name in t2t_keras.layers.__all__]
     layers = {each for each in exported if issubclass(each, keras.layers.Layer)}
     assert {kind for kind, _, _ in LAYERS} == layers
+
+
+def test_no_argument_of_a_layer_is_missing_here():
+    ours = {kind for kind, _, _ in LAYERS} - {DecoderLayer, EncoderLayer, LayerNormalization}
+    for kind in ours:
+        arguments = inspect.signature(kind.__init__).parameters.keys() - {"self", "kwargs"}
+        assert {name for each, given, _ in LAYERS if each is kind for name in given} == arguments
 
 
 @every_layer
@@ -98,6 +109,8 @@ def test_output_shape_and_gradients_of_every_weight(kind, arguments, inputs, ran
         output = layer(*given)
         used = output + layer.sublayer_input(given[0]) if kind is Residual else output
         loss = tf.reduce_sum(tf.cast(used, tf.float32) ** 3)
+        if kind is SharedEmbedding:
+            loss += tf.reduce_sum(layer.logits(output) ** 3)
     for gradient in tape.gradient(loss, [weight.value for weight in layer.trainable_variables]):
         assert np.abs(tf.convert_to_tensor(gradient)).max() > 0
     assert layer.compute_output_shape(*(x.shape for x in given)) == tuple(output.shape)
