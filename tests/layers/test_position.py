@@ -26,9 +26,11 @@ def test_one_pair_of_tensor2tensor_s_order_is_the_same():
 
 @pytest.mark.parametrize("start", [0, 2, 4997])
 @pytest.mark.parametrize("how", ["static", "start as a tensor", "unknown length"])
+@pytest.mark.parametrize("first", [0, 2])
 @pytest.mark.parametrize("kind", ["sinusoidal", "learned"])
-def test_layers_add_them(random, kind, how, start):
-    layer = SinusoidalPositions() if kind == "sinusoidal" else LearnedPositions(4)
+def test_layers_add_them(random, kind, first, how, start):
+    is_learned = kind == "learned"
+    layer = LearnedPositions(4, first) if is_learned else SinusoidalPositions(first=first)
     layer.build((None, None, 6))
     x = random.normal(size=(2, 3, 6)).astype(np.float32)
     if how == "static":
@@ -38,11 +40,11 @@ def test_layers_add_them(random, kind, how, start):
     else:
         spec = [tf.TensorSpec([None, None, 6]), tf.TensorSpec([], tf.int32)]
         result = tf.function(layer, input_signature=spec)(x, start)
-    if kind == "sinusoidal":
-        expected = numpy_transformer.sinusoids(np.arange(start, start + 3), 6)
-    else:
+    positions = np.arange(start, start + 3) + first
+    expected = numpy_transformer.sinusoids(positions, 6)
+    if is_learned:
         # Positions after the table share its last row.
-        expected = layer.table.numpy()[[min(start + i, 3) for i in range(3)]]
+        expected = layer.table.numpy()[np.minimum(positions, 3)]
     np.testing.assert_allclose(result, x + expected, rtol=0, atol=1e-6)
 
 

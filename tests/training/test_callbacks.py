@@ -128,16 +128,18 @@ def test_a_callback_may_look_for_an_optimizer(run):
 
 
 def test_a_stop_after_any_step_can_be_continued(run):
-    batches = []
+    batches, begun = [], []
 
     def end(batch, logs):
         batches.append((batch, logs["loss"]))
         stop.model.stop_training = len(batches) == 5
 
-    stop = keras.callbacks.LambdaCallback(on_train_batch_end=end)
+    stop = keras.callbacks.LambdaCallback(
+        on_train_batch_begin=lambda batch, logs: begun.append(batch), on_train_batch_end=end
+    )
     whole, sums = run(name="whole"), []
     stopped = run(stop, sums=sums)
-    assert [batch for batch, _ in batches] == [0, 1, 2, 0, 1]
+    assert [batch for batch, _ in batches] == begun == [0, 1, 2, 0, 1]
     expected = [each["loss"] / each["tokens"] for each in sums]
     assert [loss for _, loss in batches] == pytest.approx(expected)
     assert (stopped.step, stopped.history["step"]) == (5, [3, 5])

@@ -64,6 +64,12 @@ def test_it_ends_with_the_last_step():
     assert folder.seconds == 25
 
 
+def test_no_pause_is_longer_than_what_is_left_of_the_wait():
+    pauses = []
+    assert len(list(PollPolicy(0.2, 5.0, pauses.append).looks("checkpoint"))) == 4
+    assert pauses == [5.0, 5.0, 2.0]
+
+
 def test_what_is_deleted_before_its_turn(capsys):
     folder = Folder(10, 20, 30)
     watcher, steps = folder.watch(), []
