@@ -5,6 +5,8 @@ import unicodedata
 
 import pytest
 
+from t2t_keras.decoding import confidence
+from t2t_keras.decoding.confidence import Confidence
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.documents import TranslationMemory, read_document, translate_document
 from t2t_keras.documents.document import Unit
@@ -48,6 +50,20 @@ def test_broken_placeholders_are_counted_by_unit(written, translator):
     translator.broken = ["One dog."]
     document = read_document(written("a.txt", TEXT))
     assert translate_document(document, translator).broken == 2
+
+
+def test_a_text_is_as_sure_as_its_worst_sentence(written, translator, monkeypatch):
+    def confidences(translator, lines, translations):
+        return [Confidence(whole=0.9 if line == "One dog." else 0.4) for line in lines]
+
+    monkeypatch.setattr(confidence, "confidences", confidences)
+    document = read_document(written("a.txt", TEXT + "\nThree. One dog."))
+    memory = TranslationMemory([("Three.", "Drei.")])
+    translate_document(document, translator, memory=memory, confidence=True)
+    assert [unit.quality for unit in document.units] == [0.9, 0.4, None, 0.9]
+    page = read_document(written("a.html", "<p>One <b>dog</b>.</p>"))
+    translate_document(page, translator, confidence=True)
+    assert page.units[0].quality is None
 
 
 def test_progress_and_a_glossary_reach_the_translator(written, translator):

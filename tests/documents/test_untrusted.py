@@ -12,7 +12,16 @@ from pathlib import Path
 import pytest
 
 from t2t_keras.documents import EXTENSIONS, read_document, reading
+from t2t_keras.documents.document import (
+    MAX_LINES,
+    MAX_TAGS,
+    MAX_UNITS,
+    Document,
+    Unit,
+    check_counts,
+)
 from t2t_keras.errors import UserError
+from t2t_keras.text.files import MAX_LINE_BYTES
 
 BOMB = '<!DOCTYPE a [<!ENTITY b "bbbbbbbbbb"><!ENTITY c "&b;&b;&b;&b;&b;&b;">]>'
 FILE = '<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]>'
@@ -72,6 +81,13 @@ def test_deep_nesting_is_refused(written, extension):
     content = ROOTS[extension].format("<b>" * 100_000)
     with pytest.raises(UserError, match="elements in over 200 others"):
         read_document(written(f"a{extension}", content), "en", "de")
+
+
+@pytest.mark.parametrize(("depth", "is_refused"), [(200, False), (201, True)])
+def test_the_limit_of_nesting(written, depth, is_refused):
+    path = written("a.xml", f"{'<b>' * depth}One{'</b>' * depth}")
+    with pytest.raises(UserError) if is_refused else contextlib.nullcontext():
+        assert read_document(path, "en", "de").units[0].source == "One"
 
 
 @pytest.mark.parametrize("extension", sorted(set(EXTENSIONS) - {".docx"}))
@@ -153,6 +169,9 @@ def word(body):
         (archive(**{DOCUMENT: b"<a/>", "b": b" " * (1 << 28)}), "expected at most 10,000 files"),
         (archive(**{DOCUMENT: b"<a/>", "../b": b"c"}), "is named '../b'"),
         (archive(**{DOCUMENT: b"<a/>", "/b": b"c"}), "is named '/b'"),
+        (archive(**{DOCUMENT: b"<a/>", "a\\..\\b": b"c"}), "is named 'a"),
+        (archive(**{DOCUMENT: b"<a/>", "\\b": b"c"}), "is named '"),
+        (archive(**{DOCUMENT: b"<a/>", "b": b"c", "z": b"c"}).replace(b"z", b"b"), "comes twice"),
         (archive(**{DOCUMENT: f"{BOMB}<a>&c;</a>"}), "declares a document type"),
         (archive(**{DOCUMENT: f"{FILE}<a>&b;</a>"}), "declares a document type"),
         (archive(**{DOCUMENT: b"<a>" * 100_000}), "not well-formed"),
@@ -188,6 +207,31 @@ def test_little_does_not_become_much(written, monkeypatch, extension, content):
 
 def _resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+LIMITS = {
+    "lines": lambda more: check_counts(Path("a"), "\n" * (MAX_LINES + more)),
+    "tags": lambda more: check_counts(Path("a"), b"<" * (MAX_TAGS + more)),
+    "texts": lambda more: Document(Path("a"), ("", "")).add_units([Unit("")] * (MAX_UNITS + more)),
+}
+FILES = {
+    "a.xml": lambda more: f'<a xmlns:b="{"b" * (1000 + more)}">c</a>',
+    "a.md": lambda more: "a" * (100_000 + more),
+    "a.txt": lambda more: "a" * (MAX_LINE_BYTES - 1 + more),
+}
+
+
+@pytest.mark.parametrize("more", [0, 1])
+@pytest.mark.parametrize("what", [*LIMITS, *FILES, "bytes"])
+def test_what_is_read_has_limits(written, monkeypatch, what, more):
+    with pytest.raises(UserError) if more else contextlib.nullcontext():
+        if what in LIMITS:
+            LIMITS[what](more)
+        elif what in FILES:
+            assert len(read_document(written(what, FILES[what](more))).units) == 1
+        else:
+            monkeypatch.setattr(reading, "MAX_BYTES", 10)
+            read_document(written("a.txt", "a" * (10 + more)))
 
 
 def test_files_that_are_not_there_or_of_no_known_format(tmp_path):

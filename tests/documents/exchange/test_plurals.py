@@ -12,8 +12,11 @@ from t2t_keras.documents.exchange.plurals import default_header, plural_forms
     [
         ("de", 2, {0}),
         ("fr", 2, set()),
+        ("pt", 2, {0}),
         ("pt_BR", 2, set()),
+        ("pt-BR", 2, set()),
         ("ja", 1, set()),
+        ("zh-Hans", 1, set()),
         ("ru", 3, set()),
         ("pl", 3, {0}),
         ("cs_CZ", 3, {0}),

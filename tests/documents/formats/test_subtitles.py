@@ -64,6 +64,34 @@ def test_a_pause_or_an_end_of_a_sentence_separates(written):
     assert len(read_document(written("a.srt", other)).units) == 5
 
 
+@pytest.mark.parametrize(
+    ("end", "start", "first", "second", "is_one"),
+    [
+        ("00:00:04,000", "00:00:05,000", "We sail", "at dawn", True),
+        ("00:00:04,000", "00:00:05,001", "We sail", "at dawn", False),
+        ("00:00:04,1", "00:00:05,05", "We sail", "at dawn", True),
+        ("00:59:59,900", "01:00:00,100", "We sail", "at dawn", True),
+        ("00:59:00,000", "01:00:00,000", "We sail", "at dawn", False),
+        ("09:59.900", "10:00.100", "We sail", "at dawn", True),
+        ("00:00:04,000", "00:00:05,000", "We sail", "At dawn", False),
+        ("00:00:04,000", "00:00:05,000", "We sail…”", "at dawn", False),
+        ("00:00:04,000", "00:00:05,000", "- Who?\n- We sail", "at dawn", False),
+        ("00:00:04,000", "00:00:05,000", "We sail", "- at dawn\n- or at noon", False),
+        ("00:00:04,000", "00:00:05,000", "We <i>sail</i>", "at dawn", False),
+    ],
+)
+def test_which_subtitles_go_on_in_the_next(written, end, start, first, second, is_one):
+    text = f"1\n00:00:00,000 --> {end}\n{first}\n\n2\n{start} --> 02:00:00,000\n{second}\n"
+    sources = [unit.source for unit in read_document(written("a.srt", text)).units]
+    assert ("We sail at dawn" in sources) == is_one
+
+
+def test_at_most_four_subtitles_are_one_text(written):
+    cue = "00:00:0{0},000 --> 00:00:0{0},900\nand on\n\n"
+    document = read_document(written("a.srt", "".join(map(cue.format, range(5)))))
+    assert [unit.source for unit in document.units] == [" ".join(["and on"] * 4), "and on"]
+
+
 def test_other_text_is_refused(written):
     for text in ("Hello\n", f"Hello\n\n{TEXT}", "WEBVTTS\n"):
         with pytest.raises(UserError) as error:

@@ -1,0 +1,99 @@
+"""What XLIFF says of a unit: its state, its name and what is like it."""
+
+import pytest
+from lxml import etree
+
+from t2t_keras.documents import TranslationMemory, read_document
+
+FIRST = (
+    '<xliff version="1.2"><file source-language="en" target-language="de"><body>'
+    '<trans-unit id="a"><source>One</source></trans-unit></body></file></xliff>'
+)
+SECOND = (
+    '<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.0" srcLang="en"><file id="f">'
+    '<unit id="u"><segment><source>One</source><target>Eins</target></segment></unit></file>'
+    "</xliff>"
+)
+MATCHES = "urn:oasis:names:tc:xliff:matches:2.0"
+NEW_STATES = ("new", "needs-translation", "needs-adaptation", "needs-l10n")
+REVIEWED_FOR = ("translation", "adaptation", "l10n")
+
+
+@pytest.mark.parametrize(
+    ("attributes", "is_translated", "is_reviewed"),
+    [
+        ("", True, True),
+        *((f'state="{state}"', False, True) for state in NEW_STATES),
+        *((f'state="needs-review-{kind}"', True, False) for kind in REVIEWED_FOR),
+        *((f'state="{state}"', True, True) for state in ("translated", "signed-off", "final")),
+    ],
+)
+def test_states_of_version_1_say_what_is_translated(
+    written, attributes, is_translated, is_reviewed
+):
+    target = f"</source><target {attributes}>Eins</target>"
+    content = FIRST.replace("</source>", target)
+    [unit] = read_document(written("a.xlf", content), "en", "de").units
+    assert (unit.is_translated, unit.is_reviewed) == (is_translated, is_reviewed)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "is_translated", "is_reviewed"),
+    [
+        ("", True, True),
+        ('state="initial"', False, True),
+        ('state="translated" subState="t2t:machine"', True, False),
+        ('state="translated" subState="x:machine"', True, True),
+        ('state="reviewed"', True, True),
+    ],
+)
+def test_states_of_version_2_say_what_is_translated(
+    written, attributes, is_translated, is_reviewed
+):
+    content = SECOND.replace("<segment>", f"<segment {attributes}>")
+    [unit] = read_document(written("a.xliff", content), "en", "de").units
+    assert (unit.is_translated, unit.is_reviewed) == (is_translated, is_reviewed)
+
+
+@pytest.mark.parametrize(
+    ("version", "match", "qualifier"),
+    [
+        ("1.0", "machine", ""),
+        ("1.1", "machine", ' state-qualifier="leveraged-mt"'),
+        ("1.2", "exact", ' state-qualifier="exact-match"'),
+    ],
+)
+def test_a_target_keeps_its_other_attributes(written, version, match, qualifier):
+    target = '<target {}{} xml:lang="de"{}'
+    old = target.format('state="new"', ' state-qualifier="x"', "/>")
+    content = FIRST.replace("</source>", f"</source>{old}").replace("1.2", version)
+    document = read_document(written("a.xlf", content), "en", "de")
+    document.units[0].set("Eins & zwei", match)
+    state = "translated" if match == "exact" else "needs-review-translation"
+    new = f'<target xml:lang="de" state="{state}"{qualifier}>Eins &amp; zwei</target>'
+    assert document.content().decode() == content.replace(old, new)
+
+
+def test_headers_of_catalogues_stay_and_units_are_called_what_the_file_calls_them(written):
+    unit = '<trans-unit id="{}"{}><source>One</source></trans-unit>'
+    units = unit.format("a", ' restype="x-gettext-domain-header"'), unit.format("b", "")
+    units += (unit.format("c", ' resname="menu"'),)
+    body = f'<xliff version="1.2"><file source-language="en"><body>{"".join(units)}</body></file>'
+    document = read_document(written("a.xlf", f"{body}</xliff>"), "en", "de")
+    assert [found.context for found in document.units] == ["b", "menu"]
+    assert document.left_out == {"headers": 1}
+    content = SECOND.replace('<unit id="u">', '<unit id="u" name="menu">')
+    assert read_document(written("a.xliff", content), "en", "de").units[0].context == "menu"
+
+
+def test_matches_stand_before_those_that_are_there_and_name_their_segments(translated):
+    old = f'<mtc:match xmlns:mtc="{MATCHES}" ref="#t2t0"/>'
+    content = SECOND.partition("<segment>")[0]
+    content += f'<y:matches xmlns:y="{MATCHES}">{old}</y:matches><segment><source>Fours</source>'
+    content += '</segment><segment id="t2t0"><source>Fives</source></segment></unit></file></xliff>'
+    memory = TranslationMemory([("Four", "Vier"), ("Five", "Fünf")])
+    found = translated("a.xliff", content, memory=memory)
+    [matches] = etree.fromstring(found.encode()).iter(f"{{{MATCHES}}}matches")
+    names = [(each.get("ref"), "".join(each.itertext())) for each in matches]
+    assert names == [("#t2t1", "FourVier"), ("#t2t0", "FiveFünf"), ("#t2t0", "")]
+    assert '<segment state="translated" subState="t2t:machine" id="t2t1">' in found
