@@ -8,7 +8,7 @@ import dataclasses
 import itertools
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from t2t_keras.errors import UserError
@@ -18,11 +18,13 @@ from t2t_keras.server.work.turns import Shares, Turns
 # Gives a result for each line, all with the same options; each search has a turn of the batch.
 Translate = Callable[[list[str], Hashable, "Batch"], Sequence[Any]]
 
-# A batch that is mostly one client's, and larger than this or with more searches, does not keep
-# others from beginning; and it searches for few sentences at a time, fewer while there are others.
-_FEW_LINES, _FEW_CHARACTERS, _FEW_SEARCHES = 8, 2_000, 4
+# The most of one client in a batch with other clients.
+_SHARED_LINES, _SHARED_CHARACTERS = 8, 2_000
+# A larger batch, or one with more searches that is mostly one client's, delays only its own
+# clients. It searches for few sentences at a time, fewer while other clients have work.
+_SHORT_SEARCHES = 4
 _ROWS_ALONE, _ROWS_AMONG_OTHERS = 64, 4
-_MOST_LONG = 6  # batches of this kind, besides those `at_once`
+_MOST_LONG = 6  # batches of this kind, in addition to `at_once` others
 
 
 class QueueFullError(Exception):
@@ -48,14 +50,9 @@ class _Job:
         return sum(map(len, self.lines)) + len(self.lines)
 
     @property
-    def is_large(self) -> bool:
-        """Whether others would wait long in a batch with it."""
-        return len(self.lines) > _FEW_LINES or self.size > _FEW_CHARACTERS
-
-    def may_share(self, other: "_Job") -> bool:
-        """Returns whether two jobs may be in one batch."""
-        is_small = not (self.is_large or other.is_large)
-        return self.options == other.options and (is_small or self.client == other.client)
+    def bulk(self) -> float:
+        """Its part of what one client may have in a batch with other clients."""
+        return max(len(self.lines) / _SHARED_LINES, self.size / _SHARED_CHARACTERS)
 
 
 class Batch:
@@ -75,27 +72,24 @@ class Batch:
         total = sum(job.size for job in jobs)
         self._of_jobs = [job.size / max(total, 1) for job in jobs]
         self.of_clients: collections.Counter[str] = collections.Counter()
+        bulks: collections.Counter[str] = collections.Counter()
         for job, share in zip(jobs, self._of_jobs, strict=True):
             self.of_clients[job.client] += share
-        lines = sum(len(job.lines) for job in jobs)
-        self._is_large = lines > _FEW_LINES or total > _FEW_CHARACTERS
+            bulks[job.client] += job.bulk
+        self._is_large = max(bulks.values()) > 1
         self._searches = self._waiting = self._searching = 0
         self._since: float | None = None
 
     @property
     def is_long(self) -> bool:
-        """Whether it is mostly one client's, takes long, and other clients have work as well."""
-        return self._is_one_clients and self._shares.are_several
-
-    @property
-    def _is_one_clients(self) -> bool:
-        is_long = self._is_large or self._searches > _FEW_SEARCHES
-        return is_long and max(self.of_clients.values()) > 0.5
+        """Whether it takes long, and is mostly one client's."""
+        has_many_searches = self._searches > _SHORT_SEARCHES
+        return self._is_large or (has_many_searches and max(self.of_clients.values()) > 0.5)
 
     @property
     def rows_at_once(self) -> int:
         """Most sentences to search for in a turn."""
-        if not self._is_one_clients:
+        if not self.is_long:
             return 1 << 30
         return _ROWS_AMONG_OTHERS if self._shares.are_several else _ROWS_ALONE
 
@@ -309,19 +303,22 @@ class Batcher:
     def _with_more(self, first: _Job) -> list[_Job]:
         """Takes a job, and all that fits into a batch with it, away from those that wait."""
         taken, room = [first], self._max_lines - len(first.lines)
+        bulks = collections.Counter({first.client: first.bulk})
         for client in sorted(self._jobs, key=lambda each: self._shares.rank([each])):
             left: collections.deque[_Job] = collections.deque()
             may_follow = True
             for job in self._jobs[client]:
                 if job is first:
                     continue
-                if may_follow and len(job.lines) <= room and job.may_share(first):
+                if job.options != first.options:
+                    left.append(job)
+                elif may_follow and len(job.lines) <= room and _may_join(bulks, job):
                     taken.append(job)
                     room -= len(job.lines)
+                    bulks[job.client] += job.bulk
                 else:
                     left.append(job)
-                    # Of a client's jobs of the same options, none overtakes another.
-                    may_follow &= job.options != first.options
+                    may_follow = False  # Nor does a later one of the same client overtake it.
             self._jobs[client] = left
         self._jobs = {client: jobs for client, jobs in self._jobs.items() if jobs}
         return taken
@@ -358,6 +355,18 @@ class Batcher:
         for job in jobs:
             job.future.set_result(results[: len(job.lines)])
             results = results[len(job.lines) :]
+
+
+def _may_join(bulks: Mapping[str, float], job: _Job) -> bool:
+    """Returns whether a job may join a batch: one client's, or one with little of each client.
+
+    Args:
+      bulks: of the jobs of each client in the batch.
+      job: with the same options.
+    """
+    if bulks.keys() == {job.client}:
+        return True
+    return max(bulks.values()) <= 1 and bulks.get(job.client, 0.0) + job.bulk <= 1
 
 
 def _may_begin(job: _Job) -> bool:

@@ -308,3 +308,18 @@ def test_no_client_waits_in_a_batch_for_much_of_another(recorder):
     batcher.close()
     clients = [set(lines) for lines, _ in recorder.batches[1:]]
     assert sorted(map(sorted, clients)) == [["a"], ["b"], ["c", "d"]]
+
+
+def test_no_client_waits_in_a_batch_for_many_small_jobs_of_another(recorder):
+    batcher = Batcher(recorder, max_wait_ms=0, max_lines=100, max_queued=1000)
+    busy(batcher, recorder)
+    clients = ("a", "b", "a", "a", "a", "c")
+    jobs = [batcher.submit([client] * 4, budget=Budget(client)) for client in clients]
+    recorder.gate.set()
+    for job in jobs:
+        job.result(10)
+    batcher.close()
+    batches = [lines for lines, _ in recorder.batches[1:]]
+    assert sorted(map(len, batches)) == [8, 16]
+    for lines in batches:
+        assert len(set(lines)) == 1 or max(map(lines.count, lines)) <= 8
