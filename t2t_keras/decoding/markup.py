@@ -18,7 +18,8 @@ from t2t_keras.text.glossary import Glossary
 from t2t_keras.text.markup.characters import write_characters
 from t2t_keras.text.markup.reading import Fragment, read_fragment
 from t2t_keras.text.markup.segments import Segment
-from t2t_keras.text.markup.sentences import Sentence, Translated, divide, join_markup, kept_in
+from t2t_keras.text.markup.sentences import Sentence, divide, join_markup, kept_in
+from t2t_keras.text.markup.translated import Translated
 from t2t_keras.text.markup.units import Span
 from t2t_keras.text.terms.hints import places_with_hints
 from t2t_keras.text.terms.uses import Use

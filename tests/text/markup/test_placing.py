@@ -11,7 +11,8 @@ from counted_work import work_of
 from t2t_keras.text.markup import read_fragment
 from t2t_keras.text.markup.placing import Placer, tree_of
 from t2t_keras.text.markup.segments import CLOSE, OPEN, Mark
-from t2t_keras.text.markup.sentences import Translated, divide
+from t2t_keras.text.markup.sentences import divide
+from t2t_keras.text.markup.translated import Translated
 
 # Where marks would come otherwise than in the source, with as good a score.
 TOLERANCE = 0.02 * 3

@@ -8,7 +8,8 @@ from t2t_keras.errors import UserError
 from t2t_keras.text.markup import read_fragment
 from t2t_keras.text.markup.characters import read_characters, write_characters
 from t2t_keras.text.markup.reading import MOST_CHARACTERS
-from t2t_keras.text.markup.sentences import Translated, divide, join_markup
+from t2t_keras.text.markup.sentences import divide, join_markup
+from t2t_keras.text.markup.translated import Translated
 
 
 def segments(markup, form="html", **options):
