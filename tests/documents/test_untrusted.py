@@ -216,7 +216,6 @@ LIMITS = {
 }
 FILES = {
     "a.xml": lambda more: f'<a xmlns:b="{"b" * (1000 + more)}">c</a>',
-    "a.md": lambda more: "a" * (100_000 + more),
     "a.txt": lambda more: "a" * (MAX_LINE_BYTES - 1 + more),
 }
 

@@ -107,6 +107,12 @@ def test_wrong_files(tmp_path, content, message):
         Glossary.read(tmp_path / "nowhere")
 
 
+@pytest.mark.parametrize("source", ["d" * 1024, "! " * 200])
+def test_long_terms_are_terms(source):
+    [match] = Glossary.of([(source, "H" * 1024)]).matches(f"a {source} b")
+    assert (match.start, match.end) == (2, 2 + len(source.strip()))
+
+
 @pytest.mark.parametrize("pair", ["dog", ("dog",), ("dog", None), ("dog", "\ud800")])
 def test_wrong_pairs(pair):
     with pytest.raises(UserError, match="Term 2"):

@@ -151,6 +151,11 @@ SYNTAX = [
     ("::: note\nSome text\n:::\nMore", "::: note"),
     ('!!! note "Title"\n    Some text\n    - more\n\nEnd', '!!! note "Title"'),
     ('=== "Tab"\n\n    Some text', '=== "Tab"'),
+    ('===! "Tab"\n\n    Some text', '===! "Tab"'),
+    ('???+ note "Title"\n    Some text', '???+ note "Title"'),
+    ("> [!note]- A title\n> Some text", "[!note]- A title"),
+    ("[toc]\n\nSome text\n\n[[_toc_]]", "[toc];[[_toc_]]"),
+    ("{# x #}\n\nSome text\n\n{:: y}", "{# x #};{:: y}"),
     ("Some $a^2 + b_1$ and $$E = mc^2$$ for $5 or $6", "a^2 + b_1;E = mc^2"),
     ("$$\na = b\n- c\n$$\nSome text", "a = b\n- c"),
     ("[[toc]]\n\nSee [[A page|there]] :smile: at 12:30:15", "[[toc]];[[A page|there]];:smile:"),
@@ -298,6 +303,17 @@ def test_what_only_looks_like_a_mark(written, text, source):
     document = read_document(written("a.md", text))
     assert document.units[0].source == source
     assert not document.left_out
+
+
+@pytest.mark.parametrize("box", ["[ ] ", "[x] ", "[X] ", "[X]\t "])
+def test_the_box_of_a_task_is_no_text(written, box):
+    assert [unit.source for unit in read_document(written("a.md", f"* {box}One")).units] == ["One"]
+
+
+@pytest.mark.parametrize("mark", ["---", "+++"])
+def test_front_matter_stays(translated, mark):
+    text = f"{mark} \na: b\n{mark}\nOne\n"
+    assert translated("a.md", text) == text.replace("One", "ONE")
 
 
 def test_html_in_lists(translated):

@@ -27,6 +27,12 @@ def segments(markup, form="html", **options):
         ("<p translate='no'>a<p>b", "b"),
         ("<title>a <b></title>1 2 <b>3</b>!", "a <b>"),
         ("a <code>x</code> <code>one two three four five six</code> b", "a x b"),
+        ("a <code>one two three four five</code> b", "a one two three four five b"),
+        (f"a <code>{'x' * 60}</code> b", f"a {'x' * 60} b"),
+        (f"a <code>{'x' * 61}</code> b", "a b"),
+        ("<div TRANSLATE=NO>a</div><div translate=nob>b</div><div translate=yes>c</div>", "b|c"),
+        ("<div class='notranslate'>a</div><div class='notranslated'>b</div>", "b"),
+        ("&Ccedillax &notit; &frac12x &copx;", "Çlax ¬it; ½x &copx;"),
         ("&eacute;&#233; &copy; AT&T &unknown; x", "éé © AT&T &unknown; x"),
         ("<textarea>b</textarea><math><mi>c</mi></math>", ""),
         ("<button>unclosed <i>c <p>d</i></button>", "unclosed c|d"),
@@ -37,6 +43,21 @@ def segments(markup, form="html", **options):
 )
 def test_text_of_html(markup, expected):
     assert "|".join(segments(markup)) == expected
+
+
+@pytest.mark.parametrize(
+    ("element", "end"),
+    [
+        *(("p", tag) for tag in ("p", "div", "ul", "h2", "hr", "table")),
+        *(("dt", "dt"), ("dt", "dd"), ("dd", "dt"), ("dd", "dd"), ("li", "li")),
+        *(("td", tag) for tag in ("td", "th", "tr", "tbody", "tfoot")),
+        *(("th", tag) for tag in ("td", "th", "tr", "tbody", "tfoot")),
+        *(("tr", tag) for tag in ("tr", "tbody", "tfoot")),
+        *(("option", "option"), ("option", "optgroup")),
+    ],
+)
+def test_elements_end_without_a_tag_where_html_ends_them(element, end):
+    assert segments(f"<{element} translate='no'>a<{end}>b") == ["b"]
 
 
 def test_text_is_nfc_and_written_as_it_was():
