@@ -77,6 +77,35 @@ def test_a_page_says_in_which_language_it_is(translated, page, languages, expect
 
 
 @pytest.mark.parametrize(
+    ("languages", "expected"),
+    [
+        (("en", "de"), "<a><b xml:lang='de'>ONE</b><b xml:lang=\"fr\">TWO</b>{}</a>"),
+        (("en-US", "zh-Hans"), "<a><b xml:lang='zh-Hans'>ONE</b><b xml:lang=\"fr\">TWO</b>{}</a>"),
+        (("en", "en-GB"), "<a><b xml:lang='en-GB'>ONE</b><b xml:lang=\"fr\">TWO</b>{}</a>"),
+        (("", "de"), "<a><b xml:lang='en-GB'>ONE</b><b xml:lang=\"fr\">TWO</b>{}</a>"),
+    ],
+)
+def test_xml_says_in_which_language_it_is(translated, languages, expected):
+    kept = '<b translate="no" xml:lang="en">é three</b>'
+    content = f"<a><b xml:lang='en-GB'>One</b><b xml:lang=\"fr\">two</b>{kept}</a>"
+    assert translated("a.xml", content, languages) == expected.format(kept)
+
+
+@pytest.mark.parametrize(
+    ("tag", "count"),
+    [
+        ('<img ALT="A rope">', 1),
+        ("<input placeholder='Name' aria-label=Name title=\"12 %\">", 2),
+        ('<a href="title=x" data-title="One" title = "One">', 1),
+        ('<a title="" alt=12>', 0),
+    ],
+)
+def test_attributes_that_a_reader_sees_are_counted(written, tag, count):
+    document = read_document(written("a.html", f"<p>{tag} text"))
+    assert document.left_out == ({"attributes such as title and alt": count} if count else {})
+
+
+@pytest.mark.parametrize(
     "page",
     """<!-- never ends <p>a|<a href='never ends><p>b|<script>a|</p a|<|<title>a|<!---->|<!-->a|</>|
     <?php a ?>|<p/a|\ufeff<p>a|<b></i></b>|<!doctype a""".split("|"),
