@@ -50,6 +50,14 @@ def test_without_keys_all_are_let_in_and_told_apart():
     assert len(names) == 3
 
 
+def test_without_keys_there_is_one_count_of_characters():
+    access = Access()
+    one, other = access.client("a", ""), access.client("", "")
+    access.charge(one, 5)
+    access.refund(one.identity, 2)
+    assert access.characters(one) == access.characters(other) == 3
+
+
 def test_a_minute_has_so_many_requests_of_a_key_or_an_address(keys):
     clock = Clock()
     own = Access(ApiKeys(keys("a\t\t2\nb\n")), requests_per_minute=3, clock=clock)
@@ -92,13 +100,14 @@ def test_all_addresses_of_one_network_have_one_limit(one, other, are_same):
         access.client("", other)
 
 
-def test_the_wait_that_is_asked_for_is_enough():
+def test_the_wait_that_is_asked_for_is_enough_and_no_longer():
     clock = Clock()
     access = Access(requests_per_minute=7, clock=clock)
     for _ in range(7):
         access.client("", "a")
     with pytest.raises(ApiError) as refused:
         access.client("", "a")
+    assert refused.value.retry_after == 9  # The least whole number of seconds: 60 / 7.
     clock.now += refused.value.retry_after
     access.client("", "a")
 
