@@ -66,6 +66,7 @@ def test_text_and_html_into_files(folder, capsys):
         ("--reference=ref --translations=one,short", "ref has 3, one has 3, short has 1"),
         ("--reference=ref --translations=one,two --source=short", "short has 1, one has 3"),
         ("--reference=ref --translations=one,empty", "empty is empty"),
+        ("--reference=ref --translations=one,two --source=empty", "empty is empty"),
         ("--reference=blank --translations=one,two", "blank has blank lines only"),
         ("--reference=ref --translations=one,bad", "bad:2 is not UTF-8"),
         ("--reference=ref --translations=one,two --metrics=blue", "'blue'.* mean 'bleu'"),

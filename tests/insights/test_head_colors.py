@@ -66,3 +66,4 @@ def test_no_two_of_32_heads_look_alike():
     looks = {(head_color(head), head_dashes(head)) for head in range(32)}
     assert len(looks) == 32
     assert {head_dashes(head) for head in range(8)} == {()}
+    assert (head_color(33), head_dashes(33)) == (head_color(1), head_dashes(1)), "they begin anew"

@@ -42,6 +42,7 @@ def test_only_text_that_should_be_plain_makes_sacrebleu_warn(caplog):
     ("lines", "options", "named"),
     [
         ((["a", "b"], ["a"]), {}, "2 translations .* 1 references"),
+        (ONE, dict(more_references=[["a"], ["a", "b"]]), "1 translations .* 2 references"),
         (([], []), {}, "no lines"),
         (ONE, dict(tokenize="13b"), "'13b'.* '13a'"),
         (ONE, dict(conventions=["compound-split"]), "'compound-split'.* 'compound_split'"),

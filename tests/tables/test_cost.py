@@ -26,6 +26,14 @@ def test_any_set_on_any_hardware():
     assert (row["flops"], row["hardware"]) == (pytest.approx(11_000 * 2.8e12), "1 x K80")
     row = cost_row(gpus=4, hardware="60.5", hours=1)
     assert (row["flops"], row["hardware"]) == (3600 * 4 * 60.5e12, "4 x 60.5 TFLOP/s")
+    # Section 6.2, footnote.
+    sustained = {gpu: cost_row(gpus=1, hardware=gpu, hours=1)["tflops"] for gpu in ("K40", "M40")}
+    assert sustained == {"K40": 3.7, "M40": 6.0}
+
+
+def test_a_time_of_two_days_and_more_is_in_days():
+    shown = [cost_row(hours=hours)["time"] for hours in (1.5, 47, 48, 60)]
+    assert shown == ["1.5 hours", "47 hours", "2 days", "2.5 days"]
 
 
 @pytest.mark.parametrize(

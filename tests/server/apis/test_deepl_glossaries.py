@@ -140,8 +140,8 @@ def test_wrong_ones_are_refused(client):
     [
         (
             "csv",
-            '\ufeffdog,Hund\r\n"hot dog, big","W\u00fcrstchen"\r\n',
-            {"dog": "Hund", "hot dog, big": "W\u00fcrstchen"},
+            '\ufeff"hot dog, big","W\u00fcrstchen"\r\ndog,Hund\r\n',
+            {"hot dog, big": "W\u00fcrstchen", "dog": "Hund"},
         ),
         (
             "tsv",

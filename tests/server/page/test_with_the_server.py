@@ -99,9 +99,10 @@ def test_text_terms_alternatives_and_a_catalogue(real, open_real, tmp_path, wait
         page.one("#menu [role=menuitem]").click()
         assert page.translation[0].split()[0] == word != lines[0]["text"].split()[0]
         assert page.run("return document.activeElement.ariaDescription")
-        (tmp_path / "messages.po").write_text(CATALOGUE, "utf-8")
-        page.one("#file").set_input_files(str(tmp_path / "messages.po"))
+        (tmp_path / "50 % für uns.po").write_text(CATALOGUE, "utf-8")
+        page.one("#file").set_input_files(str(tmp_path / "50 % für uns.po"))
         wait(lambda: page.all("#files a, #files .bad"))
+        assert page.text("#files a") == "Download 50 % für uns.de.po"
         with urllib.request.urlopen(
             page.run("return document.querySelector('#files a').href")
         ) as response:
