@@ -8,6 +8,7 @@ import pytest
 
 from t2t_keras.bin import t2t_compare, t2t_decoder, t2t_exporter, t2t_translate_all
 from t2t_keras.decoding.translator import Translator
+from t2t_keras.io.atomic import sha256_of
 
 REFERENCES = ["The cat is on the mat.", "It rains again.", "A dog."]
 OUTPUTS = {"one": ["The cat is on a mat.", "It rains.", "A dog."], "two": ["The cat.", "It", "A"]}
@@ -104,12 +105,22 @@ def runs(random_run, tmp_path, monkeypatch):
     return "--runs=first,second"
 
 
+def change(file, word, other):
+    """Replaces a word of generated data by one as long, and corrects the manifest."""
+    text = file.read_text()
+    file.write_text(text.replace(word, other))
+    assert file.read_text() != text
+    manifest = json.loads((file.parent / "manifest.json").read_text())
+    manifest["files"][file.name]["sha256"] = sha256_of(file)
+    (file.parent / "manifest.json").write_text(json.dumps(manifest))
+
+
 @pytest.fixture
 def other_source(random_run, tmp_path):
     """The data, but with another source of the dev set."""
     shutil.copytree(random_run.parent / "data", tmp_path / "data")
     source = tmp_path / "data" / "parallel_text" / "dev.source.txt"
-    source.write_text(source.read_text().replace("dog", "cat"))
+    change(source, "dog", "cat")
     return source
 
 
@@ -176,8 +187,7 @@ def test_runs_of_translate_all(runs, other_source, capsys, monkeypatch):
 def test_runs_of_different_sets_are_refused(runs, random_run, refused, tmp_path):
     data = tmp_path / "data"
     shutil.copytree(random_run.parent / "data", data)
-    target = data / "parallel_text" / "dev.target.txt"
-    target.write_text(target.read_text().replace("Hund", "Huhn"))
+    change(data / "parallel_text" / "dev.target.txt", "Hund", "Huhn")
     record = tmp_path / "second" / "run.json"
     record.write_text(record.read_text().replace(str(random_run.parent), str(tmp_path)))
     said = refused("t2t-compare", runs)
