@@ -250,7 +250,7 @@ def field_lines(keyword: str, text: str) -> list[str]:
     for part in parts:
         line = ""
         for word in _WORDS.findall(part):
-            if line and len(line) + len(word.rstrip()) > _WIDTH:
+            if line and len(line) + len(word) > _WIDTH:
                 lines.append(f'"{line}"')
                 line = ""
             line += word

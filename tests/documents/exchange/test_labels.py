@@ -61,6 +61,21 @@ def test_translations_tell_whether_a_catalogue_uses_a_mark(written, translator, 
     assert found["To &Paste"] == "TO &PASTE"
 
 
+@pytest.mark.parametrize(
+    ("label", "is_used"),
+    [
+        ("_Save all my files", True),
+        ("_Save all my new files", False),
+        ("_save", False),
+        ("To _Save", False),
+        ("_Save it.", False),
+    ],
+)
+def test_short_labels_tell_it_where_nothing_is_translated(written, translator, label, is_used):
+    _, seen = translations(written, translator, {label: "", "the _end": ""})
+    assert ("the end" in seen) == is_used
+
+
 def test_a_header_names_the_mark(written, translator):
     header = '"X-Accelerator-Marker: _\\n"\n'
     _, seen = translations(written, translator, {"the _end": "", "&Cut": ""}, header)

@@ -60,6 +60,16 @@ def msgfmt(tmp_path):
     return msgfmt
 
 
+@pytest.fixture
+def msgcat():
+    """msgcat(content): a PO file as gettext writes it."""
+    if not shutil.which("msgcat"):
+        pytest.skip("needs msgcat of gettext")
+    return lambda content: subprocess.run(
+        ["msgcat", "-"], input=content, capture_output=True, check=True
+    ).stdout.decode()
+
+
 def test_only_what_is_not_translated_changes(translated, msgfmt):
     found = translated("a.po", HEADER + BODY)
     expected = (HEADER + BODY).replace(
@@ -186,6 +196,14 @@ def test_long_and_several_lines_are_written_as_gettext_does(written):
     found = document.content().decode()
     assert max(map(len, found.splitlines())) <= 79
     assert polib.pofile(found)[0].msgstr == text
+
+
+@pytest.mark.parametrize("length", range(75, 79))
+@pytest.mark.parametrize("end", ["", " end", "\n", "\nend"])
+def test_lines_are_as_long_as_gettexts(written, msgcat, length, end):
+    document = read_document(written("a.po", HEADER + 'msgid "x"\nmsgstr ""\n'), "en", "de")
+    document.units[0].set(f"word {'a' * (length - 5)}{end}", final=True)
+    assert document.content().decode() == msgcat(document.content())
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,12 @@ def test_pairs_have_symbols_for_what_both_sides_have():
     assert len(symbols) == 2
     assert source == "Open {}, {} in 5 MB".format(*symbols)
     assert target == "Öffne {} und {} (%d), 6 MB".format(*symbols)
+    for sides in (("%s %s", "%s"), ("%s", "%s %s")):
+        found = shield_pair(*sides)
+        assert [[sign in SYMBOLS for sign in side.split()] for side in found] == [
+            [True, False][: len(side.split())] for side in sides
+        ]
+        assert found[0][0] == found[1][0]
     # As in translating, where only the source is known.
     assert shield("_Open %s, %s in", symbols=True).text.startswith("_Open ")
     assert shield_pair("_Open", "Öffnen") == ("_Open", "Öffnen")
