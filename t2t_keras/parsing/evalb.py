@@ -39,8 +39,7 @@ PARAMETERS = {
 }
 
 
-@dataclasses.dataclass
-class _Quote:
+class _Quote(NamedTuple):
     """A quotation mark that may have been misread."""
 
     leaf: int  # Its number among the leaves of the sentence.
@@ -78,23 +77,24 @@ class _Parse:
 def _misread_quotes(gold: _Parse, test: _Parse) -> tuple[Counter, Counter]:
     """Returns how often each deleted quotation mark of a parse counts as a word in the other.
 
-    Like evalb, it may restore a mark twice; the sentence is then an error.
+    evalb compares each mark of the test parse with each mark of the gold parse. A restored mark
+    moves itself and the marks after it by one position, so that evalb may restore it twice; the
+    sentence is then an error. Positions only rise: one pass finds the same marks.
     """
     in_gold, in_test = Counter(), Counter()
-    for number, found in enumerate(test.quotes):
-        # Marks move during this turn, but evalb looks for its first position.
-        position = found.position
-        for other, right in enumerate(gold.quotes):
-            if right.position != position or right.deleted == found.deleted:
-                continue
-            if right.deleted:
-                in_gold[right.leaf] += 1
-                moved = gold.quotes[other:]
-            else:
-                in_test[found.leaf] += 1
-                moved = test.quotes[number:]
-            for quote in moved:
-                quote.position += 1
+    counted = {quote.position: i for i, quote in enumerate(gold.quotes) if not quote.deleted}
+    next_gold = moved_gold = moved_test = 0
+    for quote in test.quotes:
+        position = quote.position + moved_test - moved_gold  # Among the gold words.
+        while next_gold < len(gold.quotes) and gold.quotes[next_gold].position < position:
+            next_gold += 1
+        if quote.deleted:
+            if counted.get(position, -1) >= next_gold:
+                in_test[quote.leaf] += 1
+                moved_test += 1
+        elif next_gold < len(gold.quotes) and gold.quotes[next_gold][1:] == (position, True):
+            in_gold[gold.quotes[next_gold].leaf] += 1
+            moved_gold += 1
     return in_gold, in_test
 
 

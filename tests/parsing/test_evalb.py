@@ -1,4 +1,5 @@
 import pytest
+from counted_work import work_of
 
 from t2t_keras.bin import t2t_evalb
 from t2t_keras.errors import UserError
@@ -61,6 +62,15 @@ def test_new_parameters_delete_more_and_restore_misread_quotes():
     for pair in ((gold, test), (test, gold)):
         found, error = compare(*pair, NEW)
         assert (error, found.matched, found.gold, found.test) == ("", 2, 3, 3)
+
+
+def test_misread_quotes_take_linear_work():
+    def work(count):
+        gold = parsed("(S (NN a) " + "('' ') " * count + ")")
+        test = parsed("(S (NN a) " + "(POS ') " * count + ")")
+        return work_of(lambda: compare(gold, test, NEW))
+
+    assert work(400) < 2.2 * work(200)
 
 
 def test_errors_and_skipped_sentences_are_in_no_sum():

@@ -19,7 +19,7 @@ from t2t_keras.text.files import has_letters
 WORDS = _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 # What has runs as a text of its own: a paragraph, and what stands above a word.
-PARAGRAPHS = PARAGRAPH, _ANNOTATION = f"{_W}p", f"{_W}rt"
+PARAGRAPHS = f"{_W}p", f"{_W}rt"
 _RUN, _TEXT, _FORMAT = f"{_W}r", f"{_W}t", f"{_W}rPr"
 _FIELD, _FIELD_SIGN, _FIELD_CODE = f"{_W}fldSimple", f"{_W}fldChar", f"{_W}instrText"
 # Where the runs of some elements are; those of all others are directly in them.
