@@ -58,6 +58,19 @@ def test_head_widths(changes, expected):
     assert override_hparams(HParams(), changes).head_widths() == expected
 
 
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ("", (6, 6)),
+        ("num_layers=3,num_encoder_layers=2", (2, 3)),
+        ("num_layers=3,num_decoder_layers=2", (3, 2)),
+        ("num_encoder_layers=12,num_decoder_layers=1", (12, 1)),
+    ],
+)
+def test_depths(changes, expected):
+    assert override_hparams(HParams(), changes).depths() == expected
+
+
 @pytest.mark.parametrize(("given", "taken"), [("256", 256), ("auto", 0)])
 def test_a_sentence_as_long_as_the_batch_fits(given, taken):
     changed = override_hparams(HParams(), f"microbatch_tokens={given},batch_tokens=256")

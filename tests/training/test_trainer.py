@@ -471,3 +471,15 @@ def test_a_score_is_computed_once_it_can_be_above_0(tmp_path, accuracy, is_last,
     scalars, _ = evaluator.evaluate(80, is_last=is_last)
     assert scalars.get("bleu") == (1.5 if scored else None)
     assert ("score" in evaluator.history[-1]) == scored
+
+
+def test_best_weights_without_a_record_stay_until_the_loss_is_the_lowest_of_all(tmp_path):
+    (tmp_path / "best").mkdir()
+    (tmp_path / "best" / "model.ckpt-3.index").touch()
+    loss = types.SimpleNamespace(measure=lambda: {"loss": 2.0, "accuracy": 0.5}, left_out=0)
+    history = [{"step": 2, "loss": 1.0}]
+    evaluator = Evaluator(loss, tmp_path, None, writes=True, history=history)
+    assert evaluator.kept == 3
+    evaluator.evaluate(4)
+    assert evaluator.kept == 3
+    assert read_evaluations(tmp_path) == [*history, {"step": 4, "loss": 2.0, "accuracy": 0.5}]
