@@ -4,14 +4,17 @@ import pytest
 import yaml
 
 import t2t_keras as t2t
+from t2t_keras.data.dataset import open_generated
 from t2t_keras.documents.memory import TranslationMemory
 from t2t_keras.documents.reading import read_document
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
 from t2t_keras.recipes.running import example
 from t2t_keras.recipes.student.plan import Plan
+from t2t_keras.training.run_config import RunConfig
 
 PROBLEM = "algorithmic_identity_binary40"
+TEXT = "source_language=en,target_language=de"
 
 
 @pytest.fixture
@@ -27,6 +30,7 @@ def home(tmp_path, monkeypatch):
     [
         lambda path: t2t.train(PROBLEM, "transformer_tiny", path, "runs"),
         lambda path: t2t.train(PROBLEM, "auto", path, "runs"),
+        lambda path: t2t.generate_data(t2t.problem("parallel_text", TEXT), "data", path),
         lambda path: t2t.load_model(path),
         lambda path: t2t.average_checkpoints(path, "runs"),
         lambda path: t2t.convert_npz_run(path, "runs"),
@@ -47,8 +51,19 @@ def test_every_function_of_the_library_expands_it(home, call):
 
 def test_data_is_written_there(home):
     sizes = {"train_size": 5, "dev_size": 2}
-    t2t.generate_data(t2t.problem(PROBLEM, sizes), "~/data")
+    problem = t2t.problem(PROBLEM, sizes)
+    t2t.generate_data(problem, "~/data")
     assert [path.name for path in home.iterdir()] == ["data"]
+    (home / "file").touch()
+    hparams = t2t.hparams("transformer_tiny")
+    RunConfig(problem, hparams).with_data(open_generated(problem, "data")).save(home / "run")
+    for call in (
+        lambda: t2t.train(problem, hparams, "~/data", "~/file/x"),
+        lambda: t2t.train(problem, hparams, "~/data", "new", warm_start_from="~/file/x"),
+        lambda: t2t.convert_npz_run("~/run", "new", "~/file/x"),
+    ):
+        with pytest.raises(UserError, match=f"{home}/file"):
+            call()
 
 
 def test_a_recipe(home):

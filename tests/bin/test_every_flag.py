@@ -4,6 +4,7 @@ The functions of the library that a command calls are replaced by stubs, and wha
 compared with the flags. A flag without an entry in every_flag.yaml fails.
 """
 
+import dataclasses
 import importlib
 import inspect
 import pkgutil
@@ -113,6 +114,10 @@ def folder(random_run, tmp_path_factory):
     """The working directory, with a run, its data twice, and texts of a line."""
     folder = tmp_path_factory.mktemp("every_flag")
     shutil.copytree(random_run, folder / "run")
+    # Of one layer, --figure_layer=0 would be the default.
+    record = RunConfig.load(folder / "run")
+    deep = dataclasses.replace(record.hparams, num_layers=2)
+    dataclasses.replace(record, hparams=deep).save(folder / "run")
     shutil.copytree(random_run.parent / "data", folder / "data")
     shutil.copytree(folder / "data", folder / "data-2")
     for name in ("one", "a.txt"):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from t2t_keras.data.batches import TokenBatchSampler
-from t2t_keras.data.mixing import Mixture
+from t2t_keras.data.mixing import Mixture, parse_mix
 from t2t_keras.errors import UserError
 
 SIZES = {"clean": 300, "web": 1000, "old": 50}
@@ -93,12 +93,20 @@ def test_a_round_depends_on_its_number_and_the_seed_alone():
         ("clean until 2 epochs of web; web", "'web' is no corpus of the stage"),
         ("clean until 2 epochs of clean;", "expected a stage, got nothing"),
         ("temperature:0", "expected a positive number, got '0'"),
-        ("temperature:0.01", "expected a temperature of at least 0.1, got 0.01"),
+        ("temperature:0.099", "expected a temperature of at least 0.1, got 0.099"),
     ],
 )
 def test_what_is_wrong_is_named(mix, message):
     with pytest.raises(UserError, match=message):
         Mixture(mix, corpora(), 1)
+
+
+def test_the_least_temperature_reads_the_largest_corpus():
+    [stage] = parse_mix("temperature:0.1", SIZES)
+    weights = {name: float(size) ** 10 for name, size in SIZES.items()}
+    expected = {name: weight / sum(weights.values()) for name, weight in weights.items()}
+    assert stage.shares == pytest.approx(expected)
+    assert stage.shares["web"] > 0.99999
 
 
 def test_a_corpus_of_which_nothing_is_short_enough_is_named():

@@ -217,8 +217,10 @@ def test_what_cannot_be_drawn_is_named(tokenizer):
 
 def test_text_that_its_ids_do_not_tell_stays(store):
     characters = SentencePieceTokenizer.train(["abc", "cab"], 9, "char")
-    rows = characters.encode(["xa", "ab", "ab", "ab"])
-    pairs = ExampleStore([np.concatenate(rows)], [np.array([[3, 3], [3, 3]], np.int32)])
-    found = Variation(characters, 1, augment="noise:1").examples(pairs, np.arange(2), 0)
-    assert found.padded([0], "source").tolist() == [rows[0].tolist()]
-    assert found.lengths[1, 0] > 3
+    rows = characters.encode(["xa", "ab", "ab", "xb", "ab", "ab"])
+    pairs = ExampleStore([np.concatenate(rows)], [np.full((3, 2), 3, np.int32)])
+    found = Variation(characters, 1, augment="noise:1").examples(pairs, np.arange(3), 0)
+    for number in (0, 1):
+        sides = [found.padded([number], side)[0].tolist() for side in ("source", "target")]
+        assert sides == [row.tolist() for row in rows[2 * number : 2 * number + 2]]
+    assert (found.lengths[2] > 3).all()

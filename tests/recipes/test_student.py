@@ -18,6 +18,7 @@ from t2t_keras.io.state import locked_directory
 from t2t_keras.problems.translate_toy import TranslateEndeToy
 from t2t_keras.recipes import running
 from t2t_keras.recipes.student.plan import Plan
+from t2t_keras.training.memory.estimate import count_weights
 
 TINY = "num_layers=1,d_model=8,d_ff=8,num_heads=1,batch_tokens=256,max_length=64"
 MODEL = {"hparams_set": "transformer_tiny", "hparams": TINY, "train_steps": 2}
@@ -236,6 +237,35 @@ def test_as_many_checkpoints_are_kept_as_become_a_model(configured, average, kep
     path = configured(average=average)
     plan = Plan(yaml.safe_load(path.read_text()), path.parent)
     assert f"--keep_checkpoint_max={kept}" in plan.saving_flags
+
+
+@pytest.mark.parametrize(("settings", "ways"), [("beam_size=3", 3), ("samples=2", 2)])
+def test_hours_are_those_of_the_products(configured, settings, ways):
+    path = configured(
+        noisy={"web": ["text/web", 0.5]},
+        teachers=MODEL | {"seeds": [1, 2], "train_steps": 3},
+        back_translation={"decode_hparams": settings},
+        distillation={"decode_hparams": settings},
+    )
+    plan = Plan(yaml.safe_load(path.read_text()), path.parent)
+    hours = plan.hours(seconds_a_product=3600.0)
+    weights = count_weights(plan.hparams("teacher1"), CONFIG["vocab_size"])
+    tokens = {
+        name: (path.parent / "text" / file).stat().st_size / 4
+        for name, file in {"toy": "train.en", "web": "web.en", "news": "news.de"}.items()
+    }
+    expected = {
+        "runs/teacher1.trained": 4.5 * 256 * 3,
+        "runs/backward.trained": 4.5 * 256 * 2,
+        "text/bt.news.en": ways * tokens["news"],
+        "text/clean.web.de": 2 * tokens["web"],
+        "translated/clean.web.de": 2 * ways * tokens["web"],
+        "text/distilled.clean.web.de": tokens["web"],
+        "translated/toy.de": 2 * ways * tokens["toy"],
+        "text/distilled.toy.de": tokens["toy"],
+    }
+    for file, products in expected.items():
+        assert hours[f"work/{file}"] == pytest.approx(products * weights), file
 
 
 def test_recipes_that_are_not_there_or_run_already(configured, tmp_path):

@@ -8,6 +8,7 @@ from t2t_keras.text.alignment import (
     in_order,
     pharaoh,
     read_pharaoh,
+    span_weights,
     word_alignment,
     word_numbers,
 )
@@ -59,6 +60,16 @@ def test_words_are_aligned_by_their_pieces(source, target, attention, expected):
     alignment = word_alignment(source, target, np.array(attention))
     assert pharaoh(alignment) == expected
     assert read_pharaoh(expected) == alignment
+
+
+def test_a_piece_counts_for_a_span_by_its_bytes_without_the_space_in_front():
+    source, target = ["▁ab", "▁cé", "</s>"], ["▁x", "y", "</s>"]
+    attention = np.array([[0.6, 0.2, 0.2], [0.4, 0.4, 0.2], [0.1, 0.1, 0.8]])
+    spans = ("ab cé", [(0, 1), (0, 2), (1, 4), (4, 5)]), ("xy", [(0, 2), (1, 2)])
+    # Of "ab", and of "c" with the two bytes of "é".
+    shares = np.array([[1 / 2, 0], [1, 0], [1 / 2, 1 / 3], [0, 2 / 3]])
+    expected = np.array([[0.5, 0.3], [0.4, 0.4]]) @ shares.T
+    np.testing.assert_allclose(span_weights(source, target, attention, *spans), expected)
 
 
 def test_the_heaviest_pairs_in_order():

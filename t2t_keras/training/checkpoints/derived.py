@@ -289,6 +289,7 @@ def convert_npz_run(
         hyperparameters, `output_dir` contains a run, or the backend is not TensorFlow.
     """
     model_dir, output_dir = expanded(model_dir), expanded(output_dir)
+    checkpoint_path = expanded(checkpoint_path)
     if keras.backend.backend() != "tensorflow":
         raise UserError("TensorFlow's checkpoints need KERAS_BACKEND=tensorflow.")
     config = RunConfig.load(model_dir)
