@@ -34,8 +34,10 @@ INVISIBLE = (
 )
 _VISIBLE = re.compile(rf"[^\s{INVISIBLE}]")
 _LETTER = re.compile(r"[^\W\d_]")
-# In front of or behind a text: white space, byte order marks and places to break a line.
-_EDGES = re.compile(r"^[\s\ufeff\u200b\u2060]+|[\s\ufeff\u200b\u2060]+$")
+# Around a text: white space, byte order marks and places to break a line.
+_EDGE = r"[\s\ufeff\u200b\u2060]"
+# The lookbehind keeps a long run inside a text from being tried at each of its characters.
+_EDGES = re.compile(rf"^{_EDGE}+|(?<!{_EDGE}){_EDGE}++$")
 
 
 def is_blank(text: str) -> bool:

@@ -157,3 +157,9 @@ def test_what_shows_something_is_not_blank():
 
 def test_byte_order_marks_and_space_around_a_text_are_left_out():
     assert trimmed("\ufeff \u200bred\u00a0dog\u200f\u2060\n") == "red\u00a0dog\u200f"
+
+
+def test_a_long_gap_in_a_text_is_read_once():
+    # Tried from each of its spaces, it would take hours.
+    text = "a" + " " * 1_000_000 + "b"
+    assert trimmed(f" {text} ") == text

@@ -16,7 +16,7 @@ _BRANCH = re.compile(r"\s*(?:=\d+|[\w\-]+)\s*\{")
 _END = re.compile(r"\s*\}")
 # An apostrophe quotes what follows only in front of a sign.
 _SIGN = re.compile(r"''|'[{}#|][^']*(?:'|$)|[{}]")
-_TAG = re.compile(r"<(/?)([A-Za-z][^\s<>/]*)[^<>]*?(/?)>")
+_TAG = re.compile(r"<(/?)([A-Za-z][^\s<>/]*+)[^<>]*?(/?)>")
 _MAX_DEPTH = 20
 
 

@@ -86,7 +86,10 @@ class _Reader:
         self.entry = Entry()
         self.keyword = ""
         self.form: int | None = None
-        self.strings = 0  # of the keyword
+        self.num_strings = 0  # of the keyword
+        # The strings of the entry, by keyword, and those of msgstr by plural form.
+        self.texts: dict[str, list[str]] = {}
+        self.targets: dict[int | None, list[str]] = {}
         self.line_start = self.last_end = 0
         self.inner_comments_end = 0
 
@@ -99,7 +102,7 @@ class _Reader:
             position = token.end()
             kind = token.lastgroup
             is_new = kind == "comment" or token[0] in ("msgctxt", "msgid", "domain")
-            if is_new and self.entry.targets and (kind != "comment" or self._begins_entry(token)):
+            if is_new and self.targets and (kind != "comment" or self._begins_entry(token)):
                 yield self._finished(token.start())
             getattr(self, f"_{kind}")(token)
             self.last_end = self.last_end if kind == "space" else position
@@ -116,9 +119,17 @@ class _Reader:
         return False
 
     def _finished(self, position: int) -> Entry:
-        if not self.strings or self.keyword != "msgstr":
+        if not self.num_strings or self.keyword != "msgstr":
             raise MalformedError("an entry without msgstr", position)
-        entry, self.entry, self.keyword = self.entry, Entry(), ""
+        texts = {keyword: "".join(strings) for keyword, strings in self.texts.items()}
+        entry = dataclasses.replace(
+            self.entry,
+            context=texts.get("msgctxt"),
+            source=texts.get("msgid", ""),
+            plural=texts.get("msgid_plural"),
+            targets={form: "".join(strings) for form, strings in self.targets.items()},
+        )
+        self.entry, self.keyword, self.texts, self.targets = Entry(), "", {}, {}
         return entry
 
     def _space(self, token: re.Match) -> None:
@@ -145,7 +156,7 @@ class _Reader:
         name, before = token[0], _BEFORE.get(token[0])
         if before is None:
             raise MalformedError(f"'{name[:40]}' is no keyword", token.start())
-        if self.keyword and (self.keyword not in before or not self.strings):
+        if self.keyword and (self.keyword not in before or not self.num_strings):
             raise MalformedError(f"{name} behind {self.keyword}", token.start())
         if not self.keyword:
             if name in ("msgid_plural", "msgstr"):
@@ -155,27 +166,23 @@ class _Reader:
             self.entry.start = self.entry.message if self.entry.start < 0 else self.entry.start
         if name == "msgstr" and self.entry.translations[0] < 0:
             self.entry.translations = token.start(), token.end()
-        self.keyword, self.form, self.strings = name, None, 0
+        self.keyword, self.form, self.num_strings = name, None, 0
 
     def _index(self, token: re.Match) -> None:
-        if self.keyword != "msgstr" or self.strings or self.form is not None:
+        if self.keyword != "msgstr" or self.num_strings or self.form is not None:
             raise MalformedError("an index that is not of msgstr", token.start())
         self.form = int(token[0][1:-1])
 
     def _string(self, token: re.Match) -> None:
-        entry, text = self.entry, unescape(token[0][1:-1])
-        self.strings += 1
-        if self.keyword == "msgctxt":
-            entry.context = (entry.context or "") + text
-        elif self.keyword == "msgid":
-            entry.source += text
-        elif self.keyword == "msgid_plural":
-            entry.plural = (entry.plural or "") + text
-        elif self.keyword == "msgstr":
-            entry.targets[self.form] = entry.targets.get(self.form, "") + text
-            entry.translations = entry.translations[0], token.end()
-        elif self.keyword == "domain":
+        text = unescape(token[0][1:-1])
+        self.num_strings += 1
+        if self.keyword == "domain":
             self.keyword, self.entry = "", Entry()
+        elif self.keyword == "msgstr":
+            self.targets.setdefault(self.form, []).append(text)
+            self.entry.translations = self.entry.translations[0], token.end()
+        elif self.keyword:
+            self.texts.setdefault(self.keyword, []).append(text)
         else:
             raise MalformedError("a string without a keyword", token.start())
 

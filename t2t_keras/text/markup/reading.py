@@ -35,8 +35,7 @@ _MOST_TOKENS_OF_INDEX = 8
 _MOST_KEPT_WORDS, _MOST_KEPT_CHARACTERS = 5, 60
 # Stands in a mark for a note's markup, by the number of the note; no text has surrogates.
 _NOTE = re.compile("\ud800([0-9]+)\udfff")
-# What an element contains that is a sentence of its own, right behind a word.
-_SENTENCE = re.compile(r"[^\W\d_].*\s.*[.!?\u2026]['\"\u201d\u00bb)\]]*\s*", re.DOTALL)
+_SENTENCE_END = re.compile(r"[.!?\u2026]['\"\u201d\u00bb)\]]*$")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -250,7 +249,8 @@ class Reader:
         if not self._last.isalnum() or not self._is_short(number, end):
             return False
         text = self._visible(self._tokens[number:end])
-        return text[:1].isupper() and bool(_SENTENCE.fullmatch(text))
+        end = _SENTENCE_END.search(text)
+        return text[:1].isupper() and end is not None and " " in text[: end.start()]
 
     def _is_short(self, number: int, end: int) -> bool:
         return end - number <= _MOST_TOKENS_OF_INDEX and not any(self._dividing[number:end])

@@ -108,3 +108,10 @@ def test_messages_that_stay_are_counted(written, translator, name):
     report = translate_document(document, translator)
     assert document.content().decode() == content
     assert (report.translated, sum(report.left_out.values())) == (0, 1)
+
+
+def test_a_long_tag_that_does_not_end_is_read_once():
+    # Tried from each of its characters, it would take hours.
+    branch = "<" + "a" * 1_000_000
+    pieces = pieces_of(f"{{n, plural, one {{{branch}}} other {{x}}}}")
+    assert [piece.text for piece in pieces if not isinstance(piece, str)] == [branch, "x"]
