@@ -9,25 +9,26 @@ from t2t_keras.layers import LayerNormalization, Residual
 from t2t_keras.layers.base import Dropout
 
 
-def expected_norm(x, gamma, beta):
+def expected_norm(x, gamma, beta, epsilon=1e-6):
     mean = x.mean(axis=-1, keepdims=True)
     variance = ((x - mean) ** 2).mean(axis=-1, keepdims=True)
-    return (x - mean) / np.sqrt(variance + 1e-6) * gamma + beta
+    return (x - mean) / np.sqrt(variance + epsilon) * gamma + beta
 
 
+@pytest.mark.parametrize("epsilon", [1e-6, 0.5])
 @pytest.mark.parametrize("pre_norm", [False, True])
-def test_formula(randomised, random, pre_norm):
-    layer = Residual(pre_norm=pre_norm)
+def test_formula(randomised, random, pre_norm, epsilon):
+    layer = Residual(pre_norm=pre_norm, epsilon=epsilon)
     layer.build((None, None, 8))
     gamma, beta = (weight.numpy() for weight in randomised(layer).weights)
     x, y = random.normal(size=(2, 2, 3, 8)).astype(np.float32)
     expected, read = x.astype(float) + y, layer.sublayer_input(x)
     if pre_norm:
-        normalised = expected_norm(x.astype(float), gamma, beta)
+        normalised = expected_norm(x.astype(float), gamma, beta, epsilon)
         np.testing.assert_allclose(read.numpy(), normalised, rtol=0, atol=1e-5)
     else:
         assert read is x
-        expected = expected_norm(expected, gamma, beta)
+        expected = expected_norm(expected, gamma, beta, epsilon)
     np.testing.assert_allclose(layer(x, y).numpy(), expected, rtol=0, atol=1e-5)
     found = layer.around(lambda read, training: read + y, x)
     np.testing.assert_array_equal(found, layer(x, read + y))

@@ -96,6 +96,17 @@ def test_what_is_no_callback_of_a_run_is_refused(wrong):
         RunCallbacks([keras.callbacks.History(), wrong], types.SimpleNamespace(), [])
 
 
+def test_history_of_earlier_starts_has_keras_s_names_and_no_gaps():
+    evaluations = [
+        {"step": 2, "loss": 3.0},
+        {"step": 4, "loss": 2.0, "bleu": 5.0, "train_loss": 4.0, "score": ["BLEU"], "sample": []},
+    ]
+    history = RunCallbacks([], types.SimpleNamespace(), evaluations).history()
+    nan = pytest.approx(np.nan, nan_ok=True)
+    expected = {"step": [2, 4], "val_loss": [3.0, 2.0], "val_bleu": [nan, 5.0], "loss": [nan, 4.0]}
+    assert history == expected
+
+
 def test_without_evaluations_all_steps_are_an_epoch(run):
     calls = []
     result = run(recorder(calls), options=TrainOptions(schedule="train"), train_steps=4)

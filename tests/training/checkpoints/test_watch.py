@@ -32,7 +32,9 @@ class Folder(dict):
 def test_without_waiting_it_gives_what_is_there_by_step(capsys):
     folder = Folder(10, 30, 20)
     assert list(folder.watch()) == [(10, "file-10"), (20, "file-20"), (30, "file-30")]
-    assert list(folder.watch(min_steps=15, done={30})) == [(20, "file-20")]
+    for least in (11, 20):
+        assert list(folder.watch(min_steps=least, done={30})) == [(20, "file-20")]
+    assert list(folder.watch(min_steps=31)) == []
     assert (folder.seconds, capsys.readouterr().out) == (0, "")
 
 
