@@ -115,6 +115,22 @@ def test_codes_and_parts_of_words_stay_in_place(source, expected):
     assert found.text == expected
 
 
+KEPT = {
+    "html": "code kbd samp var tt pre listing script style textarea iframe noembed noframes object "
+    "xmp math svg",
+    "xml": "bpt ept it ph",
+}
+
+
+@pytest.mark.parametrize("form", KEPT)
+def test_what_is_no_text_of_a_language_stays(form):
+    sources = [f"one <{name}>b c</{name}> two" for name in KEPT[form].split()]
+    for source, found in zip(
+        sources, translate_markup(echo(upper_case), sources, form), strict=True
+    ):
+        assert found.text == source.replace("one", "ONE").replace("two", "TWO")
+
+
 def test_a_code_for_which_there_is_no_place_comes_once():
     source = "<b>x</b> " * 500 + "see <code>f</code> and <code>g</code>."
     [found] = translate_markup(echo(), [f"see <code>g</code> {source}"], "html")

@@ -60,6 +60,21 @@ def test_elements_end_without_a_tag_where_html_ends_them(element, end):
     assert segments(f"<{element} translate='no'>a<{end}>b") == ["b"]
 
 
+def test_blocks_of_html_divide_its_text():
+    names = "address article aside blockquote body br button caption dd details dialog div dl dt "
+    names += (
+        "fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr label legend "
+    )
+    names += "li main menu nav ol optgroup option p search section select summary table tbody td "
+    names += "tfoot th thead tr ul"
+    for name in names.split():
+        assert segments(f"one<{name}>two") == ["one", "two"], name
+    for (
+        name
+    ) in "a abbr b bdi cite data dfn em i img input ins mark q s small span strong u".split():
+        assert len(segments(f"one<{name}>two")) == 1, name
+
+
 def test_text_is_nfc_and_written_as_it_was():
     markup = "<p title='e\u0301'>A cafe\u0301, <b>nai\u0308ve</b> \u2126</p>"
     fragment = read_fragment(markup, "html")
@@ -152,6 +167,7 @@ def test_sentences_have_their_marks():
 def test_what_is_refused():
     with pytest.raises(UserError, match="text, html or xml, got 'sgml'"):
         read_fragment("", "sgml")
+    assert segments("x" * MOST_CHARACTERS) == ["x" * MOST_CHARACTERS]
     with pytest.raises(UserError, match="at most 4,000,000 characters, got 4,000,001"):
         read_fragment("x" * (MOST_CHARACTERS + 1), "html")
     with pytest.raises(UserError, match="line 2: expected </b> as the closing tag"):
