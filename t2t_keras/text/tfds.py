@@ -6,6 +6,7 @@ It is only called when its files were seen: without a network it tries for minut
 import contextlib
 import dataclasses
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,12 +34,17 @@ class PreparedText:
     def prepared(self) -> Path | None:
         """Returns the directory of the prepared data set's newest version, if it is there."""
         versions = (self.data_dir / self.dataset).glob("*/dataset_info.json")
-        return max((path.parent for path in versions), key=lambda path: path.name, default=None)
+        return max((path.parent for path in versions), key=_version, default=None)
 
     def missing_archives(self) -> list[SourceFile]:
         """Returns the archives that are not where tensorflow-datasets looks for them."""
         folder = manual_directory(self.data_dir)
         return [file for file in self.archives if not (folder / file.name).exists()]
+
+
+def _version(directory: Path) -> list[int]:
+    """Returns the numbers of a version, of which 1.10.0 is newer than 1.9.0."""
+    return [int(number) for number in re.findall(r"\d+", directory.name)]
 
 
 def default_data_dir() -> Path:

@@ -13,7 +13,7 @@ from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
 from t2t_keras.errors import UserError
 from t2t_keras.text.plain_text import plain_text
-from t2t_keras.text.tfds import manual_directory
+from t2t_keras.text.tfds import PreparedText, manual_directory
 
 ARCHIVES = (
     "training-parallel-europarl-v7.tgz",
@@ -55,6 +55,15 @@ def test_where_the_text_comes_from(data_dir, tmp_path):
     assert decided() == "archives"
     asked = registry.problem("translate_ende", "text_source=tfds").resolved(tmp_path)
     assert asked.text_source == "tfds"
+
+
+def test_the_newest_version_is_that_of_the_largest_numbers(data_dir):
+    text = PreparedText("wmt14_translate/de-en", "train", ("en", "de"), data_dir)
+    assert text.prepared() is None
+    for version in ("1.9.0", "1.10.0", "1.2.0"):
+        touch(data_dir / text.dataset / version / "dataset_info.json")
+    (data_dir / text.dataset / "2.0.0").mkdir()  # It is still being prepared.
+    assert text.prepared().name == "1.10.0"
 
 
 def test_without_tensorflow_datasets(data_dir, tmp_path, monkeypatch):

@@ -43,6 +43,21 @@ def test_units(encoding):
     assert [pair[0] for pair in read(content, ("en-gb", "de"))] == ["Colour & size", "", "", ""]
 
 
+def test_of_several_texts_in_a_language_the_first_counts():
+    texts = {"en-US": "color", "de": "Farbe", "en_GB": "colour", "DE": "Kolorit"}
+    unit = "".join(
+        f"<tuv xml:lang='{code}'><seg>{text}</seg></tuv>" for code, text in texts.items()
+    )
+    content = f"<tmx><body><tu>{unit}</tu></body></tmx>".encode()
+    assert read(content) == [("color", "Farbe")]
+    assert read(content, ("en-gb", "de")) == [("colour", "Farbe")]
+    # A language whose code begins with the same letters is another one.
+    other = content.replace(b"en-US", b"enm").replace(b"en_GB", b"en-GB")
+    assert read(other) == [("colour", "Farbe")]
+    # XML's own attribute counts, as of TMX 1.4, before that of TMX 1.1.
+    assert read(content.replace(b"xml:lang='de'", b"lang='fr' xml:lang='de'"))[0][1] == "Farbe"
+
+
 def test_deeply_nested_tags():
     text = "<hi>" * 100_000 + "a" + "</hi>" * 100_000
     assert read(f"<tmx><body>{UNIT.format(text)}</body></tmx>".encode()) == [("a", "b")]
