@@ -54,7 +54,7 @@ def segmented(
         return [text]
     if not is_plain:
         core = text[start:end]
-        if keeps_lines and re.search(r"[\n\t]", core):
+        if keeps_lines and re.search(r"[\n\r\t]", core):
             core = _with_kept_lines(core)
         return [text[:start], Segment([core], [""], [], []), text[end:]]
     parts: list[str | Segment] = [text[:start]]

@@ -45,6 +45,29 @@ def test_lines_are_texts_of_their_own_unless_they_were_wrapped():
     assert found == "a b\n   c d"
 
 
+@pytest.mark.parametrize(
+    ("line", "between", "following", "is_one"),
+    [
+        ("a" * 39, "\n", "and more", False),
+        ("a" * 40, "\n", "and more", True),
+        ("a" * 40, " \r\n\t", "and more", True),
+        ("a" * 40, "\r", "and more", True),
+        ("a" * 40, "\n\n", "and more", False),
+        ("a" * 40, "\r\r", "and more", False),
+        ("a" * 40, "\n", "And more", False),
+        ("a" * 40, "\n", "2 more", False),
+        *((f"{'a' * 40}{mark}", "\n", "and more", False) for mark in ".!?…:;♪。؟"),
+        (f"{'a' * 40}.”)", "\n", "and more", False),
+        (f"{'a' * 40},", "\n", "and more", True),
+    ],
+)
+def test_which_lines_go_on_in_the_next(line, between, following, is_one):
+    assert len(sentences_of(f"{line}{between}{following}")) == (1 if is_one else 2)
+    markup = f"{line}{between}{following} <b>x</b>"
+    kept = segmented(markup, is_plain=False, keeps_lines=True)[1].line
+    assert (between in kept) != is_one
+
+
 def test_lines_of_markup_stay_where_they_count():
     text = "<b>Note</b>\n\tThis line has been wrapped by somebody else\nat its end.\n"
     once = text.replace("\nat", " at")

@@ -74,6 +74,19 @@ def test_a_target_keeps_its_other_attributes(written, version, match, qualifier)
     assert document.content().decode() == content.replace(old, new)
 
 
+@pytest.mark.parametrize(
+    ("content", "target"),
+    [
+        (FIRST, '<target state="translated" state-qualifier="leveraged-mt">'),
+        (SECOND.replace("<target>Eins</target>", ""), "<target>"),
+    ],
+)
+def test_a_target_stands_on_a_line_of_its_own_as_its_source_does(translated, content, target):
+    content = content.replace("<source>", "\r\n \t<source>")
+    found = translated("a.xlf", content, final=True)
+    assert f"<source>One</source>\r\n \t{target}ONE</target>" in found
+
+
 def test_headers_of_catalogues_stay_and_units_are_called_what_the_file_calls_them(written):
     unit = '<trans-unit id="{}"{}><source>One</source></trans-unit>'
     units = unit.format("a", ' restype="x-gettext-domain-header"'), unit.format("b", "")

@@ -4,6 +4,7 @@ from t2t_keras.text.terms.hints import (
     has_marks,
     of_words_without_hints,
     original_words,
+    places_with_hints,
     with_hints,
     without_hints,
 )
@@ -36,6 +37,13 @@ def test_words_of_a_hint_count_as_the_word_before(hinted, numbers):
     assert original_words(hinted) == numbers
     plain = len(without_hints(hinted).split())
     assert set(numbers) == set(range(plain))
+
+
+@pytest.mark.parametrize("front", ["", "<2de> "])
+def test_where_places_are_in_a_text_with_hints(front):
+    places = places_with_hints(front + HINTED, len(TEXT))
+    assert "".join((front + HINTED)[place] for place in places[:-1]) == TEXT
+    assert places[-1] == len(front + HINTED)
 
 
 def test_alignments_without_hints():
