@@ -5,6 +5,7 @@ import gc
 import hashlib
 import os
 import platform
+import re
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 import t2t_keras
+from t2t_keras.errors import UserError
 
 _SETTINGS = {
     # oneDNN's matrix multiplication is off by default on CPUs without AVX-512. On one with AVX2
@@ -115,6 +117,8 @@ def quicken_tensorflow() -> None:
 
 
 _PACKAGES = ("tensorflow", "tensorflow-text", "jax", "keras", "sentencepiece", "numpy")
+# `Path` leaves one slash of two.
+_URL = re.compile(r"[A-Za-z][\w+.-]+:/", re.ASCII)
 _ROOT = Path(t2t_keras.__file__).resolve().parents[1]
 
 
@@ -206,7 +210,16 @@ def expanded(path: str | Path) -> str:
     """Returns a path in which ~ or ~user at its beginning is a home directory, where it is known.
 
     A shell leaves the ~ of --flag=~/x as it is.
+
+    Raises:
+      UserError: `path` is a URL, of which a folder "gs:" would be made.
     """
+    if _URL.match(str(path)):
+        raise UserError(
+            f"{path} is a URL: expected a path on this machine. Mount the bucket, or copy what is "
+            f"in it, and give that path.",
+            code="url_as_path",
+        )
     return os.path.expanduser(path)  # noqa: PTH111 - Path("") would become ".".
 
 

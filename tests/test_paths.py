@@ -1,4 +1,9 @@
-"""~ at the beginning of a path is the home directory, also where no shell replaces it."""
+"""~ at the beginning of a path is the home directory, also where no shell replaces it.
+
+URLs, which tensor2tensor's users type for directories, are refused.
+"""
+
+from pathlib import Path
 
 import pytest
 import yaml
@@ -7,6 +12,7 @@ import t2t_keras as t2t
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.documents.memory import TranslationMemory
 from t2t_keras.documents.reading import read_document
+from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
 from t2t_keras.recipes.running import example
@@ -25,7 +31,7 @@ def home(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize(
+EVERY_FUNCTION = pytest.mark.parametrize(
     "call",
     [
         lambda path: t2t.train(PROBLEM, "transformer_tiny", path, "runs"),
@@ -43,10 +49,42 @@ def home(tmp_path, monkeypatch):
         lambda path: t2t.problem("translate_ende_toy", {"vocab_file": path}).given_vocabulary(),
     ],
 )
+
+
+@EVERY_FUNCTION
 def test_every_function_of_the_library_expands_it(home, call):
     with pytest.raises(UserError, match=f"{home}/x"):
         call("~/x")
     assert not [path for path in home.iterdir() if not path.name.startswith(".")]
+
+
+@EVERY_FUNCTION
+def test_every_function_of_the_library_refuses_a_url(home, call):
+    with pytest.raises(UserError) as error:
+        call("gs://bucket/x")
+    assert error.value.code == "url_as_path"
+    assert not list(home.iterdir())
+
+
+@pytest.mark.parametrize(
+    "flag", ["--one=gs://b/a", "--many=a,s3://b", "--model=gs://a", "--model=en-de=gs://a"]
+)
+def test_flags_refuse_a_url(flag):
+    with pytest.raises(UserError) as error:
+        _flags().parse(["t2t-x", flag])
+    assert error.value.code == "url_as_path"
+
+
+@pytest.mark.parametrize("url", [Path("s3://bucket/x"), "file:///x", "hdfs+a.b://x"])
+def test_what_is_a_url(url):
+    with pytest.raises(UserError) as error:
+        expanded(url)
+    assert error.value.code == "url_as_path"
+
+
+@pytest.mark.parametrize("path", ["a:b/c", "./a:/b", "c:/a", "a//b", "1:/a", ":/a", "a b:/c"])
+def test_what_is_no_url_is_a_path(path):
+    assert expanded(path) == path
 
 
 def test_data_is_written_there(home):
@@ -76,12 +114,17 @@ def test_a_recipe(home):
     assert set(plan.given.values()) == {f"{home}/text.en", f"{home}/text.de"}
 
 
-def test_flags(home):
+def _flags():
     flags = Flags()
     flags.path("one", "")
     flags.paths("many", "")
     flags.repeated("model", "")
     flags.string("text", "")
+    return flags
+
+
+def test_flags(home):
+    flags = _flags()
     flags.parse(["t2t-x", "--one=~/a", "--many=~/a,b~,~/c", "--text=~/a", "--model=en-de=~/a=b~"])
     assert flags.one == f"{home}/a"
     assert flags.many == [f"{home}/a", "b~", f"{home}/c"]

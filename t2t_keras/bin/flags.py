@@ -153,8 +153,12 @@ def required(flags: Flags, *names: str, advice: str = "") -> None:
 def define_common(flags: Flags, *names: str) -> None:
     """Adds flags of `_COMMON`, which mean the same in every command."""
     for name in names:
-        define = flags.path if name in _COMMON_PATHS else flags.string
-        define(name, _COMMON[name], "transformer" if name == "model" else "")
+        if name in _SETTINGS:
+            flags.assignments(name, _COMMON[name])
+        elif name in _COMMON_PATHS:
+            flags.path(name, _COMMON[name])
+        else:
+            flags.string(name, _COMMON[name], "transformer" if name == "model" else "")
 
 
 _COMMON_PATHS = {"output_dir", "checkpoint_path", "data_dir", "tmp_dir", "t2t_usr_dir"}
@@ -189,7 +193,7 @@ _SETTINGS = {
 def define_decode_hparams(flags: Flags) -> None:
     """Adds --decode_hparams."""
     note = "\n".join(describe(DecodeConfig()))
-    flags.string("decode_hparams", 'Decoding settings, "name=value,..."', note=note)
+    flags.assignments("decode_hparams", 'Decoding settings, "name=value,..."', note=note)
 
 
 def define_decoding(flags: Flags) -> None:

@@ -27,8 +27,10 @@ class _NamedPath(_Path):
     """Reads PATH or NAME=PATH."""
 
     def parse(self, argument: str) -> str:
-        name, equals, path = argument.partition("=~")
-        return f"{name}={expanded(f'~{path}')}" if equals else super().parse(argument)
+        name, equals, path = argument.partition("=")
+        if equals and (path.startswith("~") or "://" in path):
+            return f"{name}={expanded(path)}"
+        return super().parse(argument)
 
 
 class _Paths(absl_flags.ListParser):
@@ -36,6 +38,17 @@ class _Paths(absl_flags.ListParser):
 
     def parse(self, argument: str | list[str]) -> list[str]:
         return list(map(expanded, super().parse(argument)))
+
+
+class _Joined(absl_flags.Flag):
+    """Collects what commas separate: a flag that is given again adds to its value."""
+
+    def parse(self, argument: str) -> None:
+        earlier = self.value if self.present else None
+        super().parse(argument)
+        if earlier:
+            comma = "," if isinstance(earlier, str) else []
+            self.value = earlier + comma + self.value if self.value else earlier
 
 
 class Flags(absl_flags.FlagValues):
@@ -63,14 +76,18 @@ class Flags(absl_flags.FlagValues):
         absl_flags.DEFINE_string(name, default, meaning, flag_values=self)
         self.__dict__["notes"][name] = note
 
+    def assignments(self, name: str, meaning: str, note: str = "") -> None:
+        """Defines a flag that takes "name=value,..."."""
+        self._define_joined(absl_flags.ArgumentParser(), name, "", meaning)
+        self.__dict__["notes"][name] = note
+
     def path(self, name: str, meaning: str, default: str = "") -> None:
         """Defines a flag that takes a path."""
         absl_flags.DEFINE(_Path(), name, default, meaning, flag_values=self)
 
     def paths(self, name: str, meaning: str) -> None:
         """Defines a flag that takes paths separated by commas."""
-        absl_flags.DEFINE_list(name, None, meaning, flag_values=self)
-        self[name].parser = _Paths()
+        self._define_joined(_Paths(), name, None, meaning)
 
     def settings(self, names: Mapping[str, Callable[[], Iterable[str]]]) -> None:
         """Tells which settings "name=value,..." flags take, for who types one as a flag."""
@@ -102,7 +119,13 @@ class Flags(absl_flags.FlagValues):
 
     def strings(self, name: str, meaning: str) -> None:
         """Defines a flag that takes strings separated by commas."""
-        absl_flags.DEFINE_list(name, None, meaning, flag_values=self)
+        self._define_joined(absl_flags.ListParser(), name, None, meaning)
+
+    def _define_joined(
+        self, parser: absl_flags.ArgumentParser, name: str, default: str | None, meaning: str
+    ) -> None:
+        flag = _Joined(parser, None, name, default, meaning)
+        absl_flags.DEFINE_flag(flag, flag_values=self)
 
     def repeated(self, name: str, meaning: str) -> None:
         """Defines a flag that takes PATH or NAME=PATH and may be given several times."""

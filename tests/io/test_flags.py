@@ -17,6 +17,8 @@ def flags():
     flags.number("keep_minutes", "", 2, 0)
     flags.choice("style", "", ("a", "b"), "a")
     flags.strings("names", "")
+    flags.paths("runs", "")
+    flags.assignments("hparams", "")
     flags.texts("sentence", "")
     flags.arguments("FILE", "")
     return flags
@@ -31,6 +33,13 @@ def test_dashes_stand_for_underscores_in_names_alone(flags):
 def test_values(flags):
     flags.parse(["t2t-x", "--num_workers", "8", "--names=a, b", "--sentence=a,b", "--sentence=c"])
     assert (flags.num_workers, flags.names, flags.sentence) == (8, ["a", "b"], ["a,b", "c"])
+
+
+def test_what_commas_separate_may_be_given_several_times(flags):
+    argv = ["--names=a", "--hparams=", "--hparams=x=1", "--runs=b,c", "--names=", "--names=a,d"]
+    flags.parse(["t2t-x", *argv, "--hparams", "y=2", "--hparams=", "--runs=b"])
+    assert flags.names == ["a", "a", "d"]
+    assert (flags.runs, flags.hparams) == (["b", "c", "b"], "x=1,y=2")
 
 
 @pytest.mark.parametrize(
