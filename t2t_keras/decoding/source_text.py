@@ -31,7 +31,7 @@ _KNOWN_STOPS = str.maketrans(
 )
 # Marks of footnotes behind a stop, or a quotation mark behind that: "large.[7] This".
 _NOTE = r"(?:\[[^\[\]\n]{1,40}\]|[\u00b9\u00b2\u00b3\u2070\u2074-\u2079*\u2020\u2021])"
-_NOTES = re.compile(rf"(?<=[{STOPS}\"\u201d\u2019\u00bb)]){_NOTE}+(?=\s+(?![a-z]))")
+_NOTES = re.compile(rf"(?<=[{STOPS}\"\u201d\u2019\u00bb)]){_NOTE}+(?=\s++(?![a-z]))")
 # A sentence in brackets, before another one.
 _IN_BRACKETS = re.compile(rf"(?:\([^()]*[{STOPS}]\)|\[[^\[\]]*[{STOPS}]\])\s+(?=\S)")
 _SENTENCE_END = re.compile(rf"[{STOPS}](?:{_NOTE}|[^\w\s])*$")

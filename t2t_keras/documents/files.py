@@ -1,11 +1,11 @@
 """Several documents, or folders of them, from files to files."""
 
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from t2t_keras.documents.document import main_language
 from t2t_keras.documents.memory import TranslationMemory
 from t2t_keras.documents.reading import EXTENSIONS, read_document, translated_name
 from t2t_keras.documents.translating import translate_document
@@ -111,18 +111,13 @@ def translate_files(
 
 def _language(side: str, requested: str, trained: str) -> str:
     """Returns the language of a side; raises `UserError` where the model has another one."""
-    if requested and trained and _base(requested) != _base(trained):
+    if requested and trained and main_language(requested) != main_language(trained):
         raise UserError(
             f"--{side}_language={requested}: the model's {side} language is {trained}. Leave the "
             f"flag out, or give the --output_dir of a model for {requested}.",
             code="other_language",
         )
     return requested or trained
-
-
-def _base(code: str) -> str:
-    """Returns the language of a code without its region or script: pt of pt-BR."""
-    return re.split("[-_]", code.lower())[0]
 
 
 class _Bar:

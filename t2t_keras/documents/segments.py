@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from t2t_keras.decoding.source_text import STOPS, join_sentences, sentence_splitter
+from t2t_keras.text.markup.characters import read_characters, write_characters
 
 # It begins only where white space does, so that a long run of it is not tried from each place.
 _BREAK = re.compile(r"(?<![^\S\r\n])[^\S\r\n]*+(?:\r\n|\r|\n)\s*")
@@ -155,6 +156,14 @@ def unwrapped(text: str) -> tuple[str, Callable[[str], str]]:
         return wrapped(translation, breaks, lengths)
 
     return _SPACES.sub(" ", " ".join(lines)), laid_out
+
+
+def unwrapped_markup(raw: str, is_html: bool) -> tuple[str, Callable[[str], str]]:
+    """Returns markup without tags as `unwrapped`; the translation is spelled like the source."""
+    line, lay_out = unwrapped(raw)
+    spelled: dict[str, str] = {}
+    read_characters(raw, is_html, spelled)
+    return line, lambda text: lay_out(write_characters(text, spelled))
 
 
 def wrapped(text: str, breaks: Sequence[str], lengths: Sequence[int]) -> str:

@@ -67,6 +67,7 @@ def test_every_line_is_counted_or_named(lines, tokenizer, tmp_path):
     [
         ("en", ["It is large.[7] ", "This was so."]),
         ("en", ["It is large.[7][8] ", "This was so."]),
+        ("en", ["See vol.[7]  of it."]),
         ("en", ["He said \u201cGo.\u201d[a] ", "Then he left.\u00b9 ", "And so on.*"]),
         ("en", ["Smith et al. [7] said so."]),
         ("en", ["Version 2.[x] is out."]),

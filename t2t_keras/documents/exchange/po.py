@@ -19,7 +19,7 @@ from t2t_keras.documents.exchange.po_entries import (
 from t2t_keras.documents.spans import Text, decoded, is_charset, replaced
 from t2t_keras.errors import UserError
 
-_CHARSET = re.compile(rb'"Content-Type:[^"\n]*charset=([\w.:-]+)', re.IGNORECASE)
+_CHARSET = re.compile(rb'("Content-Type:[^"\n]*charset=)([\w.:-]+)', re.IGNORECASE)
 # Messages in which translators name themselves, of KDE and of GNOME.
 _CREDITS = {"NAME OF TRANSLATORS", "EMAIL OF TRANSLATORS"}
 _CREDITS_TEXT = {"translator-credits", "translator_credits"}
@@ -37,7 +37,7 @@ _HAS_NAME = re.compile(r"%(?:[({<]|\d+\$|L?\d|n)|[{}$<]")
 def read(path: Path, languages: tuple[str, str], content: bytes) -> "PoDocument":
     """Returns a document with a unit for each message, and for each of its plural forms."""
     found = _CHARSET.search(content)
-    charset = found[1].decode() if found else ""
+    charset = found[2].decode() if found else ""
     text = decoded(path, content, charset if is_charset(charset) else "utf-8")
     try:
         entries = entries_of(text.text)
@@ -110,7 +110,7 @@ class PoDocument(Document):
             return self.text.encoded(text)
         except UnicodeEncodeError:
             # The header says so.
-            return re.sub(r"(charset=)[\w.:-]+", r"\1UTF-8", text, count=1).encode()
+            return _CHARSET.sub(rb"\1UTF-8", text.encode(), count=1)
 
     def _header_changes(self, newline: str) -> list[tuple[int, int, str]]:
         """Returns the change of a template's header, or of one that lacks what it has to say."""

@@ -2,14 +2,12 @@
 
 import itertools
 import re
-from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from t2t_keras.documents.document import Unit, main_language
-from t2t_keras.documents.segments import is_spaced, unwrapped
+from t2t_keras.documents.segments import is_spaced, unwrapped_markup
 from t2t_keras.documents.spans import SpanDocument, decoded, is_charset
 from t2t_keras.text.files import has_letters
-from t2t_keras.text.markup.characters import read_characters, write_characters
 from t2t_keras.text.markup.matching import is_kept, match_html
 from t2t_keras.text.markup.reading import html_segments
 from t2t_keras.text.markup.tokens import EMPTY, OPEN, UNFINISHED, Token, html_tokens
@@ -44,14 +42,8 @@ def add_pages(document: SpanDocument, first: int, last: int) -> None:
         if "<" in raw or "&" in raw or is_spaced(raw):
             document.add(first + start, first + end, Unit(raw, format="html"))
         else:
-            line, lay_out = unwrapped(raw)
-            spelled: dict[str, str] = {}
-            read_characters(raw, True, spelled)
-            document.add(first + start, first + end, Unit(line), _written_as(lay_out, spelled))
-
-
-def _written_as(lay_out: Callable[[str], str], spelled: Mapping[str, str]) -> Callable[[str], str]:
-    return lambda text: lay_out(write_characters(text, spelled))
+            line, written = unwrapped_markup(raw, is_html=True)
+            document.add(first + start, first + end, Unit(line), written)
 
 
 def _read_tags(document: SpanDocument) -> None:

@@ -83,8 +83,8 @@ class _Reader:
             reason = "HTML in quotations" if self.quotes else "HTML with a tag that does not end"
             self.document.left_out[reason] += has_letters(_TAG.sub("", token.content))
         else:
-            # Behind the mark of a list.
-            first += self.context.text[first:end].rfind(line.strip())
+            # After the mark of a list; the parser reads NUL as U+FFFD.
+            first += self.context.text[first:end].replace("\0", "\ufffd").rfind(line.strip())
             add_pages(self.document, first, last)
 
     def _add_text(self, token: Token, kind: str) -> None:
@@ -96,7 +96,7 @@ class _Reader:
             )
         places = self._places(token, kind == "cell")
         if places is None:
-            self.document.left_out["texts of which the place was not found"] += 1
+            self.document.left_out["texts whose place was not found"] += 1
             return
         content = token.content
         box = _BOX.match(content)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from markdown_it import MarkdownIt
+from markdown_it.common.utils import normalizeReference
 from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
 
@@ -145,8 +146,6 @@ def _extension(state: StateInline, silent: bool) -> bool:
         return False
     if match[0].startswith("["):
         # A link comes first, wherever it leads.
-        from markdown_it.common.utils import normalizeReference
-
         names = state.env.get("references", {})
         if any(normalizeReference(match[0][n : len(match[0]) - n]) in names for n in (1, 2)):
             return False

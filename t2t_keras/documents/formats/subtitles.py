@@ -9,7 +9,7 @@ from t2t_keras.documents.document import Unit, markup_of
 from t2t_keras.documents.segments import divided, ends_sentence, unwrapped
 from t2t_keras.documents.spans import SpanDocument, decoded
 from t2t_keras.errors import UserError
-from t2t_keras.text.files import has_letters
+from t2t_keras.text.files import INVISIBLE, has_letters
 from t2t_keras.text.markup.reading import html_segments
 
 _HOURS = r"(?:(\d{1,3})[:.,](?=\d{1,2}[:.,]\d{1,2}(?!\d)))?"
@@ -23,12 +23,11 @@ _EMPTY_LINE = re.compile(r"\n[ \t]*\r?$", re.MULTILINE)
 # Where and how it is shown, as {\an8} and {i}.
 _OVERRIDE = r"\{(?:\\[^{}]*|/?[ibusIBUS]|[yYcCfFsSoOpP]:[^{}]*)\}"
 _MUSIC = "\u2669-\u266c\u00b6"
-_INVISIBLE = "\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff"
 _DASH = r"[-\u2010-\u2015\u2212]|>{1,3}"
 # What is at the edges of a text, and no part of it.
-_LEAD = re.compile(rf"(?:[\s{_MUSIC}{_INVISIBLE}]|{_OVERRIDE}|(?:{_DASH})(?=\s*\S)|#(?=\s))*")
-_TAIL = re.compile(rf"(?:[\s{_MUSIC}{_INVISIBLE}]|{_OVERRIDE})*\Z")
-_IN_TAIL = re.compile(rf"[\s{_MUSIC}{_INVISIBLE}}}]")
+_LEAD = re.compile(rf"(?:[\s{_MUSIC}{INVISIBLE}]|{_OVERRIDE}|(?:{_DASH})(?=\s*\S)|#(?=\s))*")
+_TAIL = re.compile(rf"(?:[\s{_MUSIC}{INVISIBLE}]|{_OVERRIDE})*\Z")
+_IN_TAIL = re.compile(rf"[\s{_MUSIC}{INVISIBLE}}}]")
 _BETWEEN = re.compile(f"[{_MUSIC}]+")
 # Who speaks, and what is heard: a text of its own before what is said.
 _LABEL = re.compile(r"([A-Z][A-Z0-9 .'#&-]{0,30}):(?=\s)|[\[(]([^\[\]()<>{}]*)[\])]")
@@ -82,12 +81,9 @@ def _texts(text: str, cues: list[re.Match], is_vtt: bool) -> Iterator[_Text]:
     for cue, end in zip(cues, ends, strict=True):
         empty = _EMPTY_LINE.search(text, cue.end(), end) if is_vtt else None
         end = empty.start() if empty else end
-        starts = [
-            cue.end(),
-            *(next_.end() for next_ in _NEXT_SPEAKER.finditer(text, cue.end(), end)),
-        ]
-        ends_of_speakers = [next_.start() for next_ in _NEXT_SPEAKER.finditer(text, cue.end(), end)]
-        for start, stop in zip(starts, [*ends_of_speakers, end], strict=True):
+        turns = list(_NEXT_SPEAKER.finditer(text, cue.end(), end))
+        starts = [cue.end(), *(turn.end() for turn in turns)]
+        for start, stop in zip(starts, [*(turn.start() for turn in turns), end], strict=True):
             spans = list(_spans(text, start, stop))
             is_one = len(starts) == 1 and sum(said for *_, said in spans) == 1
             for first, last, is_said in spans:

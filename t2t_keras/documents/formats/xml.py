@@ -1,17 +1,16 @@
 """XML of any kind: a unit for each outermost element that has text of its own."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from xml.sax.saxutils import escape, unescape
 
 from t2t_keras.documents.document import Document, Unit, main_language, markup_of
 from t2t_keras.documents.exchange.inline_codes import codes_in, is_protected
-from t2t_keras.documents.segments import is_spaced, unwrapped
+from t2t_keras.documents.segments import is_spaced, unwrapped_markup
 from t2t_keras.documents.spans import without_overlaps
 from t2t_keras.documents.xml_tree import Element, XmlFile
 from t2t_keras.text.files import has_letters
-from t2t_keras.text.markup.characters import read_characters, write_characters
 
 _CDATA = re.compile(r"<!\[CDATA\[(.*)\]\]>", re.DOTALL)
 _LANGUAGE = re.compile(r"""\sxml:lang\s*=\s*(["'])(.*?)\1""")
@@ -70,12 +69,9 @@ class XmlDocument(Document):
             unit = Unit(cdata[1], format=markup_of(cdata[1]))
             write = self._as_cdata
         elif not ("<" in stripped or _REFERENCE.search(stripped) or is_spaced(stripped)):
-            line, lay_out = unwrapped(stripped)
+            line, write = unwrapped_markup(stripped, is_html=False)
             text = unescape(line, {"&quot;": '"', "&apos;": "'"})
             unit = Unit(text, format=markup_of(text))
-            spelled: dict[str, str] = {}
-            read_characters(stripped, False, spelled)
-            write = _written_as(lay_out, spelled)
         else:
             codes = codes_in(stripped)
             unit = Unit(codes.text, format="xml")
@@ -110,7 +106,3 @@ class _Open:
 
     def __init__(self, first: int, is_silent: bool):
         self.first, self.is_silent, self.has_text = first, is_silent, False
-
-
-def _written_as(lay_out: Callable[[str], str], spelled: Mapping[str, str]) -> Callable[[str], str]:
-    return lambda text: lay_out(write_characters(text, spelled))

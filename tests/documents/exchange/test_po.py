@@ -180,12 +180,13 @@ def test_a_memory_is_taken_or_suggested(translated):
 
 
 def test_a_charset_without_the_characters_becomes_utf_8(written):
-    content = (HEADER.replace("UTF-8", "ISO-8859-1") + 'msgid "é"\nmsgstr ""\n').encode("latin-1")
+    header = "# Not charset=UCS\n" + HEADER.replace("UTF-8", "ISO-8859-1")
+    content = (header + 'msgid "é"\nmsgstr ""\n').encode("latin-1")
     document = read_document(written("a.po", content), "en", "de")
     document.units[0].set("ä")
     assert document.content().decode("latin-1").endswith('msgstr "ä"\n')
     document.units[0].set("č")
-    assert "charset=UTF-8" in document.content().decode()
+    assert "; charset=UTF-8" in document.content().decode()
     assert polib.pofile(document.content().decode())[0].msgstr == "č"
 
 

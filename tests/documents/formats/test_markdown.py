@@ -205,7 +205,7 @@ def test_a_model_changes_only_letters(written):
         ("> <div>Text</div>", "HTML in quotations"),
         ('<div id="a"\ntext', "HTML with a tag that does not end"),
         ("> " * 21 + "text", "blocks in over 20 others"),
-        ("Te\0xt", "texts of which the place was not found"),
+        ("Te\0xt", "texts whose place was not found"),
     ],
 )
 def test_what_is_not_translated_is_counted(translated, text, reason):
@@ -319,6 +319,10 @@ def test_front_matter_stays(translated, mark):
 def test_html_in_lists(translated):
     text = "- <div>\n  Some text</div>\n- <b>Bold</b> end\n"
     assert translated("a.md", text) == "- <div>\n  SOME TEXT</div>\n- <b>BOLD</b> END\n"
+
+
+def test_html_with_nul_in_the_first_line(translated):
+    assert translated("a.md", "<p>a\0b</p>\n") == "<p>A\0B</p>\n"
 
 
 @pytest.mark.parametrize("wrong", ["A c", "A <g i='0'>b</g> c", 'A <g i="0">b</g><g i="0">b</g> c'])
