@@ -3,6 +3,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,24 @@ def test_what_a_killed_process_leaves_is_removed(tmp_path):
     os.utime(begun, (1, 1))
     write_atomically(tmp_path / "some", b"all")
     assert contents(tmp_path) == {"some": b"all"}
+
+
+@pytest.mark.parametrize(
+    ("name", "age", "is_removed"),
+    [
+        ("s[o]me.12345678.partial", 70, True),
+        # It may just have been made, and not be locked yet.
+        ("s[o]me.12345678.partial", 50, False),
+        # These are of other files.
+        ("some.12345678.partial", 70, False),
+        ("s[o]me.more.12345678.partial", 70, False),
+    ],
+)
+def test_what_is_removed_is_old_and_of_this_file(tmp_path, name, age, is_removed):
+    (tmp_path / name).touch()
+    os.utime(tmp_path / name, (time.time() - age,) * 2)
+    write_atomically(tmp_path / "s[o]me", b"all")
+    assert contents(tmp_path) == {"s[o]me": b"all"} | ({} if is_removed else {name: b""})
 
 
 def test_a_full_disk_names_the_file(tmp_path, monkeypatch):

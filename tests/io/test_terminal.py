@@ -1,4 +1,4 @@
-"""What is typed at a terminal, which is half of a pair of pseudo-terminals."""
+"""What is shown on a terminal, and what is typed at one: half of a pair of pseudo-terminals."""
 
 import os
 import subprocess
@@ -6,8 +6,7 @@ import sys
 
 import pytest
 
-pytest.importorskip("readline", reason="needs Python with readline")
-pty = pytest.importorskip("pty", reason="needs pseudo-terminals")
+from t2t_keras.io.terminal import printable
 
 ECHOES = """
 from t2t_keras.io.terminal import interactive_lines
@@ -25,7 +24,30 @@ def wait_for(terminal, text):
         shown += terminal.read(1000)  # Fails when the process has ended.
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\tb\nc größer ⛵", "a\tb\nc größer ⛵"),
+        ("\x00\x08\x0b\r\x1b[2J\x1f\x7f", r"\x00\x08\x0b\r\x1b[2J\x1f\x7f"),
+        (" ~\x80\x9b\x9f\xa0", " ~\\x80\\x9b\\x9f\xa0"),
+        ("\u2029\u202a\u202e\u202f", "\u2029\\u202a\\u202e\u202f"),
+        ("\u2065\u2066\u2069\u206a", "\u2065\\u2066\\u2069\u206a"),
+        ("\ud800\udfff\ue000", "\\ud800\\udfff\ue000"),
+    ],
+)
+def test_nothing_that_is_shown_controls_the_terminal(text, shown):
+    assert printable(text) == shown
+
+
+def test_of_a_long_text_the_beginning_is_shown():
+    assert printable("a" * 9, most=9) == "a" * 9
+    assert printable("\x1b" * 10, most=9) == r"\x1b" * 9 + " ... (10 characters)"
+    assert printable("a" * 1000, most=2) == "aa ... (1,000 characters)"
+
+
 def test_editing_and_history():
+    pytest.importorskip("readline", reason="needs Python with readline")
+    pty = pytest.importorskip("pty", reason="needs pseudo-terminals")
     ours, theirs = pty.openpty()
     with (
         subprocess.Popen(

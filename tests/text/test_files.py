@@ -98,9 +98,28 @@ def test_other_encodings_are_named(tmp_path, content, message):
         read_text(tmp_path / "bad")
 
 
+def test_eight_bytes_tell_that_they_are_utf16(tmp_path):
+    (tmp_path / "bad").write_bytes("ab\n".encode("utf-16-le"))
+    assert count_lines(tmp_path / "bad") == 2
+    (tmp_path / "bad").write_bytes("abc\n".encode("utf-16-le"))
+    with pytest.raises(UserError, match="without a byte order mark"):
+        count_lines(tmp_path / "bad")
+
+
 def test_nul_bytes_do_not_make_utf16(tmp_path):
     (tmp_path / "a").write_bytes(b"\0\0\0\0\0\0\0\0\0\n")
     assert read_text(tmp_path / "a") == ["\0" * 9]
+
+
+def test_the_longest_line(tmp_path):
+    path = tmp_path / "long"
+    path.write_bytes(b"one\n" + bytes(MAX_LINE_BYTES - 2) + b"\ntwo\n")
+    assert count_lines(path) == 3
+    assert line_offsets(path, 1) == (3, [0, 4, 4 + MAX_LINE_BYTES - 1])
+    path.write_bytes(b"one\n" + bytes(MAX_LINE_BYTES - 1) + b"\n")
+    for read in (count_lines, lambda path: line_offsets(path, 1)):
+        with pytest.raises(UserError, match="long:2: "):
+            read(path)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])

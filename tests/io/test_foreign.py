@@ -1,0 +1,62 @@
+"""Files of strangers: how large they may be, and where they may lead, at the limits."""
+
+import os
+
+import pytest
+
+from t2t_keras.errors import UserError
+from t2t_keras.io.foreign import TreeBound, check_regular, inside, open_regular, read_bounded
+
+
+def code_of(call, *arguments):
+    with pytest.raises(UserError) as refusal:
+        call(*arguments)
+    return refusal.value.code
+
+
+def test_the_largest_file(tmp_path):
+    for size in (4, 5):
+        (tmp_path / "a").write_bytes(b"x" * size)
+        assert read_bounded(tmp_path / "a", 5) == b"x" * size
+    (tmp_path / "a").write_bytes(b"x" * 6)
+    assert code_of(read_bounded, tmp_path / "a", 5) == "file_too_large"
+
+
+@pytest.mark.parametrize("name", ["vocab.model", "a/b", "./a", "a/../b", "..a", "é" * 255])
+def test_names_that_lead_to_a_file_in_the_folder(tmp_path, name):
+    found = inside(tmp_path, name)
+    assert found == tmp_path / os.path.normpath(name)
+    assert tmp_path in found.parents
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("..", "outside_folder"),
+        ("a/../..", "outside_folder"),
+        (".", "outside_folder"),
+        ("//etc/passwd", "outside_folder"),
+        ("é" * 256, "bad_file_name"),
+        (None, "bad_file_name"),
+    ],
+)
+def test_names_that_lead_elsewhere(tmp_path, name, code):
+    assert code_of(inside, tmp_path, name) == code
+
+
+def test_what_is_no_file(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    assert code_of(open_regular, tmp_path / "fifo") == "not_a_file"
+    assert code_of(check_regular, [tmp_path / "fifo"]) == "not_a_file"
+    check_regular([tmp_path, tmp_path / "nothing"])
+    with pytest.raises(IsADirectoryError):
+        open_regular(tmp_path)
+
+
+def test_the_deepest_settings():
+    value = "leaf"
+    for _ in range(64):
+        value = [value]
+    TreeBound("it").children([value], 0)
+    assert code_of(TreeBound("it").children, [{"a": (value,)}], 0) == "too_many_values"
+    assert code_of(TreeBound("it").children, [[value]], 0) == "too_many_values"
