@@ -36,7 +36,7 @@ def align_as_seen(
 ) -> list[list[tuple[int, int]]]:
     """`align_lines` of words as the model has them, with symbols for placeholders.
 
-    Words of a hint count as the word that it stands behind.
+    Words of a hint count as the word that it stands after.
     """
     # Of each part: the number of its line, its own, and that of the target words before it.
     offsets = []

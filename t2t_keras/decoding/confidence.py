@@ -66,7 +66,7 @@ def confidences(
         restored = words_of_words(texts[index], sources[number].shield)
         probability = 1.0
         for word, numbers in enumerate(restored):
-            # In a piece of tensor2tensor's, words may stand behind the one that it begins in.
+            # In a piece of tensor2tensor's, words may stand after the one that it begins in.
             probability = of_words.get(word, probability)
             words[number] += [probability] * len(numbers)
         tokens[number] += log_probs.tolist()

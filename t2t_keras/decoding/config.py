@@ -55,7 +55,7 @@ class DecodeConfig:
         False, "return all hypotheses of the beam, or all samples, not only the first"
     )
     write_beam_scores: bool = setting(
-        False, "write the score after each translation of a file, behind a tab"
+        False, "write the score after each translation of a file, after a tab"
     )
     max_input_length: int = _number(
         512, 2, _MOST_TOKENS, "most tokens of a line with its end; longer lines are cut and counted"

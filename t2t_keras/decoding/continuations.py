@@ -1,4 +1,4 @@
-"""Translations that go on in different ways behind a given beginning."""
+"""Translations that go on in different ways after a given beginning."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,10 +21,10 @@ _SYMBOLS_A_WORD = 2
 
 
 class Continuation(NamedTuple):
-    """A translation behind a beginning.
+    """A translation after a beginning.
 
     Attributes:
-      word: the first word behind it.
+      word: the first word after it.
       text: the whole translation.
       translation: the same with all that is known of it.
     """
@@ -43,7 +43,7 @@ def continuations(
 ) -> list[Continuation]:
     """Returns translations that begin alike and go on with different words, the likeliest first.
 
-    Each is the best that the search finds behind one of the likeliest next symbols.
+    Each is the best that the search finds after one of the likeliest next symbols.
 
     Args:
       translator: of any engine.
@@ -77,6 +77,6 @@ def continuations(
 
 
 def _begins_word(pieces: Sequence[str], words: int) -> bool:
-    """Returns whether the last piece stands behind so many words."""
+    """Returns whether the last piece stands after so many words."""
     number = word_numbers(pieces)[-1]
     return number is None or number >= words

@@ -219,7 +219,7 @@ def _with_marks(
         if not any(start < end and place < stop for start, stop, _ in shield.places):
             raws[shield.offset(place) if place > 0 else place] = shield.offset(end), raw
 
-    def write(text: str, behind: str) -> str:
-        return write_characters(shield.restore(text), segment.spelled, behind)
+    def write(text: str, after: str) -> str:
+        return write_characters(shield.restore(text), segment.spelled, after)
 
     return Translated(shield.text, marks, translation, kept, write, raws, segment.is_html)

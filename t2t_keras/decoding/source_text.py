@@ -19,7 +19,7 @@ _AT_ONCE = 4_000  # characters of a line
 _SPACES = re.compile(r"[^\S\r\n]")
 # What ends a sentence, in any script.
 STOPS = ".!?\u2026\u3002\uff01\uff1f\uff0e\uff61\u061f\u06d4\u0964\u0965\u1362\u104b\u17d4\u0589"
-# Full stops, and quotation marks and brackets behind them.
+# Full stops, and quotation marks and brackets after them.
 _NEED_NO_SPACE = frozenset("\u3002\uff01\uff1f\uff0e\uff61\u300d\u300f\uff09\u201d")
 # Scripts that put a space between sentences, but whose stops divide them without one, too.
 _DIVIDING = _NEED_NO_SPACE | frozenset("\u06d4\u0964\u0965\u1362\u104b\u17d4")
@@ -29,7 +29,7 @@ _POINT = re.compile(rf"(?<={_LATIN})\uff0e(?={_LATIN})")  # As in 3.5, of full w
 _KNOWN_STOPS = str.maketrans(
     {"\u2026": ".", "\uff0e": "\u3002", "\uff61": "\u3002", "\u17d4": "\u104b"}
 )
-# Marks of footnotes behind a stop, or a quotation mark behind that: "large.[7] This".
+# Marks of footnotes after a stop, or a quotation mark after that: "large.[7] This".
 _NOTE = r"(?:\[[^\[\]\n]{1,40}\]|[\u00b9\u00b2\u00b3\u2070\u2074-\u2079*\u2020\u2021])"
 _NOTES = re.compile(rf"(?<=[{STOPS}\"\u201d\u2019\u00bb)]){_NOTE}+(?=\s++(?![a-z]))")
 # A sentence in brackets, before another one.
@@ -154,14 +154,14 @@ def sentences(text: str, language: str) -> list[str]:
 
 
 def ends_sentence(text: str) -> bool:
-    """Returns whether a text ends in a mark that ends sentences, or in one behind that."""
+    """Returns whether a text ends in a mark that ends sentences, or in one after that."""
     return bool(_SENTENCE_END.search(text[-50:]))
 
 
 def join_sentences(sentences: Sequence[str], gaps: Sequence[str]) -> str:
     """Joins translated sentences by the white space that was between their sources.
 
-    Chinese has none: behind a sentence that does not end with one of its marks comes a space.
+    Chinese has none: after a sentence that does not end with one of its marks comes a space.
     """
     texts = list(sentences)
     for number, gap in enumerate(gaps):

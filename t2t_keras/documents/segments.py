@@ -29,7 +29,7 @@ class Segment(NamedTuple):
     """Sentences in one or more lines: what is between them, and where their lines break."""
 
     sentences: list[str]
-    gaps: list[str]  # white space behind each
+    gaps: list[str]  # white space after each
     breaks: list[str]  # of its lines, from the end of the text of one to the beginning of the next
     lengths: list[int]  # of its lines
 
@@ -44,7 +44,7 @@ class Segment(NamedTuple):
 def segmented(
     text: str, language: str = "", is_plain: bool = True, keeps_lines: bool = False
 ) -> list[str | Segment]:
-    """Returns segments, and the white space before, between and behind them as strings.
+    """Returns segments, and the white space before, between and after them as strings.
 
     Lines are segments of their own, unless they look like those of a wrapped sentence. A text that
     is not plain has one segment with all of it, for markup has ends of lines anywhere; where it
@@ -86,7 +86,7 @@ def _with_kept_lines(markup: str) -> str:
 
 
 def ends_sentence(text: str) -> bool:
-    """Returns whether a text ends in a mark that ends sentences, or in one behind that."""
+    """Returns whether a text ends in a mark that ends sentences, or in one after that."""
     return bool(_LINE_ENDS_SENTENCE.search(text[-10:]))
 
 
@@ -102,8 +102,8 @@ def _of(segment: Segment, translations: Mapping[str, str]) -> str:
         text = join_sentences([translations.get(each, each) for each in segment.sentences], gaps)
         text += end
     if segment.line.startswith(_KEPT_LINES[0]):
-        before, _, behind = text.removeprefix(_KEPT_LINES[0]).rpartition(_KEPT_LINES[1])
-        text = before + behind
+        before, _, after = text.removeprefix(_KEPT_LINES[0]).rpartition(_KEPT_LINES[1])
+        text = before + after
     return wrapped(text, segment.breaks, segment.lengths)
 
 

@@ -133,7 +133,7 @@ def _shares(pieces: Sequence[str], text: str, spans: Sequence[tuple[int, int]]) 
 
 
 def word_numbers(pieces: Sequence[str]) -> list[int | None]:
-    """Returns the number of the word that each piece belongs to; None behind the last word.
+    """Returns the number of the word that each piece belongs to; None after the last word.
 
     ASCII white space separates words, as those of a tree; a no-break space is within one. A piece
     belongs to the word that it is in; white space alone, to the word that follows it.

@@ -110,7 +110,7 @@ class Glossary:
     def matches(self, text: str) -> list[Match]:
         """Returns the terms in a text, in order; none is inside another, and the longest win.
 
-        A term is found as whole words, in capitals or not; one with a capital behind its first
+        A term is found as whole words, in capitals or not; one with a capital after its first
         letter, as "GmbH", only as it is. Placeholders, as "%(file)s", have no terms in them.
         """
         tokens, taken = tokens_of(text), bytearray(len(text))
@@ -221,7 +221,7 @@ def folded(text: str) -> str:
 
 @functools.lru_cache(1 << 14)
 def has_capitals(text: str) -> bool:
-    """Returns whether a term has a capital behind its first letter, so that capitals count."""
+    """Returns whether a term has a capital after its first letter, so that capitals count."""
     return any(map(str.isupper, text[1:]))
 
 

@@ -127,7 +127,7 @@ def affordable_pairs(sample: Sequence[tuple[str, str]]) -> int:
 def learn_lexicon(pairs: Iterable[tuple[str, str]]) -> Lexicon:
     """Learns a lexicon from lines and their translations; the same ones give the same lexicon.
 
-    Pairs with a side of more than 100 words are left out, and those behind `affordable_pairs`.
+    Pairs with a side of more than 100 words are left out, and those after `affordable_pairs`.
     """
     numbers: tuple[dict[str, int], dict[str, int]] = ({}, {})
     rows, cells = [], 0

@@ -16,7 +16,7 @@ from t2t_keras.text.subword_sampling import SubwordSampler
 from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID, SPACE, UNKNOWN_ID, Tokenizer
 
 VOCABULARY_KINDS = ("bpe", "unigram", "char")
-# In models of other toolkits that look up in a vocabulary what they divide off: pieces behind this
+# In models of other toolkits that look up in a vocabulary what they divide off: pieces after this
 # one have no id, and characters that are no piece of theirs may have one.
 BEYOND = "<beyond>"
 

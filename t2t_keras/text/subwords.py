@@ -26,7 +26,7 @@ class SubwordTokenizer(Tokenizer):
     r"""A `.subwords` file of tensor2tensor: padding 0, end of sentence 1, then subwords.
 
     A text is divided where letters and digits meet other characters; single spaces between words
-    are left out, and come back between words. Of each token, with its "_" behind, the longest
+    are left out, and come back between words. Of each token, with its "_" after, the longest
     subword at its start is taken, and again of the rest. In a token "_" is written \u, a backslash
     \\, and a character that no subword has \<its number>; . Subwords of padding and end never match
     text, where tensor2tensor would let "<pad>" end a sentence.

@@ -64,7 +64,7 @@ class Engine(abc.ABC):
 
     @abc.abstractmethod
     def next_symbols(self, source: np.ndarray, prefix: np.ndarray, count: int) -> list[int]:
-        """Returns the symbols that are likeliest behind a prefix, the likeliest first.
+        """Returns the symbols that are likeliest after a prefix, the likeliest first.
 
         Neither the end of sentence nor padding is among them.
 

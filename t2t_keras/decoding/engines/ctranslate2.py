@@ -55,7 +55,7 @@ class CTranslate2Engine(Engine):
 
     Which output is best, and the scores, are as for Keras's engine, though CTranslate2's own length
     penalty is length^alpha. A search ends when it has finished half as many outputs more than the
-    beam is wide, where Keras's goes on until none can become better; and behind a prefix only the
+    beam is wide, where Keras's goes on until none can become better; and after a prefix only the
     likeliest hypothesis may end at once.
 
     Args:
@@ -245,7 +245,7 @@ class CTranslate2Engine(Engine):
         targets = [ids[: self._export.positions or None] for ids in targets]
 
         def attention(pairs: Sequence[tuple[list[str], list[str]]]) -> Iterator[np.ndarray]:
-            # What it makes behind the target, which it takes for a prefix, is left out.
+            # What it makes after the target, which it takes for a prefix, is left out.
             found = self._translator.translate_batch(
                 *map(list, zip(*pairs, strict=True)),
                 beam_size=1,

@@ -38,7 +38,7 @@ class Constraints:
     # The fewest symbols of an output with its end, where its `Limits` allow them.
     min_length: int = 1
     # Sequences of symbols that no output may contain; one that begins with `BOUNDARY` is forbidden
-    # only behind one of `boundaries`.
+    # only after one of `boundaries`.
     forbidden: tuple[tuple[int, ...], ...] = ()
     boundaries: tuple[int, ...] = ()  # Symbols; padding stands for the start of the output.
 
@@ -76,8 +76,8 @@ class Constraints:
         padded = tf.pad(live_ids, padding, constant_values=PADDING_ID)
         window = tf.gather(padded, index + tf.range(longest - 1), axis=2)
         is_boundary = np.isin(np.arange(logits.shape[-1]), self.boundaries)
-        behind_one = tf.gather(tf.constant(is_boundary), window)[:, :, None] & (before == BOUNDARY)
-        fits = (before == _ANY) | (window[:, :, None] == before) | behind_one
+        after_one = tf.gather(tf.constant(is_boundary), window)[:, :, None] & (before == BOUNDARY)
+        fits = (before == _ANY) | (window[:, :, None] == before) | after_one
         completes = tf.reduce_all(fits, axis=3)  # [B, K, phrases]
         batch_size, beam_size, phrases = tf.unstack(tf.shape(completes))
         rows = tf.repeat(tf.range(batch_size * beam_size), phrases)
@@ -99,8 +99,8 @@ def forbidden_sequences(
 ) -> tuple[tuple[int, ...], ...]:
     """Returns the sequences of ids that no output may contain, as `Constraints` takes them.
 
-    A phrase can be spelled by different pieces, "▁house" or "▁hou" + "se", and stand behind a
-    space, or, without one, behind what `word_boundaries` returns. Of both kinds the 1,000 spellings
+    A phrase can be spelled by different pieces, "▁house" or "▁hou" + "se", and stand after a
+    space, or, without one, after what `word_boundaries` returns. Of both kinds the 1,000 spellings
     of the fewest pieces are forbidden; no others, and none that spells a letter in bytes which is
     itself a piece. A longer word whose spelling begins with the phrase's pieces is forbidden too.
     Case matters.
@@ -139,7 +139,7 @@ def forbidden_sequences(
 
 
 def word_boundaries(tokenizer: Tokenizer) -> tuple[int, ...]:
-    """Returns the ids behind which a word can begin without a space, padding among them.
+    """Returns the ids after which a word can begin without a space, padding among them.
 
     These are the pieces that end in no letter or digit. A byte may be the last one of a sign, so
     it is among them unless it is itself a letter or digit.

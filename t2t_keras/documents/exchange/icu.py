@@ -64,7 +64,7 @@ def _message(text: str, start: int, is_counted: bool, depth: int) -> tuple[list[
             parts.append(argument)
             begin = position
         else:
-            position = _behind_argument(text, sign.start())
+            position = _after_argument(text, sign.start())
     end = sign.start() if sign else len(text)
     parts.append(text[begin:end])
     return list(_joined(parts, is_counted)), end
@@ -104,7 +104,7 @@ def _argument(text: str, branched: re.Match, is_counted: bool, depth: int) -> tu
     return _Argument([*pieces, text[begin : end.end()]]), end.end()
 
 
-def _behind_argument(text: str, start: int) -> int:
+def _after_argument(text: str, start: int) -> int:
     """Returns where an argument without branches, as {name} or {date, date, short}, ends."""
     depth = 0
     for sign in _SIGN.finditer(text, start):
@@ -156,7 +156,7 @@ def _arguments(text: str) -> list[str] | None:
             return None
         if sign[0] == "{":
             try:
-                position = _behind_argument(text, sign.start())
+                position = _after_argument(text, sign.start())
             except _UnreadableError:
                 return None
             found.append(text[sign.start() : position])

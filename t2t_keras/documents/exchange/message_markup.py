@@ -18,7 +18,7 @@ def markup_of_message(text: str) -> str:
     """Returns the format of a message: "html" where all its tags match, else "text".
 
     In "Use `<style>` for the output" and "Open `<file>`" a tag is a word of the sentence. As HTML
-    the first has no text behind the tag, and the second lacks a word.
+    the first has no text after the tag, and the second lacks a word.
     """
     if markup_of(text) == "text":
         return "text"

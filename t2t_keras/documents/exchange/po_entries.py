@@ -112,10 +112,10 @@ class _Reader:
     def _begins_entry(self, comment: re.Match) -> bool:
         """Returns whether a comment is of the next entry: what follows is not of this one."""
         if comment.start() >= self.inner_comments_end:
-            behind = _COMMENTS.match(self.text, comment.end()).end()
-            if not self.text.startswith(('"', "msgstr"), behind):
+            after = _COMMENTS.match(self.text, comment.end()).end()
+            if not self.text.startswith(('"', "msgstr"), after):
                 return True
-            self.inner_comments_end = behind
+            self.inner_comments_end = after
         return False
 
     def _finished(self, position: int) -> Entry:
@@ -157,7 +157,7 @@ class _Reader:
         if before is None:
             raise MalformedError(f"'{name[:40]}' is no keyword", token.start())
         if self.keyword and (self.keyword not in before or not self.num_strings):
-            raise MalformedError(f"{name} behind {self.keyword}", token.start())
+            raise MalformedError(f"{name} after {self.keyword}", token.start())
         if not self.keyword:
             if name in ("msgid_plural", "msgstr"):
                 raise MalformedError(f"{name} without msgid", token.start())

@@ -56,7 +56,7 @@ class _Reader:
         self.quotes = 0  # how many quotations are open
 
     def add(self, token: Token, before: Token) -> None:
-        """Adds the units of a token, which stands behind another one."""
+        """Adds the units of a token, which stands after another one."""
         left_out = self.document.left_out
         self.quotes += token.nesting * token.type.startswith("blockquote")
         if token.type == "tr_open":
@@ -129,7 +129,7 @@ class _Reader:
             places.append(first)
             if is_cell:
                 self.cursor = place + len(shown)
-                # Behind each bar there is one backslash more.
+                # After each bar there is one backslash more.
                 bars = [bar.end() for bar in re.finditer(r"\|", stripped)]
                 places += [(first[0] + end, first[1] + end + n) for n, end in enumerate(bars, 1)]
             at += len(line) + 1
@@ -141,5 +141,5 @@ def _within(places: Sequence[tuple[int, int]], start: int, end: int) -> list[tup
     number = max(bisect.bisect_right(places, (start, math.inf)) - 1, 0)
     last = bisect.bisect_left(places, (end, -1))
     at, place = places[number]
-    later = [(behind - start, other) for behind, other in places[number + 1 : last]]
+    later = [(after - start, other) for after, other in places[number + 1 : last]]
     return [(0, place + max(start - at, 0)), *later]

@@ -43,7 +43,7 @@ class Inline(NamedTuple):
       format: "text", or "xml" if it has codes.
       codes: where each code is: that of the opening and of the closing tag, or the code's and None.
       breaks: where the ends of lines are.
-      spellings: of each character that is written as an entity or behind a backslash anywhere: how
+      spellings: of each character that is written as an entity or after a backslash anywhere: how
         it is written where it comes for the first time, the second time and so on.
     """
 

@@ -48,9 +48,9 @@ _DELIMITERS = {"emphasis", "strikethrough"}
 class Mark(NamedTuple):
     """Characters of a block that are no text, or are written in another way than they look.
 
-    The kind is "code", "open" or "close", "name" of a close behind text by which something is
+    The kind is "code", "open" or "close", "name" of a close after text by which something is
     found, "break" of an end of line that is a space, "hard" of one that is shown, "division"
-    of a tag that divides text, or "character" of an entity or a character behind a backslash.
+    of a tag that divides text, or "character" of an entity or a character after a backslash.
     """
 
     start: int
@@ -203,7 +203,7 @@ def _number(state: StateInline, count: int, start: int) -> None:
 
 
 def _of_break(state: StateInline, start: int) -> Iterator[Mark]:
-    """Yields the mark of an end of line; or of a character behind a backslash."""
+    """Yields the mark of an end of line; or of a character after a backslash."""
     token = state.tokens[-1] if state.tokens and not state.pending else None
     if "\n" in state.src[start : state.pos]:
         begin = start

@@ -18,7 +18,7 @@ _CUE = re.compile(
     rf"^(?:[ \t]*\d+[ \t]*\r?\n)?[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}[^\r\n]*\r?$", re.MULTILINE
 )
 _VTT = re.compile(r"WEBVTT(?=\s|\Z)")
-# Behind it stand other blocks of WebVTT, as notes and styles.
+# After it stand other blocks of WebVTT, as notes and styles.
 _EMPTY_LINE = re.compile(r"\n[ \t]*\r?$", re.MULTILINE)
 # Where and how it is shown, as {\an8} and {i}.
 _OVERRIDE = r"\{(?:\\[^{}]*|/?[ibusIBUS]|[yYcCfFsSoOpP]:[^{}]*)\}"
@@ -197,7 +197,7 @@ def _add(document: SpanDocument, group: list[_Text]) -> None:
     unit = Unit(text, format=markup_of(text))
 
     def written(text: str) -> list[str]:
-        # With the space behind each.
+        # With the space after each.
         lengths = [len(part.text) + 1 for part in group]
         parts = divided(text, lengths) if group[1:] else [text]
         return [each.written(part) for each, part in zip(group, parts, strict=True)]

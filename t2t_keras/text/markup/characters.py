@@ -13,7 +13,7 @@ from t2t_keras.text.files import normalized
 _PARTS = re.compile(r"(?P<space>[ \t\n\r\f]+)|(?P<other>\s)|(?P<reference>&)|[^\s&]+")
 _XML_REFERENCE = re.compile(r"&(?:#[0-9]+|#[xX][0-9a-fA-F]+|[^\W\d][\w.\-:]{0,63});")
 _HTML_REFERENCE = re.compile(r"&(?:#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[A-Za-z][A-Za-z0-9]{0,63};?)")
-# A character with the accents behind it.
+# A character with the accents after it.
 _COMPOSABLE = re.compile(
     r".[\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u093c\u3099\u309a]*", re.DOTALL
 )
@@ -25,7 +25,7 @@ _MARKUP = re.compile("[&<>]")
 NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 # Says of `spelled` that its text is that of a title, where tags are text as well.
 NO_TAGS = "</title"
-# What begins a tag of HTML behind "<".
+# What begins a tag of HTML after "<".
 _TAG_NAME = re.compile("[A-Za-z/!?]")
 
 
@@ -115,7 +115,7 @@ def _referred(raw: str, is_html: bool, spelled: MutableMapping[str, str]) -> Cha
     return Characters(raw, text)
 
 
-def write_characters(text: str, spelled: Mapping[str, str], behind: str = "") -> str:
+def write_characters(text: str, spelled: Mapping[str, str], after: str = "") -> str:
     """Returns text as it stands between tags; other signs are spelled as they were in the source.
 
     "&", "<" and ">" that stood there as such do so again where they can mean nothing else. What no
@@ -124,12 +124,12 @@ def write_characters(text: str, spelled: Mapping[str, str], behind: str = "") ->
     Args:
       text: to be written.
       spelled: how characters stand in the source.
-      behind: what follows the text.
+      after: what follows the text.
     """
     text = NOT_XML.sub(lambda sign: sign[0] if sign[0] in spelled else "\ufffd", text)
     if not spelled and not _MARKUP.search(text):
         return text
-    whole, parts = text + behind, []
+    whole, parts = text + after, []
     for position, sign in enumerate(text):
         raw = spelled.get(sign, sign)
         if (
@@ -153,8 +153,8 @@ def _is_bare(text: str, position: int, spelled: Mapping[str, str]) -> bool:
     return not text.endswith("]]", 0, position)
 
 
-def write_again(raw: str, behind: str, is_html: bool) -> str:
+def write_again(raw: str, after: str, is_html: bool) -> str:
     """Returns a reference as it stood in the source, where something else may follow it now."""
-    if raw[:1] == "&" and raw[-1] != ";" and reference_at(raw + behind, 0, is_html) != raw:
+    if raw[:1] == "&" and raw[-1] != ";" and reference_at(raw + after, 0, is_html) != raw:
         return f"{raw};"
     return raw

@@ -68,7 +68,7 @@ def match_html(
 ) -> tuple[list[int | None], list[int | None]]:
     """Returns, for each token, that of the other tag of its element, and where the element ends.
 
-    That is the number of the token behind it, None for what is not an opening tag. A tag that is
+    That is the number of the token after it, None for what is not an opening tag. A tag that is
     not closed, or closes nothing, has no other one; what the standard ends without a tag ends;
     at the end of all tokens only if they are read `to_end`, as a whole page.
     """
@@ -111,7 +111,7 @@ def match_xml(tokens: Sequence[Token], text: str) -> tuple[list[int | None], lis
         places.append(position)
         position += len(token.raw)
         if token.name == "!DOCTYPE" and begun:
-            raise malformed(text, places[number], "<!DOCTYPE behind the first tag, or twice")
+            raise malformed(text, places[number], "<!DOCTYPE after the first tag, or twice")
         begun = begun or token.kind in (OPEN, EMPTY) or token.name == "!DOCTYPE"
         if token.kind == OPEN:
             opened.append(number)

@@ -33,7 +33,7 @@ class Node:
       mark: that opens it, or itself; None = it began in an earlier sentence.
       close: that closes it; None = it goes on in the next sentence, or is no element.
       first: number of its first unit in the source.
-      last: behind its last one.
+      last: after its last one.
       children: within it, in order.
     """
 
@@ -168,19 +168,19 @@ class Placer:
 
     def _bonus(self, node: Node) -> np.ndarray:
         """Returns how well a mark without text stands in each gap: float [target units + 1]."""
-        before, behind = np.zeros(self._count + 1), np.zeros(self._count + 1)
+        before, after = np.zeros(self._count + 1), np.zeros(self._count + 1)
         sources = self._agreement.shape[1]
         if node.first:
             before[1:] = self._agreement[:, node.first - 1]
         else:
             before[0] = 1
         if node.first < sources:
-            behind[:-1] = self._agreement[:, node.first]
+            after[:-1] = self._agreement[:, node.first]
         else:
-            behind[-1] = 1
-        left = _APART if node.mark.space_before and not node.mark.space_behind else _ADJOINS
-        right = _APART if node.mark.space_behind and not node.mark.space_before else _ADJOINS
-        return left * before + right * behind
+            after[-1] = 1
+        left = _APART if node.mark.space_before and not node.mark.space_after else _ADJOINS
+        right = _APART if node.mark.space_after and not node.mark.space_before else _ADJOINS
+        return left * before + right * after
 
     def _mean_place(self, number: int) -> float:
         node = self._nodes[number]

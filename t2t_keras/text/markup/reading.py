@@ -148,9 +148,9 @@ class Reader:
             if token.name == "svg" and token.kind == OPENING:
                 end = max(end, self._ends[number] or 0)
             elif number < end and token.name in SVG_TEXTS and self._ends[number]:
-                behind = self._ends[number]
-                self._dividing[number] = self._dividing[behind - 1] = True
-                number = behind
+                after = self._ends[number]
+                self._dividing[number] = self._dividing[after - 1] = True
+                number = after
                 continue
             elif number < end and token.kind == TEXT:
                 self._tokens[number] = Token(OTHER, token.raw, "svg")
@@ -173,12 +173,12 @@ class Reader:
                 own.add(opened[-1])
             number += 1
         # Text that is in no element is running text, and so are all elements in it.
-        behind = len(self._tokens) if -1 in own else 0
+        after = len(self._tokens) if -1 in own else 0
         for number in sorted(own):
-            if number >= behind:
-                behind = self._ends[number]
+            if number >= after:
+                after = self._ends[number]
                 if self._tokens[number].name not in inline:
-                    self._dividing[number] = self._dividing[behind - 1] = True
+                    self._dividing[number] = self._dividing[after - 1] = True
 
     def pieces(self) -> Iterator[Segment | str]:
         """Yields the segments and what is between them."""
@@ -238,14 +238,14 @@ class Reader:
         return None
 
     def _is_index(self, number: int, end: int) -> bool:
-        """Returns whether an element has no words, and stands right behind one."""
+        """Returns whether an element has no words, and stands right after one."""
         if not self._last or not self._is_short(number, end):
             return False
         text = self._visible(self._tokens[number:end])
         return bool(text) and not (len(text) > 1 and any(map(str.isalpha, text)))
 
     def _is_sentence(self, number: int, end: int) -> bool:
-        """Returns whether an element is a sentence right behind a word, as footnotes are."""
+        """Returns whether an element is a sentence right after a word, as footnotes are."""
         if not self._last.isalnum() or not self._is_short(number, end):
             return False
         text = self._visible(self._tokens[number:end])
@@ -300,8 +300,8 @@ class Reader:
                 yield from self._taken_out(piece)
             else:
                 yield from self._taken_out(piece.before)
-                yield dataclasses.replace(piece, before="", behind="")
-                yield from self._taken_out(piece.behind)
+                yield dataclasses.replace(piece, before="", after="")
+                yield from self._taken_out(piece.after)
         if raw:
             yield raw
         self._atoms, self._spelled, self._last = [], {}, ""

@@ -14,7 +14,7 @@ OPEN, CLOSE, LONE, KEPT = "open", "close", "lone", "kept"
 _WORDS = re.compile("[A-Za-z0-9]+|[^A-Za-z0-9]+").findall
 # What a word may go on with, and what may stand before one that is no part of a placeholder.
 _HYPHENED = re.compile("[-'\u2010\u2011\u2019][A-Za-z0-9]?")
-# Behind these a capital begins another text.
+# After these a capital begins another text.
 _ENDS = frozenset(".:;!?\u2026)]\u00bb\u201d")
 _BEFORE_WORD = re.compile(r"(?:^|[\s(\[\"'\u201c\u201e\u00ab,;:/-])$")
 
@@ -29,9 +29,9 @@ class Mark:
       raw: as it stands there.
       element: number of the element that it opens or closes.
       start: its place in the text of the segment; for KEPT, that of its first character.
-      end: the same; for KEPT, behind its last character.
+      end: the same; for KEPT, after its last character.
       space_before: whether white space is on its left.
-      space_behind: whether white space is on its right.
+      space_after: whether white space is on its right.
       is_space: whether it parts words as a space does: `&nbsp;`, the end of a line, or a tag
         between words that a reader sees apart, as `</a><a>`.
       lead: white space right in front of it, as it stands there.
@@ -44,7 +44,7 @@ class Mark:
     start: int = 0
     end: int = 0
     space_before: bool = False
-    space_behind: bool = False
+    space_after: bool = False
     is_space: bool = False
     lead: str = ""
     is_look: bool = False
@@ -77,18 +77,18 @@ class Segment:
 
     Attributes:
       before: markup and white space in front of its first word, if it was not taken out.
-      behind: the same, behind its last one.
+      after: the same, after its last one.
       text: what is translated, white space as single spaces.
       marks: what stands within it, in order.
       spelled: how characters are written there, where it is otherwise than usual.
       raws: for places in the text, where the characters that begin there end, and how they stand in
         the markup, where that is otherwise; and for " ", the white space in front of what follows.
-      raw: all of it but `before` and `behind`, as it stands there.
+      raw: all of it but `before` and `after`, as it stands there.
       is_html: whether it is of HTML.
     """
 
     before: str
-    behind: str
+    after: str
     text: str
     marks: tuple[Mark, ...]
     spelled: Mapping[str, str]
@@ -105,17 +105,17 @@ def segment_of(atoms: Sequence[Atom], spelled: Mapping[str, str], is_html: bool)
     first, last = _core(atoms)
     text, marks, raws = _text_and_marks(_with_divisions(atoms[first:last]))
     marks = _with_kept_placeholders(text, marks, raws)
-    before, raw, behind = (
+    before, raw, after = (
         "".join(atom.raw for atom in some)
         for some in (atoms[:first], atoms[first:last], atoms[last:])
     )
-    return Segment(before, behind, text, tuple(marks), spelled, raws, raw, is_html)
+    return Segment(before, after, text, tuple(marks), spelled, raws, raw, is_html)
 
 
 def _with_divisions(atoms: Sequence[Atom]) -> list[Atom]:
     """Returns atoms in which tags between words part them where a reader sees these apart."""
     atoms = list(atoms)
-    before, tags = "", []  # The last characters, and numbers of the tags behind them.
+    before, tags = "", []  # The last characters, and numbers of the tags after them.
     for number, atom in enumerate(atoms):
         if atom.mark and atom.mark.kind in (OPEN, CLOSE):
             tags.append(number)
@@ -133,13 +133,13 @@ def _with_divisions(atoms: Sequence[Atom]) -> list[Atom]:
     return atoms
 
 
-def _is_divided(before: str, marks: Sequence[Mark], behind: str) -> bool:
+def _is_divided(before: str, marks: Sequence[Mark], after: str) -> bool:
     """Returns whether what tags without white space stand between are two words, or two texts.
 
     Elements side by side are, but where both are only for looks and the second goes on in small
     letters, as in `<b>w</b><i>ord</i>`. So are words where a capital begins one, and sentences.
     """
-    last, first = before[-1], behind[0]
+    last, first = before[-1], after[0]
     kinds = [mark.kind for mark in marks]
     if CLOSE in kinds and OPEN in kinds[kinds.index(CLOSE) :]:
         sign = not first.isalnum() or not (last.isalnum() or last in _ENDS)
@@ -193,18 +193,18 @@ def _raw(text: str, start: int, end: int, raws: Mapping[int, tuple[int, str]]) -
 
 
 def _with_formulas(atoms: Sequence[Atom]) -> list[Atom]:
-    """Returns atoms with a kept piece for each word that goes on behind an index, as H₂O does."""
+    """Returns atoms with a kept piece for each word that goes on after an index, as H₂O does."""
     if not any(atom.is_index for atom in atoms):
         return list(atoms)
     divided = itertools.chain.from_iterable(map(_divided, atoms))
     runs = [list(run) for _, run in itertools.groupby(divided, _is_in_word)]
     found: list[Atom] = []
     for number, run in enumerate(runs):
-        before, behind = found[-1:], runs[number + 1 : number + 2]
+        before, after = found[-1:], runs[number + 1 : number + 2]
         goes_on = any(
             atom.is_index and not other.is_index for atom, other in itertools.pairwise(run)
         )
-        goes_on |= run[-1].is_index and any(_HYPHENED.match(_plain(each[0])) for each in behind)
+        goes_on |= run[-1].is_index and any(_HYPHENED.match(_plain(each[0])) for each in after)
         begins = not run[0].mark and all(_BEFORE_WORD.search(_plain(each)) for each in before)
         if _is_in_word(run[0]) and goes_on and begins:
             raw, text = "".join(atom.raw for atom in run), "".join(map(_plain, run))
@@ -263,7 +263,7 @@ def _text_and_marks(
     parts: list[str] = []
     marks: list[Mark] = []
     raws: dict[int, tuple[int, str]] = {}
-    waiting: list[int] = []  # Numbers of the marks behind the last word or space.
+    waiting: list[int] = []  # Numbers of the marks after the last word or space.
     size, space = 0, False  # Whether the text needs a space,
     lead, is_white = "", False  # and whether it is white space that says so, and which.
     for atom in atoms:
@@ -271,7 +271,7 @@ def _text_and_marks(
             space = is_white = size > 0
             lead += atom.raw
             for number in waiting:
-                marks[number] = dataclasses.replace(marks[number], space_behind=True)
+                marks[number] = dataclasses.replace(marks[number], space_after=True)
             waiting = []
             continue
         if atom.is_text:

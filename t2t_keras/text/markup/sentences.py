@@ -120,15 +120,15 @@ def join_markup(sentences: Sequence[Sentence], texts: Iterable[str]) -> str:
     return "".join(parts)
 
 
-def _are_apart(before: str, behind: str) -> bool:
-    """Returns whether there is white space between texts, before or behind tags at their edges."""
+def _are_apart(before: str, after: str) -> bool:
+    """Returns whether there is white space between texts, before or after tags at their edges."""
     while before.endswith(">") and "<" in before:
         before = before[: before.rindex("<")]
-    return before[-1:].isspace() or bool(_SPACE_AT_BEGIN.match(behind))
+    return before[-1:].isspace() or bool(_SPACE_AT_BEGIN.match(after))
 
 
 def _is_of_next(mark: Mark, end: int, start: int) -> bool:
-    """Returns whether a mark stands behind a sentence's end, or opens the next one."""
+    """Returns whether a mark stands after a sentence's end, or opens the next one."""
     if mark.start > end:
         return True
     if mark.start < end:

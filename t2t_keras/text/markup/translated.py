@@ -162,7 +162,7 @@ class Translated:
             if place is not None and bool(space) == (self.text[place : place + 1] == " "):
                 # They stand together as they did in the source.
                 parts += [f"{mark.lead}{mark.raw}" for mark in marks if mark.kind != KEPT]
-                parts.append(self._space_behind(place))
+                parts.append(self._space_after(place))
                 parts += [mark.raw for mark in marks if mark.kind == KEPT]
             elif gap not in instead or marks:
                 parts += _spaced(marks, space, gap == 0, gap == count)
@@ -197,14 +197,14 @@ class Translated:
     def _unit(self, number: int, marks: Sequence[Mark]) -> str:
         """Returns a unit of the translation as it is written, as in the source if it is there.
 
-        `marks` are those behind it.
+        `marks` are those after it.
         """
         start, end = self.target_units[number]
-        text, behind = self.translation[start:end], self.translation[end : end + 64]
-        behind = marks[0].lead + marks[0].raw if marks else behind
+        text, after = self.translation[start:end], self.translation[end : end + 64]
+        after = marks[0].lead + marks[0].raw if marks else after
         source = self._same.get(number)
         if source is None or self.text[slice(*self.source_units[source])] != text:
-            return self._write(text, behind)
+            return self._write(text, after)
         place, last = self.source_units[source]
         raws = []
         while place < last:
@@ -212,17 +212,17 @@ class Translated:
             raws.append(raw)
             place = following
         if place == last and "".join(raws) != text:
-            return "".join([*raws[:-1], write_again(raws[-1], behind, self._is_html)])
+            return "".join([*raws[:-1], write_again(raws[-1], after, self._is_html)])
         # It stands in the source as such, so it does here, if it means the same.
-        goes_on = self.text[last : last + 1].casefold() == behind[:1].casefold()
+        goes_on = self.text[last : last + 1].casefold() == after[:1].casefold()
         means_same = {
             "<": goes_on,
             ">": not self.translation.endswith("]]", 0, start),
-            "&": not reference_at(f"&{behind}", 0, self._is_html),
+            "&": not reference_at(f"&{after}", 0, self._is_html),
         }
         if means_same.get(text, "&" not in text and text not in SYMBOLS):
             return text
-        return self._write(text, behind)
+        return self._write(text, after)
 
     def _breaks(self) -> dict[int, str]:
         """Returns, by their places, the spaces of the translation that more white space stands for.
@@ -250,17 +250,17 @@ class Translated:
 
     def _space(self, start: int, end: int, breaks: Mapping[int, str], marks: Sequence[Mark]) -> str:
         """Returns what is between two units of the translation, as it is written."""
-        behind = marks[0].raw[:1] if marks else self.translation[end : end + 64]
+        after = marks[0].raw[:1] if marks else self.translation[end : end + 64]
         text = self.translation[start:end]
         if not text or text == " ":
             return breaks.get(start, text)
         return "".join(
-            breaks.get(start + number) or self._write(sign, behind)
+            breaks.get(start + number) or self._write(sign, after)
             for number, sign in enumerate(text)
         )
 
-    def _space_behind(self, place: int) -> str:
-        """Returns the white space of the source behind marks at a place."""
+    def _space_after(self, place: int) -> str:
+        """Returns the white space of the source after marks at a place."""
         if self.text[place : place + 1] == " ":
             return self._raws.get(place, (0, " "))[1]
         return "" if place else self._raws.get(-1, (0, ""))[1]
@@ -284,18 +284,18 @@ def _gap(spans: Sequence[Span], place: int, opens: bool) -> int:
 
 
 def _parts_words(before: Mark | None, mark: Mark) -> bool:
-    """Returns whether a mark needs no white space beside it; a link only behind another one."""
+    """Returns whether a mark needs no white space beside it; a link only after another one."""
     return mark.is_space and (mark.kind == LONE or (before is not None and before.kind == CLOSE))
 
 
 def _spaced(marks: Sequence[Mark], space: str, at_begin: bool, at_end: bool) -> list[str]:
-    """Returns marks with the white space between them: behind what closes, before what opens."""
+    """Returns marks with the white space between them: after what closes, before what opens."""
     if not marks:
         return [space]
     if any(_parts_words(*pair) for pair in itertools.pairwise([None, *marks])):
-        raws = [mark.raw + " " * (mark.space_behind and mark is not marks[-1]) for mark in marks]
+        raws = [mark.raw + " " * (mark.space_after and mark is not marks[-1]) for mark in marks]
         before = " " * (marks[0].space_before and not at_begin)
-        return [before, *raws, " " * (marks[-1].space_behind and not at_end)]
+        return [before, *raws, " " * (marks[-1].space_after and not at_end)]
     parts: list[str] = []
     is_out = not space
     for mark in marks:
@@ -306,7 +306,7 @@ def _spaced(marks: Sequence[Mark], space: str, at_begin: bool, at_end: bool) -> 
         if mark.kind == LONE and mark.space_before and at_end:
             parts.append(" ")
         parts.append(mark.raw)
-        apart = mark.kind == LONE and mark.space_before and mark.space_behind
-        if (apart and space) or (mark.kind == LONE and mark.space_behind and at_begin):
+        apart = mark.kind == LONE and mark.space_before and mark.space_after
+        if (apart and space) or (mark.kind == LONE and mark.space_after and at_begin):
             parts.append(" ")
     return [*parts, *([] if is_out else [space])]

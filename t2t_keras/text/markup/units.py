@@ -39,7 +39,7 @@ def agreement(
 ) -> np.ndarray:
     """Returns how much each unit of a translation is of each of the source's.
 
-    A word is as its attention says. A sign is of the same sign behind or before the word that its
+    A word is as its attention says. A sign is of the same sign after or before the word that its
     own neighbour is of; one that the source has not is of nothing.
 
     Args:
@@ -89,7 +89,7 @@ def _sign(text: str) -> str:
 def _expected_place(
     row: int, found: np.ndarray, places: np.ndarray, rows: int, columns: int
 ) -> float:
-    """Returns where the source should have a sign: behind what the word before it is of."""
+    """Returns where the source should have a sign: after what the word before it is of."""
     has_place = found.sum(axis=1) > 0
     for step, offset in ((-1, 1), (1, -1)):
         each = row + step

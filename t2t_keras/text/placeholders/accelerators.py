@@ -1,4 +1,4 @@
-"""Accelerators: the letter behind the mark in `_File` and `&File`, which opens a menu."""
+"""Accelerators: the letter after the mark in `_File` and `&File`, which opens a menu."""
 
 import re
 from typing import NamedTuple
@@ -56,11 +56,11 @@ def without_mark(
 def _opens_menu(text: str, place: int, is_label: bool) -> bool:
     """Returns whether a mark is not of a name, as in R&D, AT&T, snake_case and __init__."""
     before = re.search(r"\w*$", text[:place])[0]
-    behind = re.match(r"\w*", text[place + 1 :])[0]
-    if "_" in before + behind:
+    after = re.match(r"\w*", text[place + 1 :])[0]
+    if "_" in before + after:
         return False
-    within_a_word = behind[0].islower() and (is_label or before[:1].isupper())
-    return not before or (within_a_word and (before + behind).isalpha())
+    within_a_word = after[0].islower() and (is_label or before[:1].isupper())
+    return not before or (within_a_word and (before + after).isalpha())
 
 
 def _is_free(place: int, taken) -> bool:

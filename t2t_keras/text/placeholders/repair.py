@@ -150,7 +150,7 @@ def _put_in(source: str, target: str, lost: Placeholder, alignment: Alignment) -
         before = nearest > word
         place = spans[other][0] if before else spans[other][1]
     if not before:
-        # "file %s." has it inside of the sentence, "file: %s" behind the colon.
+        # "file %s." has it inside of the sentence, "file: %s" after the colon.
         begins = source[: lost.start].rstrip()[-1:] in ("", *_PUNCTUATION)
         place = place if begins else len(target[:place].rstrip(_PUNCTUATION))
     left = "" if target[place - 1 : place] in ("", " ") or not place else " "
@@ -169,14 +169,14 @@ def _edited(text: str, edits: Iterable[_Edit]) -> str:
         if _clash(parts[-1][-1:] or " ", new[0]):
             new = f" {new}"
         # An address goes on to the next space.
-        behind = text[position : position + 1]
-        if behind and (_clash(new[-1], behind) or ("://" in new and behind != " ")):
+        after = text[position : position + 1]
+        if after and (_clash(new[-1], after) or ("://" in new and after != " ")):
             new = f"{new} "
         parts.append(new)
     return "".join([*parts, text[position:]])
 
 
-def _clash(before: str, behind: str) -> bool:
+def _clash(before: str, after: str) -> bool:
     """Returns whether the placeholder that one of two signs is of may not end between them."""
     signs = "%_$&\\@{(:/-+#"
-    return (before.isalnum() or before in signs) and (behind.isalnum() or behind in signs)
+    return (before.isalnum() or before in signs) and (after.isalnum() or after in signs)

@@ -31,8 +31,8 @@ _NUMBER = rf"(?:{_GROUPED}|(?<![\w.,])\d[\d.,]*+(?<![.,]))"
 # As in "5 %", but not in "5 %(n)s", "5 %.2f" and "5 %{name}".
 _PERCENT = r"%(?![\w%({<\[@]|[#\-+.*\d]+[diouxXeEfFgGcsp](?![A-Za-z]))"
 _NO_NAME = "(?!_*[A-Za-z0-9])"
-# A conversion with a width, a precision or a number is no name. Else letters behind it are its
-# name's, but for units ("%ds", "%dMB", "%dth", "%dx%d") and a word behind "%s" ("%sWarning").
+# A conversion with a width, a precision or a number is no name. Else letters after it are its
+# name's, but for units ("%ds", "%dMB", "%dth", "%dx%d") and a word after "%s" ("%sWarning").
 _BEFORE_WORD = f"[a-z](?<={_CONVERSION})(?=[A-Z])"
 _BEFORE_UNIT = f"[diusfgx](?=(?:{_UNITS}|st|nd|rd|th|s|x|p|k|M){_NO_NAME})"
 _PRINTF = (
@@ -80,7 +80,7 @@ KINDS = (
     rf"[$%#@]?{_BRACES}",
     # Variables with what is taken from them, as $user->name, $env:HOME, $t(key) and $NAME$.
     r"\$\([^()\n]+\)|\$[A-Za-z_]\w*+(?:(?:->|\.|:)[A-Za-z_]\w*+|\[[^\[\]\n]*+\]|\([^()\n]*+\))*+\$?",
-    # Swift's \(name); names behind a backslash where a text does not go on in them ("\alpha", but
+    # Swift's \(name); names after a backslash where a text does not go on in them ("\alpha", but
     # "one\ntwo"); and escapes.
     r"\\\([^()\n]*+\)",
     rf"(?<![^\s(\[{{$])\\[a-z]{{2,}}+(?:{_BRACES})*+",

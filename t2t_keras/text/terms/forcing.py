@@ -16,7 +16,7 @@ class Forced(NamedTuple):
     """Texts with a term that a translation lacked.
 
     Attributes:
-      beginnings: end with the term, and what follows is free; or with the word behind it, so that
+      beginnings: end with the term, and what follows is free; or with the word after it, so that
         the term's last word does not become a longer one.
       wholes: the whole translation, changed in this place only.
     """
@@ -28,7 +28,7 @@ class Forced(NamedTuple):
 def put_term(match: Match, source: str, target: str, alignment: Alignment) -> Forced:
     """Puts a term into a translation that lacks it.
 
-    The term takes the place of the words that are aligned with it, or stands behind the translation
+    The term takes the place of the words that are aligned with it, or stands after the translation
     of what is in front of it.
 
     Args:
@@ -50,18 +50,18 @@ def put_term(match: Match, source: str, target: str, alignment: Alignment) -> Fo
 def _places(
     match: Match, source: str, count: int, alignment: Alignment
 ) -> Iterator[tuple[int, int]]:
-    """Yields (first word, the word behind the last one) that a term takes the place of."""
+    """Yields (first word, the word after the last one) that a term takes the place of."""
     aligned = sorted(aligned_words(source, match, alignment))
     runs = itertools.groupby(enumerate(aligned), lambda pair: pair[1] - pair[0])
     spans = [[word for _, word in run] for _, run in runs]
     for span in sorted(spans, key=len, reverse=True)[:2]:
         yield span[0], span[-1] + 1
-    # Behind what is aligned, or behind the translation of the nearest word in front.
-    behind = aligned[-1] + 1 if aligned else 0
+    # After what is aligned, or after the translation of the nearest word in front.
+    after = aligned[-1] + 1 if aligned else 0
     for word in reversed(range(min(words_of(source, match), default=0))):
-        if not behind:
-            behind = max((to + 1 for number, to in alignment if number == word), default=0)
-    yield min(behind, count), min(behind, count)
+        if not after:
+            after = max((to + 1 for number, to in alignment if number == word), default=0)
+    yield min(after, count), min(after, count)
 
 
 def _put_in(words: Sequence[str], first: int, end: int, term: str) -> tuple[list[str], ...]:
@@ -72,7 +72,7 @@ def _put_in(words: Sequence[str], first: int, end: int, term: str) -> tuple[list
         leading = _LEADING.match(words[first])[0]
         trailing = _TRAILING.search(words[end - 1])[0] if words[end - 1] != leading else ""
     elif not after and before and (trailing := _TRAILING.search(before[-1])[0]):
-        # In front of a full stop, not behind it.
+        # In front of a full stop, not after it.
         before[-1] = before[-1].removesuffix(trailing)
         before = [word for word in before if word]
     if first == 0 and words and words[0][:1].isupper():

@@ -42,7 +42,7 @@ def without_hints(text: str) -> str:
 def places_with_hints(hinted: str, length: int) -> list[int]:
     """Returns where each place of a text, up to its end, is in the text with hints.
 
-    Behind a term, that is behind its hint.
+    After a term, that is after its hint.
 
     Args:
       hinted: ends with the text with hints; words in front are for the model.
