@@ -170,7 +170,7 @@ def _of_rank(
     """Returns the hypothesis of a rank of each sentence as markup, or its last one; and scores."""
     chosen = [[part[min(rank, len(part) - 1)] for part in each.parts] for each in found]
     translated = [
-        # A sentence that shows nothing has no parts, and stays as it is.
+        # A blank sentence has no parts, and stays as it is.
         _with_marks(*pair, source, " ".join(texts) if texts else source.shield.text)
         for pair, source, texts in zip(
             pairs, sources, ([each.text for each in parts] for parts in chosen), strict=True
@@ -215,7 +215,7 @@ def _with_marks(
 
     raws = {}
     for place, (end, raw) in sentence.raws.items():
-        # What stands for a placeholder has no such parts.
+        # Parts inside a replaced placeholder are gone.
         if not any(start < end and place < stop for start, stop, _ in shield.places):
             raws[shield.offset(place) if place > 0 else place] = shield.offset(end), raw
 

@@ -154,7 +154,7 @@ def sentences(text: str, language: str) -> list[str]:
 
 
 def ends_sentence(text: str) -> bool:
-    """Returns whether a text ends in a mark that ends sentences, or in one after that."""
+    """Returns whether a text ends with a mark that ends sentences, maybe with others after it."""
     return bool(_SENTENCE_END.search(text[-50:]))
 
 
@@ -191,7 +191,7 @@ def _divided(segment: Callable[[str], list[str]], line: str) -> list[str]:
     found, rest = [], ""
     for first in range(0, len(plain), _AT_ONCE):
         part = rest + plain[first : first + _AT_ONCE]
-        # The last one may go on in the next part.
+        # The last sentence may continue in the next part.
         *finished, rest = _segmented(segment, part) or [part]
         found += finished
         if len(rest) > _AT_ONCE:
@@ -203,14 +203,14 @@ def _divided(segment: Callable[[str], list[str]], line: str) -> list[str]:
 
 
 def _without(text: str, spans: Sequence[tuple[int, int]]) -> str:
-    """Returns a text without some of its parts."""
+    """Returns a text without the given spans."""
     starts, ends = zip(*spans, strict=True) if spans else ((), ())
     kept = zip((0, *ends), (*starts, len(text)), strict=True)
     return "".join(text[start:end] for start, end in kept)
 
 
 def _with(places: Iterable[int], spans: Sequence[tuple[int, int]]) -> Iterator[int]:
-    """Returns places in a text that `_without` returned as places in the whole text."""
+    """Maps places in the result of `_without` to places in the whole text."""
     number = left_out = 0
     for place in places:
         while number < len(spans) and spans[number][0] < place + left_out:
@@ -231,7 +231,7 @@ def _segmented(segment: Callable[[str], list[str]], text: str) -> list[str]:
 
 
 def _apart(line: str, ends: Iterable[int]) -> list[str]:
-    """Returns sentences that white space or a mark as a Chinese one divides: README.Md is one."""
+    """Returns sentences divided by white space or a Chinese stop: README.Md is one."""
     signs = ((end, line[end - 1 : end]) for end in ends)
     divides = (end for end, sign in signs if sign.isspace() or sign in _DIVIDING)
     places = sorted({0, *divides, len(line)})

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # In counts, before the source and the target of a term; and how many of these a report names.
 _MISSING_TERM, _MOST_NAMED = "missing term ", 10
-# Of searches for the missing terms of a line, each for one of them.
+# The most searches for the missing terms of a line; each is for one term.
 _MOST_ROUNDS = 12
 
 
@@ -160,7 +160,7 @@ class _Job:
         return number_broken(text, _written(translation), self.source.shield.verbatim)
 
     def next_missing(self) -> int:
-        """Returns the number of the first term that is missing, and not tried yet; -1 = none is."""
+        """Returns the number of the first missing term that was not tried yet, or -1."""
         numbers = (i for i, use in enumerate(self.translation.terms) if use.kind == MISSING)
         return next((number for number in numbers if number not in self.tried), -1)
 
@@ -190,7 +190,7 @@ def _translations(jobs: Sequence[_Job]) -> list[Translation]:
 
 
 def _force(translator: "Translator", jobs: Sequence[_Job], glossary: Glossary) -> None:
-    """Puts missing terms in, one of a line after the other, as long as `_MOST_ROUNDS` allow.
+    """Inserts missing terms, one of each line in each of at most `_MOST_ROUNDS` rounds.
 
     Of the translations that begin with a term at its place, and of the one that is changed there
     only, what keeps most terms is taken, and of this the likeliest.
@@ -228,7 +228,7 @@ def _force(translator: "Translator", jobs: Sequence[_Job], glossary: Glossary) -
 
 
 def _take_best(job: _Job, candidates: Sequence[Translation]) -> None:
-    """Gives a line the best of other translations, if it has more terms."""
+    """Replaces the translation of a line by the best candidate that has more terms."""
     most = job.broken(job.translation)
     unbroken = [each for each in candidates if job.broken(each) <= most]
     best = min(

@@ -369,7 +369,7 @@ class Translator:
         verbatim: Sequence[Sequence[str]] | None = None,
         glossary: Glossary | None = None,
     ) -> list[Source]:
-        """Returns lines as they are translated: in NFC, preprocessed, encoded, and cut or split.
+        """Returns lines as the model reads them: in NFC, preprocessed, encoded, and cut or split.
 
         Args:
           lines: the source text.

@@ -35,11 +35,11 @@ class Suggestion:
 
 
 class Piece(NamedTuple):
-    """A part of a unit's source that is translated.
+    """A part of a unit's source that is translated by itself.
 
     Attributes:
       text: what is translated.
-      written: returns what a translation of it becomes in the unit's.
+      written: returns a translation of it as it stands in the unit's translation.
     """
 
     text: str
@@ -55,17 +55,17 @@ class Unit:
       target: the translation that the document has, "" = none.
       format: "text", or what its markup is: "html" or "xml".
       is_translated: whether the document counts `target` as a translation that needs no other.
-      context: what the document says of it, as a PO file's msgctxt; None = nothing.
+      context: from the document, such as msgctxt of PO; None = there is none.
       match: where a new translation comes from, "machine" or "exact" (the memory); "" = none came.
       quality: how good it is likely to be, 0 to 1; None = unknown.
       is_final: whether it needs no review.
       suggestions: what the memory has like it.
       keeps_lines: whether in its markup ends of lines are what they are, and not mere white space.
-      is_safe: tells of a translation whether a program can work with it, or whether the format can
-        hold it; None = any.
+      is_safe: returns whether a translation is safe for the program and the format can hold it;
+        None = any translation is.
       form: number of the plural form that it is; None = it has none.
       is_reviewed: whether somebody has looked at `target`, as far as the document says.
-      pieces: what of the source is translated, and as strings what stays; empty = all of it is.
+      pieces: parts of the source: those to translate, and strings to keep; empty = translate all.
     """
 
     source: str

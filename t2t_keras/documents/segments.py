@@ -86,7 +86,7 @@ def _with_kept_lines(markup: str) -> str:
 
 
 def ends_sentence(text: str) -> bool:
-    """Returns whether a text ends in a mark that ends sentences, or in one after that."""
+    """Returns whether a text ends with a mark that ends sentences, maybe with others after it."""
     return bool(_LINE_ENDS_SENTENCE.search(text[-10:]))
 
 

@@ -121,7 +121,7 @@ class _Job:
         # The parts of each piece, and what its translation becomes in the unit's.
         self.pieces: list[tuple[Sequence[str | Segment], Callable[[str], str]]] = []
         text = unit.source.strip()
-        # A tag of a masked text stands for others in another text.
+        # The tags of a masked text stand for different codes in each text.
         place = unit.context, unit.form
         self.whole = memory.exact(text, *place) if memory and unit.format != "xml" else None
         if self.whole is None:
@@ -133,7 +133,7 @@ class _Job:
                     parts = segmented(piece.text, language, is_plain, unit.keeps_lines)
                     self.pieces.append((parts, piece.written))
             for segment in self.segments() if memory and unit.format == "text" else ():
-                # A sentence of several lines, or several sentences, as a whole or one by one.
+                # Look up wrapped sentences and groups of sentences as a whole and one by one.
                 for each in (segment.line, *segment.sentences):
                     if (target := memory.exact(each, *place)) is not None:
                         self.known[each] = target
@@ -161,7 +161,7 @@ class _Job:
         texts |= self.known
         text = "".join(written(laid_out(parts, texts)) for parts, written in self.pieces)
         if self.unit.format != "text" and _is_same(text, self.unit.source):
-            # Its tags and its white space need not move.
+            # Keep its tags and its white space.
             text = self.unit.source
         if self.known and not found:
             self.unit.set(text, "exact", 1.0, final)
@@ -200,7 +200,7 @@ def _translate(
                 sure = [each.whole for each in confidences(translator, chunk, found)]
             for text, line, each, of_it in zip(chunk, sent, found, sure, strict=True):
                 is_broken = bool(getattr(each, "broken", 0))
-                # What comes back as it was sent stays as the document spells it.
+                # An unchanged text keeps the spelling of the document.
                 translation = text if each.text == line else each.text
                 translations[kind, text] = _Found(translation, of_it, is_broken)
             done += len(chunk)

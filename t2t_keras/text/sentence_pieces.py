@@ -28,7 +28,7 @@ _TRAINING_THREADS = 16
 # Words that are kept with their ids, some 50 MB; a full cache is emptied.
 MAX_WORDS = 1 << 18
 _LINES_AT_ONCE = 1000
-# SentencePiece ends the process where byte-pair encoding learns from a longer word.
+# SentencePiece aborts the process if byte-pair encoding learns from a longer word.
 _LONGEST_WORD = 65_535
 
 
@@ -39,11 +39,11 @@ def _parsed(model_bytes: bytes):
 
 
 def load_processor(model_bytes: bytes, origin: object) -> sentencepiece.SentencePieceProcessor:
-    """Returns SentencePiece's reader of a model; `UserError` where the bytes are none."""
+    """Returns a SentencePiece processor; raises `UserError` if the bytes are not a model."""
     processor = sentencepiece.SentencePieceProcessor()
     try:
         processor.LoadFromSerializedProto(model_bytes)
-        # A piece, as an error's message, may be no UTF-8.
+        # A piece, and so the message of an error, may not be valid UTF-8.
         "".join(map(processor.id_to_piece, range(processor.get_piece_size()))).encode()
     except (RuntimeError, TypeError, ValueError) as error:
         raise UserError(

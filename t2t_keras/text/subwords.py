@@ -48,8 +48,8 @@ class SubwordTokenizer(Tokenizer):
         self._longest = max(map(len, self._ids), default=0)
         # Every other character is escaped.
         self._alphabet = set("".join(self._ids))
-        # Those of longer subwords alone may be left over; then they are escaped, so that any text
-        # can be spelled, where tensor2tensor fails.
+        # A character that is only in longer subwords may remain; then it is escaped, where
+        # tensor2tensor fails.
         self._spelled = {subword for subword in self._ids if len(subword) == 1}
         if missing := "".join(sorted(_ESCAPES - self._spelled)):
             raise UserError(f"{origin} lacks the subwords {missing}, which escapes are made of.")
@@ -155,6 +155,6 @@ def is_word(character: str) -> bool:
 
 
 def _unquoted(line: str) -> str:
-    # As tensor2tensor, to which a quote alone is two.
+    # Like tensor2tensor, which takes a single quote sign for both quotes.
     quoted = line and line[0] == line[-1] and line[0] in "'\""
     return line[1:-1] if quoted else line

@@ -43,7 +43,7 @@ class PreparedText:
 
 
 def _version(directory: Path) -> list[int]:
-    """Returns the numbers of a version, of which 1.10.0 is newer than 1.9.0."""
+    """Returns the numbers of a version, so that 1.10.0 is newer than 1.9.0."""
     return [int(number) for number in re.findall(r"\d+", directory.name)]
 
 

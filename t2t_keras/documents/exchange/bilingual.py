@@ -40,7 +40,7 @@ class Segment:
         text = codes_of(file, target).text if target else ""
         kind = self.codes.format if self.codes.tags else markup_of_message(self.codes.text)
         self.unit = Unit(self.codes.text, text if text.strip() else "", kind, context=name or None)
-        # Those of a message's own HTML are no indentation of the file's.
+        # Line ends in HTML of a message are not indentation of the file.
         self.unit.keeps_lines = kind == "html"
 
     def restored(self) -> str:

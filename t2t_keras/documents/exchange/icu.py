@@ -1,4 +1,4 @@
-"""ICU's messages: `{count, plural, one {# boat} other {# boats}}`, of which the branches are text.
+"""ICU messages: the branches of `{count, plural, one {# boat} other {# boats}}` are text.
 
 See https://unicode-org.github.io/icu/userguide/format_parse/messages/.
 """
@@ -14,29 +14,29 @@ _BRANCHED = re.compile(r"\{\s*[\w.\-]+\s*,\s*(plural|selectordinal|select|choice
 _OFFSET = re.compile(r"\s*offset\s*:\s*\d+")
 _BRANCH = re.compile(r"\s*(?:=\d+|[\w\-]+)\s*\{")
 _END = re.compile(r"\s*\}")
-# An apostrophe quotes what follows only in front of a sign.
+# An apostrophe quotes only when a sign follows.
 _SIGN = re.compile(r"''|'[{}#|][^']*(?:'|$)|[{}]")
 _TAG = re.compile(r"<(/?)([A-Za-z][^\s<>/]*+)[^<>]*?(/?)>")
 _MAX_DEPTH = 20
 
 
 class _UnreadableError(Exception):
-    """A message that has to stay as it is."""
+    """The message cannot be divided into branches."""
 
 
 class _Argument(NamedTuple):
-    """What has branches: the text between them, and the pieces of each."""
+    """An argument with branches: the text between them, and the pieces of each."""
 
     pieces: list[str | Piece]
 
 
 def has_branches(message: str) -> bool:
-    """Returns whether a message has arguments of which one of several texts is taken."""
+    """Returns whether a message has arguments that choose one of several texts."""
     return bool(_BRANCHED.search(message))
 
 
 def pieces_of(message: str) -> list[str | Piece] | None:
-    """Returns the branches of a message, and what is between them; None = it has no branches.
+    """Returns the branches of a message and the text between them; None = it has no branches.
 
     A message with text around branches, which cannot be translated apart from them, has no pieces,
     and neither has one that cannot be read.
@@ -105,7 +105,7 @@ def _argument(text: str, branched: re.Match, is_counted: bool, depth: int) -> tu
 
 
 def _after_argument(text: str, start: int) -> int:
-    """Returns where an argument without branches, as {name} or {date, date, short}, ends."""
+    """Returns the end of an argument without branches, such as {name} or {date, date, short}."""
     depth = 0
     for sign in _SIGN.finditer(text, start):
         depth += {"{": 1, "}": -1}.get(sign[0], 0)
@@ -134,7 +134,7 @@ def _branch(text: str, is_counted: bool) -> Piece:
         seen = seen.replace("#", "{#}")
 
     def written(found: str) -> str:
-        # Where the message doubles its apostrophes, and where one would quote.
+        # Double the apostrophes if the message does, and those that would quote.
         found = re.sub("'" if doubles else "'(?=[{}#])", "''", found)
         if is_counted:
             found = found.replace("{#}", "#")
@@ -144,7 +144,7 @@ def _branch(text: str, is_counted: bool) -> Piece:
 
 
 def _is_like(text: str, other: str) -> bool:
-    """Returns whether two branches have the same arguments, as a program reads them."""
+    """Returns whether a program reads the same arguments in two branches."""
     return _arguments(text) == _arguments(other) is not None
 
 

@@ -28,18 +28,18 @@ _MARKUP = re.compile(
 _PROTECTED = re.compile(r"""\btranslat(?:e\s*=\s*["']no|able\s*=\s*["']false)\b""")
 # The tags that stand for codes.
 MASK = re.compile(r'<(?:(/)(?:g|sup)|(g|sup|x) i="(\d+)"[^<>]*?(/?))\s*>')
-# Where attributes say what a code is, and its native code.
+# The attributes that give the kind of a code, and its native code.
 _KINDS, _NATIVE = ("ctype", "type", "subType"), ("equiv", "disp", "equiv-text")
 _BREAK_KINDS = re.compile(r"(?:\w+[:-])?(?:lb|pb|br|tab|linebreak|pagebreak)")
 _INDEX_KINDS = re.compile(r"(?:\w+[:-])?su(?:per|b|p)(?:script)?")
-# The native code of the end of a line or a tab, and of an index.
+# Native codes for line breaks and tabs, and for an index.
 _BREAK = re.compile(
     r"\s*(?:</?(?:[\w.-]+:)?(?:br|cr|hr|lb|li|p|tab|td|tr|line-break|softbreak)\b[^<>]*>"
     r"|\\[nrt]|&#(?:9|10|13);|&#x0?[9aAdD];)\s*"
 )
 _INDEX = re.compile(r"<(?:[\w.-]+:)?su[bp]\b[^<>]*>")
 _BREAK_CHARACTERS = {9, 10, 11, 12, 13, 0x85, 0x2028, 0x2029}
-# Signs of programs beside a code, and what is one piece with them: %<x/>%\bin, http://<x/>/.
+# Program syntax adjacent to a code forms one piece with it: %<x/>%\bin, http://<x/>/.
 _SIGNS = r"%$#@{}\\/=_~^|"
 _MOST_BESIDE = 200
 _LEFT = re.compile(
@@ -101,7 +101,7 @@ class Codes(NamedTuple):
         return restored
 
     def _with_same_places(self, text: str) -> str:
-        """Returns a translation that differs in capitals only with its tags at the same letters."""
+        """Returns a translation; if only its case differs, with the tags at the source's places."""
         plain, source = (MASK.sub("", side) for side in (text, self.text))
         if len(plain) != len(source) or plain.casefold() != source.casefold():
             return text
@@ -124,7 +124,7 @@ def codes_of(file: XmlFile, element: Element, native: Mapping[str, str] | None =
     if all(isinstance(item, str) for item in element.items):
         return Codes("".join(element.items), "text", [])
     pieces = _paired(_pieces(file, element.items, native or {}))
-    # A brace is of the message where it has branches.
+    # In a message with branches, braces belong to the message.
     if not has_branches(element.text()):
         pieces = _with_signs(pieces)
     tags: list[tuple[str, str]] = []
@@ -220,7 +220,7 @@ def _pieces(
 
 
 def _native(item: Element, native: Mapping[str, str]) -> str:
-    """Returns the code that an element stands for, as far as the file says."""
+    """Returns the native code of an element, if the file gives it."""
     if item.name == "cp":
         code = item.attributes.get("hex", "")
         is_break = re.fullmatch("[0-9A-Fa-f]{1,6}", code) and int(code, 16) in _BREAK_CHARACTERS
@@ -231,9 +231,9 @@ def _native(item: Element, native: Mapping[str, str]) -> str:
 
 
 def _with_signs(pieces: Sequence[_Piece]) -> list[_Piece]:
-    """Returns pieces in which signs of programs beside a code are of the code.
+    """Returns pieces in which program syntax adjacent to a code is part of the code.
 
-    A translation would put it elsewhere among them: %<x/>% would be %%<x/>.
+    A translation could separate them: %<x/>% would become %%<x/>.
     """
     found: list[_Piece] = []
     is_glued = False

@@ -1,4 +1,4 @@
-"""What the messages of a program have besides text: accelerators of menus, and ICU's branches."""
+"""Syntax in the messages of programs: accelerators of menus, and branches of ICU messages."""
 
 import functools
 import re
@@ -9,13 +9,13 @@ from t2t_keras.documents.exchange.icu import pieces_of
 from t2t_keras.text.placeholders.accelerators import Accelerator, with_mark, without_mark
 
 _MARKS = "_&"
-# As "_Save as..."; where nothing is translated, such labels alone tell that a mark opens menus.
+# Such as "_Save as...": without translations, only these labels show that a mark opens menus.
 _SURE_LABEL = re.compile(r"[_&](?=[A-Z0-9])\S+(?:\s\S+){0,3}")
 _STAYS = "messages of ICU with text around their branches"
 
 
 def with_branches(document: Document, units: Iterable[Unit]) -> list[Unit]:
-    """Returns units with the branches of ICU's messages as pieces; counts those that stay."""
+    """Makes the branches of ICU messages pieces; leaves out and counts unreadable messages."""
     readable = []
     for unit in units:
         pieces = pieces_of(unit.source)
@@ -28,7 +28,7 @@ def with_branches(document: Document, units: Iterable[Unit]) -> list[Unit]:
 
 
 def find_accelerators(units: Sequence[Unit], named: str = "") -> None:
-    """Makes labels pieces without the marks of their accelerators, where a catalogue uses these.
+    """Removes the accelerator marks from labels, if the catalogue uses accelerators.
 
     It does where most translations of labels have the mark too. Where none is translated, short
     labels that begin with the mark tell that it does.

@@ -44,14 +44,14 @@ def read(path: Path, languages: tuple[str, str], content: bytes) -> "PoDocument"
     except MalformedError as error:
         line = text.text.count("\n", 0, error.position) + 1
         raise UserError(
-            f"{path}:{line} is no valid PO file: {error}. msgfmt -c tells more.",
+            f"{path}:{line} is not valid PO: {error}. Run msgfmt -c for details.",
             code="malformed_po",
         ) from error
     return PoDocument(path, languages, text, entries)
 
 
 class PoDocument(Document):
-    """A PO file; `entries` are those of its messages."""
+    """A PO file; `entries` excludes the headers."""
 
     def __init__(
         self, path: Path, languages: tuple[str, str], text: Text, entries: Sequence[Entry]

@@ -11,7 +11,7 @@ _TOKEN = re.compile(
     r"""(?P<space>\s+)|(?P<comment>\#[^\n\r]*)|(?P<string>"(?:[^"\\\n\r]|\\.)*")"""
     r"""|(?P<index>\[\s*\d{1,3}\s*\])|(?P<keyword>[a-z_]+)"""
 )
-# What may stand before a keyword in its entry.
+# The keywords that may precede each keyword in its entry.
 _BEFORE = {
     "msgctxt": set(),
     "msgid": {"msgctxt"},
@@ -31,7 +31,7 @@ _WORDS = re.compile(r"\S*\s*")
 
 
 class MalformedError(Exception):
-    """What msgfmt would refuse; the text says what, and `position` where."""
+    """The file is not valid PO; `position` is the offset of the error."""
 
     def __init__(self, text: str, position: int):
         super().__init__(text)
@@ -40,18 +40,18 @@ class MalformedError(Exception):
 
 @dataclasses.dataclass
 class Entry:
-    """An entry: its strings, and where its parts are in the text.
+    """An entry: its strings, and the offsets of its parts.
 
     Attributes:
-      context: of msgctxt; None = it has none, which is not the same as "".
-      source: of msgid.
-      plural: of msgid_plural; None = it has none.
-      targets: of msgstr, by plural form; that of an entry without a plural is of None.
-      flags: those of its comments, as "fuzzy".
-      start: where its last block of comments begins, or it.
-      lines: where its lines of flags are, and of what the message was before.
-      message: where its first line without a comment begins.
-      translations: where its msgstr begin and end.
+      context: msgctxt; None = there is none, which differs from "".
+      source: msgid.
+      plural: msgid_plural; None = there is none.
+      targets: msgstr by plural form; the key is None in an entry without a plural.
+      flags: from its comments, such as "fuzzy".
+      start: where its last block of comments begins; without comments, its first line.
+      lines: (start, end) of its comments with flags or with the previous message.
+      message: where its first line that is not a comment begins.
+      translations: (start, end) of all its msgstr.
     """
 
     context: str | None = None
@@ -98,7 +98,7 @@ class _Reader:
         while position < len(self.text):
             token = _TOKEN.match(self.text, position)
             if not token:
-                raise MalformedError("a string has no end, or is none", position)
+                raise MalformedError("expected a string, a comment or a keyword", position)
             position = token.end()
             kind = token.lastgroup
             is_new = kind == "comment" or token[0] in ("msgctxt", "msgid", "domain")
@@ -110,7 +110,7 @@ class _Reader:
             yield self._finished(position)
 
     def _begins_entry(self, comment: re.Match) -> bool:
-        """Returns whether a comment is of the next entry: what follows is not of this one."""
+        """Returns whether a comment belongs to the next entry."""
         if comment.start() >= self.inner_comments_end:
             after = _COMMENTS.match(self.text, comment.end()).end()
             if not self.text.startswith(('"', "msgstr"), after):
@@ -141,7 +141,7 @@ class _Reader:
 
     def _comment(self, token: re.Match) -> None:
         if token[0].startswith("#~"):
-            # What stands before it is of an entry that is obsolete.
+            # Comments before it belong to an obsolete entry.
             self.entry = self.entry if self.keyword else Entry()
             return
         if self.entry.start < 0:
@@ -155,7 +155,7 @@ class _Reader:
     def _keyword(self, token: re.Match) -> None:
         name, before = token[0], _BEFORE.get(token[0])
         if before is None:
-            raise MalformedError(f"'{name[:40]}' is no keyword", token.start())
+            raise MalformedError(f"'{name[:40]}' is not a keyword", token.start())
         if self.keyword and (self.keyword not in before or not self.num_strings):
             raise MalformedError(f"{name} after {self.keyword}", token.start())
         if not self.keyword:
@@ -204,15 +204,15 @@ def changes_of(
     comments: Sequence[str],
     newline: str,
 ) -> list[tuple[int, int, str]]:
-    """Returns what other translations change in an entry, in order; what it was before goes.
+    """Returns the changes that new translations make in an entry; previous messages are removed.
 
     Args:
       text: of the file.
       entry: one of its entries.
       translations: the keyword, msgstr or msgstr[0], and the text of each.
-      flags: all that it has now.
-      comments: to add for translators.
-      newline: what ends lines.
+      flags: its new flags.
+      comments: to be added for translators.
+      newline: the line ending.
     """
     changes = [
         (entry.start, entry.start, f"# {' '.join(comment.split())}{newline}")
@@ -237,7 +237,7 @@ def changes_of(
 
 
 def unescape(text: str) -> str:
-    """Returns what a string of a PO file says, which is given without its quotes."""
+    """Returns the text of a PO string, given without its quotes."""
 
     def control(match: re.Match) -> str:
         if match[1]:

@@ -80,7 +80,7 @@ class TmxDocument(BilingualDocument):
         if each.target:
             return [(each.target.start, each.target.end, f"<{name}>{inner}</{name}>")]
         if each.owner.child("seg") is not each.source:
-            # A variant of the target language that has no segment, which stands after its notes.
+            # The variant of the target language has no segment yet: put it after the notes.
             text, place = f"<{name}>{inner}</{name}>", each.owner.inner_end
             if each.owner.is_empty_tag:
                 tag = self.file.raw(each.owner.start, each.owner.end)

@@ -47,7 +47,7 @@ def add_pages(document: SpanDocument, first: int, last: int) -> None:
 
 
 def _read_tags(document: SpanDocument) -> None:
-    """Counts the texts that stay, and has tags name the language of the translation."""
+    """Counts the texts left out, and changes the language that tags name."""
     tokens = list(html_tokens(document.read.text))
     _, ends = match_html(tokens, to_end=True)
     source, target = map(main_language, document.languages)

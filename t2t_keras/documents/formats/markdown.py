@@ -56,7 +56,7 @@ class _Reader:
         self.quotes = 0  # how many quotations are open
 
     def add(self, token: Token, before: Token) -> None:
-        """Adds the units of a token, which stands after another one."""
+        """Adds the units of a token; `before` is the previous one."""
         left_out = self.document.left_out
         self.quotes += token.nesting * token.type.startswith("blockquote")
         if token.type == "tr_open":
@@ -129,7 +129,7 @@ class _Reader:
             places.append(first)
             if is_cell:
                 self.cursor = place + len(shown)
-                # After each bar there is one backslash more.
+                # Each bar in a cell is escaped by one more backslash.
                 bars = [bar.end() for bar in re.finditer(r"\|", stripped)]
                 places += [(first[0] + end, first[1] + end + n) for n, end in enumerate(bars, 1)]
             at += len(line) + 1

@@ -24,7 +24,7 @@ from t2t_keras.documents.formats.markdown_syntax import Mark
 from t2t_keras.documents.segments import wrapped
 from t2t_keras.errors import UserError
 
-# A block of each kind, as it stands in a file of its own; a part of a line needs none.
+# A file with a single block of each kind; a part of a line needs no check of blocks.
 FRAMES = {"paragraph": "{}", "#": "# {}", "cell": "| {} |\n|---|", "": ""}
 _SYNTAX = re.compile(
     rf"[\\`*_\[\]<>~&${{]|(?<=[{STAND_INS}])[(:]|!(?=[{STAND_INS}])|\#(?=\s*$)|:(?=\w)"
@@ -32,12 +32,12 @@ _SYNTAX = re.compile(
 _LINE_SYNTAX = re.compile(r"^[^\S\n]*(?:[-+#>=~:|!?{]|\d+(?=([.)])))", re.MULTILINE)
 _PIECES = re.compile(rf"\s+|[{STAND_INS}]|[^\s{STAND_INS}]+")
 _SPACE_AND_TAGS, _LETTERS = (re.compile(rf"[{no}\s{STAND_INS}]") for no in ("", "^"))
-# Around codes, where text and codes are compared.
+# Delimits codes in the text that is compared.
 _CODE = "\0"
 
 
 class Context(NamedTuple):
-    """What the blocks of a file have in common."""
+    """State shared by the blocks of a file."""
 
     text: str  # the file
     markdown: MarkdownIt
@@ -46,7 +46,7 @@ class Context(NamedTuple):
 
 
 class Block:
-    """A text of a file.
+    """A block of a file.
 
     Attributes:
       start: where it begins in the file.
@@ -54,8 +54,8 @@ class Block:
       unit: what is translated.
 
     Args:
-      context: what it has in common with others.
-      content: the text, as the parser has it.
+      context: shared by all blocks of the file.
+      content: the text as the parser returns it.
       places: where parts of the content begin, in the content and in the file.
       kind: one of `FRAMES`.
     """
@@ -85,7 +85,7 @@ class Block:
     def written(self, translation: str) -> str:
         """Returns the Markdown of a translation, as it stands in the file.
 
-        It is the source where there is no way to write the translation so that it is read as it is.
+        It is the source if no way of writing the translation is parsed back correctly.
 
         Raises:
           UserError: a code of the source is missing, or comes twice.
@@ -111,7 +111,7 @@ class Block:
         return tags_replaced(translation) if self._inline.codes else translation
 
     def _new(self, translation: str, text: str) -> str | None:
-        """Returns the first way to write a translation that is read as it is; None = no way."""
+        """Returns the first rendering of a translation that is parsed back correctly, or None."""
         if not self._cache or self._cache[0] != translation:
             is_same = translation == self.unit.source
             self._cache = translation, None if is_same else self._first_read_as_it_is(text)
@@ -131,7 +131,7 @@ class Block:
         return _joined(pieces, self._in_file) if self._is_read_as(pieces, spaced) else None
 
     def _in_lines(self, text: str) -> str:
-        """Returns a text with the white space of the source, or else in as many lines."""
+        """Returns a text with the white space of the source, or else with its number of lines."""
         source = self._inline.stood_in()
         words = [piece for piece in _PIECES.findall(text) if not piece.isspace()]
         pieces = _PIECES.findall(source)
@@ -141,7 +141,7 @@ class Block:
             return "".join(piece if piece.isspace() else next(rest) for piece in pieces)
         same, found = (_SPACE_AND_TAGS.sub("", each) for each in (source, text))
         if len(same) == len(found) and same.casefold() == found.casefold():
-            # A text that stays as it is, whatever became of tags within its words.
+            # Only the case of the text has changed, and maybe the tags inside its words.
             letters = iter(found)
             return _LETTERS.sub(lambda match: next(letters), source)
         lines = source.split("\n")
@@ -149,7 +149,7 @@ class Block:
         return wrapped(text, ["\n"] * (len(lines) - 1), list(map(len, lines)))
 
     def _pieces(self, text: str, escaped: Collection[int]) -> Iterator[str | Mark]:
-        """Yields the characters of a text as they are written, and marks."""
+        """Yields the marks of a text, and its characters as Markdown."""
         spellings = {key: iter(raws) for key, raws in self._inline.spellings.items()}
         breaks = iter(self._inline.breaks)
         labels: list[int] = []  # Where the text begins of each code that is open.
@@ -175,7 +175,7 @@ class Block:
             yield piece
 
     def _named(self, mark: Mark, label: str) -> str | Mark:
-        """Returns the end of a link, with the name that it had if it has another text."""
+        """Returns the end of a link; with its old name if its text has changed."""
         name = self._content[self._openings[mark].end : mark.start]
         if normalizeReference(label) == normalizeReference(name):
             return mark
@@ -185,7 +185,7 @@ class Block:
         return isinstance(piece, Mark) and not self._in_content(piece).strip("*_~")
 
     def _spaced(self, text: str) -> str:
-        """Returns a text with spaces around what delimiters are around, and none within."""
+        """Returns a text with spaces outside of delimiters, and none inside."""
         parts: list[str] = []
         for piece in _PIECES.findall(text):
             mark = mark_of(piece[0], self._inline.codes)
@@ -208,7 +208,7 @@ class Block:
         return self._is_delimiter(mark) and mark.kind == "open"
 
     def _is_read_as(self, pieces: Sequence[str | Mark], text: str) -> bool:
-        """Returns whether the parser reads a text and the codes in it from what is written."""
+        """Returns whether the parser reads the text and its codes back from the pieces."""
         context = self._context
         content = _joined(pieces, self._in_content)
         inline = inline_of(context.markdown, content, context.references)
@@ -222,13 +222,13 @@ class Block:
             return False
         frame, source = FRAMES[self._kind], self._content
         if self._kind == "cell":
-            # With the backslashes before bars that the parser takes away.
+            # With the backslashes before bars, which the parser removes.
             content, source = _joined(pieces, self._in_file), context.text[self.start : self.end]
         return not frame or self._blocks(frame, content) == self._blocks(frame, source)
 
     def _blocks(self, frame: str, text: str) -> tuple[list[str], bool]:
-        """Returns the kinds of the tokens of a block, and whether all of it is its text."""
-        # Definitions in it are none of the file's.
+        """Returns the types of the tokens of a block, and whether they contain all of its text."""
+        # Its definitions must not be added to those of the file.
         references = collections.ChainMap({}, cast(dict, self._context.references))
         tokens = self._context.blocks.parse(frame.format(text), {"references": references})
         content = "".join(token.content for token in tokens)
@@ -238,7 +238,7 @@ class Block:
 
 
 def _kind(piece: str) -> str:
-    """Returns what a piece is: the tag of a code, or any word."""
+    """Returns the tag that a piece is, or "" for a word."""
     return piece if tags_in(piece[0]) else ""
 
 
@@ -247,7 +247,7 @@ def _joined(pieces: Iterable[str | Mark], raw: Callable[[Mark], str]) -> str:
 
 
 def _flat(inline: Inline, content: str) -> str:
-    """Returns a text with its codes as they are written."""
+    """Returns the text with its codes as Markdown."""
     parts = []
     for character in inline.stood_in():
         mark = mark_of(character, inline.codes)

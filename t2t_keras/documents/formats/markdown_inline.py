@@ -201,7 +201,7 @@ def _with_elements(content: str, marks: list[Mark]) -> list[Mark]:
 
 
 def _without_text(content: str, marks: Sequence[Mark]) -> list[Mark]:
-    """Returns marks in which an element without words is one code.
+    """Returns marks in which each element without words is one code.
 
     That is one around codes alone, or around a number that follows a word without a space.
     """

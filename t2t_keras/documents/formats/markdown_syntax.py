@@ -40,7 +40,7 @@ _INLINE = re.compile(
 )
 _MARKS = "[:${"
 
-# What a rule of the parser finds that is no text.
+# Rules of the parser whose matches are not text.
 _CODES = {"autolink", "backticks", "entity", "extension", "html_inline", "image"}
 _DELIMITERS = {"emphasis", "strikethrough"}
 
@@ -203,7 +203,7 @@ def _number(state: StateInline, count: int, start: int) -> None:
 
 
 def _of_break(state: StateInline, start: int) -> Iterator[Mark]:
-    """Yields the mark of an end of line; or of a character after a backslash."""
+    """Yields the mark of a line end, or of a character after a backslash."""
     token = state.tokens[-1] if state.tokens and not state.pending else None
     if "\n" in state.src[start : state.pos]:
         begin = start

@@ -20,16 +20,16 @@ _CUE = re.compile(
 _VTT = re.compile(r"WEBVTT(?=\s|\Z)")
 # After it stand other blocks of WebVTT, as notes and styles.
 _EMPTY_LINE = re.compile(r"\n[ \t]*\r?$", re.MULTILINE)
-# Where and how it is shown, as {\an8} and {i}.
+# Position and style, such as {\an8} and {i}.
 _OVERRIDE = r"\{(?:\\[^{}]*|/?[ibusIBUS]|[yYcCfFsSoOpP]:[^{}]*)\}"
 _MUSIC = "\u2669-\u266c\u00b6"
 _DASH = r"[-\u2010-\u2015\u2212]|>{1,3}"
-# What is at the edges of a text, and no part of it.
+# Signs around a text that are not part of it.
 _LEAD = re.compile(rf"(?:[\s{_MUSIC}{INVISIBLE}]|{_OVERRIDE}|(?:{_DASH})(?=\s*\S)|#(?=\s))*")
 _TAIL = re.compile(rf"(?:[\s{_MUSIC}{INVISIBLE}]|{_OVERRIDE})*\Z")
 _IN_TAIL = re.compile(rf"[\s{_MUSIC}{INVISIBLE}}}]")
 _BETWEEN = re.compile(f"[{_MUSIC}]+")
-# Who speaks, and what is heard: a text of its own before what is said.
+# A speaker's name or a sound: a text of its own before the speech.
 _LABEL = re.compile(r"([A-Z][A-Z0-9 .'#&-]{0,30}):(?=\s)|[\[(]([^\[\]()<>{}]*)[\])]")
 _NEXT_SPEAKER = re.compile(rf"(\r?\n[ \t]*)(?=(?:{_DASH})\s*\S)")
 # Within a text these are codes: as lone tags they stay in it.
@@ -43,7 +43,7 @@ _MOST_JOINED = 4
 
 
 class _Text(NamedTuple):
-    """What is said in a subtitle, or by one of its speakers."""
+    """A text of a subtitle, or of one of its speakers."""
 
     start: int
     end: int
@@ -103,7 +103,7 @@ def _texts(text: str, cues: list[re.Match], is_vtt: bool) -> Iterator[_Text]:
 def _spans(
     text: str, start: int, end: int, passes: int = _MOST_PASSES
 ) -> Iterator[tuple[int, int, bool]]:
-    """Yields where the texts of a speaker begin and end, and whether each is what is said."""
+    """Yields (start, end, whether it is speech) of the texts of a speaker."""
     start, end = _trimmed(text, start, end)
     if not passes:
         if has_letters(text[start:end]):
@@ -197,7 +197,7 @@ def _add(document: SpanDocument, group: list[_Text]) -> None:
     unit = Unit(text, format=markup_of(text))
 
     def written(text: str) -> list[str]:
-        # With the space after each.
+        # The space after each part counts.
         lengths = [len(part.text) + 1 for part in group]
         parts = divided(text, lengths) if group[1:] else [text]
         return [each.written(part) for each, part in zip(group, parts, strict=True)]

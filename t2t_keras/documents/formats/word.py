@@ -15,7 +15,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.text.files import has_letters
 
 _PARTS = re.compile(r"word/(?:document|header|footer|footnotes|endnotes|comments)\d*\.xml")
-# Parts of which the text stays: what is counted in each, and how that is called.
+# Parts whose text is left out: (names, pattern to count, reason in the report).
 _OTHER_PARTS = (
     (
         r"word/(?:charts/chart|diagrams/data)\d*\.xml",

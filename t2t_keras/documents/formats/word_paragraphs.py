@@ -25,9 +25,9 @@ _FIELD, _FIELD_SIGN, _FIELD_CODE = f"{_W}fldSimple", f"{_W}fldChar", f"{_W}instr
 # Where the runs of some elements are; those of all others are directly in them.
 _INSIDE = {f"{_W}sdt": f"{_W}sdtContent", f"{_W}ruby": f"{_W}rubyBase"}
 _RUBY = f"{_W}ruby"
-# What was taken out or moved elsewhere is no text any more.
+# Deleted text, and text moved elsewhere.
 _GONE = {f"{_W}del", f"{_W}moveFrom"}
-# The same text in several ways, of which a program chooses one.
+# Alternatives of the same text, one of which the program chooses.
 _ALTERNATIVES = "{http://schemas.openxmlformats.org/markup-compatibility/2006}AlternateContent"
 _FIELD_DATA = f"{_W}fldData"
 _RAISED = f"{_W}vertAlign"  # or lowered
@@ -35,9 +35,9 @@ _BREAKS = {f"{_W}{name}" for name in ("br", "cr", "ptab", "tab")}
 # Elements that stand for a character within a word.
 _SIGNS = {f"{_W}noBreakHyphen": "\u2011", f"{_W}softHyphen": "\u00ad"}
 _NAMES = {sign: name for name, sign in _SIGNS.items()}
-# What word processors note about the last layout and the spelling.
+# Notes of word processors on layout and spelling.
 _NOTES = {f"{_W}{name}" for name in ("proofErr", "lastRenderedPageBreak")}
-# Differences in format that nobody sees.
+# Invisible differences in format.
 _UNSEEN = (f"{_W}lang", f"{_W}noProof")
 
 

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from t2t_keras.text.files import normalized
 
-# The first space is what any amount of is a single one; others stay as they are.
+# A run of these spaces means a single space; other spaces stay.
 _PARTS = re.compile(r"(?P<space>[ \t\n\r\f]+)|(?P<other>\s)|(?P<reference>&)|[^\s&]+")
 _XML_REFERENCE = re.compile(r"&(?:#[0-9]+|#[xX][0-9a-fA-F]+|[^\W\d][\w.\-:]{0,63});")
 _HTML_REFERENCE = re.compile(r"&(?:#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[A-Za-z][A-Za-z0-9]{0,63};?)")
-# A character with the accents after it.
+# A character and its combining accents.
 _COMPOSABLE = re.compile(
     r".[\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u093c\u3099\u309a]*", re.DOTALL
 )
@@ -23,7 +23,7 @@ _LONGEST_BARE = max(len(name) for name in html.entities.html5 if not name.endswi
 _DIGITS = re.compile("&#[xX]?0*")
 _MARKUP = re.compile("[&<>]")
 NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-# Says of `spelled` that its text is that of a title, where tags are text as well.
+# A key of `spelled`: the text is that of a title, where tags are text.
 NO_TAGS = "</title"
 # What begins a tag of HTML after "<".
 _TAG_NAME = re.compile("[A-Za-z/!?]")
@@ -143,7 +143,7 @@ def write_characters(text: str, spelled: Mapping[str, str], after: str = "") -> 
 
 
 def _is_bare(text: str, position: int, spelled: Mapping[str, str]) -> bool:
-    """Returns whether "&", "<" or ">" at a place in text of HTML can mean nothing else."""
+    """Returns whether "&", "<" or ">" at a place in HTML can only be text."""
     if text[position] == "&":
         return not reference_at(text, position, True)
     if text[position] == "<" and NO_TAGS in spelled:
@@ -154,7 +154,7 @@ def _is_bare(text: str, position: int, spelled: Mapping[str, str]) -> bool:
 
 
 def write_again(raw: str, after: str, is_html: bool) -> str:
-    """Returns a reference as it stood in the source, where something else may follow it now."""
+    """Returns a reference of the source, with ";" if what follows now requires it."""
     if raw[:1] == "&" and raw[-1] != ";" and reference_at(raw + after, 0, is_html) != raw:
         return f"{raw};"
     return raw

@@ -134,14 +134,14 @@ def is_kept(token: Token, names: Collection[str]) -> bool:
 
 
 def is_note(token: Token, is_html: bool) -> bool:
-    """Returns whether the content of an element is no part of the sentence that it stands in."""
+    """Returns whether an element's content is a text apart from the sentence around it."""
     if is_html:
         return token.name in _HTML_NOTES
     return token.name.rpartition(":")[2] in _XML_NOTES or bool(_IS_NOTE.search(token.raw))
 
 
 def is_for_looks(token: Token) -> bool:
-    """Returns whether an element may stand around a part of a word."""
+    """Returns whether an element may enclose part of a word."""
     return token.name in _LOOKS
 
 

@@ -33,7 +33,7 @@ _INDICES = {"sub", "sup"}
 _MOST_TOKENS_OF_INDEX = 8
 # What is longer says little about the sentence that it stands in, and may not come through it.
 _MOST_KEPT_WORDS, _MOST_KEPT_CHARACTERS = 5, 60
-# Stands in a mark for a note's markup, by the number of the note; no text has surrogates.
+# The number of a note in place of its markup; no text has surrogates.
 _NOTE = re.compile("\ud800([0-9]+)\udfff")
 _SENTENCE_END = re.compile(r"[.!?\u2026]['\"\u201d\u00bb)\]]*$")
 
@@ -141,7 +141,7 @@ class Reader:
         self._last = ""  # The last character of the text, "" = white space or none.
 
     def _read_images(self) -> None:
-        """Has the elements of SVG with text divide it; what stands elsewhere in it is no text."""
+        """Divides SVG at its text elements; ignores text elsewhere in it."""
         number = end = 0
         while number < len(self._tokens):
             token = self._tokens[number]
@@ -157,7 +157,7 @@ class Reader:
             number += 1
 
     def divide_by_outline(self, inline: Collection[str]) -> None:
-        """Has the outermost elements with text of their own divide it, but those of some names."""
+        """Divides XML at the outermost elements that have text of their own, except `inline`."""
         opened, own = [-1], set()
         number = 0
         while number < len(self._tokens):
@@ -182,7 +182,7 @@ class Reader:
 
     def pieces(self) -> Iterator[Segment | str]:
         """Yields the segments and what is between them."""
-        # Of all tokens before each one, how many are text or divide it.
+        # For each token, the number of tokens before it that are text or divide the text.
         pairs = zip(self._tokens, self._dividing, strict=True)
         filled = (divides or (token.kind == TEXT and token.raw.strip()) for token, divides in pairs)
         self._filled = [0, *itertools.accumulate(map(bool, filled))]
@@ -238,14 +238,14 @@ class Reader:
         return None
 
     def _is_index(self, number: int, end: int) -> bool:
-        """Returns whether an element has no words, and stands right after one."""
+        """Returns whether an element has no words, and directly follows a word."""
         if not self._last or not self._is_short(number, end):
             return False
         text = self._visible(self._tokens[number:end])
         return bool(text) and not (len(text) > 1 and any(map(str.isalpha, text)))
 
     def _is_sentence(self, number: int, end: int) -> bool:
-        """Returns whether an element is a sentence right after a word, as footnotes are."""
+        """Returns whether an element is a sentence directly after a word, like a footnote."""
         if not self._last.isalnum() or not self._is_short(number, end):
             return False
         text = self._visible(self._tokens[number:end])
@@ -256,7 +256,7 @@ class Reader:
         return end - number <= _MOST_TOKENS_OF_INDEX and not any(self._dividing[number:end])
 
     def _note(self, number: int, end: int) -> Atom:
-        """Returns an element that has a text of its own as an atom, and notes this text."""
+        """Returns an element with a text of its own as an atom, and adds its text to `notes`."""
         outside = self._atoms, self._spelled, self._last
         self._atoms, self._spelled, self._last = [], {}, ""
         pieces = list(self._read(number, end, in_note=True))
@@ -307,7 +307,7 @@ class Reader:
         self._atoms, self._spelled, self._last = [], {}, ""
 
     def _taken_out(self, raw: str) -> Iterator[Segment | str]:
-        """Yields markup around text; of the notes in it, their pieces."""
+        """Yields the markup around a segment, and the pieces of the notes in it."""
         for number, part in enumerate(_NOTE.split(raw)):
             if number % 2:
                 yield from self.notes[int(part)]

@@ -14,7 +14,7 @@ OPEN, CLOSE, LONE, KEPT = "open", "close", "lone", "kept"
 _WORDS = re.compile("[A-Za-z0-9]+|[^A-Za-z0-9]+").findall
 # What a word may go on with, and what may stand before one that is no part of a placeholder.
 _HYPHENED = re.compile("[-'\u2010\u2011\u2019][A-Za-z0-9]?")
-# After these a capital begins another text.
+# A capital after these begins another text.
 _ENDS = frozenset(".:;!?\u2026)]\u00bb\u201d")
 _BEFORE_WORD = re.compile(r"(?:^|[\s(\[\"'\u201c\u201e\u00ab,;:/-])$")
 
@@ -113,7 +113,7 @@ def segment_of(atoms: Sequence[Atom], spelled: Mapping[str, str], is_html: bool)
 
 
 def _with_divisions(atoms: Sequence[Atom]) -> list[Atom]:
-    """Returns atoms in which tags between words part them where a reader sees these apart."""
+    """Returns atoms in which tags act as spaces between words that a reader sees apart."""
     atoms = list(atoms)
     before, tags = "", []  # The last characters, and numbers of the tags after them.
     for number, atom in enumerate(atoms):
@@ -134,7 +134,7 @@ def _with_divisions(atoms: Sequence[Atom]) -> list[Atom]:
 
 
 def _is_divided(before: str, marks: Sequence[Mark], after: str) -> bool:
-    """Returns whether what tags without white space stand between are two words, or two texts.
+    """Returns whether tags without white space separate two words, or two texts.
 
     Elements side by side are, but where both are only for looks and the second goes on in small
     letters, as in `<b>w</b><i>ord</i>`. So are words where a capital begins one, and sentences.
@@ -151,9 +151,9 @@ def _is_divided(before: str, marks: Sequence[Mark], after: str) -> bool:
 def _with_kept_placeholders(
     text: str, marks: list[Mark], raws: MutableMapping[int, tuple[int, str]]
 ) -> list[Mark]:
-    """Returns marks with a kept piece for a placeholder that has others inside, as 5&nbsp;km.
+    """Returns marks with a kept piece for each placeholder that contains marks, as in 5&nbsp;km.
 
-    Takes what such a piece has by itself out of `raws`.
+    Removes the raws inside such a piece.
     """
     if not marks:
         return marks
@@ -184,7 +184,7 @@ def _with_kept_placeholders(
 
 
 def _raw(text: str, start: int, end: int, raws: Mapping[int, tuple[int, str]]) -> str:
-    """Returns a part of a text as it stands in the markup."""
+    """Returns part of a text as written in the markup."""
     parts = []
     while start < end:
         start, raw = raws.get(start, (start + 1, text[start]))
@@ -193,7 +193,7 @@ def _raw(text: str, start: int, end: int, raws: Mapping[int, tuple[int, str]]) -
 
 
 def _with_formulas(atoms: Sequence[Atom]) -> list[Atom]:
-    """Returns atoms with a kept piece for each word that goes on after an index, as H₂O does."""
+    """Returns atoms with a kept piece for each word that continues after an index, such as H₂O."""
     if not any(atom.is_index for atom in atoms):
         return list(atoms)
     divided = itertools.chain.from_iterable(map(_divided, atoms))
@@ -236,7 +236,7 @@ def _has_letters(atom: Atom) -> bool:
 
 
 def _core(atoms: Sequence[Atom]) -> tuple[int, int]:
-    """Returns the part of the atoms around which nothing has to be placed.
+    """Returns (start, end) of the atoms without the outer tags, which need not be placed.
 
     Of an element, both tags are outside of it, or none; unless the other is of another segment.
     """
@@ -277,7 +277,7 @@ def _text_and_marks(
         if atom.is_text:
             content = atom.text if atom.mark else atom.characters.text
             if content and (space or lead):
-                # In front of the first word there is no space in the text.
+                # The text does not begin with a space.
                 parts.append(" " * space)
                 if lead != " " * space:
                     raws[size if space else size - 1] = size + space, lead

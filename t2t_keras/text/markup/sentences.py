@@ -19,9 +19,9 @@ class Sentence:
     Attributes:
       text: as it is translated, white space around it left out.
       marks: what stands in it and at its edges, with places in `text`.
-      space: white space between it and the one before it, as it stands there.
+      space: white space between it and the sentence before, as written in the markup.
       raws: see `Segment`, with places in `text`.
-      is_apart: whether there is white space between it and the one before it, maybe between marks.
+      is_apart: whether white space separates it from the sentence before, maybe between marks.
     """
 
     text: str
@@ -86,7 +86,7 @@ def divide(segment: Segment, split: Callable[[str], Sequence[str]]) -> list[Sent
 
 
 def _raws_of_sentences(segment: Segment, spans: Sequence[Span]) -> list[dict[int, tuple[int, str]]]:
-    """Returns the `Segment.raws` of each sentence, but those of white space between them."""
+    """Returns the `Segment.raws` inside each sentence."""
     raws: list[dict[int, tuple[int, str]]] = [{} for _ in spans]
     starts = [start for start, _ in spans]
     for place, (end, raw) in segment.raws.items():
@@ -98,7 +98,7 @@ def _raws_of_sentences(segment: Segment, spans: Sequence[Span]) -> list[dict[int
 
 
 def _space_between(segment: Segment, end: int, start: int) -> str:
-    """Returns what is between two sentences besides marks, as it stands there."""
+    """Returns the white space between two sentences as written in the markup."""
     parts = []
     while end < start:
         following, raw = segment.raws.get(end, (end + 1, segment.text[end]))
@@ -108,7 +108,7 @@ def _space_between(segment: Segment, end: int, start: int) -> str:
 
 
 def join_markup(sentences: Sequence[Sentence], texts: Iterable[str]) -> str:
-    """Returns the markup of sentences together, from that of each."""
+    """Joins the markup of sentences."""
     parts: list[str] = []
     before = ""
     for sentence, text in zip(sentences, texts, strict=False):
@@ -121,14 +121,14 @@ def join_markup(sentences: Sequence[Sentence], texts: Iterable[str]) -> str:
 
 
 def _are_apart(before: str, after: str) -> bool:
-    """Returns whether there is white space between texts, before or after tags at their edges."""
+    """Returns whether white space separates two texts, maybe outside of tags at their edges."""
     while before.endswith(">") and "<" in before:
         before = before[: before.rindex("<")]
     return before[-1:].isspace() or bool(_SPACE_AT_BEGIN.match(after))
 
 
 def _is_of_next(mark: Mark, end: int, start: int) -> bool:
-    """Returns whether a mark stands after a sentence's end, or opens the next one."""
+    """Returns whether a mark belongs to the next sentence."""
     if mark.start > end:
         return True
     if mark.start < end:

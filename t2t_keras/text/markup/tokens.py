@@ -12,7 +12,7 @@ from t2t_keras.text.markup.characters import NOT_XML
 
 # Kinds of tokens.
 OPEN, CLOSE, EMPTY, TEXT, OTHER = "open", "close", "empty", "text", "other"
-# Name of what begins like a tag and does not end.
+# The name of a tag that does not end.
 UNFINISHED = "<"
 
 # Elements of HTML without content.
@@ -22,9 +22,9 @@ _VOID = frozenset(
 )
 # Elements whose content has no tags; that of `title` is text nevertheless.
 _RAW = frozenset("script style textarea title iframe noembed noframes xmp".split())
-# Of those, the ones whose content has no tags in SVG and MathML either, as people write them.
+# Those whose content has no tags in SVG and MathML either.
 _RAW_ANYWHERE = frozenset({"script", "style"})
-# Elements in which other rules hold, and those of HTML that end these.
+# Elements with rules of their own, and elements of HTML that end them.
 _FOREIGN = frozenset({"svg", "math"})
 BREAKS_OUT = frozenset(
     "b big blockquote body br center code dd div dl dt em embed foreignobject h1 h2 h3 h4 h5 h6 "

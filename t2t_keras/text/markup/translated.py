@@ -20,11 +20,11 @@ class Translated:
     """A sentence and its translation, as the model reads and writes them.
 
     Args:
-      text: of the sentence, with symbols for placeholders, if the model has these.
-      marks: of the sentence, with places in that.
-      translation: of the text.
-      kept: what each kept piece is called there.
-      write: returns a piece of the translation as it stands between tags, before some more.
+      text: the sentence, with symbols for placeholders if the model has symbols.
+      marks: of the sentence, with places in `text`.
+      translation: of `text`.
+      kept: the text of each kept piece in the translation.
+      write: returns a piece of the translation as markup, given what follows it.
       raws: see `Sentence`, with places in `text`.
       is_html: whether it is of HTML.
     """
@@ -46,7 +46,7 @@ class Translated:
         self._kept = dict(zip(map(id, names), kept, strict=True))
         self.source_units = units(text, kept)
         self.target_units = units(translation, kept)
-        # Pairs of units that are the same word or sign, maybe with other capitals.
+        # Units of the translation -> units of the source that are equal except for case.
         self._same = self._with_words_divided(self._same_units())
 
     @property
@@ -68,7 +68,7 @@ class Translated:
         return self._written(self._placed(weights) if self._marks else [])
 
     def _same_units(self) -> dict[int, int]:
-        """Returns, for units of the translation, the unit of the source that is the same."""
+        """Maps units of the translation to units of the source that are equal except for case."""
         found: dict[str, collections.deque[int]] = {}
         for number, (start, end) in enumerate(self.source_units):
             word = self.text[start:end].casefold()
@@ -82,7 +82,7 @@ class Translated:
         return same
 
     def _with_words_divided(self, same: Mapping[int, int]) -> dict[int, int]:
-        """Has units end where marks stand within a word that is the same in the translation."""
+        """Divides units at marks inside a word that is the same in the translation."""
         places = {place for mark in self._marks for place in (mark.start, mark.end)}
         cuts = {
             number: [place - start for place in range(start + 1, end) if place in places]
@@ -160,7 +160,7 @@ class Translated:
             space = self._space(position, start, breaks, marks)
             place = runs.get(tuple(id(mark) for mark in marks if mark.kind != KEPT))
             if place is not None and bool(space) == (self.text[place : place + 1] == " "):
-                # They stand together as they did in the source.
+                # The same marks stand together in the source.
                 parts += [f"{mark.lead}{mark.raw}" for mark in marks if mark.kind != KEPT]
                 parts.append(self._space_after(place))
                 parts += [mark.raw for mark in marks if mark.kind == KEPT]
@@ -172,7 +172,7 @@ class Translated:
         return "".join(parts)
 
     def _kept_units(self, by_gap: Mapping[int, Sequence[Mark]]) -> set[int]:
-        """Returns the units of the translation for which the markup of a kept piece stands."""
+        """Returns the units of the translation that the markup of a kept piece replaces."""
         found: set[int] = set()
         missed: list[str] = []
         texts = [self.translation[start:end] for start, end in self.target_units]
@@ -186,7 +186,7 @@ class Translated:
                 else:
                     missed.append(name)
         if missed:
-            # It stands elsewhere: its text must not come twice.
+            # The markup stands elsewhere: the text must not come twice.
             left: dict[str, collections.deque[int]] = {}
             for number, text in enumerate(texts):
                 if number not in found:
@@ -195,7 +195,7 @@ class Translated:
         return found
 
     def _unit(self, number: int, marks: Sequence[Mark]) -> str:
-        """Returns a unit of the translation as it is written, as in the source if it is there.
+        """Returns a unit of the translation as markup, spelled as in the source if it is there.
 
         `marks` are those after it.
         """
@@ -213,7 +213,7 @@ class Translated:
             place = following
         if place == last and "".join(raws) != text:
             return "".join([*raws[:-1], write_again(raws[-1], after, self._is_html)])
-        # It stands in the source as such, so it does here, if it means the same.
+        # The source has the bare sign; keep it bare if it means the same here.
         goes_on = self.text[last : last + 1].casefold() == after[:1].casefold()
         means_same = {
             "<": goes_on,
@@ -225,9 +225,9 @@ class Translated:
         return self._write(text, after)
 
     def _breaks(self) -> dict[int, str]:
-        """Returns, by their places, the spaces of the translation that more white space stands for.
+        """Returns the white space to write instead of spaces of the translation, by place.
 
-        It stands in proportion to its places in the source.
+        Its places are in proportion to those in the source.
         """
         taken = {mark.start for mark in self._marks if mark.kind != KEPT}
         places = [match.start() for match in re.finditer(" ", self.translation)]
@@ -249,7 +249,7 @@ class Translated:
         return breaks
 
     def _space(self, start: int, end: int, breaks: Mapping[int, str], marks: Sequence[Mark]) -> str:
-        """Returns what is between two units of the translation, as it is written."""
+        """Returns the text between two units of the translation as markup."""
         after = marks[0].raw[:1] if marks else self.translation[end : end + 64]
         text = self.translation[start:end]
         if not text or text == " ":
@@ -260,7 +260,7 @@ class Translated:
         )
 
     def _space_after(self, place: int) -> str:
-        """Returns the white space of the source after marks at a place."""
+        """Returns the source's white space after the marks at a place."""
         if self.text[place : place + 1] == " ":
             return self._raws.get(place, (0, " "))[1]
         return "" if place else self._raws.get(-1, (0, ""))[1]
@@ -277,19 +277,19 @@ def _is_of_word(character: str) -> bool:
 
 
 def _gap(spans: Sequence[Span], place: int, opens: bool) -> int:
-    """Returns how many units are before a place; one that it is within, unless something opens."""
+    """Returns the number of units before a place, and around it unless a mark opens there."""
     if opens:
         return bisect.bisect_right(spans, place, key=lambda span: span[1])
     return bisect.bisect_left(spans, place, key=lambda span: span[0])
 
 
 def _parts_words(before: Mark | None, mark: Mark) -> bool:
-    """Returns whether a mark needs no white space beside it; a link only after another one."""
+    """Returns whether a mark replaces white space; a link does so only after another link."""
     return mark.is_space and (mark.kind == LONE or (before is not None and before.kind == CLOSE))
 
 
 def _spaced(marks: Sequence[Mark], space: str, at_begin: bool, at_end: bool) -> list[str]:
-    """Returns marks with the white space between them: after what closes, before what opens."""
+    """Returns marks with the white space between them: after closing, before opening tags."""
     if not marks:
         return [space]
     if any(_parts_words(*pair) for pair in itertools.pairwise([None, *marks])):

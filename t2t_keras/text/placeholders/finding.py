@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from t2t_keras.text.placeholders.syntaxes import ADDRESSES, KINDS, SIGNS, SPACE, SYMBOLS
 
-# A literal sign of the range that stands for placeholders is one as well.
+# A literal symbol in a text is a placeholder, too.
 _SYNTAXES = re.compile(
     f"[{SYMBOLS[0]}-{SYMBOLS[-1]}]|(?P<address>{'|'.join(ADDRESSES)})|{'|'.join(KINDS)}"
 )
@@ -82,7 +82,7 @@ def find(text: str, verbatim: Sequence[str] = ()) -> list[Placeholder]:
 
 
 def _verbatim_places(text: str, verbatim: Sequence[str]) -> list[tuple[int, int]]:
-    """Returns where pieces of text stand, the longest at each place, in one pass over the text."""
+    """Returns (start, end) of pieces of text, the longest at each place, in one pass."""
     kinds: dict[str, bool] = {}  # Whether a piece may be part of a word.
     for piece in filter(None, verbatim):
         kinds[str(piece)] = kinds.get(piece, False) or isinstance(piece, Part)

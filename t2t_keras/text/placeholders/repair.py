@@ -16,7 +16,7 @@ from t2t_keras.text.placeholders.finding import (
 
 # What is put in or taken out may stand beside something that makes a placeholder with it.
 _MOST_ROUNDS = 4
-# Each takes time in proportion to the text; those beyond are put at the end together.
+# Each takes time in proportion to the text; further ones are put at the end together.
 _MOST_PLACED = 64
 _PUNCTUATION = ".,:;!?…\u3002\uff0c\uff1a\uff1b\uff01\uff1f"
 
@@ -72,7 +72,7 @@ def _placed(
     alignment: Alignment,
     verbatim: Collection[str],
 ) -> list[_Edit]:
-    """Returns the edits that put lost placeholders into a translation with others."""
+    """Returns the edits that insert lost placeholders into a translation."""
     taken = bytearray(len(target))
     for start, end, _ in found:
         taken[start:end] = b"\1" * (end - start)

@@ -6,19 +6,19 @@ syntax, which goes as far as it can be one: "%title" is no "%t", and "{count, nu
 
 import re
 
-# Stand for placeholders in the text that a model sees, see `t2t_keras.text.placeholders.symbols`.
+# Replace placeholders in the text that a model sees, see `t2t_keras.text.placeholders.symbols`.
 # They are of Unicode's last private plane: fonts and markup use the first private range.
 SYMBOLS = tuple(chr(0x10FF00 + number) for number in range(16))
 
-# Sums of money are no such pieces, for a translation may have "5 dollars" for "$5".
+# Not sums of money: a translation may have "5 dollars" for "$5".
 _UNITS = (
     "‰|°[CF]?|[kKMGTP]?i?B(?:/s)?|[kKMG]?bit/s|[kKMG]bit|[kM]?bps|px|pt|em|dpi|ppi|fps|[kMGT]?Hz|"
     "[nµm]?s|min|h|[nµmck]?m[²³]?|[µmk]?g|[mk]?[VA]|[mkMGT]?Wh?|m?Ah|dB"
 )
 SPACE = r"[ \u00a0\u2009\u202f]"
-# As "1 000 000,5" is, but not "in 2019 300"; no longer ones, for each place begins one of these.
+# "1 000 000,5" but not "in 2019 300"; bounded, because each place may begin a match.
 _GROUPED = rf"(?<![\w.,:/\-])\d{{1,3}}(?:(?:{SPACE}|['\u2019])\d{{3}}(?!\d)){{1,5}}+(?:[.,]\d+)?"
-# What is in angle brackets besides, as <file>, is a word that is translated as any other.
+# Other words in angle brackets, such as <file>, are translated.
 _TAGS = (
     "a|b|big|body|br|code|div|em|font|h[1-6]|head|hr|html|i|iframe|img|input|li|nobr|ol|p|pre|qt|s|"
     "script|small|span|strong|style|su[bp]|svg|t[dhrt]|tbody|textarea|thead|u|ul"
@@ -89,7 +89,7 @@ KINDS = (
     r"<%(?:[^<>%\n]++|%(?!>))*+%>",
     rf"</?(?:{_TAGS}|\d++){_ATTRIBUTE}*+\s*+/?>",
     rf"</?[A-Za-z][\w.\-]*+(?::[\w.\-]++{_ATTRIBUTE}*+|{_ATTRIBUTE}++|(?=\s*+/>))\s*+/?>",
-    # The end of an element, and so its begin is no word either.
+    # The end of an element; so its beginning is not a word either.
     r"</[A-Za-z][\w.\-]*+\s*+>",
     # Laravel's :name and :name:, Drupal's @name and !name, and #name.
     r"(?<![\w:/.])(?::[a-z_][\w+\-]*+:?|@:?[A-Za-z_][\w]*+(?:\.[A-Za-z_]\w*+)*+)",

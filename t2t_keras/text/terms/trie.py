@@ -12,7 +12,7 @@ class Trie:
         self._root: dict[Any, Any] = {}
 
     def add(self, keys: Sequence[Hashable], value: Any) -> None:
-        """Adds a value of a sequence of keys, of which none is None."""
+        """Adds a value under a sequence of keys; None is not a key."""
         node = self._root
         for key in keys:
             node = node.setdefault(key, {})
@@ -21,11 +21,11 @@ class Trie:
     def find(
         self, keys: Sequence[Hashable], first_keys: Sequence[Hashable] = ()
     ) -> Iterator[tuple[int, int, list[Any]]]:
-        """Yields (start, end, values) of each sequence that is in another one.
+        """Yields (start, end, values) of each added sequence that occurs in `keys`.
 
         Args:
-          keys: of the other one.
-          first_keys: what each key is at the beginning of a sequence; empty = the same.
+          keys: to be searched.
+          first_keys: keys to compare with the first of a sequence; empty = `keys`.
         """
         for start, key in enumerate(first_keys or keys):
             node, end = self._root.get(key), start + 1

@@ -16,8 +16,8 @@ EXACT, INFLECTED, MISSING = KINDS = ("exact", "inflected", "missing")
 
 # Of the letters of the longer of two forms of a word, those that both begin with, and the fewest.
 _SHARED, _FEWEST = 0.6, 3
-# Of a longer term no other form is looked for; and how many places of a translation are compared,
-# of all and of those that are aligned with a term.
+# The most words of a term with inflected forms; and the most places of a translation to compare:
+# of all, and of those aligned with a term.
 _LONGEST_FORM, _MOST_TRIED, _MOST_NEAR = 16, 64, 16
 
 
@@ -45,7 +45,7 @@ def same_stem(one: str, other: str) -> bool:
 
 
 def _num_shared(one: str, other: str) -> int:
-    """Returns with how many letters in common two words begin."""
+    """Returns the length of the common prefix of two words."""
     pairs = zip(one, other, strict=False)
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
@@ -105,7 +105,7 @@ def find_uses(
 
 
 class _Words:
-    """The words of a translation, of which each can be taken by one term."""
+    """The words of a translation; each is taken by one term at most."""
 
     def __init__(self, target: str, terms: Iterable[str]):
         self.tokens = tokens_of(target)
@@ -124,7 +124,7 @@ class _Words:
                     self._starts[term].append(start)
 
     def take_exact(self, term: str, near: Sequence[int]) -> bool:
-        """Takes an occurrence of a term, best one that has a word near; returns whether it can."""
+        """Takes an occurrence of a term, preferably near the alignment; returns whether it can."""
         starts, length = self._starts[term], len(self._terms[term])
         while self._next[term] < len(starts) and not self._is_free(
             starts[self._next[term]], length
@@ -139,7 +139,7 @@ class _Words:
         return bool(rest) and self._take(rest[0], length)
 
     def take_form(self, term: str, source: str, near: Sequence[int], anywhere: bool) -> bool:
-        """Takes another form of a term that has a word near; returns whether there is one."""
+        """Takes an inflected form of a term near the alignment; returns whether there is one."""
         words = [each.text for each in self._terms[term]]
         if not words or len(words) > _LONGEST_FORM:
             return False
