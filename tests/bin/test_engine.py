@@ -79,7 +79,8 @@ def test_what_is_refused(run, refused, tmp_path):
     here = f"--output_dir={run}", engine, text
     said = refused("t2t-decoder", *here, f"--ensemble={run}", f"--checkpoint_path={run}")
     assert "takes no checkpoint_path and no ensemble: leave it out" in said
-    said = refused("t2t-decoder", *here, f"--attention_file={tmp_path / 'attention'}")
+    files = f"--attention_file={tmp_path / 'attention'}", f"--decode_to_file={tmp_path / 'out'}"
+    said = refused("t2t-decoder", *here, *files)
     assert "the attention of one layer only" in said
     newer = shutil.copytree(run, tmp_path / "newer", copy_function=shutil.copyfile)
     assert open_export(newer).checkpoint, "a copy may have other times"
