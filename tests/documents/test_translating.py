@@ -76,6 +76,25 @@ def test_progress_and_a_glossary_reach_the_translator(written, translator):
     assert translator.calls[0][2] == {"glossary": "terms"}
 
 
+def test_progress_counts_all_texts_of_all_kinds(written, translator):
+    lines = "".join(f"<p>Line {number}" for number in range(1025))
+    document = read_document(written("a.html", f"{lines}<p>One <b>dog</b>.<p>Line 1"))
+    shown = []
+    translate_document(document, translator, progress=lambda *counts: shown.append(counts))
+    assert shown == [(1024, 1026), (1025, 1026), (1026, 1026)]
+    assert [len(lines) for lines, *_ in translator.calls] == [1024, 1, 1]
+
+
+def test_what_the_memory_has_is_as_sure_as_can_be_and_stands_in_its_white_space(
+    written, translator
+):
+    document = read_document(written("a.po", 'msgid " Open\\n"\nmsgstr ""\n'), "en", "de")
+    memory = TranslationMemory([("Open", "Öffnen")])
+    translate_document(document, translator, memory=memory)
+    [unit] = document.units
+    assert (unit.target, unit.quality, unit.needs_review) == (" Öffnen\n", 1.0, False)
+
+
 def test_a_report_reads_as_a_sentence(written, translator):
     report = translate_document(read_document(written("a.txt", TEXT)), translator)
     assert str(report) == "3 translated"

@@ -79,6 +79,29 @@ def test_what_has_an_unknown_syntax_is_whole(text, expected):
     assert [each.text for each in find(text)] == expected
 
 
+@pytest.mark.parametrize(
+    "address", ["https://a.b/c", "www.a.b", "ftp://a.b/c_(d)", "http://a.b/[x]"]
+)
+@pytest.mark.parametrize("end", [*".,;:!?'*_)]}", ").", "!!", "...", ""])
+def test_what_ends_a_sentence_is_not_of_an_address(address, end):
+    assert [each.text for each in find(f"See {address}{end} now")] == [address]
+
+
+def test_numbers_have_units():
+    units = (
+        "% ‰ ° °C °F B kB KB MB GB TB PB KiB MiB GiB TiB MB/s GiB/s kbit/s Mbit Mbps px pt em dpi "
+    )
+    units += (
+        "ppi fps Hz kHz MHz GHz THz s ms µs ns min h m km cm mm µm nm m² m³ km² g kg mg µg V kV mV "
+    )
+    units += "A mA W kW MW mW Wh kWh MWh Ah mAh dB"
+    for unit in units.split():
+        for text in (f"5 {unit}", f"5{unit}", f"1,000.5\u00a0{unit}"):
+            assert [each.text for each in find(f"At {text}, so")] == [text]
+    for unit in ("Bs", "pixels", "x", "men", "MBs"):
+        assert not find(f"At 5 {unit}, so")
+
+
 def test_pieces_that_are_given_are_found_before_others():
     found = find("Run ls -l %s, not ls.", ["ls", "ls -l %s"])
     assert [each.text for each in found] == ["ls -l %s", "ls"]
