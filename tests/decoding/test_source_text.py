@@ -1,5 +1,6 @@
 """Lines of any content are read, counted and encoded, or named in an error."""
 
+import contextlib
 import sys
 import unicodedata
 
@@ -8,6 +9,7 @@ import pytest
 
 from t2t_keras.decoding.jobs.line_job import resolve_outputs, run_line_job
 from t2t_keras.decoding.source_text import (
+    check_lengths,
     ends_sentence,
     read_sources,
     sentence_splitter,
@@ -60,6 +62,15 @@ def test_every_line_is_counted_or_named(lines, tokenizer, tmp_path):
             assert bool(source.parts) == bool(text.strip())
             assert all(1 < len(part) <= MOST and part[-1] == 1 for part in source.parts)
             assert len(source.parts) == len(source.first_words)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "is_refused"), [(4, 5, False), (5, 6, True), (6, 1, True)]
+)
+def test_the_longer_side_of_a_pair_has_a_limit(source, target, is_refused):
+    encoded = [[np.zeros(size)] for size in (source, target)]
+    with pytest.raises(UserError) if is_refused else contextlib.nullcontext():
+        check_lengths(encoded, 5)
 
 
 @pytest.mark.parametrize(
