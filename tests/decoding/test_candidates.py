@@ -120,6 +120,17 @@ def test_the_best_is_repaired_where_all_are_broken(tokenizer):
     assert unchecked.translate(["open %s now"])[0].text == "open now"
 
 
+def test_markup_says_what_was_done_to_all_its_sentences(tokenizer):
+    page = "<p>open %s now<p>the <i>%s</i> file<p>save it"
+    [found] = translator(tokenizer, changed("%s", "%d"), str).translate([page], format="html")
+    assert (found.text, found.chosen, found.broken, found.score) == (page, 1, 0, -2.0)
+    lossy = translator(tokenizer, changed("%s", ""), max_input_length=4)
+    [found] = lossy.translate([page], format="html")
+    plain = lossy.translate(["open %s now", "the %s file", "save it"])
+    assert (found.chosen, found.broken) == (0, 2)
+    assert found.cut == sum(each.cut for each in plain) > max(each.cut for each in plain)
+
+
 def test_prose_is_no_menu(tokenizer):
     lines = ["Set Max_size to 5.", "the _test folder", "Smith &Sons sell shoes", "_Open file"]
     ours = translator(tokenizer, str)

@@ -225,5 +225,14 @@ def test_report(plain):
     assert f"{every.count('missing')} missing ({every.count('missing') / 8:.1%})" in report
     assert "missing: dog -> tree (" in report
     assert terms_report({}) == "No term of the glossary is in the source."
+    some = {"terms missing": 1_000, "terms exact": 3_000, "examples": 5}
+    some |= {"missing term a -> x": 1, "missing term b -> y": 1_000, "missing term c -> z": 1}
+    shares = "3,000 exact (75.0%), 0 inflected (0.0%), 1,000 missing (25.0%)"
+    assert terms_report(some).split("\n") == [
+        f"4,000 terms of the glossary: {shares}",
+        "  missing: b -> y (1,000 of its places)",
+        "  missing: a -> x (1 of its places)",
+        "  missing: c -> z (1 of its places)",
+    ]
     many = {"terms missing": 12, **{f"missing term {i:02} -> x": 1 for i in range(12)}}
     assert terms_report(many).endswith("missing: 09 -> x (1 of its places)\n  and 2 others")

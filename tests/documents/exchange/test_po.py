@@ -308,6 +308,27 @@ def test_what_is_no_po_file_is_refused(written, content, said):
         read_document(written("a.po", content), "en", "fr")
 
 
+@pytest.mark.parametrize(
+    ("named", "expected", "is_same"),
+    [
+        ("sr@latin", "sr", True),
+        ("pt_BR", "pt-PT", True),
+        ("de_AT.UTF-8", "DE", True),
+        ("", "de", True),
+        ("de", "", True),
+        ("den", "de", False),
+        ("de", "den", False),
+    ],
+)
+def test_regions_and_scripts_are_of_one_language(written, named, expected, is_same):
+    path = written("a.po", HEADER.replace("Language: de", f"Language: {named}"))
+    if is_same:
+        assert read_document(path, "en", expected).languages == ("en", named or expected)
+    else:
+        with pytest.raises(UserError):
+            read_document(path, "en", expected)
+
+
 def test_real_catalogues_come_back_and_pass_msgfmt(root, written, translator, msgfmt):
     paths = sorted((root.parent / "shared/data/localisation/po").glob("*.po"))
     if not paths:

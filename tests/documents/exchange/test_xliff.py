@@ -250,6 +250,10 @@ UNIT = (
         ('One<x id="1" equiv-text="&lt;br>"/>Two', 'One<x i="0" ctype="lb"/>Two'),
         ('One<ph id="1">&lt;b/&gt;</ph>Two', 'One<x i="0"/>Two'),
         ('One<bpt id="1">&lt;br></bpt>Two<ept id="1"/>', 'One<g i="0">Two</g>'),
+        # What is not to be translated says so.
+        ('Go <mrk mtype="protected">A b</mrk>', 'Go <g i="0" translate="no">A b</g>'),
+        ('Go <mrk translate="no">A b</mrk>', 'Go <g i="0" translate="no">A b</g>'),
+        ('Go <mrk translate="yes">A b</mrk>', 'Go <g i="0">A b</g>'),
         # An index is one.
         ('48m<g id="1" ctype="x-superscript">2</g>', '48m<sup i="0">2</sup>'),
         ('H<bpt id="1">&lt;sub></bpt>2<ept id="1"/>O', 'H<sup i="0">2</sup>O'),

@@ -65,6 +65,8 @@ def test_html_is_taken_apart_whatever_it_is():
         ("<title>a <b></title>", "open text close"),
         ("a <b c", "text other"),
         ("a <b c='>", "text other"),
+        ("<!-- a --!> b<!--> c<!---> d<!-- - -- > e", "other text other text other text other"),
+        ("<svg><![CDATA[>a]]><b><![CDATA[>c]]>", "open other open other text"),
         ("<!doctype html><!-- <b> --><br/></ x>", "other other empty other"),
     ],
 )

@@ -18,6 +18,8 @@ PIECES = (
     [
         ("Open %s now", "Öffne jetzt.", [(0, 0), (2, 1)], "Öffne %s jetzt."),
         ("Open %s.", "Öffne.", [(0, 0)], "Öffne %s."),
+        ("Open %s now", "Öffne bitte jetzt", [(0, 0), (0, 1), (2, 2)], "Öffne bitte %s jetzt"),
+        ("%s is now", "ist jetzt", [(1, 0), (2, 1)], "%s ist jetzt"),
         ("Error: %s", "Fehler:", [(0, 0)], "Fehler: %s"),
         ("{name} is there", "{Name} ist {0} da.", [], "{name} ist da."),
         ("%(name)s is", "% (Name) s ist", [], "%(name)s ist"),
