@@ -244,10 +244,7 @@ class Access:
             raise ApiError(456, "Quota for this billing period has been exceeded.")
         self._used[self._account(client.identity)] = used
         if self._clock() - self._saved > _SECONDS_BETWEEN_SAVES:
-            try:
-                self.save()
-            except UserError as error:  # A full disk: they are still in memory.
-                _LOG.error("The counts of characters are not saved: %s", error)
+            self.save()
 
     def refund(self, identity: str, characters: int) -> None:
         """Takes back what was counted for a client's request that was not answered."""
@@ -255,11 +252,14 @@ class Access:
         self._used[account] = max(self._used.get(account, 0) - characters, 0)
 
     def save(self) -> None:
-        """Writes the counts."""
+        """Writes the counts; on a full disk they stay in memory."""
         self._saved = self._clock()
         if self._file:
             content: Mapping = {"month": self._month, "characters": self._used}
-            write_json(self._file, content)
+            try:
+                write_json(self._file, content)
+            except UserError as error:
+                _LOG.error("The counts of characters are not saved: %s", error)
 
     def _this_month(self) -> str:
         return time.strftime("%Y-%m", self._calendar())

@@ -61,8 +61,8 @@ def make_app(sources: Sequence[ModelSource], config: ServerConfig | None = None)
         yield
         until = app.state.stop_by or time.monotonic() + config.stop_seconds
         await context.files.close(until)
+        access.save()  # Before waiting for threads, as the process may be ended meanwhile.
         await service.close(max(until - time.monotonic(), 0.0))
-        access.save()
 
     # Its own pages of documentation load scripts from a network.
     app = FastAPI(

@@ -299,9 +299,12 @@ class TranslatedFiles:
 
     async def finished(self, file: TranslatedFile) -> None:
         """Waits until a file is translated; an `ApiError` says what is wrong with it."""
+        budget = self._budgets.get(file.file_id)
         if task := self._tasks.get(file.file_id):
             await asyncio.shield(task)
         if file.status == "error":
+            if budget and budget.ended:
+                raise ApiError(503, file.error)  # It took too long, which is not the file's fault.
             raise ApiError(400, f"Invalid request: {file.error}")
         if file.status != "done":
             raise JobEndedError("The server stops: ask again.", code="server_stops")

@@ -2,7 +2,7 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from t2t_keras.decoding.markup import translate_markup
@@ -17,6 +17,7 @@ from t2t_keras.server.models import AT_ONCE, ModelSource, ServedModel, Watcher
 from t2t_keras.server.passages import Passages, joined_texts, read_passages
 from t2t_keras.server.work.batching import Batch, Batcher
 from t2t_keras.server.work.budget import Budget
+from t2t_keras.server.work.places import in_own_thread
 from t2t_keras.text.glossary import Glossary
 from t2t_keras.text.markup.reading import read_fragment
 
@@ -226,13 +227,16 @@ class TranslationService:
         """Returns the result of work for each line; raises as `translate`."""
         work, batcher = self._with_terms(pair, work), self._batchers[pair]
         budget = budget or self.budget()
-        # In parts, so that a long text is not in the way of the short ones that come meanwhile.
-        size, results = self._config.max_batch_lines, []
-        for first in range(0, len(lines), size):
-            part = lines[first : first + size]
-            # Only the first part is refused: what is begun is not in vain.
-            results += await batcher.translate(part, work, first > 0, budget)
+        results: list[Any] = []
+        for part in self._parts(lines):
+            # Only the first part is refused: work that has begun is finished.
+            results += await batcher.translate(part, work, bool(results), budget)
         return results
+
+    def _parts(self, lines: Sequence[str]) -> Iterator[Sequence[str]]:
+        """Yields lines in parts, so that shorter texts do not wait for all of a long one."""
+        size = self._config.max_batch_lines
+        return (lines[first : first + size] for first in range(0, len(lines), size))
 
     def budget(self, client: str = "", characters: int = 0) -> Budget:
         """Returns what a job for so many characters may cost; a long file may cost more."""
@@ -251,9 +255,8 @@ class TranslationService:
         """Translates lines as the translator does, for a thread that may wait; errors as its."""
         work, batcher = self._with_terms(pair, options), self._batchers[pair]
         budget = budget or self.budget()
-        size, results = self._config.max_batch_lines, []
-        for first in range(0, len(lines), size):
-            part = lines[first : first + size]
+        results: list[Translation] = []
+        for part in self._parts(lines):
             results += batcher.submit(part, work, True, budget).result()
         return results
 
@@ -264,9 +267,8 @@ class TranslationService:
 
     async def close(self, seconds: float | None = None) -> None:
         """Ends the threads when all that was accepted is translated, or after so many seconds."""
-        await asyncio.to_thread(self._watcher.stop, seconds)
-        for batcher in self._batchers.values():
-            await asyncio.to_thread(batcher.close, seconds)
+        ends = [self._watcher.stop, *(batcher.close for batcher in self._batchers.values())]
+        await asyncio.gather(*(in_own_thread(end, seconds) for end in ends))
 
 
 class BatchedTranslator:

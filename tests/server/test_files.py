@@ -182,8 +182,9 @@ def test_no_file_is_worked_on_without_end(tmp_path, settings, status):
         while file.status == "queued":
             await asyncio.sleep(0.001)
         if status == "error":
-            with pytest.raises(ApiError, match="takes longer"):
+            with pytest.raises(ApiError, match="takes longer") as refused:
                 await files.finished(file)
+            assert refused.value.status == 503
         await files.close(time.monotonic() + 0.2)
         return file.status, file.attempts
 

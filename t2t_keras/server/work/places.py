@@ -1,9 +1,10 @@
-"""Places for slow work beside the event loop, and threads that no end has to wait for."""
+"""Slow work outside the event loop: few threads at a time, which the process does not wait for."""
 
 import asyncio
 import concurrent.futures
 import contextlib
 import threading
+import weakref
 from collections.abc import AsyncIterator, Callable
 from typing import TypeVar
 
@@ -11,7 +12,7 @@ Result = TypeVar("Result")
 
 
 class Places:
-    """Lets little work be done at a time, and less of each client.
+    """Limits how much work is done at a time, in all and for each client.
 
     Args:
       most: places in all.
@@ -20,21 +21,16 @@ class Places:
 
     def __init__(self, most: int, of_client: int):
         self._all, self._of_client = asyncio.Semaphore(most), of_client
-        self._clients: dict[str, asyncio.Semaphore] = {}
-        self._users: dict[str, int] = {}
+        # A client is forgotten once nobody has or awaits a place of it.
+        self._clients: weakref.WeakValueDictionary[str, asyncio.Semaphore]
+        self._clients = weakref.WeakValueDictionary()
 
     @contextlib.asynccontextmanager
     async def place(self, client: str) -> AsyncIterator[None]:
-        """Waits for a place of a client, and has it."""
-        own = self._clients.setdefault(client, asyncio.Semaphore(self._of_client))
-        self._users[client] = self._users.get(client, 0) + 1
-        try:
-            async with own, self._all:
-                yield
-        finally:
-            self._users[client] -= 1
-            if not self._users[client]:
-                del self._users[client], self._clients[client]
+        """Waits for a place for a client, and keeps it."""
+        of_client = self._clients.setdefault(client, asyncio.Semaphore(self._of_client))
+        async with of_client, self._all:
+            yield
 
 
 async def in_own_thread(function: Callable[..., Result], *arguments) -> Result:
