@@ -130,11 +130,26 @@ def test_every_public_name_can_be_called_again_in_any_order(
     assert t2t.hparams("transformer_base") == HParams()
 
 
-@pytest.mark.parametrize("name", ["random_seed", "worker_gpu", "keep_checkpoint_max", "eval_steps"])
-def test_numbers_out_of_range_are_refused(data, tmp_path, name):
-    number = 0 if name == "keep_checkpoint_max" else -1
-    with pytest.raises(UserError, match=rf"{name}.*, got .*{number}\b"):
-        t2t.train(data[0], t2t.hparams("transformer_tiny"), data[1], tmp_path, **{name: number})
+@pytest.mark.parametrize(
+    ("name", "refused", "allowed"),
+    [
+        ("random_seed", -1, 0),
+        ("random_seed", 2**32, 2**32 - 1),
+        ("worker_gpu", -1, 0),
+        ("eval_steps", -1, 0),
+        ("save_checkpoints_secs", -0.5, 0),
+        ("keep_checkpoint_max", 0, 1),
+        ("cpu_replicas", 0, 1),
+        ("worker_timeout_secs", 0.5, 1),
+    ],
+)
+def test_numbers_out_of_range_are_refused(data, tmp_path, name, refused, allowed):
+    arguments = data[0], t2t.hparams("transformer_tiny"), tmp_path / "none", tmp_path / "run"
+    with pytest.raises(UserError, match=rf"{name}.*, got .*{refused}\b"):
+        t2t.train(*arguments, **{name: refused})
+    with pytest.raises(UserError) as without_data:
+        t2t.train(*arguments, **{name: allowed})
+    assert without_data.value.code == "no_data"
 
 
 def test_options_have_types(data, tmp_path):
