@@ -1,5 +1,6 @@
 """Models of Marian as runs, against what transformers made of them (fixtures/make_marian.py)."""
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -322,6 +323,29 @@ def test_options_that_cannot_be_represented_are_refused(changed, name, value):
 def test_parameters_that_cannot_be_represented_are_refused(changed, added, said):
     with pytest.raises(UserError, match=said):
         read_marian(changed({}, **added))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "more", "said"),
+    [
+        (None, {}, r"query/kernel is missing\.$"),
+        (
+            np.ones((16, 8), np.float32),
+            {},
+            r"query/kernel has the shape \[16, 8\], not \[16, 16\]\.$",
+        ),
+        (None, {"encoder_0/z": np.ones(1)}, r"query/kernel is missing \(and 1 more\)\.$"),
+        (None, {"a": np.ones(1), "z": np.ones(1)}, r"imported: a is not used \(and 2 more\)\.$"),
+    ],
+)
+def test_weights_that_are_not_those_of_the_model(changed, tmp_path, kernel, more, said):
+    found = read_marian(changed({}))
+    weights = {**found.weights, "encoder_0/self_attention/query/kernel": kernel, **more}
+    weights = {name: value for name, value in weights.items() if value is not None}
+    problem = registry.problem("parallel_text", LANGUAGES)
+    with pytest.raises(UserError, match=said):
+        make_run(dataclasses.replace(found, weights=weights), problem, tmp_path / "run", "it")
+    assert not (tmp_path / "run").exists()
 
 
 def test_norms_of_embeddings_and_before_sublayers(changed, tmp_path):

@@ -153,6 +153,12 @@ def test_filters_that_there_are_not(names, message):
         check_filters(names, ("en", "xx"))
 
 
+def test_regions_and_case_of_a_language_do_not_count():
+    check_filters(["language"], ("EN", "de_AT", "Fr-CA"))
+    for code in ("EN-gb", "en_US"):
+        assert in_other_language([ENGLISH, GERMAN, "Berlin"], code) == [False, True, False]
+
+
 def test_without_the_package_that_judges(monkeypatch):
     monkeypatch.setitem(sys.modules, "py3langid.langid", None)
     # A fresh copy of the module, which does not know the package yet.

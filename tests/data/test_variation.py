@@ -12,6 +12,7 @@ from t2t_keras.data.shards import ExampleStore
 from t2t_keras.data.variation import Variation, VariedSteps
 from t2t_keras.errors import UserError
 from t2t_keras.registry import AUGMENTATIONS
+from t2t_keras.text.placeholders.finding import SYMBOLS
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 from t2t_keras.text.subwords import SubwordTokenizer
 
@@ -152,11 +153,13 @@ def test_shares_of_changes(tokenizer, store):
         ("diacritics", ("Ça va über naïve", "ä"), ("Ca va uber naive", "ä")),
         ("punctuation", ("What is it?! ", "„So.“"), ("What is it", "„So")),
         ("punctuation", ("...", "a"), ("...", "a")),
+        # What stands for a placeholder is none.
+        ("punctuation", (f"see {SYMBOLS[0]}", f"{SYMBOLS[0]}見{SYMBOLS[1]}"), None),
         ("typos", ("to go", "so"), ("to go", "so")),
     ],
 )
 def test_changes(name, pair, expected):
-    assert disturbed(name, [pair]) == [expected]
+    assert disturbed(name, [pair]) == [expected or pair]
 
 
 def test_words_for_the_model_stay_in_front():
@@ -186,6 +189,8 @@ def test_typos_and_noise_differ_from_pair_to_pair():
     assert found == disturbed("typos", lines) != disturbed("typos", lines, seed=1)
     assert len(set(found)) > 20
     assert all(source != lines[0][0] and target == "x" for source, target in found)
+    # People seldom mistype the first letter.
+    assert all([word[0] for word in source.split()] == list("Tere") for source, _ in found)
     for source, target in disturbed("noise", lines):
         added = source.replace(lines[0][0], "")
         assert added.strip()

@@ -20,6 +20,7 @@ several\r
   lines</seg >
 <seg>no id: &quot;a&quot; &apos;b&apos; &#228;&#xE4; &uuml; &unknown; AT&T 3 < 4 &copy it</seg>
 <seg id="6"></seg><seg id="7"/>
+<seg id="7" / >
 <segment>not this</segment> nor this
 <seg id="8">a\u2028separator, a no-break\u00a0space</seg>
 </p>
@@ -31,6 +32,7 @@ EXPECTED = [
     "second on a line",
     "over several lines",
     "no id: \"a\" 'b' ää ü &unknown; AT&T 3 < 4 &copy it",
+    "",
     "",
     "",
     "a\u2028separator, a no-break\u00a0space",

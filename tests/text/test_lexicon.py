@@ -101,8 +101,13 @@ def test_it_is_kept_bit_for_bit_and_without_words(pairs):
     assert fewer.translations("red") == lexicon.translations("red")
 
 
+def test_a_hundred_words_are_read():
+    assert learn_lexicon([("a " * 100, "b")]).translations("a").keys() == {"b"}
+    assert learn_lexicon([("b", "a " * 100)]).translations("b").keys() == {"a"}
+
+
 def test_little_text():
-    for nothing in ([], [("", "")], [("a " * 101, "b")]):
+    for nothing in ([], [("", "")], [("a " * 101, "b")], [("b", "a " * 101)]):
         lexicon = learn_lexicon(nothing)
         assert len(lexicon) == 0
         assert lexicon.translations("a") == {}

@@ -57,6 +57,14 @@ def test_the_columns_are_those_of_the_languages_given_last(tmp_path):
         assert [path.read_bytes() for path in paths] == [ENGLISH, GERMAN]
 
 
+def test_one_file_in_both_orders_of_its_columns(tmp_path):
+    (tmp_path / "dev.tsv").write_bytes(TSV)
+    files = [SourceFile("dev.tsv")] * 2
+    corpora = [ParallelFiles(*files, LANGUAGES, swapped) for swapped in (False, True)]
+    texts = [[path.read_bytes() for path in paths] for paths in plain_text(corpora, tmp_path)]
+    assert texts == [[ENGLISH, GERMAN], [GERMAN, ENGLISH]]
+
+
 def test_files_of_one_name_in_two_folders(tmp_path):
     for folder in ("europarl", "news"):
         (tmp_path / folder).mkdir()
