@@ -35,6 +35,6 @@ ENV HEALTH_URL=http://127.0.0.1:5000/health
 # It answers as soon as the models are loaded. A certificate is not for this address.
 HEALTHCHECK --interval=30s --timeout=5s --start-period=120s CMD \
     ["python", "-c", "import os, ssl, urllib.request as r; r.urlopen(os.environ['HEALTH_URL'], context=ssl._create_unverified_context())"]
-# SIGTERM, which `docker stop` sends, lets it answer what has come: give it time, --time=30.
+# SIGTERM, which `docker stop` sends, lets it answer the requests that have arrived: give it time, --time=30.
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["t2t-serve", "--host=0.0.0.0", "--port=5000"]
