@@ -1,1 +1,1 @@
-"""Work for clients: shared out fairly, and none without an end."""
+"""Scheduling of work for clients: fair shares, budgets, turns."""

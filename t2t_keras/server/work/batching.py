@@ -1,4 +1,4 @@
-"""Lines of many requests, translated together, and shared out fairly between their clients."""
+"""Batches of lines from many requests, scheduled fairly between their clients."""
 
 import asyncio
 import collections
@@ -15,7 +15,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.server.work.budget import Budget, JobEndedError
 from t2t_keras.server.work.turns import Shares, Turns
 
-# Gives a result for each line, all with the same options; each search has a turn of the batch.
+# Returns a result for each line, all with the same options; each search takes a turn of the batch.
 Translate = Callable[[list[str], Hashable, "Batch"], Sequence[Any]]
 
 # The most of one client in a batch with other clients.
@@ -28,7 +28,7 @@ _MOST_LONG = 6  # batches of this kind, in addition to `at_once` others
 
 
 class QueueFullError(Exception):
-    """More lines wait than may; the request can be sent again later."""
+    """Too many lines wait; the request can be sent again later."""
 
 
 @dataclasses.dataclass(eq=False)
@@ -46,23 +46,23 @@ class _Job:
 
     @property
     def size(self) -> int:
-        """Characters, and one for each line, by which jobs share the cost of a batch."""
+        """Characters plus lines: its weight in the cost of a batch."""
         return sum(map(len, self.lines)) + len(self.lines)
 
     @property
     def bulk(self) -> float:
-        """Its part of what one client may have in a batch with other clients."""
+        """Its size as a fraction of what a client may have in a batch with other clients."""
         return max(len(self.lines) / _SHARED_LINES, self.size / _SHARED_CHARACTERS)
 
 
 class Batch:
-    """Jobs that are worked on together.
+    """Jobs that are translated together.
 
     Args:
       jobs: with the same options.
-      shares: what clients have had.
+      shares: the use of the machine by each client.
       turns: for searches.
-      changed: guards both.
+      changed: guards the shares and turns.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Batch:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Counts the time of what is done for its clients, and for its jobs' budgets."""
+        """Charges the time to its clients' shares and its jobs' budgets."""
         self._change()
         try:
             yield
@@ -104,10 +104,10 @@ class Batch:
 
     @contextlib.contextmanager
     def turn(self, sentences: int = 0) -> Iterator[None]:
-        """Waits for the turn of a search for so many sentences, and has it.
+        """Waits for a turn to search for this number of sentences, and keeps it.
 
         Raises:
-          JobEndedError: nobody wants the batch any more.
+          JobEndedError: all its jobs have ended.
         """
         for job, share in zip(self.jobs, self._of_jobs, strict=True):
             job.budget.count_searches(sentences * share)
@@ -122,7 +122,7 @@ class Batch:
                 self._change(searching=-1)
 
     def _change(self, waiting: int = 0, searching: int = 0, ends: bool = False) -> None:
-        """Settles the time so far: none counts while all that it does is to wait for a turn."""
+        """Charges the time so far; time in which it only waits for a turn is free."""
         now = time.monotonic()
         with self._changed:
             was_long = self.is_long
@@ -143,18 +143,18 @@ class Batch:
 
 
 class Batcher:
-    """Translates what several requests have sent in one go, in threads of its own.
+    """Translates the lines of several requests together, in its own threads.
 
-    An idle one waits a moment for more lines. While it translates, others gather, so under load
-    batches are full without waiting. Lines with other options wait for the next batch. Of several
-    clients, the one for which least was done comes first, with its requests in their order.
+    An idle batcher waits a moment for more lines. While it translates, others gather, so under load
+    batches are full without waiting. Lines with other options wait for the next batch. The client
+    that has used the machine least comes first, with its requests in their order.
 
     Args:
       translate: takes lines, options and the `Batch`, and returns a result for each line.
       max_wait_ms: longest wait of an idle batcher.
       max_lines: most lines of a batch; a longer job is a batch of its own.
       max_queued: most lines that wait.
-      at_once: batches at a time, besides long ones that are one client's while others have work.
+      at_once: batches at a time, in addition to long ones of other clients.
       observe: takes the number of lines and the seconds of each batch.
       searches: most searches at a time, default: `at_once`.
     """
@@ -198,7 +198,7 @@ class Batcher:
         may_wait: bool = False,
         budget: Budget | None = None,
     ) -> list[Any]:
-        """Returns the result for each line; what is cancelled is not translated, or not further.
+        """Returns the result for each line; cancelling it ends the work.
 
         Raises:
           QueueFullError: too many lines wait.
@@ -223,17 +223,17 @@ class Batcher:
     ) -> concurrent.futures.Future[list[Any]]:
         """Returns what `translate` does as a future, for threads.
 
-        What `may_wait` is taken however many lines wait already.
+        A job that `may_wait` is accepted even if the queue is full.
         """
         job = _Job(list(lines), options, budget or Budget())
         job.budget.check()
         with self._changed:
             waiting = self.queued_lines
-            # Whatever is allowed in a request must be possible on an idle server.
+            # An idle server accepts every request that is small enough.
             if not may_wait and waiting and waiting + len(job.lines) > self._max_queued:
                 raise QueueFullError
             if not self._open:
-                raise UserError("The model was removed while it was asked: try again.")
+                raise UserError("The model was removed during the request. Try again.")
             self._shares.arrive(job.client)
             self._jobs.setdefault(job.client, collections.deque()).append(job)
             self._changed.notify_all()
@@ -245,14 +245,14 @@ class Batcher:
             self._shares.leave(job.client)
 
     def end_all(self, code: str, text: str) -> None:
-        """Ends all jobs, those that are worked on at their next search."""
+        """Ends all jobs; those that are running end at their next search."""
         with self._changed:
             jobs = [*itertools.chain(*self._jobs.values())]
             for job in itertools.chain(jobs, *(batch.jobs for batch in self._running)):
                 job.budget.end(code, text)
 
     def close(self, seconds: float | None = None) -> None:
-        """Ends the threads when all jobs are done, or after so many seconds."""
+        """Ends the threads; returns when all jobs are done, or after this number of seconds."""
         with self._changed:
             self._open = False
             self._changed.notify_all()
@@ -289,22 +289,22 @@ class Batcher:
         return Batch(jobs, self._shares, self._turns, self._changed)
 
     def _first_job(self) -> _Job | None:
-        """Returns the first job of the client for which least was done; None = none may begin."""
+        """Returns the first job of the client that has used least; None = no job may begin."""
         long = [batch for batch in self._running if batch.is_long]
         if len(long) >= _MOST_LONG:
             return None
-        for client in sorted(self._jobs, key=lambda each: self._shares.rank([each])):
-            # What is long is in the way of its own client only.
-            others = sum(client not in batch.of_clients for batch in long)
-            if len(self._running) - others < self._at_once:
+        for client in sorted(self._jobs, key=lambda name: self._shares.rank([name])):
+            # A long batch delays only its own clients.
+            unrelated = sum(client not in batch.of_clients for batch in long)
+            if len(self._running) - unrelated < self._at_once:
                 return self._jobs[client][0]
         return None
 
     def _with_more(self, first: _Job) -> list[_Job]:
-        """Takes a job, and all that fits into a batch with it, away from those that wait."""
+        """Takes a job, and others that fit into a batch with it, from the queue."""
         taken, room = [first], self._max_lines - len(first.lines)
         bulks = collections.Counter({first.client: first.bulk})
-        for client in sorted(self._jobs, key=lambda each: self._shares.rank([each])):
+        for client in sorted(self._jobs, key=lambda name: self._shares.rank([name])):
             left: collections.deque[_Job] = collections.deque()
             may_follow = True
             for job in self._jobs[client]:
@@ -370,7 +370,7 @@ def _may_join(bulks: Mapping[str, float], job: _Job) -> bool:
 
 
 def _may_begin(job: _Job) -> bool:
-    """Returns whether a job is still wanted; who waits for another is told."""
+    """Returns whether a job is still wanted; sets the error of one that has ended."""
     if not job.future.set_running_or_notify_cancel():
         return False
     if error := job.budget.ended:

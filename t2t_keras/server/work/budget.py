@@ -1,4 +1,4 @@
-"""What one job of a client may cost, what it has cost, and whether anybody still waits for it."""
+"""The budget of a job: its limits, its cost so far, and whether it has ended."""
 
 import contextlib
 import threading
@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 
 from t2t_keras.errors import UserError
 
-# Searches that a job may need: no sentence is shorter than a character, and some are searched for
-# again, for their placeholders or terms.
+# Limit on the searches of a job: a sentence has at least one character, and some sentences are
+# searched again for their placeholders or terms.
 _SEARCHES, _SEARCHES_A_CHARACTER = 256, 2
 
 
 class JobEndedError(UserError):
-    """A job that is not done: its client has left, its budget is used up, or the server stops.
+    """A job was ended: its client has left, its budget is used up, or the server is stopping.
 
     Attributes:
       code: "client_gone", "job_too_long" or "server_stops".
@@ -21,15 +21,15 @@ class JobEndedError(UserError):
 
 
 class Budget:
-    """Seconds and searches for the work of a request or of a file.
+    """Limits on the seconds and searches of a request or a file.
 
-    Seconds are those in which its lines are worked on, alone or among others; in a batch with
-    others it has its share of them. Waiting costs nothing.
+    Seconds count while its lines are translated; in a batch with other jobs, in proportion to its
+    size. Waiting is free.
 
     Args:
-      client: names whom the work is for, to share the machine out fairly.
+      client: whose share of the machine it uses.
       seconds: most seconds of work.
-      characters: of the text, by which the number of searches is bounded.
+      characters: of the text; they determine the limit on searches.
       clock: seconds, which only grow.
     """
 
@@ -57,7 +57,7 @@ class Budget:
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
-        """Counts no seconds, amid `working`."""
+        """Pauses the count during `working`."""
         self.pause()
         try:
             yield
@@ -65,14 +65,14 @@ class Budget:
             self.begin(1.0)
 
     def begin(self, share: float) -> None:
-        """Counts seconds from now, as such a share of a batch's."""
+        """Counts seconds from now, times this share."""
         with self._lock:
             self._settle()
             self._running += 1
             self._share = share
 
     def pause(self) -> None:
-        """Counts no more seconds."""
+        """Stops counting seconds."""
         with self._lock:
             self._settle()
             self._running -= 1
@@ -96,22 +96,22 @@ class Budget:
             self._searches -= searches
 
     def end(self, code: str, text: str) -> None:
-        """Ends the job: what is not begun is left, what is begun ends at its next search."""
+        """Ends the job: before it begins, or at its next search."""
         with self._lock:
             self._ended = self._ended or JobEndedError(text, code=code)
 
     @property
     def ended(self) -> JobEndedError | None:
-        """Why the job must end, for example as its budget is used up; None = it may go on."""
+        """Why the job has ended, such as a used-up budget; None = it may go on."""
         if self.seconds > self._seconds or self._searches < 0:
             self.end(
                 "job_too_long",
-                f"This takes longer than the {self._seconds:g} seconds of work that a request may "
-                f"take. Send less at once, or fewer terms.",
+                f"This takes longer than a request may: at most {self._seconds:g} seconds of work, "
+                f"and a limited number of searches. Send less text at once, or fewer terms.",
             )
         return self._ended
 
     def check(self) -> None:
-        """Raises `JobEndedError` if the job is ended, or has used its budget up."""
+        """Raises `JobEndedError` if the job has ended or its budget is used up."""
         if error := self.ended:
             raise error

@@ -1,4 +1,4 @@
-"""A model's engine that takes turns with those of other batches."""
+"""A model's engine whose computations take turns with those of other batches."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -8,17 +8,17 @@ import numpy as np
 from t2t_keras.decoding.engines.base import Engine, Output
 from t2t_keras.server.work.batching import Batch
 
-# Scoring a sentence costs a fraction of searching for one.
+# Scoring this many sentences costs as much as one search.
 _SCORED_FOR_SEARCHED = 8
-_MOST_SCORED = 256  # whose attention is in memory
+_MOST_SCORED = 256  # sentences at a time, as their attention needs memory
 
 
 class EngineInTurns(Engine):
-    """An engine each of whose computations has a turn of a batch, and ends where the batch does.
+    """An engine that waits for a turn of a batch before each computation, and ends with the batch.
 
     Args:
       engine: computes.
-      batch: for whom.
+      batch: whose turns it takes.
     """
 
     def __init__(self, engine: Engine, batch: Batch):

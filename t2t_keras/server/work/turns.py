@@ -1,4 +1,4 @@
-"""Turns: which client's search is next, where several wait for one machine."""
+"""Fair order of searches: the client that has used the machine least comes next."""
 
 import contextlib
 import threading
@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 
 class Shares:
-    """How much of a machine each client has had, of those that have work.
+    """How much of the machine each client with work has used.
 
-    A client that comes, or comes back, begins with as much as the one that had least: idling saves
-    nothing up.
+    A new or returning client starts at the lowest use of the others: idle time earns no credit.
     """
 
     def __init__(self):
@@ -17,9 +16,9 @@ class Shares:
         self._jobs: dict[str, int] = {}
 
     def arrive(self, client: str) -> None:
-        """Counts a job of a client, which waits or is worked on."""
+        """Counts a job of a client, waiting or running."""
         if not self._jobs.get(client):
-            least = min((self._used[each] for each in self._jobs), default=0.0)
+            least = min((self._used[name] for name in self._jobs), default=0.0)
             self._used[client] = max(self._used.get(client, 0.0), least)
         self._jobs[client] = self._jobs.get(client, 0) + 1
 
@@ -28,22 +27,22 @@ class Shares:
         self._jobs[client] -= 1
         if not self._jobs[client]:
             del self._jobs[client]
-            # Whoever is not ahead of the others has nothing to be remembered for.
-            most = max((self._used[each] for each in self._jobs), default=0.0)
+            # Only clients that have used more than all present ones must be remembered.
+            most = max((self._used[name] for name in self._jobs), default=0.0)
             self._used = {
-                each: used
-                for each, used in self._used.items()
-                if each in self._jobs or used > most > 0
+                name: used
+                for name, used in self._used.items()
+                if name in self._jobs or used > most > 0
             }
 
     def add(self, shares: Mapping[str, float], cost: float) -> None:
-        """Counts what was done for clients together, whose shares add up to 1."""
+        """Charges a cost to clients, whose shares add up to 1."""
         for client, share in shares.items():
             self._used[client] = self._used.get(client, 0.0) + share * cost
 
     def rank(self, clients: Iterable[str]) -> float:
-        """Returns what the client of some that had least has had: the least goes first."""
-        return min((self._used.get(each, 0.0) for each in clients), default=0.0)
+        """Returns the lowest use of some clients; the lowest rank comes first."""
+        return min((self._used.get(client, 0.0) for client in clients), default=0.0)
 
     @property
     def are_several(self) -> bool:
@@ -52,12 +51,12 @@ class Shares:
 
 
 class Turns:
-    """Lets few searches run at a time, those first whose client has had least.
+    """Limits the searches at a time; the client that has used least comes first.
 
     Args:
       most: searches at a time.
-      shares: what each client has had; guarded by `changed`.
-      changed: guards them.
+      shares: the use by each client; guarded by `changed`.
+      changed: tells of free turns.
     """
 
     def __init__(self, most: int, shares: Shares, changed: threading.Condition):
@@ -66,13 +65,13 @@ class Turns:
 
     @contextlib.contextmanager
     def turn(self, clients: list[str]) -> Iterator[None]:
-        """Waits for a turn of a search for these clients, and has it."""
+        """Waits for a turn to search for these clients, and keeps it."""
         me = object()
         with self._changed:
             self._waiting.append((me, clients))
             while not (self._free and self._first() is me):
                 self._changed.wait()
-            self._waiting = [each for each in self._waiting if each[0] is not me]
+            self._waiting = [entry for entry in self._waiting if entry[0] is not me]
             self._free -= 1
             self._changed.notify_all()
         try:
@@ -83,5 +82,5 @@ class Turns:
                 self._changed.notify_all()
 
     def _first(self) -> object:
-        me, _ = min(self._waiting, key=lambda each: self._shares.rank(each[1]))
+        me, _ = min(self._waiting, key=lambda entry: self._shares.rank(entry[1]))
         return me
