@@ -383,6 +383,17 @@ def test_vocabularies_in_yaml(tmp_path):
     assert read_vocabulary(text, 3) == IdOrder(["a", "</s>", "<unk>"], end=1, unknown=2)
 
 
+@pytest.mark.parametrize("start", [False, True])
+def test_ids_of_another_toolkit_in_our_order(start):
+    order = IdOrder(["a", "<pad>", "b", "<unk>", "</s>"], 4, 3, padding=1, start=start)
+    assert order.our_pieces == ["<pad>", "</s>", "<unk>", "a", "b", *["<start>"] * start]
+    rows = [[0.0], [5.0], [4.0], [1.0], [3.0], *[[2.0]] * start]
+    assert order.rows(np.array([[1.0], [2.0], [3.0], [4.0], [5.0]])).tolist() == rows
+    # Padding and the start are never written.
+    bias = [-100.0, 5.0, 4.0, 1.0, 3.0, *[-100.0] * start]
+    assert order.bias(np.array([1.0, 2.0, 3.0, 4.0, 5.0])).tolist() == bias
+
+
 @pytest.mark.parametrize(
     ("file", "read"),
     [

@@ -3,6 +3,8 @@
 import io
 import os
 
+import pytest
+
 from t2t_keras.io.progress import LineProgress, print_beside_bar
 
 
@@ -15,6 +17,22 @@ def test_a_line_a_minute_with_the_time_left(capsys):
         "30 of 1,130 lines are done, 0.3 a second, 55:00 left.",
         "50 of 1,130 lines are done, 0.3 a second, 58:30 left.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("total", "count", "said"),
+    [
+        (None, 12_000, "12,000 lines are done, 200.0 a second."),
+        (20, 0, "0 of 20 lines are done, 0.0 a second."),
+        # The file has grown.
+        (5, 6, "6 of 5 lines are done, 0.1 a second, 00:00 left."),
+    ],
+)
+def test_what_is_left_where_it_is_not_known(total, count, said, capsys):
+    times = iter([0.0, 60.0])
+    with LineProgress(total, done=0, clock=lambda: next(times)) as progress:
+        progress.update(count)
+    assert capsys.readouterr().err.splitlines() == [said]
 
 
 def test_a_terminal_without_columns_gets_lines(monkeypatch):

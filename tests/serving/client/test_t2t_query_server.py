@@ -44,9 +44,15 @@ class Input(io.TextIOWrapper):
 
 @pytest.mark.parametrize("files", [[], ["--input_file=-", "--output_file=-"]])
 def test_standard_input(query, files, monkeypatch, capsysbinary):
-    monkeypatch.setattr("sys.stdin", Input("ä\nb\n".encode(), is_terminal=False))
+    monkeypatch.setattr("sys.stdin", Input("ä\nb\tc\nd long\n".encode(), False))
     query(*files)
-    assert capsysbinary.readouterr().out.decode() == "Ä\nB\n"
+    captured = capsysbinary.readouterr()
+    # What is said about them is not among the translations.
+    assert captured.out.decode() == "Ä\nB C\nD LONG\n"
+    assert captured.err.splitlines() == [
+        b"1 translations had line breaks or tabs, now spaces.",
+        b"1 lines were too long and were cut.",
+    ]
 
 
 def test_interactive_lines(query, monkeypatch, capsys):
