@@ -1,9 +1,9 @@
-"""Damaged models and records through their readers: each is read or refused, in one line.
+"""Damages models and records and reads them: each is accepted, or refused with one line.
 
 python benchmarks/fuzz_models.py --count=10000
 
-Batches run in processes of their own, in bounded memory and time, so that a signal or a process
-without end is counted and its seed printed. `--seed=1234 --count=1` repeats one.
+Batches run in processes of their own, with bounded memory and time, so that crashes and endless
+loops are counted and their seeds printed. `--seed=1234 --count=1` repeats one.
 """
 
 import collections
@@ -36,7 +36,7 @@ from t2t_keras.text.tokenizer import Tokenizer
 from t2t_keras.training.run_config import RunConfig
 
 _COUNT = flags.DEFINE_integer("count", 10_000, "Number of damaged files.")
-_SEED = flags.DEFINE_integer("seed", 1, "Seed of the first.")
+_SEED = flags.DEFINE_integer("seed", 1, "Seed of the first file.")
 FIXTURES = Path(__file__).parents[1] / "tests" / "conversion" / "fixtures"
 _BATCH = 500
 _MOST_MEMORY, _MOST_SECONDS = 12 << 30, 120
@@ -50,7 +50,7 @@ _HOSTILE = [
 
 
 def damaged(content: bytes, generator: random.Random) -> bytes:
-    """Returns a content with one to four mistakes."""
+    """Returns content with one to four faults."""
     result = bytearray(content)
     for _ in range(generator.choice((1, 1, 2, 4))):
         start = generator.randrange(len(result) + 1)
@@ -75,7 +75,7 @@ def damaged(content: bytes, generator: random.Random) -> bytes:
 
 
 def damaged_archive(content: bytes, generator: random.Random) -> bytes:
-    """Returns an archive whose sums are right, and one of whose members has mistakes."""
+    """Returns an archive with correct checksums and faults in one member."""
     if generator.random() < 0.2 or not zipfile.is_zipfile(io.BytesIO(content)):
         return damaged(content, generator)
     result = io.BytesIO()
@@ -99,30 +99,12 @@ def damaged_json(content: bytes, generator: random.Random) -> bytes:
         while True:
             keys = list(owner) if isinstance(owner, dict) else range(len(owner))
             key = generator.choice(keys)
-            if (
-                not isinstance(owner[key], (dict, list))
-                or not owner[key]
-                or generator.random() < 0.3
-            ):
+            is_leaf = not isinstance(owner[key], (dict, list)) or not owner[key]
+            if is_leaf or generator.random() < 0.3:
                 break
             owner = owner[key]
-        odd = [
-            [],
-            {},
-            None,
-            True,
-            -1,
-            0,
-            10**9,
-            10**400,
-            1e308,
-            "",
-            "x",
-            "../x",
-            [[]],
-            "1",
-            "\ud800",
-        ]
+        odd = [[], {}, None, True, -1, 0, 10**9, 10**400, 1e308]
+        odd += ["", "x", "../x", [[]], "1", "\ud800"]
         owner[key] = generator.choice(odd)
     return json.dumps(values).encode("utf-8", "surrogatepass")
 
@@ -195,14 +177,9 @@ _CASES: list[tuple[str, str, str, Callable[..., bytes], Callable[[Path], object]
 
 
 def make_fixtures(folder: Path) -> None:
-    """Writes the models and records that will be damaged, all of them good."""
-    for name, source in (
-        *(
-            ("marian", "marian_separate"),
-            ("fairseq", "fairseq/shared"),
-            ("opennmt_tf", "opennmt_tf"),
-        ),
-    ):
+    """Writes intact models and records to damage."""
+    sources = {"marian": "marian_separate", "fairseq": "fairseq/shared", "opennmt_tf": "opennmt_tf"}
+    for name, source in sources.items():
         shutil.copytree(FIXTURES / source, folder / name)
     shutil.copy(FIXTURES / "fairseq" / "spm.model", folder / "fairseq")
     (folder / "tensors").mkdir()
@@ -233,7 +210,7 @@ def make_fixtures(folder: Path) -> None:
 
 
 def check_fixtures(folder: Path) -> None:
-    """Reads all that `make_fixtures` wrote: one that is refused would hide everything."""
+    """Reads everything that `make_fixtures` wrote: a refused fixture would hide all crashes."""
     for _kind, name, *_, read in _CASES:
         read(folder / name)
 
@@ -276,7 +253,7 @@ def _batch(seeds: range, folder: Path, queue) -> None:
 
 
 def main(_) -> None:
-    """Prints how many were read and refused, and every one that was neither."""
+    """Prints how many were read and refused, and each one that crashed."""
     counts: collections.Counter = collections.Counter()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)

@@ -25,7 +25,7 @@ say "2. Training, a checkpoint every 15 seconds."
 t2t-trainer --problem=$problem --data_dir="$runs/data" --output_dir="$runs/model" \
     --hparams_set=transformer_tiny --local_eval_frequency=300 --save_checkpoints_secs=15
 
-say "3. The mean of as many checkpoints as lower the dev loss (section 6.1 of the paper)."
+say "3. The mean of the last checkpoints; the dev loss decides how many (section 6.1 of the paper)."
 t2t-avg-all --model_dir="$runs/model" --output_dir="$runs/averaged"
 
 say "4. The test set, translated with beam 4 and scored."

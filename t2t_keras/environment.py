@@ -207,17 +207,17 @@ def _machine() -> str:
 
 
 def expanded(path: str | Path) -> str:
-    """Returns a path in which ~ or ~user at its beginning is a home directory, where it is known.
+    """Replaces a leading ~ or ~user of a path by the home directory, if that is known.
 
-    A shell leaves the ~ of --flag=~/x as it is.
+    A shell does not expand the ~ of --flag=~/x.
 
     Raises:
-      UserError: `path` is a URL, of which a folder "gs:" would be made.
+      UserError: `path` is a URL, which would make a folder called "gs:".
     """
     if _URL.match(str(path)):
         raise UserError(
-            f"{path} is a URL: expected a path on this machine. Mount the bucket, or copy what is "
-            f"in it, and give that path.",
+            f"{path} is a URL: expected a path on this machine. Mount the bucket or copy its "
+            f"content, and give that path.",
             code="url_as_path",
         )
     return os.path.expanduser(path)  # noqa: PTH111 - Path("") would become ".".

@@ -1,4 +1,4 @@
-"""The one error that a user's input can cause, what it quotes and hints at, and missing memory."""
+"""The one error that a user's input can cause, parts of its text, and missing memory."""
 
 import contextlib
 import difflib

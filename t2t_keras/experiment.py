@@ -48,7 +48,7 @@ def train(
     smoothing and dropout), and of the dev set "val_loss" (per token, without either),
     "val_perplexity", "val_accuracy" and, with `eval_bleu`, "val_bleu" or what the problem's score
     is called. With `schedule="train"` all steps are one epoch with "step" and "loss". The history
-    of a continued run has the epochs before; the next one's loss counts the steps before the stop.
+    of a continued run has the epochs before; the next loss includes the steps before the stop.
 
     Callbacks are called as Keras's `fit` calls them; `self.model` is the model, and
     `self.model.stop_training = True` ends the run: it is evaluated and saved, and the same call

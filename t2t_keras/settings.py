@@ -100,7 +100,7 @@ def setting(
       words: words that may be written for a value, such as {"auto": 0}.
       of_test_set: whether the field describes nothing but the test set of a problem, so that a
         model may be scored with another value than it was trained with.
-      is_path: whether it is a path, of which ~ at the beginning is the home directory.
+      is_path: whether it is a path, in which a leading ~ becomes the home directory.
     """
     bounds = dict(minimum=minimum, maximum=maximum, choices=choices)
     metadata = dict(meaning=meaning, words=words or {}, of_test_set=of_test_set, **bounds)
@@ -165,7 +165,7 @@ def override(
 
 
 def typed(kind: type, values: Mapping[str, Any], what: str) -> dict[str, Any]:
-    """Returns the recorded values of a class of settings; `UserError` for one of another type."""
+    """Converts recorded values of a settings class; raises `UserError` for a wrong type."""
     types = typing.get_type_hints(kind)
     return {
         name: convert(value, types[name], f"The {what} '{name}'") for name, value in values.items()

@@ -335,7 +335,7 @@ class Plan:
 
 
 def _expanded(value: Any) -> Any:
-    """Returns settings in which ~ at the beginning of a string is the home directory."""
+    """Replaces a leading ~ of every string in settings by the home directory."""
     if isinstance(value, Mapping):
         return {name: _expanded(part) for name, part in value.items()}
     if isinstance(value, list):
@@ -348,7 +348,7 @@ def _checked(config: Mapping[str, Any]) -> dict[str, Any]:
     try:
         # Not deepcopy: what YAML repeats by an alias is one object, and each gets its own defaults.
         config = json.loads(json.dumps(dict(config), default=str, allow_nan=False))
-    except (TypeError, ValueError) as error:  # No limit holds a number that is none.
+    except (TypeError, ValueError) as error:  # NaN would pass every limit.
         raise UserError(
             f"The configuration: expected names, texts and numbers: {error}."
         ) from error

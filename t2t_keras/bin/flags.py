@@ -92,7 +92,7 @@ def _outcome(
             return 0, ""
         return main(flags) or 0, ""
     except BrokenPipeError:
-        # The reader of what the command makes has gone, as `head` goes.
+        # The reader of the product has exited, as `head` does.
         abandon(sys.stdout)
         return SIGPIPE_STATUS, ""
     except OSError as error:
@@ -100,7 +100,7 @@ def _outcome(
             return 2, f"{error.filename}: {error.strerror}."
         if error.errno in _DISK_ERRORS:
             return 2, f"Cannot write: {error.strerror}. Make room, and run the same command again."
-        raise  # It does not tell what failed.
+        raise  # It does not say what failed.
     except UserError as error:
         return error.exit_status, str(error)
     except KeyboardInterrupt:
@@ -141,7 +141,7 @@ def command(define_flags: Callable[[Flags], None]) -> Callable[..., Callable[...
 
 
 def required(flags: Flags, *names: str, advice: str = "") -> None:
-    """Raises `UserError` with the names of those flags that were not given, and `advice`."""
+    """Raises `UserError` with the names of missing flags and `advice`."""
     missing = [f"--{name}" for name in names if not getattr(flags, name)]
     if missing:
         raise UserError(
@@ -182,7 +182,7 @@ def _problem_settings() -> Iterable[str]:
     return Problem().config()
 
 
-# What the flags of settings take.
+# The settings of each flag that takes some.
 _SETTINGS = {
     "decode_hparams": lambda: vars(DecodeConfig()),
     "hparams": lambda: HParams().config(),

@@ -3,7 +3,7 @@
 t2t-avg-all --model_dir=runs/base --output_dir=runs/averaged
 t2t-avg-all --model_dir=runs/base --output_dir=runs/averaged --n=5 --seconds_apart=600
 
-Without --n it averages as many as lower the loss on the run's dev set.
+Without --n it averages as many as give the lowest loss on the run's dev set.
 """
 
 from t2t_keras.bin.flags import command, define_common, required

@@ -91,13 +91,13 @@ def run(flags: Flags) -> None:
 
 
 def _take_arguments(flags: Flags, files: Sequence[str]) -> None:
-    """Sets --translation and --reference from arguments; raises `UserError` for both."""
+    """Sets --translation and --reference from arguments, which exclude such flags."""
     flags_beside = [f"--{name}" for name in _OF_ONE_FILE if getattr(flags, name)]
     if flags_beside or len(files) < 2:
         beside = f" and {' and '.join(flags_beside)}" if flags_beside else ""
         raise UserError(
-            f"Expected a file of translations and at least one of references, or flags, got "
-            f"{' '.join(files)}{beside}.",
+            f"Expected a file of translations and at least one file of references, or flags "
+            f"instead; got {' '.join(files)}{beside}.",
             code="bad_arguments",
         )
     flags.translation, flags.reference = files[:2]

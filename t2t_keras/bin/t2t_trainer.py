@@ -119,10 +119,10 @@ def _check_new_run(flags: Flags) -> None:
         t2t_usr_dir=flags.t2t_usr_dir,
     )
     there = f" There is no run in {flags.output_dir}." if flags.output_dir else ""
-    advice = f"{there} A new run is begun by, as an example:{commands}"
+    advice = f"{there} For example, these start a new run:{commands}"
     if not (flags.dry_run and flags.hparams_set != AUTO):
         required(flags, "output_dir", "problem", "hparams_set", "data_dir", advice=advice)
-    # Without data the problem's settings tell how large the vocabulary is.
+    # Without data, the size of the vocabulary is that in the problem's settings.
     required(flags, "problem", "hparams_set", advice=advice)
 
 

@@ -62,7 +62,7 @@ def pieces_by_id(ids: Mapping[str, int], origin: str) -> list[str]:
     """
     try:
         pieces = {int(i): piece for piece, i in ids.items()}
-        "".join(ids).encode()  # Not every text of JSON is one of UTF-8.
+        "".join(ids).encode()  # JSON may hold lone surrogates, UTF-8 not.
     except (OverflowError, TypeError, ValueError) as error:
         raise UserError(f"{origin}: expected pieces with their ids: {brief(error)}.") from error
     if missing := set(range(len(ids))) - pieces.keys():

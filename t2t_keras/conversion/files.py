@@ -8,9 +8,9 @@ from typing import Any
 from t2t_keras.errors import UserError, brief
 from t2t_keras.io.foreign import MOST_BYTES, TreeBound, check_regular, inside, read_bounded
 
-# Longer numbers and dates take YAML long, and no setting has them.
+# YAML parses longer numbers and dates slowly; no setting has them.
 _MOST_CHARACTERS = 1000
-# A path with a quote in it is escaped; none of TensorFlow's own has one.
+# TensorFlow escapes quotes in paths; the names of its checkpoints have none.
 _NEWEST = re.compile(r'^model_checkpoint_path: "([^"\\]+)"', re.MULTILINE)
 _TEXT = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:binary")
 
@@ -19,8 +19,8 @@ def read_file(path: Path, advice: str = "", most: int = MOST_BYTES) -> bytes:
     """Returns the content of a file that a model needs.
 
     Raises:
-      UserError: it cannot be read, is larger than any such file, or is no regular file; where it
-        cannot be read, the text ends with `advice`.
+      UserError: it cannot be read (the message then ends with `advice`), is larger than `most`
+        bytes, or is not a regular file.
     """
     try:
         return read_bounded(path, most)
@@ -30,7 +30,7 @@ def read_file(path: Path, advice: str = "", most: int = MOST_BYTES) -> bytes:
 
 
 def read_text(path: Path, advice: str = "") -> str:
-    """Returns a file of UTF-8; raises `UserError` as `read_file`, and where it is another one."""
+    """Returns the text of a file; raises `UserError` like `read_file`, or if it is not UTF-8."""
     try:
         return read_file(path, advice).decode("utf-8")
     except UnicodeDecodeError as error:
@@ -38,12 +38,12 @@ def read_text(path: Path, advice: str = "") -> str:
 
 
 def named_beside(name: object, *folders: Path) -> Path:
-    """Returns the file that a record of another machine names, in one of these folders.
+    """Returns a file in one of these folders, named by a record that another machine wrote.
 
-    A path that leads elsewhere stands for the file of its name in a folder.
+    If a path leads out of the folders, only its last part counts.
 
     Raises:
-      UserError: there is none.
+      UserError: no folder has the file.
     """
     errors = []
     for folder in folders:
@@ -60,12 +60,12 @@ def named_beside(name: object, *folders: Path) -> Path:
 
 
 def checkpoint_prefix(path: Path) -> str:
-    """Returns the prefix of a checkpoint of TensorFlow, or of the newest in a folder.
+    """Returns the prefix of a TensorFlow checkpoint: `path`, or the newest in that folder.
 
-    The folder's record may name it by a path of another machine; it is looked for in the folder.
+    The folder's record may name it by a path on another machine; only its last part counts.
 
     Raises:
-      UserError: its files are none.
+      UserError: the folder has no record, or a file of the checkpoint is not a regular one.
     """
     prefix = path
     if path.is_dir():
@@ -79,11 +79,10 @@ def checkpoint_prefix(path: Path) -> str:
 
 
 def read_yaml(content: str | bytes, origin: str, texts_only: bool = False) -> dict[str, Any]:
-    """Returns the mapping in YAML; with `texts_only`, 1 and yes are texts, as vocabularies have.
+    """Parses a YAML mapping; with `texts_only`, 1 and yes are strings, as vocabularies need.
 
     Raises:
-      UserError: it is no mapping, or no YAML, or too large: what is repeated by an alias counts
-        each time.
+      UserError: it is not YAML, not a mapping, or too large; each use of an alias counts.
     """
     try:
         import yaml
@@ -101,21 +100,21 @@ def read_yaml(content: str | bytes, origin: str, texts_only: bool = False) -> di
             if node.tag not in _TEXT and len(node.value) > _MOST_CHARACTERS:
                 raise ValueError(f"a number or date of {len(node.value):,} characters")
             return
-        for each in node.value:
-            for child in each if isinstance(node, yaml.MappingNode) else (each,):
+        for item in node.value:
+            for child in item if isinstance(node, yaml.MappingNode) else (item,):
                 check(child, depth + 1)
 
     try:
         loader = getattr(yaml, fast, getattr(yaml, slow))(content)
-        # Before anything is made of it: merging mappings is as long as the tree is large.
+        # Check before constructing: merged mappings are copied as often as they are used.
         node = loader.get_single_node()
         if node is not None:
             check(node)
-        found = node and loader.construct_document(node)
+        content = node and loader.construct_document(node)
     except UserError:
         raise
-    except Exception as error:  # Its constructors raise many kinds, as of the date 2020-99-99.
+    except Exception as error:  # Constructors raise many kinds, as for the date 2020-99-99.
         raise UserError(f"{origin} is not YAML: {brief(error)}.", code="not_yaml") from error
-    if not isinstance(found, dict):
-        raise UserError(f"{origin}: expected names with values, got {type(found).__name__}.")
-    return found
+    if not isinstance(content, dict):
+        raise UserError(f"{origin}: expected names with values, got {type(content).__name__}.")
+    return content

@@ -76,14 +76,14 @@ def make_run(imported: Imported, problem: Problem, output_dir: str | Path, origi
 
 
 def _check_depths(weights: Mapping[str, np.ndarray], depths: tuple[int, int], origin: str) -> None:
-    """Refuses other numbers of layers than the weights are of, before as many are made."""
+    """Compares the numbers of layers in settings and weights before any layer is made."""
     for side, depth in zip(("encoder", "decoder"), depths, strict=True):
         layers = {path.partition("/")[0] for path in weights if path.startswith(f"{side}_")}
         count = len(layers - {f"{side}_norm"})
         if count != depth:
             raise UserError(
-                f"{origin} cannot be imported: its settings are of {depth:,} layers of the {side}, "
-                f"its weights of {count:,}. Copy both again.",
+                f"{origin} cannot be imported: its settings have {depth:,} {side} layers, its "
+                f"weights {count:,}. Copy both again.",
                 code="damaged_model",
             )
 

@@ -198,15 +198,14 @@ def _vocabularies(
 
 
 def _files_beside(path: Path) -> list[Path]:
-    """Returns the vocabularies that a file beside the model names, wherever they once were."""
+    """Returns the vocabularies that a file beside the model names, in the model's folder."""
     names = f"{path.name}.decoder.yml", "decoder.yml", f"{path.name}.yml"
     for file in (path.parent / name for name in names):
         if file.exists():
-            names = read_yaml(read_file(file), str(file)).get("vocabs")
-            if not isinstance(names, list):
-                raise UserError(f"{file}: expected a list of files as vocabs, got {brief(names)}.")
-            # A comma in a path would divide it.
-            return [named_beside(name, path.parent) for name in names]
+            listed = read_yaml(read_file(file), str(file)).get("vocabs")
+            if not isinstance(listed, list):
+                raise UserError(f"{file}: expected a list of files as vocabs, got {brief(listed)}.")
+            return [named_beside(name, path.parent) for name in listed]
     raise UserError(f"{path}: expected {names[0]} or {names[1]} beside it, or --vocabulary.")
 
 

@@ -53,7 +53,7 @@ _ACTIVATIONS = {
     "nn.silu": "silu",
 }
 
-# A description has a page of text.
+# A model description takes about a page.
 _MOST_PROGRAM = 1 << 17
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 _TABLES = (

@@ -72,7 +72,7 @@ class _Name:
 
 @dataclasses.dataclass(frozen=True)
 class _Storage:
-    """The numbers of one or several tensors, made by a persistent id alone."""
+    """The numbers of one or several tensors, made only by a persistent id."""
 
     values: np.ndarray
 
@@ -86,7 +86,7 @@ def _is_shape(value: Any) -> bool:
 
 
 def _is_key(value: Any) -> bool:
-    # The hash of nested tuples has no bound on its depth, and that of long ones is not kept.
+    # Hashing recurses into nested tuples without a bound, and tuples do not cache their hash.
     if type(value) is tuple and len(value) <= 8:
         return all(type(part) is not tuple and _is_key(part) for part in value)
     if type(value) is int:
@@ -97,8 +97,8 @@ def _is_key(value: Any) -> bool:
 class TensorPickle:
     """Builds containers, numbers, texts and tensors, which become arrays.
 
-    Names are looked up in a table that says which operands each takes; nothing is imported or
-    called. Of objects of other classes only the state is kept, as `Attributes`.
+    A table says which operands each name takes; nothing is imported or called. Objects of other
+    classes keep only their state, as `Attributes`.
 
     Args:
       read_storage: returns the numbers of a storage from its key, type and size.
@@ -117,7 +117,7 @@ class TensorPickle:
         """Returns the next object of a file.
 
         Raises:
-          UserError: it names something else, or has too many parts.
+          UserError: it names anything that is not in the table, or has too many parts.
           Exception: of any kind, where the file is damaged.
         """
         self._stack: list[Any] = []
@@ -147,7 +147,7 @@ class TensorPickle:
         return value
 
     def _pop_to_mark(self) -> list[Any]:
-        # From the end: those who look from the start take the square of the time.
+        # From the end: a search from the start would take quadratic time.
         values = []
         while (value := self._stack.pop()) is not _MARK:
             values.append(value)
@@ -177,7 +177,7 @@ class TensorPickle:
         built_in = module in ("__builtin__", "builtins") and name in _BUILT_IN
         if not known and not built_in and module.partition(".")[0] not in _HARMLESS:
             raise UserError(
-                f"it has {printable(f'{module}.{name}', 100)}, which is no tensor and might run "
+                f"it has {printable(f'{module}.{name}', 100)}, which is not a tensor and might run "
                 f"code. Load it where you trust it, and save again only its weights, and its "
                 f"settings as a dictionary.",
                 code="might_run_code",
@@ -201,7 +201,7 @@ class TensorPickle:
 
     def _build(self) -> None:
         state, owner = self._pop(), self._pop(Attributes, dict)
-        # An OrderedDict's are the versions of its modules.
+        # The state of an OrderedDict holds only the versions of its modules.
         if type(owner) is Attributes and type(state) is dict:
             self._spend(len(state))
             vars(owner).update(state)
@@ -232,7 +232,7 @@ class TensorPickle:
         return self._stack.pop()
 
     def _tensor(self, storage: _Storage, offset: int, shape: tuple, strides: tuple, *_) -> Any:
-        """Returns a view of a storage, whose numbers may still be to come."""
+        """Returns a view of a storage, which may be filled later."""
         values, size = storage.values, math.prod(shape)
         last = offset + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
         if size and last >= len(values):
@@ -253,7 +253,7 @@ def _is(kind: type) -> Callable[[Any], bool]:
     return lambda value: type(value) is kind
 
 
-# By module and name: what the first operands must be, and what is built of all.
+# By module and name: checks of the first operands, and what builds the value.
 _CALLS: dict[tuple[str, str], tuple[tuple, Callable[..., Any]]] = {
     ("collections", "OrderedDict"): ((), TensorPickle._ordered),
     ("collections", "defaultdict"): ((), lambda machine, *_: {}),
@@ -275,7 +275,7 @@ def _push(make: Callable[[TensorPickle], Any]) -> Callable[[TensorPickle, Any], 
     return lambda machine, argument: machine._stack.append(make(machine))
 
 
-# What the other operations do, given their argument.
+# The actions of the other operations, given their argument.
 _ACTIONS: dict[str, Callable[[TensorPickle, Any], Any]] = {
     **dict.fromkeys(("PROTO", "FRAME", "STOP"), lambda machine, argument: None),
     "NONE": _push(lambda machine: None),
@@ -303,7 +303,7 @@ _ACTIONS: dict[str, Callable[[TensorPickle, Any], Any]] = {
         ("GET", "BINGET", "LONG_BINGET"), lambda machine, i: machine._stack.append(machine._memo[i])
     ),
     "GLOBAL": lambda machine, name: machine._name(*name.split(" ", 1)),
-    "STACK_GLOBAL": lambda machine, _: machine._name(*[machine._pop(str) for _ in "12"][::-1]),
+    "STACK_GLOBAL": lambda machine, _: machine._name(*[machine._pop(str) for _ in range(2)][::-1]),
     **dict.fromkeys(("REDUCE", "NEWOBJ"), lambda machine, _: machine._call()),
     "BUILD": lambda machine, _: machine._build(),
     "BINPERSID": lambda machine, _: machine._persistent(),

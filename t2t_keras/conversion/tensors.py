@@ -60,18 +60,18 @@ def _read_safetensors(path: Path) -> Mapping[str, np.ndarray]:
 
 # The first pickle of a file of PyTorch before 1.6.
 _OLD_MAGIC = 0x1950A86A20F9469CFC6C
-# Weights cannot be compressed as far.
+# Weights never compress as far.
 _MOST_COMPRESSION = 20
 
 
 def read_pytorch(path: str | Path) -> Any:
     """Reads what `torch.save` wrote: containers, numbers, texts and tensors, which become arrays.
 
-    Other objects, as those of argparse and omegaconf that hold settings, become `Attributes`.
+    Other objects, such as settings of argparse and omegaconf, become `Attributes`.
 
     Raises:
-      UserError: the file is damaged, or would run code: it names a class or function that is none
-        of those which tensors and settings are made of.
+      UserError: the file is damaged, or names a class or function that tensors and settings do not
+        need, and that might run code.
     """
     try:
         with open_regular(path) as file:
@@ -89,18 +89,18 @@ def read_pytorch(path: str | Path) -> Any:
 
 
 def check_compression(archive: zipfile.ZipFile) -> None:
-    """Raises `UserError` where an archive becomes much larger than it is."""
+    """Raises `UserError` for an archive that expands to many times its size."""
     size = sum(member.file_size for member in archive.infolist())
     if size > MOST_BYTES + _MOST_COMPRESSION * os.fstat(archive.fp.fileno()).st_size:
         raise UserError(
-            f"it would become {size:,} bytes: expected weights that are not compressed",
+            f"it expands to {size:,} bytes: expected weights that are not compressed",
             code="file_too_large",
         )
 
 
 def _read_archive(archive: zipfile.ZipFile) -> Any:
     check_compression(archive)
-    [member] = [each for each in archive.infolist() if each.filename.endswith("/data.pkl")]
+    [member] = [info for info in archive.infolist() if info.filename.endswith("/data.pkl")]
     if member.file_size > MOST_BYTES:
         raise UserError(f"{member.filename} is too large", code="file_too_large")
     prefix = member.filename.removesuffix("data.pkl")
@@ -112,7 +112,7 @@ def _read_archive(archive: zipfile.ZipFile) -> Any:
 
 
 def _read_old(file: BinaryIO) -> Any:
-    """Reads the format before PyTorch 1.6: pickles, and behind them what is in the storages."""
+    """Reads the format before PyTorch 1.6: pickles, then the contents of the storages."""
     room = os.fstat(file.fileno()).st_size
 
     def storage(_, dtype: np.dtype, size: int) -> np.ndarray:

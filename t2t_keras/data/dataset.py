@@ -2,16 +2,15 @@
 
 ```
 {"problem": name, "config": {setting: value}, "versions": {package: version},
- "made_from": hex, a digest of the text's files ("" = none, as of text that the problem makes),
+ "made_from": hex, a digest of the text's files ("" if the problem makes the text itself),
  "vocabulary": {"file": "vocab.model", "size": ids, "sha256": hex},  (and "source", likewise)
  "splits": {"train": {"examples": n, "source_tokens": n, "target_tokens": n,
                       "shards": ["train-00000", ...],
                       "left_out": {reason: {"count": n, "first": ["train.en:17", ...]}}}, ...},
  "files": {file name: {"size": bytes, "sha256": hex}}}
 ```
-Tokens count EOS. Whenever a file is opened, its size and its checksum are compared. The tokens of
-the training set, which are many, are compared when the set is made and while a training begins, by
-`BackgroundCheck`.
+Tokens count EOS. Opening a file compares its size and checksum. Only the checksums of the training
+set's tokens, which are many, are compared later: by `BackgroundCheck`, while a training begins.
 """
 
 import dataclasses
@@ -63,7 +62,7 @@ class Generated:
         return Lexicon.from_bytes(self._path(LEXICON_FILE).read_bytes())
 
     def store(self, split: str) -> ExampleStore:
-        """Opens the encoded examples of a split; of those of "train" only the lengths are read."""
+        """Opens the encoded examples of a split; of "train", reads only the lengths."""
         self._check_split(split, list(self.manifest["splits"]))
         tokens, lengths = [], []
         for stem in self.manifest["splits"][split]["shards"]:
@@ -112,7 +111,7 @@ class Generated:
             # A plain view: slices of np.memmap objects cost four times as much.
             return np.asarray(np.load(path, mmap_mode="r"))
         except (ValueError, TypeError, EOFError, SyntaxError) as error:
-            raise _damaged_data(path, "it is no array") from error
+            raise _damaged_data(path, "it is not an array") from error
 
     def _path(self, name: str, compare: bool = True) -> Path:
         """Returns the path of a file whose size, and checksum if `compare`, are as recorded."""
@@ -139,7 +138,7 @@ class BackgroundCheck(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        """Is called in the thread."""
+        """Compares the checksums, in the thread."""
         try:
             self._generated.compare_all()
         except UserError as error:
@@ -203,7 +202,7 @@ def open_generated(problem: Problem, data_dir: str | Path, as_text: bool = False
 def datagen_command(problem: Problem, data_dir: str | Path, tmp_dir: str | Path = "text") -> str:
     """Returns the command that makes the data of a problem, as of `command_line`."""
     defaults = type(problem)().config()
-    changed = {name: each for name, each in problem.config().items() if each != defaults[name]}
+    changed = {name: value for name, value in problem.config().items() if value != defaults[name]}
     needs_text = type(problem).examples is Problem.examples
     return command_line(
         "t2t-datagen",
@@ -219,8 +218,8 @@ def read_manifest(directory: Path, problem: Problem | None = None) -> dict[str, 
     """Returns the manifest of a complete set.
 
     Raises:
-      UserError: there is none, or it is incomplete; the error has the command that makes the
-        data of `problem`.
+      UserError: it is missing or incomplete; the text ends with the command that makes the data
+        of `problem`.
     """
     path, command = directory / MANIFEST_FILE, " t2t-datagen"
     if problem:

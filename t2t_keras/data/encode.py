@@ -21,7 +21,7 @@ from t2t_keras.text.tokenizer import Tokenizer
 # Number of locations (file:line) that are shown for each reason to leave out pairs.
 _LOCATIONS = 5
 
-# To be raised when a change of the code makes other shards of the same text.
+# Raise it when a change of the code makes different shards from the same text.
 _ENCODER_VERSION = 3
 
 # A shard's record, and for dev and test its sources and targets.
@@ -82,7 +82,7 @@ def add_left_out(total: dict[str, Any], reason: str, count: int, first: Sequence
 def made_from_of(
     problem: Problem, plan: Mapping[str, Sequence[Chunk]], chunk_pairs: int
 ) -> dict[str, Any]:
-    """Returns all that decides about the data but the vocabulary; {} for text in no files."""
+    """Returns what determines the data, except the vocabulary; {} if the text is in no files."""
     chunks = list(itertools.chain.from_iterable(plan.values()))
     if not all(chunk.paths for chunk in chunks):
         return {}

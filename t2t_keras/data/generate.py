@@ -69,9 +69,9 @@ def generate(
 ) -> dict[str, Any]:
     """Makes the data of a problem in `<data_dir>/<problem name>/` and prints its content.
 
-    Complete data of the same text and settings stays, if no file of it is damaged. The manifest,
-    which is returned, is removed first and written last, so that an interrupted set is never taken
-    for a complete one.
+    Complete, intact data of the same text and settings is kept. Otherwise the manifest, which is
+    returned, is removed first and written last, so that an interrupted set is never taken for a
+    complete one.
 
     Args:
       problem: from `registry.problem`, or its name.
@@ -82,7 +82,7 @@ def generate(
       beam_runner: runner of Apache Beam whose workers encode instead, "" = none; the data is the
         same. They need both directories under the same paths.
       beam_pipeline_options: for Beam, each "name=value".
-      overwrite: whether to make data anew that is complete, or of other text or settings.
+      overwrite: whether to replace complete data, also of other text or settings.
 
     Raises:
       UserError: files that are missing, empty or swapped, or do not pair, a split without a usable
@@ -202,20 +202,20 @@ def _given_vocabulary(problem: Problem, chunks: Sequence[Chunk]) -> Tokenizer | 
 def _complete(
     problem: Problem, directory: Path, made_from: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """Returns the manifest of sound data of the same text and settings; other data is an error."""
+    """Returns the manifest of intact data, None if none is there; other data is an error."""
     path = directory / MANIFEST_FILE
     try:
         manifest = read_json(path, "It is not replaced.") if path.exists() else {}
     except UserError as error:
         if isinstance(error.__cause__, OSError):
-            raise  # It may be that of good data.
+            raise  # The data may be good.
         manifest = {}
     if not {"config", "vocabulary", "splits", "files"} <= manifest.keys():
         return None
     try:
         generated = open_generated(problem, directory.parent)
         different = manifest.get("made_from") not in (None, "", digest_of(made_from))
-        reason = f"The data in {directory} was made of other text, or by other versions."
+        reason = f"The data in {directory} was made from other text, or by other versions."
     except UserError as error:
         if error.code != "other_settings":
             raise
@@ -227,7 +227,7 @@ def _complete(
             code="other_data_exists",
         )
     if not manifest.get("made_from"):
-        return None  # Whether its text has changed is not known.
+        return None  # Its text may have changed.
     try:
         generated.compare_all()
     except UserError as damaged:

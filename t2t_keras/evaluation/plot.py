@@ -183,7 +183,7 @@ def _drawing(curves: Mapping[str, Sequence[Curve]], over: str):
         axes = figure.add_subplot(rows, columns, number, sharex=axes)
         for line in lines:
             style = styles[line.kind][1]
-            # A single point would show nothing without a mark.
+            # A single point is invisible without a marker.
             mark = {"marker": "o"} if len(line.x) == 1 else {}
             axes.plot(line.x, line.y, color=colors[line.run], markersize=3.5, **mark | style)
         axes.set_ylabel(_USUAL.get(name, name.replace("_", " ")))

@@ -17,7 +17,7 @@ from t2t_keras.training.run_config import RunConfig
 
 # The scores that a result records.
 _SCORES = ("bleu", "chrf", "f1")
-# And what the checkpoint has cost.
+# The costs of the checkpoint that it records as well.
 _COSTS = ("target_tokens", "seconds", "hardware")
 
 

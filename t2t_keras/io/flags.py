@@ -90,7 +90,7 @@ class Flags(absl_flags.FlagValues):
         self._define_joined(_Paths(), name, None, meaning)
 
     def settings(self, names: Mapping[str, Callable[[], Iterable[str]]]) -> None:
-        """Tells which settings "name=value,..." flags take, for who types one as a flag."""
+        """Lists the settings of "name=value,..." flags, to advise users who type one as a flag."""
         self.__dict__["setting_names"].update(names)
 
     def switch(self, name: str, meaning: str, default: bool | None = False) -> None:
@@ -150,8 +150,7 @@ class Flags(absl_flags.FlagValues):
     def parse(self, argv: Sequence[str], known_only: bool = False) -> None:
         """Reads the flags of a command line, program name first; what is wrong is a `UserError`.
 
-        --dry-run is --dry_run, and -h is --help. `known_only` leaves out what there is besides
-        these flags.
+        --dry-run is --dry_run, and -h is --help. With `known_only`, other arguments are ignored.
         """
         try:
             rest = self(list(map(self._named, argv)), known_only)
@@ -168,16 +167,16 @@ class Flags(absl_flags.FlagValues):
             raise UserError(f"Expected flags of the form --name=value, got '{rest[1]}'.")
 
     def _as_setting(self, argv: Sequence[str], wrong: str) -> str:
-        """Returns the advice to set what is no flag by the flag that sets it, "" if none does."""
+        """Returns the advice to give a setting by its flag, "" if `wrong` is not a setting."""
         name = wrong.replace("-", "_")
         for flag, names in self.__dict__["setting_names"].items():
             if flag not in self or name not in names():
                 continue
-            [typed] = [each for each in argv if each.partition("=")[0] == f"--{wrong}"][:1] or [""]
+            typed = next((text for text in argv if text.partition("=")[0] == f"--{wrong}"), "")
             value = typed.partition("=")[2]
-            before = [each for each in argv[1:] if each.startswith(f"--{flag}=")]
-            rest = [each for each in argv[1:] if each != typed and each not in before]
-            parts = [part for each in before for part in each.partition("=")[2].split(",")]
+            before = [text for text in argv[1:] if text.startswith(f"--{flag}=")]
+            rest = [text for text in argv[1:] if text != typed and text not in before]
+            parts = [part for text in before for part in text.partition("=")[2].split(",")]
             settings = [part for part in parts if not part.strip().startswith(f"{name}=")]
             settings.append(f"{name}={value}")
             command = command_line(

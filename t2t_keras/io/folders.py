@@ -1,4 +1,4 @@
-"""What a path is, where a command needs a run and gets something else."""
+"""Describes a path that was given instead of a run."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ _SAVED_MODEL = (
     "a SavedModel: t2t_keras.load_export reads it from Python, and TensorFlow Serving serves it to "
     "t2t-query-server. Commands read the run that it was exported from"
 )
-# By a file in the folder, the first that is there.
+# By a file in the folder; the first match counts.
 _KINDS = {
     "t2t_keras.json": "an export for CTranslate2: t2t-decoder, t2t-translate-file and t2t-filter "
     "read it with --engine=ctranslate2, and t2t-serve reads it as it is",
@@ -23,7 +23,7 @@ _EXPECTED = "Expected the folder that t2t-trainer, t2t-avg-all or t2t-import wro
 
 
 def not_a_run(path: str | Path) -> str:
-    """Returns what a path is that is no run, and what to give instead."""
+    """Says what a path is if it is not a run, and what to give instead."""
     path = Path(path)
     if not path.is_dir():
         if path.with_name(f"{path.name}.index").exists() or path.suffix in (".npz", ".index"):
@@ -42,8 +42,8 @@ def not_a_run(path: str | Path) -> str:
                 return f"{path} is {kind}."
     if runs := _runs_in(path):
         shown = ", ".join(str(path / name) for name in runs[:5])
-        return f"{path} contains runs and is none: give one of them, as {shown}."
-    return f"{path} is no run: it has no {_RUN}. {_EXPECTED}"
+        return f"{path} is not a run, but contains runs: give one of them, such as {shown}."
+    return f"{path} is not a run: it has no {_RUN}. {_EXPECTED}"
 
 
 def _runs_in(folder: Path) -> list[str]:

@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -27,7 +27,7 @@ def open_regular(path: str | Path) -> BinaryIO:
     descriptor = os.open(path, _FLAGS)
     try:
         mode = os.fstat(descriptor).st_mode
-        # `fdopen` says it for a folder.
+        # For a folder, `fdopen` raises IsADirectoryError.
         if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
             raise _not_a_file(path)
         return os.fdopen(descriptor, "rb")
@@ -47,7 +47,7 @@ def read_bounded(path: str | Path, most: int = MOST_BYTES) -> bytes:
     """Returns the content of a regular file of at most `most` bytes.
 
     Raises:
-      UserError: it is larger, or no regular file.
+      UserError: it is larger, or not a regular file.
       OSError: it cannot be read.
     """
     with open_regular(path) as file:
@@ -61,17 +61,17 @@ def read_bounded(path: str | Path, most: int = MOST_BYTES) -> bytes:
 
 
 def check_regular(paths: Iterable[Path]) -> None:
-    """Raises `UserError` for paths that exist, and are neither regular files nor folders."""
+    """Raises `UserError` for a device, a FIFO or a socket among paths."""
     for path in paths:
         if path.exists() and not path.is_file() and not path.is_dir():
             raise _not_a_file(path)
 
 
 def inside(folder: Path, name: object) -> Path:
-    """Returns the file in a folder that a record in the folder names.
+    """Returns the path of a file that a record in the same folder names.
 
     Raises:
-      UserError: the name is none, or leads out of the folder.
+      UserError: the name is invalid, or leads out of the folder.
     """
     if not isinstance(name, str) or not name or "\0" in name or len(name) > _LONGEST_NAME:
         raise UserError(
@@ -91,8 +91,8 @@ def inside(folder: Path, name: object) -> Path:
 class TreeBound:
     """Counts the values of nested settings as a tree: a value that is shared counts each time.
 
-    Forty lists, each of which holds the next one twice, are small in memory and without end to
-    whoever walks through them.
+    Forty lists, each of which holds the next one twice, take little memory, but a walk through
+    them never ends.
     """
 
     def __init__(self, origin: str):
@@ -107,12 +107,3 @@ class TreeBound:
                 f"{_MOST_DEPTH} deep, got more. Save the settings without the nested ones.",
                 code="too_many_values",
             )
-
-    def children(self, values: Iterable[object], depth: int) -> None:
-        """Counts lists, tuples and mappings, and everything in them."""
-        for value in values:
-            self.check(depth)
-            if isinstance(value, dict):
-                self.children(value.values(), depth + 1)
-            elif isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
-                self.children(value, depth + 1)

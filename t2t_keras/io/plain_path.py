@@ -1,7 +1,7 @@
-"""Paths that TensorFlow reads as they are.
+"""Paths that TensorFlow does not read as patterns.
 
-TensorFlow takes the path of a checkpoint or a SavedModel for a pattern when it reads: `exp[1]` then
-names the folder `exp1`, and a backslash vanishes. It writes to the path itself.
+TensorFlow writes a checkpoint or a SavedModel to the given path, but reads the path as a pattern:
+`exp[1]` then names the folder `exp1`, and a backslash vanishes.
 """
 
 import contextlib
@@ -18,13 +18,13 @@ _PATTERN = re.compile(r"[\[\]*?\\]")
 
 @contextlib.contextmanager
 def plain_path(path: str | Path) -> Iterator[str]:
-    """Yields a path to the same files without characters of a pattern.
+    """Yields a path to the same files without pattern characters.
 
-    `path` is a file, a folder, or the prefix of files, up to a dot in their names. Where it has
-    such characters, symbolic links in a temporary folder stand for the files meanwhile.
+    `path` is a file, a folder, or the prefix of files, up to a dot in their names. If it has such
+    characters, the path yielded leads to symbolic links in a temporary folder.
 
     Raises:
-      UserError: the temporary folder has such a path itself.
+      UserError: the path of the temporary folder has such characters too.
     """
     path = Path(path)
     if not _PATTERN.search(str(path)):
@@ -33,9 +33,9 @@ def plain_path(path: str | Path) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="t2t_keras-") as folder:
         if _PATTERN.search(folder):
             raise UserError(
-                f"TensorFlow reads {path} as a pattern, and so it reads {folder}, where a link "
-                f"to it could stand: expected a path without []*?\\ in one of the two. Rename the "
-                f"folder, or set TMPDIR to another one.",
+                f"TensorFlow would read {path} as a pattern, and the temporary folder {folder} "
+                f"too: expected one of them without any of []*?\\. Rename the folder, or set "
+                f"TMPDIR to another one.",
                 code="path_is_a_pattern",
             )
         names = f"{glob.escape(path.name)}.*"

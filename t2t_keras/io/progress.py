@@ -17,7 +17,7 @@ class ProgressBar(tqdm):
     """A tqdm bar, quiet where standard error is not a terminal."""
 
     def __init__(self, *iterable, **arguments):
-        # None: where there is a terminal.
+        # None: tqdm shows it on a terminal only.
         disable = True if _has_no_columns() else None
         super().__init__(*iterable, disable=disable, dynamic_ncols=True, **arguments)
         # By its own clock it stands still for as long as the system's time is set back.
@@ -26,7 +26,7 @@ class ProgressBar(tqdm):
 
 
 def _has_no_columns() -> bool:
-    """Returns whether standard error is a terminal that a bar would be invisible on."""
+    """Returns whether standard error is a terminal of width 0, where a bar is invisible."""
     with contextlib.suppress(OSError, ValueError):
         return os.get_terminal_size(sys.stderr.fileno()).columns == 0
     return False

@@ -1,9 +1,8 @@
-"""Standard input, output and error of a command, of which any may be closed or fail.
+"""Standard input, output and error of a command; any of them may be closed or fail.
 
-What a command says about its work goes to `sys.stdout` and `sys.stderr`, which never fail while
-`guarded_streams` is active: a full disk or a closed pipe costs the report, not the work. What a
-command makes, such as translations on standard output, goes to `product()`, whose errors are
-raised.
+Reports about the work go to `sys.stdout` and `sys.stderr`, which never fail while `guarded_streams`
+is active: a full disk or a closed pipe costs the report, not the work. The product of a command,
+such as translations on standard output, goes to `product()`, which raises errors.
 """
 
 import contextlib
@@ -23,12 +22,12 @@ class Report:
 
     Args:
       stream: takes the text.
-      is_escaped: whether characters that control a terminal become escapes, as in names of files.
+      is_escaped: whether to escape terminal control characters, which file names may contain.
 
     Attributes:
       stream: takes the text.
       error: the first error, None while there is none.
-      is_product: whether the command writes what it makes to this stream.
+      is_product: whether the command writes its product to this stream.
     """
 
     def __init__(self, stream: Any, is_escaped: bool = False):
@@ -36,12 +35,12 @@ class Report:
         self.error, self.is_product = None, False
 
     def write(self, text: str) -> int:
-        """Writes text, as of `TextIO`."""
+        """Writes text, like `TextIO`."""
         self._attempt(self.stream.write, printable(text) if self._is_escaped else text)
         return len(text)
 
     def writelines(self, lines) -> None:
-        """Writes lines, as of `TextIO`."""
+        """Writes lines, like `TextIO`."""
         for line in lines:
             self.write(line)
 
@@ -56,7 +55,7 @@ class Report:
             call(*arguments)
         except OSError as error:
             self.error = error
-            # The buffer still holds text, which Python would try to write again at its end.
+            # The buffer still holds text, which Python would try to write again at exit.
             with contextlib.suppress(OSError, ValueError):
                 _redirect_to_null(self.stream.fileno())
 
@@ -65,7 +64,7 @@ class Report:
 
 
 class _Closed:
-    """What stands for a standard stream that is closed."""
+    """Stands in for a closed standard stream."""
 
     encoding, errors = "utf-8", "backslashreplace"
 
@@ -90,7 +89,7 @@ class _Closed:
 
 @contextlib.contextmanager
 def guarded_streams(is_process: bool) -> Iterator[tuple[Report, Report]]:
-    """Guards the standard streams; the value is standard output and standard error.
+    """Guards the standard streams; yields standard output and standard error.
 
     `is_process`: whether this is the process's main work, so that its file descriptors 0 to 2 may
     be opened where they are closed. Otherwise the next file would get such a number, and what is
@@ -123,7 +122,7 @@ def guarded_streams(is_process: bool) -> Iterator[tuple[Report, Report]]:
 
 
 def product() -> TextIO:
-    """Returns standard output for what a command makes: errors of writing are raised."""
+    """Returns standard output for a command's product; it raises errors."""
     if isinstance(sys.stdout, Report):
         sys.stdout.is_product = True
         return sys.stdout.stream
@@ -131,7 +130,7 @@ def product() -> TextIO:
 
 
 def abandon(stream: TextIO) -> None:
-    """Gives up what could not be written, so that Python does not try again at its end."""
+    """Discards unwritten text, so that Python does not try to write it again at exit."""
     with contextlib.suppress(OSError, ValueError):
         _redirect_to_null(stream.fileno())
 

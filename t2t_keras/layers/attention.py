@@ -50,8 +50,8 @@ class MultiHeadAttention(ShapePreservingLayer):
         Default: the Keras mask of `value`. With a radius, [batch, length].
       attention_mask: as in Keras's layer, boolean, broadcastable to [batch, heads, query length,
         key length], where [query length, key length] and [batch, query length, key length] are
-        known by their rank. What either mask hides is hidden, but must be finite: 0 times NaN or
-        infinity is NaN.
+        known by their rank. Either mask hides a position; its values must be finite all the same,
+        as 0 times NaN or infinity is NaN.
       causal: whether position i may attend to positions up to i only (section 3.2.3). Needs a
         query and a value of the same length.
       packing: the `Packing` of `query`, if it is packed; then `mask` must be given, unless `causal`

@@ -141,13 +141,13 @@ def normal_initializer(d_model):
 
 
 def check_shape(layer, argument, x, *expected):
-    """Raises `UserError` for an argument of another shape, which a layer might take for its own.
+    """Raises `UserError` for a shape that a layer might misread in silence.
 
     Args:
-      layer: names itself.
-      argument: name of it.
+      layer: the layer, which the error names.
+      argument: name of the argument.
       x: its value.
-      *expected: shapes of names, or of sizes that are known, as ("batch", "length", 8).
+      *expected: allowed shapes, of names or known sizes, such as ("batch", "length", 8).
     """
     got = tuple(x.shape)
     for shape in expected:
@@ -156,20 +156,20 @@ def check_shape(layer, argument, x, *expected):
             isinstance(wanted, int) and size not in (None, wanted) for size, wanted in sizes
         ):
             return
-    said = " or ".join(f"[{', '.join(map(str, shape))}]" for shape in expected)
+    shapes = " or ".join(f"[{', '.join(map(str, shape))}]" for shape in expected)
     raise UserError(
-        f"{type(layer).__name__}: expected {argument} of the shape {said}, got {list(got)}. "
+        f"{type(layer).__name__}: expected {argument} of the shape {shapes}, got {list(got)}. "
         f"Reshape it first.",
         code="bad_shape",
     )
 
 
-def check_sizes(layer, **least):
-    """Raises `UserError` for an attribute of a layer below its least value."""
-    for name, smallest in least.items():
-        if getattr(layer, name) < smallest:
+def check_sizes(layer, **minimums):
+    """Raises `UserError` for an attribute of a layer below its minimum."""
+    for name, minimum in minimums.items():
+        if getattr(layer, name) < minimum:
             raise UserError(
-                f"{type(layer).__name__}: expected {name} from {smallest} on, got "
+                f"{type(layer).__name__}: expected {name} >= {minimum}, got "
                 f"{getattr(layer, name)}.",
                 code="bad_size",
             )

@@ -80,8 +80,8 @@ class LayerNormalization(keras.layers.LayerNormalization):
             changed.append("axis")
         if changed:
             raise UserError(
-                f"LayerNormalization has a scale and an offset over the last axis, and takes no "
-                f"{' and '.join(changed)}. Use Keras's layer.",
+                f"LayerNormalization always has a scale and an offset over the last axis: expected "
+                f"the defaults of {' and '.join(changed)}. Use Keras's layer instead.",
                 code="no_such_argument",
             )
 

@@ -70,8 +70,8 @@ class EncoderLayer(_TransformerLayer):
 
     Call arguments:
       x: [batch, length, d_model].
-      mask: boolean [batch, length], True = a token (default: the Keras mask of x). What it hides
-        must be finite.
+      mask: boolean [batch, length], True = a token (default: the Keras mask of x). Hidden
+        values must be finite.
       packing: the `Packing` of x, if it is packed; then `mask` must be given.
       training: whether dropout acts.
 
@@ -109,7 +109,7 @@ class DecoderLayer(_TransformerLayer):
       x: [batch, target length, d_model].
       memory: the encoder's output [batch, source length, d_model].
       memory_mask: boolean [batch, source length], True = a token (default: memory's Keras mask).
-        What it hides must be finite.
+        Hidden values must be finite.
       packing: the `Packing` of x, if it is packed.
       memory_packing: that of `memory`; then `memory_mask` must be given.
       training: whether dropout acts.

@@ -50,7 +50,7 @@ class CostMeter:
         if self._before is None:
             path = self._directory / _FILE
             print(f"{path} has no entry for step {step:,}: no cost is written.", flush=True)
-        # Of the training between the last evaluation and the checkpoint where this begins.
+        # Of the steps between the last evaluation and the checkpoint where this training begins.
         self.epoch_sums = self._before.epoch_sums if self._before else {}
 
     def add_tokens(self, target_tokens: float) -> None:

@@ -31,8 +31,8 @@ _HISTORY = "evaluations.json"
 _USUAL_TOKENS = 4096
 # A model that has learned little may repeat itself up to the longest translation.
 _SHOWN_CHARACTERS = 300
-# Share of the tokens below which no translation has anything of its reference: BLEU is 0, and the
-# search does not end before the longest translation.
+# Accuracy below which translations share nothing with their references: BLEU is 0, and each search
+# goes on to the longest translation.
 _LEAST_ACCURACY = 0.2
 
 
@@ -97,7 +97,7 @@ class Evaluator:
     ) -> tuple[dict[str, float], str]:
         """Measures the model after a step, and records it with numbers of its training.
 
-        It is scored if its accuracy lets a score be above 0, or the evaluation `is_last`.
+        It is scored if its accuracy allows a score above 0, or if the evaluation `is_last`.
 
         Returns:
           What `SplitLoss.measure` does, with the main value where the model is scored, as "bleu";

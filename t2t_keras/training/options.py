@@ -31,8 +31,8 @@ class TrainOptions:
         a slow run is measured as often as it can be taken up again. The first one of a run comes
         after a minute at the latest, to show soon whether anything is learned.
       eval_steps: most batches of an evaluation; 0 = the whole dev set.
-      eval_bleu: whether the dev set is translated and scored as well, from an accuracy on that a
-        score can be above 0.
+      eval_bleu: whether the dev set is translated and scored as well, once its accuracy allows a
+        score above 0.
       best_by: what tells the best weights, which `best/` keeps: "loss", or a number of the
         problem's score by its name, as bleu or chrf, the larger the better, which needs
         `eval_bleu`.

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     import keras
 
 _FILE = "run.json"
-_FEWEST_BYTES = 2  # of a weight while it is computed with
+_BYTES_OF_A_WEIGHT = 2  # At least, as bfloat16.
+# Types of the values in run.json.
 _KINDS = {
     **dict.fromkeys(("problem", "model", "hparams_set", "data_dir", "data"), str),
     **dict.fromkeys(("problem_config", "hparams", "vocabulary"), dict),
@@ -118,14 +119,14 @@ class RunConfig:
             return model.from_hparams(self.hparams, size, weights_dtype, **sizes)
 
     def _check_size(self) -> None:
-        """Raises `UserError` where weights that were never trained here would fill the memory."""
+        """Raises `UserError` if weights, perhaps of a stranger, need more memory than is free."""
         from t2t_keras.training.memory.estimate import count_weights, free_memory
 
         if self.model != "transformer" or (free := free_memory()) is None:
             return
         sizes = self.vocabulary.vocab_size, self.vocabulary.source_vocab_size
         count = count_weights(self.hparams, *sizes)
-        if _FEWEST_BYTES * count > free:
+        if _BYTES_OF_A_WEIGHT * count > free:
             raise UserError(
                 f"The run's hyperparameters describe a model of {count:,} weights, and "
                 f"{free:,} bytes of memory are free. Is {_FILE} that of the checkpoint?",

@@ -165,7 +165,7 @@ class _Trainer:
                     self._evaluate(is_last=True)
                 self._save()
             except Exception:
-                # Damaged data may be what has failed, as by an id beyond the vocabulary.
+                # Damaged data may be the cause, such as an id beyond the vocabulary.
                 self._require_sound_data(wait=True)
                 raise
             finally:
@@ -332,9 +332,9 @@ class _Trainer:
         return not self._has_converged()
 
     def _run_missed_evaluation(self) -> None:
-        """Evaluates first weights of another run, and what a stop has kept from being evaluated."""
+        """Evaluates a warm start, or a checkpoint whose evaluation a stop has prevented."""
         is_due = self._evaluation_is_due(self._first)
-        if not self._first:  # What is trained may become worse than it, also in `best/`.
+        if not self._first:  # Training may make a warm start worse; `best/` then keeps it.
             is_due = bool(self._evaluator and self._options.warm_start_from)
         if is_due and self._first not in (entry["step"] for entry in self._evaluator.history):
             self._evaluate()

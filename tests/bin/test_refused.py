@@ -88,7 +88,7 @@ REFUSED = [
     (NO_RUN + "run/model.ckpt-20", "give its folder, run, as the run, and run/model.ckpt-20 as"),
     (NO_RUN + "run/model.ckpt-20.index", "and run/model.ckpt-20 as --checkpoint_path"),
     (NO_RUN + "rum", "rum is not there. Did you mean 'run'"),
-    (NO_RUN + ".", "contains runs .* as run"),
+    (NO_RUN + ".", "contains runs: .* as run"),
     (NO_RUN + "one", "one is a file"),
     (NO_RUN + "run/export/7 --engine=ctranslate2", "no model for CTranslate2 .* a SavedModel"),
     ("t2t-serve --model=en-de=run/export/7", "expected a run or an export .* a SavedModel"),

@@ -32,7 +32,7 @@ def test_arguments_are_those_of_sacrebleu(files, tmp_path, capsys, refused):
     assert f" = {expected.score:.2f} " in shown
     t2t_bleu.run(["t2t-bleu", *paths[:2]])
     assert capsys.readouterr().out == f"{bleu(HYPOTHESES, REFERENCES)}\n"
-    assert "at least one of references" in refused("t2t-bleu", paths[0])
+    assert "at least one file of references" in refused("t2t-bleu", paths[0])
     assert "--reference" in refused("t2t-bleu", *paths[:2], files[1])
     flags = ["--convention=compound_split", "--language=en"]
     assert "take one reference, got 2" in refused("t2t-bleu", *paths, *flags)

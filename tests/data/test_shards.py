@@ -102,9 +102,9 @@ def test_tokens_are_mapped_not_read(tmp_path, store):
         ("train-00004.tokens.npy", lambda path: os.truncate(path, 10), "npy: expected .*got"),
         ("train-00001.lengths.npy", flip(-4), r"00001\.lengths\.npy: its content"),
         ("train-00001.lengths.npy", flip(-1, 128), r"00001\.lengths\.npy: its content"),
-        ("train-00004.tokens.npy", flip(0), r"00004\.tokens\.npy: it is no array"),
+        ("train-00004.tokens.npy", flip(0), r"00004\.tokens\.npy: it is not an array"),
         # "<u2" becomes "<u6".
-        ("train-00004.tokens.npy", flip(23), r"00004\.tokens\.npy: it is no array"),
+        ("train-00004.tokens.npy", flip(23), r"00004\.tokens\.npy: it is not an array"),
     ],
 )
 def test_what_cannot_be_opened(tmp_path, store, name, damage, message):

@@ -66,11 +66,11 @@ def _graph(translator: Translator) -> tf.types.experimental.PolymorphicFunction:
     weights = [(weight, weight.numpy()) for weight in model.weights]
 
     def translate(ids: tf.Tensor) -> dict[str, tf.Tensor]:
-        # Keras counts ids below 0 from the end; no table has those that they become.
+        # Keras counts negative ids from the end; an id beyond the table is an error.
         ids = tf.where(ids < 0, model.source_embedding.vocab_size, ids)
         length = tf.math.count_nonzero(ids, dtype=tf.int32)
         last = tf.minimum(length + config.extra_length, longest_output(translator)) - 1
-        # An end of sentence alone, or padding, is blank and ends at once.
+        # EOS alone, or padding, is a blank sentence and ends at once.
         last = tf.where(tf.reduce_any(ids > EOS_ID), last, 0)
         cache = model.start_cache(*model.encode(ids, training=False), block_size=0)
 

@@ -58,7 +58,7 @@ def onnx_model(translator: Translator) -> onnx.ModelProto:
     real = g("Greater", ids, PADDING_ID)
     lengths = g("ReduceSum", g("Cast", real, to=_INT), [1], keepdims=1)
     last = g("Min", g("Add", lengths, config.extra_length - 1), longest_output(translator) - 1)
-    # A row of an end of sentence alone, or of padding, is blank and ends at once.
+    # A row of EOS alone, or of padding, is a blank sentence and ends at once.
     words = g("ReduceSum", g("Cast", g("Greater", ids, EOS_ID), to=_INT), [1], keepdims=1)
     last = g("Mul", last, g("Min", words, 1))
 
@@ -189,9 +189,9 @@ class _Layers:
         return self.constants[key].name
 
     def checked(self, ids: str, vocab_size: int) -> str:
-        """Returns ids int64 [max(B, 1), max(S, 1)], of which those below 0 are an error.
+        """Returns int64 ids [max(B, 1), max(S, 1)] with an id beyond the table for negative ones.
 
-        Gather would count them from the end, so that they become an id that no table has.
+        Gather would count negative ids from the end; an id beyond the table is an error.
         """
         ids = self("Cast", ids, to=_INT)
         ids = self("Where", self("Less", ids, PADDING_ID), vocab_size, ids)

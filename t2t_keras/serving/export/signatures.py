@@ -17,8 +17,8 @@ from t2t_keras.serving.export.weights import STORED_DTYPES, StoredWeight, model_
 from t2t_keras.text.files import INVISIBLE
 from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID
 
-# As RE2 writes it, so that the same lines are blank here and in `Translator`.
-_INVISIBLE = "".join(each if each == "-" else rf"\x{{{ord(each):x}}}" for each in INVISIBLE)
+# In RE2's syntax, so that the same lines are blank here and in `Translator`.
+_INVISIBLE = "".join(char if char == "-" else rf"\x{{{ord(char):x}}}" for char in INVISIBLE)
 BLANK = rf"[\t-\r\p{{Z}}{_INVISIBLE}]*"
 
 _ALPHA = tf.TensorSpec([], tf.float32, name="alpha")
@@ -232,7 +232,7 @@ def _checked(tensor: tf.Tensor, condition: tf.Tensor, what: str, found: tf.Tenso
 
 
 def _nfc(text: tf.Tensor, name: str) -> tf.Tensor:
-    """Returns a text in NFC, as `Translator` reads it; it must be UTF-8."""
+    """Normalises text to NFC, like `Translator`; text that is not UTF-8 is an error."""
     replaced = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
     wrong = tf.where(replaced != text)[:, 0]
     text = _checked(text, tf.size(wrong) == 0, f"{name} is not UTF-8 at (from 0)", wrong)

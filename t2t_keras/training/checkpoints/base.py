@@ -151,15 +151,14 @@ class Checkpoints(abc.ABC):
 def unreadable(path: str | Path, error: Exception, is_unseen: bool = False) -> UserError:
     """Returns the error of a checkpoint whose reading failed.
 
-    It is damaged only if its bytes can be read and are wrong. It is not where the system did not
-    let it be read, for want of a permission or memory, or where `is_unseen`: the reader did not
-    find or open what is there.
+    It is damaged only if its bytes can be read and are wrong: not if a permission or memory was
+    missing, nor if `is_unseen`: the reader did not find or open a file that is there.
     """
     name = Path(path).name.removesuffix(NPZ_SUFFIX)
     is_refused = isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno)
     refusal: BaseException | None = error if is_unseen or is_refused else None
     if refusal is None:
-        # TensorFlow's error, and that of a zip archive, do not tell what the system refused.
+        # Errors of TensorFlow and of zip archives do not say what the system refused.
         try:
             for file in Path(path).parent.glob(f"{glob.escape(name)}.*"):
                 with file.open("rb") as content:
@@ -178,7 +177,7 @@ def unreadable(path: str | Path, error: Exception, is_unseen: bool = False) -> U
 
 @contextlib.contextmanager
 def named_alternative(path: str | Path, suffix: str, read: Callable[[str], object]) -> Iterator:
-    """Adds to the error of a damaged checkpoint the newest one before it that `read` can read."""
+    """Names the newest earlier checkpoint that `read` can read, if a checkpoint is damaged."""
     try:
         yield
     except DamagedCheckpointError as damaged:

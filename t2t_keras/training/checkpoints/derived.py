@@ -25,13 +25,13 @@ from t2t_keras.training.optimizer import INITIAL_LOSS_SCALE, exchange_averages, 
 from t2t_keras.training.run_config import RunConfig
 from t2t_keras.training.trained_parts import choose_trained, merged_weights, weights_state
 
-# Who writes means, as locks tell.
+# The command that writes means, as it is recorded in lock files.
 _AVERAGING = "t2t-avg-all"
-# The most checkpoints whose mean is tried.
-MOST = 20
-# Means of more checkpoints are tried until so many, one after the other, have not been better.
+# Most checkpoints in a mean, where the dev loss decides.
+_MOST = 20
+# The search ends after this number of larger means in a row without a lower loss.
 _PATIENCE = 2
-# Of the steps of the newest checkpoint, where older ones make a mean worse.
+# Share of the newest checkpoint's steps before which a checkpoint makes a mean worse.
 _EARLY = 0.75
 
 
@@ -110,7 +110,7 @@ def _mean(
     model, measure = _measured_model(config, n)
     if n is None and not measure:
         paths = _of_last_tenth(paths)
-    chosen = _load_mean(files, model, paths, n or MOST, measure)
+    chosen = _load_mean(files, model, paths, n or _MOST, measure)
     if n and len(chosen) < n:
         folder = Path(paths[-1]).parent
         print(f"There are only {len(chosen)} checkpoints{apart} in {folder}, not {n}.")
@@ -120,9 +120,9 @@ def _mean(
 
 
 def without_near_duplicate(paths: Sequence[str]) -> list[str]:
-    """Returns checkpoints without the one before the newest, where that is nearly the same.
+    """Drops the checkpoint before the newest if it is nearly the same.
 
-    It is, if it lies closer to the newest than half as far as usually two neighbours lie.
+    It is if fewer steps lie between the two than half the median of the gaps before.
     """
     steps = [names.known_step_of(path) for path in paths]
     gaps = np.diff(steps)
@@ -150,7 +150,7 @@ def _warn_of_early_ones(chosen: Sequence[str]) -> None:
 
 
 def _data_with_dev_set(config: RunConfig) -> Generated | None:
-    """Returns the data of a run, None where it is not there any more or is other data."""
+    """Returns the data of a run, None if it is gone or has changed."""
     with contextlib.suppress(UserError):
         generated = open_generated(config.problem, config.data_dir)
         generated.store("dev")
@@ -162,7 +162,7 @@ def _data_with_dev_set(config: RunConfig) -> Generated | None:
 def _measured_model(
     config: RunConfig, n: int | None
 ) -> tuple[keras.Model, Callable[[], float] | None]:
-    """Returns the model, and what measures its dev loss; None with n, or without the data."""
+    """Returns the model and a function of its dev loss, None with `n` or without the data."""
     generated = _data_with_dev_set(config) if n is None else None
     if not generated:
         return config.make_model(loaded=True), None
@@ -185,7 +185,8 @@ def _load_mean(
       model: the model.
       paths: of the checkpoints, the newest last; damaged ones are left out.
       most: number of checkpoints.
-      measure: returns the loss of the model, by which fewer are taken; None = by number alone.
+      measure: returns the loss of the model; the mean with the lowest one is taken, of `most`
+        checkpoints or fewer. None = the mean of `most`.
     """
     weights, taken = model.trainable_variables, list[str]()
     # In float64, so that the mean does not depend on the order.
@@ -212,7 +213,7 @@ def _load_mean(
 
 
 def _sound(paths: Sequence[str], load: Callable[[str], object]) -> Iterator[str]:
-    """Yields the checkpoints that `load` has loaded, the newest first; names damaged ones."""
+    """Loads checkpoints from the newest on and yields their paths; reports damaged ones."""
     damaged: DamagedCheckpointError | None = None
     loaded = False
     for path in reversed(paths):
@@ -231,7 +232,7 @@ def _sound(paths: Sequence[str], load: Callable[[str], object]) -> Iterator[str]
 def _moving_average(
     files: ModuleType, config: RunConfig, paths: Sequence[str]
 ) -> tuple[keras.Model, list[str]]:
-    """Returns a model with the moving average in the newest sound checkpoint, and that one."""
+    """Returns a model with the moving average of the newest sound checkpoint, and its path."""
     model, state = config.make_model(loaded=True), _trained_state(config)
     checkpoints = files.Checkpoints(Path(paths[-1]).parent, state, keep=1)
     try:

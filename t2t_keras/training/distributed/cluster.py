@@ -55,7 +55,7 @@ def cluster_from_environment(environment: Mapping[str, str] = os.environ) -> Clu
 
 @contextlib.contextmanager
 def without_tf_config() -> Iterator[None]:
-    """Hides `TF_CONFIG` from TensorFlow, which fails in a process alone that has an empty one."""
+    """Hides `TF_CONFIG` from TensorFlow, which fails on an empty one without other workers."""
     content = os.environ.pop("TF_CONFIG", None)
     try:
         yield
@@ -73,8 +73,8 @@ def require_free_port(cluster: Cluster) -> None:
     except OSError as error:
         source = "TF_CONFIG" if os.environ.get("TF_CONFIG", "").strip() else "Slurm's variables"
         raise UserError(
-            f"{cluster.name(cluster.index)} cannot listen at port {port}, which {source} gives it: "
-            f"{error.strerror}. End the process that has it, or give every machine another port "
+            f"{cluster.name(cluster.index)} cannot listen on port {port}, which {source} assigns: "
+            f"{error.strerror}. End the process that uses it, or give every machine another port "
             f"for this worker.",
             TRY_AGAIN,
             code="port_in_use",

@@ -204,7 +204,7 @@ def dry_run(
 
     Nothing is computed. The microbatch is the one that the run in `output_dir` remembers, or the
     requested one; if it is still to be found, that of a step that is not split. Without a data_dir
-    all sentences have max_length tokens, and the vocabulary has the size in the problem's settings.
+    it assumes sentences of max_length tokens and the vocabulary size in the problem's settings.
     """
     cluster, hparams = cluster_from_environment(), config.hparams
     devices = backend.plan_devices(worker_gpu, options.xla, cluster, options.cpu_replicas)
