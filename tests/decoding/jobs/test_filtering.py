@@ -78,8 +78,10 @@ def test_the_best_share_is_kept_in_order(text, models, tmp_path):
 
 
 def test_one_model(text, models, tmp_path):
-    found = filter_pairs(*text, tmp_path / "by", forward=models["forward"], keep=0.2)
-    assert kept(found) == [[ENGLISH[4]], [GERMAN[4]]]
+    # Of five with scores, 1.45 are one, and 1.55 two; of the three second ones, the first.
+    for keep, best in ((0.29, [4]), (0.31, [1, 4])):
+        found = filter_pairs(*text, tmp_path / "by", forward=models["forward"], keep=keep)
+        assert kept(found) == [[side[number] for number in best] for side in (ENGLISH, GERMAN)]
     found = filter_pairs(*text, tmp_path / "by", backward=models["backward"], keep=0.25)
     assert kept(found) == [[ENGLISH[3]], [GERMAN[3]]]
 
@@ -114,7 +116,8 @@ def test_what_is_refused(text, models, tmp_path):
             filter_pairs(*(files or text), tmp_path / "out", **given)
 
     refused("a forward model, a backward model, or both", keep=0.5)
-    refused("above 0 and at most 1, .* got 1.5", keep=1.5, **models)
+    for keep in (0, 1.01):
+        refused(f"above 0 and at most 1, .* got {keep}", keep=keep, **models)
     refused("the other way round: .* source is en", *text[::-1], **models)
     refused(
         "do not fit each other: .* en to de, .* en to de",
